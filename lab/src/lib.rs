@@ -1,0 +1,1 @@
+//! The lab: records, replays, simulates and measures.

@@ -1,0 +1,2 @@
+//! Interleaf.
+#![no_std]
