@@ -1,1 +1,5 @@
 //! The lab: records, replays, simulates and measures.
+
+pub mod bench;
+pub mod command;
+pub mod show;

@@ -1,0 +1,3 @@
+//! Measuring: one question per file.
+
+pub mod setting;

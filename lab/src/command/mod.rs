@@ -1,0 +1,85 @@
+//! The command line: one file per subcommand, each with its `Args` and its `run`.
+//!
+//! To add one: a file with `pub struct Args` (a `clap::Args` that flattens [`Output`](crate::show::Output)) and
+//! `pub fn run(args: Args) -> Result<(), Failure>`, then one line in each of the three lists below, in
+//! alphabetical order.
+
+mod failure;
+
+pub mod list;
+pub mod tour;
+
+pub use failure::{Failure, Status};
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Scalable virtual memory, run on an ordinary Linux box: recorded, replayed, checked and measured.
+#[derive(Parser)]
+#[command(name = "interleaf", version, about, max_term_width = 110, args_conflicts_with_subcommands = true)]
+struct Line {
+    /// What to do; the tour, if nothing is said.
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The tour's own arguments, taken without its name.
+    #[command(flatten)]
+    tour: tour::Args,
+}
+
+/// Every subcommand there is.
+#[derive(Subcommand)]
+enum Command {
+    /// List every command and benchmark, one line each
+    List(list::Args),
+    /// Show every experiment, small, in under a minute (the default)
+    Tour(tour::Args),
+}
+
+impl Command {
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            Command::List(args) => list::run(args),
+            Command::Tour(args) => tour::run(args),
+        }
+    }
+}
+
+/// Reads the command line, does what it says and returns the exit status: 0 for success, 1 for a check that
+/// failed, 2 for a line or an input that cannot be understood.
+pub fn main() -> ExitCode {
+    let line = Line::parse();
+    match line.command.unwrap_or(Command::Tour(line.tour)).run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Name and one line of description of every subcommand, as `--help` shows them.
+pub fn every() -> Vec<(String, String)> {
+    use clap::CommandFactory;
+    let line = Line::command();
+    let describe = |c: &clap::Command| {
+        (c.get_name().to_string(), c.get_about().map(ToString::to_string).unwrap_or_default())
+    };
+    line.get_subcommands().map(describe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_description_and_takes_json() {
+        for command in Line::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{} has no description", command.get_name());
+            let json = command.get_arguments().any(|a| a.get_long() == Some("json"));
+            assert!(json, "{} has no --json", command.get_name());
+        }
+    }
+}
