@@ -2,4 +2,5 @@
 
 pub mod bench;
 pub mod command;
+pub mod os;
 pub mod show;

@@ -1,6 +1,7 @@
 //! `interleaf list`: what there is to run.
 
 use super::Failure;
+use crate::bench::BENCHMARKS;
 use crate::show::Output;
 use serde::Serialize;
 
@@ -17,8 +18,19 @@ pub struct Args {
 pub struct Entry {
     /// What it is called on the command line.
     pub name: String,
-    /// What it does.
+    /// What it does, or asks.
     pub about: String,
+}
+
+/// A benchmark and its figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Question {
+    /// What `interleaf bench` calls it.
+    pub name: &'static str,
+    /// What it asks.
+    pub question: &'static str,
+    /// The figures it answers with.
+    pub figures: &'static [&'static str],
 }
 
 /// Everything that can be run, by kind.
@@ -26,15 +38,38 @@ pub struct Entry {
 pub struct Listing {
     /// The subcommands.
     pub commands: Vec<Entry>,
+    /// What `interleaf bench` answers.
+    pub benchmarks: Vec<Question>,
 }
 
 /// Lists everything there is to run.
 pub fn run(args: Args) -> Result<(), Failure> {
     let commands = super::every().into_iter().map(|(name, about)| Entry { name, about }).collect();
-    args.output.emit(&Listing { commands }, |l| section("commands", &l.commands))
+    args.output.emit(&Listing { commands, benchmarks: questions() }, |listing| {
+        let commands = listing.commands.iter().map(|e| line(&e.name, &e.about)).collect::<String>();
+        format!("commands (interleaf NAME)\n{commands}\n{}", questions_text(&listing.benchmarks))
+    })
 }
 
-fn section(title: &str, entries: &[Entry]) -> String {
-    let lines = entries.iter().map(|e| format!("  {:<24} {}\n", e.name, e.about));
-    format!("{title}\n{}", lines.collect::<String>())
+/// Lists the benchmarks alone.
+pub fn benchmarks(output: Output) -> Result<(), Failure> {
+    output.emit(&questions(), |questions| questions_text(questions))
+}
+
+fn questions() -> Vec<Question> {
+    let question =
+        |b: &crate::bench::Benchmark| Question { name: b.name, question: b.question, figures: b.figures };
+    BENCHMARKS.iter().map(question).collect()
+}
+
+fn questions_text(questions: &[Question]) -> String {
+    let text = |q: &Question| {
+        let figures: String = q.figures.iter().map(|f| format!("    {f}\n")).collect();
+        line(q.name, q.question) + &figures
+    };
+    format!("benchmarks (interleaf bench NAME)\n{}", questions.iter().map(text).collect::<String>())
+}
+
+fn line(name: &str, about: &str) -> String {
+    format!("  {name:<20} {about}\n")
 }

@@ -6,6 +6,7 @@
 
 mod failure;
 
+pub mod bench;
 pub mod list;
 pub mod tour;
 
@@ -29,6 +30,8 @@ struct Line {
 /// Every subcommand there is.
 #[derive(Subcommand)]
 enum Command {
+    /// Measure against yardsticks, in pairs, with intervals
+    Bench(bench::Args),
     /// List every command and benchmark, one line each
     List(list::Args),
     /// Show every experiment, small, in under a minute (the default)
@@ -38,6 +41,7 @@ enum Command {
 impl Command {
     fn run(self) -> Result<(), Failure> {
         match self {
+            Command::Bench(args) => bench::run(args),
             Command::List(args) => list::run(args),
             Command::Tour(args) => tour::run(args),
         }

@@ -1,5 +1,12 @@
 //! How results reach people and programs: one object of JSON, or text.
 
+pub mod bars;
+pub mod chart;
+mod progress;
+pub mod table;
+
+pub use progress::Progress;
+
 use crate::command::Failure;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};

@@ -1,0 +1,69 @@
+//! Memory to measure on: present and dirty before the clock starts.
+//!
+//! Linux gives out memory at the first touch, zeroed. A benchmark that touched its memory first while the clock
+//! ran would measure Linux; one that zeroed memory that is still zero would find it in whatever cache Linux left
+//! it. So an arena is written once, with something else than zeroes, when it is made.
+
+/// The bytes of a frame.
+pub const FRAME_BYTES: usize = 4096;
+
+/// One frame of an arena.
+#[derive(Clone)]
+#[repr(C, align(4096))]
+pub struct Frame(pub [u8; FRAME_BYTES]);
+
+impl Frame {
+    /// Zeroes the frame, by the same `memset` that everybody gets.
+    #[inline]
+    pub fn zero(&mut self) {
+        std::hint::black_box(&mut self.0).fill(0);
+    }
+}
+
+/// Frames, all of them present and dirty.
+pub struct Arena {
+    frames: Vec<Frame>,
+    next: usize,
+}
+
+impl Arena {
+    /// An arena of `bytes`, rounded up to whole frames, at least one.
+    pub fn new(bytes: usize) -> Arena {
+        let dirty = Frame([0xA5; FRAME_BYTES]);
+        Arena { frames: vec![dirty; bytes.div_ceil(FRAME_BYTES).max(1)], next: 0 }
+    }
+
+    /// The frames.
+    pub fn frames(&mut self) -> &mut [Frame] {
+        &mut self.frames
+    }
+
+    /// How many frames there are.
+    pub fn nr_frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The next frame, in the order of their addresses, from the first again after the last: in an arena far
+    /// larger than the caches a cold one.
+    pub fn next_frame(&mut self) -> &mut Frame {
+        let index = self.next;
+        self.next = (index + 1) % self.frames.len();
+        &mut self.frames[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arena_is_dirty_and_its_frames_come_in_turn() {
+        let mut arena = Arena::new(2 * FRAME_BYTES + 1);
+        assert_eq!(arena.nr_frames(), 3);
+        assert!(arena.frames().iter().all(|f| f.0 == [0xA5; FRAME_BYTES]));
+        let mut next = || std::ptr::from_mut(arena.next_frame()).addr();
+        let first = next();
+        assert_eq!([next(), next(), next()], [first + FRAME_BYTES, first + 2 * FRAME_BYTES, first]);
+        assert_eq!(first % FRAME_BYTES, 0);
+    }
+}

@@ -1,0 +1,58 @@
+//! `interleaf bench [AREA[.FIGURE]]`: measures, and with `--check` fails where a bar is missed.
+
+use super::Failure;
+use crate::bench::report::Report;
+use crate::bench::{BENCHMARKS, Options};
+use crate::show::{Output, Progress};
+
+/// The arguments of `interleaf bench`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// What to measure: an area (`machine`) or a figure (`machine.fence`); everything, if nothing is said;
+    /// `list` names them all
+    #[arg(value_name = "AREA[.FIGURE]")]
+    pub filter: Option<String>,
+    /// Fail if a bar is missed
+    #[arg(long)]
+    pub check: bool,
+    /// Small sizes and few pairs: shows that everything works, judges counts but no times
+    #[arg(long)]
+    pub small: bool,
+    /// How many pairs to take for a ratio, at least 31 where times are judged
+    #[arg(long)]
+    pub pairs: Option<usize>,
+    /// The seed of everything that is drawn by chance
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Text or JSON.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Measures what is asked for.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if args.filter.as_deref() == Some("list") {
+        return super::list::benchmarks(args.output);
+    }
+    let options = options(&args)?;
+    let progress = Progress::new(args.output, BENCHMARKS.len());
+    let report = Report::run(&options, args.filter.as_deref(), |benchmark| progress.step(benchmark.name))?;
+    progress.done();
+    args.output.emit(&report, Report::text)?;
+    if args.check { report.check() } else { Ok(()) }
+}
+
+fn options(args: &Args) -> Result<Options, Failure> {
+    let size = if args.small { Options::small() } else { Options::full() };
+    let pairs = args.pairs.unwrap_or(size.pairs);
+    if !args.small && pairs < size.pairs {
+        return Err(Failure::usage(format!(
+            "--pairs {pairs}: a figure is judged on at least {}",
+            size.pairs
+        )));
+    }
+    if pairs == 0 {
+        return Err(Failure::usage("--pairs 0: a figure needs a pair"));
+    }
+    Ok(Options { pairs, seed: args.seed, ..size })
+}

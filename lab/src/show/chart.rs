@@ -1,0 +1,137 @@
+//! Charts of one line, in text and as SVG. The x axis is logarithmic: what we ask of a curve is how a cost grows
+//! when something doubles.
+
+use super::table::number;
+
+const COLUMNS: usize = 60;
+const ROWS: usize = 10;
+
+/// A chart in text, y from zero.
+pub fn ascii(title: &str, points: &[(f64, f64)]) -> String {
+    let Some(frame) = Frame::around(points) else { return format!("{title}\n  (no points)\n") };
+    let mut cells = vec![[' '; COLUMNS]; ROWS];
+    for &(x, y) in points {
+        let column = (frame.along_x(x) * (COLUMNS - 1) as f64).round() as usize;
+        let row = (frame.along_y(y) * (ROWS - 1) as f64).round() as usize;
+        cells[ROWS - 1 - row][column] = '*';
+    }
+    let mut text = format!("{title}\n");
+    for (index, row) in cells.iter().enumerate() {
+        let label = if index == 0 { number(frame.y_max) } else { String::new() };
+        let line: String = row.iter().collect();
+        text += format!("{label:>10} |{line}").trim_end();
+        text.push('\n');
+    }
+    text += &format!("{:>10} +{}\n", 0, "-".repeat(COLUMNS));
+    text + &format!(
+        "{:12}{:<half$}{:>half$}\n",
+        "",
+        number(frame.x_min),
+        number(frame.x_max),
+        half = COLUMNS / 2
+    )
+}
+
+/// The area of an SVG chart inside of its axes: left, top, width, height.
+const PLOT: (f64, f64, f64, f64) = (70.0, 30.0, 620.0, 310.0);
+
+/// A chart as an SVG document of its own, y from zero.
+pub fn svg(title: &str, x: &str, y: &str, points: &[(f64, f64)]) -> String {
+    let (left, top, width, height) = PLOT;
+    let bottom = top + height;
+    let mut svg = String::from(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 390\" font-family=\"sans-serif\" \
+         font-size=\"12\">\n",
+    );
+    label(&mut svg, left, 20.0, "start", title);
+    label(&mut svg, left + width / 2.0, bottom + 40.0, "middle", x);
+    label(&mut svg, left, top - 2.0 + height / 2.0, "end", y);
+    svg += &format!("<path d=\"M{left} {top}V{bottom}h{width}\" fill=\"none\" stroke=\"gray\"/>\n");
+    if let Some(frame) = Frame::around(points) {
+        label(&mut svg, left - 5.0, top + 10.0, "end", &number(frame.y_max));
+        label(&mut svg, left, bottom + 20.0, "start", &number(frame.x_min));
+        label(&mut svg, left + width, bottom + 20.0, "end", &number(frame.x_max));
+        let place = |p: &(f64, f64)| {
+            format!("{:.1},{:.1} ", left + frame.along_x(p.0) * width, bottom - frame.along_y(p.1) * height)
+        };
+        let line: String = points.iter().map(place).collect();
+        svg += &format!("<polyline points=\"{}\" fill=\"none\" stroke=\"black\"/>\n", line.trim_end());
+    }
+    svg + "</svg>\n"
+}
+
+fn label(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    *svg += &format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>\n");
+}
+
+/// The rectangle that holds the points.
+struct Frame {
+    x_min: f64,
+    x_max: f64,
+    y_max: f64,
+}
+
+impl Frame {
+    fn around(points: &[(f64, f64)]) -> Option<Frame> {
+        let first = points.first()?;
+        let mut frame = Frame { x_min: first.0, x_max: first.0, y_max: first.1 };
+        for &(x, y) in points {
+            frame.x_min = frame.x_min.min(x);
+            frame.x_max = frame.x_max.max(x);
+            frame.y_max = frame.y_max.max(y);
+        }
+        Some(frame)
+    }
+
+    /// Where `x` lies, from 0 to 1, on a logarithmic axis.
+    fn along_x(&self, x: f64) -> f64 {
+        let log = |x: f64| x.max(f64::MIN_POSITIVE).log2();
+        share(log(x) - log(self.x_min), log(self.x_max) - log(self.x_min))
+    }
+
+    fn along_y(&self, y: f64) -> f64 {
+        share(y, self.y_max)
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOUBLING: [(f64, f64); 3] = [(1.0, 1.0), (2.0, 2.0), (4.0, 3.0)];
+
+    #[test]
+    fn doublings_are_equally_far_apart_and_the_largest_is_on_top() {
+        let text = ascii("title", &DOUBLING);
+        let lines: Vec<&str> = text.lines().collect();
+        let column = |line: &str| line.find('*').map(|at| at - line.find('|').unwrap() - 1);
+        assert_eq!(lines[0], "title");
+        assert_eq!(column(lines[1]), Some(COLUMNS - 1));
+        let columns: Vec<_> = lines.iter().filter_map(|l| column(l)).collect();
+        assert_eq!(columns, [COLUMNS - 1, COLUMNS / 2, 0]);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_said() {
+        assert!(ascii("title", &[]).contains("no points"));
+        assert!(!svg("title", "x", "y", &[]).contains("polyline"));
+    }
+
+    #[test]
+    fn one_point_and_flat_lines_draw_without_dividing_by_zero() {
+        assert!(ascii("t", &[(1.0, 0.0)]).contains('*'));
+        assert!(!svg("t", "x", "y", &[(1.0, 0.0), (1.0, 0.0)]).contains("NaN"));
+    }
+
+    #[test]
+    fn an_svg_names_its_axes_and_escapes_what_it_is_given() {
+        let text = svg("a < b & c", "size", "ns", &DOUBLING);
+        assert!(text.contains("a &lt; b &amp; c") && text.contains(">size<") && text.contains(">ns<"));
+        assert!(text.contains("70.0,") && text.contains("690.0,30.0"), "{text}");
+    }
+}

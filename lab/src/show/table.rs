@@ -1,0 +1,79 @@
+//! Tables, and how numbers look in them.
+
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+
+/// A table with a header; columns are as wide as what they hold.
+pub fn of(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    let lines = table.lines().map(|l| format!("  {}\n", l.trim()));
+    lines.collect()
+}
+
+/// A number with three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `12 345`, `1.23e9`.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    if value == value.trunc() && size < 1000.0 {
+        return format!("{value:.0}");
+    }
+    match size {
+        s if s >= 1e9 => format!("{value:.2e}"),
+        s if s >= 1000.0 => grouped(value.round() as i64),
+        s if s >= 100.0 => format!("{value:.0}"),
+        s if s >= 10.0 => format!("{value:.1}"),
+        s if s >= 1.0 => format!("{value:.2}"),
+        s if s >= 0.1 => format!("{value:.3}"),
+        s if s >= 0.001 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// A whole number in groups of three digits: `1 234 567`.
+pub fn grouped(value: i64) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    if value < 0 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_that_mean_something() {
+        let cases =
+            [(0.0, "0"), (2.0, "2"), (0.7512, "0.751"), (12.34, "12.3"), (123.4, "123"), (0.0123, "0.0123")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(1_234_567.2), "1 234 567");
+        assert_eq!(number(4.2e9), "4.20e9");
+        assert_eq!(number(-2.0), "-2");
+    }
+
+    #[test]
+    fn groups_are_of_three_from_the_right() {
+        assert_eq!([1, 12, 123, 1234, 123_456].map(grouped), ["1", "12", "123", "1 234", "123 456"]);
+        assert_eq!(grouped(i64::MIN), "-9 223 372 036 854 775 808");
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_the_header_and_for_each_row() {
+        let text = of(&["a", "b"], [vec!["1".into(), "long cell".into()], vec!["22".into(), "c".into()]]);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.lines().nth(1).unwrap().contains("long cell"));
+    }
+}
