@@ -4,3 +4,4 @@ pub mod bench;
 pub mod command;
 pub mod os;
 pub mod show;
+pub mod trace;

@@ -1,0 +1,31 @@
+//! Traces: what a real program did to its memory, recorded, kept and read back.
+//!
+//! ```text
+//!  a program      record/                  order.rs        writer.rs          reader.rs
+//!  under Linux -> tracepoints, ptrace  ->  one order  ->  blocks in a file -> Header, Events, Footer
+//! ```
+//!
+//! [`event`] says what can happen, [`header`] what a trace says of itself; [`block`] and [`codec`] are the format
+//! (`docs/design/trace-format.md`), and [`reader::TraceReader`] is the one checked way from a file to events.
+
+pub mod block;
+pub mod bytes;
+pub mod calls;
+pub mod codec;
+pub mod damage;
+pub mod event;
+pub mod header;
+pub mod image;
+pub mod reader;
+pub mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use calls::{Shape, Sys};
+pub use damage::Damage;
+pub use event::{Access, Call, Cause, Ended, Event, Fault, Kind, Mode, NewTask, Signal, Started};
+pub use header::{Account, Extent, Footer, Header, Host, Limits, ProcessCount};
+pub use image::{Image, Layout, Mapping};
+pub use reader::TraceReader;
+pub use writer::TraceWriter;
