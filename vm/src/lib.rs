@@ -1,2 +1,18 @@
-//! Interleaf.
+//! Interleaf: the part of a kernel that owns physical page frames, page tables, address spaces and page faults.
+//!
+//! The modules are floors; each knows only the floors below it (`units` is the lowest):
+//!
+//! | floor | module | holds |
+//! |---|---|---|
+//! | 0 | [`units`] | addresses, page and frame numbers, ranges, CPU sets: plain values |
+//! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
+//! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
 #![no_std]
+#![warn(missing_debug_implementations)]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+pub mod machine;
+pub mod sync;
+pub mod units;

@@ -1,0 +1,65 @@
+//! What the library keeps for each thread: the locks it holds, by rank, and whether it is in an RCU read section.
+//!
+//! The lock ladder says that ranks are taken in ascending order. It belongs to the thread, not to the CPU: a sleeping lock
+//! is carried from CPU to CPU. Debug builds keep and check it; release builds never touch it.
+
+use core::cell::Cell;
+
+/// A rung of the lock ladder. A thread takes locks in ascending rank; 0 is taken first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(pub u8);
+
+impl Rank {
+    /// Ranks run from 0 to 62.
+    pub const MAX: Rank = Rank(62);
+}
+
+/// The library's per-thread state. One value for each thread, made by the platform, lent by
+/// [`Cpu::with_context`](super::Cpu::with_context).
+#[derive(Debug, Default)]
+pub struct Context {
+    held: Cell<u64>,
+    read_sections: Cell<u32>,
+}
+
+impl Context {
+    /// The state of a thread that holds nothing.
+    pub const fn new() -> Self {
+        Self { held: Cell::new(0), read_sections: Cell::new(0) }
+    }
+
+    /// Whether a lock of `rank` may be waited for: every lock held has a lower rank.
+    pub fn may_take(&self, rank: Rank) -> bool {
+        self.held.get() >> rank.0 == 0
+    }
+
+    /// Notes that a lock of `rank` is now held.
+    pub fn took(&self, rank: Rank) {
+        self.held.set(self.held.get() | 1 << rank.0);
+    }
+
+    /// Notes that the lock of `rank` is given back.
+    pub fn gave(&self, rank: Rank) {
+        self.held.set(self.held.get() & !(1 << rank.0));
+    }
+
+    /// Bit `n` is set while a lock of rank `n` is held.
+    pub fn held(&self) -> u64 {
+        self.held.get()
+    }
+
+    /// Notes the start of an RCU read section.
+    pub fn read_section_entered(&self) {
+        self.read_sections.set(self.read_sections.get() + 1);
+    }
+
+    /// Notes the end of an RCU read section.
+    pub fn read_section_left(&self) {
+        self.read_sections.set(self.read_sections.get() - 1);
+    }
+
+    /// Whether the thread is in an RCU read section, where it must not sleep.
+    pub fn in_read_section(&self) -> bool {
+        self.read_sections.get() > 0
+    }
+}

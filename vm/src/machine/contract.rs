@@ -1,0 +1,94 @@
+//! What the platform does for the library.
+
+use super::{Cpu, Format};
+use crate::units::{CpuMask, Level, Order, Pfn, PhysAddr, VpnRange};
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+/// Storage of a table: 512 entries. It gives no access; `table::Table` looks through the door at it.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct TablePage {
+    /// The words; reached only through the door's atomics.
+    pub words: [UnsafeCell<u64>; Level::ENTRIES],
+}
+
+/// What a CPU runs when another asks it to ([`Machine::interrupt`]): `call(data)`.
+///
+/// It never blocks, takes no lock that is held across an acknowledgement, allocates nothing, and may run at any point
+/// where interrupts are on, also inside [`Cpu::relax`].
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// The function; safe to call with this `data`, on any CPU of the machine, until another answer is installed.
+    pub call: unsafe fn(data: usize),
+    /// Its argument: an address whose provenance is exposed.
+    pub data: usize,
+}
+
+/// A platform: physical memory, MMU, and interrupts between CPUs.
+///
+/// # Safety
+///
+/// The library reads and writes frames through what this trait returns, and trusts the flush methods. An implementation
+/// promises:
+///
+/// 1. [`window`](Machine::window) of an address inside memory given to the library points to memory that stays readable and
+///    writable, at that place, for the life of the machine, for all of the physically contiguous region given, and two
+///    physical addresses never share a byte. [`phys_of`](Machine::phys_of) is its inverse.
+/// 2. [`table`](Machine::table) is the same memory, seen as entries.
+/// 3. After `flush_*` returns, this CPU uses no translation of the range cached from the loaded root before the call,
+///    upper levels included, and notices table entries written before the call.
+/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the installed [`Answer`] after the call, soon, unless
+///    it has interrupts off (then as soon as they are on), or idles in a state that it leaves by itself calling the answer.
+/// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its start and its
+///    return.
+/// 6. `zero`, `copy`, `read`, `write` touch only the frames named.
+pub unsafe trait Machine: Sync + Sized {
+    /// What running code asks of its CPU.
+    type Cpu: Cpu;
+    /// The layout of table entries.
+    type Format: Format;
+
+    /// Number of CPUs; ids are below it.
+    fn nr_cpus(&self) -> u32;
+
+    /// Where the library reads and writes the byte at `at`.
+    fn window(&self, at: PhysAddr) -> NonNull<u8>;
+    /// The physical address of a byte of the window.
+    fn phys_of(&self, at: NonNull<u8>) -> PhysAddr;
+    /// The frame `pfn`, seen as a table.
+    fn table(&self, pfn: Pfn) -> &TablePage;
+
+    /// Fills a block with zero bytes.
+    fn zero(&self, pfn: Pfn, order: Order);
+    /// Copies a block.
+    fn copy(&self, from: Pfn, to: Pfn, order: Order);
+    /// Reads bytes of one frame, `offset + to.len() <= 4096`.
+    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]);
+    /// Writes bytes of one frame, `offset + from.len() <= 4096`.
+    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]);
+
+    /// Makes this CPU translate through `root`, or through nothing of the library's. Implies
+    /// [`flush_all`](Machine::flush_all). Preemption is off.
+    fn load_root(&self, root: Option<Pfn>);
+    /// Drops cached translations of the range on this CPU, whatever sizes cover it. Preemption is off.
+    fn flush_range(&self, range: VpnRange);
+    /// Drops all cached translations on this CPU. Preemption is off.
+    fn flush_all(&self);
+
+    /// Installs what CPUs run when interrupted. Called once by the library before the first
+    /// [`interrupt`](Machine::interrupt), and with `None` before the answer's data dies.
+    fn set_answer(&self, answer: Option<Answer>);
+    /// Has each CPU of the set run the answer.
+    fn interrupt(&self, targets: &CpuMask);
+    /// A full fence on every CPU.
+    fn barrier_all(&self);
+
+    /// Hears of what happened: tracing. Free where not overridden.
+    #[inline(always)]
+    fn event(&self, name: &'static str, value: u64) {
+        let _ = (name, value);
+    }
+}
+
+const _: () = assert!(size_of::<TablePage>() == crate::units::PAGE_SIZE);

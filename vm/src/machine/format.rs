@@ -1,0 +1,60 @@
+//! The bits of table entries, as data.
+
+use crate::units::{Level, Pfn, Rights};
+
+/// What one slot of a table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing: no walker goes further. Always the all-zero word.
+    Absent,
+    /// Another table.
+    Table(Pfn),
+    /// A page.
+    Leaf(Leaf),
+    /// Not present for the hardware, but not absent either: the library has something under way here.
+    Marker(Marker),
+}
+
+/// A page as its entry shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// First frame.
+    pub pfn: Pfn,
+    /// What the hardware allows.
+    pub rights: Rights,
+    /// Set by the hardware on any access.
+    pub accessed: bool,
+    /// Set by the hardware on a store.
+    pub dirty: bool,
+}
+
+/// Why a slot is neither present nor absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Marker {
+    /// An operation holds the slot while it flushes or copies; who meets it waits or falls back.
+    Busy = 1,
+}
+
+/// The bit layout of one architecture's tables. Implementations are types without values; see `table::format`.
+///
+/// # Rules
+///
+/// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can hold.
+/// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
+pub trait Format: Sized + 'static {
+    /// Name for people.
+    const NAME: &'static str;
+    /// Level of the root table.
+    const ROOT: Level;
+    /// Number of significant bits of a virtual address; the upper half is sign-extended.
+    const ADDRESS_BITS: u32;
+
+    /// The word for an entry of `level`.
+    fn encode(entry: Entry, level: Level) -> u64;
+    /// What a word in a table of `level` says. Total: every word means something.
+    fn decode(word: u64, level: Level) -> Entry;
+    /// The word after the hardware's walker has used it for a load or, where `store`, for a store: accessed and dirty bits
+    /// set. Used by software walkers.
+    fn used(word: u64, store: bool) -> u64;
+}

@@ -1,0 +1,58 @@
+//! A CPU for the library's own unit tests and loom models: one for each thread, told by number.
+
+use super::{Context, Cpu, Irq};
+use crate::units::CpuId;
+use core::cell::Cell;
+use core::sync::atomic::AtomicU32;
+
+#[cfg(loom)]
+use loom::thread::yield_now;
+#[cfg(not(loom))]
+use std::thread::yield_now;
+
+#[cfg(not(loom))]
+std::thread_local! {
+    static ME: Cell<u32> = const { Cell::new(0) };
+    static CONTEXT: Context = const { Context::new() };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static ME: Cell<u32> = Cell::new(0);
+    static CONTEXT: Context = Context::new();
+}
+
+/// The CPU of tests. Threads must be given different numbers, as CPUs are not threads.
+#[derive(Debug)]
+pub enum TestCpu {}
+
+impl TestCpu {
+    /// Makes this thread run on CPU `id` from now on.
+    pub fn become_cpu(id: u32) {
+        ME.with(|me| me.set(id));
+    }
+}
+
+impl Cpu for TestCpu {
+    fn id() -> CpuId {
+        CpuId(ME.with(Cell::get))
+    }
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        CONTEXT.with(f)
+    }
+    fn relax() {
+        yield_now();
+    }
+    fn sleep(_word: &AtomicU32, _expected: u32) {
+        yield_now();
+    }
+    fn wake(_word: &AtomicU32, _count: u32) {}
+    fn interrupts_off() -> Irq {
+        Irq(0)
+    }
+    fn interrupts_restore(_state: Irq) {}
+    fn preempt_off() {}
+    fn preempt_on() {}
+    fn now_ns() -> u64 {
+        0
+    }
+}

@@ -1,0 +1,59 @@
+//! The lock ladder: every lock of the library has a rank, and a thread takes locks in ascending rank.
+//!
+//! docs/design/locking.md has the table with what each lock guards. Debug builds check the ladder at every lock.
+
+use crate::machine::{Cpu, Rank};
+use crate::units::Level;
+
+/// An address space: mappings and their index. Sleeps.
+pub const SPACE: Rank = Rank(0);
+/// A file's page index: installing and removing frames.
+pub const FILE: Rank = Rank(8);
+/// A table page of `level`: its entries. A parent is taken before its child.
+pub const fn table(level: Level) -> Rank {
+    Rank(20 - level as u8)
+}
+/// Marker of a frame under deferred work.
+pub const FRAME: Rank = Rank(24);
+/// An object pool's shared list of slabs.
+pub const POOL: Rank = Rank(28);
+/// A zone's free blocks.
+pub const ZONE: Rank = Rank(32);
+/// RCU's list of orphaned garbage.
+pub const RCU: Rank = Rank(36);
+/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions.
+pub const MAILBOX: Rank = Rank(40);
+/// The waiters of a sleeping lock.
+pub const SHARE_QUEUE: Rank = Rank(44);
+
+/// Checks that a lock of `rank` may be waited for, and notes it as held. Nothing in release builds.
+#[inline(always)]
+pub fn take<C: Cpu>(rank: Rank) {
+    if cfg!(debug_assertions) {
+        C::with_context(|context| {
+            assert!(
+                context.may_take(rank),
+                "lock ladder: rank {} taken while ranks {:#b} are held",
+                rank.0,
+                context.held()
+            );
+            context.took(rank);
+        });
+    }
+}
+
+/// Notes a lock got without waiting, which may break the order.
+#[inline(always)]
+pub fn take_unordered<C: Cpu>(rank: Rank) {
+    if cfg!(debug_assertions) {
+        C::with_context(|context| context.took(rank));
+    }
+}
+
+/// Notes that a lock of `rank` is given back.
+#[inline(always)]
+pub fn give<C: Cpu>(rank: Rank) {
+    if cfg!(debug_assertions) {
+        C::with_context(|context| context.gave(rank));
+    }
+}

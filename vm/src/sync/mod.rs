@@ -1,0 +1,42 @@
+//! Floor 2: the one door to shared memory, and what is built on it.
+//!
+//! Everything that several CPUs share goes through [`atomic`] (words) or [`Plain`] (data that a lock or a CPU owns): each
+//! access is shown to [`Cpu::access`](crate::machine::Cpu::access), so that the lab can record which lines a fault writes, or
+//! choose a different CPU at every access. Where nobody observes, the door is plain instructions.
+//!
+//! | here | what for |
+//! |---|---|
+//! | [`atomic`] | atomics generic over `C: Cpu`, fences |
+//! | [`Plain`] | a field of plain data under a lock |
+//! | [`RawSpinLock`], [`SpinLock`] | locks that never sleep |
+//! | [`ShareLock`] | a sleeping reader-writer lock |
+//! | [`ladder`] | the ranks of all locks |
+//! | [`PerCpu`], [`Owned`] | data of one CPU |
+//! | [`wait_until`] | the one wait loop |
+//!
+//! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`), because entries and
+//! records live in raw memory that loom cannot construct.
+
+pub mod atomic;
+pub mod ladder;
+mod per_cpu;
+mod plain;
+#[cfg(loom)]
+mod shadow;
+mod share;
+mod spin;
+
+pub use per_cpu::{Carve, Own, Owned, PerCpu};
+pub use plain::Plain;
+pub use share::{ShareLock, SharedGuard, UniqueGuard};
+pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
+
+use crate::machine::Cpu;
+
+/// Spins until `done` says so, answering other CPUs meanwhile. Every wait loop of the library is this one.
+#[inline]
+pub fn wait_until<C: Cpu>(mut done: impl FnMut() -> bool) {
+    while !done() {
+        C::relax();
+    }
+}

@@ -1,0 +1,157 @@
+//! Data of one CPU: its own lines, written by it alone.
+//!
+//! A [`PerCpu`] is an array in boot memory with one slot for each CPU, each on lines of its own. [`PerCpu::own`] turns
+//! preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends anybody's, for words that others may read.
+//!
+//! What only its CPU touches, and never an interrupt handler, lies in an [`Owned`] inside the slot: plain memory, no
+//! read-modify-write. The token for it is [`Own`], which exists only while preemption is off.
+
+use crate::machine::Cpu;
+use crate::units::{CACHE_LINE, CpuId};
+use core::cell::{Cell, UnsafeCell};
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+/// Memory handed out once, at start, and never given back.
+pub trait Carve {
+    /// Memory of `bytes` bytes aligned to `align`, zeroed, that nobody else uses from now on; `None` when there is none.
+    fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
+}
+
+/// One `T` for each CPU, each on cache lines of its own.
+pub struct PerCpu<T, C: Cpu> {
+    slots: NonNull<Slot<T>>,
+    nr_cpus: u32,
+    _owner: PhantomData<(T, fn() -> C)>,
+}
+
+/// Two lines, because adjacent lines are fetched in pairs.
+#[repr(align(128))]
+struct Slot<T>(T);
+
+// SAFETY: slots are shared as `&T` only.
+unsafe impl<T: Sync, C: Cpu> Sync for PerCpu<T, C> {}
+// SAFETY: moving the handle moves no slot; dropping it drops none.
+unsafe impl<T: Send + Sync, C: Cpu> Send for PerCpu<T, C> {}
+
+impl<T, C: Cpu> PerCpu<T, C> {
+    /// Bytes that each CPU's slot takes.
+    pub const BYTES_PER_CPU: usize = size_of::<Slot<T>>();
+
+    /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` when the memory does not suffice.
+    pub fn carve(from: &mut impl Carve, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
+        let bytes = size_of::<Slot<T>>().checked_mul(nr_cpus as usize)?;
+        let slots = from.carve(bytes, align_of::<Slot<T>>())?.cast::<Slot<T>>();
+        for cpu in 0..nr_cpus {
+            // SAFETY: the carved memory holds `nr_cpus` slots, aligned, and nobody else has it.
+            unsafe { slots.add(cpu as usize).write(Slot(init(CpuId(cpu)))) };
+        }
+        Some(Self { slots, nr_cpus, _owner: PhantomData })
+    }
+
+    /// Number of CPUs.
+    pub fn nr_cpus(&self) -> u32 {
+        self.nr_cpus
+    }
+
+    /// The slot of `cpu`.
+    ///
+    /// # Panics
+    /// Where there is no such CPU.
+    #[inline]
+    pub fn of(&self, cpu: CpuId) -> &T {
+        assert!(cpu.0 < self.nr_cpus);
+        // SAFETY: the slot is within the array, initialised by `carve`, and only ever shared.
+        unsafe { &self.slots.add(cpu.index()).as_ref().0 }
+    }
+
+    /// All slots, by CPU.
+    pub fn iter(&self) -> impl Iterator<Item = (CpuId, &T)> {
+        (0..self.nr_cpus).map(|cpu| (CpuId(cpu), self.of(CpuId(cpu))))
+    }
+
+    /// The slot of the CPU that this runs on; preemption is off until it is dropped.
+    #[inline]
+    pub fn own(&self) -> Own<'_, T, C> {
+        C::preempt_off();
+        Own { slot: self.of(C::id()), _cpu: PhantomData }
+    }
+}
+
+/// The slot of the CPU that this runs on. The thread cannot leave the CPU while it exists.
+#[must_use = "preemption is on again once this is dropped"]
+pub struct Own<'a, T, C: Cpu> {
+    slot: &'a T,
+    _cpu: PhantomData<*const C>,
+}
+
+impl<'a, T, C: Cpu> Own<'a, T, C> {
+    /// Lends an [`Owned`] part of the slot for writing. `None` where it is already lent, further up this very stack.
+    ///
+    /// `part` is a plain function, so that it can only choose a part of the slot that it is given.
+    #[inline]
+    pub fn with<U, R>(&self, part: fn(&T) -> &Owned<U>, f: impl FnOnce(&mut U) -> R) -> Option<R> {
+        let owned = part(self.slot);
+        if owned.lent.replace(true) {
+            return None;
+        }
+        // SAFETY: the part lies in this CPU's slot, preemption is off, and interrupt handlers do not touch `Owned` data, so
+        // only this stack could hold another reference; `lent` says that it does not.
+        let result = f(unsafe { &mut *owned.value.get() });
+        owned.lent.set(false);
+        Some(result)
+    }
+}
+
+impl<T, C: Cpu> Deref for Own<'_, T, C> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        self.slot
+    }
+}
+
+impl<T, C: Cpu> Drop for Own<'_, T, C> {
+    #[inline]
+    fn drop(&mut self) {
+        C::preempt_on();
+    }
+}
+
+/// Data that only its own CPU touches, with preemption off, through [`Own::with`].
+pub struct Owned<T> {
+    lent: Cell<bool>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: only `Own::with` reaches the inside, on the CPU whose slot it is in.
+unsafe impl<T: Send> Sync for Owned<T> {}
+
+impl<T> Owned<T> {
+    /// Data holding `value`.
+    pub const fn new(value: T) -> Self {
+        Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<T, C: Cpu> fmt::Debug for PerCpu<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PerCpu of {}", self.nr_cpus)
+    }
+}
+
+impl<T: fmt::Debug, C: Cpu> fmt::Debug for Own<'_, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.slot.fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for Owned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owned")
+    }
+}
+
+const _: () = assert!(align_of::<Slot<u8>>() == 2 * CACHE_LINE);

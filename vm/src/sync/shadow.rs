@@ -1,0 +1,142 @@
+//! loom's atomics, found by address.
+//!
+//! loom's atomics are larger than the words they model, not const, and not valid when zero, while our words lie in frames
+//! and records. So the door's atomic stays a bare word, and each operation looks up a shadow atomic by the word's address.
+//! Every store is also written to the bare word (loom runs one thread at a time), so that a word that moves, or memory that
+//! is used anew after [`forget`], starts from its real content.
+
+use core::cell::UnsafeCell;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use loom::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+type Shadows<T> = Mutex<BTreeMap<usize, Arc<T>>>;
+
+loom::lazy_static! {
+    static ref LOCKS: Shadows<loom::sync::Mutex<()>> = Mutex::new(BTreeMap::new());
+}
+
+/// The mutex that stands for the spin lock at `address`.
+pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
+    LOCKS.lock().unwrap().entry(address).or_insert_with(|| Arc::new(loom::sync::Mutex::new(()))).clone()
+}
+
+/// Forgets the shadows of words in `range`: the memory is used for something else.
+#[allow(dead_code)]
+pub fn forget(range: Range<usize>) {
+    forget_u32(&range);
+    forget_u64(&range);
+    forget_usize(&range);
+}
+
+macro_rules! shadow {
+    ($name:ident, $value:ty, $map:ident, $forget:ident) => {
+        loom::lazy_static! {
+            static ref $map: Shadows<loom::sync::atomic::$name> = Mutex::new(BTreeMap::new());
+        }
+
+        fn $forget(range: &Range<usize>) {
+            $map.lock().unwrap().retain(|address, _| !range.contains(address));
+        }
+
+        #[repr(transparent)]
+        pub struct $name(UnsafeCell<$value>);
+
+        // SAFETY: loom runs one thread at a time, and the cell is only accessed between its scheduling points.
+        unsafe impl Sync for $name {}
+        // SAFETY: as above.
+        unsafe impl Send for $name {}
+
+        impl $name {
+            pub const fn new(value: $value) -> Self {
+                Self(UnsafeCell::new(value))
+            }
+
+            fn shadow(&self) -> Arc<loom::sync::atomic::$name> {
+                let mut map = $map.lock().unwrap();
+                // SAFETY: one thread runs at a time; nobody holds a reference into the cell.
+                let now = || unsafe { *self.0.get() };
+                let at = self.0.get() as usize;
+                map.entry(at).or_insert_with(|| Arc::new(loom::sync::atomic::$name::new(now()))).clone()
+            }
+
+            fn keep(&self, value: $value) {
+                // SAFETY: one thread runs at a time; nobody holds a reference into the cell.
+                unsafe { *self.0.get() = value }
+            }
+
+            pub fn load(&self, order: Ordering) -> $value {
+                self.shadow().load(order)
+            }
+
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.shadow().store(value, order);
+                self.keep(value);
+            }
+
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                let old = self.shadow().swap(value, order);
+                self.keep(value);
+                old
+            }
+
+            pub fn compare_exchange(
+                &self,
+                old: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                let found = self.shadow().compare_exchange(old, new, success, failure);
+                if found.is_ok() {
+                    self.keep(new);
+                }
+                found
+            }
+
+            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                let old = self.shadow().fetch_add(value, order);
+                self.keep(old.wrapping_add(value));
+                old
+            }
+
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                let old = self.shadow().fetch_sub(value, order);
+                self.keep(old.wrapping_sub(value));
+                old
+            }
+
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                let old = self.shadow().fetch_or(value, order);
+                self.keep(old | value);
+                old
+            }
+
+            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                let old = self.shadow().fetch_and(value, order);
+                self.keep(old & value);
+                old
+            }
+
+            pub fn get_mut(&mut self) -> &mut $value {
+                let at = self.0.get() as usize;
+                $map.lock().unwrap().remove(&at);
+                self.0.get_mut()
+            }
+        }
+    };
+}
+
+shadow!(AtomicU32, u32, WORDS32, forget_u32);
+shadow!(AtomicU64, u64, WORDS64, forget_u64);
+shadow!(AtomicUsize, usize, WORDS_SIZE, forget_usize);
+
+impl AtomicU32 {
+    /// The bare word, for sleeping; a loom CPU ignores it and yields.
+    pub fn bare(&self) -> &core::sync::atomic::AtomicU32 {
+        // SAFETY: the cell has the size and alignment of the atomic, and loom runs one thread at a time.
+        unsafe { &*self.0.get().cast::<core::sync::atomic::AtomicU32>() }
+    }
+}

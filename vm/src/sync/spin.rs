@@ -1,0 +1,213 @@
+//! Locks that never sleep.
+//!
+//! One word: 0 free, 1 held. Preemption is off while it is held, interrupts stay as they are: no lock of the library is taken
+//! by an interrupt handler except the mailbox's, which is taken with interrupts off.
+//!
+//! A waiter reads until the word looks free and only then writes, and calls `relax`, so that it answers flush requests: who
+//! holds the lock may be waiting for this CPU to flush.
+
+use super::atomic::{AtomicU32, Ordering::*};
+use super::{ladder, wait_until};
+use crate::machine::{Cpu, Rank};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+
+/// A spin lock that guards what its owner says it guards: entries of a table, fields of a record. All-zero is free.
+#[repr(transparent)]
+pub struct RawSpinLock<C: Cpu> {
+    /// 0 free, 1 held. The acquiring exchange pairs with the guard's releasing store.
+    word: AtomicU32<C>,
+}
+
+/// A [`RawSpinLock`] held; dropping gives it back.
+#[must_use = "the lock is free again once this is dropped"]
+pub struct RawGuard<'a, C: Cpu> {
+    #[cfg_attr(loom, allow(dead_code))]
+    lock: &'a RawSpinLock<C>,
+    rank: Rank,
+    #[cfg(loom)]
+    model: Option<loom::sync::MutexGuard<'static, ()>>,
+    #[cfg(loom)]
+    _mutex: loom::sync::Arc<loom::sync::Mutex<()>>,
+}
+
+impl<C: Cpu> RawSpinLock<C> {
+    /// A free lock.
+    pub const fn new() -> Self {
+        Self { word: AtomicU32::new(0) }
+    }
+
+    /// The lock that lives in `word`, which must be 0 (free) when nobody holds it.
+    pub fn from_word(word: &AtomicU32<C>) -> &Self {
+        // SAFETY: the lock is a transparent wrapper of the atomic.
+        unsafe { &*(&raw const *word).cast::<Self>() }
+    }
+
+    /// Waits for the lock. Preemption is off until the guard is dropped.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self, rank: Rank) -> RawGuard<'_, C> {
+        ladder::take::<C>(rank);
+        C::preempt_off();
+        self.acquire(rank)
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
+        C::preempt_off();
+        let guard = self.try_acquire(rank);
+        if guard.is_some() {
+            ladder::take_unordered::<C>(rank);
+        } else {
+            C::preempt_on();
+        }
+        guard
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    #[track_caller]
+    fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
+        while self.word.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            wait_until::<C>(|| self.word.load(Relaxed) == 0);
+        }
+        RawGuard { lock: self, rank }
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    #[track_caller]
+    fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
+        self.word.compare_exchange(0, 1, Acquire, Relaxed).ok()?;
+        Some(RawGuard { lock: self, rank })
+    }
+
+    #[cfg(loom)]
+    fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
+        let mutex = super::shadow::lock_at(&raw const *self as usize);
+        let guard = mutex.lock().unwrap();
+        // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
+        let model = Some(unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) });
+        RawGuard { lock: self, rank, model, _mutex: mutex }
+    }
+
+    #[cfg(loom)]
+    fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
+        let mutex = super::shadow::lock_at(&raw const *self as usize);
+        let guard = mutex.try_lock().ok()?;
+        // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
+        let model = Some(unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) });
+        Some(RawGuard { lock: self, rank, model, _mutex: mutex })
+    }
+
+    /// Whether somebody holds the lock; stale at once.
+    pub fn is_held_racy(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+}
+
+impl<C: Cpu> Default for RawSpinLock<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Cpu> Drop for RawGuard<'_, C> {
+    #[inline]
+    fn drop(&mut self) {
+        #[cfg(not(loom))]
+        self.lock.word.store(0, Release);
+        #[cfg(loom)]
+        drop(self.model.take());
+        C::preempt_on();
+        ladder::give::<C>(self.rank);
+    }
+}
+
+/// A value guarded by a spin lock of a fixed rank.
+pub struct SpinLock<T, C: Cpu, const RANK: u8> {
+    lock: RawSpinLock<C>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock lets one thread at a time reach the value.
+unsafe impl<T: Send, C: Cpu, const RANK: u8> Sync for SpinLock<T, C, RANK> {}
+// SAFETY: moving the lock moves the value.
+unsafe impl<T: Send, C: Cpu, const RANK: u8> Send for SpinLock<T, C, RANK> {}
+
+/// A [`SpinLock`] held.
+#[must_use = "the lock is free again once this is dropped"]
+pub struct SpinGuard<'a, T, C: Cpu> {
+    value: &'a UnsafeCell<T>,
+    _held: RawGuard<'a, C>,
+}
+
+impl<T, C: Cpu, const RANK: u8> SpinLock<T, C, RANK> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self { lock: RawSpinLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> SpinGuard<'_, T, C> {
+        SpinGuard { _held: self.lock.lock(Rank(RANK)), value: &self.value }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> Option<SpinGuard<'_, T, C>> {
+        Some(SpinGuard { _held: self.lock.try_lock(Rank(RANK))?, value: &self.value })
+    }
+
+    /// The value, where nobody else can reach the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T, C: Cpu> Deref for SpinGuard<'_, T, C> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the lock, so nobody else reaches the value while `self` is borrowed.
+        unsafe { &*self.value.get() }
+    }
+}
+
+impl<T, C: Cpu> DerefMut for SpinGuard<'_, T, C> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard holds the lock, and `&mut self` is the only way through it.
+        unsafe { &mut *self.value.get() }
+    }
+}
+
+impl<C: Cpu> fmt::Debug for RawSpinLock<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_held_racy() { "held" } else { "free" })
+    }
+}
+
+impl<C: Cpu> fmt::Debug for RawGuard<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "held, rank {}", self.rank.0)
+    }
+}
+
+impl<T: fmt::Debug, C: Cpu, const RANK: u8> fmt::Debug for SpinLock<T, C, RANK> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpinLock").field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+impl<T: fmt::Debug, C: Cpu> fmt::Debug for SpinGuard<'_, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

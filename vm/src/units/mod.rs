@@ -1,0 +1,26 @@
+//! Floor 0: plain values. Every index is its own type, so that a frame number never passes for a page number.
+//!
+//! *Page* is virtual, *frame* is physical. A [`Vpn`] counts pages of 4 KiB from address zero, a [`Pfn`] counts frames of
+//! 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory, and all arithmetic that could overflow
+//! says so in its type.
+
+mod addr;
+mod cpu;
+mod level;
+mod number;
+mod range;
+mod rights;
+
+pub use addr::{PhysAddr, VirtAddr};
+pub use cpu::{CpuId, CpuMask, CpuMaskIter, MAX_CPUS, NodeId};
+pub use level::{Level, PageSize};
+pub use number::{Order, Pfn, Vpn};
+pub use range::{PfnRange, VpnRange};
+pub use rights::{Access, Rights};
+
+/// log2 of [`PAGE_SIZE`].
+pub const PAGE_SHIFT: u32 = 12;
+/// Bytes in a base page and in a frame.
+pub const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
+/// Bytes that two CPUs cannot write at once without taking the line from each other.
+pub const CACHE_LINE: usize = 64;

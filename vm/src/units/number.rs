@@ -1,0 +1,80 @@
+//! Page and frame numbers, and block orders.
+
+use super::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
+use core::fmt;
+
+/// A page frame number: physical address divided by 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Pfn(pub u64);
+
+/// A virtual page number: virtual address divided by 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Vpn(pub u64);
+
+/// log2 of the number of frames in a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Order(pub u8);
+
+impl Pfn {
+    /// First byte of the frame.
+    pub const fn addr(self) -> PhysAddr {
+        PhysAddr(self.0 << PAGE_SHIFT)
+    }
+    /// The frame `frames` further on.
+    pub const fn add(self, frames: u64) -> Self {
+        Self(self.0 + frames)
+    }
+    /// Whether a block of `order` may start here.
+    pub const fn is_aligned(self, order: Order) -> bool {
+        self.0 & (order.frames() - 1) == 0
+    }
+}
+
+impl Vpn {
+    /// First byte of the page.
+    pub const fn addr(self) -> VirtAddr {
+        VirtAddr(self.0 << PAGE_SHIFT)
+    }
+    /// The page `pages` further on.
+    pub const fn add(self, pages: u64) -> Self {
+        Self(self.0 + pages)
+    }
+}
+
+impl Order {
+    /// One frame.
+    pub const BASE: Self = Self(0);
+    /// The frames of a huge page, 2 MiB.
+    pub const HUGE: Self = Self(9);
+    /// The largest block the buddy allocator keeps, 4 MiB.
+    pub const MAX: Self = Self(10);
+    /// Frames in a block of this order.
+    pub const fn frames(self) -> u64 {
+        1 << self.0
+    }
+    /// Bytes in a block of this order.
+    pub const fn bytes(self) -> usize {
+        PAGE_SIZE << self.0
+    }
+}
+
+impl fmt::Debug for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pfn {:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for Vpn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vpn {:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "order {}", self.0)
+    }
+}
