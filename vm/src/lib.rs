@@ -15,4 +15,5 @@ extern crate std;
 
 pub mod machine;
 pub mod sync;
+pub mod table;
 pub mod units;

@@ -1,0 +1,108 @@
+//! AArch64, 4 KiB granule, 48-bit addresses, hardware access flag and dirty state (FEAT_HAFDBS).
+//!
+//! A writable page that is clean is read-only for AP[2] with DBM set: the hardware clears AP[2] on the first store. So
+//! "dirty" of a writable leaf is AP[2] clear, and that of a read-only leaf is a software bit.
+
+use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::units::{Level, Pfn, Rights};
+
+const VALID: u64 = 1 << 0;
+/// Table above the last level, page at the last one; clear means block.
+const TABLE_OR_PAGE: u64 = 1 << 1;
+const EL0: u64 = 1 << 6;
+const READ_ONLY: u64 = 1 << 7;
+const INNER_SHAREABLE: u64 = 3 << 8;
+const ACCESS_FLAG: u64 = 1 << 10;
+const NOT_GLOBAL: u64 = 1 << 11;
+const DIRTY_BIT_MODIFIER: u64 = 1 << 51;
+const NO_EXECUTE_EL1: u64 = 1 << 53;
+const NO_EXECUTE_EL0: u64 = 1 << 54;
+/// Software: a leaf that is not writable was written before.
+const WAS_DIRTY: u64 = 1 << 55;
+/// Software, in invalid words: a leaf without rights.
+const NO_RIGHTS: u64 = 1 << 58;
+const FRAME: u64 = 0x0000_ffff_ffff_f000;
+/// In invalid words that are no leaf: which marker.
+const MARKER_SHIFT: u32 = 2;
+
+/// AArch64 with 4 levels.
+#[derive(Debug)]
+pub enum Aarch64 {}
+
+impl Format for Aarch64 {
+    const NAME: &'static str = "AArch64";
+    const ROOT: Level = Level::P4d;
+    const ADDRESS_BITS: u32 = 48;
+
+    #[inline]
+    fn encode(entry: Entry, level: Level) -> u64 {
+        match entry {
+            Entry::Absent => 0,
+            Entry::Table(pfn) => pfn.addr().0 | VALID | TABLE_OR_PAGE,
+            Entry::Leaf(leaf) => encode_leaf(leaf, level),
+            Entry::Marker(marker) => (marker as u64) << MARKER_SHIFT,
+        }
+    }
+
+    #[inline]
+    fn decode(word: u64, level: Level) -> Entry {
+        let pfn = Pfn((word & FRAME) >> 12);
+        if word & VALID == 0 {
+            match word {
+                0 => Entry::Absent,
+                _ if word & NO_RIGHTS != 0 => Entry::Leaf(Leaf {
+                    pfn,
+                    rights: Rights::empty(),
+                    accessed: word & ACCESS_FLAG != 0,
+                    dirty: word & WAS_DIRTY != 0,
+                }),
+                _ => Entry::Marker(Marker::Busy),
+            }
+        } else if level == Level::Pte || word & TABLE_OR_PAGE == 0 {
+            Entry::Leaf(decode_leaf(word, pfn))
+        } else {
+            Entry::Table(pfn)
+        }
+    }
+
+    #[inline]
+    fn used(word: u64, store: bool) -> u64 {
+        let word = word | ACCESS_FLAG;
+        if store && word & DIRTY_BIT_MODIFIER != 0 { word & !READ_ONLY } else { word }
+    }
+}
+
+fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    let kept = leaf.pfn.addr().0 | bit(leaf.accessed, ACCESS_FLAG);
+    if !leaf.rights.contains(Rights::READ) {
+        return kept | NO_RIGHTS | bit(leaf.dirty, WAS_DIRTY);
+    }
+    let write = match (leaf.rights.contains(Rights::WRITE), leaf.dirty) {
+        (true, true) => DIRTY_BIT_MODIFIER,
+        (true, false) => DIRTY_BIT_MODIFIER | READ_ONLY,
+        (false, true) => READ_ONLY | WAS_DIRTY,
+        (false, false) => READ_ONLY,
+    };
+    let user = leaf.rights.contains(Rights::USER);
+    let execute = leaf.rights.contains(Rights::EXECUTE);
+    kept | write
+        | VALID
+        | INNER_SHAREABLE
+        | bit(level == Level::Pte, TABLE_OR_PAGE)
+        | bit(user, EL0 | NOT_GLOBAL)
+        | bit(user || !execute, NO_EXECUTE_EL1)
+        | bit(!user || !execute, NO_EXECUTE_EL0)
+}
+
+fn decode_leaf(word: u64, pfn: Pfn) -> Leaf {
+    let user = word & EL0 != 0;
+    let writable = word & DIRTY_BIT_MODIFIER != 0 || word & READ_ONLY == 0;
+    let no_execute = if user { NO_EXECUTE_EL0 } else { NO_EXECUTE_EL1 };
+    let mut rights = Rights::READ;
+    rights.set(Rights::WRITE, writable);
+    rights.set(Rights::USER, user);
+    rights.set(Rights::EXECUTE, word & no_execute == 0);
+    let dirty = if writable { word & READ_ONLY == 0 } else { word & WAS_DIRTY != 0 };
+    Leaf { pfn, rights, accessed: word & ACCESS_FLAG != 0, dirty }
+}

@@ -1,0 +1,93 @@
+//! x86-64: Intel SDM volume 3, tables 5-15 to 5-20.
+
+use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::units::{Level, Pfn, Rights};
+
+const PRESENT: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+/// In `Pmd` and `Pud` entries: a leaf.
+const PAGE_SIZE: u64 = 1 << 7;
+/// In words that are not present: a leaf without rights. The bit is Global in present ones.
+const NO_RIGHTS: u64 = 1 << 8;
+const NO_EXECUTE: u64 = 1 << 63;
+const FRAME: u64 = 0x000f_ffff_ffff_f000;
+/// In words that are neither present nor without rights: which marker.
+const MARKER_SHIFT: u32 = 1;
+
+/// x86-64 with 5 levels where `FIVE`, else 4.
+#[derive(Debug)]
+pub enum X86<const FIVE: bool> {}
+
+/// x86-64, 4 levels, 48-bit addresses.
+pub type X86_64 = X86<false>;
+/// x86-64 with LA57: 5 levels, 57-bit addresses.
+pub type X86_64La57 = X86<true>;
+
+impl<const FIVE: bool> Format for X86<FIVE> {
+    const NAME: &'static str = if FIVE { "x86-64 LA57" } else { "x86-64" };
+    const ROOT: Level = if FIVE { Level::Pgd } else { Level::P4d };
+    const ADDRESS_BITS: u32 = if FIVE { 57 } else { 48 };
+
+    #[inline]
+    fn encode(entry: Entry, level: Level) -> u64 {
+        match entry {
+            Entry::Absent => 0,
+            Entry::Table(pfn) => pfn.addr().0 | PRESENT | WRITABLE | USER | ACCESSED,
+            Entry::Leaf(leaf) => encode_leaf(leaf, level),
+            Entry::Marker(marker) => (marker as u64) << MARKER_SHIFT,
+        }
+    }
+
+    #[inline]
+    fn decode(word: u64, level: Level) -> Entry {
+        let pfn = Pfn((word & FRAME) >> 12);
+        if word & PRESENT == 0 {
+            match word {
+                0 => Entry::Absent,
+                _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
+                _ => Entry::Marker(Marker::Busy),
+            }
+        } else if level == Level::Pte || (word & PAGE_SIZE != 0 && level.leaf_size().is_some()) {
+            Entry::Leaf(decode_leaf(word, pfn, rights(word)))
+        } else {
+            Entry::Table(pfn)
+        }
+    }
+
+    #[inline]
+    fn used(word: u64, store: bool) -> u64 {
+        word | ACCESSED | if store { DIRTY } else { 0 }
+    }
+}
+
+#[inline]
+fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    let kept = leaf.pfn.addr().0 | bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
+    let size = bit(level != Level::Pte, PAGE_SIZE);
+    if !leaf.rights.contains(Rights::READ) {
+        return kept | size | NO_RIGHTS;
+    }
+    kept | size
+        | PRESENT
+        | bit(leaf.rights.contains(Rights::WRITE), WRITABLE)
+        | bit(leaf.rights.contains(Rights::USER), USER)
+        | bit(!leaf.rights.contains(Rights::EXECUTE), NO_EXECUTE)
+}
+
+#[inline]
+fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
+    Leaf { pfn, rights, accessed: word & ACCESSED != 0, dirty: word & DIRTY != 0 }
+}
+
+#[inline]
+fn rights(word: u64) -> Rights {
+    let mut rights = Rights::READ;
+    rights.set(Rights::WRITE, word & WRITABLE != 0);
+    rights.set(Rights::USER, word & USER != 0);
+    rights.set(Rights::EXECUTE, word & NO_EXECUTE == 0);
+    rights
+}

@@ -1,0 +1,3 @@
+//! Floor 5: page tables.
+
+pub mod format;
