@@ -13,16 +13,30 @@ pub struct TablePage {
     pub words: [UnsafeCell<u64>; Level::ENTRIES],
 }
 
-/// What a CPU runs when another asks it to ([`Machine::interrupt`]): `call(data)`.
+/// What a CPU runs when another asks it to ([`Machine::interrupt`]): `call(machine, data)`.
 ///
 /// It never blocks, takes no lock that is held across an acknowledgement, allocates nothing, and may run at any point
-/// where interrupts are on, also inside [`Cpu::relax`].
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// The function; safe to call with this `data`, on any CPU of the machine, until another answer is installed.
-    pub call: unsafe fn(data: usize),
+/// where interrupts are on, also inside [`Cpu::relax`]. See `sync::Installed`, which makes one safely.
+pub struct Answer<M> {
+    /// The function; safe to call with this `data`, on any CPU, by the machine that it was installed in, until another
+    /// answer is installed.
+    pub call: unsafe fn(machine: &M, data: usize),
     /// Its argument: an address whose provenance is exposed.
     pub data: usize,
+}
+
+impl<M> Clone for Answer<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Answer<M> {}
+
+impl<M> core::fmt::Debug for Answer<M> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "answer with {:#x}", self.data)
+    }
 }
 
 /// A platform: physical memory, MMU, and interrupts between CPUs.
@@ -78,7 +92,7 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Installs what CPUs run when interrupted. Called once by the library before the first
     /// [`interrupt`](Machine::interrupt), and with `None` before the answer's data dies.
-    fn set_answer(&self, answer: Option<Answer>);
+    fn set_answer(&self, answer: Option<Answer<Self>>);
     /// Has each CPU of the set run the answer.
     fn interrupt(&self, targets: &CpuMask);
     /// A full fence on every CPU.

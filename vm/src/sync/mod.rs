@@ -12,11 +12,13 @@
 //! | [`ShareLock`] | a sleeping reader-writer lock |
 //! | [`ladder`] | the ranks of all locks |
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
+//! | [`Installed`] | what a CPU does when another interrupts it |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`), because entries and
 //! records live in raw memory that loom cannot construct.
 
+mod answer;
 pub mod atomic;
 pub mod ladder;
 mod per_cpu;
@@ -26,6 +28,7 @@ mod shadow;
 mod share;
 mod spin;
 
+pub use answer::{Installed, Respond};
 pub use per_cpu::{Carve, Own, Owned, PerCpu};
 pub use plain::Plain;
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
