@@ -105,9 +105,10 @@ fn curve_text(figure: &Figure) -> String {
 }
 
 /// Figures as a table: the number, what it is held against, the interval, what the run can resolve, the bar.
+/// Columns in which nothing stands are left out.
 pub fn figures_table(figures: &[Figure]) -> String {
     let header = ["figure", "value", "unit", "yardstick", "ratio", "95 % interval", "A/A", "bar", "holds"];
-    table::of(&header, figures.iter().map(row))
+    table::of_used_columns(&header, figures.iter().map(row).collect())
 }
 
 fn row(figure: &Figure) -> Vec<String> {

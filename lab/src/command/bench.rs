@@ -29,6 +29,14 @@ pub struct Args {
     pub output: Output,
 }
 
+impl Args {
+    /// Whether the filter names a benchmark, or there is none.
+    pub(super) fn names_something(&self) -> bool {
+        let named = |f: &str| f == "list" || BENCHMARKS.iter().any(|b| b.is_named_by(f));
+        self.filter.as_deref().is_none_or(named)
+    }
+}
+
 /// Measures what is asked for.
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.filter.as_deref() == Some("list") {

@@ -3,6 +3,7 @@
 use super::Failure;
 use crate::bench::BENCHMARKS;
 use crate::show::Output;
+use crate::tour::{SECTIONS, Section};
 use serde::Serialize;
 
 /// The arguments of `interleaf list`.
@@ -40,15 +41,26 @@ pub struct Listing {
     pub commands: Vec<Entry>,
     /// What `interleaf bench` answers.
     pub benchmarks: Vec<Question>,
+    /// The sections of the tour.
+    pub sections: Vec<Entry>,
 }
 
 /// Lists everything there is to run.
 pub fn run(args: Args) -> Result<(), Failure> {
     let commands = super::every().into_iter().map(|(name, about)| Entry { name, about }).collect();
-    args.output.emit(&Listing { commands, benchmarks: questions() }, |listing| {
-        let commands = listing.commands.iter().map(|e| line(&e.name, &e.about)).collect::<String>();
-        format!("commands (interleaf NAME)\n{commands}\n{}", questions_text(&listing.benchmarks))
-    })
+    let section = |s: &Section| Entry { name: s.command.to_string(), about: s.title.to_string() };
+    let sections = SECTIONS.iter().map(section).collect();
+    args.output.emit(&Listing { commands, benchmarks: questions(), sections }, text)
+}
+
+fn text(listing: &Listing) -> String {
+    let lines = |entries: &[Entry]| entries.iter().map(|e| line(&e.name, &e.about)).collect::<String>();
+    format!(
+        "commands (interleaf NAME)\n{}\n{}\nexperiments (interleaf tour shows each, small)\n{}",
+        lines(&listing.commands),
+        questions_text(&listing.benchmarks),
+        lines(&listing.sections)
+    )
 }
 
 /// Lists the benchmarks alone.
@@ -71,5 +83,5 @@ fn questions_text(questions: &[Question]) -> String {
 }
 
 fn line(name: &str, about: &str) -> String {
-    format!("  {name:<20} {about}\n")
+    format!("  {name:<32} {about}\n")
 }

@@ -7,6 +7,7 @@
 mod failure;
 
 pub mod bench;
+pub mod doctor;
 pub mod list;
 pub mod tour;
 
@@ -32,7 +33,9 @@ struct Line {
 enum Command {
     /// Measure against yardsticks, in pairs, with intervals
     Bench(bench::Args),
-    /// List every command and benchmark, one line each
+    /// Say what this machine lacks, and how to get it
+    Doctor(doctor::Args),
+    /// List every command, benchmark and section of the tour, one line each
     List(list::Args),
     /// Show every experiment, small, in under a minute (the default)
     Tour(tour::Args),
@@ -42,6 +45,7 @@ impl Command {
     fn run(self) -> Result<(), Failure> {
         match self {
             Command::Bench(args) => bench::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::List(args) => list::run(args),
             Command::Tour(args) => tour::run(args),
         }
@@ -66,6 +70,15 @@ pub fn every() -> Vec<(String, String)> {
         (c.get_name().to_string(), c.get_about().map(ToString::to_string).unwrap_or_default())
     };
     line.get_subcommands().map(describe).collect()
+}
+
+/// Whether `text`, starting with `interleaf`, is a line that is understood; a benchmark that it names must exist.
+pub fn understands(text: &str) -> bool {
+    let Ok(line) = Line::try_parse_from(text.split_whitespace()) else { return false };
+    match line.command {
+        Some(Command::Bench(args)) => args.names_something(),
+        _ => text.split_whitespace().next() == Some("interleaf"),
+    }
 }
 
 #[cfg(test)]

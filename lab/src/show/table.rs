@@ -17,6 +17,14 @@ pub fn of(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Strin
     lines.collect()
 }
 
+/// A table without the columns in which no row has anything.
+pub fn of_used_columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let used = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()));
+    let columns: Vec<usize> = (0..header.len()).filter(|&column| used(column)).collect();
+    let header: Vec<&str> = columns.iter().map(|&column| header[column]).collect();
+    of(&header, rows.iter().map(|row| columns.iter().map(|&column| row[column].clone()).collect()))
+}
+
 /// A number with three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `12 345`, `1.23e9`.
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -68,6 +76,14 @@ mod tests {
     fn groups_are_of_three_from_the_right() {
         assert_eq!([1, 12, 123, 1234, 123_456].map(grouped), ["1", "12", "123", "1 234", "123 456"]);
         assert_eq!(grouped(i64::MIN), "-9 223 372 036 854 775 808");
+    }
+
+    #[test]
+    fn a_column_in_which_nothing_stands_is_left_out() {
+        let rows =
+            vec![vec!["1".into(), String::new(), "x".into()], vec!["2".into(), String::new(), "y".into()]];
+        let text = of_used_columns(&["a", "empty", "c"], rows);
+        assert!(!text.contains("empty") && text.contains('y'), "{text}");
     }
 
     #[test]

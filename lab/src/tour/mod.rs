@@ -1,0 +1,71 @@
+//! The tour: every experiment, small, one section each.
+//!
+//! A section states a claim, shows the figure that bears it out or not, with its yardstick, and names the command
+//! that runs the experiment alone. It needs no privilege, no QEMU and no file but those in the repository, and
+//! takes a few seconds at most: all sections together stay under a minute.
+//!
+//! To add one: a file with one `pub const SECTION: Section`, and its name in [`SECTIONS`].
+
+mod locks;
+mod ordering;
+mod out;
+mod yardsticks;
+mod zeroing;
+
+pub use out::{Out, Shown};
+
+use crate::bench::Options;
+use crate::command::Failure;
+
+/// One stop of the tour.
+pub struct Section {
+    /// A few words.
+    pub title: &'static str,
+    /// What the figure is to show, as one sentence.
+    pub claim: &'static str,
+    /// Runs the experiment and shows what came of it.
+    pub run: fn(&mut Out) -> Result<(), Failure>,
+    /// How to run the experiment alone, and longer.
+    pub command: &'static str,
+}
+
+/// Every section, in the order in which they are shown.
+pub const SECTIONS: &[Section] = &[zeroing::SECTION, locks::SECTION, ordering::SECTION, yardsticks::SECTION];
+
+/// What to try after the tour.
+pub const NEXT: &[(&str, &str)] = &[
+    ("interleaf list", "everything there is to run"),
+    ("interleaf bench", "every figure, with intervals and bars"),
+    ("interleaf doctor", "what this machine lacks, and how to get it"),
+];
+
+impl Section {
+    /// Runs the section.
+    pub fn show(&self, options: &Options) -> Result<Shown, Failure> {
+        let mut out = Out::new(options);
+        (self.run)(&mut out)?;
+        Ok(out.shown(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command;
+
+    #[test]
+    fn every_section_shows_a_figure_or_text() {
+        for section in SECTIONS {
+            let shown = section.show(&Options::small()).unwrap_or_else(|e| panic!("{}: {e}", section.title));
+            assert!(!shown.figures.is_empty() || !shown.text.is_empty(), "{} shows nothing", section.title);
+        }
+    }
+
+    #[test]
+    fn every_command_that_is_named_is_understood() {
+        let named = SECTIONS.iter().map(|s| s.command).chain(NEXT.iter().map(|n| n.0));
+        for line in named {
+            assert!(command::understands(line), "`{line}` is no command");
+        }
+    }
+}
