@@ -31,6 +31,8 @@ mod spin;
 pub use answer::{Installed, Respond};
 pub use per_cpu::{Carve, Own, Owned, PerCpu};
 pub use plain::Plain;
+#[cfg(loom)]
+pub(crate) use shadow::forget;
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
 

@@ -24,7 +24,6 @@ pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
 }
 
 /// Forgets the shadows of words in `range`: the memory is used for something else.
-#[allow(dead_code)]
 pub fn forget(range: Range<usize>) {
     forget_u32(&range);
     forget_u64(&range);

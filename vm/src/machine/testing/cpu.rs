@@ -1,9 +1,11 @@
-//! A CPU for the library's own unit tests and loom models: one for each thread, told by number.
+//! One CPU for each thread, told by number.
 
-use super::{Context, Cpu, Irq};
+use super::machine::Wires;
+use crate::machine::{Context, Cpu, Irq};
 use crate::units::CpuId;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::AtomicU32;
+use std::sync::Arc;
 
 #[cfg(loom)]
 use loom::thread::yield_now;
@@ -13,11 +15,13 @@ use std::thread::yield_now;
 #[cfg(not(loom))]
 std::thread_local! {
     static ME: Cell<u32> = const { Cell::new(0) };
+    static WIRES: RefCell<Option<Arc<Wires>>> = const { RefCell::new(None) };
     static CONTEXT: Context = const { Context::new() };
 }
 #[cfg(loom)]
 loom::thread_local! {
     static ME: Cell<u32> = Cell::new(0);
+    static WIRES: RefCell<Option<Arc<Wires>>> = RefCell::new(None);
     static CONTEXT: Context = Context::new();
 }
 
@@ -32,6 +36,20 @@ impl TestCpu {
     }
 }
 
+/// Makes this thread run on CPU `id`, which hears interrupts through `wires`.
+pub(super) fn plug(id: u32, wires: Arc<Wires>) {
+    TestCpu::become_cpu(id);
+    WIRES.with(|mine| *mine.borrow_mut() = Some(wires));
+    answer();
+}
+
+fn answer() {
+    let wires = WIRES.with(|mine| mine.borrow().clone());
+    if let Some(wires) = wires {
+        wires.answer(TestCpu::id().0);
+    }
+}
+
 impl Cpu for TestCpu {
     fn id() -> CpuId {
         CpuId(ME.with(Cell::get))
@@ -40,6 +58,7 @@ impl Cpu for TestCpu {
         CONTEXT.with(f)
     }
     fn relax() {
+        answer();
         yield_now();
     }
     fn sleep(_word: &AtomicU32, _expected: u32) {

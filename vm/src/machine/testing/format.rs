@@ -1,0 +1,53 @@
+//! Table entries for unit tests: the plainest bits that say everything.
+
+use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::units::{Level, Pfn, Rights};
+
+const PRESENT: u64 = 1;
+const LEAF: u64 = 2;
+const RIGHTS_SHIFT: u32 = 2;
+const ACCESSED: u64 = 1 << 6;
+const DIRTY: u64 = 1 << 7;
+const FRAME_SHIFT: u32 = 12;
+
+/// Four levels; bit 0 present, 1 leaf, 2..6 rights, 6 accessed, 7 dirty, 12.. frame. Not present and not zero: a marker.
+#[derive(Debug)]
+pub enum TestFormat {}
+
+impl Format for TestFormat {
+    const NAME: &'static str = "test";
+    const ROOT: Level = Level::P4d;
+    const ADDRESS_BITS: u32 = 48;
+
+    fn encode(entry: Entry, _level: Level) -> u64 {
+        match entry {
+            Entry::Absent => 0,
+            Entry::Marker(Marker::Busy) => 1 << 1,
+            Entry::Table(pfn) => pfn.0 << FRAME_SHIFT | PRESENT,
+            Entry::Leaf(leaf) => {
+                let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
+                let rights = u64::from(leaf.rights.bits()) << RIGHTS_SHIFT;
+                leaf.pfn.0 << FRAME_SHIFT | used | rights | LEAF | PRESENT
+            }
+        }
+    }
+
+    fn decode(word: u64, _level: Level) -> Entry {
+        let pfn = Pfn(word >> FRAME_SHIFT);
+        match (word & PRESENT != 0, word & LEAF != 0) {
+            (false, _) if word == 0 => Entry::Absent,
+            (false, _) => Entry::Marker(Marker::Busy),
+            (true, false) => Entry::Table(pfn),
+            (true, true) => Entry::Leaf(Leaf {
+                pfn,
+                rights: Rights::from_bits_truncate((word >> RIGHTS_SHIFT) as u8 & 0xf),
+                accessed: word & ACCESSED != 0,
+                dirty: word & DIRTY != 0,
+            }),
+        }
+    }
+
+    fn used(word: u64, store: bool) -> u64 {
+        word | ACCESSED | if store { DIRTY } else { 0 }
+    }
+}

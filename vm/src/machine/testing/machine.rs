@@ -1,0 +1,278 @@
+//! A machine of ordinary memory for unit tests.
+
+use super::{TestCpu, TestFormat, cpu};
+use crate::machine::{Answer, Machine, TablePage};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use crate::units::{CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange};
+use core::fmt;
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::boxed::Box;
+use std::sync::Arc;
+use std::vec::Vec;
+
+/// Frames before the arena, so that frame 0 and the frames around it are foreign.
+const FIRST: Pfn = Pfn(1 << 16);
+
+/// An arena that plays physical memory, without an MMU: flushes are only counted. Its first frame is aligned to the largest
+/// block, like memory that starts at a round address.
+pub struct TestMachine {
+    arena: NonNull<u8>,
+    layout: Layout,
+    wires: Arc<Wires>,
+    /// Calls of `flush_range`.
+    pub range_flushes: AtomicU64<TestCpu>,
+    /// Calls of `flush_all`, `load_root` included.
+    pub full_flushes: AtomicU64<TestCpu>,
+}
+
+// SAFETY: the arena is memory that belongs to the machine until it is dropped; who uses which frame is the library's matter.
+unsafe impl Sync for TestMachine {}
+// SAFETY: as above.
+unsafe impl Send for TestMachine {}
+
+/// What connects a CPU to a machine's interrupts.
+pub(super) struct Wires {
+    /// 1 while the CPU has an interrupt to answer. The swap to 0 pairs with the sender's swap to 1.
+    pending: Vec<AtomicUsize<TestCpu>>,
+    /// The function of the answer, 0 for none.
+    call: AtomicUsize<TestCpu>,
+    data: AtomicUsize<TestCpu>,
+}
+
+impl Wires {
+    /// Runs the answer if this CPU was interrupted.
+    pub(super) fn answer(&self, cpu: u32) {
+        let Some(pending) = self.pending.get(cpu as usize) else { return };
+        if pending.load(Relaxed) == 0 || pending.swap(0, AcqRel) == 0 {
+            return;
+        }
+        let call = self.call.load(Acquire);
+        if call != 0 {
+            // SAFETY: the word is only ever 0 or the address of such a function.
+            let call = unsafe { core::mem::transmute::<*const (), unsafe fn(usize)>(call as *const ()) };
+            // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
+            unsafe { call(self.data.load(Relaxed)) };
+        }
+    }
+}
+
+impl TestMachine {
+    /// A machine with one CPU and `nr_frames` zeroed frames.
+    pub fn new(nr_frames: u64) -> Self {
+        Self::with_cpus(nr_frames, 1)
+    }
+
+    /// A machine with `nr_cpus` CPUs and `nr_frames` zeroed frames.
+    pub fn with_cpus(nr_frames: u64, nr_cpus: u32) -> Self {
+        let layout = Layout::from_size_align(nr_frames as usize * PAGE_SIZE, Order::MAX.bytes()).unwrap();
+        // SAFETY: the layout is not empty: tests ask for at least one frame.
+        let arena =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        forget(arena, layout.size());
+        let wires = Wires {
+            pending: (0..nr_cpus).map(|_| AtomicUsize::new(0)).collect(),
+            call: AtomicUsize::new(0),
+            data: AtomicUsize::new(0),
+        };
+        let counter = || AtomicU64::new(0);
+        Self { arena, layout, wires: Arc::new(wires), range_flushes: counter(), full_flushes: counter() }
+    }
+
+    /// The same, of static life: for tests whose threads outlive the scope that made it. Never freed.
+    pub fn leaked(nr_frames: u64, nr_cpus: u32) -> &'static Self {
+        Box::leak(Box::new(Self::with_cpus(nr_frames, nr_cpus)))
+    }
+
+    /// All frames of the arena.
+    pub fn frames(&self) -> PfnRange {
+        PfnRange::new(FIRST, FIRST.add((self.layout.size() / PAGE_SIZE) as u64))
+    }
+
+    /// Makes this thread CPU `id` of this machine: it answers interrupts in [`Cpu::relax`](crate::machine::Cpu::relax).
+    pub fn run_as(&self, id: u32) {
+        cpu::plug(id, self.wires.clone());
+    }
+
+    fn bytes(&self, pfn: Pfn, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset + len <= self.layout.size());
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        if len > 0 {
+            self.window(PhysAddr(at.0 + len as u64 - 1));
+        }
+        self.window(at).as_ptr()
+    }
+}
+
+impl Drop for TestMachine {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `with_cpus` with this layout.
+        unsafe { dealloc(self.arena.as_ptr(), self.layout) }
+    }
+}
+
+// SAFETY: 1: the window is the arena, at one place until the machine is dropped; both directions are one addition. 2:
+// `table` is the window. 3: there is no MMU, so no translation is ever cached. 4: `interrupt` sets a flag that the CPU finds
+// in its next wait loop; a CPU that no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted.
+unsafe impl Machine for TestMachine {
+    type Cpu = TestCpu;
+    type Format = TestFormat;
+
+    fn nr_cpus(&self) -> u32 {
+        self.wires.pending.len() as u32
+    }
+
+    fn window(&self, at: PhysAddr) -> NonNull<u8> {
+        let offset = at.0.wrapping_sub(FIRST.addr().0);
+        assert!(offset < self.layout.size() as u64, "{at:?} is not in the arena");
+        // SAFETY: the offset lies inside the arena.
+        unsafe { self.arena.add(offset as usize) }
+    }
+
+    fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
+        let offset = at.addr().get().wrapping_sub(self.arena.addr().get());
+        assert!(offset < self.layout.size(), "{at:?} is not in the arena");
+        PhysAddr(FIRST.addr().0 + offset as u64)
+    }
+
+    fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: the frame lies in the arena, aligned, for the life of `self`; a `TablePage` gives no access by itself.
+        unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        let at = self.bytes(pfn, 0, order.bytes());
+        // SAFETY: the block lies in the arena.
+        unsafe { at.write_bytes(0, order.bytes()) };
+        forget(NonNull::new(at).unwrap(), order.bytes());
+    }
+
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let (from, to) = (self.bytes(from, 0, order.bytes()), self.bytes(to, 0, order.bytes()));
+        // SAFETY: both blocks lie in the arena.
+        unsafe { from.copy_to(to, order.bytes()) };
+    }
+
+    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        assert!(offset + to.len() <= PAGE_SIZE);
+        // SAFETY: the bytes lie in the arena, and `to` is exclusive.
+        unsafe { self.bytes(pfn, offset, to.len()).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+    }
+
+    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        assert!(offset + from.len() <= PAGE_SIZE);
+        // SAFETY: the bytes lie in the arena.
+        unsafe { self.bytes(pfn, offset, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+
+    fn load_root(&self, _root: Option<Pfn>) {
+        self.flush_all();
+    }
+
+    fn flush_range(&self, _range: VpnRange) {
+        self.range_flushes.fetch_add(1, Relaxed);
+    }
+
+    fn flush_all(&self) {
+        self.full_flushes.fetch_add(1, Relaxed);
+    }
+
+    fn set_answer(&self, answer: Option<Answer>) {
+        self.wires.data.store(answer.map_or(0, |a| a.data), Relaxed);
+        self.wires.call.store(answer.map_or(0, |a| a.call as usize), Release);
+    }
+
+    fn interrupt(&self, targets: &CpuMask) {
+        for cpu in targets.iter() {
+            if let Some(pending) = self.wires.pending.get(cpu.index()) {
+                pending.swap(1, AcqRel);
+            }
+        }
+    }
+
+    fn barrier_all(&self) {
+        barrier();
+    }
+}
+
+impl fmt::Debug for TestMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TestMachine of {} frames, {} CPUs", self.frames().len(), self.nr_cpus())
+    }
+}
+
+/// Tells loom's shadows that the memory is used anew.
+fn forget(start: NonNull<u8>, bytes: usize) {
+    #[cfg(loom)]
+    crate::sync::forget(start.addr().get()..start.addr().get() + bytes);
+    let _ = (start, bytes);
+}
+
+/// loom has no asymmetric barrier: `light_fence` is a full fence there, and this is its partner.
+#[cfg(loom)]
+fn barrier() {
+    loom::sync::atomic::fence(SeqCst);
+}
+
+/// Linux's `membarrier(PRIVATE_EXPEDITED)`: a full fence on every CPU that runs a thread of this process.
+#[cfg(all(not(loom), target_os = "linux", target_arch = "x86_64"))]
+fn barrier() {
+    let call = |command: usize| {
+        let mut result = 324usize;
+        // SAFETY: the system call reads and writes no memory of ours; the kernel clobbers rcx and r11.
+        unsafe {
+            core::arch::asm!("syscall", inout("rax") result, in("rdi") command, in("rsi") 0, in("rdx") 0,
+                out("rcx") _, out("r11") _)
+        };
+        result
+    };
+    let (expedited, register) = (8, 16);
+    if call(expedited) != 0 {
+        assert!(call(register) == 0 && call(expedited) == 0, "this host has no membarrier");
+    }
+}
+
+/// Where tests have no membarrier: threads exchange messages with nobody, so a fence is all there is, and tests that need
+/// an asymmetric barrier must not run.
+#[cfg(all(not(loom), not(all(target_os = "linux", target_arch = "x86_64"))))]
+fn barrier() {
+    unimplemented!("no asymmetric barrier for tests on this host");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::machine::Cpu;
+    use crate::units::CpuId;
+
+    #[test]
+    fn window_and_phys_of_are_inverse() {
+        let machine = TestMachine::new(8);
+        let at = PhysAddr(machine.frames().start.addr().0 + 5 * 4096 + 17);
+        assert_eq!(machine.phys_of(machine.window(at)), at);
+        machine.write(at.pfn(), at.offset(), b"interleaf");
+        machine.copy(at.pfn(), machine.frames().start, Order::BASE);
+        let mut read = [0; 9];
+        machine.read(machine.frames().start, 17, &mut read);
+        assert_eq!(&read, b"interleaf");
+        machine.barrier_all();
+    }
+
+    #[test]
+    fn an_interrupted_cpu_answers_in_its_next_wait_loop() {
+        unsafe fn count(data: usize) {
+            // SAFETY: the test hands in the address of a counter that outlives the machine's answers.
+            let counter = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64<TestCpu>>(data) };
+            counter.fetch_add(1, Relaxed);
+        }
+        let (machine, answers) = (TestMachine::with_cpus(1, 2), AtomicU64::<TestCpu>::new(0));
+        machine.run_as(1);
+        machine.set_answer(Some(Answer { call: count, data: (&raw const answers).expose_provenance() }));
+        let mut targets = CpuMask::EMPTY;
+        targets.insert(CpuId(1));
+        machine.interrupt(&targets);
+        TestCpu::relax();
+        TestCpu::relax();
+        assert_eq!(answers.load(Relaxed), 1);
+    }
+}
