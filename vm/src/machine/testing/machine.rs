@@ -38,7 +38,11 @@ pub(super) struct Wires {
     /// The function of the answer, 0 for none.
     call: AtomicUsize<TestCpu>,
     data: AtomicUsize<TestCpu>,
+    /// The machine, which does not move while an answer is installed.
+    machine: AtomicUsize<TestCpu>,
 }
+
+type Call = unsafe fn(&TestMachine, usize);
 
 impl Wires {
     /// Runs the answer if this CPU was interrupted.
@@ -50,9 +54,12 @@ impl Wires {
         let call = self.call.load(Acquire);
         if call != 0 {
             // SAFETY: the word is only ever 0 or the address of such a function.
-            let call = unsafe { core::mem::transmute::<*const (), unsafe fn(usize)>(call as *const ()) };
+            let call = unsafe { core::mem::transmute::<*const (), Call>(call as *const ()) };
+            let machine = core::ptr::with_exposed_provenance::<TestMachine>(self.machine.load(Relaxed));
+            // SAFETY: stored when the answer was installed; dropping the machine takes the answer out first.
+            let machine = unsafe { &*machine };
             // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
-            unsafe { call(self.data.load(Relaxed)) };
+            unsafe { call(machine, self.data.load(Relaxed)) };
         }
     }
 }
@@ -74,6 +81,7 @@ impl TestMachine {
             pending: (0..nr_cpus).map(|_| AtomicUsize::new(0)).collect(),
             call: AtomicUsize::new(0),
             data: AtomicUsize::new(0),
+            machine: AtomicUsize::new(0),
         };
         let counter = || AtomicU64::new(0);
         Self { arena, layout, wires: Arc::new(wires), range_flushes: counter(), full_flushes: counter() }
@@ -106,6 +114,7 @@ impl TestMachine {
 
 impl Drop for TestMachine {
     fn drop(&mut self) {
+        self.set_answer(None);
         // SAFETY: allocated in `with_cpus` with this layout.
         unsafe { dealloc(self.arena.as_ptr(), self.layout) }
     }
@@ -177,7 +186,8 @@ unsafe impl Machine for TestMachine {
         self.full_flushes.fetch_add(1, Relaxed);
     }
 
-    fn set_answer(&self, answer: Option<Answer>) {
+    fn set_answer(&self, answer: Option<Answer<Self>>) {
+        self.wires.machine.store((&raw const *self).expose_provenance(), Relaxed);
         self.wires.data.store(answer.map_or(0, |a| a.data), Relaxed);
         self.wires.call.store(answer.map_or(0, |a| a.call as usize), Release);
     }
@@ -260,7 +270,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_cpu_answers_in_its_next_wait_loop() {
-        unsafe fn count(data: usize) {
+        unsafe fn count(_machine: &TestMachine, data: usize) {
             // SAFETY: the test hands in the address of a counter that outlives the machine's answers.
             let counter = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64<TestCpu>>(data) };
             counter.fetch_add(1, Relaxed);
