@@ -16,4 +16,5 @@ extern crate std;
 pub mod machine;
 pub mod sync;
 pub mod table;
+pub mod tlb;
 pub mod units;

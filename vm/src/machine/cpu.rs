@@ -40,7 +40,8 @@ pub struct Irq(pub usize);
 /// 1. [`id`](Cpu::id) is below the machine's number of CPUs, and does not change while preemption is off.
 /// 2. Two threads never run on one CPU at once: between [`preempt_off`](Cpu::preempt_off) and
 ///    [`preempt_on`](Cpu::preempt_on) no other thread runs on this CPU (interrupt handlers may).
-/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Answer`]) unless real interrupts do.
+/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Answer`]) unless real interrupts do, or
+///    interrupts are off.
 /// 4. [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the word's address is woken; it
 ///    may return early. It is never called with preemption or interrupts off or in an RCU read section.
 /// 5. [`access`](Cpu::access) is told of every access through the door, before it happens, where `OBSERVED` holds.

@@ -1,0 +1,193 @@
+//! The CPUs' side: what each has loaded, what it has seen, what it is asked to forget.
+
+use super::SpaceTlb;
+use super::mailbox::{Mailbox, Request};
+use crate::machine::{Cpu, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
+use crate::sync::{Carve, PerCpu, Respond, SpinLock, ladder, wait_until};
+use crate::units::{CpuId, CpuMask, Pfn, VpnRange};
+use core::fmt;
+
+/// One CPU's state.
+struct CpuTlb<C: Cpu> {
+    /// The space whose root this CPU is about to load, 0 for none. Written before the generation is read.
+    entering: AtomicU64<C>,
+    /// The space whose root is loaded, 0 for none. Written by this CPU, with release after the root is loaded, and before
+    /// `entering` is cleared.
+    loaded: AtomicU64<C>,
+    /// The generation of the loaded space that this CPU's translations are at least as new as. Written by this CPU with
+    /// interrupts off, with release after the flush: the acknowledgement that flushers wait for.
+    seen: AtomicU64<C>,
+    mailbox: SpinLock<Mailbox, C, { ladder::MAILBOX.0 }>,
+    /// Requests sent by this CPU to others, and answered by it. Statistics.
+    sent: AtomicU64<C>,
+    answered: AtomicU64<C>,
+}
+
+/// All CPUs of a machine, as far as forgetting translations goes.
+pub struct Shootdown<C: Cpu> {
+    cpus: PerCpu<CpuTlb<C>, C>,
+}
+
+/// How many requests CPUs have sent to each other and answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShootStats {
+    /// Interrupts sent, counted once for each target.
+    pub sent: u64,
+    /// Interrupts answered.
+    pub answered: u64,
+}
+
+/// Runs `f` with interrupts off on this CPU.
+fn uninterrupted<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
+    let state = C::interrupts_off();
+    let result = f();
+    C::interrupts_restore(state);
+    result
+}
+
+impl<C: Cpu> Shootdown<C> {
+    /// The state of `nr_cpus` CPUs that have nothing loaded. `None` where memory does not suffice.
+    pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+        let cpus = PerCpu::carve(from, nr_cpus, |_| CpuTlb {
+            entering: AtomicU64::new(0),
+            loaded: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+            mailbox: SpinLock::new(Mailbox::new(0)),
+            sent: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+        })?;
+        Some(Self { cpus })
+    }
+
+    /// Makes this CPU leave `from`, which is what it has loaded (if anything), and translate through `to` with its root
+    /// table (if anything), and through nothing that it cached before.
+    pub fn switch<M: Machine<Cpu = C>>(
+        &self,
+        machine: &M,
+        from: Option<&SpaceTlb<C>>,
+        to: Option<(&SpaceTlb<C>, Pfn)>,
+    ) {
+        let own = self.cpus.own();
+        debug_assert_eq!(
+            own.loaded.load(Relaxed),
+            from.map_or(0, SpaceTlb::id),
+            "the CPU had loaded another space"
+        );
+        uninterrupted::<C, _>(|| {
+            let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
+            own.entering.store(id, Relaxed);
+            *own.mailbox.lock() = Mailbox::new(id);
+            let mut seen = 0;
+            if let Some((space, _)) = to {
+                space.joined_by(C::id());
+                // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor `entering` advanced the
+                // generation before we read it, and made its edit before that.
+                fence::<C>(SeqCst);
+                seen = space.generation();
+            }
+            machine.load_root(root);
+            own.seen.store(seen, Release);
+            own.loaded.store(id, Release);
+            own.entering.store(0, Release);
+            if let Some(space) = from {
+                space.left_by(C::id());
+            }
+            self.catch_up(machine, &own);
+        });
+    }
+
+    /// Makes every CPU that runs `space` forget `range`, edited before the call. Returns when they have.
+    pub fn flush<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, range: VpnRange) {
+        let own = self.cpus.own();
+        let generation = space.advance();
+        // P7, pairs with the fence in `enter`.
+        fence::<C>(SeqCst);
+        let mut others = space.cpus_racy();
+        let request = Request { generation, range };
+        if others.contains(C::id()) {
+            others.remove(C::id());
+            self.forget_own(machine, space, request);
+        }
+        if others.is_empty() {
+            return;
+        }
+        let targets = self.post(space, request, &others);
+        if !targets.is_empty() {
+            own.sent.add_own(u64::from(targets.count()));
+            machine.interrupt(&targets);
+            targets.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
+        }
+    }
+
+    /// Handles an own request at once, with all that others have posted meanwhile.
+    fn forget_own<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, request: Request) {
+        let own = self.cpus.of(C::id());
+        if own.loaded.load(Relaxed) != space.id() {
+            return;
+        }
+        uninterrupted::<C, _>(|| {
+            own.mailbox.lock().post(request);
+            self.catch_up(machine, own);
+        });
+    }
+
+    /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind; says which.
+    fn post(&self, space: &SpaceTlb<C>, request: Request, others: &CpuMask) -> CpuMask {
+        let mut targets = CpuMask::EMPTY;
+        for cpu in others.iter().filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
+            uninterrupted::<C, _>(|| {
+                let mut mailbox = self.cpus.of(cpu).mailbox.lock();
+                if mailbox.space == space.id() {
+                    mailbox.post(request);
+                    targets.insert(cpu);
+                }
+            });
+        }
+        targets
+    }
+
+    /// Whether `cpu` translates through nothing older than `generation` of `space`: it has the space loaded and is as new, or
+    /// has it neither loaded nor half loaded. Read in the reverse order of `switch`'s stores, with which it pairs.
+    fn has_seen(&self, cpu: CpuId, space: &SpaceTlb<C>, generation: u64) -> bool {
+        let cpu = self.cpus.of(cpu);
+        let entering = cpu.entering.load(Acquire);
+        if cpu.loaded.load(Acquire) == space.id() {
+            cpu.seen.load(Acquire) >= generation
+        } else {
+            entering != space.id()
+        }
+    }
+
+    /// Carries out what this CPU's mailbox asks. Interrupts are off.
+    fn catch_up<M: Machine<Cpu = C>>(&self, machine: &M, own: &CpuTlb<C>) {
+        let mailbox = own.mailbox.lock().take();
+        if let Some(newest) = mailbox.plan(own.seen.load(Relaxed)).carry_out(machine) {
+            own.seen.store(newest, Release);
+        }
+    }
+
+    /// What all CPUs have sent and answered so far.
+    pub fn stats(&self) -> ShootStats {
+        self.cpus.iter().fold(ShootStats::default(), |sum, (_, cpu)| ShootStats {
+            sent: sum.sent + cpu.sent.load(Relaxed),
+            answered: sum.answered + cpu.answered.load(Relaxed),
+        })
+    }
+}
+
+impl<C: Cpu, M: Machine<Cpu = C>> Respond<M> for Shootdown<C> {
+    fn respond(&self, machine: &M) {
+        let own = self.cpus.own();
+        uninterrupted::<C, _>(|| {
+            own.answered.add_own(1);
+            self.catch_up(machine, &own);
+        });
+    }
+}
+
+impl<C: Cpu> fmt::Debug for Shootdown<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shootdown").field("cpus", &self.cpus).finish()
+    }
+}

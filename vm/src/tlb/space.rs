@@ -1,0 +1,94 @@
+//! What a space knows of the CPUs that translate through it.
+
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::units::{CpuId, CpuMask, MAX_CPUS};
+
+/// A space's side of the shootdown: its generation, who runs it, and how many edits wait for their flush.
+#[derive(Debug)]
+pub struct SpaceTlb<C: Cpu> {
+    /// Never 0 and never used twice, so that a CPU's note of what it has loaded cannot be mistaken.
+    id: u64,
+    /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the one in `enter`.
+    generation: AtomicU64<C>,
+    /// Weakening edits whose flush has not ended; see [`Pending`].
+    flushes_pending: AtomicU32<C>,
+    /// CPUs whose translations may come from this space. Set before the generation is read, cleared after another root is
+    /// loaded.
+    cpus: [AtomicU64<C>; MAX_CPUS / 64],
+}
+
+impl<C: Cpu> SpaceTlb<C> {
+    /// A space that runs nowhere. `id` is not 0 and unique among all spaces of a [`super::Shootdown`], past ones too.
+    pub fn new(id: u64) -> Self {
+        debug_assert_ne!(id, 0);
+        Self {
+            id,
+            generation: AtomicU64::new(1),
+            flushes_pending: AtomicU32::new(0),
+            cpus: [const { AtomicU64::new(0) }; MAX_CPUS / 64],
+        }
+    }
+
+    /// The space's number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The generation that a CPU which starts now has seen.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
+    }
+
+    /// Counts an edit made before the call, and orders it before the reading of the mask that follows.
+    pub(super) fn advance(&self) -> u64 {
+        self.generation.fetch_add(1, AcqRel) + 1
+    }
+
+    pub(super) fn joined_by(&self, cpu: CpuId) {
+        self.cpus[cpu.index() / 64].fetch_or(1 << (cpu.0 % 64), AcqRel);
+    }
+
+    pub(super) fn left_by(&self, cpu: CpuId) {
+        self.cpus[cpu.index() / 64].fetch_and(!(1 << (cpu.0 % 64)), AcqRel);
+    }
+
+    /// The CPUs that run the space or keep its root lazily. Stale at once.
+    pub fn cpus_racy(&self) -> CpuMask {
+        CpuMask::from_words(core::array::from_fn(|at| self.cpus[at].load(Relaxed)))
+    }
+
+    /// Raises the count of edits that wait for their flush, before the first edit that takes rights away (protocol P8).
+    pub fn begin_edit(&self) -> Pending<'_, C> {
+        // Ordered before the edits by the table locks they are made under: a fault that sees an edit took the lock after.
+        self.flushes_pending.fetch_add(1, AcqRel);
+        Pending { space: self }
+    }
+
+    /// Whether an edit may have happened whose flush has not ended. Asked under the lock of the table that shows the edit.
+    #[inline]
+    pub fn is_flush_pending(&self) -> bool {
+        self.flushes_pending.load(Acquire) > 0
+    }
+}
+
+/// Between an edit and the end of its flush. A fault that finds a write-protected entry while one exists flushes the page
+/// before it copies, because another CPU may still write through the old translation.
+#[derive(Debug)]
+#[must_use = "the flush counts as ended once this is dropped"]
+pub struct Pending<'a, C: Cpu> {
+    space: &'a SpaceTlb<C>,
+}
+
+impl<C: Cpu> Pending<'_, C> {
+    /// Whether another edit of the space waits for its flush too: then what this one found absent may still be cached.
+    pub fn overlaps_another(&self) -> bool {
+        self.space.flushes_pending.load(Acquire) > 1
+    }
+}
+
+impl<C: Cpu> Drop for Pending<'_, C> {
+    fn drop(&mut self) {
+        self.space.flushes_pending.fetch_sub(1, AcqRel);
+    }
+}
