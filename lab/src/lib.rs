@@ -1,8 +1,10 @@
 //! The lab: records, replays, simulates and measures.
 
 pub mod bench;
+pub mod check;
 pub mod command;
 pub mod doctor;
+pub mod model;
 pub mod os;
 pub mod show;
 pub mod tour;

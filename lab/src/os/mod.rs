@@ -2,4 +2,7 @@
 //! host is behind a safe function here.
 
 pub mod affinity;
+pub mod child;
 pub mod membarrier;
+pub mod pagemap;
+pub mod touch;

@@ -1,0 +1,304 @@
+//! Memory calls as values, and what is seen of them.
+//!
+//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model ([`crate::model`]) and the
+//! library. A [`Call`] is what a program does to its memory, system call or plain access; an [`Answer`] is what it gets
+//! back; an [`Outcome`] is all the answers of a sequence and the state that it left. Numbers are those of Linux x86-64,
+//! taken as they come: unaligned, overflowing and senseless arguments are part of the language.
+
+use std::fmt;
+
+/// Bytes in a page.
+pub const PAGE: u64 = 4096;
+
+bitflags::bitflags! {
+    /// The rights of `mmap` and `mprotect`, as Linux numbers them; unknown bits are kept.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub struct Prot: u32 {
+        /// Data may be read.
+        const READ = 1;
+        /// Data may be written.
+        const WRITE = 2;
+        /// Instructions may be fetched.
+        const EXEC = 4;
+        /// Any other bit.
+        const _ = !0;
+    }
+
+    /// The flags of `mmap`, as Linux numbers them; unknown bits are kept.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub struct MapFlags: u32 {
+        /// Writes are seen by all who map the object.
+        const SHARED = 1;
+        /// Writes stay with the writer.
+        const PRIVATE = 2;
+        /// Exactly there, over whatever lies there.
+        const FIXED = 0x10;
+        /// No file.
+        const ANONYMOUS = 0x20;
+        /// Between 1 and 2 GiB.
+        const LOW = 0x40;
+        /// Do not count the memory as promised.
+        const NORESERVE = 0x4000;
+        /// Touch all of it at once.
+        const POPULATE = 0x8000;
+        /// Meant for a stack: no huge pages.
+        const STACK = 0x2_0000;
+        /// Exactly there, or not at all.
+        const FIXED_NOREPLACE = 0x10_0000;
+        /// Any other bit.
+        const _ = !0;
+    }
+}
+
+/// The advice numbers of `madvise` that the language knows by name.
+pub mod advice {
+    macro_rules! advice_numbers {
+        ($($name:ident = $number:literal),+ $(,)?) => {
+            $(#[doc = concat!("`MADV_", stringify!($name), "` of Linux.")] pub const $name: i32 = $number;)+
+            /// Every number named here with its name.
+            pub const NAMES: &[(i32, &str)] = &[$(($number, stringify!($name))),+];
+        };
+    }
+    advice_numbers! {
+        NORMAL = 0, RANDOM = 1, SEQUENTIAL = 2, WILLNEED = 3, DONTNEED = 4, FREE = 8, DONTFORK = 10, DOFORK = 11,
+        HUGEPAGE = 14, NOHUGEPAGE = 15, DONTDUMP = 16, DODUMP = 17, WIPEONFORK = 18, KEEPONFORK = 19, COLD = 20,
+        POPULATE_READ = 22, POPULATE_WRITE = 23,
+    }
+}
+
+/// One thing a program does to its memory. Addresses and lengths are in bytes, raw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Call {
+    /// `mmap(hint, len, prot, flags, -1, 0)`.
+    Mmap {
+        /// Where it should go; binding with a FIXED flag.
+        hint: u64,
+        /// Bytes.
+        len: u64,
+        /// Rights.
+        prot: Prot,
+        /// Kind and manner.
+        flags: MapFlags,
+    },
+    /// `munmap(addr, len)`.
+    Munmap {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// `mprotect(addr, len, prot)`.
+    Mprotect {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// The new rights.
+        prot: Prot,
+    },
+    /// `madvise(addr, len, advice)`.
+    Madvise {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// The advice, any number.
+        advice: i32,
+    },
+    /// `brk(addr)`, the system call: it answers where the break is afterwards.
+    Brk {
+        /// The wanted end of the heap.
+        addr: u64,
+    },
+    /// `mincore(addr, len, vec)`.
+    Mincore {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Read one byte.
+    Read {
+        /// Where.
+        addr: u64,
+    },
+    /// Write one byte.
+    Write {
+        /// Where.
+        addr: u64,
+        /// What.
+        value: u8,
+    },
+}
+
+/// A Linux error number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// Not allowed.
+    pub const EPERM: Self = Self(1);
+    /// No such file descriptor.
+    pub const EBADF: Self = Self(9);
+    /// No memory, or none mapped there.
+    pub const ENOMEM: Self = Self(12);
+    /// Rights that cannot be had.
+    pub const EACCES: Self = Self(13);
+    /// A bad address.
+    pub const EFAULT: Self = Self(14);
+    /// Something is there.
+    pub const EEXIST: Self = Self(17);
+    /// Senseless arguments.
+    pub const EINVAL: Self = Self(22);
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::EPERM => "EPERM",
+            Self::EBADF => "EBADF",
+            Self::ENOMEM => "ENOMEM",
+            Self::EACCES => "EACCES",
+            Self::EFAULT => "EFAULT",
+            Self::EEXIST => "EEXIST",
+            Self::EINVAL => "EINVAL",
+            Self(number) => return write!(f, "errno {number}"),
+        };
+        f.write_str(name)
+    }
+}
+
+/// Why an access was answered with SIGSEGV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Segv {
+    /// Nothing is mapped there.
+    Unmapped,
+    /// The mapping does not grant the right.
+    Rights,
+}
+
+/// What a call gave back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Success; the system call's value (an address for mmap and brk).
+    Value(u64),
+    /// Failure.
+    Error(Errno),
+    /// `mincore`: the bytes it wrote, one per page and 1 for resident, and the error that ended it.
+    Resident(Vec<u8>, Option<Errno>),
+    /// The byte read.
+    Byte(u8),
+    /// The byte was written.
+    Written,
+    /// The access was refused.
+    Segv(Segv),
+}
+
+/// One line of the merged map.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MapLine {
+    /// First byte.
+    pub start: u64,
+    /// First byte after it.
+    pub end: u64,
+    /// Rights.
+    pub prot: Prot,
+    /// For shared memory: which object, counted from 0 by first appearance in the map, and the byte within it.
+    pub object: Option<(u32, u64)>,
+}
+
+impl fmt::Debug for MapLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, end, prot, object } = *self;
+        let pages = (end - start) / PAGE;
+        write!(f, "{start:#x}..{end:#x} ({pages} pages) {}", rights(prot))?;
+        match object {
+            Some((number, offset)) => write!(f, " shared object {number} + {offset:#x}"),
+            None => write!(f, " private"),
+        }
+    }
+}
+
+/// What a resident page holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum PageState {
+    /// Private, never written: the zero page.
+    Zero,
+    /// Private, with contents of this [`fingerprint`].
+    Own(u64),
+    /// A page of a shared object, with contents of this [`fingerprint`].
+    Shared(u64),
+}
+
+/// All that is seen of a sequence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// One per call.
+    pub answers: Vec<Answer>,
+    /// The map afterwards, within the windows of the experiment, upwards.
+    pub map: Vec<MapLine>,
+    /// The resident pages afterwards, within the looked-at ranges: address and state, upwards.
+    pub pages: Vec<(u64, PageState)>,
+}
+
+/// Something that carries out memory calls.
+pub trait System {
+    /// A word for reports.
+    fn name(&self) -> &str;
+    /// Carries out `calls` on an empty address space and says all that is seen of them.
+    fn run(&mut self, calls: &[Call]) -> Outcome;
+}
+
+/// A number for the contents of a page, equal for equal contents (64-bit FNV-1a over its words).
+#[must_use]
+pub fn fingerprint(contents: &[u8]) -> u64 {
+    contents.chunks(8).fold(0xcbf2_9ce4_8422_2325, |hash, chunk| {
+        let word = chunk.iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+        (hash ^ word).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Rights as `/proc/self/maps` writes them.
+fn rights(prot: Prot) -> String {
+    [(Prot::READ, 'r'), (Prot::WRITE, 'w'), (Prot::EXEC, 'x')]
+        .map(|(right, letter)| if prot.contains(right) { letter } else { '-' })
+        .iter()
+        .collect()
+}
+
+/// `value` as hexadecimal flags with the names of those that have one.
+fn flag_names<F: bitflags::Flags<Bits = u32> + Copy>(flags: F) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut left = flags.bits();
+    for (name, flag) in flags.iter_names() {
+        names.push(name.to_string());
+        left &= !flag.bits();
+    }
+    if left != 0 {
+        names.push(format!("{left:#x}"));
+    }
+    if names.is_empty() { "NONE".into() } else { names.join("|") }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Mmap { hint, len, prot, flags } => {
+                write!(f, "mmap({hint:#x}, {len:#x}, {}, {});", flag_names(prot), flag_names(flags))
+            }
+            Self::Munmap { addr, len } => write!(f, "munmap({addr:#x}, {len:#x});"),
+            Self::Mprotect { addr, len, prot } => {
+                write!(f, "mprotect({addr:#x}, {len:#x}, {});", flag_names(prot))
+            }
+            Self::Madvise { addr, len, advice } => {
+                let known = advice::NAMES.iter().find(|(number, _)| *number == advice);
+                let name = known.map_or(advice.to_string(), |(_, name)| (*name).into());
+                write!(f, "madvise({addr:#x}, {len:#x}, {name});")
+            }
+            Self::Brk { addr } => write!(f, "brk({addr:#x});"),
+            Self::Mincore { addr, len } => write!(f, "mincore({addr:#x}, {len:#x});"),
+            Self::Read { addr } => write!(f, "read *{addr:#x};"),
+            Self::Write { addr, value } => write!(f, "*{addr:#x} = {value};"),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Random sequences of memory calls, with a taste for trouble.
+//!
+//! Most calls meet in a few dozen pages, so that ranges touch, overlap, split and cover one another; some arguments are
+//! unaligned, overflowing, empty or huge. In each sequence some kinds of call are switched off at random: what needs,
+//! say, many mappings and no unmap would else hardly ever happen.
+
+use super::calls::{Call, MapFlags, PAGE, Prot, advice};
+use super::dice::Dice;
+use super::setting::{ARENA_PAGES, Setting};
+
+/// The kinds of call, with how often each is drawn.
+const KINDS: [(u64, Kind); 9] = [
+    (26, Kind::Map),
+    (10, Kind::Unmap),
+    (18, Kind::Protect),
+    (12, Kind::AdvisePages),
+    (5, Kind::AdviseFlags),
+    (6, Kind::Break),
+    (6, Kind::Mincore),
+    (10, Kind::Read),
+    (18, Kind::Write),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Map,
+    Unmap,
+    Protect,
+    AdvisePages,
+    AdviseFlags,
+    Break,
+    Mincore,
+    Read,
+    Write,
+}
+
+/// The habits of one sequence.
+struct Habits<'a> {
+    dice: Dice,
+    setting: &'a Setting,
+    /// Pages of the arena in use: few, so that calls meet.
+    pages: u64,
+    /// One in so many arguments is odd.
+    odd: u64,
+    /// Rights that mappings of this sequence mostly have.
+    prots: Vec<Prot>,
+    /// Mapping flags in use.
+    kinds: Vec<MapFlags>,
+}
+
+/// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`.
+#[must_use]
+pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
+    let mut dice = Dice::new(seed);
+    let length = 2 + dice.below(longest - 1);
+    let mut weights = KINDS;
+    for (weight, kind) in &mut weights {
+        if *kind != Kind::Map && dice.chance(1, 4) {
+            *weight = 0;
+        }
+    }
+    let mut habits = Habits::new(dice, setting);
+    let mut calls = Vec::new();
+    while (calls.len() as u64) < length {
+        let kind = habits.dice.weighted(&weights);
+        let call = habits.call(kind);
+        if setting.admits(&call) {
+            calls.push(call);
+        }
+    }
+    calls
+}
+
+impl<'a> Habits<'a> {
+    fn new(mut dice: Dice, setting: &'a Setting) -> Self {
+        let (r, w, x) = (Prot::READ, Prot::WRITE, Prot::EXEC);
+        let all = [Prot::empty(), r, w, r | w, r | x, r | w | x];
+        let prots = (0..1 + dice.below(3)).map(|_| dice.pick(&all)).chain([r | w]).collect();
+        let shared = MapFlags::SHARED;
+        let private = MapFlags::PRIVATE;
+        let all = [
+            private,
+            private | MapFlags::NORESERVE,
+            shared,
+            shared | MapFlags::NORESERVE,
+            private | MapFlags::STACK,
+        ];
+        let kinds = (0..1 + dice.below(2)).map(|_| dice.pick(&all)).chain([private]).collect();
+        let pages = dice.pick(&[6, 12, 24, ARENA_PAGES]);
+        let odd = dice.pick(&[8, 30, 1000]);
+        Self { dice, setting, pages, odd, prots, kinds }
+    }
+
+    fn call(&mut self, kind: Kind) -> Call {
+        match kind {
+            Kind::Map => self.map(),
+            Kind::Unmap => {
+                let (addr, len) = self.range();
+                Call::Munmap { addr, len }
+            }
+            Kind::Protect => {
+                let ((addr, len), prot) = (self.range(), self.prot());
+                Call::Mprotect { addr, len, prot }
+            }
+            Kind::AdvisePages => {
+                let (addr, len) = self.range();
+                Call::Madvise { addr, len, advice: self.page_advice() }
+            }
+            Kind::AdviseFlags => {
+                let (addr, len) = self.range();
+                let (advice, _) = self.dice.pick(advice::NAMES);
+                Call::Madvise { addr, len, advice }
+            }
+            Kind::Break => Call::Brk { addr: self.new_break() },
+            Kind::Mincore => {
+                let (addr, len) = self.range();
+                Call::Mincore { addr, len }
+            }
+            Kind::Read => Call::Read { addr: self.byte() },
+            Kind::Write => Call::Write { addr: self.byte(), value: 1 + self.dice.below(255) as u8 },
+        }
+    }
+
+    fn map(&mut self) -> Call {
+        let (addr, len) = self.range();
+        let mut flags = self.dice.pick(&self.kinds) | MapFlags::ANONYMOUS;
+        let manner = self.dice.weighted(&[
+            (50, MapFlags::FIXED),
+            (12, MapFlags::FIXED_NOREPLACE),
+            (30, MapFlags::empty()),
+            (4, MapFlags::LOW),
+            (1, MapFlags::LOW | MapFlags::FIXED),
+        ]);
+        flags |= manner;
+        if self.dice.chance(1, 8) {
+            flags |= MapFlags::POPULATE;
+        }
+        if self.odd() {
+            flags ^= self.dice.pick(&[MapFlags::SHARED, MapFlags::PRIVATE, MapFlags::ANONYMOUS]);
+        }
+        let free_choice = !manner.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
+        let hint = if free_choice && self.dice.chance(1, 2) { 0 } else { addr };
+        let len = if free_choice && self.dice.chance(1, 8) { self.large_len() } else { len };
+        Call::Mmap { hint, len, prot: self.prot(), flags }
+    }
+
+    fn prot(&mut self) -> Prot {
+        if self.odd() {
+            // Unknown bits, and the two that only growing mappings take. Execute alone is left out: what it means depends
+            // on whether the CPU has protection keys.
+            let odd = self.dice.pick(&[8, 16, 0x0100_0000, 0x0200_0000, 0x0300_0000, 0x8000_0000]);
+            return Prot::READ | Prot::from_bits_retain(odd);
+        }
+        self.dice.pick(&self.prots)
+    }
+
+    fn page_advice(&mut self) -> i32 {
+        if self.odd() {
+            return self.dice.pick(&[-1, 5, 6, 7, 99, 1000]);
+        }
+        self.dice.weighted(&[
+            (6, advice::DONTNEED),
+            (2, advice::FREE),
+            (3, advice::POPULATE_READ),
+            (3, advice::POPULATE_WRITE),
+            (1, advice::WILLNEED),
+        ])
+    }
+
+    /// Mostly whole pages of the arena.
+    fn range(&mut self) -> (u64, u64) {
+        let start = self.page();
+        let longest = self.dice.pick(&[1, 2, 4, 8, self.pages]);
+        let mut len = (1 + self.dice.below(longest)) * PAGE;
+        let mut addr = start;
+        if self.odd() {
+            addr = self.odd_addr(addr);
+        }
+        if self.odd() {
+            let to_wrap = addr.wrapping_neg();
+            let past_end = self.setting.task_end.wrapping_sub(addr);
+            let some = self.dice.below(2 * PAGE);
+            len = self.dice.pick(&[
+                0,
+                1,
+                len - 1,
+                len + 1,
+                u64::MAX,
+                u64::MAX - PAGE,
+                to_wrap,
+                past_end,
+                past_end + 1,
+                some,
+            ]);
+        } else if addr < self.setting.arena().end {
+            len = len.min(self.setting.windows[1].end - addr);
+        }
+        (addr, len)
+    }
+
+    /// The first byte of a page, mostly in the arena.
+    fn page(&mut self) -> u64 {
+        let [low, main] = &self.setting.windows;
+        let arena = self.setting.arena();
+        let page = self.dice.below(self.pages);
+        match self.dice.below(24) {
+            0 => low.start + page * PAGE,
+            1 => main.start + page * PAGE,
+            2 | 3 => self.setting.start_brk + page * PAGE,
+            _ => arena.end - (1 + page) * PAGE,
+        }
+    }
+
+    /// A byte to touch.
+    fn byte(&mut self) -> u64 {
+        let page = self.page();
+        if self.odd() {
+            return self.dice.pick(&[
+                self.setting.task_end,
+                1 << 47,
+                1 << 63,
+                u64::MAX,
+                !0 << 47,
+                page + PAGE - 1,
+            ]);
+        }
+        page + self.dice.below(4)
+    }
+
+    fn odd_addr(&mut self, addr: u64) -> u64 {
+        let end = self.setting.task_end;
+        self.dice.pick(&[
+            addr + 1,
+            addr + PAGE - 1,
+            0,
+            PAGE,
+            end,
+            end - PAGE,
+            end + PAGE,
+            1 << 63,
+            !0 << 47,
+            !(PAGE - 1),
+        ])
+    }
+
+    /// Lengths about which Linux has opinions: huge pages, all of memory, all of the address space.
+    fn large_len(&mut self) -> u64 {
+        let huge = 2 << 20;
+        let memory = self.setting.memory_pages * PAGE;
+        let window = self.setting.windows[1].end - self.setting.windows[1].start;
+        let end = self.setting.task_end;
+        self.dice.pick(&[
+            huge,
+            2 * huge,
+            huge + PAGE,
+            huge - PAGE,
+            memory,
+            memory + PAGE,
+            memory / 2,
+            window,
+            window - PAGE,
+            end,
+            end + 1,
+        ])
+    }
+
+    fn new_break(&mut self) -> u64 {
+        let heap = self.setting.start_brk;
+        if self.odd() {
+            let far = heap + self.setting.memory_pages * PAGE + PAGE;
+            return self.dice.pick(&[0, heap - 1, heap, far, self.setting.task_end, u64::MAX, 1 << 63]);
+        }
+        let odd_bytes = self.dice.pick(&[0, 0, 1, 100, PAGE - 1]);
+        heap + self.dice.below(self.pages) * PAGE + odd_bytes
+    }
+
+    fn odd(&mut self) -> bool {
+        self.dice.chance(1, self.odd)
+    }
+}

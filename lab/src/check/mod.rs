@@ -1,0 +1,10 @@
+//! What must hold, and the means to find out: memory calls as values, the host's Linux as oracle, random sequences,
+//! and the shortest sequence on which two systems differ.
+
+pub mod calls;
+pub mod compare;
+pub mod dice;
+pub mod generate;
+pub mod oracle;
+mod oracle_host;
+pub mod setting;

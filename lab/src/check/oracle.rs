@@ -1,0 +1,212 @@
+//! The host's Linux as oracle: what does the real thing say to these calls?
+//!
+//! One child process lives as long as the oracle. Its address space is the experiment's ([`Setting`]): everything but
+//! the windows is filled, the heap starts in the main window, huge pages are off, and no capability is left that would
+//! make it a special case. A sequence is carried out in one go; then the parent reads the child's map and pages
+//! while the child sleeps; the next sequence starts with emptied windows.
+
+use super::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
+use super::oracle_host::{self as host, HostLine};
+use super::setting::{MANY_PAGES, Setting};
+use crate::os::child::{Child, Step};
+use crate::os::{pagemap, touch};
+use std::fs::File;
+use std::io::Result;
+use std::os::unix::fs::FileExt;
+
+/// What `mincore` does not write.
+const UNWRITTEN: u8 = 0xff;
+
+/// A child process of the host's Linux.
+#[derive(Debug)]
+pub struct Oracle {
+    child: Child,
+    setting: Setting,
+    pagemap: File,
+    memory: File,
+}
+
+impl Oracle {
+    /// Starts the child and prepares its address space.
+    ///
+    /// # Errors
+    /// Says what this host lacks: Linux 6.18 or later, overcommit and huge-page settings as by default, or leave to
+    /// arrange the child's address space.
+    pub fn open() -> Result<Self> {
+        host::fit()?;
+        let mut child = Child::start()?;
+        let setting = host::prepare(&mut child)?;
+        let file = |name| File::open(format!("/proc/{}/{name}", child.pid()));
+        Ok(Self { pagemap: file("pagemap")?, memory: file("mem")?, child, setting })
+    }
+
+    /// The windows and the host's limits.
+    #[must_use]
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// Steps for `calls`, after those that empty the windows.
+    fn steps(&self, calls: &[Call]) -> Vec<Step> {
+        let vec = |index: usize| self.child.scratch_addr() + index as u64 * MANY_PAGES;
+        let mut steps = host::reset(&self.setting);
+        steps.extend(calls.iter().enumerate().map(|(index, call)| step(call, vec(index))));
+        steps
+    }
+
+    /// The mappings of the windows as the host shows them.
+    fn lines(&self) -> Vec<HostLine> {
+        let lines = host::lines(self.child.pid()).expect("the child's map can be read");
+        let inside = |line: &HostLine| self.setting.windows.iter().any(|window| window.contains(&line.start));
+        lines.into_iter().filter(inside).collect()
+    }
+
+    /// Resident pages of the looked-at ranges.
+    fn pages(&mut self, lines: &[HostLine]) -> Vec<(u64, PageState)> {
+        let mut pages = self.private_pages(lines);
+        pages.extend(self.shared_pages(lines));
+        pages.sort_by_key(|(addr, _)| *addr);
+        pages
+    }
+
+    fn private_pages(&self, lines: &[HostLine]) -> Vec<(u64, PageState)> {
+        let mut found = Vec::new();
+        for range in self.setting.looked_at() {
+            for run in pagemap::present(&self.pagemap, &range).expect("the child's pagemap can be scanned") {
+                let pages = run.range.step_by(PAGE as usize);
+                let private =
+                    |addr: &u64| lines.iter().any(|line| !line.shared && line.range().contains(addr));
+                let state =
+                    |addr| if run.zero { PageState::Zero } else { PageState::Own(self.contents(addr)) };
+                found.extend(pages.filter(private).map(|addr| (addr, state(addr))));
+            }
+        }
+        found
+    }
+
+    /// Pages of shared objects: resident wherever the object has them, mapped by an entry or not.
+    fn shared_pages(&mut self, lines: &[HostLine]) -> Vec<(u64, PageState)> {
+        let mut parts = Vec::new();
+        for line in lines.iter().filter(|line| line.shared) {
+            for range in self.setting.looked_at() {
+                let part = line.start.max(range.start)..line.end.min(range.end);
+                if !part.is_empty() {
+                    parts.push(part);
+                }
+            }
+        }
+        let mut vec = self.child.scratch_addr();
+        let mut steps = Vec::new();
+        for part in &parts {
+            let len = part.end - part.start;
+            steps.push(Step::new(libc::SYS_mincore as u64, &[part.start, len, vec]));
+            vec += len / PAGE;
+        }
+        let done = self.child.run(&steps).expect("mincore harms nobody");
+        assert!(done.iter().all(|&result| result == 0), "the host's map names only mapped pages");
+        let addrs: Vec<u64> = parts.into_iter().flat_map(|part| part.step_by(PAGE as usize)).collect();
+        let resident = self.child.read_scratch(0, addrs.len());
+        let resident = addrs.into_iter().zip(resident).filter(|(_, byte)| byte & 1 == 1);
+        resident.map(|(addr, _)| (addr, PageState::Shared(self.contents(addr)))).collect()
+    }
+
+    /// The fingerprint of a page, whatever its rights.
+    fn contents(&self, addr: u64) -> u64 {
+        let mut page = [0; PAGE as usize];
+        self.memory.read_exact_at(&mut page, addr).expect("a resident page can be read");
+        fingerprint(&page)
+    }
+
+    /// What `result` of `call`, the sequence's `index`-th, means.
+    fn answer(&self, index: usize, call: &Call, result: u64) -> Answer {
+        let error = (result > u64::MAX - PAGE).then(|| Errno(-(result as i64) as i32));
+        match (call, error) {
+            (Call::Read { .. } | Call::Write { .. }, _) if result >= touch::REFUSED => {
+                Answer::Segv(segv(result - touch::REFUSED))
+            }
+            (Call::Read { .. }, _) => Answer::Byte(result as u8),
+            (Call::Write { .. }, _) => Answer::Written,
+            (Call::Mincore { .. }, error) if matches!(error, None | Some(Errno::ENOMEM)) => {
+                self.mincore_answer(index, call, error)
+            }
+            (_, Some(error)) => Answer::Error(error),
+            (_, None) => Answer::Value(result),
+        }
+    }
+
+    fn mincore_answer(&self, index: usize, call: &Call, error: Option<Errno>) -> Answer {
+        let Call::Mincore { addr, len } = *call else { unreachable!("asked for mincore only") };
+        if addr.checked_add(len).is_none_or(|end| end > self.setting.task_end) {
+            return error.map_or(Answer::Value(0), Answer::Error);
+        }
+        let bytes = self.child.read_scratch(index * MANY_PAGES as usize, len.div_ceil(PAGE) as usize);
+        let written = bytes.into_iter().take_while(|&byte| byte != UNWRITTEN).map(|byte| byte & 1);
+        Answer::Resident(written.collect(), error)
+    }
+}
+
+impl System for Oracle {
+    fn name(&self) -> &str {
+        "Linux"
+    }
+
+    fn run(&mut self, calls: &[Call]) -> Outcome {
+        assert!(calls.iter().all(|call| self.setting.admits(call)), "calls stay within the windows");
+        let unwritten = vec![u64::from_ne_bytes([UNWRITTEN; 8]); calls.len() * MANY_PAGES as usize / 8];
+        self.child.write_scratch(0, &unwritten);
+        let steps = self.steps(calls);
+        let results = self.child.run(&steps).expect("no sequence of admitted calls kills the child");
+        let results = &results[results.len() - calls.len()..];
+        let answer = |(index, (call, &result))| self.answer(index, call, result);
+        let answers = calls.iter().zip(results).enumerate().map(answer).collect();
+        let lines = self.lines();
+        let pages = self.pages(&lines);
+        Outcome { answers, map: map_lines(&lines), pages }
+    }
+}
+
+/// `call` as a step; `vec` is where its `mincore` may write.
+fn step(call: &Call, vec: u64) -> Step {
+    let no_file = u64::MAX;
+    match *call {
+        Call::Mmap { hint, len, prot, flags } => {
+            let (prot, flags) = (u64::from(prot.bits()), u64::from(flags.bits()));
+            Step::new(libc::SYS_mmap as u64, &[hint, len, prot, flags, no_file, 0])
+        }
+        Call::Munmap { addr, len } => Step::new(libc::SYS_munmap as u64, &[addr, len]),
+        Call::Mprotect { addr, len, prot } => {
+            Step::new(libc::SYS_mprotect as u64, &[addr, len, u64::from(prot.bits())])
+        }
+        Call::Madvise { addr, len, advice } => {
+            Step::new(libc::SYS_madvise as u64, &[addr, len, u64::from(advice.cast_unsigned())])
+        }
+        Call::Brk { addr } => Step::new(libc::SYS_brk as u64, &[addr]),
+        Call::Mincore { addr, len } => Step::new(libc::SYS_mincore as u64, &[addr, len, vec]),
+        Call::Read { addr } => Step::new(Step::READ, &[addr]),
+        Call::Write { addr, value } => Step::new(Step::WRITE, &[addr, u64::from(value)]),
+    }
+}
+
+fn segv(si_code: u64) -> Segv {
+    match si_code {
+        touch::UNMAPPED | touch::SENSELESS => Segv::Unmapped,
+        _ => Segv::Rights,
+    }
+}
+
+/// The host's lines with objects numbered by first appearance.
+fn map_lines(lines: &[HostLine]) -> Vec<MapLine> {
+    let mut seen = Vec::new();
+    let mut number = |inode| {
+        let known = seen.iter().position(|&other| other == inode);
+        known.unwrap_or_else(|| {
+            seen.push(inode);
+            seen.len() - 1
+        }) as u32
+    };
+    let line = |line: &HostLine| {
+        let object = line.shared.then(|| (number(line.inode), line.offset));
+        MapLine { start: line.start, end: line.end, prot: line.prot, object }
+    };
+    lines.iter().map(line).collect()
+}

@@ -1,0 +1,123 @@
+//! The setting of an experiment: the part of an address space that calls may touch, and the host's limits.
+//!
+//! Random calls must not destroy the process that carries them out, and where Linux puts a mapping must not depend on
+//! what else that process has. So all of the address space except two *windows* is filled with inaccessible foreign
+//! mappings, and a call is admitted only if it stays within a window or is refused before it does anything:
+//!
+//! ```text
+//!  0      1 GiB            2 GiB         16 TiB                        17 TiB          2^47
+//!  |######|#[ low window ]##|#############[ main window        [arena] ]################|
+//!                                                        heap ^
+//! ```
+//!
+//! The arena, the last pages of the main window, is where most calls go, and where Linux puts what it may place freely.
+
+use super::calls::{Call, MapFlags, PAGE, advice};
+use std::ops::Range;
+
+/// What an experiment may touch, and what bounds it. Addresses are in bytes.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// First byte after user space.
+    pub task_end: u64,
+    /// First byte that may be mapped.
+    pub min_addr: u64,
+    /// The highest free address that Linux may choose ends here.
+    pub mmap_base: u64,
+    /// Where it starts when it has to choose upwards.
+    pub legacy_base: u64,
+    /// Where MAP_32BIT is placed.
+    pub low: Range<u64>,
+    /// RAM and swap in pages: the largest promise.
+    pub memory_pages: u64,
+    /// `vm.max_map_count`.
+    pub max_mappings: usize,
+    /// Mappings outside the windows, which count towards `max_mappings`.
+    pub foreign_mappings: usize,
+    /// Where the heap starts.
+    pub start_brk: u64,
+    /// The two windows, upwards.
+    pub windows: [Range<u64>; 2],
+}
+
+/// A tebibyte.
+const TIB: u64 = 1 << 40;
+/// Pages in the arena.
+pub const ARENA_PAGES: u64 = 64;
+/// Largest number of pages that one call may make resident or ask about.
+pub const MANY_PAGES: u64 = 512;
+
+impl Default for Setting {
+    /// A machine of 16 GiB.
+    fn default() -> Self {
+        let task_end = (1 << 47) - PAGE;
+        Self {
+            task_end,
+            min_addr: 0x1_0000,
+            mmap_base: task_end,
+            legacy_base: task_end / 3 / PAGE * PAGE,
+            low: 0x4000_0000..0x8000_0000,
+            memory_pages: 16 << 30 >> 12,
+            max_mappings: 65530,
+            foreign_mappings: 0,
+            start_brk: 17 * TIB - 40 * PAGE,
+            windows: [0x4200_0000..0x4300_0000, 16 * TIB..17 * TIB],
+        }
+    }
+}
+
+impl Setting {
+    /// The busiest part of the main window.
+    #[must_use]
+    pub fn arena(&self) -> Range<u64> {
+        self.windows[1].end - ARENA_PAGES * PAGE..self.windows[1].end
+    }
+
+    /// The ranges whose pages are looked at one by one after a sequence.
+    #[must_use]
+    pub fn looked_at(&self) -> [Range<u64>; 2] {
+        let [low, main] = &self.windows;
+        [low.start..low.start + 32 * PAGE, main.end - 256 * PAGE..main.end]
+    }
+
+    /// Whether `call` leaves everything outside the windows alone, whatever is mapped.
+    #[must_use]
+    pub fn admits(&self, call: &Call) -> bool {
+        match *call {
+            Call::Mmap { hint, len, flags, .. } => {
+                let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
+                let tame = !flags.contains(MapFlags::POPULATE) || len <= MANY_PAGES * PAGE;
+                let beyond = len > self.task_end || hint > self.task_end - len || !hint.is_multiple_of(PAGE);
+                tame && (!fixed || beyond || self.within(hint, len) || hint < self.min_addr)
+            }
+            Call::Munmap { addr, len } => {
+                let refused = addr > self.task_end || len > self.task_end - addr;
+                refused || self.harmless(addr, len)
+            }
+            Call::Mprotect { addr, len, .. } => self.harmless(addr, len),
+            Call::Madvise { addr, len, advice } => {
+                let populate = matches!(advice, advice::POPULATE_READ | advice::POPULATE_WRITE);
+                self.harmless(addr, len) && (!populate || len <= MANY_PAGES * PAGE || addr >= self.task_end)
+            }
+            Call::Brk { .. } => true,
+            Call::Mincore { addr, len } => {
+                let outside = addr.checked_add(len).is_none_or(|end| end > self.task_end);
+                outside || !addr.is_multiple_of(PAGE) || (self.within(addr, len) && len <= MANY_PAGES * PAGE)
+            }
+            Call::Read { addr } | Call::Write { addr, .. } => addr >= self.task_end || self.within(addr, 1),
+        }
+    }
+
+    /// Whether a call on `[addr, addr + len)` stays in a window or is refused for its arguments alone.
+    fn harmless(&self, addr: u64, len: u64) -> bool {
+        let wraps = len.checked_next_multiple_of(PAGE).and_then(|len| addr.checked_add(len)).is_none();
+        wraps || !addr.is_multiple_of(PAGE) || addr >= self.task_end || self.within(addr, len)
+    }
+
+    /// Whether `[addr, addr + len)`, in whole pages, lies in one window.
+    fn within(&self, addr: u64, len: u64) -> bool {
+        self.windows.iter().any(|window| {
+            window.contains(&addr) && len <= window.end - addr && window.end.is_multiple_of(PAGE)
+        })
+    }
+}

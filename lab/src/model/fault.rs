@@ -1,0 +1,112 @@
+//! Touching memory: single bytes, and ranges that are populated.
+
+use super::mapping::VmFlags;
+use super::{Contents, Model, Page};
+use crate::check::calls::{Answer, Errno, PAGE, Segv};
+
+impl Model {
+    /// Reads one byte.
+    pub(super) fn read(&mut self, addr: u64) -> Answer {
+        match self.access(addr, VmFlags::READ) {
+            Ok(()) => Answer::Byte(self.byte(addr).map_or(0, |byte| *byte)),
+            Err(refused) => Answer::Segv(refused),
+        }
+    }
+
+    /// Writes one byte.
+    pub(super) fn write(&mut self, addr: u64, value: u8) -> Answer {
+        match self.access(addr, VmFlags::WRITE) {
+            Ok(()) => {
+                *self.byte(addr).expect("a written page has contents") = value;
+                Answer::Written
+            }
+            Err(refused) => Answer::Segv(refused),
+        }
+    }
+
+    /// Checks rights and makes the page resident.
+    fn access(&mut self, addr: u64, right: VmFlags) -> Result<(), Segv> {
+        let mapping = self.mappings.at(addr).ok_or(Segv::Unmapped)?;
+        // Hardware and Linux read where any right is granted.
+        let enough = if right == VmFlags::WRITE { VmFlags::WRITE } else { VmFlags::RIGHTS };
+        if !mapping.flags.intersects(enough) {
+            return Err(Segv::Rights);
+        }
+        self.touch(addr, right);
+        Ok(())
+    }
+
+    /// Makes the page at `addr`, which is mapped, resident for the access; rights do not matter any more.
+    fn touch(&mut self, addr: u64, right: VmFlags) {
+        let mapping = self.mappings.at(addr).expect("the caller found it");
+        if let Some(object) = mapping.object {
+            let number = mapping.page_offset(addr);
+            let object = self.objects.get_mut(&object).expect("a mapped object lives");
+            object.entry(number).or_insert_with(zeroes);
+            return;
+        }
+        if right == VmFlags::WRITE {
+            self.give_anon(addr);
+        }
+        let page = self.pages.entry(addr / PAGE * PAGE).or_insert(Page::Zero);
+        if right == VmFlags::WRITE && matches!(page, Page::Zero) {
+            *page = Page::Own(zeroes());
+        }
+    }
+
+    /// The byte at `addr` of a resident page that has contents of its own.
+    fn byte(&mut self, addr: u64) -> Option<&mut u8> {
+        let mapping = self.mappings.at(addr)?;
+        let contents = match mapping.object {
+            Some(object) => self.objects.get_mut(&object)?.get_mut(&mapping.page_offset(addr))?,
+            None => match self.pages.get_mut(&(addr / PAGE * PAGE))? {
+                Page::Own(contents) => contents,
+                Page::Zero => return None,
+            },
+        };
+        Some(&mut contents[(addr % PAGE) as usize])
+    }
+
+    /// Gives the mapping at `addr` an anon identity if it has none: a like neighbour's, the upper one first, or a new one.
+    fn give_anon(&mut self, addr: u64) {
+        let mapping = self.mappings.at(addr).expect("the caller found it");
+        if mapping.anon.is_some() {
+            return;
+        }
+        let above = self.mappings.starting_at(mapping.end).filter(|above| mapping.shares_anon_with(above));
+        let below = self.mappings.ending_at(mapping.start).filter(|below| below.shares_anon_with(mapping));
+        let anon = above.and_then(|above| above.anon).or(below.and_then(|below| below.anon));
+        let anon = anon.unwrap_or_else(|| {
+            self.next_anon += 1;
+            self.next_anon
+        });
+        self.mappings.set_anon(addr, anon);
+    }
+
+    /// `MADV_POPULATE_*`: touches upwards, stops at the first hole or missing right.
+    pub(super) fn populate(&mut self, start: u64, end: u64, right: VmFlags) -> Result<u64, Errno> {
+        for page in (start..end).step_by(PAGE as usize) {
+            let mapping = self.mappings.at(page).ok_or(Errno::ENOMEM)?;
+            if !mapping.flags.contains(right) {
+                return Err(Errno::EINVAL);
+            }
+            self.touch(page, right);
+        }
+        Ok(0)
+    }
+
+    /// `MAP_POPULATE`: writes where that makes private copies, reads elsewhere, tells no errors.
+    pub(super) fn populate_quietly(&mut self, start: u64, end: u64) {
+        for page in (start..end).step_by(PAGE as usize) {
+            let flags = self.mappings.at(page).expect("just mapped").flags;
+            let private_write = flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
+            if flags.intersects(VmFlags::RIGHTS) {
+                self.touch(page, if private_write { VmFlags::WRITE } else { VmFlags::READ });
+            }
+        }
+    }
+}
+
+fn zeroes() -> Contents {
+    vec![0; PAGE as usize].into_boxed_slice()
+}

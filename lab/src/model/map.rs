@@ -1,0 +1,88 @@
+//! `mmap` of anonymous memory.
+
+use super::Model;
+use super::mapping::{Mapping, Sides, VmFlags};
+use crate::check::calls::{Errno, MapFlags, PAGE, Prot};
+
+impl Model {
+    /// Maps `len` bytes; answers where.
+    pub(super) fn mmap(
+        &mut self,
+        hint: u64,
+        len: u64,
+        prot: Prot,
+        mut flags: MapFlags,
+    ) -> Result<u64, Errno> {
+        if !flags.contains(MapFlags::ANONYMOUS) {
+            return Err(Errno::EBADF);
+        }
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let no_replace = flags.contains(MapFlags::FIXED_NOREPLACE);
+        flags.set(MapFlags::FIXED, no_replace || flags.contains(MapFlags::FIXED));
+        let hint = if flags.contains(MapFlags::FIXED) { hint } else { self.raise_hint(hint) };
+        let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        if self.mappings.len() + self.setting.foreign_mappings > self.setting.max_mappings {
+            return Err(Errno::ENOMEM);
+        }
+        let addr = self.place(hint, len, flags)?;
+        if no_replace && !self.mappings.is_free(&(addr..addr + len)) {
+            return Err(Errno::EEXIST);
+        }
+        let vm_flags = vm_flags(prot, flags)?;
+        self.map_region(addr, addr + len, vm_flags)?;
+        if flags.contains(MapFlags::POPULATE) {
+            self.populate_quietly(addr, addr + len);
+        }
+        Ok(addr)
+    }
+
+    /// A hint below what may be mapped means the first page that may.
+    fn raise_hint(&self, hint: u64) -> u64 {
+        let hint = hint / PAGE * PAGE;
+        if hint == 0 { 0 } else { hint.max(self.setting.min_addr.next_multiple_of(PAGE)) }
+    }
+
+    /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
+    fn map_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
+        // The ends are split before anything can fail, and stay split if it does.
+        self.mappings.split(start);
+        self.mappings.split(end);
+        let pages = (end - start) / PAGE;
+        if flags.contains(VmFlags::WRITE) && !flags.intersects(VmFlags::SHARED | VmFlags::NORESERVE) {
+            self.promise(pages - self.accounted_pages(start, end))?;
+            flags |= VmFlags::ACCOUNT;
+        }
+        self.remove_range(start, end);
+        let mut new = Mapping { start, end, flags, object: None, offset: start / PAGE, anon: None };
+        if flags.contains(VmFlags::SHARED) {
+            // The new object promises its memory when the old mappings are gone already.
+            if !flags.contains(VmFlags::NORESERVE) {
+                self.promise(pages)?;
+            }
+            (new.object, new.offset) = (Some(self.new_object()), 0);
+        }
+        self.mappings.insert_merged(new, Sides::Both);
+        Ok(())
+    }
+
+    /// Pages of `[start, end)` that count as promised.
+    fn accounted_pages(&self, start: u64, end: u64) -> u64 {
+        let inside = self.mappings.iter().filter(|mapping| mapping.start >= start && mapping.end <= end);
+        inside.filter(|mapping| mapping.flags.contains(VmFlags::ACCOUNT)).map(Mapping::pages).sum()
+    }
+}
+
+/// The flags of a new mapping; refuses all kinds but shared and private.
+fn vm_flags(prot: Prot, flags: MapFlags) -> Result<VmFlags, Errno> {
+    let kind = match flags.bits() & 0xf {
+        1 => VmFlags::SHARED,
+        2 => VmFlags::empty(),
+        _ => return Err(Errno::EINVAL),
+    };
+    let mut result = VmFlags::rights(prot) | kind;
+    result.set(VmFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
+    result.set(VmFlags::NOHUGEPAGE, flags.contains(MapFlags::STACK));
+    Ok(result)
+}
