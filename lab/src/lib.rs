@@ -4,6 +4,7 @@ pub mod bench;
 pub mod check;
 pub mod command;
 pub mod doctor;
+pub mod lacking;
 pub mod model;
 pub mod os;
 pub mod show;

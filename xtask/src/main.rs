@@ -1,2 +1,74 @@
-//! Chores.
-fn main() {}
+//! The project's own chores. `cargo xtask` alone lists them.
+//!
+//! | file | chore |
+//! |---|---|
+//! | `steps` | what `test` and `ci` run, in order |
+//! | `runner` | running steps, timing them, and what could not be run |
+//! | `layers` | who may name whom, and where `unsafe` may stand |
+//! | `size` | files that have grown too long |
+//! | `readme` | the marked blocks of README.md, from real runs |
+
+mod layers;
+mod readme;
+mod runner;
+mod size;
+mod steps;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+  test     run every test there is: unit, loom, no_std link, layers, benchmarks at small size
+  ci       what .ci/run calls: formatting, lints and documentation too
+  layers   check who names whom and where `unsafe` stands
+  size     warn of files over 400 lines
+  readme   run the commands in README.md's marked blocks and put their output there";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let chore = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["test"] => runner::run(&steps::test()),
+        ["ci"] => runner::run(&steps::ci()),
+        ["layers"] => layers::check_and_print(&root()),
+        ["size"] => size::check_and_print(&root()),
+        ["readme"] => readme::refresh(&root()),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match chore {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(line) => {
+            eprintln!("xtask: {line}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().map(PathBuf::from).unwrap_or(xtask)
+}
+
+/// Every file below `directory` whose name ends in `.rs`, sorted.
+fn sources(directory: &std::path::Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(directory) else { return found };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}

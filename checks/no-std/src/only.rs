@@ -1,0 +1,39 @@
+//! The only CPU, with the only thread: nothing to wait for, nobody to interrupt.
+
+use core::sync::atomic::AtomicU32;
+use interleaf::machine::{Context, Cpu, Irq};
+use interleaf::units::CpuId;
+
+/// The CPU.
+#[derive(Debug)]
+pub enum Only {}
+
+struct OneThread(Context);
+
+// SAFETY: the program has one thread, so nothing is shared.
+unsafe impl Sync for OneThread {}
+
+static CONTEXT: OneThread = OneThread(Context::new());
+
+impl Cpu for Only {
+    fn id() -> CpuId {
+        CpuId(0)
+    }
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        f(&CONTEXT.0)
+    }
+    fn relax() {
+        core::hint::spin_loop();
+    }
+    fn sleep(_word: &AtomicU32, _expected: u32) {}
+    fn wake(_word: &AtomicU32, _count: u32) {}
+    fn interrupts_off() -> Irq {
+        Irq(0)
+    }
+    fn interrupts_restore(_state: Irq) {}
+    fn preempt_off() {}
+    fn preempt_on() {}
+    fn now_ns() -> u64 {
+        0
+    }
+}

@@ -1,0 +1,170 @@
+//! Running steps one after the other: each is named, timed, and its failure remembered while the rest still runs.
+//!
+//! What a machine cannot run is never passed over in silence. A step may lack something (then it is listed, with
+//! what it lacks), and a test inside of a step may say so too: it appends a line to the file that
+//! `INTERLEAF_LACKING` names (see `interleaf_lab::lacking`). Where `CI=true` either is a failure.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What a step does.
+pub enum Action {
+    /// Runs a command; it passes if its status is 0.
+    Command(Command),
+    /// The same, and what it printed is shown only if it fails.
+    Quiet(Command),
+    /// Runs a command; it passes if its status is not 0 and this text stands in what it printed.
+    Refused(Command, &'static str),
+    /// Runs `cargo test` of loom models and passes if it does and at least one of them ran.
+    Models(Command),
+    /// Calls a chore of this program.
+    Chore(fn(&std::path::Path) -> Result<(), String>),
+}
+
+/// One step.
+pub struct Step {
+    /// A few words.
+    pub name: &'static str,
+    /// What it does.
+    pub action: Action,
+}
+
+/// Runs all steps and fails if one failed, or, where `CI=true`, if something could not be run.
+pub fn run(steps: &[fn() -> Step]) -> Result<(), String> {
+    let lacking_file = lacking_file();
+    let _ = fs::remove_file(&lacking_file);
+    let start = Instant::now();
+    let mut failed = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let step = step();
+        println!("--- {}/{}  {}", index + 1, steps.len(), step.name);
+        let began = Instant::now();
+        match perform(step.action, &lacking_file) {
+            Ok(()) => println!("--- ok, {}", seconds(began.elapsed())),
+            Err(line) => {
+                println!("--- FAILED, {}: {line}", seconds(began.elapsed()));
+                failed.push(step.name);
+            }
+        }
+    }
+    let lacking = fs::read_to_string(&lacking_file).unwrap_or_default();
+    verdict(steps.len(), &failed, &lacking, in_ci(), start.elapsed())
+}
+
+fn verdict(count: usize, failed: &[&str], lacking: &str, in_ci: bool, took: Duration) -> Result<(), String> {
+    let mut lacking: Vec<&str> = lacking.lines().collect();
+    lacking.sort_unstable();
+    lacking.dedup();
+    if !lacking.is_empty() {
+        println!("could not be run on this machine:");
+        lacking.iter().for_each(|line| println!("  {line}"));
+    }
+    if !failed.is_empty() {
+        return Err(format!("{} of {count} steps failed: {}", failed.len(), failed.join(", ")));
+    }
+    if in_ci && !lacking.is_empty() {
+        return Err(format!("{} tests could not be run, and CI=true asks for all of them", lacking.len()));
+    }
+    let rest = if lacking.is_empty() { "" } else { ", but not everything could be run" };
+    println!("all {count} steps passed in {}{rest}", seconds(took));
+    Ok(())
+}
+
+fn perform(action: Action, lacking_file: &PathBuf) -> Result<(), String> {
+    match action {
+        Action::Chore(chore) => chore(&crate::root()),
+        Action::Command(mut command) => {
+            command.env("INTERLEAF_LACKING", lacking_file).current_dir(crate::root());
+            let status = command.status().map_err(|e| format!("{command:?}: {e}"))?;
+            if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+        }
+        Action::Quiet(mut command) => {
+            let (success, output) = output_of(&mut command)?;
+            if success { Ok(()) } else { Err(format!("{command:?} failed:\n{output}")) }
+        }
+        Action::Refused(mut command, text) => {
+            let (success, output) = output_of(&mut command)?;
+            match (success, output.contains(text)) {
+                (true, _) => Err(format!("{command:?} should have been refused")),
+                (false, false) => Err(format!("{command:?} was refused for another reason:\n{output}")),
+                (false, true) => Ok(()),
+            }
+        }
+        Action::Models(mut command) => {
+            let (success, output) = output_of(&mut command)?;
+            print!("{output}");
+            match (success, passed(&output)) {
+                (false, _) => Err(format!("{command:?} failed")),
+                (true, 0) => Err("no model ran".to_string()),
+                (true, _) => Ok(()),
+            }
+        }
+    }
+}
+
+fn output_of(command: &mut Command) -> Result<(bool, String), String> {
+    let output = command.current_dir(crate::root()).output().map_err(|e| format!("{command:?}: {e}"))?;
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok((output.status.success(), text.concat()))
+}
+
+/// How many tests `cargo test` says have passed.
+fn passed(output: &str) -> usize {
+    let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    results.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok()).sum()
+}
+
+fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true")
+}
+
+fn lacking_file() -> PathBuf {
+    crate::root().join("target").join("lacking.txt")
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.0} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Duration = Duration::ZERO;
+
+    #[test]
+    fn a_failed_step_fails_the_run() {
+        assert!(verdict(2, &["loom"], "", false, NOTHING).unwrap_err().contains("loom"));
+        assert!(verdict(2, &[], "", true, NOTHING).is_ok());
+    }
+
+    #[test]
+    fn what_could_not_be_run_fails_only_in_ci() {
+        assert!(verdict(2, &[], "records a program: no tracepoints\n", false, NOTHING).is_ok());
+        assert!(verdict(2, &[], "records a program: no tracepoints\n", true, NOTHING).is_err());
+    }
+
+    #[test]
+    fn passed_tests_are_counted_over_all_of_cargos_results() {
+        let output = "test result: ok. 3 passed; 0 failed\nnoise\ntest result: ok. 4 passed; 0 failed\n";
+        assert_eq!(passed(output), 7);
+        assert_eq!(passed("test result: FAILED. 3 passed; 1 failed"), 0);
+    }
+
+    #[test]
+    fn a_refusal_must_be_for_the_expected_reason() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let file = PathBuf::from("/dev/null");
+        let refused = |script| perform(Action::Refused(shell(script), "duplicate"), &file);
+        assert!(refused("echo duplicate; exit 1").is_ok());
+        assert!(refused("echo other; exit 1").is_err());
+        assert!(refused("echo duplicate").is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! What `cargo xtask test` and `cargo xtask ci` run, in order.
+
+use crate::runner::{Action, Step};
+use crate::{layers, size};
+use std::process::Command;
+
+/// Every test there is.
+pub fn test() -> Vec<fn() -> Step> {
+    vec![layering, workspace_tests, models, no_std_links, no_std_link_can_fail, small_benchmarks, small_tour]
+}
+
+/// Everything that must hold before a change lands: how the sources look, too.
+pub fn ci() -> Vec<fn() -> Step> {
+    let mut steps: Vec<fn() -> Step> = vec![formatting, lints, documentation, sizes];
+    steps.extend(test());
+    steps
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(arguments);
+    command
+}
+
+fn formatting() -> Step {
+    Step { name: "formatting", action: Action::Command(cargo(&["fmt", "--all", "--check"])) }
+}
+
+fn lints() -> Step {
+    let clippy = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    Step { name: "lints", action: Action::Command(clippy) }
+}
+
+fn documentation() -> Step {
+    let mut doc = cargo(&["doc", "--quiet", "--no-deps", "--workspace"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    Step { name: "documentation", action: Action::Command(doc) }
+}
+
+fn sizes() -> Step {
+    Step { name: "sizes of files", action: Action::Chore(size::check_and_print) }
+}
+
+fn layering() -> Step {
+    Step { name: "layers and unsafe", action: Action::Chore(layers::check_and_print) }
+}
+
+fn workspace_tests() -> Step {
+    Step { name: "tests", action: Action::Command(cargo(&["test", "--quiet", "--workspace"])) }
+}
+
+/// The loom models: the library's tests whose names begin with `loom_`, under `cfg(loom)`.
+fn models() -> Step {
+    let mut test = cargo(&["test", "--quiet", "--package", "interleaf", "--release", "--lib"]);
+    test.args(["--target-dir", "target-loom", "loom_"]).env("RUSTFLAGS", "--cfg loom");
+    Step { name: "loom models", action: Action::Models(test) }
+}
+
+fn no_std() -> Command {
+    let mut build = cargo(&["build", "--quiet", "--manifest-path", "checks/no-std/Cargo.toml"]);
+    build.args(["--target-dir", "target-no-std"]);
+    build
+}
+
+/// A program with its own panic handler links only if nothing beneath it drags the standard library in.
+fn no_std_links() -> Step {
+    Step { name: "the library links without std", action: Action::Command(no_std()) }
+}
+
+/// The same program with std dragged in on purpose must be refused, or the step above shows nothing.
+fn no_std_link_can_fail() -> Step {
+    let mut build = no_std();
+    build.args(["--features", "drag-std-in"]);
+    let action = Action::Refused(build, "found duplicate lang item `panic_impl`");
+    Step { name: "a program that drags std in is refused", action }
+}
+
+fn small_benchmarks() -> Step {
+    let bench = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "bench", "--small", "--check"]);
+    Step { name: "benchmarks, small", action: Action::Quiet(bench) }
+}
+
+fn small_tour() -> Step {
+    let tour = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "tour", "--small"]);
+    Step { name: "tour, small", action: Action::Quiet(tour) }
+}
