@@ -13,6 +13,7 @@
 //! | [`ladder`] | the ranks of all locks |
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
 //! | [`Installed`] | what a CPU does when another interrupts it |
+//! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`), because entries and
@@ -23,17 +24,23 @@ pub mod atomic;
 pub mod ladder;
 mod per_cpu;
 mod plain;
+pub mod rcu;
 #[cfg(loom)]
 mod shadow;
 mod share;
+mod slot;
 mod spin;
+#[cfg(any(test, loom))]
+pub mod testing;
 
 pub use answer::{Installed, Respond};
 pub use per_cpu::{Carve, Own, Owned, PerCpu};
 pub use plain::Plain;
+pub use rcu::{Rcu, RcuHead, ReadGuard, Reclaim};
 #[cfg(loom)]
 pub(crate) use shadow::forget;
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
+pub use slot::RcuSlot;
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
 
 use crate::machine::Cpu;

@@ -1,0 +1,229 @@
+//! Lists of retired objects, by the epoch at which they were retired. Plain memory: one CPU, or a lock, owns it.
+
+use super::{HARD, SOFT};
+use crate::machine::{AccessKind, Cpu};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem;
+use core::ptr::NonNull;
+
+/// Epochs from stamping to freeing.
+pub(super) const GRACE: u64 = 3;
+
+/// The link of a retired object. It lies in the object, so that retiring needs no memory; unused until then.
+pub struct RcuHead {
+    next: UnsafeCell<Option<NonNull<RcuHead>>>,
+    tag: UnsafeCell<usize>,
+}
+
+// SAFETY: only the one who retires the object, and later the owner of the list, touch the fields.
+unsafe impl Sync for RcuHead {}
+// SAFETY: the fields are plain words.
+unsafe impl Send for RcuHead {}
+
+impl RcuHead {
+    /// The head of an object that is not retired.
+    pub const fn new() -> Self {
+        Self { next: UnsafeCell::new(None), tag: UnsafeCell::new(0) }
+    }
+}
+
+impl Default for RcuHead {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for RcuHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RcuHead")
+    }
+}
+
+/// Retired objects, in the order in which they came.
+pub(super) struct List {
+    ends: Option<(NonNull<RcuHead>, NonNull<RcuHead>)>,
+    len: u32,
+}
+
+// SAFETY: the list owns its objects' heads; who holds the list may follow them from any thread.
+unsafe impl Send for List {}
+
+impl List {
+    const fn new() -> Self {
+        Self { ends: None, len: 0 }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// # Safety
+    /// The object is valid until popped, and nobody else uses its head.
+    unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
+        // SAFETY: the caller says that the head is this list's from now on.
+        unsafe { write::<C>(object, None, Some(tag)) };
+        self.append::<C>(List { ends: Some((object, object)), len: 1 });
+    }
+
+    fn append<C: Cpu>(&mut self, other: List) {
+        self.ends = match (self.ends, other.ends) {
+            (Some((first, last)), Some((next, end))) => {
+                // SAFETY: `last` is in this list, which owns the heads of its objects.
+                unsafe { write::<C>(last, Some(next), None) };
+                Some((first, end))
+            }
+            (mine, others) => mine.or(others),
+        };
+        self.len += other.len;
+    }
+
+    /// The oldest object and its tag.
+    pub(super) fn pop<C: Cpu>(&mut self) -> Option<(NonNull<RcuHead>, usize)> {
+        let (first, last) = self.ends?;
+        if C::OBSERVED {
+            C::access(first.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Read);
+        }
+        // SAFETY: the object is in this list, so it is valid and its head is ours.
+        let (next, tag) = unsafe { (*first.as_ref().next.get(), *first.as_ref().tag.get()) };
+        self.ends = next.map(|next| (next, last));
+        self.len -= 1;
+        Some((first, tag))
+    }
+}
+
+/// # Safety
+/// The head is valid and the caller's alone.
+unsafe fn write<C: Cpu>(head: NonNull<RcuHead>, next: Option<NonNull<RcuHead>>, tag: Option<usize>) {
+    if C::OBSERVED {
+        C::access(head.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Write);
+    }
+    // SAFETY: nobody else uses the head, says the caller; the cells are written through a shared reference because readers
+    // may still hold references to the object around it.
+    unsafe {
+        *head.as_ref().next.get() = next;
+        if let Some(tag) = tag {
+            *head.as_ref().tag.get() = tag;
+        }
+    }
+}
+
+struct Bin {
+    stamp: u64,
+    list: List,
+}
+
+/// The waiting objects of one CPU, or of CPUs that went away.
+///
+/// When the epoch is `e`, what may still wait was stamped `e`, `e-1` or `e-2`: three bins. A stamp that meets another one in
+/// its bin is three or more epochs newer, so what is there is free.
+pub(super) struct Garbage {
+    bins: [Bin; GRACE as usize],
+    free: List,
+    /// Objects in the lists.
+    len: u32,
+    /// The length at which to poll next.
+    poll_at: u32,
+    /// A batch is being reclaimed further up this stack.
+    reclaiming: bool,
+}
+
+impl Garbage {
+    pub(super) const fn new() -> Self {
+        let bins = [const { Bin { stamp: 0, list: List::new() } }; GRACE as usize];
+        Self { bins, free: List::new(), len: 0, poll_at: SOFT, reclaiming: false }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Adds an object stamped `epoch` and says whether it is time to poll.
+    ///
+    /// # Safety
+    /// The object is valid until popped, and nobody else uses its head.
+    pub(super) unsafe fn add<C: Cpu>(&mut self, epoch: u64, object: NonNull<RcuHead>, tag: usize) -> bool {
+        let mut one = List::new();
+        // SAFETY: the caller's promise is the same.
+        unsafe { one.push::<C>(object, tag) };
+        self.put::<C>(epoch, one);
+        self.len += 1;
+        let due = self.len >= self.poll_at && !self.reclaiming;
+        if due {
+            self.poll_at = self.len + SOFT;
+        }
+        due || self.is_full()
+    }
+
+    fn put<C: Cpu>(&mut self, stamp: u64, list: List) {
+        let bin = &mut self.bins[(stamp % GRACE) as usize];
+        if bin.stamp < stamp {
+            bin.stamp = stamp;
+            self.free.append::<C>(mem::replace(&mut bin.list, list));
+        } else if bin.stamp == stamp {
+            bin.list.append::<C>(list);
+        } else {
+            self.free.append::<C>(list);
+        }
+    }
+
+    /// Takes another's garbage over, whenever it was stamped.
+    pub(super) fn merge<C: Cpu>(&mut self, other: Garbage) {
+        self.len += other.len;
+        self.free.append::<C>(other.free);
+        other.bins.into_iter().for_each(|bin| self.put::<C>(bin.stamp, bin.list));
+    }
+
+    /// Adds objects that are free already.
+    pub(super) fn add_free<C: Cpu>(&mut self, list: List) {
+        self.len += list.len;
+        self.free.append::<C>(list);
+    }
+
+    /// Everything but what is being reclaimed further up this stack.
+    pub(super) fn take_all(&mut self) -> Garbage {
+        let mut taken = Garbage::new();
+        mem::swap(&mut taken.bins, &mut self.bins);
+        mem::swap(&mut taken.free, &mut self.free);
+        taken.len = taken.free.len + taken.bins.iter().map(|bin| bin.list.len).sum::<u32>();
+        self.len -= taken.len;
+        taken
+    }
+
+    /// Takes out what is free at `epoch`.
+    pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> List {
+        for bin in &mut self.bins {
+            if bin.stamp + GRACE <= epoch {
+                self.free.append::<C>(mem::replace(&mut bin.list, List::new()));
+            }
+        }
+        let free = mem::replace(&mut self.free, List::new());
+        self.len -= free.len;
+        free
+    }
+
+    /// Takes out what is free at `epoch`, to reclaim it; `None` where there is nothing, or where the same is going on further
+    /// up this stack. [`Garbage::end`] follows.
+    pub(super) fn begin<C: Cpu>(&mut self, epoch: u64) -> Option<List> {
+        if self.reclaiming {
+            return None;
+        }
+        let free = self.take_free::<C>(epoch);
+        self.reclaiming = free.len > 0;
+        self.reclaiming.then_some(free)
+    }
+
+    /// Ends what [`Garbage::begin`] began; `rest` was not reclaimed yet.
+    pub(super) fn end<C: Cpu>(&mut self, mut rest: List) {
+        self.len += rest.len;
+        rest.append::<C>(mem::replace(&mut self.free, List::new()));
+        self.free = rest;
+        self.reclaiming = false;
+        self.poll_at = self.len + SOFT;
+    }
+
+    /// Whether it is time to wait for the readers.
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= HARD && !self.reclaiming
+    }
+}

@@ -1,0 +1,308 @@
+//! RCU: readers that write one word of their own CPU, and garbage that waits until no reader can hold it.
+//!
+//! A reader enters by storing the epoch that it saw into its CPU's word, and leaves by storing 0. Neither a fence nor a
+//! read-modify-write: the compiler keeps the store before the reads of the section ([`light_fence`]), and who wants to know
+//! the words pays for both sides with [`Machine::barrier_all`].
+//!
+//! ```text
+//! reader                        advance e -> e+1                 retire
+//! word = (epoch, 1)   Release   under the advance lock:          (the object is unlinked)
+//! light fence                     read epoch, it is e            light fence
+//! ... reads ...                   barrier_all                    stamp = epoch
+//! word = 0            Release     all words are 0 or of e?       freed when epoch >= stamp + 3
+//!                                 epoch = e+1
+//! ```
+//!
+//! Why three. Let `B` be the barrier of the advance from `s+1` to `s+2`. It starts after `s+1` was stored, so who stamped `s`
+//! had passed its light fence before `B`: the unlinking is before `B` on that CPU, and who reads after `B` cannot find the
+//! object. A reader that holds it has therefore stored its word before `B`, when the epoch was at most `s+1`. The advance from
+//! `s+2` to `s+3` sees that word and refuses, until the reader has left. With `stamp + 2` a reader could have entered at `s+1`
+//! while the unlinking was still in the store buffer of the CPU that stamped `s`; a full fence in `retire` would cure that on
+//! today's machines; waiting one more epoch costs nothing and needs no argument about them.
+//!
+//! All stores to the word release, entering too: an advance that finds the word of the *next* section must know that the
+//! accesses of the last one are over.
+//!
+//! Garbage lies in lists of the CPU that retired it, linked through the objects, one list for each of the three epochs that
+//! may still be waiting. Every [`SOFT`] objects `retire` tries to advance; a CPU that has [`HARD`] waits for the readers.
+
+mod garbage;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use garbage::RcuHead;
+
+use super::atomic::{AtomicU64, Ordering::*, light_fence};
+use super::{Carve, Own, Owned, PerCpu, SpinLock, ladder};
+use crate::machine::{Cpu, Machine};
+use crate::units::Level;
+use core::fmt;
+use core::ptr::NonNull;
+use garbage::{Garbage, List};
+
+/// A CPU tries to advance the epoch each time it has retired so many objects.
+pub const SOFT: u32 = 64;
+/// A CPU whose garbage has grown to so many objects waits for the readers.
+pub const HARD: u32 = 256;
+/// Objects reclaimed between two moments where the thread may be preempted.
+const BATCH: u32 = 32;
+
+/// Lower half of a reader's word: how many sections nest. Upper half: the epoch at which the outermost began.
+const DEPTH: u64 = u32::MAX as u64;
+
+/// What to do with an object that no reader can hold any more. Implemented by the floor that owns the memory.
+pub trait Reclaim {
+    /// Takes the object back; `tag` is what [`Rcu::retire`] was given. May retire other objects; must not sleep or wait for
+    /// readers, as preemption is off.
+    ///
+    /// # Safety
+    /// The object was retired with this tag, and this is the only call for it.
+    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>);
+}
+
+/// Readers, the epoch, and the garbage that waits for them.
+pub struct Rcu<C: Cpu> {
+    /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of who frees.
+    epoch: Line<AtomicU64<C>>,
+    /// Held while the epoch is advanced; guards the garbage of CPUs that went away.
+    advance: SpinLock<Garbage, C, { ladder::RCU.0 }>,
+    /// Objects among `advance`'s garbage.
+    orphaned: AtomicU64<C>,
+    cpus: PerCpu<Local<C>, C>,
+}
+
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// What each CPU has.
+struct Local<C: Cpu> {
+    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all` in `advance`.
+    reader: Line<AtomicU64<C>>,
+    /// Objects in `garbage`, for others to read.
+    count: Line<AtomicU64<C>>,
+    garbage: Owned<Garbage>,
+}
+
+/// A read section. What was reachable when it began stays in memory until it ends; preemption is off.
+#[must_use = "the read section ends once this is dropped"]
+pub struct ReadGuard<'a, C: Cpu> {
+    local: Own<'a, Local<C>, C>,
+}
+
+impl<C: Cpu> Rcu<C> {
+    /// Bytes that each CPU takes.
+    pub const BYTES_PER_CPU: usize = PerCpu::<Local<C>, C>::BYTES_PER_CPU;
+
+    /// Read-copy-update for `nr_cpus` CPUs; `None` when the memory does not suffice.
+    pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+        let local = |_| Local {
+            reader: Line(AtomicU64::new(0)),
+            count: Line(AtomicU64::new(0)),
+            garbage: Owned::new(Garbage::new()),
+        };
+        Some(Self {
+            epoch: Line(AtomicU64::new(1)),
+            advance: SpinLock::new(Garbage::new()),
+            orphaned: AtomicU64::new(0),
+            cpus: PerCpu::carve(from, nr_cpus, local)?,
+        })
+    }
+
+    /// Begins a read section. Sections nest, and may end in any order.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> ReadGuard<'_, C> {
+        if cfg!(debug_assertions) {
+            C::with_context(|context| context.read_section_entered());
+        }
+        let local = self.cpus.own();
+        let word = local.reader.0.load(Relaxed);
+        let word = if word == 0 { self.epoch.0.load(Relaxed) << 32 } else { word };
+        local.reader.0.store(word + 1, Release);
+        light_fence::<C>();
+        ReadGuard { local }
+    }
+
+    /// Leaves an object to be reclaimed once no reader can hold it, and now and then reclaims others. Allocates nothing.
+    ///
+    /// Past [`HARD`] waiting objects it waits for readers. So it is never called in a read section, nor with a lock that a
+    /// reader may wait for (table pages and everything further down the ladder): debug builds check it. [`Rcu::defer`] may be
+    /// called there.
+    ///
+    /// # Safety
+    /// As [`Rcu::defer`]; and `reclaim` knows what to do with every tag in use.
+    pub unsafe fn retire<M: Machine<Cpu = C>>(
+        &self,
+        machine: &M,
+        object: NonNull<RcuHead>,
+        tag: usize,
+        reclaim: &impl Reclaim,
+    ) {
+        assert_may_wait::<C>();
+        // SAFETY: the caller's promise is the same.
+        if unsafe { self.defer(object, tag) } {
+            self.poll(machine, reclaim);
+            while self.is_full() {
+                C::relax();
+                self.poll(machine, reclaim);
+            }
+        }
+    }
+
+    /// Leaves an object to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never waits. Says whether
+    /// it is time for a `poll`.
+    ///
+    /// # Safety
+    /// The object is unlinked: whoever begins a read section from now on cannot find it. The head lies in it, nobody else uses
+    /// the head, the pointer may be used for the whole object, and the object is not retired twice. It stays valid until
+    /// reclaimed.
+    pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize) -> bool {
+        let local = self.cpus.own();
+        // Unlinked before stamped; pairs with `barrier_all` in `advance`.
+        light_fence::<C>();
+        let epoch = self.epoch.0.load(Relaxed);
+        local.count.0.add_own(1);
+        // SAFETY: the caller says that nobody else uses the head.
+        local.with(garbage_of, |garbage| unsafe { garbage.add::<C>(epoch, object, tag) }).expect(NOT_LENT)
+    }
+
+    /// Tries to advance the epoch, then reclaims what is free on this CPU. Does not wait for readers. May be called
+    /// wherever [`Rcu::retire`] may.
+    pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
+        self.advance(|| machine.barrier_all());
+        self.reclaim_free(reclaim);
+    }
+
+    /// Waits until every read section that is now under way has ended, and reclaims what this CPU had retired. Never called
+    /// in a read section.
+    pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
+        assert_may_wait::<C>();
+        light_fence::<C>();
+        let end = self.epoch.0.load(Relaxed) + garbage::GRACE;
+        super::wait_until::<C>(|| {
+            self.advance(|| machine.barrier_all());
+            self.epoch.0.load(Acquire) >= end
+        });
+        self.reclaim_free(reclaim);
+    }
+
+    /// Hands this CPU's garbage to whichever CPU polls next: called when it goes idle or offline.
+    pub fn orphan(&self) {
+        let local = self.cpus.own();
+        let taken = local.with(garbage_of, Garbage::take_all).expect(NOT_LENT);
+        let count = u64::from(taken.len());
+        local.count.0.add_own(count.wrapping_neg());
+        if count > 0 {
+            self.advance.lock().merge::<C>(taken);
+            self.orphaned.fetch_add(count, Relaxed);
+        }
+    }
+
+    /// Objects that wait; stale at once.
+    pub fn garbage(&self) -> u64 {
+        let own: u64 = self.cpus.iter().map(|(_, local)| local.count.0.load(Relaxed)).sum();
+        own + self.orphaned.load(Relaxed)
+    }
+
+    /// One step of the epoch, unless a reader or another CPU's advance is in the way.
+    fn advance(&self, barrier_all: impl FnOnce()) {
+        let Some(_advancing) = self.advance.try_lock() else { return };
+        let epoch = self.epoch.0.load(Relaxed);
+        // A reader that is seen without the barrier saves it.
+        if self.has_reader_before(epoch) {
+            return;
+        }
+        // After the epoch was read: words stored before the epoch became `epoch` are seen from here on.
+        barrier_all();
+        if !self.has_reader_before(epoch) {
+            self.epoch.0.store(epoch + 1, Release);
+        }
+    }
+
+    /// Whether a CPU is in a section that began in an earlier epoch. The loads pair with the releasing stores of leaving.
+    fn has_reader_before(&self, epoch: u64) -> bool {
+        let earlier = |word: u64| word != 0 && word >> 32 != epoch & DEPTH;
+        self.cpus.iter().any(|(_, local)| earlier(local.reader.0.load(Acquire)))
+    }
+
+    /// Takes over what is free of the garbage of CPUs that went away.
+    fn adopt(&self) {
+        if self.orphaned.load(Relaxed) == 0 {
+            return;
+        }
+        let Some(mut orphans) = self.advance.try_lock() else { return };
+        let free: List = orphans.take_free::<C>(self.epoch.0.load(Acquire));
+        drop(orphans);
+        let count = u64::from(free.len());
+        self.orphaned.fetch_sub(count, Relaxed);
+        let local = self.cpus.own();
+        local.count.0.add_own(count);
+        local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_LENT);
+    }
+
+    fn reclaim_free(&self, reclaim: &impl Reclaim) {
+        self.adopt();
+        while self.reclaim_batch(self.epoch.0.load(Acquire), reclaim) {}
+    }
+
+    /// Reclaims a batch of this CPU's objects that are free at `epoch`, and says whether there was one. Nothing is lent
+    /// meanwhile, so that reclaiming may retire again; what is retired then waits for another turn.
+    fn reclaim_batch(&self, epoch: u64, reclaim: &impl Reclaim) -> bool {
+        let local = self.cpus.own();
+        let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_LENT);
+        let Some(mut free) = free else { return false };
+        for _ in 0..BATCH {
+            let Some((object, tag)) = free.pop::<C>() else { break };
+            local.count.0.add_own(u64::MAX);
+            // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed since.
+            unsafe { reclaim.reclaim(tag, object) };
+        }
+        local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_LENT);
+        true
+    }
+
+    fn is_full(&self) -> bool {
+        self.cpus.own().with(garbage_of, |garbage| garbage.is_full()).expect(NOT_LENT)
+    }
+}
+
+const NOT_LENT: &str = "RCU garbage used by an interrupt handler";
+
+fn garbage_of<C: Cpu>(local: &Local<C>) -> &Owned<Garbage> {
+    &local.garbage
+}
+
+/// Debug builds: no read section, and no lock that a reader may wait for.
+fn assert_may_wait<C: Cpu>() {
+    if cfg!(debug_assertions) {
+        C::with_context(|context| {
+            assert!(!context.in_read_section(), "waiting for readers in a read section");
+            let spinning = context.held() >> ladder::table(Level::Pgd).0;
+            assert!(spinning == 0, "waiting for readers under a lock that a reader may wait for");
+        });
+    }
+}
+
+impl<C: Cpu> Drop for ReadGuard<'_, C> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = self.local.reader.0.load(Relaxed);
+        let word = if word & DEPTH == 1 { 0 } else { word - 1 };
+        self.local.reader.0.store(word, Release);
+        if cfg!(debug_assertions) {
+            C::with_context(|context| context.read_section_left());
+        }
+    }
+}
+
+impl<C: Cpu> fmt::Debug for Rcu<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {}, {} objects wait", self.epoch.0.load(Relaxed), self.garbage())
+    }
+}
+
+impl<C: Cpu> fmt::Debug for ReadGuard<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("reading")
+    }
+}

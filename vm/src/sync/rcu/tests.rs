@@ -1,0 +1,223 @@
+use super::*;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::RcuSlot;
+use crate::sync::testing::Heap;
+use std::boxed::Box;
+use std::sync::atomic::{AtomicBool, AtomicU64 as Count};
+use std::thread;
+
+const GONE: u64 = 0xdead;
+
+#[repr(C)]
+struct Object {
+    head: RcuHead,
+    value: Count,
+}
+
+/// Counts and poisons what comes back; the memory stays, so that a late reader meets the poison.
+#[derive(Default)]
+struct Bin {
+    count: Count,
+}
+
+impl Reclaim for Bin {
+    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+        assert_eq!(tag, 7);
+        // SAFETY: the head is the first field of an object of the test, which is never freed.
+        unsafe { object.cast::<Object>().as_ref() }.value.store(GONE, Relaxed);
+        self.count.fetch_add(1, Relaxed);
+    }
+}
+
+fn object(value: u64) -> NonNull<Object> {
+    NonNull::from(Box::leak(Box::new(Object { head: RcuHead::new(), value: Count::new(value) })))
+}
+
+fn world(nr_cpus: u32) -> (TestMachine, Rcu<TestCpu>, Bin) {
+    (TestMachine::with_cpus(1, nr_cpus), Rcu::carve(&mut Heap, nr_cpus).unwrap(), Bin::default())
+}
+
+fn retire(rcu: &Rcu<TestCpu>, machine: &TestMachine, bin: &impl Reclaim, object: NonNull<Object>) {
+    // SAFETY: objects are made for one use and never freed.
+    unsafe { rcu.retire(machine, object.cast(), 7, bin) };
+}
+
+#[test]
+fn an_object_outlives_the_reader_that_may_hold_it() {
+    let (machine, rcu, bin) = world(2);
+    let slot = RcuSlot::<Object, TestCpu>::new();
+    // SAFETY: the object is never freed.
+    unsafe { slot.publish(Some(object(1))) };
+    let (entered, leave) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            TestCpu::become_cpu(1);
+            let section = rcu.read();
+            let found = slot.load(&section).unwrap();
+            entered.store(true, Release);
+            while !leave.load(Acquire) {
+                assert_eq!(found.value.load(Relaxed), 1);
+                thread::yield_now();
+            }
+        });
+        while !entered.load(Acquire) {
+            thread::yield_now();
+        }
+        // SAFETY: nothing new is published.
+        let old = unsafe { slot.publish(None) }.unwrap();
+        retire(&rcu, &machine, &bin, old);
+        (0..100).for_each(|_| rcu.poll(&machine, &bin));
+        assert_eq!((bin.count.load(Relaxed), rcu.garbage()), (0, 1));
+        leave.store(true, Release);
+        rcu.wait(&machine, &bin);
+        assert_eq!((bin.count.load(Relaxed), rcu.garbage()), (1, 0));
+    });
+}
+
+#[test]
+fn sections_nest_and_end_in_any_order() {
+    let (machine, rcu, bin) = world(1);
+    let (outer, inner) = (rcu.read(), rcu.read());
+    drop(outer);
+    // SAFETY: the object is made for one use and never freed.
+    unsafe { rcu.defer(object(1).cast(), 7) };
+    (0..10).for_each(|_| rcu.poll(&machine, &bin));
+    assert_eq!(bin.count.load(Relaxed), 0, "the inner section is still open");
+    drop(inner);
+    rcu.wait(&machine, &bin);
+    assert_eq!(bin.count.load(Relaxed), 1);
+}
+
+#[test]
+fn garbage_stays_below_the_hard_bound_without_readers() {
+    let (machine, rcu, bin) = world(1);
+    for n in 1..=10_000 {
+        retire(&rcu, &machine, &bin, object(n));
+        assert!(rcu.garbage() < u64::from(HARD));
+        assert_eq!(rcu.garbage() + bin.count.load(Relaxed), n);
+    }
+    rcu.wait(&machine, &bin);
+    assert_eq!(bin.count.load(Relaxed), 10_000);
+}
+
+#[test]
+fn retiring_past_the_hard_bound_waits_for_the_reader() {
+    let (machine, rcu, bin) = world(2);
+    let (entered, done) = (AtomicBool::new(false), Count::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            TestCpu::become_cpu(1);
+            let _section = rcu.read();
+            entered.store(true, Release);
+            while rcu.garbage() < u64::from(HARD) {
+                thread::yield_now();
+            }
+            (0..50).for_each(|_| thread::yield_now());
+            assert!(done.load(Relaxed) < u64::from(HARD), "the retiring CPU did not wait");
+        });
+        while !entered.load(Acquire) {
+            thread::yield_now();
+        }
+        for _ in 0..2 * HARD {
+            retire(&rcu, &machine, &bin, object(1));
+            done.fetch_add(1, Relaxed);
+        }
+    });
+    assert!(rcu.garbage() < u64::from(HARD));
+}
+
+#[test]
+fn reclaiming_may_retire_again() {
+    struct Chain<'a>(&'a Rcu<TestCpu>, &'a TestMachine, Count);
+    impl Reclaim for Chain<'_> {
+        unsafe fn reclaim(&self, _tag: usize, _object: NonNull<RcuHead>) {
+            if self.2.fetch_add(1, Relaxed) < 1_000 {
+                retire(self.0, self.1, self, object(1));
+            }
+        }
+    }
+    let (machine, rcu, _) = world(1);
+    let chain = Chain(&rcu, &machine, Count::new(0));
+    (0..300).for_each(|_| retire(&rcu, &machine, &chain, object(1)));
+    while rcu.garbage() > 0 {
+        rcu.wait(&machine, &chain);
+    }
+    assert_eq!(chain.2.load(Relaxed), 1_300);
+}
+
+#[test]
+fn garbage_of_a_cpu_that_went_idle_is_reclaimed_by_another() {
+    let (machine, rcu, bin) = world(3);
+    for cpu in 0..2 {
+        TestCpu::become_cpu(cpu);
+        for _ in 0..10 {
+            // SAFETY: objects are made for one use and never freed.
+            unsafe { rcu.defer(object(1).cast(), 7) };
+            rcu.poll(&machine, &bin);
+        }
+        rcu.orphan();
+    }
+    TestCpu::become_cpu(2);
+    (0..4).for_each(|_| rcu.poll(&machine, &bin));
+    assert_eq!((bin.count.load(Relaxed), rcu.garbage()), (20, 0));
+    TestCpu::become_cpu(0);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic = "waiting for readers in a read section"]
+fn retiring_in_a_read_section_is_a_checked_error() {
+    let (machine, rcu, bin) = world(1);
+    let _section = rcu.read();
+    retire(&rcu, &machine, &bin, object(1));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic = "under a lock that a reader may wait for"]
+fn retiring_under_a_spin_lock_is_a_checked_error() {
+    let (machine, rcu, bin) = world(1);
+    let lock = crate::sync::RawSpinLock::<TestCpu>::new();
+    let _held = lock.lock(ladder::ZONE);
+    retire(&rcu, &machine, &bin, object(1));
+}
+
+#[test]
+fn readers_never_meet_a_reclaimed_object() {
+    let (machine, rcu, bin) = world(4);
+    let slots = [const { RcuSlot::<Object, TestCpu>::new() }; 4];
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for cpu in 2..4 {
+            let (rcu, slots, stop) = (&rcu, &slots, &stop);
+            scope.spawn(move || {
+                TestCpu::become_cpu(cpu);
+                while !stop.load(Relaxed) {
+                    let section = rcu.read();
+                    let found = slots.each_ref().map(|slot| slot.load(&section));
+                    for object in found.into_iter().flatten() {
+                        assert_ne!(object.value.load(Relaxed), GONE);
+                    }
+                }
+            });
+        }
+        let writers = [0, 1].map(|cpu: usize| {
+            let (rcu, slots, machine, bin) = (&rcu, &slots, &machine, &bin);
+            scope.spawn(move || {
+                TestCpu::become_cpu(cpu as u32);
+                for n in 0..5_000 {
+                    // SAFETY: objects are made for one use and never freed.
+                    let old = unsafe { slots[cpu * 2 + n % 2].publish(Some(object(1))) };
+                    if let Some(old) = old {
+                        retire(rcu, machine, bin, old);
+                    }
+                }
+                rcu.wait(machine, bin);
+            })
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        stop.store(true, Relaxed);
+    });
+    assert_eq!(bin.count.load(Relaxed) + rcu.garbage(), 10_000 - 4);
+    assert_eq!(rcu.garbage(), 0);
+}
