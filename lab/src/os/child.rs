@@ -7,7 +7,7 @@
 //!  read(pipe) sleeps         results                <- write(pipe)
 //! ```
 //!
-//! The child is a fork that never returns to Rust code of the parent: it loops in [`serve`], allocates nothing, and
+//! The child is a fork that never returns to Rust code of the parent: it loops in `serve`, allocates nothing, and
 //! knows only the shared area and two pipes. So whatever the steps do to its memory, only the child can break.
 
 use super::touch;

@@ -1,6 +1,6 @@
 //! Single-byte accesses that survive SIGSEGV, for the process that installed [`catch_segv`].
 //!
-//! An access notes where to go on in [`RESUME`] and then touches memory with one instruction. If that faults, the
+//! An access notes where to go on in `RESUME` and then touches memory with one instruction. If that faults, the
 //! handler puts the kernel's reason into the result register and lets the interrupted context continue there.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! Floor 2: the one door to shared memory, and what is built on it.
 //!
 //! Everything that several CPUs share goes through [`atomic`] (words) or [`Plain`] (data that a lock or a CPU owns): each
-//! access is shown to [`Cpu::access`](crate::machine::Cpu::access), so that the lab can record which lines a fault writes, or
+//! access is shown to [`Cpu::access`], so that the lab can record which lines a fault writes, or
 //! choose a different CPU at every access. Where nobody observes, the door is plain instructions.
 //!
 //! | here | what for |
