@@ -7,6 +7,7 @@
 //! | 0 | [`units`] | addresses, page and frame numbers, ranges, CPU sets: plain values |
 //! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
+//! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
 #![no_std]
 #![warn(missing_debug_implementations)]
 
@@ -18,3 +19,4 @@ pub mod sync;
 pub mod table;
 pub mod tlb;
 pub mod units;
+pub mod vma;

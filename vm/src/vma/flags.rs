@@ -1,0 +1,183 @@
+//! What a mapping allows and how it was asked for.
+
+use crate::units::Rights;
+use bitflags::bitflags;
+
+bitflags! {
+    /// Attributes of a mapping. Two neighbours are one mapping only if *all* of these are equal.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct VmaFlags: u32 {
+        /// PROT_READ was asked for.
+        const READ = 1 << 0;
+        /// PROT_WRITE was asked for.
+        const WRITE = 1 << 1;
+        /// PROT_EXEC was asked for.
+        const EXECUTE = 1 << 2;
+        /// mprotect may add [`READ`](Self::READ).
+        const MAY_READ = 1 << 4;
+        /// mprotect may add [`WRITE`](Self::WRITE).
+        const MAY_WRITE = 1 << 5;
+        /// mprotect may add [`EXECUTE`](Self::EXECUTE).
+        const MAY_EXECUTE = 1 << 6;
+        /// Stores reach the backing (MAP_SHARED); without it a store makes a private copy.
+        const SHARED = 1 << 8;
+        /// MAP_NORESERVE: its pages are never counted as promised. Stays for life.
+        const NORESERVE = 1 << 9;
+        /// Its pages are counted as promised memory. Invisible in /proc/self/maps, yet it keeps neighbours apart.
+        const ACCOUNT = 1 << 10;
+        /// Grows towards lower addresses when touched below its start; a guard gap is kept there.
+        const GROWS_DOWN = 1 << 11;
+        /// Pages stay in memory.
+        const LOCKED = 1 << 12;
+        /// madvise: pages will be read in no order.
+        const RANDOM_READ = 1 << 16;
+        /// madvise: pages will be read in order.
+        const SEQUENTIAL_READ = 1 << 17;
+        /// A fork does not copy it.
+        const DONT_FORK = 1 << 18;
+        /// A fork copies it empty.
+        const WIPE_ON_FORK = 1 << 19;
+        /// Left out of core dumps.
+        const DONT_DUMP = 1 << 20;
+        /// Huge pages are wanted.
+        const HUGE_PAGE = 1 << 21;
+        /// Huge pages are not wanted (also MAP_STACK).
+        const NO_HUGE_PAGE = 1 << 22;
+
+        /// What mprotect sets.
+        const ACCESS = Self::READ.bits() | Self::WRITE.bits() | Self::EXECUTE.bits();
+        /// What mprotect may set.
+        const MAY_ACCESS = Self::MAY_READ.bits() | Self::MAY_WRITE.bits() | Self::MAY_EXECUTE.bits();
+    }
+}
+
+/// Advice that lives in the flags of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlagAdvice {
+    /// No expectation about the order of reads.
+    Normal,
+    /// Reads in no order.
+    Random,
+    /// Reads in order.
+    Sequential,
+    /// Not copied by a fork.
+    DontFork,
+    /// Copied by a fork again.
+    DoFork,
+    /// Copied empty by a fork; only for private anonymous memory.
+    WipeOnFork,
+    /// Copied with its contents by a fork again.
+    KeepOnFork,
+    /// Left out of core dumps.
+    DontDump,
+    /// In core dumps again.
+    DoDump,
+    /// Huge pages wanted.
+    HugePage,
+    /// Huge pages not wanted.
+    NoHugePage,
+}
+
+impl VmaFlags {
+    /// What the hardware may be told: a right to write or to execute brings the right to read, as on x86.
+    pub fn rights(self) -> Rights {
+        let mut rights = Rights::USER;
+        rights.set(Rights::READ, self.intersects(Self::ACCESS));
+        rights.set(Rights::WRITE, self.contains(Self::WRITE));
+        rights.set(Rights::EXECUTE, self.contains(Self::EXECUTE));
+        rights
+    }
+
+    /// Whether memory of these flags counts as promised from birth: a private copy of every page may be asked for.
+    pub fn promises_memory(self) -> bool {
+        self & (Self::WRITE | Self::SHARED | Self::NORESERVE) == Self::WRITE
+    }
+
+    /// The flags of a new private anonymous mapping: everything may be allowed later, and writable memory is counted.
+    pub fn new_anonymous(asked: Self) -> Self {
+        let flags = asked | Self::MAY_ACCESS;
+        if flags.promises_memory() { flags | Self::ACCOUNT } else { flags }
+    }
+
+    /// The flags of heap memory, which brk grows: counted whatever the overcommit rule says of other mappings.
+    pub fn heap() -> Self {
+        Self::READ | Self::WRITE | Self::MAY_ACCESS | Self::ACCOUNT
+    }
+
+    /// The flags with other access rights, unless one of them is not allowed here (EACCES).
+    pub fn with_access(self, access: Self) -> Option<Self> {
+        let access = access & Self::ACCESS;
+        let may = Self::from_bits_truncate((self & Self::MAY_ACCESS).bits() >> 4);
+        may.contains(access).then_some((self - Self::ACCESS) | access)
+    }
+
+    /// The flags after a piece of advice.
+    pub fn advised(self, advice: FlagAdvice) -> Self {
+        let order = Self::RANDOM_READ | Self::SEQUENTIAL_READ;
+        match advice {
+            FlagAdvice::Normal => self - order,
+            FlagAdvice::Random => (self - order) | Self::RANDOM_READ,
+            FlagAdvice::Sequential => (self - order) | Self::SEQUENTIAL_READ,
+            FlagAdvice::DontFork => self | Self::DONT_FORK,
+            FlagAdvice::DoFork => self - Self::DONT_FORK,
+            FlagAdvice::WipeOnFork => self | Self::WIPE_ON_FORK,
+            FlagAdvice::KeepOnFork => self - Self::WIPE_ON_FORK,
+            FlagAdvice::DontDump => self | Self::DONT_DUMP,
+            FlagAdvice::DoDump => self - Self::DONT_DUMP,
+            FlagAdvice::HugePage => (self - Self::NO_HUGE_PAGE) | Self::HUGE_PAGE,
+            FlagAdvice::NoHugePage => (self - Self::HUGE_PAGE) | Self::NO_HUGE_PAGE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_access_right_makes_a_page_readable_and_none_leaves_it_closed() {
+        assert_eq!(VmaFlags::empty().rights(), Rights::USER);
+        assert_eq!(VmaFlags::WRITE.rights(), Rights::USER | Rights::READ | Rights::WRITE);
+        assert_eq!(VmaFlags::EXECUTE.rights(), Rights::USER | Rights::READ | Rights::EXECUTE);
+    }
+
+    #[test]
+    fn only_private_writable_memory_without_noreserve_is_counted_at_birth() {
+        let counted = |asked| VmaFlags::new_anonymous(asked).contains(VmaFlags::ACCOUNT);
+        assert!(counted(VmaFlags::WRITE));
+        assert!(counted(VmaFlags::READ | VmaFlags::WRITE));
+        assert!(!counted(VmaFlags::READ));
+        assert!(!counted(VmaFlags::WRITE | VmaFlags::NORESERVE));
+        assert!(!counted(VmaFlags::WRITE | VmaFlags::SHARED));
+    }
+
+    #[test]
+    fn access_beyond_what_may_be_allowed_is_refused() {
+        let flags = VmaFlags::READ | VmaFlags::MAY_READ | VmaFlags::MAY_EXECUTE | VmaFlags::SHARED;
+        assert_eq!(flags.with_access(VmaFlags::WRITE), None);
+        assert_eq!(
+            flags.with_access(VmaFlags::EXECUTE),
+            Some(VmaFlags::EXECUTE | VmaFlags::MAY_READ | VmaFlags::MAY_EXECUTE | VmaFlags::SHARED)
+        );
+        assert_eq!(flags.with_access(VmaFlags::empty()), Some(flags - VmaFlags::READ));
+    }
+
+    #[test]
+    fn opposite_advice_takes_the_other_back() {
+        use FlagAdvice::*;
+        let start = VmaFlags::READ;
+        for (one, other) in [
+            (DontFork, DoFork),
+            (WipeOnFork, KeepOnFork),
+            (DontDump, DoDump),
+            (Random, Normal),
+            (Sequential, Normal),
+        ] {
+            assert_ne!(start.advised(one), start);
+            assert_eq!(start.advised(one).advised(other), start);
+        }
+        assert_eq!(start.advised(Random).advised(Sequential), start | VmaFlags::SEQUENTIAL_READ);
+        assert_eq!(start.advised(HugePage).advised(NoHugePage), start | VmaFlags::NO_HUGE_PAGE);
+        assert_eq!(start.advised(NoHugePage).advised(HugePage), start | VmaFlags::HUGE_PAGE);
+    }
+}

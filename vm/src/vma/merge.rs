@@ -1,0 +1,106 @@
+//! When neighbours become one mapping.
+//!
+//! Two mappings that touch are joined if a reader of either could not tell: all flags equal, the same backing with the page
+//! numbers running on, and identities that agree ([`AnonId::agrees`]). Each decision looks at one new or changed piece and
+//! its two neighbours:
+//!
+//! ```text
+//!     prev   piece   next          what becomes of it
+//!    AAAAAA [BBBBB] CCCCCC         nothing agrees: stays alone
+//!    AAAAAAAAAAAAAA CCCCCC         left
+//!    AAAAAA CCCCCCCCCCCCCC         right: next begins earlier
+//!    AAAAAAAAAAAAAAAAAAAAA         both, if prev and next agree with each other too; otherwise left
+//! ```
+//!
+//! The last line is the subtle one: a piece without an identity agrees with identity 1 on its left and with identity 2 on
+//! its right, yet the three can not be one. Left wins.
+//!
+//! Merging is tried only where a call makes or changes a mapping. munmap, faults and the birth of an identity try nothing:
+//! neighbours that become alike later stay two.
+
+use super::{AnonId, VmaFlags, VmaSpec};
+
+/// A mapping put into a hole, joined with what it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The mapping to put: the new one with all that it took in.
+    pub spec: VmaSpec,
+    /// Whether it replaces the mapping before the hole.
+    pub absorbs_prev: bool,
+    /// Whether it replaces the mapping after the hole.
+    pub absorbs_next: bool,
+}
+
+/// Which neighbours a piece is joined with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sides {
+    /// The mapping before it, where that is taken.
+    pub left: Option<VmaSpec>,
+    /// The mapping after it, where that is taken.
+    pub right: Option<VmaSpec>,
+}
+
+impl Sides {
+    /// Which of the two the piece is joined with.
+    pub fn of(prev: Option<VmaSpec>, piece: &VmaSpec, next: Option<VmaSpec>) -> Self {
+        let left = prev.filter(|prev| joins(prev, piece));
+        let mut right = next.filter(|next| joins(piece, next));
+        if let (Some(prev), Some(next)) = (left, right)
+            && !agree_across(prev.anon, next.anon)
+        {
+            right = None;
+        }
+        Self { left, right }
+    }
+
+    /// The piece with what it is joined with.
+    pub fn join(&self, piece: &VmaSpec) -> VmaSpec {
+        let mut whole = *piece;
+        if let Some(next) = self.right {
+            whole.range.end = next.range.end;
+            whole.anon = whole.anon.or(next.anon);
+        }
+        if let Some(prev) = self.left {
+            whole = VmaSpec { range: whole.range, anon: prev.anon.or(whole.anon), ..prev };
+            whole.range.start = prev.range.start;
+        }
+        whole
+    }
+}
+
+/// Whether the outer two of three may lie in one mapping: either has no identity, or both the same.
+const fn agree_across(prev: AnonId, next: AnonId) -> bool {
+    prev.is_none() || next.is_none() || prev.bits() == next.bits()
+}
+
+/// Whether `left` and `right` touch and the pages behind them run on.
+fn runs_on(left: &VmaSpec, right: &VmaSpec) -> bool {
+    left.range.end == right.range.start
+        && left.backing == right.backing
+        && left.offset_at(left.range.end) == right.offset
+}
+
+/// Whether `left` and `right` may be one mapping.
+pub fn joins(left: &VmaSpec, right: &VmaSpec) -> bool {
+    runs_on(left, right) && left.flags == right.flags && left.anon.agrees(right.anon)
+}
+
+/// What a new mapping in a hole becomes. `prev` and `next` are the mappings nearest to it; they need not touch it.
+///
+/// brk passes no `next`: the heap grows only at its end.
+pub fn merge(prev: Option<VmaSpec>, new: VmaSpec, next: Option<VmaSpec>) -> Merged {
+    let sides = Sides::of(prev, &new, next);
+    Merged { spec: sides.join(&new), absorbs_prev: sides.left.is_some(), absorbs_next: sides.right.is_some() }
+}
+
+/// The identity that `vma` takes at its first private copy so that it can be joined with a neighbour later: the next one's,
+/// or else the one before's. They must be alike but for access rights, which mprotect may make equal.
+pub fn reusable_anon(prev: Option<VmaSpec>, vma: &VmaSpec, next: Option<VmaSpec>) -> Option<AnonId> {
+    let alike = |left: &VmaSpec, right: &VmaSpec| {
+        runs_on(left, right) && (left.flags ^ right.flags) - VmaFlags::ACCESS == VmaFlags::empty()
+    };
+    let lends = |anon: AnonId| !anon.is_none() && !anon.is_inherited();
+    let from_next = next.filter(|next| alike(vma, next)).map(|next| next.anon).filter(|&anon| lends(anon));
+    from_next
+        .or_else(|| prev.filter(|prev| alike(prev, vma)).map(|prev| prev.anon).filter(|&anon| lends(anon)))
+}

@@ -1,0 +1,288 @@
+//! A mapping's record: an immutable value with one word that changes.
+//!
+//! Lookups and faults read the record without a lock, so what it says is fixed before it is published. The word tells what
+//! became of it, and whose private copies it holds:
+//!
+//! | bits 0-1 | state | meaning |
+//! |---|---|---|
+//! | 0 | *stale* | replaced: what it says is no longer true. Final. Also what zeroed memory says |
+//! | 1 | *live* | true |
+//! | 2 | *busy* | published, but its entries are not yet its own: a fault falls back and waits |
+//! | 3 | - | never |
+//!
+//! Bits 2-63 are the [`AnonId`]: 0 until the first private copy, then fixed.
+//!
+//! ```text
+//!              make_live             mark_stale
+//!      busy ---------------> live ---------------> stale
+//!        \_________________________________________/^
+//!                        mark_stale
+//! ```
+//!
+//! State and identity share a word so that marking is also the last look: an identity is given only to a live record, by an
+//! exchange that fails once the mark is there, and [`Vma::mark_stale`] returns the identity that the record ends with. A
+//! writer that copies it into the records that follow loses none.
+
+use super::{AnonId, BackingId, VmaFlags, VmaSpec};
+use crate::machine::Cpu;
+use crate::sync::Plain;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::units::{CACHE_LINE, Vpn, VpnRange};
+use core::fmt;
+
+/// What became of a mapping's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum VmaState {
+    /// Replaced or unmapped.
+    Stale = 0,
+    /// True.
+    Live = 1,
+    /// Published, but its entries are not yet its own.
+    Busy = 2,
+}
+
+/// A mapping, as the index holds it: one cache line.
+#[repr(C, align(64))]
+pub struct Vma<C: Cpu> {
+    range: Plain<VpnRange, C>,
+    offset: Plain<u64, C>,
+    backing: Plain<Option<BackingId>, C>,
+    /// State and identity. [`Vma::make_live`] releases the entries that were made ready while busy and pairs with the
+    /// acquiring loads here. A mark needs no order of its own: whoever edits entries afterwards takes their table's lock, and
+    /// whoever installs under that lock looks at the word first.
+    word: AtomicU64<C>,
+    flags: Plain<VmaFlags, C>,
+}
+
+const _: () = assert!(CACHE_LINE == 64);
+
+impl<C: Cpu> Vma<C> {
+    /// A record that says `spec`, in `state`; not published yet.
+    pub const fn new(spec: VmaSpec, state: VmaState) -> Self {
+        Self {
+            range: Plain::new(spec.range),
+            offset: Plain::new(spec.offset),
+            backing: Plain::new(spec.backing),
+            word: AtomicU64::new(word::of(state, spec.anon)),
+            flags: Plain::new(spec.flags),
+        }
+    }
+
+    /// All that it says, with the identity of this moment.
+    #[inline]
+    pub fn spec(&self) -> VmaSpec {
+        VmaSpec {
+            range: self.range.get(),
+            flags: self.flags.get(),
+            backing: self.backing.get(),
+            offset: self.offset.get(),
+            anon: self.anon(),
+        }
+    }
+
+    /// Its pages.
+    #[inline(always)]
+    pub fn range(&self) -> VpnRange {
+        self.range.get()
+    }
+
+    /// Its attributes.
+    #[inline(always)]
+    pub fn flags(&self) -> VmaFlags {
+        self.flags.get()
+    }
+
+    /// What its pages are filled from.
+    #[inline(always)]
+    pub fn backing(&self) -> Option<BackingId> {
+        self.backing.get()
+    }
+
+    /// Whether the page is one of its own.
+    #[inline(always)]
+    pub fn contains(&self, vpn: Vpn) -> bool {
+        self.range.get().contains(vpn)
+    }
+
+    /// Page within the backing at `vpn`.
+    #[inline(always)]
+    pub fn frame_offset(&self, vpn: Vpn) -> u64 {
+        self.offset.get().wrapping_add(vpn.0.wrapping_sub(self.range.get().start.0))
+    }
+
+    /// What became of it.
+    #[inline(always)]
+    pub fn state(&self) -> VmaState {
+        word::state(self.word.load(Ordering::Acquire))
+    }
+
+    /// Whether it is true, and its entries its own.
+    #[inline(always)]
+    pub fn is_live(&self) -> bool {
+        self.state() == VmaState::Live
+    }
+
+    /// Whose private copies it holds.
+    #[inline(always)]
+    pub fn anon(&self) -> AnonId {
+        word::anon(self.word.load(Ordering::Acquire))
+    }
+
+    /// Gives it the identity `anon` unless it has one, and says which it has. `None` where it is not live: the caller is
+    /// too late, or too early.
+    ///
+    /// Called under the lock of the table page that the copy goes into.
+    pub fn give_anon(&self, anon: AnonId) -> Option<AnonId> {
+        let given = self.word.update(Ordering::AcqRel, Ordering::Acquire, |old| word::given(old, anon));
+        match given {
+            Ok(_) => Some(anon),
+            Err(found) => (word::state(found) == VmaState::Live).then(|| word::anon(found)),
+        }
+    }
+
+    /// Says that its entries are its own from now on. The space lock is held alone.
+    pub fn make_live(&self) {
+        let made = self.word.update(Ordering::Release, Ordering::Relaxed, word::made_live);
+        debug_assert!(made.is_ok(), "only a busy mapping is made live");
+    }
+
+    /// Says that it is replaced, before the index says so, and returns the identity it ends with. The space lock is held
+    /// alone.
+    ///
+    /// Where the result differs from what a decision was made on, the decision is made again: see
+    /// [`give_anon`](Self::give_anon).
+    pub fn mark_stale(&self) -> AnonId {
+        let marked = self.word.update(Ordering::AcqRel, Ordering::Relaxed, word::marked_stale);
+        word::anon(marked.unwrap_or_else(|found| found))
+    }
+}
+
+impl<C: Cpu> fmt::Debug for Vma<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.state(), self.spec())
+    }
+}
+
+/// The word's values and how they may change: pure functions from the old word to the new.
+mod word {
+    use super::{AnonId, VmaState};
+
+    const SHIFT: u32 = u64::BITS - AnonId::BITS;
+
+    pub const fn of(state: VmaState, anon: AnonId) -> u64 {
+        anon.bits() << SHIFT | state as u64
+    }
+    pub const fn state(word: u64) -> VmaState {
+        match word & ((1 << SHIFT) - 1) {
+            1 => VmaState::Live,
+            2 => VmaState::Busy,
+            _ => VmaState::Stale,
+        }
+    }
+    pub const fn anon(word: u64) -> AnonId {
+        AnonId::from_bits(word >> SHIFT)
+    }
+    /// Busy to live.
+    pub fn made_live(word: u64) -> Option<u64> {
+        (state(word) == VmaState::Busy).then(|| of(VmaState::Live, anon(word)))
+    }
+    /// Live or busy to stale.
+    pub fn marked_stale(word: u64) -> Option<u64> {
+        (state(word) != VmaState::Stale).then(|| of(VmaState::Stale, anon(word)))
+    }
+    /// Live without an identity to live with one.
+    pub fn given(word: u64, id: AnonId) -> Option<u64> {
+        (word == of(VmaState::Live, AnonId::NONE)).then(|| of(VmaState::Live, id))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::machine::testing::TestCpu;
+    use VmaState::*;
+
+    type Record = Vma<TestCpu>;
+
+    fn record(state: VmaState) -> Record {
+        let range = VpnRange::new(Vpn(16), Vpn(20));
+        Record::new(VmaSpec::anonymous(range, VmaFlags::READ), state)
+    }
+
+    #[test]
+    fn states_only_go_from_busy_to_live_to_stale() {
+        for (from, live, stale) in
+            [(Stale, None, None), (Live, None, Some(Stale)), (Busy, Some(Live), Some(Stale))]
+        {
+            for anon in [AnonId::NONE, AnonId::new(5), AnonId::inherited(6)] {
+                let old = word::of(from, anon);
+                assert_eq!((word::state(old), word::anon(old)), (from, anon));
+                assert_eq!(word::made_live(old), live.map(|state| word::of(state, anon)));
+                assert_eq!(word::marked_stale(old), stale.map(|state| word::of(state, anon)));
+                let given = (from == Live && anon.is_none()).then(|| word::of(Live, AnonId::new(9)));
+                assert_eq!(word::given(old, AnonId::new(9)), given);
+            }
+        }
+    }
+
+    #[test]
+    fn zeroed_memory_is_a_stale_record() {
+        assert_eq!(word::state(0), Stale);
+        assert!(word::anon(0).is_none());
+    }
+
+    #[test]
+    fn an_identity_is_given_once_and_only_while_live() {
+        let (one, two) = (AnonId::new(1), AnonId::new(2));
+        let busy = record(Busy);
+        assert_eq!(busy.give_anon(one), None);
+        busy.make_live();
+        assert_eq!(busy.give_anon(one), Some(one));
+        assert_eq!(busy.give_anon(two), Some(one));
+        assert_eq!(busy.mark_stale(), one);
+        assert_eq!(busy.give_anon(two), None);
+        assert_eq!((busy.state(), busy.anon(), busy.mark_stale()), (Stale, one, one));
+    }
+
+    #[test]
+    fn a_record_says_what_it_was_made_from_in_one_line() {
+        let spec = VmaSpec { anon: AnonId::new(7), offset: 3, ..record(Live).spec() };
+        let vma = Record::new(spec, Live);
+        assert_eq!(vma.spec(), spec);
+        assert!(vma.is_live() && vma.contains(Vpn(19)) && !vma.contains(Vpn(20)));
+        assert_eq!(vma.frame_offset(Vpn(18)), 5);
+        assert_eq!((size_of::<Record>(), align_of::<Record>()), (CACHE_LINE, CACHE_LINE));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::machine::testing::TestCpu;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn live() -> Vma<TestCpu> {
+        let range = VpnRange::new(Vpn(16), Vpn(20));
+        Vma::new(VmaSpec::anonymous(range, VmaFlags::READ), VmaState::Live)
+    }
+
+    #[test]
+    fn loom_an_identity_that_was_given_is_seen_by_the_mark() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let vma = Arc::new(live());
+            let threads: [_; 2] = core::array::from_fn(|i| {
+                let vma = vma.clone();
+                thread::spawn(move || vma.give_anon(AnonId::new(i as u64 + 1)))
+            });
+            let ended = vma.mark_stale();
+            let given = threads.map(|thread| thread.join().unwrap());
+            assert!(given.iter().flatten().all(|&anon| anon == ended), "{given:?} but {ended:?}");
+            assert_eq!(ended.is_none(), given == [None, None]);
+            assert_eq!(vma.anon(), ended);
+        });
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the decisions, drawn as pictures.
+
+mod picture;
+mod pictures;
+mod small_worlds;
+mod world;

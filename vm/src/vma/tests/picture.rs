@@ -1,0 +1,122 @@
+//! Mappings drawn as text, one character for each page.
+//!
+//! ```text
+//!     attributes   "rr|rww.x"      letters as in `attributes`; `.` is a hole; `|` is no page but a boundary between
+//!     identities   "..|.11.."      mappings that look alike; `.` is none, digits are born here, `a` to `e` inherited
+//! ```
+//!
+//! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the space.
+
+use super::super::{AnonId, BackingId, VmaFlags, VmaSpec};
+use crate::units::{Vpn, VpnRange};
+use core::num::NonZeroUsize;
+use std::string::String;
+use std::vec::Vec;
+
+/// The page drawn first.
+pub const ORIGIN: u64 = 100;
+
+/// Pages of a picture.
+pub fn pages(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(ORIGIN + start), Vpn(ORIGIN + end))
+}
+
+const R: VmaFlags = VmaFlags::READ.union(VmaFlags::MAY_ACCESS);
+const W: VmaFlags = R.union(VmaFlags::WRITE);
+const COUNTED: VmaFlags = W.union(VmaFlags::ACCOUNT);
+
+/// Letter, flags, backing, and how far the offset lies from the page number.
+const ATTRIBUTES: [(char, VmaFlags, usize, u64); 12] = [
+    ('r', R, 0, 0),
+    ('w', COUNTED, 0, 0),
+    ('k', R.union(VmaFlags::ACCOUNT), 0, 0), // once written, then read-only: kept on the count
+    ('n', W.union(VmaFlags::NORESERVE), 0, 0),
+    ('N', R.union(VmaFlags::NORESERVE), 0, 0),
+    ('x', R.union(VmaFlags::EXECUTE), 0, 0),
+    ('d', COUNTED.union(VmaFlags::DONT_FORK), 0, 0),
+    ('m', COUNTED, 0, 1000), // moved here with copies in it
+    ('f', R, 1, 0),
+    ('g', R, 1, 7), // the same file, elsewhere in it
+    ('F', COUNTED, 1, 0),
+    ('s', W.union(VmaFlags::SHARED), 2, 0),
+];
+
+/// What letter a mapping is drawn with.
+pub fn letter(spec: &VmaSpec) -> char {
+    let (flags, backing) = (spec.flags, spec.backing.map_or(0, |id| id.0.get()));
+    let slide = spec.offset.wrapping_sub(spec.range.start.0);
+    let known = ATTRIBUTES.iter().find(|&&(_, f, b, s)| (f, b, s) == (flags, backing, slide));
+    known.unwrap_or_else(|| panic!("no letter for {spec:?}")).0
+}
+
+/// A mapping drawn with `letter`.
+pub fn mapping(letter: char, range: VpnRange) -> VmaSpec {
+    let known = ATTRIBUTES.iter().find(|known| known.0 == letter);
+    let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no attributes for {letter:?}"));
+    let backing = NonZeroUsize::new(backing).map(BackingId);
+    VmaSpec { range, flags, backing, offset: range.start.0 + slide, anon: AnonId::NONE }
+}
+
+fn identity(drawn: char) -> AnonId {
+    match drawn {
+        '1'..='9' => AnonId::new(drawn as u64 - '0' as u64),
+        'a'..='e' => AnonId::inherited(drawn as u64 - 'a' as u64 + 1),
+        _ => AnonId::NONE,
+    }
+}
+
+fn drawn(anon: AnonId) -> char {
+    "123456789abcde".chars().find(|&c| identity(c) == anon).unwrap_or('.')
+}
+
+/// The mappings of a picture.
+pub fn parse(attributes: &str, identities: &str) -> Vec<VmaSpec> {
+    assert_eq!(attributes.len(), identities.len(), "both lines show the same pages");
+    let mut list: Vec<VmaSpec> = Vec::new();
+    let (mut page, mut last) = (0, ('.', '.'));
+    for now in attributes.chars().zip(identities.chars()) {
+        if now.0 != '|' {
+            if now.0 != '.' && now == last {
+                list.last_mut().unwrap().range.end = Vpn(ORIGIN + page + 1);
+            } else if now.0 != '.' {
+                let spec = mapping(now.0, pages(page, page + 1));
+                list.push(VmaSpec { anon: identity(now.1), ..spec });
+            }
+            page += 1;
+        }
+        last = now;
+    }
+    list
+}
+
+/// Both lines of the picture of a list, `nr_pages` long.
+pub fn draw(list: &[VmaSpec], nr_pages: u64) -> (String, String) {
+    let (mut attributes, mut identities) = (String::new(), String::new());
+    let mut before: Option<&VmaSpec> = None;
+    for page in pages(0, nr_pages).start.0..pages(0, nr_pages).end.0 {
+        let here = list.iter().find(|spec| spec.range.contains(Vpn(page)));
+        if let (Some(before), Some(here)) = (before, here)
+            && before.range != here.range
+            && (letter(before), before.anon) == (letter(here), here.anon)
+        {
+            attributes.push('|');
+            identities.push('|');
+        }
+        attributes.push(here.map_or('.', letter));
+        identities.push(here.map_or('.', |spec| drawn(spec.anon)));
+        before = here;
+    }
+    (attributes, identities)
+}
+
+#[test]
+fn a_picture_is_drawn_as_it_was_parsed() {
+    for (attributes, identities) in
+        [("rr|rww..s", "..|.11..."), ("kkww|wwf.", "1a11|11.."), ("", ""), ("mm|m.", "11|1.")]
+    {
+        let list = parse(attributes, identities);
+        let nr_pages = attributes.chars().filter(|&c| c != '|').count() as u64;
+        assert_eq!(draw(&list, nr_pages), (attributes.into(), identities.into()));
+    }
+    assert_eq!(parse("rr|rww", "..|.11").len(), 3);
+}
