@@ -8,20 +8,25 @@
 //! | 0 | *stale* | replaced: what it says is no longer true. Final. Also what zeroed memory says |
 //! | 1 | *live* | true |
 //! | 2 | *busy* | published, but its entries are not yet its own: a fault falls back and waits |
-//! | 3 | - | never |
+//! | 3 | *frozen* | true, but gets no identity while a writer decides on it |
 //!
 //! Bits 2-63 are the [`AnonId`]: 0 until the first private copy, then fixed.
 //!
 //! ```text
 //!              make_live             mark_stale
 //!      busy ---------------> live ---------------> stale
-//!        \_________________________________________/^
+//!        \                   |  ^                 ^  ^
+//!         \           freeze |  | thaw            |  |
+//!          \                 v  |     mark_stale  |  |
+//!           \               frozen ---------------'  |
+//!            '---------------------------------------'
 //!                        mark_stale
 //! ```
 //!
-//! State and identity share a word so that marking is also the last look: an identity is given only to a live record, by an
-//! exchange that fails once the mark is there, and [`Vma::mark_stale`] returns the identity that the record ends with. A
-//! writer that copies it into the records that follow loses none.
+//! State and identity share a word because an identity may be given by a fault that holds no lock of the writer's. It is
+//! given only to a live record, by an exchange that fails once the record is frozen or marked. So what a writer reads after
+//! freezing stays, and what [`Vma::mark_stale`] returns is what the record ends with: no identity is lost on the way into
+//! the records that follow.
 
 use super::{AnonId, BackingId, VmaFlags, VmaSpec};
 use crate::machine::Cpu;
@@ -40,6 +45,8 @@ pub enum VmaState {
     Live = 1,
     /// Published, but its entries are not yet its own.
     Busy = 2,
+    /// True, but gets no identity for now.
+    Frozen = 3,
 }
 
 /// A mapping, as the index holds it: one cache line.
@@ -117,10 +124,10 @@ impl<C: Cpu> Vma<C> {
         word::state(self.word.load(Ordering::Acquire))
     }
 
-    /// Whether it is true, and its entries its own.
+    /// Whether it is true, and its entries its own: live or frozen.
     #[inline(always)]
     pub fn is_live(&self) -> bool {
-        self.state() == VmaState::Live
+        word::is_true(self.word.load(Ordering::Acquire))
     }
 
     /// Whose private copies it holds.
@@ -129,16 +136,27 @@ impl<C: Cpu> Vma<C> {
         word::anon(self.word.load(Ordering::Acquire))
     }
 
-    /// Gives it the identity `anon` unless it has one, and says which it has. `None` where it is not live: the caller is
-    /// too late, or too early.
+    /// Gives it the identity `anon` unless it has one, and says which it has. `None` where it has none and gets none: it is
+    /// stale, busy or frozen.
     ///
     /// Called under the lock of the table page that the copy goes into.
     pub fn give_anon(&self, anon: AnonId) -> Option<AnonId> {
         let given = self.word.update(Ordering::AcqRel, Ordering::Acquire, |old| word::given(old, anon));
         match given {
             Ok(_) => Some(anon),
-            Err(found) => (word::state(found) == VmaState::Live).then(|| word::anon(found)),
+            Err(found) => word::is_true(found).then(|| word::anon(found)).filter(|anon| !anon.is_none()),
         }
+    }
+
+    /// Keeps it without an identity until [`thaw`](Self::thaw), and says whether this call froze it: not where it has one
+    /// already, nor where it is not live. The space lock is held alone.
+    pub fn freeze(&self) -> bool {
+        self.word.update(Ordering::AcqRel, Ordering::Acquire, word::frozen).is_ok()
+    }
+
+    /// Ends a freeze. Nothing where it is not frozen: it has been replaced. The space lock is held alone.
+    pub fn thaw(&self) {
+        let _ = self.word.update(Ordering::Release, Ordering::Relaxed, word::thawed);
     }
 
     /// Says that its entries are its own from now on. The space lock is held alone.
@@ -150,8 +168,7 @@ impl<C: Cpu> Vma<C> {
     /// Says that it is replaced, before the index says so, and returns the identity it ends with. The space lock is held
     /// alone.
     ///
-    /// Where the result differs from what a decision was made on, the decision is made again: see
-    /// [`give_anon`](Self::give_anon).
+    /// The result is what a decision was made on, if the record was frozen before.
     pub fn mark_stale(&self) -> AnonId {
         let marked = self.word.update(Ordering::AcqRel, Ordering::Relaxed, word::marked_stale);
         word::anon(marked.unwrap_or_else(|found| found))
@@ -177,19 +194,32 @@ mod word {
         match word & ((1 << SHIFT) - 1) {
             1 => VmaState::Live,
             2 => VmaState::Busy,
+            3 => VmaState::Frozen,
             _ => VmaState::Stale,
         }
     }
     pub const fn anon(word: u64) -> AnonId {
         AnonId::from_bits(word >> SHIFT)
     }
+    /// Live or frozen: bit 0.
+    pub const fn is_true(word: u64) -> bool {
+        word & VmaState::Live as u64 != 0
+    }
     /// Busy to live.
     pub fn made_live(word: u64) -> Option<u64> {
         (state(word) == VmaState::Busy).then(|| of(VmaState::Live, anon(word)))
     }
-    /// Live or busy to stale.
+    /// Any other to stale.
     pub fn marked_stale(word: u64) -> Option<u64> {
         (state(word) != VmaState::Stale).then(|| of(VmaState::Stale, anon(word)))
+    }
+    /// Live without an identity to frozen.
+    pub fn frozen(word: u64) -> Option<u64> {
+        (word == of(VmaState::Live, AnonId::NONE)).then(|| of(VmaState::Frozen, AnonId::NONE))
+    }
+    /// Frozen to live.
+    pub fn thawed(word: u64) -> Option<u64> {
+        (state(word) == VmaState::Frozen).then(|| of(VmaState::Live, anon(word)))
     }
     /// Live without an identity to live with one.
     pub fn given(word: u64, id: AnonId) -> Option<u64> {
@@ -211,16 +241,24 @@ mod tests {
     }
 
     #[test]
-    fn states_only_go_from_busy_to_live_to_stale() {
-        for (from, live, stale) in
-            [(Stale, None, None), (Live, None, Some(Stale)), (Busy, Some(Live), Some(Stale))]
-        {
+    fn states_go_from_busy_to_live_to_stale_and_never_back() {
+        let cases = [
+            (Stale, None, None, None),
+            (Live, None, Some(Stale), None),
+            (Busy, Some(Live), Some(Stale), None),
+            (Frozen, None, Some(Stale), Some(Live)),
+        ];
+        for (from, live, stale, thawed) in cases {
             for anon in [AnonId::NONE, AnonId::new(5), AnonId::inherited(6)] {
                 let old = word::of(from, anon);
                 assert_eq!((word::state(old), word::anon(old)), (from, anon));
                 assert_eq!(word::made_live(old), live.map(|state| word::of(state, anon)));
                 assert_eq!(word::marked_stale(old), stale.map(|state| word::of(state, anon)));
-                let given = (from == Live && anon.is_none()).then(|| word::of(Live, AnonId::new(9)));
+                assert_eq!(word::thawed(old), thawed.map(|state| word::of(state, anon)));
+                assert_eq!(word::is_true(old), matches!(from, Live | Frozen));
+                let bare = from == Live && anon.is_none();
+                assert_eq!(word::frozen(old), bare.then(|| word::of(Frozen, anon)));
+                let given = bare.then(|| word::of(Live, AnonId::new(9)));
                 assert_eq!(word::given(old, AnonId::new(9)), given);
             }
         }
@@ -243,6 +281,21 @@ mod tests {
         assert_eq!(busy.mark_stale(), one);
         assert_eq!(busy.give_anon(two), None);
         assert_eq!((busy.state(), busy.anon(), busy.mark_stale()), (Stale, one, one));
+    }
+
+    #[test]
+    fn a_frozen_record_gets_no_identity_until_it_thaws() {
+        let vma = record(Live);
+        assert!(vma.freeze() && !vma.freeze(), "frozen once");
+        assert!(vma.is_live());
+        assert_eq!(vma.give_anon(AnonId::new(1)), None);
+        vma.thaw();
+        assert_eq!(vma.give_anon(AnonId::new(1)), Some(AnonId::new(1)));
+        assert!(!vma.freeze(), "what it has, stays");
+        let busy = record(Busy);
+        assert!(!busy.freeze());
+        busy.thaw();
+        assert_eq!(busy.state(), Busy, "thawing makes nothing live that was busy");
     }
 
     #[test]
@@ -269,7 +322,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_an_identity_that_was_given_is_seen_by_the_mark() {
+    fn loom_an_identity_that_was_given_is_seen_by_freezing_and_by_the_mark() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
@@ -278,7 +331,10 @@ mod loom_tests {
                 let vma = vma.clone();
                 thread::spawn(move || vma.give_anon(AnonId::new(i as u64 + 1)))
             });
+            vma.freeze();
+            let decided_on = vma.anon();
             let ended = vma.mark_stale();
+            assert_eq!(decided_on, ended, "frozen or fixed, it does not change");
             let given = threads.map(|thread| thread.join().unwrap());
             assert!(given.iter().flatten().all(|&anon| anon == ended), "{given:?} but {ended:?}");
             assert_eq!(ended.is_none(), given == [None, None]);
