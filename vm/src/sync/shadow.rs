@@ -4,23 +4,44 @@
 //! and records. So the door's atomic stays a bare word, and each operation looks up a shadow atomic by the word's address.
 //! Every store is also written to the bare word (loom runs one thread at a time), so that a word that moves, or memory that
 //! is used anew after [`forget`], starts from its real content.
+//!
+//! loom wants an atomic's creation ordered before every access, and a shadow is created by whoever touches the word first.
+//! So zeros are made in stock when the first shadow of a width is needed, which the test's main thread sees to by touching
+//! any word before it spawns: a word that starts as zero may then be touched first by anybody. A word that starts otherwise
+//! is touched before the threads are spawned, or published with release like any fresh memory; loom says "Concurrent load
+//! and mut accesses" where a test forgets it.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use loom::sync::Arc;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::vec::Vec;
 
-type Shadows<T> = Mutex<BTreeMap<usize, Arc<T>>>;
+/// Zeros made in stock. Each costs time in every fence.
+const STOCK: usize = 24;
+
+/// What stands for which address. Host synchronisation, so that looking up is no step of the model.
+struct Shadows<T> {
+    at: BTreeMap<usize, Arc<T>>,
+    zeros: Vec<Arc<T>>,
+}
+
+impl<T> Shadows<T> {
+    fn new(zero: impl Fn() -> T) -> Mutex<Self> {
+        Mutex::new(Self { at: BTreeMap::new(), zeros: (0..STOCK).map(|_| Arc::new(zero())).collect() })
+    }
+}
 
 loom::lazy_static! {
-    static ref LOCKS: Shadows<loom::sync::Mutex<()>> = Mutex::new(BTreeMap::new());
+    static ref LOCKS: Mutex<Shadows<loom::sync::Mutex<()>>> = Shadows::new(|| loom::sync::Mutex::new(()));
 }
 
 /// The mutex that stands for the spin lock at `address`.
 pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
-    LOCKS.lock().unwrap().entry(address).or_insert_with(|| Arc::new(loom::sync::Mutex::new(()))).clone()
+    let mut locks = LOCKS.lock().unwrap();
+    let Shadows { at, zeros } = &mut *locks;
+    at.entry(address).or_insert_with(|| zeros.pop().expect("more locks than in stock")).clone()
 }
 
 /// Forgets the shadows of words in `range`: the memory is used for something else.
@@ -33,11 +54,12 @@ pub fn forget(range: Range<usize>) {
 macro_rules! shadow {
     ($name:ident, $value:ty, $map:ident, $forget:ident) => {
         loom::lazy_static! {
-            static ref $map: Shadows<loom::sync::atomic::$name> = Mutex::new(BTreeMap::new());
+            static ref $map: Mutex<Shadows<loom::sync::atomic::$name>> =
+                Shadows::new(|| loom::sync::atomic::$name::new(0));
         }
 
         fn $forget(range: &Range<usize>) {
-            $map.lock().unwrap().retain(|address, _| !range.contains(address));
+            $map.lock().unwrap().at.retain(|address, _| !range.contains(address));
         }
 
         #[repr(transparent)]
@@ -55,10 +77,12 @@ macro_rules! shadow {
 
             fn shadow(&self) -> Arc<loom::sync::atomic::$name> {
                 let mut map = $map.lock().unwrap();
+                let Shadows { at, zeros } = &mut *map;
                 // SAFETY: one thread runs at a time; nobody holds a reference into the cell.
-                let now = || unsafe { *self.0.get() };
-                let at = self.0.get() as usize;
-                map.entry(at).or_insert_with(|| Arc::new(loom::sync::atomic::$name::new(now()))).clone()
+                let now = unsafe { *self.0.get() };
+                let fresh = || Arc::new(loom::sync::atomic::$name::new(now));
+                let make = || if now == 0 { zeros.pop().unwrap_or_else(fresh) } else { fresh() };
+                at.entry(self.0.get() as usize).or_insert_with(make).clone()
             }
 
             fn keep(&self, value: $value) {
@@ -121,7 +145,7 @@ macro_rules! shadow {
 
             pub fn get_mut(&mut self) -> &mut $value {
                 let at = self.0.get() as usize;
-                $map.lock().unwrap().remove(&at);
+                $map.lock().unwrap().at.remove(&at);
                 self.0.get_mut()
             }
         }

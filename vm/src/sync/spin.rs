@@ -7,7 +7,9 @@
 //! holds the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::{ladder, wait_until};
+use super::ladder;
+#[cfg(not(loom))]
+use super::wait_until;
 use crate::machine::{Cpu, Rank};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -29,7 +31,7 @@ pub struct RawGuard<'a, C: Cpu> {
     #[cfg(loom)]
     model: Option<loom::sync::MutexGuard<'static, ()>>,
     #[cfg(loom)]
-    _mutex: loom::sync::Arc<loom::sync::Mutex<()>>,
+    _mutex: std::sync::Arc<loom::sync::Mutex<()>>,
 }
 
 impl<C: Cpu> RawSpinLock<C> {

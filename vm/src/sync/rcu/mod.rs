@@ -27,6 +27,8 @@
 //! may still be waiting. Every [`SOFT`] objects `retire` tries to advance; a CPU that has [`HARD`] waits for the readers.
 
 mod garbage;
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

@@ -1,0 +1,266 @@
+//! A reader, a CPU that retires, a CPU that advances: all executions with a few preemptions.
+//!
+//! The object's value is loom's cell: loom fails when reclaiming it is not ordered after the reader's last access.
+
+use super::*;
+use crate::machine::testing::TestCpu;
+use crate::sync::RcuSlot;
+use crate::sync::testing::Heap;
+use core::cell::Cell;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::fence;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::atomic::AtomicUsize;
+
+const GONE: u32 = 0xdead;
+
+#[repr(C)]
+struct Object {
+    head: RcuHead,
+    value: UnsafeCell<u32>,
+}
+
+struct World {
+    rcu: Rcu<TestCpu>,
+    slot: RcuSlot<Object, TestCpu>,
+}
+
+/// Poisons what comes back and counts it.
+#[derive(Default)]
+struct Bin(Cell<usize>);
+
+impl Reclaim for Bin {
+    unsafe fn reclaim(&self, _tag: usize, object: NonNull<RcuHead>) {
+        // SAFETY: the head is the first field of an object, which the test frees at its end.
+        let object = unsafe { object.cast::<Object>().as_ref() };
+        // SAFETY: reclaimed, so nobody else has it: what loom is here to check.
+        object.value.with_mut(|value| unsafe { *value = GONE });
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+impl World {
+    fn new(nr_cpus: u32) -> (Arc<Self>, Arc<Object>) {
+        let object = Arc::new(Object { head: RcuHead::new(), value: UnsafeCell::new(7) });
+        // In its place before any word is touched, and touched before the threads are spawned: shadows go by address.
+        let world = Arc::new(Self { rcu: Rcu::carve(&mut Heap, nr_cpus).unwrap(), slot: RcuSlot::new() });
+        // SAFETY: the object lives as long as the test.
+        unsafe { world.slot.publish(Some(NonNull::from(&*object))) };
+        assert_eq!(world.rcu.epoch.0.load(Relaxed) + world.rcu.garbage(), 1);
+        (world, object)
+    }
+
+    /// Reads the object if it is there, and says whether it was.
+    fn look(&self, section: &ReadGuard<'_, TestCpu>) -> bool {
+        let found = self.slot.load(section);
+        // SAFETY: nobody writes while it may be found: what loom is here to check.
+        found.inspect(|object| object.value.with(|value| assert_eq!(unsafe { *value }, 7))).is_some()
+    }
+
+    fn unlink_and_defer(&self) {
+        // SAFETY: nothing new is published.
+        let old = unsafe { self.slot.publish(None) }.unwrap();
+        // SAFETY: unlinked by us, once; the head is the object's first field.
+        unsafe { self.rcu.defer(old.cast(), 0) };
+    }
+
+    fn advance(&self, times: usize, barrier_all: fn()) {
+        (0..times).for_each(|_| self.rcu.advance(barrier_all));
+    }
+}
+
+fn full_fence() {
+    fence(SeqCst);
+}
+
+/// What happened in how many executions.
+#[derive(Default)]
+struct Seen {
+    all: AtomicUsize,
+    found: AtomicUsize,
+    reclaimed: AtomicUsize,
+}
+
+fn explore(preemptions: usize, f: impl Fn(&Seen) + Sync + Send + 'static) -> &'static Seen {
+    let seen: &'static Seen = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        seen.all.fetch_add(1, Relaxed);
+        f(seen);
+    });
+    std::eprintln!(
+        "{} executions, the object found in {}, reclaimed in {}",
+        seen.all.load(Relaxed),
+        seen.found.load(Relaxed),
+        seen.reclaimed.load(Relaxed)
+    );
+    seen
+}
+
+/// CPU 0 retires and reclaims, CPU 1 reads, CPU 2 advances. Reclaims what is free `early` epochs too soon.
+fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
+    explore(3, move |seen| {
+        let (world, object) = World::new(3);
+        let reader = thread::spawn({
+            let (world, object) = (world.clone(), object.clone());
+            move || {
+                TestCpu::become_cpu(1);
+                let found = world.look(&world.rcu.read());
+                drop(object);
+                found
+            }
+        });
+        let advancer = thread::spawn({
+            let world = world.clone();
+            move || {
+                TestCpu::become_cpu(2);
+                world.advance(3, barrier_all);
+            }
+        });
+        world.unlink_and_defer();
+        let bin = Bin::default();
+        let epoch = world.rcu.epoch.0.load(Acquire);
+        world.rcu.reclaim_batch(epoch + early, &bin);
+        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
+        advancer.join().unwrap();
+        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    })
+}
+
+fn assert_telling(seen: &Seen) {
+    let (all, found, reclaimed) =
+        (seen.all.load(Relaxed), seen.found.load(Relaxed), seen.reclaimed.load(Relaxed));
+    assert!(found > 0 && found < all, "the model must see the object both found and missed");
+    assert!(reclaimed > 0 && reclaimed < all, "the model must see the object both reclaimed and kept");
+}
+
+#[test]
+fn loom_rcu_reader_against_retire_and_advance_by_another() {
+    assert_telling(three_cpus(full_fence, 0));
+}
+
+#[test]
+#[should_panic = "Causality violation: Concurrent read and write"]
+fn loom_rcu_without_the_barrier_fails() {
+    three_cpus(|| {}, 0);
+}
+
+#[test]
+#[should_panic = "Causality violation: Concurrent read and write"]
+fn loom_rcu_with_a_grace_period_of_one_epoch_fails() {
+    three_cpus(full_fence, 2);
+}
+
+#[test]
+fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
+    let seen = explore(3, |seen| {
+        let (world, object) = World::new(2);
+        let reader = thread::spawn({
+            let (world, object) = (world.clone(), object.clone());
+            move || {
+                TestCpu::become_cpu(1);
+                // Two sections in a row: the second one's word must not hide that the first is over.
+                let found = world.look(&world.rcu.read());
+                world.look(&world.rcu.read());
+                drop(object);
+                found
+            }
+        });
+        world.unlink_and_defer();
+        world.advance(3, full_fence);
+        let bin = Bin::default();
+        world.rcu.reclaim_batch(world.rcu.epoch.0.load(Acquire), &bin);
+        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
+        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    });
+    assert_telling(seen);
+}
+
+#[test]
+fn loom_rcu_nested_sections_protect_until_the_last_ends() {
+    let seen = explore(3, |seen| {
+        let (world, object) = World::new(2);
+        let reader = thread::spawn({
+            let (world, object) = (world.clone(), object.clone());
+            move || {
+                TestCpu::become_cpu(1);
+                let (outer, inner) = (world.rcu.read(), world.rcu.read());
+                drop(outer);
+                let found = world.look(&inner);
+                drop((inner, object));
+                found
+            }
+        });
+        world.unlink_and_defer();
+        world.advance(3, full_fence);
+        let bin = Bin::default();
+        world.rcu.reclaim_batch(world.rcu.epoch.0.load(Acquire), &bin);
+        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
+        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    });
+    assert_telling(seen);
+}
+
+#[test]
+fn loom_rcu_orphaned_garbage_is_reclaimed_by_another_cpu_after_the_reader() {
+    let seen = explore(2, |seen| {
+        let (world, object) = World::new(3);
+        let reader = thread::spawn({
+            let (world, object) = (world.clone(), object.clone());
+            move || {
+                TestCpu::become_cpu(1);
+                let found = world.look(&world.rcu.read());
+                drop(object);
+                found
+            }
+        });
+        let other = thread::spawn({
+            let world = world.clone();
+            move || {
+                TestCpu::become_cpu(2);
+                world.advance(3, full_fence);
+                let bin = Bin::default();
+                world.rcu.adopt();
+                world.rcu.reclaim_batch(world.rcu.epoch.0.load(Acquire), &bin);
+                bin.0.get()
+            }
+        });
+        world.unlink_and_defer();
+        world.rcu.orphan();
+        seen.reclaimed.fetch_add(other.join().unwrap(), Relaxed);
+        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    });
+    assert_telling(seen);
+}
+
+#[test]
+fn loom_rcu_slot_publishes_content() {
+    let seen = explore(3, |seen| {
+        let (world, object) = World::new(2);
+        let next = Arc::new(Object { head: RcuHead::new(), value: UnsafeCell::new(1) });
+        let reader = thread::spawn({
+            let (world, next, object) = (world.clone(), next.clone(), object.clone());
+            move || {
+                TestCpu::become_cpu(1);
+                let section = world.rcu.read();
+                let found = world.slot.load(&section).unwrap();
+                // SAFETY: nobody writes a published object.
+                let value = found.value.with(|value| unsafe { *value });
+                assert!(
+                    value == 7 && core::ptr::eq(found, &*object)
+                        || value == 8 && core::ptr::eq(found, &*next)
+                );
+                value == 8
+            }
+        });
+        // SAFETY: not published yet.
+        next.value.with_mut(|value| unsafe { *value = 8 });
+        // SAFETY: the objects live as long as the test.
+        unsafe { world.slot.publish(Some(NonNull::from(&*next))) };
+        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    });
+    assert!(seen.found.load(Relaxed) > 0 && seen.found.load(Relaxed) < seen.all.load(Relaxed));
+}
