@@ -9,7 +9,9 @@ mod failure;
 pub mod bench;
 pub mod doctor;
 pub mod list;
+pub mod record;
 pub mod tour;
+pub mod trace;
 
 pub use failure::{Failure, Status};
 
@@ -37,8 +39,12 @@ enum Command {
     Doctor(doctor::Args),
     /// List every command, benchmark and section of the tour, one line each
     List(list::Args),
+    /// Record what a real program does to its memory
+    Record(record::Args),
     /// Show every experiment, small, in under a minute (the default)
     Tour(tour::Args),
+    /// Say what is in a trace
+    Trace(trace::Args),
 }
 
 impl Command {
@@ -47,7 +53,9 @@ impl Command {
             Command::Bench(args) => bench::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::List(args) => list::run(args),
+            Command::Record(args) => record::run(args),
             Command::Tour(args) => tour::run(args),
+            Command::Trace(args) => trace::run(args),
         }
     }
 }

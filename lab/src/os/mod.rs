@@ -5,4 +5,7 @@ pub mod affinity;
 pub mod child;
 pub mod membarrier;
 pub mod pagemap;
+pub mod perf;
+pub mod process;
+pub mod ptrace;
 pub mod touch;

@@ -13,10 +13,14 @@ pub mod bytes;
 pub mod calls;
 pub mod codec;
 pub mod damage;
+pub mod dump;
 pub mod event;
 pub mod header;
 pub mod image;
+pub mod info;
+pub mod order;
 pub mod reader;
+pub mod record;
 pub mod writer;
 
 #[cfg(test)]

@@ -1,0 +1,266 @@
+//! Where in the order a system call takes effect.
+//!
+//! A fault has an instant. A call has a start and an end, and somewhere between them it takes effect; meanwhile
+//! other threads of the process fault, map and unmap. A replay does one thing after the other, so every call needs
+//! one place, such that everything else that was recorded could have happened in that order:
+//!
+//! ```text
+//!            start                                            end
+//!   A        |------------------ munmap [p, q) ----------------|
+//!   B             fault in [p, q): fine      fault in [p, q): SIGSEGV
+//!   C                                mmap gives [p, q) -|
+//!                                    ^
+//!            the munmap is here: after the fault that succeeded, before anything that needs it done
+//! ```
+//!
+//! - Calls that take something away (`munmap`, `mprotect`, `madvise`) are placed at their *start*, or right after
+//!   the last fault of another thread inside them that succeeded though the call forbids it; never later than the
+//!   first end of a call that was given a part of the same addresses.
+//! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: nobody knows the address before.
+//!   `mremap` comes earlier if somebody else was given its old place before it returned.
+//! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its end.
+//!   A call that never returned is placed at its start.
+//!
+//! A fault succeeded unless the next thing its thread does is to receive a signal that names the same address. If
+//! that is not known yet when the call returns, the call waits for it, and what follows waits with it.
+//!
+//! Limits: processes that share memory without being threads of each other (`vfork`) are looked at one by one.
+
+use super::calls::{Shape, Sys};
+use super::event::{Access, Call, Event, Fault, Kind};
+use super::record::raw::{Raw, What};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How long a returned call waits to learn the fate of a fault inside it.
+const VERDICT_NS: u64 = 100_000_000;
+
+/// Puts what was recorded into the order of a trace.
+#[derive(Debug, Default)]
+pub struct Order {
+    window: VecDeque<Event>,
+    open: HashMap<u32, Open>,
+    undecided: Vec<(u32, u32, Call)>,
+    handed_on_ns: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    pid: u32,
+    sys: Sys,
+    args: [u64; 6],
+    start_ns: u64,
+    file: Option<Arc<str>>,
+}
+
+enum Place {
+    At(usize, u64),
+    Undecided,
+}
+
+impl Order {
+    /// Takes the next thing in the order of time.
+    pub fn push(&mut self, raw: Raw) {
+        let Raw { time_ns, pid, tid, what } = raw;
+        let event = |kind| Event { time_ns, pid, tid, kind };
+        match what {
+            What::Fault(fault) => self.window.push_back(event(Kind::Fault(fault))),
+            What::Task(task) => self.window.push_back(event(Kind::Task(task))),
+            What::Signal(signal) => self.window.push_back(event(Kind::Signal(signal))),
+            What::Enter(sys, args) => self.enter(pid, tid, sys, args, time_ns),
+            What::Leave(sys, result) => self.leave(pid, tid, sys, Some(result), time_ns),
+            What::Mapped(name) => self.name(tid, &name),
+            What::Exec(started, former) => {
+                if let Some(open) = self.open.remove(&former) {
+                    self.open.insert(tid, open);
+                }
+                self.window.push_back(event(Kind::Exec(started)));
+            }
+            What::Exit(ended) => {
+                self.abandon(tid, time_ns);
+                self.window.push_back(event(Kind::Exit(ended)));
+            }
+        }
+        self.retry(time_ns, false);
+    }
+
+    /// The next event that nothing can come before any more.
+    pub fn pop(&mut self) -> Option<Event> {
+        let calls = self.open.values().filter(|o| holds(o.sys)).map(|o| o.start_ns);
+        let low = calls.chain(self.undecided.iter().map(|(_, _, c)| c.start_ns)).min();
+        let ready = self.window.front().is_some_and(|e| low.is_none_or(|low| e.time_ns < low));
+        let event = if ready { self.window.pop_front() } else { None }?;
+        self.handed_on_ns = event.time_ns;
+        Some(event)
+    }
+
+    /// Ends the recording at `time_ns`: calls that are still open never returned.
+    pub fn finish(&mut self, time_ns: u64) {
+        let mut open: Vec<u32> = self.open.keys().copied().collect();
+        open.sort_unstable();
+        open.into_iter().for_each(|tid| self.abandon(tid, time_ns));
+        self.retry(time_ns, true);
+    }
+
+    fn enter(&mut self, pid: u32, tid: u32, sys: Sys, mut args: [u64; 6], time_ns: u64) {
+        self.abandon(tid, time_ns);
+        args[sys.arity()..].fill(0);
+        if matches!(sys, Sys::Exit | Sys::ExitGroup) {
+            let call = Call { sys, args, result: None, start_ns: time_ns, end_ns: time_ns, file: None };
+            return self.window.push_back(Event { time_ns, pid, tid, kind: Kind::Call(call) });
+        }
+        self.open.insert(tid, Open { pid, sys, args, start_ns: time_ns, file: None });
+    }
+
+    fn name(&mut self, tid: u32, name: &str) {
+        if let Some(open) = self.open.get_mut(&tid).filter(|o| o.sys == Sys::Mmap) {
+            open.file = Some(name.into());
+        }
+    }
+
+    /// A return without an entry is that of a child's `fork`, or of the `exec` that began the recording.
+    fn leave(&mut self, pid: u32, tid: u32, sys: Sys, result: Option<i64>, end_ns: u64) {
+        if self.open.get(&tid).is_none_or(|o| o.sys != sys) {
+            return;
+        }
+        let Some(Open { args, start_ns, file, .. }) = self.open.remove(&tid) else { return };
+        self.place(pid, tid, Call { sys, args, result, start_ns, end_ns, file });
+    }
+
+    fn abandon(&mut self, tid: u32, end_ns: u64) {
+        if let Some(Open { pid, sys, args, start_ns, file }) = self.open.remove(&tid) {
+            self.place(pid, tid, Call { sys, args, result: None, start_ns, end_ns, file });
+        }
+    }
+
+    fn place(&mut self, pid: u32, tid: u32, call: Call) {
+        match self.find_place(pid, tid, &call, false) {
+            Place::At(at, time_ns) => self.insert(at, time_ns, pid, tid, call),
+            Place::Undecided => self.undecided.push((pid, tid, call)),
+        }
+    }
+
+    fn insert(&mut self, at: usize, time_ns: u64, pid: u32, tid: u32, call: Call) {
+        self.window.insert(at, Event { time_ns, pid, tid, kind: Kind::Call(call) });
+    }
+
+    fn retry(&mut self, now_ns: u64, force: bool) {
+        for (pid, tid, call) in std::mem::take(&mut self.undecided) {
+            let force = force || now_ns > call.end_ns + VERDICT_NS;
+            match self.find_place(pid, tid, &call, force) {
+                Place::At(at, time_ns) => self.insert(at, time_ns, pid, tid, call),
+                Place::Undecided => self.undecided.push((pid, tid, call)),
+            }
+        }
+    }
+
+    fn find_place(&self, pid: u32, tid: u32, call: &Call, force: bool) -> Place {
+        let at = |time| self.window.partition_point(|e| e.time_ns < time);
+        let after = |time| self.window.partition_point(|e| e.time_ns <= time);
+        if !holds(call.sys) {
+            // A call that never returned: as near to its start as what was handed on allows.
+            let time = if call.result.is_none() { call.start_ns.max(self.handed_on_ns) } else { call.end_ns };
+            return Place::At(after(time), time);
+        }
+        let inside = at(call.start_ns)..after(call.end_ns);
+        let range = old_range(call);
+        let reused = self.first_reuse(pid, tid, inside.clone(), &range);
+        if call.sys == Sys::Mremap {
+            return match reused {
+                Some(at) => Place::At(at, self.window[at].time_ns),
+                None => Place::At(inside.end, call.end_ns),
+            };
+        }
+        let until = reused.unwrap_or(inside.end);
+        self.after_last_success(pid, tid, call, inside.start..until, &range, force)
+    }
+
+    /// The first event in `inside` by which another thread is given a part of `range`.
+    fn first_reuse(&self, pid: u32, tid: u32, inside: Range<usize>, range: &Range<u64>) -> Option<usize> {
+        inside.into_iter().find(|&i| {
+            let e = &self.window[i];
+            e.pid == pid
+                && e.tid != tid
+                && matches!(&e.kind, Kind::Call(c) if given_range(c).is_some_and(|g| overlaps(&g, range)))
+        })
+    }
+
+    fn after_last_success(
+        &self,
+        pid: u32,
+        tid: u32,
+        call: &Call,
+        inside: Range<usize>,
+        range: &Range<u64>,
+        force: bool,
+    ) -> Place {
+        for i in inside.clone().rev() {
+            let e = &self.window[i];
+            let Kind::Fault(fault) = &e.kind else { continue };
+            if e.pid != pid || e.tid == tid || !range.contains(&fault.address) || !forbids(call, fault) {
+                continue;
+            }
+            match self.succeeded(i, e.tid, fault) {
+                Some(false) => {}
+                None if !force => return Place::Undecided,
+                _ => return Place::At(i + 1, e.time_ns),
+            }
+        }
+        Place::At(inside.start, call.start_ns)
+    }
+
+    /// Whether the fault at `at` ended well: `None` while its thread has done nothing since.
+    fn succeeded(&self, at: usize, tid: u32, fault: &Fault) -> Option<bool> {
+        let next = self.window.range(at + 1..).find(|e| e.tid == tid);
+        match next.map(|e| &e.kind) {
+            Some(Kind::Signal(signal)) => Some(signal.address != fault.address),
+            Some(_) => Some(true),
+            None => self.open.contains_key(&tid).then_some(true),
+        }
+    }
+}
+
+/// Whether events must wait for the end of such a call before its place is known.
+fn holds(sys: Sys) -> bool {
+    sys.shape() == Shape::Changes || sys == Sys::Mremap
+}
+
+/// The addresses whose old contents a call changes or takes away.
+fn old_range(call: &Call) -> Range<u64> {
+    let start = call.args[0] & !0xfff;
+    start..call.args[0].saturating_add(call.args[1]).saturating_add(0xfff) & !0xfff
+}
+
+/// The addresses that a call gave to whoever made it.
+fn given_range(call: &Call) -> Option<Range<u64>> {
+    let start = call.result.filter(|&r| r > 0)? as u64;
+    match call.sys {
+        Sys::Mmap => Some(start..start.saturating_add(call.args[1])),
+        Sys::Mremap => Some(start..start.saturating_add(call.args[2])),
+        _ => None,
+    }
+}
+
+fn overlaps(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+/// Whether a fault in the range of `call` could not succeed once the call has taken effect.
+fn forbids(call: &Call, fault: &Fault) -> bool {
+    if call.result.is_some_and(|r| r < 0) {
+        return false;
+    }
+    match (call.sys, fault.access) {
+        (Sys::Munmap, _) => true,
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Read) => call.args[2] & 1 == 0,
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Write) => call.args[2] & 2 == 0,
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Execute) => call.args[2] & 4 == 0,
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Unknown) => call.args[2] == 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! The account of faults: what was recorded against what the kernel counted.
+//!
+//! Three counts that know nothing of each other: the exceptions recorded, the kernel's counter of exceptions that
+//! were resolved (it writes no records, so it cannot lose any), and `minflt + majflt` of every process, which also
+//! has the pages that the kernel filled in without an exception.
+
+use crate::trace::calls::Sys;
+use crate::trace::event::{Event, Kind, Mode};
+use crate::trace::header::{Account, ProcessCount};
+use std::collections::BTreeMap;
+
+/// What the events of one process add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    faults: u64,
+    kernel_faults: u64,
+    signalled: u64,
+    asked_pages: u64,
+    argument_pages: u64,
+}
+
+/// Adds up events as they are written.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies {
+    processes: BTreeMap<u32, Tally>,
+    /// Faults seen before the recording's start.
+    pub before_exec: u64,
+}
+
+/// Counts that come from outside the events.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outside {
+    /// Exceptions resolved, from the first exec's end on.
+    pub completed: u64,
+}
+
+impl Tallies {
+    /// Adds one event.
+    pub fn add(&mut self, event: &Event) {
+        let tally = self.processes.entry(event.pid).or_default();
+        match &event.kind {
+            Kind::Fault(fault) => {
+                tally.faults += 1;
+                tally.kernel_faults += u64::from(fault.mode == Mode::Kernel);
+            }
+            Kind::Signal(signal) => tally.signalled += u64::from(is_of_a_fault(signal.number, signal.code)),
+            Kind::Call(call) if call.result.is_none_or(|r| r >= 0) => {
+                tally.asked_pages = tally.asked_pages.saturating_add(asked_pages(call.sys, &call.args));
+            }
+            Kind::Exec(started) => {
+                let layout = &started.image.layout;
+                tally.argument_pages += layout.env_end.saturating_sub(layout.arg_start) / 4096 + 3;
+            }
+            _ => {}
+        }
+    }
+
+    /// Fills in what the events say of `processes`, and balances the account.
+    pub fn balance(&self, processes: &mut [ProcessCount], outside: Outside) -> Account {
+        for process in processes.iter_mut() {
+            let tally = self.processes.get(&process.pid).copied().unwrap_or_default();
+            (process.faults, process.signalled) = (tally.faults, tally.signalled);
+            process.asked_pages = tally.asked_pages;
+        }
+        let sum = |of: fn(&Tally) -> u64| self.processes.values().map(of).fold(0, u64::saturating_add);
+        let (recorded, completed) = (sum(|t| t.faults), outside.completed);
+        let counted: u64 = processes.iter().map(|p| p.counted).sum();
+        // An exception that is not resolved ends in a signal, or was the kernel's own and made a call fail or look
+        // again by other means.
+        let signalled = sum(|t| t.signalled).min(recorded.saturating_sub(completed));
+        let refused = recorded.saturating_sub(completed + signalled).min(sum(|t| t.kernel_faults));
+        let filled = counted.saturating_sub(completed);
+        let filled_at_most =
+            sum(|t| t.asked_pages).saturating_add(sum(|t| t.argument_pages)).saturating_add(refused);
+        let missing = recorded as i64 - (completed + signalled + refused) as i64;
+        let invented = counted as i64 - completed as i64 - filled.min(filled_at_most) as i64;
+        Account {
+            recorded,
+            before_exec: self.before_exec,
+            completed,
+            signalled,
+            refused,
+            counted,
+            filled,
+            filled_at_most,
+            unexplained: if missing != 0 { missing } else { invented },
+        }
+    }
+}
+
+/// Whether a signal is the end of a page fault (and not of a privileged instruction, say).
+fn is_of_a_fault(number: i32, code: i32) -> bool {
+    match number {
+        libc::SIGSEGV => (1..=4).contains(&code),
+        _ => code == 2,
+    }
+}
+
+const MAP_LOCKED: u64 = 0x2000;
+const MAP_POPULATE: u64 = 0x8000;
+const MADV_POPULATE_READ: u64 = 22;
+const MADV_POPULATE_WRITE: u64 = 23;
+
+/// How many pages a call may have the kernel fault in without an exception.
+fn asked_pages(sys: Sys, args: &[u64; 6]) -> u64 {
+    let pages = args[1].div_ceil(4096);
+    match sys {
+        Sys::Mmap if args[3] & (MAP_LOCKED | MAP_POPULATE) != 0 => pages,
+        Sys::Mlock | Sys::Mlock2 => pages + 1,
+        Sys::Madvise if matches!(args[2], MADV_POPULATE_READ | MADV_POPULATE_WRITE) => pages,
+        // From here on whatever is mapped is filled.
+        Sys::Mlockall => u64::MAX,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::event::{Access, Call, Cause, Fault, Signal};
+
+    fn event(kind: Kind) -> Event {
+        Event { time_ns: 0, pid: 1, tid: 1, kind }
+    }
+
+    fn fault(mode: Mode) -> Event {
+        event(Kind::Fault(Fault { address: 0, access: Access::Read, mode, cause: Cause::Absent }))
+    }
+
+    fn balance(events: &[Event], completed: u64, counted: u64) -> Account {
+        let mut tallies = Tallies::default();
+        events.iter().for_each(|e| tallies.add(e));
+        let mut processes = [ProcessCount { pid: 1, counted, ..ProcessCount::default() }];
+        tallies.balance(&mut processes, Outside { completed })
+    }
+
+    #[test]
+    fn faults_that_were_all_resolved_leave_nothing_to_explain() {
+        let account = balance(&[fault(Mode::User), fault(Mode::Kernel)], 2, 2);
+        assert_eq!((account.refused, account.filled, account.unexplained), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_fault_that_nobody_recorded_is_missing() {
+        assert_eq!(balance(&[fault(Mode::User)], 2, 2).unexplained, -1);
+    }
+
+    #[test]
+    fn a_user_fault_that_came_to_nothing_needs_a_signal_to_explain_it() {
+        let signal = event(Kind::Signal(Signal { number: libc::SIGSEGV, code: 1, address: 0 }));
+        assert_eq!(balance(&[fault(Mode::User)], 0, 0).unexplained, 1);
+        assert_eq!(balance(&[fault(Mode::User), signal], 0, 0).unexplained, 0);
+        assert_eq!(balance(&[fault(Mode::Kernel)], 0, 0).unexplained, 0);
+    }
+
+    #[test]
+    fn pages_filled_without_an_exception_need_a_call_that_asked() {
+        let args = [0, 3 * 4096, 3, 0x22 | MAP_POPULATE, 0, 0];
+        let call = Call { sys: Sys::Mmap, args, result: Some(4096), start_ns: 0, end_ns: 0, file: None };
+        assert_eq!(balance(&[], 0, 3).unexplained, 3);
+        assert_eq!(balance(&[event(Kind::Call(call.clone()))], 0, 3).unexplained, 0);
+        assert_eq!(balance(&[event(Kind::Call(call))], 0, 5).unexplained, 2);
+    }
+}

@@ -1,0 +1,249 @@
+//! The kernel's sample records, byte by byte.
+//!
+//! Every record has a header of eight bytes: type, misc, size. A sample (as we ask for them) goes on with process,
+//! thread and time, then either the address of a fault or the tracepoint's own record, whose layout tracefs told.
+
+use super::Refusal;
+use super::raw::{Raw, What};
+use super::tracepoint::{Field, Tracepoint};
+use crate::trace::calls::{PRCTL_KEPT, Sys};
+use crate::trace::event::{Access, Cause, Fault, Mode, NewTask};
+use perf_event_open_sys::bindings as kernel;
+
+/// What one record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Something happened.
+    Raw(Raw),
+    /// So many records did not fit the ring.
+    Lost(u64),
+    /// Nothing of interest.
+    Nothing,
+}
+
+/// What samples look like.
+#[derive(Clone, Debug)]
+pub enum Samples {
+    /// Records of tracepoints.
+    Tracepoints(Box<Points>),
+    /// Addresses of page faults, nothing else: an ordinary user's.
+    Addresses,
+}
+
+/// The tracepoints of a recording, and where their fields lie.
+#[derive(Clone, Debug)]
+pub struct Points {
+    user: (u16, Field, Field),
+    kernel: (u16, Field, Field),
+    enter: (u16, Field, Field),
+    leave: (u16, Field, Field),
+    task: (u16, Field, Field),
+}
+
+impl Points {
+    /// The tracepoint numbers: faults in user mode, in kernel mode, calls entered, calls left, tasks made.
+    pub fn ids(&self) -> [u64; 5] {
+        [self.user, self.kernel, self.enter, self.leave, self.task].map(|(id, ..)| id.into())
+    }
+
+    /// Looks everything up in tracefs.
+    pub fn find() -> Result<Points, Refusal> {
+        let find = |name: &str, first: &str, second: &str| {
+            let point = Tracepoint::find(name)?;
+            Ok::<_, Refusal>((point.id, point.field(first)?, point.field(second)?))
+        };
+        Ok(Points {
+            user: find("exceptions/page_fault_user", "address", "error_code")?,
+            kernel: find("exceptions/page_fault_kernel", "address", "error_code")?,
+            enter: find("raw_syscalls/sys_enter", "id", "args")?,
+            leave: find("raw_syscalls/sys_exit", "id", "ret")?,
+            task: find("task/task_newtask", "pid", "clone_flags")?,
+        })
+    }
+}
+
+const TASK_AT: usize = 8;
+const TIME_AT: usize = 16;
+const BODY_AT: usize = 24;
+const MMAP2_NAME_AT: usize = 72;
+const SAMPLE_ID_BYTES: usize = 16;
+
+/// Reads one record.
+pub fn decode(samples: &Samples, record: &[u8]) -> Result<Said, String> {
+    match number(record, 0, 4)? as u32 {
+        kernel::PERF_RECORD_SAMPLE => sample(samples, record),
+        kernel::PERF_RECORD_MMAP2 => mapped(record),
+        kernel::PERF_RECORD_LOST => Ok(Said::Lost(number(record, 16, 8)?)),
+        kernel::PERF_RECORD_LOST_SAMPLES => Ok(Said::Lost(number(record, 8, 8)?)),
+        kernel::PERF_RECORD_THROTTLE => Ok(Said::Lost(1)),
+        _ => Ok(Said::Nothing),
+    }
+}
+
+fn sample(samples: &Samples, record: &[u8]) -> Result<Said, String> {
+    let what = match samples {
+        Samples::Addresses => {
+            let (access, mode, cause) = (Access::Unknown, Mode::User, Cause::Unknown);
+            Some(What::Fault(Fault { address: number(record, BODY_AT, 8)?, access, mode, cause }))
+        }
+        Samples::Tracepoints(points) => {
+            let size = number(record, BODY_AT, 4)? as usize;
+            let body = record.get(BODY_AT + 4..).and_then(|b| b.get(..size));
+            tracepoint(points, body.ok_or("a tracepoint's record is cut")?)?
+        }
+    };
+    let (pid, tid) = (number(record, TASK_AT, 4)? as u32, number(record, TASK_AT + 4, 4)? as u32);
+    let raw = |what| Raw { time_ns: 0, pid, tid, what };
+    let time_ns = number(record, TIME_AT, 8)?;
+    Ok(what.map_or(Said::Nothing, |what| Said::Raw(Raw { time_ns, ..raw(what) })))
+}
+
+fn tracepoint(points: &Points, body: &[u8]) -> Result<Option<What>, String> {
+    let field = |f: Field| number(body, f.offset, f.size.min(8));
+    let id = number(body, 0, 2)? as u16;
+    Ok(match id {
+        id if id == points.user.0 => {
+            Some(What::Fault(fault(field(points.user.1)?, field(points.user.2)?, Mode::User)))
+        }
+        id if id == points.kernel.0 => {
+            Some(What::Fault(fault(field(points.kernel.1)?, field(points.kernel.2)?, Mode::Kernel)))
+        }
+        id if id == points.enter.0 => enter(body, field(points.enter.1)?, points.enter.2)?,
+        id if id == points.leave.0 => {
+            let result = field(points.leave.2)? as i64;
+            Sys::from_number(field(points.leave.1)?).map(|sys| What::Leave(sys, result))
+        }
+        id if id == points.task.0 => {
+            let (tid, flags) = (field(points.task.1)? as u32, field(points.task.2)?);
+            Some(What::Task(NewTask { tid, flags }))
+        }
+        other => return Err(format!("a record of tracepoint {other}, which was not asked for")),
+    })
+}
+
+fn enter(body: &[u8], call: u64, args_at: Field) -> Result<Option<What>, String> {
+    let Some(sys) = Sys::from_number(call) else { return Ok(None) };
+    let mut args = [0; 6];
+    for (i, arg) in args.iter_mut().enumerate() {
+        *arg = number(body, args_at.offset + 8 * i, 8)?;
+    }
+    Ok(is_kept(sys, &args).then_some(What::Enter(sys, args)))
+}
+
+/// Whether a call with these arguments belongs in a trace.
+pub fn is_kept(sys: Sys, args: &[u64; 6]) -> bool {
+    sys != Sys::Prctl || PRCTL_KEPT.contains(&args[0])
+}
+
+/// What the processor's error code says (bits: 0 present, 1 write, 4 fetch).
+fn fault(address: u64, code: u64, mode: Mode) -> Fault {
+    let access = match (code >> 4 & 1, code >> 1 & 1) {
+        (1, _) => Access::Execute,
+        (_, 1) => Access::Write,
+        _ => Access::Read,
+    };
+    let cause = if code & 1 == 1 { Cause::Protection } else { Cause::Absent };
+    Fault { address, access, mode, cause }
+}
+
+fn mapped(record: &[u8]) -> Result<Said, String> {
+    let end = record.len().saturating_sub(SAMPLE_ID_BYTES);
+    let name = record.get(MMAP2_NAME_AT..end).ok_or("a mapping's record is cut")?;
+    let name = String::from_utf8_lossy(name.split(|&b| b == 0).next().unwrap_or(name));
+    if !name.starts_with('/') || name.starts_with("//") {
+        return Ok(Said::Nothing);
+    }
+    let (pid, tid) = (number(record, TASK_AT, 4)? as u32, number(record, TASK_AT + 4, 4)? as u32);
+    let what = What::Mapped(crate::trace::codec::fit_name(&name).to_string());
+    Ok(Said::Raw(Raw { time_ns: number(record, end + 8, 8)?, pid, tid, what }))
+}
+
+/// A little-endian number of `size` bytes (at most 8) at `at`.
+fn number(bytes: &[u8], at: usize, size: usize) -> Result<u64, String> {
+    let from = bytes.get(at..at + size).ok_or_else(|| format!("a record of {} bytes is cut", bytes.len()))?;
+    let mut word = [0; 8];
+    word[..size].copy_from_slice(from);
+    Ok(u64::from_le_bytes(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(offset: usize, size: usize) -> Field {
+        Field { offset, size }
+    }
+
+    fn points() -> Samples {
+        Samples::Tracepoints(Box::new(Points {
+            user: (7, field(8, 8), field(24, 8)),
+            kernel: (8, field(8, 8), field(24, 8)),
+            enter: (9, field(8, 8), field(16, 48)),
+            leave: (10, field(8, 8), field(16, 8)),
+            task: (11, field(8, 4), field(32, 8)),
+        }))
+    }
+
+    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&[0, 0, 0, 0]);
+        words.iter().for_each(|w| bytes.extend_from_slice(&w.to_le_bytes()));
+        bytes
+    }
+
+    fn point(id: u64, words: &[u64]) -> Vec<u8> {
+        let mut bytes = record(kernel::PERF_RECORD_SAMPLE, &[5 | 6 << 32, 1000]);
+        bytes.extend_from_slice(&(8 + 8 * words.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&id.to_le_bytes());
+        words.iter().for_each(|w| bytes.extend_from_slice(&w.to_le_bytes()));
+        bytes
+    }
+
+    fn what(record: &[u8]) -> What {
+        match decode(&points(), record) {
+            Ok(Said::Raw(raw)) => {
+                assert_eq!((raw.pid, raw.tid, raw.time_ns), (5, 6, 1000));
+                raw.what
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_read_with_what_its_error_code_says() {
+        let fault = |access, mode, cause| What::Fault(Fault { address: 0x1234, access, mode, cause });
+        assert_eq!(what(&point(7, &[0x1234, 0, 0b110])), fault(Access::Write, Mode::User, Cause::Absent));
+        assert_eq!(
+            what(&point(7, &[0x1234, 0, 0b10101])),
+            fault(Access::Execute, Mode::User, Cause::Protection)
+        );
+        assert_eq!(what(&point(8, &[0x1234, 0, 0])), fault(Access::Read, Mode::Kernel, Cause::Absent));
+    }
+
+    #[test]
+    fn calls_and_tasks_are_read() {
+        assert_eq!(what(&point(9, &[11, 1, 2, 3, 4, 5, 6])), What::Enter(Sys::Munmap, [1, 2, 3, 4, 5, 6]));
+        assert_eq!(what(&point(10, &[11, u64::MAX])), What::Leave(Sys::Munmap, -1));
+        assert_eq!(what(&point(11, &[77, 0, 0, 0x100])), What::Task(NewTask { tid: 77, flags: 0x100 }));
+    }
+
+    #[test]
+    fn calls_that_no_trace_keeps_say_nothing() {
+        assert_eq!(decode(&points(), &point(9, &[0; 7])), Ok(Said::Nothing));
+        assert_eq!(decode(&points(), &point(9, &[157, 15, 0, 0, 0, 0, 0])), Ok(Said::Nothing), "PR_SET_NAME");
+    }
+
+    #[test]
+    fn losses_are_counted_in_each_of_their_forms() {
+        assert_eq!(decode(&points(), &record(kernel::PERF_RECORD_LOST, &[1, 9])), Ok(Said::Lost(9)));
+        assert_eq!(decode(&points(), &record(kernel::PERF_RECORD_LOST_SAMPLES, &[4])), Ok(Said::Lost(4)));
+        assert_eq!(decode(&points(), &record(kernel::PERF_RECORD_THROTTLE, &[0; 3])), Ok(Said::Lost(1)));
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_is_an_error_and_no_panic() {
+        for whole in [point(7, &[1, 2, 3]), point(9, &[11, 1, 2, 3, 4, 5, 6]), point(11, &[7, 0, 0, 1])] {
+            (0..whole.len()).for_each(|len| assert!(decode(&points(), &whole[..len]).is_err()));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The facts about this machine that a trace's header keeps.
+
+use crate::os::process::{soft_limit, system_number};
+use crate::trace::header::{Host, Limits};
+use std::fs;
+
+const SETTINGS: [&str; 14] = [
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/mm/transparent_hugepage/defrag",
+    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    "/sys/kernel/mm/transparent_hugepage/use_zero_page",
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none",
+    "/sys/kernel/mm/ksm/run",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/overcommit_ratio",
+    "/proc/sys/vm/overcommit_kbytes",
+    "/proc/sys/vm/max_map_count",
+    "/proc/sys/vm/mmap_min_addr",
+    "/proc/sys/vm/legacy_va_layout",
+    "/proc/sys/kernel/randomize_va_space",
+    "/proc/sys/kernel/perf_event_paranoid",
+];
+
+/// The machine.
+pub fn host() -> Host {
+    let read = |path: &str| fs::read_to_string(path).ok().map(|t| t.trim().to_string());
+    let [release, version] = ["osrelease", "version"].map(|n| read(&format!("/proc/sys/kernel/{n}")));
+    let settings = SETTINGS.iter().filter_map(|&path| Some((path.to_string(), read(path)?)));
+    let page_bytes = system_number(libc::_SC_PAGESIZE);
+    Host {
+        kernel: format!("{} {}", release.unwrap_or_default(), version.unwrap_or_default()),
+        cpus: system_number(libc::_SC_NPROCESSORS_ONLN) as u32,
+        page_bytes,
+        memory_bytes: system_number(libc::_SC_PHYS_PAGES) * page_bytes,
+        settings: settings.collect(),
+        clock: "CLOCK_MONOTONIC".into(),
+    }
+}
+
+/// The limits that a program started now will have.
+pub fn limits() -> Limits {
+    Limits {
+        stack_bytes: soft_limit(libc::RLIMIT_STACK),
+        address_space_bytes: soft_limit(libc::RLIMIT_AS),
+        data_bytes: soft_limit(libc::RLIMIT_DATA),
+        locked_bytes: soft_limit(libc::RLIMIT_MEMLOCK),
+    }
+}
+
+/// The numbers of the CPUs online.
+pub fn cpus_online() -> Vec<u32> {
+    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
+    parse_list(list.trim())
+}
+
+/// Reads `0-3,8`.
+fn parse_list(list: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_with_their_ranges() {
+        assert_eq!(parse_list("0-3,8"), [0, 1, 2, 3, 8]);
+        assert_eq!(parse_list("0"), [0]);
+        assert!(!cpus_online().is_empty());
+    }
+
+    #[test]
+    fn the_host_has_a_kernel_and_pages() {
+        let host = host();
+        assert!(host.kernel.len() > 3 && host.page_bytes == 4096 && host.cpus > 0);
+    }
+}

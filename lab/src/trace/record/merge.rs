@@ -1,0 +1,110 @@
+//! One order from several sources.
+//!
+//! There is a ring for each CPU and the tracer. Each source's own order is the truth about that source (the kernel
+//! writes a ring in the order in which things happened on that CPU), so within a source a time that goes back by a
+//! hair is raised to the one before. Between sources the clock decides, CLOCK_MONOTONIC being one clock for all
+//! CPUs; equal times are taken in the order of the sources, rings first, by rising CPU. A thread that moves between
+//! CPUs takes far longer to do so than the clock's grain.
+//!
+//! What the tracer says of a stopped task it says with a time read while the task stood still: later than all the
+//! task did before the stop and earlier than all it does after.
+//!
+//! Nothing is handed on before it is certain that nothing earlier can still arrive: a record is held for
+//! [`LAG_NS`] after its ring was looked at. One that comes later than that is an error, never a wrong order.
+
+use super::raw::Raw;
+use std::collections::VecDeque;
+
+/// How long records are held, nanoseconds.
+pub const LAG_NS: u64 = 1_000_000_000;
+
+/// Several sources, becoming one.
+#[derive(Debug)]
+pub struct Merge {
+    sources: Vec<Source>,
+    handed_on_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Source {
+    waiting: VecDeque<Raw>,
+    last_ns: u64,
+}
+
+impl Merge {
+    /// A merge of `sources` sources.
+    pub fn new(sources: usize) -> Merge {
+        Merge { sources: (0..sources).map(|_| Source::default()).collect(), handed_on_ns: 0 }
+    }
+
+    /// Takes what `source` says next. The error says how late it is, in nanoseconds.
+    pub fn push(&mut self, source: usize, mut raw: Raw) -> Result<(), u64> {
+        let from = &mut self.sources[source];
+        raw.time_ns = raw.time_ns.max(from.last_ns);
+        if raw.time_ns < self.handed_on_ns {
+            return Err(self.handed_on_ns - raw.time_ns);
+        }
+        from.last_ns = raw.time_ns;
+        from.waiting.push_back(raw);
+        Ok(())
+    }
+
+    /// The earliest of all that was said before `horizon_ns`.
+    pub fn pop_before(&mut self, horizon_ns: u64) -> Option<Raw> {
+        let first =
+            self.sources.iter_mut().filter(|s| !s.waiting.is_empty()).min_by_key(|s| s.waiting[0].time_ns)?;
+        if first.waiting[0].time_ns >= horizon_ns {
+            return None;
+        }
+        let raw = first.waiting.pop_front()?;
+        self.handed_on_ns = raw.time_ns;
+        Some(raw)
+    }
+
+    /// How many records wait.
+    pub fn waiting(&self) -> usize {
+        self.sources.iter().map(|s| s.waiting.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::record::raw::What;
+
+    fn at(time_ns: u64) -> Raw {
+        Raw { time_ns, pid: 1, tid: 1, what: What::Mapped(String::new()) }
+    }
+
+    fn drain(merge: &mut Merge, horizon: u64) -> Vec<u64> {
+        std::iter::from_fn(|| merge.pop_before(horizon)).map(|r| r.time_ns).collect()
+    }
+
+    #[test]
+    fn sources_become_one_order_up_to_the_horizon() {
+        let mut merge = Merge::new(3);
+        for (source, time) in [(0, 10), (0, 30), (1, 20), (2, 5), (1, 40)] {
+            merge.push(source, at(time)).unwrap();
+        }
+        assert_eq!(drain(&mut merge, 30), [5, 10, 20]);
+        assert_eq!(merge.waiting(), 2);
+        assert_eq!(drain(&mut merge, u64::MAX), [30, 40]);
+    }
+
+    #[test]
+    fn a_hair_backwards_inside_a_source_keeps_the_source_s_order() {
+        let mut merge = Merge::new(1);
+        merge.push(0, at(10)).unwrap();
+        merge.push(0, at(9)).unwrap();
+        assert_eq!(drain(&mut merge, u64::MAX), [10, 10]);
+    }
+
+    #[test]
+    fn a_record_that_comes_too_late_is_an_error() {
+        let mut merge = Merge::new(2);
+        merge.push(0, at(100)).unwrap();
+        assert_eq!(drain(&mut merge, u64::MAX), [100]);
+        assert_eq!(merge.push(1, at(40)), Err(60));
+        assert_eq!(merge.push(0, at(40)), Ok(()), "its own source's order makes it 100");
+    }
+}

@@ -1,0 +1,246 @@
+//! Recording a real program: everything it and its children do to their memory, and nothing lost.
+//!
+//! ```text
+//!   us                                   the program
+//!   fork it, held at a gate              waits
+//!   open events on it (sources.rs)       waits
+//!   seize it (ptrace)                    waits
+//!   open the gate                        exec ... stops when the program is loaded
+//!   read its map: the trace's header     stopped
+//!   tracer.rs follows its stops          runs, faults, calls, forks
+//!   writer.rs empties the rings          ...
+//!   the last process is over: account, footer
+//! ```
+//!
+//! A recording either is whole or fails. Lost records are noticed three times over: the kernel's own lost records,
+//! its count of lost samples (which tells even of the last ones, that no record follows), and the counter of
+//! resolved faults, which must not exceed what was recorded.
+
+pub mod account;
+pub mod decode;
+pub mod host;
+pub mod merge;
+pub mod privilege;
+pub mod procfs;
+pub mod raw;
+mod sources;
+mod tracepoint;
+mod tracer;
+mod writer;
+
+pub use writer::Progress;
+
+use crate::os::process::{self, HeldChild, monotonic_ns};
+use crate::os::ptrace::{self, Calls, Change, Stop};
+use crate::trace::header::{Extent, Footer, Header, ProcessCount};
+use crate::trace::writer::TraceWriter;
+use account::Outside;
+use sources::{Sources, Witness};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::SystemTime;
+use tracer::Tracer;
+use writer::{Writing, Written};
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// How much to record.
+    pub extent: Extent,
+    /// The size of the ring of each CPU, bytes, a power of two.
+    pub ring_bytes: usize,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The trace's header.
+    pub header: Header,
+    /// The trace's footer.
+    pub footer: Footer,
+}
+
+/// Why there is no recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The user may not: what is missing and how to get it.
+    Privilege(String),
+    /// The host cannot, or something failed.
+    Host(String),
+    /// The command cannot be run.
+    Command(String),
+    /// Something was lost, so that what is left is no trace.
+    Lost(String),
+}
+
+impl Refusal {
+    fn host(what: impl Into<String>) -> Refusal {
+        Refusal::Host(what.into())
+    }
+
+    fn lost(what: impl Into<String>) -> Refusal {
+        Refusal::Lost(what.into())
+    }
+
+    fn privilege() -> Refusal {
+        let missing = match privilege::missing() {
+            none if none.is_empty() => "a permission the kernel does not name".into(),
+            some => some.join(" and "),
+        };
+        let line = privilege::setcap_line();
+        Refusal::Privilege(format!("recording needs {missing}; run: {line}; or record less with --user"))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Privilege(what) | Refusal::Host(what) | Refusal::Command(what) => f.write_str(what),
+            Refusal::Lost(what) => write!(f, "the recording is not whole: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        Refusal::Host(error.to_string())
+    }
+}
+
+/// Records `options.command` into `out`. Returns when all that the command started is over.
+pub fn record<W: Write + Send>(
+    options: &Options,
+    out: W,
+    progress: Progress<'_>,
+) -> Result<Recording, Refusal> {
+    let mut child = HeldChild::spawn(&options.command)?;
+    let pid = child.pid();
+    let result = record_held(options, &mut child, out, progress);
+    if result.is_err() {
+        // Whatever failed, nothing of the command stays behind; if it is over already, nobody is hurt: its number
+        // stays ours until it is waited for.
+        abandon(pid);
+    }
+    result
+}
+
+fn abandon(pid: u32) {
+    process::kill(pid);
+    while let Ok(Some((tid, change))) = ptrace::wait() {
+        let _ = match change {
+            Change::Stopped(_) => ptrace::resume(tid, Calls::Run, libc::SIGKILL),
+            Change::Over => ptrace::reap(tid).map(drop),
+            Change::Gone(_) => Ok(()),
+        };
+    }
+}
+
+fn record_held<W: Write + Send>(
+    options: &Options,
+    child: &mut HeldChild,
+    out: W,
+    progress: Progress<'_>,
+) -> Result<Recording, Refusal> {
+    let pid = child.pid();
+    let sources = Sources::open(options.extent, pid, options.ring_bytes)?;
+    ptrace::seize(pid).map_err(|e| Refusal::host(format!("ptrace: {e}")))?;
+    child.release()?;
+    wait_for_exec(child, &options.command)?;
+    let start = Start::at_exec(pid, &sources.witness)?;
+    let header = header(options, pid)?;
+    let calls = if options.extent == Extent::Partial { Calls::Stop } else { Calls::Run };
+    let Sources { samples, rings, witness } = sources;
+    let trace = TraceWriter::new(out, &header)?;
+    let (say, hear) = mpsc::channel();
+    let writing = Writing { samples, rings, tracer: hear, trace, start_ns: start.time_ns, progress };
+    let tracer = Tracer::new(pid, start.counted, calls, say);
+    let (processes, written) = thread::scope(|scope| {
+        let writer = scope.spawn(|| writing.run());
+        let processes = tracer.run(pid);
+        let written = writer.join().unwrap_or_else(|_| Err(Refusal::host("the writing thread failed")));
+        (processes, written)
+    });
+    let footer = conclude(&start, processes?, written?, &witness)?;
+    Ok(Recording { header, footer })
+}
+
+/// What was so when the program had been loaded.
+struct Start {
+    time_ns: u64,
+    counted: u64,
+    completed: u64,
+}
+
+impl Start {
+    fn at_exec(pid: u32, witness: &Witness) -> Result<Start, Refusal> {
+        let (counted, completed) = (procfs::counted_faults(pid)?, witness.completed()?);
+        Ok(Start { time_ns: monotonic_ns(), counted, completed })
+    }
+}
+
+fn wait_for_exec(child: &mut HeldChild, command: &[OsString]) -> Result<(), Refusal> {
+    loop {
+        match ptrace::wait()? {
+            Some((_, Change::Stopped(Stop::Exec(_)))) => return Ok(()),
+            Some((tid, Change::Stopped(Stop::Signal(signal)))) => ptrace::resume(tid, Calls::Run, signal)?,
+            Some((tid, Change::Stopped(_))) => ptrace::resume(tid, Calls::Run, 0)?,
+            Some((tid, Change::Over)) => drop(ptrace::reap(tid)?),
+            Some((_, Change::Gone(_))) => {}
+            None => {
+                let name = command.first().map(|c| c.to_string_lossy().into_owned()).unwrap_or_default();
+                return Err(Refusal::Command(format!("cannot run '{name}': {}", child.failure())));
+            }
+        }
+    }
+}
+
+fn header(options: &Options, pid: u32) -> Result<Header, Refusal> {
+    let image = procfs::image(pid)?;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(Header {
+        command: options.command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        pid,
+        extent: options.extent,
+        host: host::host(),
+        limits: host::limits(),
+        environment_bytes: image.layout.env_end.saturating_sub(image.layout.env_start),
+        started_unix_s: since.as_secs(),
+        image,
+    })
+}
+
+/// Ends the trace, if it is one: nothing lost, something there, the account balanced.
+fn conclude<W: Write>(
+    start: &Start,
+    mut processes: Vec<ProcessCount>,
+    written: Written<W>,
+    witness: &Witness,
+) -> Result<Footer, Refusal> {
+    let Written { trace, tallies, lost, rings } = written;
+    let unwritten: u64 = rings.iter().map(|r| Ok(r.event().count_and_lost()?.1)).sum::<io::Result<u64>>()?;
+    let lost = lost.max(unwritten + witness.lost()?);
+    if lost > 0 {
+        let size = rings.first().map_or(0, |r| r.data_bytes() >> 10);
+        return Err(Refusal::lost(format!("{lost} records did not fit rings of {size} KiB; see --ring-mib")));
+    }
+    let completed = witness.completed()?.saturating_sub(start.completed);
+    let account = tallies.balance(&mut processes, Outside { completed });
+    if account.recorded == 0 {
+        return Err(Refusal::lost("no fault was recorded at all"));
+    }
+    if account.recorded < account.completed {
+        let missing = account.completed - account.recorded;
+        return Err(Refusal::lost(format!("the kernel resolved {missing} faults that no record tells of")));
+    }
+    let status = processes.first().map_or(0, |p| p.status);
+    let duration_ns = monotonic_ns().saturating_sub(start.time_ns);
+    let footer = Footer { duration_ns, status, lost, processes, account, ..Footer::default() };
+    Ok(trace.finish(footer)?.1)
+}

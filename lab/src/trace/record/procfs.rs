@@ -1,0 +1,83 @@
+//! What `/proc` says of a stopped task.
+
+use crate::trace::image::{Image, Layout, parse_smaps};
+use std::fs;
+use std::io;
+
+/// The address space of `tid`, which must be stopped, as must all that share it.
+pub fn image(tid: u32) -> io::Result<Image> {
+    let program = fs::read_link(format!("/proc/{tid}/exe")).map(|p| p.display().to_string());
+    let smaps = fs::read(format!("/proc/{tid}/smaps"))?;
+    let mut mappings = parse_smaps(&String::from_utf8_lossy(&smaps)).map_err(io::Error::other)?;
+    // The kernel's own page for old system calls is in every map and at no address of the program.
+    mappings.retain(|m| m.name != "[vsyscall]");
+    let layout = layout(&stat(tid)?);
+    Ok(Image { program: program.unwrap_or_default(), layout, mappings })
+}
+
+fn layout(stat: &[u64]) -> Layout {
+    let field = |number: usize| stat.get(number).copied().unwrap_or(0);
+    Layout {
+        start_brk: field(47),
+        start_stack: field(28),
+        arg_start: field(48),
+        arg_end: field(49),
+        env_start: field(50),
+        env_end: field(51),
+    }
+}
+
+/// Minor and major faults that the kernel has counted for the process `pid`, added.
+pub fn counted_faults(pid: u32) -> io::Result<u64> {
+    let stat = stat(pid)?;
+    let field = |number: usize| stat.get(number).copied().unwrap_or(0);
+    Ok(field(10) + field(12))
+}
+
+/// The fields of `/proc/TID/stat` by the numbers that proc(5) gives them; those that are no number are 0.
+fn stat(tid: u32) -> io::Result<Vec<u64>> {
+    let text = fs::read_to_string(format!("/proc/{tid}/stat"))?;
+    Ok(parse_stat(&text))
+}
+
+fn parse_stat(text: &str) -> Vec<u64> {
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let numbers = after_name.split_whitespace().map(|word| word.parse().unwrap_or(0));
+    [0; 3].into_iter().chain(numbers).collect()
+}
+
+/// The process of a task, and the process that made it.
+pub fn family(tid: u32) -> io::Result<(u32, u32)> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let field = |key: &str| {
+        let value = status.lines().find_map(|l| l.strip_prefix(key)).map(str::trim);
+        value
+            .and_then(|v| v.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("no {key} in /proc/{tid}/status")))
+    };
+    Ok((field("Tgid:")?, field("PPid:")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_counted_after_a_name_that_holds_anything() {
+        let stat = parse_stat("12 (a ) b) S 4 5 6 7 8 9 100 11 120 13");
+        assert_eq!((stat[4], stat[10], stat[12]), (4, 100, 120));
+    }
+
+    #[test]
+    fn this_process_has_an_image_and_a_family() {
+        let own = std::process::id();
+        let image = image(own).unwrap();
+        image.check().unwrap();
+        let here =
+            image.find(fields_are_counted_after_a_name_that_holds_anything as *const () as u64).unwrap();
+        assert!(here.is_executable() && here.rss_kib > 0 && !here.flags.is_empty());
+        assert!(image.layout.start_brk > 0 && image.layout.env_end > image.layout.arg_start);
+        assert_eq!(family(own).unwrap().0, own);
+        assert!(counted_faults(own).unwrap() > 0);
+    }
+}

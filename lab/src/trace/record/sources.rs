@@ -1,0 +1,123 @@
+//! The events that a recording opens on a program before it runs.
+//!
+//! On every CPU: the two fault tracepoints, calls entered and left (filtered by number, so that the kernel writes
+//! nothing of the others), tasks made; all into that CPU's ring. Beside them two counters of faults resolved, which
+//! need no ring and cannot lose: the independent witness of the account.
+
+use super::Refusal;
+use super::decode::{Points, Samples};
+use super::host::cpus_online;
+use super::privilege;
+use super::tracepoint::ensure_tracefs;
+use crate::os::perf::{Modes, PerfEvent, Ring, Watch};
+use crate::trace::calls::Sys;
+use crate::trace::header::Extent;
+use std::ffi::CString;
+use std::io;
+
+/// Everything that was opened.
+#[derive(Debug)]
+pub struct Sources {
+    /// What the samples look like.
+    pub samples: Samples,
+    /// One ring for each CPU.
+    pub rings: Vec<Ring>,
+    /// What is left of the events once the rings are handed over.
+    pub witness: Witness,
+}
+
+/// The events without a ring of their own, and the counters.
+#[derive(Debug, Default)]
+pub struct Witness {
+    guests: Vec<PerfEvent>,
+    counters: Vec<PerfEvent>,
+}
+
+/// The smallest ring worth having, bytes.
+const LEAST_RING_BYTES: usize = 64 << 10;
+/// The most memory that all rings may take, bytes.
+const MOST_RINGS_BYTES: usize = 1 << 30;
+
+impl Sources {
+    /// Opens what `extent` asks for on `pid`, with rings of up to `ring_bytes` (a power of two).
+    pub fn open(extent: Extent, pid: u32, ring_bytes: usize) -> Result<Sources, Refusal> {
+        let (samples, watches, modes) = match extent {
+            Extent::Whole => {
+                let points = find_points()?;
+                let watches = points.ids().map(Watch::Tracepoint).to_vec();
+                (Samples::Tracepoints(Box::new(points)), watches, Modes::All)
+            }
+            Extent::Partial => (Samples::Addresses, vec![Watch::PageFaults], Modes::User),
+        };
+        let cpus = cpus_online();
+        let mut ring_bytes = ring_bytes.min((MOST_RINGS_BYTES / cpus.len().max(1)).next_power_of_two());
+        let (mut rings, mut witness) = (Vec::new(), Witness::default());
+        for cpu in cpus {
+            let first = PerfEvent::open(watches[0], modes, pid, Some(cpu), true).map_err(refused)?;
+            let ring = map_ring(first, &mut ring_bytes)?;
+            for (i, &watch) in watches.iter().enumerate().skip(1) {
+                let guest = PerfEvent::open(watch, modes, pid, Some(cpu), false).map_err(refused)?;
+                if matches!(i, 2 | 3) {
+                    guest.set_filter(&filter()).map_err(refused)?;
+                }
+                guest.redirect_to(&ring).map_err(refused)?;
+                witness.guests.push(guest);
+            }
+            rings.push(ring);
+        }
+        for watch in [Watch::CountMinor, Watch::CountMajor] {
+            witness.counters.push(PerfEvent::open(watch, modes, pid, None, false).map_err(refused)?);
+        }
+        Ok(Sources { samples, rings, witness })
+    }
+}
+
+fn find_points() -> Result<Points, Refusal> {
+    if !privilege::missing().is_empty() {
+        return Err(Refusal::privilege());
+    }
+    ensure_tracefs()?;
+    Points::find()
+}
+
+/// Maps a ring, a smaller one if the host refuses the size.
+fn map_ring(mut event: PerfEvent, bytes: &mut usize) -> Result<Ring, Refusal> {
+    loop {
+        match Ring::map(event, *bytes) {
+            Ok(ring) => return Ok(ring),
+            Err((back, _)) if *bytes > LEAST_RING_BYTES => {
+                event = back;
+                *bytes /= 2;
+            }
+            Err((_, error)) => {
+                return Err(Refusal::host(format!(
+                    "no ring of {bytes} bytes: {error}; CAP_IPC_LOCK lifts the limit"
+                )));
+            }
+        }
+    }
+}
+
+fn filter() -> CString {
+    let terms: Vec<_> = Sys::ALL.iter().map(|&sys| format!("id == {}", sys as u16)).collect();
+    CString::new(terms.join(" || ")).unwrap_or_default()
+}
+
+fn refused(error: io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Refusal::privilege(),
+        _ => Refusal::host(format!("perf_event_open: {error}")),
+    }
+}
+
+impl Witness {
+    /// Faults that the kernel resolved in all tasks of the recording so far, exceptions only.
+    pub fn completed(&self) -> io::Result<u64> {
+        self.counters.iter().map(|c| Ok(c.count_and_lost()?.0)).sum()
+    }
+
+    /// Samples that the kernel could not write, which says so even when no record does.
+    pub fn lost(&self) -> io::Result<u64> {
+        self.guests.iter().map(|c| Ok(c.count_and_lost()?.1)).sum()
+    }
+}

@@ -1,0 +1,197 @@
+//! Following the program by its stops: what begins, what is loaded, what ends, and the map at each.
+//!
+//! A task stops only where it makes a task, has loaded a program, receives a signal or ends; not at its calls,
+//! except in a recording without privilege, which has no other way to see them. A stop's time is read while the
+//! task stands still (see [`merge`](super::merge)).
+//!
+//! The final map of a process is read at the last of its threads' exit stops: there every thread has stopped running
+//! the program for good, and the memory is still whole.
+
+use super::decode::is_kept;
+use super::procfs;
+use super::raw::{Raw, What};
+use crate::os::process::monotonic_ns;
+use crate::os::ptrace::{self, CallStop, Calls, Change, Making, Stop};
+use crate::trace::calls::Sys;
+use crate::trace::event::{Ended, NewTask, Signal, Started};
+use crate::trace::header::ProcessCount;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// Follows one command and everything it starts.
+#[derive(Debug)]
+pub struct Tracer {
+    calls: Calls,
+    out: Sender<Raw>,
+    tasks: HashMap<u32, Task>,
+    processes: Vec<Process>,
+}
+
+#[derive(Debug)]
+struct Task {
+    pid: u32,
+    ends: bool,
+    inside: Option<Sys>,
+}
+
+#[derive(Debug)]
+struct Process {
+    count: ProcessCount,
+    base: u64,
+    over: bool,
+}
+
+impl Tracer {
+    /// Takes over the command `pid`, stopped at its first exec with `base` faults counted.
+    pub fn new(pid: u32, base: u64, calls: Calls, out: Sender<Raw>) -> Tracer {
+        let mut tracer = Tracer { calls, out, tasks: HashMap::new(), processes: Vec::new() };
+        tracer.add(pid, pid, 0);
+        tracer.processes[0].base = base;
+        tracer
+    }
+
+    /// Lets the command go and follows until everything it started is over.
+    pub fn run(mut self, pid: u32) -> io::Result<Vec<ProcessCount>> {
+        ptrace::resume(pid, self.calls, 0)?;
+        while let Some((tid, change)) = ptrace::wait()? {
+            match change {
+                Change::Stopped(stop) => self.stopped(tid, stop)?,
+                Change::Over => {
+                    let counted = procfs::counted_faults(tid).ok();
+                    let status = ptrace::reap(tid)?;
+                    self.over(tid, status, counted);
+                }
+                Change::Gone(status) => self.over(tid, status, None),
+            }
+        }
+        Ok(self.processes.into_iter().map(|p| p.count).collect())
+    }
+
+    fn stopped(&mut self, tid: u32, stop: Stop) -> io::Result<()> {
+        let mut deliver = 0;
+        match stop {
+            Stop::NewTask(new, making) => self.new_task(tid, new, making),
+            Stop::Begin => self.begin(tid),
+            Stop::Exec(former) => self.exec(tid, former)?,
+            Stop::Exit(status) => self.exit(tid, status),
+            Stop::Call => self.call(tid)?,
+            Stop::Signal(signal) => deliver = self.signal(tid, signal),
+            Stop::Group => return gone_is_fine(ptrace::listen(tid)),
+        }
+        gone_is_fine(ptrace::resume(tid, self.calls, deliver))
+    }
+
+    fn say(&self, tid: u32, what: What) {
+        let pid = self.tasks.get(&tid).map_or(tid, |t| t.pid);
+        // Fails only when the receiving side has stopped with an error of its own, which is what will be told.
+        let _ = self.out.send(Raw { time_ns: monotonic_ns(), pid, tid, what });
+    }
+
+    fn add(&mut self, tid: u32, pid: u32, parent: u32) {
+        if self.tasks.insert(tid, Task { pid, ends: false, inside: None }).is_some() {
+            return;
+        }
+        match self.process(pid) {
+            Some(process) => process.count.threads += 1,
+            None => {
+                let count = ProcessCount { pid, parent, threads: 1, ..ProcessCount::default() };
+                self.processes.push(Process { count, base: 0, over: false });
+            }
+        }
+    }
+
+    fn process(&mut self, pid: u32) -> Option<&mut Process> {
+        self.processes.iter_mut().rev().find(|p| p.count.pid == pid && !p.over)
+    }
+
+    fn begin(&mut self, tid: u32) {
+        if !self.tasks.contains_key(&tid) {
+            // A task that is killed as it begins may have no `/proc` entry to read; its end says nothing either.
+            if let Ok((pid, parent)) = procfs::family(tid) {
+                self.add(tid, pid, parent);
+            }
+        }
+    }
+
+    fn new_task(&mut self, tid: u32, new: u32, making: Making) {
+        self.begin(new);
+        if self.calls == Calls::Run {
+            return;
+        }
+        let thread = self.tasks.get(&new).is_some_and(|t| t.pid != new);
+        let flags = match making {
+            _ if thread => NewTask::VM | NewTask::THREAD,
+            Making::Vfork => NewTask::VM | NewTask::VFORK,
+            Making::Fork => 0,
+        };
+        self.say(tid, What::Task(NewTask { tid: new, flags }));
+    }
+
+    /// A program is loaded. All other threads of the process are gone, and if another thread than the first asked
+    /// for it, it now has the first one's number.
+    fn exec(&mut self, tid: u32, former: u32) -> io::Result<()> {
+        let inside = self.tasks.get(&former).and_then(|t| t.inside);
+        self.tasks.retain(|&other, task| task.pid != tid || other == tid);
+        self.tasks.insert(tid, Task { pid: tid, ends: false, inside });
+        let image = Arc::new(procfs::image(tid)?);
+        self.say(tid, What::Exec(Started { image }, former));
+        Ok(())
+    }
+
+    fn exit(&mut self, tid: u32, status: i32) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        task.ends = true;
+        let pid = task.pid;
+        let last = self.tasks.values().all(|t| t.pid != pid || t.ends);
+        let image = if last { procfs::image(tid).ok().map(Arc::new) } else { None };
+        if let Some(process) = self.process(pid) {
+            process.count.final_map |= image.is_some();
+        }
+        self.say(tid, What::Exit(Ended { status, image }));
+    }
+
+    fn over(&mut self, tid: u32, status: i32, counted: Option<u64>) {
+        self.tasks.remove(&tid);
+        if let Some(process) = self.process(tid) {
+            process.count.status = status;
+            process.count.counted = counted.map_or(0, |c| c.saturating_sub(process.base));
+            process.over = true;
+        }
+    }
+
+    /// A signal about memory is said; every signal is delivered.
+    fn signal(&mut self, tid: u32, signal: i32) -> i32 {
+        if matches!(signal, libc::SIGSEGV | libc::SIGBUS)
+            && let Ok(facts) = ptrace::signal_facts(tid)
+            && facts.code > 0
+        {
+            self.say(tid, What::Signal(Signal { number: signal, code: facts.code, address: facts.address }));
+        }
+        signal
+    }
+
+    fn call(&mut self, tid: u32) -> io::Result<()> {
+        let what = match ptrace::call_stop(tid) {
+            Ok(CallStop::Entry(number, args)) => {
+                let sys = Sys::from_number(number).filter(|&sys| is_kept(sys, &args));
+                self.tasks.entry(tid).and_modify(|t| t.inside = sys);
+                sys.map(|sys| What::Enter(sys, args))
+            }
+            Ok(CallStop::Exit(result)) => {
+                let sys = self.tasks.get_mut(&tid).and_then(|t| t.inside.take());
+                sys.map(|sys| What::Leave(sys, result))
+            }
+            Ok(CallStop::None) => None,
+            Err(error) => return gone_is_fine(Err(error)),
+        };
+        what.into_iter().for_each(|what| self.say(tid, what));
+        Ok(())
+    }
+}
+
+/// A task that was killed while it stood still answers ESRCH; its end will be seen.
+fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|e| if e.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(e) })
+}
