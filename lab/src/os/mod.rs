@@ -3,7 +3,9 @@
 
 pub mod affinity;
 pub mod child;
+pub mod futex;
 pub mod membarrier;
+pub mod memory;
 pub mod pagemap;
 pub mod perf;
 pub mod process;

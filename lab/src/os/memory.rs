@@ -1,0 +1,110 @@
+//! Host memory by mmap(2): reserved in one piece, opened in parts.
+
+use std::io;
+use std::ops::Range;
+use std::ptr::{NonNull, null_mut};
+
+/// A reserved piece of the host's address space. What is not [`open`](Reservation::open)ed faults when touched.
+#[derive(Debug)]
+pub struct Reservation {
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the value is an address and a length; what threads do with the memory is theirs to order.
+unsafe impl Send for Reservation {}
+// SAFETY: as above; no method changes the value.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `len_bytes` bytes, without memory behind them.
+    ///
+    /// # Errors
+    /// What mmap says.
+    pub fn new(len_bytes: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory in use.
+        let start = unsafe { libc::mmap(null_mut(), len_bytes, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Self { start, len_bytes })
+    }
+
+    /// Makes a part readable and writable; it reads as zeroes until written.
+    ///
+    /// # Errors
+    /// What mprotect says, or that the part lies outside.
+    pub fn open(&self, part: Range<usize>) -> io::Result<()> {
+        self.advise_with(part, |at, len| {
+            // SAFETY: the part lies in this reservation; giving rights takes nothing from anybody.
+            unsafe { libc::mprotect(at, len, libc::PROT_READ | libc::PROT_WRITE) }
+        })
+    }
+
+    /// Has the host put zeroed memory behind an open part now, so that no host fault comes later.
+    ///
+    /// # Errors
+    /// What madvise says, or that the part lies outside.
+    pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
+        self.advise_with(part, |at, len| {
+            // SAFETY: the part lies in this reservation; populating changes no byte of it.
+            unsafe { libc::madvise(at, len, libc::MADV_POPULATE_WRITE) }
+        })
+    }
+
+    /// The first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes reserved.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    fn advise_with(
+        &self,
+        part: Range<usize>,
+        call: impl FnOnce(*mut libc::c_void, usize) -> i32,
+    ) -> io::Result<()> {
+        if part.start > part.end || part.end > self.len_bytes {
+            return Err(io::Error::other("outside of the reservation"));
+        }
+        // SAFETY: checked above to lie within the mapping, or one past its end for an empty part.
+        let at = unsafe { self.start.add(part.start) };
+        if call(at.as_ptr().cast(), part.len()) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and who lent pointers into it promised not to outlive it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_part_reads_as_zeroes_and_keeps_what_is_written() {
+        let memory = Reservation::new(1 << 20).unwrap();
+        memory.open(4096..8192).unwrap();
+        memory.populate(4096..8192).unwrap();
+        // SAFETY: within the part that was opened; nobody else knows it.
+        let byte = unsafe { &mut *memory.start().add(5000).as_ptr() };
+        assert_eq!(*byte, 0);
+        *byte = 7;
+        assert_eq!(*byte, 7);
+    }
+
+    #[test]
+    fn a_part_outside_is_refused() {
+        let memory = Reservation::new(8192).unwrap();
+        assert!(memory.open(4096..12288).is_err());
+        assert!(Reservation::new(0).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The memory of a software machine: real host memory that bears physical addresses.
+//!
+//! One reservation spans from the first frame of the first region to the last frame of the last; holes between regions are
+//! not readable, so that whoever strays into one is stopped by the host. The window is that reservation: physical address
+//! plus a constant.
+
+use crate::os::memory::Reservation;
+use interleaf::units::{PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
+use std::io;
+use std::ptr::NonNull;
+
+/// What memory holds before the library gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// [`DIRT`] in every byte: present, and wrong wherever somebody forgot to write.
+    Dirty,
+    /// Zeroes that the host brings in at the first touch.
+    Untouched,
+    /// Zeroes, brought in before the arena is handed out.
+    Present,
+}
+
+/// The byte that [`Fill::Dirty`] memory holds.
+pub const DIRT: u8 = 0xA5;
+
+/// Real memory at physical addresses.
+#[derive(Debug)]
+pub struct Arena {
+    memory: Reservation,
+    first: PhysAddr,
+    regions: Vec<PfnRange>,
+}
+
+impl Arena {
+    /// Memory for `regions`, which are not empty, ascend and do not overlap.
+    ///
+    /// # Errors
+    /// What the host says, or that the regions are not as they should be.
+    pub fn new(regions: &[PfnRange], fill: Fill) -> io::Result<Self> {
+        let ordered = regions.is_sorted_by(|a, b| a.end <= b.start) && regions.iter().all(|r| !r.is_empty());
+        let (Some(first), Some(last), true) = (regions.first(), regions.last(), ordered) else {
+            return Err(io::Error::other("regions must be non-empty, ascending and disjoint"));
+        };
+        let frames = usize::try_from(last.end.0 - first.start.0).map_err(io::Error::other)?;
+        let memory = Reservation::new(frames << PAGE_SHIFT)?;
+        let arena = Self { memory, first: first.start.addr(), regions: regions.to_vec() };
+        arena.regions.iter().try_for_each(|&region| arena.prepare(region, fill))?;
+        Ok(arena)
+    }
+
+    /// One region of `frames` frames from physical address `first`.
+    ///
+    /// # Errors
+    /// As [`Arena::new`].
+    pub fn flat(first: Pfn, frames: u64, fill: Fill) -> io::Result<Self> {
+        Self::new(&[PfnRange::new(first, first.add(frames))], fill)
+    }
+
+    /// The regions, ascending.
+    pub fn regions(&self) -> &[PfnRange] {
+        &self.regions
+    }
+
+    /// Where the byte at physical address `at` lies.
+    ///
+    /// # Panics
+    /// Where the address lies outside of the arena.
+    #[inline]
+    pub fn window(&self, at: PhysAddr) -> NonNull<u8> {
+        let offset = at.0.wrapping_sub(self.first.0) as usize;
+        assert!(offset < self.memory.len_bytes(), "no memory at a physical address");
+        // SAFETY: the offset lies within the reservation.
+        unsafe { self.memory.start().add(offset) }
+    }
+
+    /// Where a block of `len_bytes` bytes from `at` lies.
+    ///
+    /// # Panics
+    /// Where a part of it lies outside of the arena.
+    #[inline]
+    pub fn block(&self, at: PhysAddr, len_bytes: usize) -> NonNull<u8> {
+        let offset = at.0.wrapping_sub(self.first.0) as usize;
+        let end = offset.checked_add(len_bytes);
+        assert!(end.is_some_and(|end| end <= self.memory.len_bytes()), "block outside of memory");
+        // SAFETY: the offset lies within the reservation, or is its end for an empty block.
+        unsafe { self.memory.start().add(offset) }
+    }
+
+    /// The physical address of a byte of the window.
+    ///
+    /// # Panics
+    /// Where the pointer lies outside of the arena.
+    #[inline]
+    pub fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
+        let offset = at.addr().get().wrapping_sub(self.memory.start().addr().get());
+        assert!(offset < self.memory.len_bytes(), "not an address of the window");
+        PhysAddr(self.first.0 + offset as u64)
+    }
+
+    fn prepare(&self, region: PfnRange, fill: Fill) -> io::Result<()> {
+        let start = (region.start.addr().0 - self.first.0) as usize;
+        let len_bytes = region.len() as usize * PAGE_SIZE;
+        self.memory.open(start..start + len_bytes)?;
+        match fill {
+            Fill::Untouched => Ok(()),
+            Fill::Present => self.memory.populate(start..start + len_bytes),
+            Fill::Dirty => {
+                // SAFETY: the part was opened just now and nobody else knows the arena yet.
+                unsafe { self.memory.start().add(start).write_bytes(DIRT, len_bytes) };
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(arena: &Arena, at: u64) -> u8 {
+        // SAFETY: tests read within regions only.
+        unsafe { arena.window(PhysAddr(at)).read() }
+    }
+
+    #[test]
+    fn dirty_memory_is_dirty_to_the_last_byte_of_each_region() {
+        let regions = [PfnRange::new(Pfn(16), Pfn(18)), PfnRange::new(Pfn(32), Pfn(33))];
+        let arena = Arena::new(&regions, Fill::Dirty).unwrap();
+        for at in [0x10000, 0x11fff, 0x20000, 0x20fff] {
+            assert_eq!(byte(&arena, at), DIRT);
+        }
+        assert_eq!(arena.phys_of(arena.window(PhysAddr(0x20123))), PhysAddr(0x20123));
+    }
+
+    #[test]
+    fn untouched_and_present_memory_is_zero() {
+        for fill in [Fill::Untouched, Fill::Present] {
+            let arena = Arena::flat(Pfn(0), 4, fill).unwrap();
+            assert_eq!((byte(&arena, 0), byte(&arena, 0x3fff)), (0, 0));
+        }
+    }
+
+    #[test]
+    fn unordered_empty_and_overlapping_regions_are_refused() {
+        let range = |a, b| PfnRange::new(Pfn(a), Pfn(b));
+        for bad in [vec![], vec![range(1, 1)], vec![range(4, 6), range(1, 2)], vec![range(1, 4), range(3, 6)]]
+        {
+            assert!(Arena::new(&bad, Fill::Untouched).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no memory")]
+    fn an_address_below_the_arena_has_no_window() {
+        Arena::flat(Pfn(16), 1, Fill::Untouched).unwrap().window(PhysAddr(0));
+    }
+}

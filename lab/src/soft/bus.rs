@@ -1,0 +1,122 @@
+//! What the CPUs of one machine share: for each CPU a line that others raise, who sits on it, and the installed answer.
+
+use super::turn::Turn;
+use interleaf::machine::Answer;
+use interleaf::units::CpuId;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// Another CPU asks this one to run the answer.
+pub const INTERRUPT: u32 = 1;
+/// A task waits for this CPU longer than a time slice.
+pub const HAND_OVER: u32 = 2;
+
+/// Nobody sits on the CPU.
+const VACANT: u64 = 0;
+
+/// One machine's CPUs, as they reach each other.
+#[derive(Debug)]
+pub struct Bus {
+    id: u32,
+    lines: Box<[Line]>,
+}
+
+/// One CPU's end of the bus.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Line {
+    /// [`INTERRUPT`] and [`HAND_OVER`]. Raised with a releasing `or`; the owner takes a bit down with an acquiring `and`.
+    attention: AtomicU32,
+    /// The number of the host thread that sits here, or [`VACANT`]. Sitting acquires what the one before released.
+    occupant: AtomicU64,
+    /// What an interrupt runs. One copy for each CPU, so that answering writes no shared line; held while the answer runs,
+    /// so that taking the answer away waits for those that run it.
+    answer: Mutex<Option<Answer>>,
+    /// Whose turn it is to own this CPU.
+    pub turn: Turn,
+}
+
+impl Bus {
+    /// A bus for `nr_cpus` CPUs, with a number of its own in this process.
+    pub fn new(nr_cpus: u32) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let line = |_| Line {
+            attention: AtomicU32::new(0),
+            occupant: AtomicU64::new(VACANT),
+            answer: Mutex::new(None),
+            turn: Turn::default(),
+        };
+        // Relaxed: the number only has to be unlike all others.
+        Self { id: NEXT.fetch_add(1, Relaxed), lines: (0..nr_cpus).map(line).collect() }
+    }
+
+    /// The number of this bus, never 0.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Number of CPUs.
+    pub fn nr_cpus(&self) -> u32 {
+        self.lines.len() as u32
+    }
+
+    /// The line of `cpu`.
+    ///
+    /// # Panics
+    /// Where there is no such CPU.
+    #[inline]
+    pub fn line(&self, cpu: CpuId) -> &Line {
+        &self.lines[cpu.index()]
+    }
+
+    /// Installs what interrupts run on every CPU. Returns once nobody runs the answer before.
+    pub fn set_answer(&self, answer: Option<Answer>) {
+        for line in &self.lines {
+            *line.answer.lock().expect("no answer panics") = answer;
+        }
+    }
+}
+
+impl Line {
+    /// Raises bits of attention.
+    pub fn raise(&self, bits: u32) {
+        self.attention.fetch_or(bits, SeqCst);
+    }
+
+    /// Takes bits of attention down; says which were up.
+    pub fn lower(&self, bits: u32) -> u32 {
+        self.attention.fetch_and(!bits, SeqCst) & bits
+    }
+
+    /// The bits that are up. Relaxed: a raised bit is seen soon, and taking it down acquires.
+    #[inline]
+    pub fn attention_racy(&self) -> u32 {
+        self.attention.load(Relaxed)
+    }
+
+    /// Runs the installed answer, if there is one. The caller sits on this CPU, with interrupts off.
+    pub(super) fn run_answer(&self) {
+        let answer = self.answer.lock().expect("no answer panics");
+        if let Some(Answer { call, data }) = *answer {
+            // SAFETY: who installed the answer promised that it may be called with this data on any CPU until another is
+            // installed, and that waits for the lock held here.
+            unsafe { call(data) };
+        }
+    }
+
+    /// Sits thread `thread` down. False where somebody sits here.
+    pub(super) fn try_occupy(&self, thread: u64) -> bool {
+        self.occupant.compare_exchange(VACANT, thread, Acquire, Relaxed).is_ok()
+    }
+
+    /// Leaves the CPU vacant.
+    pub(super) fn vacate(&self) {
+        self.occupant.store(VACANT, Release);
+    }
+
+    /// Whether `thread` sits here.
+    pub(super) fn is_occupied_by(&self, thread: u64) -> bool {
+        // Relaxed: a thread sees its own stores.
+        self.occupant.load(Relaxed) == thread
+    }
+}

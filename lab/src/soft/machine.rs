@@ -1,0 +1,303 @@
+//! The machine of the lab: CPUs that are seats, real memory, software TLBs.
+
+use super::arena::{Arena, Fill};
+use super::bus::{Bus, INTERRUPT};
+use super::flavour::Flavour;
+use super::seat::{self, Place};
+use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
+use crate::os::membarrier::Membarrier;
+use interleaf::machine::{AccessKind, Answer, Format, Machine, TablePage};
+use interleaf::units::{
+    CpuId, CpuMask, Level, MAX_CPUS, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
+};
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a machine is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Number of CPUs, 1 to 256.
+    pub nr_cpus: u32,
+    /// Where there is memory.
+    pub regions: Vec<PfnRange>,
+    /// What memory holds at first.
+    pub fill: Fill,
+}
+
+impl Plan {
+    /// Dirty memory of `frames` frames from physical address 1 MiB, and `nr_cpus` CPUs.
+    pub fn small(nr_cpus: u32, frames: u64) -> Self {
+        let first = Pfn(256);
+        Self { nr_cpus, regions: vec![PfnRange::new(first, first.add(frames))], fill: Fill::Dirty }
+    }
+}
+
+/// A machine with CPUs of flavour `C` whose tables have format `F`.
+pub struct SoftMachine<C: Flavour, F: Format> {
+    arena: Arena,
+    bus: Arc<Bus>,
+    cpus: Box<[Mmu]>,
+    membarrier: Membarrier,
+    violations: Mutex<Vec<Violation>>,
+    _types: PhantomData<fn() -> (C, F)>,
+}
+
+/// What only the thread that sits on the CPU touches.
+#[repr(align(128))]
+struct Mmu {
+    root: Cell<Option<Pfn>>,
+    tlb: UnsafeCell<Tlb>,
+}
+
+// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, by the thread that sits on its CPU, or by `inspect`, while nobody
+// sits there or the same thread does.
+unsafe impl Sync for Mmu {}
+
+impl<C: Flavour, F: Format> SoftMachine<C, F> {
+    /// Builds the machine; no thread runs on it yet.
+    ///
+    /// # Errors
+    /// What the host says: no memory, no membarrier.
+    pub fn new(plan: &Plan) -> io::Result<Self> {
+        if !(1..=MAX_CPUS as u32).contains(&plan.nr_cpus) {
+            return Err(io::Error::other(format!("a machine has 1 to {MAX_CPUS} CPUs")));
+        }
+        let mmu = |_| Mmu { root: Cell::new(None), tlb: UnsafeCell::new(Tlb::new()) };
+        Ok(Self {
+            arena: Arena::new(&plan.regions, plan.fill)?,
+            bus: Arc::new(Bus::new(plan.nr_cpus)),
+            cpus: (0..plan.nr_cpus).map(mmu).collect(),
+            membarrier: Membarrier::register()?,
+            violations: Mutex::new(Vec::new()),
+            _types: PhantomData,
+        })
+    }
+
+    /// The memory.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// What the CPUs share.
+    pub fn bus(&self) -> &Arc<Bus> {
+        &self.bus
+    }
+
+    /// Has the calling thread run on `cpu` until the result is dropped; waits while another thread does.
+    pub fn enter(&self, cpu: CpuId) -> Entered {
+        let line = self.bus.line(cpu);
+        line.turn.take(|| line.raise(super::bus::HAND_OVER));
+        seat::sit(&self.bus, cpu);
+        seat::answer();
+        Entered { bus: self.bus.clone(), cpu, _thread: PhantomData }
+    }
+
+    /// What the TLBs noticed so far that cannot happen.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows what the TLB of `cpu` remembers: pages, and tables with the level of the entry that pointed to them.
+    ///
+    /// # Errors
+    /// [`Running`] where another thread runs on the CPU.
+    pub fn inspect(
+        &self,
+        cpu: CpuId,
+        page: impl FnMut(Translation),
+        table: impl FnMut(Level, Pfn),
+    ) -> Result<(), Running> {
+        let (line, me) = (self.bus.line(cpu), seat::thread_number());
+        let vacant = line.turn.try_take();
+        if !line.try_occupy(me) && !line.is_occupied_by(me) {
+            if vacant {
+                line.turn.give();
+            }
+            return Err(Running(cpu));
+        }
+        // A copy, so that the callbacks may do what they like.
+        // SAFETY: this thread occupies the CPU, thus no other touches its TLB; `with_tlb` never calls out, so this thread is
+        // not inside of it.
+        let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
+        if vacant {
+            line.vacate();
+            line.turn.give();
+        }
+        tlb.for_each_page(EVERYTHING, page);
+        tlb.for_each_table(table);
+        Ok(())
+    }
+
+    /// The root that this CPU translates through.
+    pub fn root(&self) -> Option<Pfn> {
+        self.mmu().root.get()
+    }
+
+    /// The part of the machine that belongs to the CPU of this thread.
+    #[inline]
+    fn mmu(&self) -> &Mmu {
+        let Place { machine, cpu } = seat::place();
+        assert!(machine == self.bus.id(), "this thread does not run on this machine");
+        &self.cpus[cpu.index()]
+    }
+
+    /// Lends the TLB of this CPU. `f` calls nothing that could come back here.
+    #[inline]
+    pub(super) fn with_tlb<R>(&self, f: impl FnOnce(&mut Tlb) -> R) -> R {
+        // SAFETY: the thread sits on this CPU, and seats are exclusive; callers are in this module's parent and pass closures
+        // that only call methods of the TLB, so there is no second borrow on this thread either.
+        f(unsafe { &mut *self.mmu().tlb.get() })
+    }
+
+    pub(super) fn report(&self, violation: Violation) {
+        self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
+    }
+
+    /// The block as the window shows it, after the observer has heard of it.
+    #[track_caller]
+    fn block(&self, at: PhysAddr, len_bytes: usize, kind: AccessKind) -> NonNull<u8> {
+        let block = self.arena.block(at, len_bytes);
+        if C::OBSERVED {
+            C::access(block.addr().get(), len_bytes, kind);
+        }
+        block
+    }
+}
+
+/// A thread on a CPU; it leaves when this is dropped.
+#[derive(Debug)]
+#[must_use = "the thread leaves the CPU when this is dropped"]
+pub struct Entered {
+    bus: Arc<Bus>,
+    cpu: CpuId,
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let here = Place { machine: self.bus.id(), cpu: self.cpu };
+        if !std::thread::panicking() {
+            seat::stand();
+        } else if seat::place() == here {
+            // Locks that the panic left held would fail the checks of an orderly departure.
+            drop(seat::park());
+            self.bus.line(self.cpu).vacate();
+        } else {
+            return;
+        }
+        self.bus.line(self.cpu).turn.give();
+    }
+}
+
+/// A thread runs on the CPU, so its TLB cannot be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running(pub CpuId);
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is running", self.0)
+    }
+}
+
+impl std::error::Error for Running {}
+
+// SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by a constant
+// offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing elsewhere; the flush methods
+// drop ranges in every set. 4: a raised line is answered in `relax`, at user accesses and when interrupts come on; a vacant
+// CPU answers when somebody sits down, before anything else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each
+// block is checked to lie in the arena, and the caller names frames that are its own.
+unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
+    type Cpu = C;
+    type Format = F;
+
+    fn nr_cpus(&self) -> u32 {
+        self.bus.nr_cpus()
+    }
+
+    #[inline]
+    fn window(&self, at: PhysAddr) -> NonNull<u8> {
+        self.arena.window(at)
+    }
+
+    #[inline]
+    fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
+        self.arena.phys_of(at)
+    }
+
+    #[inline]
+    fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: the frame lies in the arena for the machine's life; the page is cells, which give no access by themselves.
+        unsafe { self.arena.block(pfn.addr(), PAGE_SIZE).cast::<TablePage>().as_ref() }
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        let block = self.block(pfn.addr(), order.bytes(), AccessKind::Write);
+        // SAFETY: the block lies in the arena, and its frames are the caller's.
+        unsafe { block.write_bytes(0, order.bytes()) };
+    }
+
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let from = self.block(from.addr(), order.bytes(), AccessKind::Read);
+        let to = self.block(to.addr(), order.bytes(), AccessKind::Write);
+        // SAFETY: both blocks lie in the arena, and their frames are the caller's; `copy_from` allows overlap.
+        unsafe { to.copy_from(from, order.bytes()) };
+    }
+
+    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        let from = self.block(at, to.len(), AccessKind::Read);
+        // SAFETY: the bytes lie in the arena in a frame of the caller's; `to` is ordinary memory elsewhere.
+        unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+    }
+
+    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        let to = self.block(at, from.len(), AccessKind::Write);
+        // SAFETY: the bytes lie in the arena in a frame of the caller's; `from` is ordinary memory elsewhere.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
+    }
+
+    fn load_root(&self, root: Option<Pfn>) {
+        self.mmu().root.set(root);
+        self.flush_all();
+    }
+
+    fn flush_range(&self, range: VpnRange) {
+        self.with_tlb(|tlb| tlb.flush_range(range));
+    }
+
+    fn flush_all(&self) {
+        self.with_tlb(Tlb::flush_all);
+    }
+
+    fn set_answer(&self, answer: Option<Answer>) {
+        self.bus.set_answer(answer);
+    }
+
+    fn interrupt(&self, targets: &CpuMask) {
+        for cpu in targets.iter() {
+            self.bus.line(cpu).raise(INTERRUPT);
+            C::raised(cpu);
+        }
+    }
+
+    fn barrier_all(&self) {
+        C::barrier_all(self.membarrier);
+    }
+}
+
+impl<C: Flavour, F: Format> fmt::Debug for SoftMachine<C, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SoftMachine")
+            .field("format", &F::NAME)
+            .field("nr_cpus", &self.nr_cpus())
+            .field("regions", &self.arena.regions())
+            .finish_non_exhaustive()
+    }
+}

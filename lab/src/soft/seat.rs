@@ -1,0 +1,269 @@
+//! Which CPU of which machine a host thread runs on.
+//!
+//! A CPU is not a thread: a thread *sits down* on a CPU, and may stand up and let another sit there. A seat is exclusive, and
+//! everything that only its CPU may touch (the TLB, per-CPU data of the library) relies on that. The state of the seat,
+//! interrupts and preemption, lies in thread-locals, so that asking costs an instruction or two.
+
+use super::bus::{Bus, INTERRUPT, Line};
+use interleaf::machine::{Context, Irq};
+use interleaf::units::CpuId;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Machine and CPU of a thread. Machine 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the machine's bus.
+    pub machine: u32,
+    /// The CPU.
+    pub cpu: CpuId,
+}
+
+const NOWHERE: Place = Place { machine: 0, cpu: CpuId(u32::MAX) };
+
+struct Here {
+    place: Cell<Place>,
+    interrupts_off: Cell<bool>,
+    preempt_off: Cell<u32>,
+    context: Context,
+}
+
+thread_local! {
+    static HERE: Here = const {
+        Here {
+            place: Cell::new(NOWHERE),
+            interrupts_off: Cell::new(false),
+            preempt_off: Cell::new(0),
+            context: Context::new(),
+        }
+    };
+    static BUS: RefCell<Option<Arc<Bus>>> = const { RefCell::new(None) };
+    static THREAD: u64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: the number only has to be unlike all others.
+        NEXT.fetch_add(1, Relaxed)
+    };
+}
+
+/// A number for the host thread, never 0.
+pub(super) fn thread_number() -> u64 {
+    THREAD.with(|number| *number)
+}
+
+/// Where this thread sits; machine 0 where it does not.
+#[inline]
+pub fn place() -> Place {
+    HERE.with(|here| here.place.get())
+}
+
+/// The CPU that this thread sits on.
+///
+/// # Panics
+/// Where it sits on none.
+#[inline]
+pub fn cpu() -> CpuId {
+    let place = place();
+    assert!(place != NOWHERE, "this thread runs on no CPU: sit down on one first");
+    place.cpu
+}
+
+/// Lends what the library keeps for this thread.
+#[inline]
+pub fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+    HERE.with(|here| f(&here.context))
+}
+
+/// Sits down on a vacant CPU.
+///
+/// # Panics
+/// Where the thread sits already, or somebody else sits there.
+pub fn sit(bus: &Arc<Bus>, cpu: CpuId) {
+    assert!(place() == NOWHERE, "a thread runs on one CPU at a time");
+    assert!(bus.line(cpu).try_occupy(thread_number()), "{cpu:?} is taken");
+    BUS.set(Some(bus.clone()));
+    HERE.with(|here| here.place.set(Place { machine: bus.id(), cpu }));
+}
+
+/// Stands up.
+///
+/// # Panics
+/// Where the thread sits nowhere, or has preemption or interrupts off.
+pub fn stand() {
+    assert_may_leave();
+    let bus = BUS.take().expect("a thread that runs on a CPU");
+    let place = HERE.with(|here| here.place.replace(NOWHERE));
+    bus.line(place.cpu).vacate();
+}
+
+/// Checks that the thread may leave its CPU.
+///
+/// # Panics
+/// Where preemption or interrupts are off.
+pub fn assert_may_leave() {
+    HERE.with(|here| {
+        assert_eq!(here.preempt_off.get(), 0, "left a CPU with preemption off");
+        assert!(!here.interrupts_off.get(), "left a CPU with interrupts off");
+    });
+}
+
+/// A seat that its thread is not in for now, with the state that belongs to it. It cannot go to another thread.
+#[derive(Debug)]
+pub struct Parked {
+    place: Place,
+    bus: Option<Arc<Bus>>,
+    interrupts_off: bool,
+    preempt_off: u32,
+    _thread: PhantomData<*const ()>,
+}
+
+/// Leaves the seat (or nowhere) as it is, still occupied by this thread, which may take another seat meanwhile.
+pub fn park() -> Parked {
+    HERE.with(|here| Parked {
+        place: here.place.replace(NOWHERE),
+        bus: BUS.take(),
+        interrupts_off: here.interrupts_off.replace(false),
+        preempt_off: here.preempt_off.replace(0),
+        _thread: PhantomData,
+    })
+}
+
+/// Returns to a parked seat.
+///
+/// # Panics
+/// Where the thread sits on another.
+pub fn unpark(seat: Parked) {
+    assert!(place() == NOWHERE, "a thread runs on one CPU at a time");
+    BUS.set(seat.bus);
+    HERE.with(|here| {
+        here.place.set(seat.place);
+        here.interrupts_off.set(seat.interrupts_off);
+        here.preempt_off.set(seat.preempt_off);
+    });
+}
+
+/// The bus of the machine that this thread runs on.
+pub fn bus() -> Option<Arc<Bus>> {
+    BUS.with_borrow(Clone::clone)
+}
+
+/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none.
+#[inline]
+pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
+    BUS.with_borrow(|bus| Some(f(bus.as_ref()?.line(place().cpu))))
+}
+
+/// The bits of attention that are up for this CPU.
+#[inline]
+pub fn attention() -> u32 {
+    with_line(Line::attention_racy).unwrap_or(0)
+}
+
+/// Whether interrupts are on.
+#[inline]
+pub fn interrupts_on() -> bool {
+    HERE.with(|here| !here.interrupts_off.get())
+}
+
+/// Turns interrupts off.
+#[inline]
+pub fn interrupts_off() -> Irq {
+    HERE.with(|here| Irq(usize::from(here.interrupts_off.replace(true))))
+}
+
+/// Gives interrupts back, and answers where one came meanwhile.
+#[inline]
+pub fn interrupts_restore(state: Irq) {
+    HERE.with(|here| here.interrupts_off.set(state.0 != 0));
+    answer();
+}
+
+/// Keeps the thread on its CPU. Seats change only where the code asks for it, so this is a check, made in debug builds.
+#[inline(always)]
+pub fn preempt_off() {
+    if cfg!(debug_assertions) {
+        HERE.with(|here| here.preempt_off.set(here.preempt_off.get() + 1));
+    }
+}
+
+/// Ends the innermost [`preempt_off`].
+#[inline(always)]
+pub fn preempt_on() {
+    if cfg!(debug_assertions) {
+        HERE.with(|here| {
+            let depth = here.preempt_off.get();
+            assert!(depth > 0, "preemption turned on more often than off");
+            here.preempt_off.set(depth - 1);
+        });
+    }
+}
+
+/// How deep preemption is off; 0 in release builds.
+pub fn preempt_depth() -> u32 {
+    HERE.with(|here| here.preempt_off.get())
+}
+
+/// Runs the answer for every interrupt that has come, unless interrupts are off.
+#[inline]
+pub fn answer() {
+    if attention() & INTERRUPT != 0 && interrupts_on() {
+        answer_now();
+    }
+}
+
+#[cold]
+fn answer_now() {
+    // The thread may hand the CPU over while it answers, so nothing thread-local stays borrowed.
+    let Some(bus) = bus() else { return };
+    let line = bus.line(place().cpu);
+    while line.lower(INTERRUPT) != 0 {
+        HERE.with(|here| here.interrupts_off.set(true));
+        line.run_answer();
+        HERE.with(|here| here.interrupts_off.set(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_seats_one_thread() {
+        let bus = Arc::new(Bus::new(2));
+        sit(&bus, CpuId(1));
+        assert_eq!(cpu(), CpuId(1));
+        let other = bus.clone();
+        assert!(std::thread::spawn(move || sit(&other, CpuId(1))).join().is_err());
+        let parked = park();
+        sit(&bus, CpuId(0));
+        stand();
+        unpark(parked);
+        assert_eq!(cpu(), CpuId(1));
+        stand();
+        assert_eq!(place(), NOWHERE);
+    }
+
+    #[test]
+    fn an_interrupt_waits_until_interrupts_are_on_and_is_answered_once() {
+        let (bus, count) = (Arc::new(Bus::new(1)), Box::new(AtomicU64::new(0)));
+        unsafe fn call(data: usize) {
+            let count = std::ptr::with_exposed_provenance::<AtomicU64>(data);
+            // SAFETY: the test's counter outlives the answer.
+            unsafe { &*count }.fetch_add(1, Relaxed);
+        }
+        let data = (&raw const *count).expose_provenance();
+        bus.set_answer(Some(interleaf::machine::Answer { call, data }));
+        sit(&bus, CpuId(0));
+        let state = interrupts_off();
+        bus.line(CpuId(0)).raise(INTERRUPT);
+        answer();
+        assert_eq!(count.load(Relaxed), 0);
+        interrupts_restore(state);
+        assert_eq!(count.load(Relaxed), 1);
+        answer();
+        assert_eq!(count.load(Relaxed), 1);
+        bus.set_answer(None);
+        stand();
+    }
+}

@@ -1,0 +1,267 @@
+//! A software TLB: what one CPU remembers of the tables.
+//!
+//! Six direct-mapped sets: pages of three sizes, and *upper levels* (pointers to tables found in entries of three levels), so
+//! that a table freed without a flush is used after its death here as it would be on hardware. An entry carries the generation
+//! in which it was filled; dropping everything is one increment.
+//!
+//! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it says when two
+//! sizes cover one page, or when a page's frame changed with no flush between.
+
+use super::set::Set;
+use interleaf::units::{Access, Level, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn, VpnRange};
+
+/// A page as a TLB remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// First page.
+    pub vpn: Vpn,
+    /// How much it covers.
+    pub size: PageSize,
+    /// First frame.
+    pub pfn: Pfn,
+    /// What the entry allowed when it was read.
+    pub rights: Rights,
+    /// Whether the entry's dirty bit is known to be set; a store needs that.
+    pub dirty: bool,
+}
+
+/// What no correct use of a TLB leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Two sizes cover one page.
+    SizesOverlap {
+        /// The translation that was there.
+        old: Translation,
+        /// The one that came.
+        new: Translation,
+    },
+    /// A page's frame changed while the old translation was still there.
+    FrameChanged {
+        /// The translation that was there.
+        old: Translation,
+        /// The one that came.
+        new: Translation,
+    },
+}
+
+/// Payload of a slot for pages.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    pfn: Pfn,
+    rights: Rights,
+    dirty: bool,
+    /// What user code may do without a walk, as bits of [`Rights`]: nothing unless `USER`, no store unless dirty.
+    allowed: u8,
+}
+
+/// The TLB of one CPU.
+#[derive(Clone, Debug)]
+pub struct Tlb {
+    generation: u32,
+    base: Set<Page, 1024>,
+    huge: Set<Page, 64>,
+    giant: Set<Page, 8>,
+    /// Tables found in entries of `Pmd`, `Pud`, `P4d`.
+    upper: [Set<Pfn, 16>; 3],
+}
+
+/// Levels whose entries' tables are remembered, lowest first.
+const UPPER: [Level; 3] = [Level::Pmd, Level::Pud, Level::P4d];
+
+impl Tlb {
+    /// A TLB that remembers nothing.
+    pub fn new() -> Self {
+        Self {
+            generation: 1,
+            base: Set::new(Level::Pte.entry_shift()),
+            huge: Set::new(Level::Pmd.entry_shift()),
+            giant: Set::new(Level::Pud.entry_shift()),
+            upper: UPPER.map(|level| Set::new(level.entry_shift())),
+        }
+    }
+
+    /// Where user code finds the byte, if an entry allows the access.
+    #[inline]
+    pub fn hit(&self, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
+        let need = access.needs().bits();
+        match self.base.get(addr.vpn(), self.generation) {
+            Some(page) if page.allowed & need != 0 => {
+                Some(PhysAddr(page.pfn.addr().0 | addr.offset() as u64))
+            }
+            _ => self.hit_large(addr, need),
+        }
+    }
+
+    fn hit_large(&self, addr: VirtAddr, need: u8) -> Option<PhysAddr> {
+        let sets = [
+            (self.huge.get(addr.vpn(), self.generation), PageSize::Huge),
+            (self.giant.get(addr.vpn(), self.generation), PageSize::Giant),
+        ];
+        let found = sets.into_iter().find_map(|(page, size)| Some((page?, size)));
+        let (page, size) = found.filter(|(page, _)| page.allowed & need != 0)?;
+        Some(PhysAddr(page.pfn.addr().0 | (addr.0 & (size.bytes() - 1))))
+    }
+
+    /// Remembers a page. Says so where that contradicts what was remembered; the new page is remembered all the same.
+    pub fn insert(&mut self, new: Translation) -> Option<Violation> {
+        let range = VpnRange::new(new.vpn, new.vpn.add(new.size.pages()));
+        let mut violation = None;
+        self.for_each_page(range, |old| {
+            if old.size != new.size {
+                violation = Some(Violation::SizesOverlap { old, new });
+            } else if old.pfn != new.pfn {
+                violation = Some(Violation::FrameChanged { old, new });
+            }
+        });
+        if violation.is_some() {
+            self.flush_range(range);
+        }
+        let mut allowed = if new.rights.contains(Rights::USER) { new.rights } else { Rights::empty() };
+        allowed.set(Rights::WRITE, allowed.contains(Rights::WRITE) && new.dirty);
+        let page = Page { pfn: new.pfn, rights: new.rights, dirty: new.dirty, allowed: allowed.bits() };
+        match new.size {
+            PageSize::Base => self.base.insert(new.vpn, self.generation, page),
+            PageSize::Huge => self.huge.insert(new.vpn, self.generation, page),
+            PageSize::Giant => self.giant.insert(new.vpn, self.generation, page),
+        }
+        violation
+    }
+
+    /// The lowest table remembered on the way to `vpn`, and its level.
+    pub fn table_for(&self, vpn: Vpn) -> Option<(Level, Pfn)> {
+        let found =
+            |(set, level): (&Set<Pfn, 16>, Level)| Some((level.below()?, *set.get(vpn, self.generation)?));
+        self.upper.iter().zip(UPPER).find_map(found)
+    }
+
+    /// Remembers the table that an entry of `level` on the way to `vpn` points to.
+    pub fn insert_table(&mut self, level: Level, vpn: Vpn, table: Pfn) {
+        if let Some(at) = UPPER.iter().position(|&upper| upper == level) {
+            self.upper[at].insert(vpn, self.generation, table);
+        }
+    }
+
+    /// Forgets every page that shares a page with `range`, whatever its size, and the tables on the way to it.
+    pub fn flush_range(&mut self, range: VpnRange) {
+        let generation = self.generation;
+        self.base.flush(range, generation);
+        self.huge.flush(range, generation);
+        self.giant.flush(range, generation);
+        self.upper.iter_mut().for_each(|set| set.flush(range, generation));
+    }
+
+    /// Forgets everything.
+    pub fn flush_all(&mut self) {
+        match self.generation.checked_add(1) {
+            Some(next) => self.generation = next,
+            None => *self = Self::new(),
+        }
+    }
+
+    /// Shows every page remembered that shares a page with `range`.
+    pub fn for_each_page(&self, range: VpnRange, mut f: impl FnMut(Translation)) {
+        let mut show = |size: PageSize, tag: u64, page: &Page| {
+            let vpn = Vpn(tag << size.level().entry_shift());
+            f(Translation { vpn, size, pfn: page.pfn, rights: page.rights, dirty: page.dirty });
+        };
+        self.base.for_each(range, self.generation, |tag, page| show(PageSize::Base, tag, page));
+        self.huge.for_each(range, self.generation, |tag, page| show(PageSize::Huge, tag, page));
+        self.giant.for_each(range, self.generation, |tag, page| show(PageSize::Giant, tag, page));
+    }
+
+    /// Shows every table remembered, with the level of the entry it was found in.
+    pub fn for_each_table(&self, mut f: impl FnMut(Level, Pfn)) {
+        for (set, level) in self.upper.iter().zip(UPPER) {
+            set.for_each(EVERYTHING, self.generation, |_, &table| f(level, table));
+        }
+    }
+}
+
+/// Every page there is.
+pub const EVERYTHING: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 52) };
+
+impl Default for Tlb {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(vpn: u64, size: PageSize, pfn: u64) -> Translation {
+        let rights = Rights::READ | Rights::USER;
+        Translation { vpn: Vpn(vpn), size, pfn: Pfn(pfn), rights, dirty: false }
+    }
+
+    fn hit(tlb: &Tlb, vpn: u64) -> Option<u64> {
+        tlb.hit(VirtAddr(vpn << 12 | 5), Access::Read).map(|at| at.0)
+    }
+
+    #[test]
+    fn a_page_of_each_size_is_found_at_its_every_end() {
+        for size in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+            let mut tlb = Tlb::new();
+            assert_eq!(tlb.insert(page(1 << 18, size, 7 << 18)), None);
+            let last = size.pages() - 1;
+            assert_eq!(hit(&tlb, 1 << 18), Some(7 << 30 | 5));
+            assert_eq!(hit(&tlb, (1 << 18) + last), Some((7 << 18 | last) << 12 | 5));
+            assert_eq!(hit(&tlb, (1 << 18) + last + 1), None);
+            assert_eq!(hit(&tlb, (1 << 18) - 1), None);
+        }
+    }
+
+    #[test]
+    fn a_flushed_page_takes_every_size_and_the_tables_above_with_it() {
+        for size in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+            let mut tlb = Tlb::new();
+            tlb.insert(page(1 << 18, size, 7 << 18));
+            UPPER.iter().for_each(|&level| tlb.insert_table(level, Vpn(1 << 18), Pfn(9)));
+            assert_eq!(tlb.table_for(Vpn(1 << 18)), Some((Level::Pte, Pfn(9))));
+            let last = (1 << 18) + size.pages() - 1;
+            tlb.flush_range(VpnRange::new(Vpn(last), Vpn(last + 1)));
+            assert_eq!(hit(&tlb, 1 << 18), None);
+            tlb.flush_range(VpnRange::new(Vpn(1 << 18), Vpn((1 << 18) + 1)));
+            assert_eq!(tlb.table_for(Vpn(1 << 18)), None);
+        }
+    }
+
+    #[test]
+    fn a_flush_leaves_neighbours_alone_and_a_full_flush_nothing() {
+        let mut tlb = Tlb::new();
+        (10..20).for_each(|vpn| assert_eq!(tlb.insert(page(vpn, PageSize::Base, 100 + vpn)), None));
+        tlb.flush_range(VpnRange::new(Vpn(12), Vpn(15)));
+        let left = |tlb: &Tlb| (10..20).filter(|&vpn| hit(tlb, vpn).is_some()).collect::<Vec<_>>();
+        assert_eq!(left(&tlb), [10, 11, 15, 16, 17, 18, 19]);
+        tlb.flush_range(VpnRange::new(Vpn(16), Vpn(1 << 40)));
+        assert_eq!(left(&tlb), [10, 11, 15]);
+        tlb.flush_all();
+        assert!(left(&tlb).is_empty());
+    }
+
+    #[test]
+    fn a_store_needs_a_dirty_entry_and_user_code_a_user_page() {
+        let mut tlb = Tlb::new();
+        let rights = Rights::READ | Rights::WRITE | Rights::USER;
+        let at = |access| (VirtAddr(1 << 12), access);
+        tlb.insert(Translation { rights, ..page(1, PageSize::Base, 5) });
+        let (addr, write) = at(Access::Write);
+        assert_eq!(tlb.hit(addr, write), None);
+        assert_eq!(tlb.insert(Translation { rights, dirty: true, ..page(1, PageSize::Base, 5) }), None);
+        assert!(tlb.hit(addr, write).is_some());
+        assert_eq!(tlb.hit(addr, Access::Execute), None);
+        tlb.insert(Translation { rights: Rights::READ, ..page(1, PageSize::Base, 5) });
+        assert_eq!(tlb.hit(addr, Access::Read), None);
+    }
+
+    #[test]
+    fn two_sizes_over_one_page_and_a_frame_that_changed_are_noticed() {
+        let mut tlb = Tlb::new();
+        tlb.insert(page(512, PageSize::Base, 5));
+        assert!(matches!(tlb.insert(page(512, PageSize::Huge, 1024)), Some(Violation::SizesOverlap { .. })));
+        assert!(matches!(tlb.insert(page(700, PageSize::Base, 5)), Some(Violation::SizesOverlap { .. })));
+        assert!(matches!(tlb.insert(page(700, PageSize::Base, 6)), Some(Violation::FrameChanged { .. })));
+        assert_eq!(hit(&tlb, 700), Some(6 << 12 | 5));
+    }
+}

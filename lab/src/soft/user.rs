@@ -1,0 +1,248 @@
+//! What user code does on a software machine: instructions that touch memory through the TLB, and fault.
+//!
+//! An *instruction* is a translation and the use of what it found. An interrupt comes between instructions, never within one,
+//! so the frame that was found stays in place until the use is over: who wants to free it waits for this CPU's answer.
+//! Flavours that let other CPUs run in the middle of an instruction therefore have interrupts off in it.
+
+use super::flavour::Flavour;
+use super::machine::SoftMachine;
+use super::walker::{is_canonical, walk};
+use interleaf::machine::{AccessKind, Format, Machine};
+use interleaf::units::{Access, PAGE_SIZE, Rights, VirtAddr, VpnRange};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// Why an instruction did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Signal {
+    /// No mapping allows the access, or the address is not canonical.
+    Segv,
+    /// A mapping allows it, but there is nothing behind it.
+    Bus,
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Signal::Segv => "SIGSEGV",
+            Signal::Bus => "SIGBUS",
+        })
+    }
+}
+
+impl std::error::Error for Signal {}
+
+/// Who resolves page faults: an address space.
+pub trait FaultHandler {
+    /// Makes the access possible, or says that it is not. Afterwards the instruction runs again.
+    ///
+    /// # Errors
+    /// The signal that the access deserves.
+    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal>;
+}
+
+impl<T: Fn(VirtAddr, Access) -> Result<(), Signal>> FaultHandler for T {
+    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        self(addr, access)
+    }
+}
+
+/// An instruction that faults so often gets nowhere.
+const MOST_FAULTS: u32 = 100_000;
+
+impl<C: Flavour, F: Format> SoftMachine<C, F> {
+    /// Translates an address for user code, faulting as often as it takes. The byte found is this instruction's: it stays in
+    /// place until the thread makes the next access, relaxes, sleeps or leaves the CPU.
+    ///
+    /// # Errors
+    /// The signal that the fault handler answers, or `Segv` for an address that no format could map.
+    #[inline]
+    pub fn access(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        faults: &impl FaultHandler,
+    ) -> Result<NonNull<u8>, Signal> {
+        self.instruction(addr, access, faults, |at| at)
+    }
+
+    /// Loads 8 bytes, aligned to 8.
+    ///
+    /// # Errors
+    /// As [`access`](Self::access).
+    #[inline]
+    #[track_caller]
+    pub fn read_u64(&self, addr: VirtAddr, faults: &impl FaultHandler) -> Result<u64, Signal> {
+        assert!(addr.0.is_multiple_of(8));
+        self.instruction(addr, Access::Read, faults, |at| {
+            self.seen(at, 8, AccessKind::Load);
+            // SAFETY: 8 aligned bytes of a frame of the arena; user memory is reached by atomics here, and the library only
+            // touches it otherwise before it is mapped.
+            unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.load(Relaxed)
+        })
+    }
+
+    /// Stores 8 bytes, aligned to 8.
+    ///
+    /// # Errors
+    /// As [`access`](Self::access).
+    #[inline]
+    #[track_caller]
+    pub fn write_u64(&self, addr: VirtAddr, value: u64, faults: &impl FaultHandler) -> Result<(), Signal> {
+        assert!(addr.0.is_multiple_of(8));
+        self.instruction(addr, Access::Write, faults, |at| {
+            self.seen(at, 8, AccessKind::Store);
+            // SAFETY: as in `read_u64`.
+            unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.store(value, Relaxed);
+        })
+    }
+
+    /// Touches one byte and leaves its value as it is.
+    ///
+    /// # Errors
+    /// As [`access`](Self::access).
+    #[inline]
+    #[track_caller]
+    pub fn touch(&self, addr: VirtAddr, access: Access, faults: &impl FaultHandler) -> Result<u8, Signal> {
+        self.instruction(addr, access, faults, |at| {
+            let kind = if access == Access::Write { AccessKind::Update } else { AccessKind::Load };
+            self.seen(at, 1, kind);
+            // SAFETY: a byte of a frame of the arena; as in `read_u64`.
+            let byte = unsafe { AtomicU8::from_ptr(at.as_ptr()) };
+            if access == Access::Write { byte.fetch_or(0, Relaxed) } else { byte.load(Relaxed) }
+        })
+    }
+
+    /// Loads bytes, one instruction for each page.
+    ///
+    /// # Errors
+    /// As [`access`](Self::access); bytes before the failing page have been read.
+    pub fn read_bytes(
+        &self,
+        addr: VirtAddr,
+        to: &mut [u8],
+        faults: &impl FaultHandler,
+    ) -> Result<(), Signal> {
+        let mut at = addr;
+        for chunk in pieces_mut(addr, to) {
+            self.instruction(at, Access::Read, faults, |from| {
+                self.seen(from, chunk.len(), AccessKind::Load);
+                for (i, byte) in chunk.iter_mut().enumerate() {
+                    // SAFETY: the piece ends with its page; as in `touch`.
+                    *byte = unsafe { AtomicU8::from_ptr(from.add(i).as_ptr()) }.load(Relaxed);
+                }
+            })?;
+            at = VirtAddr(at.0.wrapping_add(chunk.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// Stores bytes, one instruction for each page.
+    ///
+    /// # Errors
+    /// As [`access`](Self::access); bytes before the failing page have been written.
+    pub fn write_bytes(&self, addr: VirtAddr, from: &[u8], faults: &impl FaultHandler) -> Result<(), Signal> {
+        let (mut at, mut rest) = (addr, from);
+        while !rest.is_empty() {
+            let (piece, next) = rest.split_at(rest.len().min(PAGE_SIZE - at.offset()));
+            self.instruction(at, Access::Write, faults, |to| {
+                self.seen(to, piece.len(), AccessKind::Store);
+                for (i, &byte) in piece.iter().enumerate() {
+                    // SAFETY: the piece ends with its page; as in `touch`.
+                    unsafe { AtomicU8::from_ptr(to.add(i).as_ptr()) }.store(byte, Relaxed);
+                }
+            })?;
+            at = VirtAddr(at.0.wrapping_add(piece.len() as u64));
+            rest = next;
+        }
+        Ok(())
+    }
+
+    /// One instruction, restarted after each fault.
+    #[inline]
+    fn instruction<R>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        faults: &impl FaultHandler,
+        mut use_it: impl FnMut(NonNull<u8>) -> R,
+    ) -> Result<R, Signal> {
+        for _ in 0..MOST_FAULTS {
+            C::boundary();
+            if let Some(result) = self.attempt(addr, access, &mut use_it) {
+                return Ok(result);
+            }
+            if !is_canonical::<F>(addr) {
+                return Err(Signal::Segv);
+            }
+            faults.fault(addr, access)?;
+        }
+        panic!("{addr:?} faults for ever: the handler says done and the access is not allowed");
+    }
+
+    /// One attempt at an instruction; `None` is a page fault.
+    #[inline]
+    fn attempt<R>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        use_it: &mut impl FnMut(NonNull<u8>) -> R,
+    ) -> Option<R> {
+        if !C::OBSERVED {
+            return self.translate(addr, access).map(use_it);
+        }
+        let state = C::interrupts_off();
+        let result = self.translate(addr, access).map(use_it);
+        C::interrupts_restore(state);
+        result
+    }
+
+    #[inline]
+    fn translate(&self, addr: VirtAddr, access: Access) -> Option<NonNull<u8>> {
+        let hit = self.with_tlb(|tlb| tlb.hit(addr, access));
+        match hit {
+            Some(at) => Some(self.window(at)),
+            None => self.miss(addr, access),
+        }
+    }
+
+    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the address is dropped.
+    #[inline(never)]
+    fn miss(&self, addr: VirtAddr, access: Access) -> Option<NonNull<u8>> {
+        let root = self.root()?;
+        let vpn = addr.vpn();
+        if !is_canonical::<F>(addr) {
+            return None;
+        }
+        let from = self.with_tlb(|tlb| tlb.table_for(vpn)).unwrap_or((F::ROOT, root));
+        let found = walk(self, from, vpn, access, |level, table| {
+            self.with_tlb(|tlb| tlb.insert_table(level, vpn, table));
+        });
+        let Some(page) = found else {
+            self.with_tlb(|tlb| tlb.flush_range(VpnRange::new(vpn, vpn.add(1))));
+            return None;
+        };
+        debug_assert!(page.rights.contains(Rights::USER));
+        let violation = self.with_tlb(|tlb| tlb.insert(page));
+        violation.into_iter().for_each(|violation| self.report(violation));
+        let at = self.with_tlb(|tlb| tlb.hit(addr, access)).expect("the page was inserted just now");
+        Some(self.window(at))
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn seen(&self, at: NonNull<u8>, len_bytes: usize, kind: AccessKind) {
+        if C::OBSERVED {
+            C::access(at.addr().get(), len_bytes, kind);
+        }
+    }
+}
+
+/// Cuts a buffer for `addr` at page boundaries.
+fn pieces_mut(addr: VirtAddr, buffer: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
+    let first = buffer.len().min(PAGE_SIZE - addr.offset());
+    let (head, tail) = buffer.split_at_mut(first);
+    std::iter::once(head).chain(tail.chunks_mut(PAGE_SIZE)).filter(|piece| !piece.is_empty())
+}

@@ -1,0 +1,84 @@
+//! The walker: reads tables as hardware does, through the door.
+//!
+//! Each entry is read once. What is present but not yet marked accessed (or, for a store, dirty) is marked by one
+//! compare-exchange of the word that was read; where that fails, the entry has changed and is read again. Nothing is cached
+//! here: what the walker finds goes to the CPU's TLB.
+
+use super::tlb::Translation;
+use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine};
+use interleaf::sync::atomic::{AtomicU64, Ordering::*};
+use interleaf::units::{Access, Level, Pfn, Rights, VirtAddr, Vpn};
+
+/// Whether the upper bits of an address repeat the highest that counts.
+#[inline]
+pub fn is_canonical<F: Format>(addr: VirtAddr) -> bool {
+    let unused = 64 - F::ADDRESS_BITS;
+    ((addr.0 << unused) as i64 >> unused) as u64 == addr.0
+}
+
+/// Finds the page of `vpn`, from the table `from` of some level downwards, for an access by user code. `None` is a page
+/// fault. `table` hears of each table passed on the way: the level of its entry, and its frame.
+pub fn walk<M: Machine>(
+    machine: &M,
+    from: (Level, Pfn),
+    vpn: Vpn,
+    access: Access,
+    mut table: impl FnMut(Level, Pfn),
+) -> Option<Translation> {
+    let (mut level, mut pfn) = from;
+    loop {
+        let cell = &machine.table(pfn).words[level.index(vpn)];
+        // SAFETY: the library and this walker reach entries only through the door's atomics.
+        let word = unsafe { AtomicU64::<M::Cpu>::from_cell(cell) };
+        match step::<M::Cpu, M::Format>(word, level, access) {
+            Step::Fault => return None,
+            Step::Down(next) => {
+                table(level, next);
+                (level, pfn) = (level.below()?, next);
+            }
+            Step::Found(leaf) => {
+                let size = level.leaf_size()?;
+                let vpn = Vpn(vpn.0 & !(size.pages() - 1));
+                return Some(Translation {
+                    vpn,
+                    size,
+                    pfn: leaf.pfn,
+                    rights: leaf.rights,
+                    dirty: leaf.dirty,
+                });
+            }
+        }
+    }
+}
+
+enum Step {
+    Fault,
+    Down(Pfn),
+    Found(Leaf),
+}
+
+/// Reads one entry, and marks it as used where it is a page that allows the access.
+fn step<C: Cpu, F: Format>(word: &AtomicU64<C>, level: Level, access: Access) -> Step {
+    // Acquire: pairs with the release that installed the entry, so that the frame's contents are seen. Hardware orders a
+    // walk before the access that needed it.
+    let mut old = word.load(Acquire);
+    loop {
+        let leaf = match F::decode(old, level) {
+            Entry::Absent | Entry::Marker(_) => return Step::Fault,
+            Entry::Table(next) => return Step::Down(next),
+            Entry::Leaf(leaf) => leaf,
+        };
+        if !leaf.rights.contains(access.needs() | Rights::USER) {
+            return Step::Fault;
+        }
+        let store = access == Access::Write;
+        let used = F::used(old, store);
+        if used == old {
+            return Step::Found(leaf);
+        }
+        match word.compare_exchange(old, used, AcqRel, Acquire) {
+            Ok(_) => return Step::Found(Leaf { accessed: true, dirty: leaf.dirty || store, ..leaf }),
+            Err(now) => old = now,
+        }
+    }
+}
