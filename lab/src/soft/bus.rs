@@ -1,10 +1,10 @@
 //! What the CPUs of one machine share: for each CPU a line that others raise, who sits on it, and the installed answer.
 
 use super::turn::Turn;
-use interleaf::machine::Answer;
 use interleaf::units::CpuId;
-use std::sync::Mutex;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Another CPU asks this one to run the answer.
 pub const INTERRUPT: u32 = 1;
@@ -14,6 +14,9 @@ pub const HAND_OVER: u32 = 2;
 /// Nobody sits on the CPU.
 const VACANT: u64 = 0;
 
+/// What an interrupt runs, with the machine that it belongs to.
+pub type Respond = Arc<dyn Fn() + Send + Sync>;
+
 /// One machine's CPUs, as they reach each other.
 #[derive(Debug)]
 pub struct Bus {
@@ -22,7 +25,6 @@ pub struct Bus {
 }
 
 /// One CPU's end of the bus.
-#[derive(Debug)]
 #[repr(align(128))]
 pub struct Line {
     /// [`INTERRUPT`] and [`HAND_OVER`]. Raised with a releasing `or`; the owner takes a bit down with an acquiring `and`.
@@ -31,7 +33,7 @@ pub struct Line {
     occupant: AtomicU64,
     /// What an interrupt runs. One copy for each CPU, so that answering writes no shared line; held while the answer runs,
     /// so that taking the answer away waits for those that run it.
-    answer: Mutex<Option<Answer>>,
+    answer: Mutex<Option<Respond>>,
     /// Whose turn it is to own this CPU.
     pub turn: Turn,
 }
@@ -70,9 +72,9 @@ impl Bus {
     }
 
     /// Installs what interrupts run on every CPU. Returns once nobody runs the answer before.
-    pub fn set_answer(&self, answer: Option<Answer>) {
+    pub fn set_answer(&self, answer: Option<Respond>) {
         for line in &self.lines {
-            *line.answer.lock().expect("no answer panics") = answer;
+            *line.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
         }
     }
 }
@@ -96,11 +98,9 @@ impl Line {
 
     /// Runs the installed answer, if there is one. The caller sits on this CPU, with interrupts off.
     pub(super) fn run_answer(&self) {
-        let answer = self.answer.lock().expect("no answer panics");
-        if let Some(Answer { call, data }) = *answer {
-            // SAFETY: who installed the answer promised that it may be called with this data on any CPU until another is
-            // installed, and that waits for the lock held here.
-            unsafe { call(data) };
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(respond) = &*answer {
+            respond();
         }
     }
 
@@ -118,5 +118,11 @@ impl Line {
     pub(super) fn is_occupied_by(&self, thread: u64) -> bool {
         // Relaxed: a thread sees its own stores.
         self.occupant.load(Relaxed) == thread
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("attention", &self.attention).field("occupant", &self.occupant).finish()
     }
 }

@@ -1,7 +1,7 @@
 //! The machine of the lab: CPUs that are seats, real memory, software TLBs.
 
 use super::arena::{Arena, Fill};
-use super::bus::{Bus, INTERRUPT};
+use super::bus::{Bus, INTERRUPT, Respond};
 use super::flavour::Flavour;
 use super::seat::{self, Place};
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
@@ -276,8 +276,18 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.with_tlb(Tlb::flush_all);
     }
 
-    fn set_answer(&self, answer: Option<Answer>) {
-        self.bus.set_answer(answer);
+    fn set_answer(&self, answer: Option<Answer<Self>>) {
+        let machine = Reach(self);
+        let respond = |answer: Answer<Self>| -> Respond {
+            Arc::new(move || {
+                // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer away, which
+                // waits for those that run it; dropping the machine takes it away too.
+                let machine = unsafe { &*machine.get() };
+                // SAFETY: and he promised that the function may be called with this data, on any CPU, meanwhile.
+                unsafe { (answer.call)(machine, answer.data) }
+            })
+        };
+        self.bus.set_answer(answer.map(respond));
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -291,6 +301,26 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         C::barrier_all(self.membarrier);
     }
 }
+
+impl<C: Flavour, F: Format> Drop for SoftMachine<C, F> {
+    fn drop(&mut self) {
+        self.bus.set_answer(None);
+    }
+}
+
+/// Where a machine is, for its answer.
+struct Reach<M>(*const M);
+
+impl<M> Reach<M> {
+    fn get(&self) -> *const M {
+        self.0
+    }
+}
+
+// SAFETY: an address; following it is the answer's matter, and machines are `Sync`.
+unsafe impl<M: Sync> Send for Reach<M> {}
+// SAFETY: as above.
+unsafe impl<M: Sync> Sync for Reach<M> {}
 
 impl<C: Flavour, F: Format> fmt::Debug for SoftMachine<C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

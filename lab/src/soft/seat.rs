@@ -246,14 +246,11 @@ mod tests {
 
     #[test]
     fn an_interrupt_waits_until_interrupts_are_on_and_is_answered_once() {
-        let (bus, count) = (Arc::new(Bus::new(1)), Box::new(AtomicU64::new(0)));
-        unsafe fn call(data: usize) {
-            let count = std::ptr::with_exposed_provenance::<AtomicU64>(data);
-            // SAFETY: the test's counter outlives the answer.
-            unsafe { &*count }.fetch_add(1, Relaxed);
-        }
-        let data = (&raw const *count).expose_provenance();
-        bus.set_answer(Some(interleaf::machine::Answer { call, data }));
+        let (bus, count) = (Arc::new(Bus::new(1)), Arc::new(AtomicU64::new(0)));
+        let counter = count.clone();
+        bus.set_answer(Some(Arc::new(move || {
+            counter.fetch_add(1, Relaxed);
+        })));
         sit(&bus, CpuId(0));
         let state = interrupts_off();
         bus.line(CpuId(0)).raise(INTERRUPT);
