@@ -33,6 +33,7 @@
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | what is left, and what comes |
 //! | [`protect()`], [`Protection`], [`Charge`] | mprotect, with the count of promised memory |
+//! | [`place()`], [`Placement`], [`Areas`], [`Gaps`] | where a mapping goes that did not say |
 //! | [`check()`], [`Flaw`] | what is true of every list of mappings |
 //!
 //! docs/design/vma.md has the drawings.
@@ -40,6 +41,7 @@
 mod check;
 mod flags;
 mod merge;
+mod place;
 mod protect;
 mod record;
 mod spec;
@@ -50,6 +52,7 @@ mod tests;
 pub use check::{Flaw, check};
 pub use flags::{FlagAdvice, VmaFlags};
 pub use merge::{Merged, joins, merge, reusable_anon};
+pub use place::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place};
 pub use protect::{Charge, Protection, protect};
 pub use record::{Vma, VmaState};
 pub use spec::{AnonId, BackingId, VmaSpec, same_for_fault};

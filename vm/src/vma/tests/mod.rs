@@ -2,5 +2,6 @@
 
 mod picture;
 mod pictures;
+mod placing;
 mod small_worlds;
 mod world;

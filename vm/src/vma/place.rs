@@ -1,0 +1,186 @@
+//! Where a mapping goes that did not say, by Linux's rules for x86-64.
+//!
+//! ```text
+//!  0   min            legacy_base                               mmap_base      end
+//!  |....|##..##.........|......##....##......................######|...[stack]..|
+//!                       up ->                              <- down
+//! ```
+//!
+//! A wish is granted where it is free. Otherwise the highest hole below `mmap_base` that is large enough is used, at its
+//! upper end; where there is none, the lowest above `legacy_base`, at its lower end. Memory for the lowest 2 GiB is searched
+//! upwards from 1 GiB only.
+//!
+//! Two refinements. Below a mapping that grows down a guard gap stays free, so that its growth meets an unmapped page before
+//! it meets a neighbour. And private anonymous memory of whole huge pages, without a wish, is put on a huge-page boundary:
+//! one huge page more is looked for, and the boundary is taken from what is found.
+//!
+//! Choosing looks at holes only, through [`Gaps`]; the index answers it in O(log n), a list in tests.
+
+use super::VmaFlags;
+use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
+
+/// Pages that Linux keeps free below a mapping that grows down.
+pub const GUARD_PAGES: u64 = 256;
+
+/// Where the lowest 2 GiB are searched (MAP_32BIT): 1 GiB to 2 GiB.
+pub const LOW: VpnRange = VpnRange { start: Vpn(0x4_0000), end: Vpn(0x8_0000) };
+
+/// What an index of mappings knows about the holes between them.
+pub trait Gaps {
+    /// First of the lowest `nr_pages` free pages in a row within the window.
+    fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
+    /// First of the highest `nr_pages` free pages in a row within the window.
+    fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
+    /// Pages and attributes of the first mapping that ends after `vpn`: it holds the page or lies above it.
+    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)>;
+}
+
+/// How an address space is divided for choosing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Areas {
+    /// Pages that may be mapped.
+    pub user: VpnRange,
+    /// Downward searches begin here.
+    pub mmap_base: Vpn,
+    /// Upward searches begin here.
+    pub legacy_base: Vpn,
+    /// Pages kept free below a mapping that grows down: [`GUARD_PAGES`].
+    pub guard_pages: u64,
+}
+
+/// Which end of the window a search begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The highest hole, at its upper end.
+    Down,
+    /// The lowest hole, at its lower end.
+    Up,
+}
+
+/// A window to look for a hole in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// Where.
+    pub window: VpnRange,
+    /// From which end.
+    pub direction: Direction,
+}
+
+/// A request for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// How many pages; not 0.
+    pub nr_pages: u64,
+    /// The page wished for.
+    pub hint: Option<Vpn>,
+    /// A granted wish lies within these pages.
+    pub hint_window: VpnRange,
+    /// `Huge` asks for a huge-page boundary; a hole without one is taken where there is no other.
+    pub boundary: PageSize,
+    /// Where to look, in this order.
+    pub searches: [Option<Search>; 2],
+    /// Pages kept free below a mapping that grows down.
+    pub guard_pages: u64,
+}
+
+impl Areas {
+    /// The page that an address wished for means, if any: rounded down, and up to the first page that may be mapped.
+    pub fn hint(&self, addr: VirtAddr) -> Option<Vpn> {
+        (addr.vpn().0 != 0).then(|| addr.vpn().max(self.user.start))
+    }
+
+    /// A place anywhere.
+    pub fn anywhere(&self, hint: Option<Vpn>, nr_pages: u64) -> Placement {
+        let down = VpnRange::new(self.user.start, self.mmap_base);
+        let up = VpnRange::new(self.legacy_base, self.user.end);
+        Placement {
+            nr_pages,
+            hint,
+            hint_window: self.user,
+            boundary: PageSize::Base,
+            searches: [
+                Some(Search { window: down, direction: Direction::Down }),
+                Some(Search { window: up, direction: Direction::Up }),
+            ],
+            guard_pages: self.guard_pages,
+        }
+    }
+
+    /// A place in the lowest 2 GiB (MAP_32BIT).
+    pub fn low(&self, hint: Option<Vpn>, nr_pages: u64) -> Placement {
+        Placement {
+            hint_window: VpnRange::new(self.user.start, LOW.end),
+            searches: [Some(Search { window: LOW, direction: Direction::Up }), None],
+            ..self.anywhere(hint, nr_pages)
+        }
+    }
+}
+
+impl Placement {
+    /// The same for private anonymous memory: on a huge-page boundary if it has no wish and is whole huge pages.
+    pub fn for_private_anonymous(self) -> Self {
+        let huge = self.hint.is_none() && self.nr_pages.is_multiple_of(PageSize::Huge.pages());
+        Self { boundary: if huge { PageSize::Huge } else { PageSize::Base }, ..self }
+    }
+}
+
+/// The first page of the place for a mapping, or `None` where there is no room (ENOMEM).
+pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
+    if let Some(hint) = request.hint
+        && is_free(gaps, request, hint)
+    {
+        return Some(hint);
+    }
+    on_boundary(gaps, request).or_else(|| find(gaps, request, request.nr_pages))
+}
+
+/// Whether the mapping may go there.
+fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
+    let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };
+    request.hint_window.covers(VpnRange::new(start, end))
+        && gaps.next_at_or_after(start).is_none_or(|next| end <= guarded_start(next, request.guard_pages))
+}
+
+/// Where a mapping begins, its guard gap counted in.
+fn guarded_start((range, flags): (VpnRange, VmaFlags), guard_pages: u64) -> Vpn {
+    let guard = if flags.contains(VmaFlags::GROWS_DOWN) { guard_pages } else { 0 };
+    Vpn(range.start.0.saturating_sub(guard))
+}
+
+/// A place on the boundary asked for, found by looking for so much more.
+fn on_boundary(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
+    let unit = request.boundary.pages();
+    if request.boundary == PageSize::Base {
+        return None;
+    }
+    let found = find(gaps, request, request.nr_pages.checked_add(unit)?)?;
+    // Linux takes the upper of two boundaries where both fit.
+    Some(Vpn((found.0 / unit + 1) * unit))
+}
+
+/// The first search that finds a hole.
+fn find(gaps: &impl Gaps, request: &Placement, nr_pages: u64) -> Option<Vpn> {
+    let mut searches = request.searches.iter().flatten();
+    searches.find_map(|search| find_in(gaps, *search, nr_pages, request.guard_pages))
+}
+
+/// A hole that leaves guard gaps alone. Each turn passes by one mapping that grows down; a space has few.
+fn find_in(gaps: &impl Gaps, search: Search, nr_pages: u64, guard_pages: u64) -> Option<Vpn> {
+    let mut window = search.window;
+    loop {
+        let start = match search.direction {
+            Direction::Down => gaps.highest_gap(nr_pages, window)?,
+            Direction::Up => gaps.lowest_gap(nr_pages, window)?,
+        };
+        let end = start.add(nr_pages);
+        let Some(next) = gaps.next_at_or_after(end) else { return Some(start) };
+        let guarded = guarded_start(next, guard_pages);
+        if end <= guarded {
+            return Some(start);
+        }
+        match search.direction {
+            Direction::Down => window.end = guarded.max(window.start),
+            Direction::Up => window.start = next.0.end.min(window.end),
+        }
+    }
+}
