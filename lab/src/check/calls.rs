@@ -140,6 +140,8 @@ impl Errno {
     pub const EPERM: Self = Self(1);
     /// No such file descriptor.
     pub const EBADF: Self = Self(9);
+    /// Not now.
+    pub const EAGAIN: Self = Self(11);
     /// No memory, or none mapped there.
     pub const ENOMEM: Self = Self(12);
     /// Rights that cannot be had.
@@ -157,6 +159,7 @@ impl fmt::Debug for Errno {
         let name = match *self {
             Self::EPERM => "EPERM",
             Self::EBADF => "EBADF",
+            Self::EAGAIN => "EAGAIN",
             Self::ENOMEM => "ENOMEM",
             Self::EACCES => "EACCES",
             Self::EFAULT => "EFAULT",

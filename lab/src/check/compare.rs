@@ -1,7 +1,7 @@
 //! Two systems side by side, and the shortest sequence on which they differ.
 
 use super::calls::{Call, Outcome, PAGE, System};
-use super::setting::Setting;
+use super::setting::{MANY_PAGES, Setting};
 use std::fmt::{self, Write};
 
 /// A sequence on which two systems differ, and what each made of it.
@@ -67,6 +67,7 @@ fn simplify(setting: &Setting, best: &mut Vec<Call>, differs: &mut dyn FnMut(&[C
             other[at] = simpler;
             if setting.admits(&simpler) && differs(&other) {
                 *best = other;
+                break;
             }
         }
     }
@@ -75,9 +76,9 @@ fn simplify(setting: &Setting, best: &mut Vec<Call>, differs: &mut dyn FnMut(&[C
 /// Calls like `call` with shorter ranges and fewer flags.
 fn simpler(call: &Call) -> Vec<Call> {
     let lens = |len: u64| {
-        [PAGE, len / 2 / PAGE * PAGE, len.saturating_sub(PAGE)]
-            .into_iter()
-            .filter(move |&new| new < len && new > 0)
+        let page_less = if len <= MANY_PAGES * PAGE { len.saturating_sub(PAGE) } else { 0 };
+        let shorter = [PAGE, len / 2 / PAGE * PAGE, page_less];
+        shorter.into_iter().filter(move |&new| new < len && new > 0)
     };
     match *call {
         Call::Mmap { hint, len, prot, flags } => {

@@ -2,7 +2,8 @@
 //!
 //! Most calls meet in a few dozen pages, so that ranges touch, overlap, split and cover one another; some arguments are
 //! unaligned, overflowing, empty or huge. In each sequence some kinds of call are switched off at random: what needs,
-//! say, many mappings and no unmap would else hardly ever happen.
+//! say, many mappings and no unmap would else hardly ever happen. And each sequence has a theme: merging turns on which
+//! page was written first, and the limits of memory are met only by ranges that are vast.
 
 use super::calls::{Call, MapFlags, PAGE, Prot, advice};
 use super::dice::Dice;
@@ -34,10 +35,22 @@ enum Kind {
     Write,
 }
 
+/// What a sequence is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Theme {
+    /// Everything.
+    Mixture,
+    /// Few pages that are mapped, written and protected one or two at a time.
+    Identity,
+    /// Ranges about as long as memory is large, at the start of the main window.
+    Vast,
+}
+
 /// The habits of one sequence.
 struct Habits<'a> {
     dice: Dice,
     setting: &'a Setting,
+    theme: Theme,
     /// Pages of the arena in use: few, so that calls meet.
     pages: u64,
     /// One in so many arguments is odd.
@@ -53,13 +66,15 @@ struct Habits<'a> {
 pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
     let mut dice = Dice::new(seed);
     let length = 2 + dice.below(longest - 1);
+    let theme = dice.weighted(&[(5, Theme::Mixture), (4, Theme::Identity), (1, Theme::Vast)]);
     let mut weights = KINDS;
     for (weight, kind) in &mut weights {
-        if *kind != Kind::Map && dice.chance(1, 4) {
+        let beside = !matches!(kind, Kind::Map | Kind::Protect | Kind::Write | Kind::Unmap);
+        if *kind != Kind::Map && dice.chance(1, if theme == Theme::Identity && beside { 2 } else { 4 }) {
             *weight = 0;
         }
     }
-    let mut habits = Habits::new(dice, setting);
+    let mut habits = Habits::new(dice, setting, theme);
     let mut calls = Vec::new();
     while (calls.len() as u64) < length {
         let kind = habits.dice.weighted(&weights);
@@ -72,7 +87,7 @@ pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
 }
 
 impl<'a> Habits<'a> {
-    fn new(mut dice: Dice, setting: &'a Setting) -> Self {
+    fn new(mut dice: Dice, setting: &'a Setting, theme: Theme) -> Self {
         let (r, w, x) = (Prot::READ, Prot::WRITE, Prot::EXEC);
         let all = [Prot::empty(), r, w, r | w, r | x, r | w | x];
         let prots = (0..1 + dice.below(3)).map(|_| dice.pick(&all)).chain([r | w]).collect();
@@ -86,9 +101,12 @@ impl<'a> Habits<'a> {
             private | MapFlags::STACK,
         ];
         let kinds = (0..1 + dice.below(2)).map(|_| dice.pick(&all)).chain([private]).collect();
-        let pages = dice.pick(&[6, 12, 24, ARENA_PAGES]);
-        let odd = dice.pick(&[8, 30, 1000]);
-        Self { dice, setting, pages, odd, prots, kinds }
+        let (pages, odd) = match theme {
+            Theme::Mixture => (dice.pick(&[6, 12, 24, ARENA_PAGES]), dice.pick(&[8, 30, 1000])),
+            Theme::Identity => (dice.pick(&[3, 5, 8]), 1000),
+            Theme::Vast => (dice.pick(&[6, 12]), 100),
+        };
+        Self { dice, setting, theme, pages, odd, prots, kinds }
     }
 
     fn call(&mut self, kind: Kind) -> Call {
@@ -125,14 +143,14 @@ impl<'a> Habits<'a> {
         let (addr, len) = self.range();
         let mut flags = self.dice.pick(&self.kinds) | MapFlags::ANONYMOUS;
         let manner = self.dice.weighted(&[
-            (50, MapFlags::FIXED),
+            (60, MapFlags::FIXED),
             (12, MapFlags::FIXED_NOREPLACE),
             (30, MapFlags::empty()),
             (4, MapFlags::LOW),
             (1, MapFlags::LOW | MapFlags::FIXED),
         ]);
         flags |= manner;
-        if self.dice.chance(1, 8) {
+        if self.dice.chance(1, if self.theme == Theme::Mixture { 8 } else { 30 }) {
             flags |= MapFlags::POPULATE;
         }
         if self.odd() {
@@ -170,8 +188,14 @@ impl<'a> Habits<'a> {
     /// Mostly whole pages of the arena.
     fn range(&mut self) -> (u64, u64) {
         let start = self.page();
-        let longest = self.dice.pick(&[1, 2, 4, 8, self.pages]);
+        let longest = match self.theme {
+            Theme::Identity => self.dice.pick(&[1, 1, 2, self.pages]),
+            _ => self.dice.pick(&[1, 2, 4, 8, self.pages]),
+        };
         let mut len = (1 + self.dice.below(longest)) * PAGE;
+        if self.theme == Theme::Vast && self.dice.chance(1, 3) {
+            len += self.setting.memory_pages * PAGE - self.dice.below(self.pages) * PAGE;
+        }
         let mut addr = start;
         if self.odd() {
             addr = self.odd_addr(addr);
@@ -192,7 +216,7 @@ impl<'a> Habits<'a> {
                 past_end + 1,
                 some,
             ]);
-        } else if addr < self.setting.arena().end {
+        } else if addr < self.setting.windows[1].end {
             len = len.min(self.setting.windows[1].end - addr);
         }
         (addr, len)
@@ -203,6 +227,9 @@ impl<'a> Habits<'a> {
         let [low, main] = &self.setting.windows;
         let arena = self.setting.arena();
         let page = self.dice.below(self.pages);
+        if self.theme == Theme::Vast {
+            return main.start + page * PAGE;
+        }
         match self.dice.below(24) {
             0 => low.start + page * PAGE,
             1 => main.start + page * PAGE,

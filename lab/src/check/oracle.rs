@@ -8,7 +8,7 @@
 use super::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
 use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
-use crate::os::child::{Child, Step};
+use crate::os::child::{Child, MAX_STEPS, Step};
 use crate::os::{pagemap, touch};
 use std::fs::File;
 use std::io::Result;
@@ -46,12 +46,17 @@ impl Oracle {
         &self.setting
     }
 
-    /// Steps for `calls`, after those that empty the windows.
-    fn steps(&self, calls: &[Call]) -> Vec<Step> {
-        let vec = |index: usize| self.child.scratch_addr() + index as u64 * MANY_PAGES;
+    /// Carries out `calls` on emptied windows.
+    fn results(&mut self, calls: &[Call]) -> Result<Vec<u64>> {
+        let scratch = self.child.scratch_addr();
         let mut steps = host::reset(&self.setting);
-        steps.extend(calls.iter().enumerate().map(|(index, call)| step(call, vec(index))));
-        steps
+        let before = steps.len();
+        steps.extend(calls.iter().zip(slots(calls)).map(|(call, slot)| step(call, scratch + slot)));
+        let mut results = Vec::new();
+        for part in steps.chunks(MAX_STEPS) {
+            results.extend(self.child.run(part)?);
+        }
+        Ok(results.split_off(before))
     }
 
     /// The mappings of the windows as the host shows them.
@@ -117,8 +122,8 @@ impl Oracle {
         fingerprint(&page)
     }
 
-    /// What `result` of `call`, the sequence's `index`-th, means.
-    fn answer(&self, index: usize, call: &Call, result: u64) -> Answer {
+    /// What `result` of `call`, whose `mincore` writes at `slot`, means.
+    fn answer(&self, slot: u64, call: &Call, result: u64) -> Answer {
         let error = (result > u64::MAX - PAGE).then(|| Errno(-(result as i64) as i32));
         match (call, error) {
             (Call::Read { .. } | Call::Write { .. }, _) if result >= touch::REFUSED => {
@@ -127,19 +132,19 @@ impl Oracle {
             (Call::Read { .. }, _) => Answer::Byte(result as u8),
             (Call::Write { .. }, _) => Answer::Written,
             (Call::Mincore { .. }, error) if matches!(error, None | Some(Errno::ENOMEM)) => {
-                self.mincore_answer(index, call, error)
+                self.mincore_answer(slot, call, error)
             }
             (_, Some(error)) => Answer::Error(error),
             (_, None) => Answer::Value(result),
         }
     }
 
-    fn mincore_answer(&self, index: usize, call: &Call, error: Option<Errno>) -> Answer {
+    fn mincore_answer(&self, slot: u64, call: &Call, error: Option<Errno>) -> Answer {
         let Call::Mincore { addr, len } = *call else { unreachable!("asked for mincore only") };
         if addr.checked_add(len).is_none_or(|end| end > self.setting.task_end) {
             return error.map_or(Answer::Value(0), Answer::Error);
         }
-        let bytes = self.child.read_scratch(index * MANY_PAGES as usize, len.div_ceil(PAGE) as usize);
+        let bytes = self.child.read_scratch(slot as usize, len.div_ceil(PAGE) as usize);
         let written = bytes.into_iter().take_while(|&byte| byte != UNWRITTEN).map(|byte| byte & 1);
         Answer::Resident(written.collect(), error)
     }
@@ -152,17 +157,27 @@ impl System for Oracle {
 
     fn run(&mut self, calls: &[Call]) -> Outcome {
         assert!(calls.iter().all(|call| self.setting.admits(call)), "calls stay within the windows");
-        let unwritten = vec![u64::from_ne_bytes([UNWRITTEN; 8]); calls.len() * MANY_PAGES as usize / 8];
-        self.child.write_scratch(0, &unwritten);
-        let steps = self.steps(calls);
-        let results = self.child.run(&steps).expect("no sequence of admitted calls kills the child");
-        let results = &results[results.len() - calls.len()..];
-        let answer = |(index, (call, &result))| self.answer(index, call, result);
-        let answers = calls.iter().zip(results).enumerate().map(answer).collect();
+        let slots = slots(calls);
+        let bytes = slots.last().map_or(0, |last| last + MANY_PAGES);
+        self.child.write_scratch(0, &vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes as usize / 8]);
+        let results = self.results(calls).expect("no sequence of admitted calls kills the child");
+        let each = calls.iter().zip(results).zip(slots);
+        let answers = each.map(|((call, result), slot)| self.answer(slot, call, result)).collect();
         let lines = self.lines();
         let pages = self.pages(&lines);
         Outcome { answers, map: map_lines(&lines), pages }
     }
+}
+
+/// Where each call's `mincore` writes in the scratch memory, in bytes; other calls do not write.
+fn slots(calls: &[Call]) -> Vec<u64> {
+    let mut next = 0;
+    let slot = |call| {
+        let slot = next;
+        next += if matches!(call, &Call::Mincore { .. }) { MANY_PAGES } else { 0 };
+        slot
+    };
+    calls.iter().map(slot).collect()
 }
 
 /// `call` as a step; `vec` is where its `mincore` may write.

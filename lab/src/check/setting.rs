@@ -75,9 +75,10 @@ impl Setting {
 
     /// The ranges whose pages are looked at one by one after a sequence.
     #[must_use]
-    pub fn looked_at(&self) -> [Range<u64>; 2] {
+    pub fn looked_at(&self) -> [Range<u64>; 3] {
         let [low, main] = &self.windows;
-        [low.start..low.start + 32 * PAGE, main.end - 256 * PAGE..main.end]
+        let pages = |start, count| start..start + count * PAGE;
+        [pages(low.start, 32), pages(main.start, 32), pages(main.end - 256 * PAGE, 256)]
     }
 
     /// Whether `call` leaves everything outside the windows alone, whatever is mapped.

@@ -48,7 +48,8 @@ impl Model {
             _ => {
                 let flags = advised(mapping.flags, number);
                 if flags != mapping.flags {
-                    self.mappings.change_flags(start, end, flags);
+                    let done = self.mappings.change_flags(start, end, flags, self.most_mappings());
+                    return done.map_err(|_| Errno::EAGAIN);
                 }
             }
         }

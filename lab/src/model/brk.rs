@@ -27,8 +27,7 @@ impl Model {
         if self.mappings.is_free(&(new..old)) {
             return Err(Errno::ENOMEM);
         }
-        self.remove_range(new, old);
-        Ok(())
+        self.unmap_range(new, old)
     }
 
     /// Maps `[old, new)`; the page after it must be free too.
@@ -36,7 +35,7 @@ impl Model {
         if new > self.setting.task_end || !self.mappings.is_free(&(old..new + PAGE)) {
             return Err(Errno::ENOMEM);
         }
-        if self.mappings.len() + self.setting.foreign_mappings > self.setting.max_mappings {
+        if self.mappings.len() > self.most_mappings() {
             return Err(Errno::ENOMEM);
         }
         self.promise((new - old) / PAGE)?;

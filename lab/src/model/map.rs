@@ -23,7 +23,7 @@ impl Model {
         flags.set(MapFlags::FIXED, no_replace || flags.contains(MapFlags::FIXED));
         let hint = if flags.contains(MapFlags::FIXED) { hint } else { self.raise_hint(hint) };
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
-        if self.mappings.len() + self.setting.foreign_mappings > self.setting.max_mappings {
+        if self.mappings.len() > self.most_mappings() {
             return Err(Errno::ENOMEM);
         }
         let addr = self.place(hint, len, flags)?;
@@ -47,8 +47,7 @@ impl Model {
     /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
     fn map_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
         // The ends are split before anything can fail, and stay split if it does.
-        self.mappings.split(start);
-        self.mappings.split(end);
+        self.cut_out(start, end)?;
         let pages = (end - start) / PAGE;
         if flags.contains(VmFlags::WRITE) && !flags.intersects(VmFlags::SHARED | VmFlags::NORESERVE) {
             self.promise(pages - self.accounted_pages(start, end))?;

@@ -5,7 +5,7 @@
 //! the same takes over the neighbour's, any other gets a new one. Mappings with different identities never merge; one
 //! without merges with any.
 
-use crate::check::calls::{PAGE, Prot};
+use crate::check::calls::{Errno, PAGE, Prot};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -201,13 +201,22 @@ impl Mappings {
     }
 
     /// Gives `[start, end)`, which lies in one mapping, other flags: as one with the neighbours where they agree, else
-    /// as a mapping of its own.
-    pub fn change_flags(&mut self, start: u64, end: u64, flags: VmFlags) {
-        self.split(start);
-        self.split(end);
-        let mut part = self.remove(start);
-        part.flags = flags;
+    /// as a mapping of its own. If that takes more than `most` mappings, an end that was split off before stays so.
+    pub fn change_flags(&mut self, start: u64, end: u64, flags: VmFlags, most: usize) -> Result<(), Errno> {
+        let whole = self.at(start).expect("the range is mapped");
+        let part = Mapping { flags, ..whole.part(start, end) };
+        let joins = self.ending_at(start).is_some_and(|left| left.merges_with(&part))
+            || self.starting_at(end).is_some_and(|right| part.merges_with(right));
+        for boundary in [start, end] {
+            let cuts = self.at(boundary).is_some_and(|mapping| mapping.start < boundary);
+            if cuts && !joins && self.len() >= most {
+                return Err(Errno::ENOMEM);
+            }
+            self.split(boundary);
+        }
+        self.remove(start);
         self.insert_merged(part, Sides::Both);
+        Ok(())
     }
 }
 

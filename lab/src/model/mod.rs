@@ -142,6 +142,11 @@ impl Model {
         self.next_object
     }
 
+    /// How many mappings there may be here: the foreign ones that are not modelled count too.
+    fn most_mappings(&self) -> usize {
+        self.setting.max_mappings - self.setting.foreign_mappings
+    }
+
     /// Refuses a promise that the machine could never keep.
     fn promise(&self, pages: u64) -> Result<(), Errno> {
         if pages > self.setting.memory_pages { Err(Errno::ENOMEM) } else { Ok(()) }

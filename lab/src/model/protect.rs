@@ -56,7 +56,6 @@ impl Model {
         } else if mapping.object.is_none() && mapping.anon.is_none() {
             new -= VmFlags::ACCOUNT;
         }
-        self.mappings.change_flags(start, end, new);
-        Ok(())
+        self.mappings.change_flags(start, end, new, self.most_mappings())
     }
 }

@@ -1,6 +1,7 @@
 //! `munmap`, and what every other removal does.
 
 use super::Model;
+use super::mapping::Mapping;
 use crate::check::calls::{Errno, PAGE};
 
 impl Model {
@@ -10,21 +11,41 @@ impl Model {
         if !addr.is_multiple_of(PAGE) || addr > end || len > end - addr || len == 0 {
             return Err(Errno::EINVAL);
         }
-        self.remove_range(addr, addr + len.next_multiple_of(PAGE));
+        self.unmap_range(addr, addr + len.next_multiple_of(PAGE))?;
         Ok(0)
     }
 
-    /// Removes mappings and their private pages; a shared object goes with its last mapping.
-    pub(super) fn remove_range(&mut self, start: u64, end: u64) {
+    /// Removes mappings and their pages, unless that would leave too many mappings.
+    pub(super) fn unmap_range(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.cut_out(start, end)?;
+        self.remove_range(start, end);
+        Ok(())
+    }
+
+    /// Makes both ends of a range boundaries. Only a hole in the middle of one mapping makes one mapping more.
+    pub(super) fn cut_out(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let inside = |mapping: &Mapping| mapping.start < start && mapping.end > end;
+        if self.mappings.len() >= self.most_mappings() && self.mappings.at(start).is_some_and(inside) {
+            return Err(Errno::ENOMEM);
+        }
         self.mappings.split(start);
         self.mappings.split(end);
+        Ok(())
+    }
+
+    /// Removes mappings, which end with the range, and their pages; a shared object goes with its last mapping.
+    pub(super) fn remove_range(&mut self, start: u64, end: u64) {
+        let mut shared = false;
         while let Some(first) = self.mappings.first_after(start).filter(|first| first.start < end) {
+            shared |= first.object.is_some();
             let start = first.start;
             self.mappings.remove(start);
         }
         self.drop_private_pages(start, end);
-        let mappings = &self.mappings;
-        self.objects.retain(|object, _| mappings.iter().any(|mapping| mapping.object == Some(*object)));
+        if shared {
+            let mappings = &self.mappings;
+            self.objects.retain(|object, _| mappings.iter().any(|mapping| mapping.object == Some(*object)));
+        }
     }
 
     /// Forgets the private pages of `[start, end)`.
