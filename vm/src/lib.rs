@@ -8,12 +8,14 @@
 //! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
 //! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
+//! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
 #![no_std]
 #![warn(missing_debug_implementations)]
 
 #[cfg(any(test, loom))]
 extern crate std;
 
+pub mod frame;
 pub mod machine;
 pub mod sync;
 pub mod table;

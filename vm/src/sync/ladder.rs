@@ -17,6 +17,8 @@ pub const fn table(level: Level) -> Rank {
 pub const FRAME: Rank = Rank(24);
 /// An object pool's shared list of slabs.
 pub const POOL: Rank = Rank(28);
+/// The right to empty other CPUs' frame caches.
+pub const DRAIN: Rank = Rank(30);
 /// A zone's free blocks.
 pub const ZONE: Rank = Rank(32);
 /// RCU's list of orphaned garbage.

@@ -1,0 +1,242 @@
+//! Allocating and freeing.
+
+use super::biased::{Biased, claim_all};
+use super::cache::{BATCH, Batch, CpuCache, NO_BATCH, Stocked};
+use super::{Ask, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
+use crate::machine::Machine;
+use crate::sync::Own;
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Order, Pfn};
+
+type OwnCache<'a, C> = Own<'a, CpuCache<C>, C>;
+
+impl<M: Machine> Memory<'_, M> {
+    /// A frame, from this CPU's cache where it has one.
+    #[inline]
+    #[must_use = "frames that are not freed are leaked"]
+    pub fn alloc_frame(&self, ask: Ask) -> Option<Pfn> {
+        if self.mishap.strikes() {
+            return None;
+        }
+        let own = self.caches.own();
+        let popped = Biased::with(&own, CpuCache::part, |stack| stack.pop(&own.cached)).flatten();
+        let Some((pfn, init)) = popped else { return self.alloc_frame_slow(own, ask) };
+        own.pgalloc.add_own(1);
+        Some(self.hand_out(pfn, init, ask.init))
+    }
+
+    /// Frees a frame that its holder owns alone: just taken, or user memory with one reference, whose last holder this is.
+    #[inline]
+    pub fn free_frame(&self, pfn: Pfn) {
+        self.free_frame_as(pfn, Init::Dirty);
+    }
+
+    /// Frees a frame whose bytes are known to be as `init` says.
+    #[inline]
+    pub fn free_frame_as(&self, pfn: Pfn, init: Init) {
+        match self.meta(pfn) {
+            Some(meta) if meta.state() == FrameState::TAKEN_FRAME => self.stock(meta, pfn, init),
+            Some(meta) if meta.state().kind().is_counted() => self.put(pfn),
+            _ => self.refuse(pfn),
+        }
+    }
+
+    /// A zeroed frame as an attached table, its lock free and no slot in use.
+    #[must_use = "frames that are not freed are leaked"]
+    pub fn alloc_table(&self, priority: Priority) -> Option<Pfn> {
+        let pfn = self.alloc_frame(Ask::ZEROED.with(priority))?;
+        self.meta_of(pfn).put_to_use(Kind::Table);
+        Some(pfn)
+    }
+
+    /// Frees a detached table. `init` says what its entries are now: a table whose slots are all absent is zero.
+    pub fn free_table(&self, pfn: Pfn, init: Init) {
+        match self.meta(pfn) {
+            Some(meta) if meta.state().kind() == Kind::Table && meta.relinquish() => {
+                self.free_frame_as(pfn, init);
+            }
+            _ => self.refuse(pfn),
+        }
+    }
+
+    /// A block of 2^order frames.
+    pub fn alloc(&self, order: Order, ask: Ask) -> Option<Folio> {
+        if order == Order::BASE {
+            return self.alloc_frame(ask).map(|pfn| Folio::new(pfn, order));
+        }
+        if order > Order::MAX || self.mishap.strikes() {
+            return None;
+        }
+        let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, order, ask.priority);
+        let (pfn, init) = self.search(ask.priority, from)?;
+        self.meta_of(pfn).set_state(FrameState::taken(order));
+        let own = self.caches.own();
+        own.came_in.add_own(order.frames());
+        own.pgalloc.add_own(order.frames());
+        drop(own);
+        if (ask.init, init) == (Init::Zeroed, Init::Dirty) {
+            self.machine.zero(pfn, order);
+        }
+        Some(Folio::new(pfn, order))
+    }
+
+    /// Frees a block.
+    pub fn free(&self, folio: Folio) {
+        let (order, pfn) = (folio.order(), folio.into_pfn());
+        if order == Order::BASE { self.free_frame(pfn) } else { self.free_block(pfn, order) }
+    }
+
+    pub(super) fn free_block(&self, pfn: Pfn, order: Order) {
+        self.free_block_as(pfn, order, Init::Dirty);
+    }
+
+    pub(super) fn free_block_as(&self, pfn: Pfn, order: Order, init: Init) {
+        match self.meta(pfn).map(FrameMeta::state) {
+            Some(state) if state == FrameState::taken(order) => (),
+            Some(state) if state.kind().is_counted() && state.order() == order => return self.put(pfn),
+            _ => return self.refuse(pfn),
+        }
+        self.caches.own().went_out.add_own(order.frames());
+        self.zone_of(pfn).give(&self.table, [(pfn, init)].into_iter(), order);
+    }
+
+    /// Gives every CPU's cached frames back to the zones. Returns how many.
+    pub fn drain(&self) -> u64 {
+        if self.caches.iter().all(|(_, cache)| cache.cached.load(Relaxed) == 0) {
+            return 0;
+        }
+        let _drain = self.drain.lock();
+        let mut drained = 0;
+        claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
+            let mut batch = NO_BATCH;
+            while let taken @ 1.. = stack.shift(&cache.cached, &mut batch) {
+                self.give_back(&batch[..taken]);
+                cache.drained.add_own(taken as u64);
+                drained += taken as u64;
+            }
+        });
+        drained
+    }
+
+    /// Shows every cached frame, while its owner is kept out.
+    pub(super) fn visit_caches(&self, mut visit: impl FnMut(&CpuCache<M::Cpu>, Pfn, Init)) {
+        let _drain = self.drain.lock();
+        claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
+            stack.frames(&cache.cached).for_each(|(pfn, init)| visit(cache, pfn, init));
+        });
+    }
+
+    /// The frame's record says that it is out, and its bytes are as asked.
+    #[inline(always)]
+    fn hand_out(&self, pfn: Pfn, init: Init, asked: Init) -> Pfn {
+        if let Some(meta) = self.meta(pfn) {
+            debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
+            meta.set_state(FrameState::TAKEN_FRAME);
+        }
+        if (asked, init) == (Init::Zeroed, Init::Dirty) {
+            self.machine.zero(pfn, Order::BASE);
+        }
+        pfn
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
+        let mut batch = NO_BATCH;
+        let run = |batch: &mut Batch, zone: &Zone<M::Cpu>| {
+            Some(zone.take_run(&self.table, batch, ask.priority)).filter(|&taken| taken > 0)
+        };
+        let taken = match self.zones.iter().find_map(|zone| run(&mut batch, zone)) {
+            Some(taken) => taken,
+            None => {
+                drop(own);
+                return self.alloc_frame_drained(ask);
+            }
+        };
+        own.came_in.add_own(taken as u64);
+        let frames = &batch[..taken];
+        frames.iter().for_each(|&(pfn, init)| self.meta_of(pfn).set_state(FrameState::cached(init)));
+        let ((pfn, init), rest) = (frames[0], &frames[1..]);
+        self.restock(&own, rest);
+        own.pgalloc.add_own(1);
+        drop(own);
+        Some(self.hand_out(pfn, init, ask.init))
+    }
+
+    /// Puts frames on the stack so that they go out in order; what it does not take goes back.
+    fn restock(&self, own: &OwnCache<'_, M::Cpu>, frames: &[Stocked]) {
+        let push = |at: usize| {
+            Biased::with(own, CpuCache::part, |stack| stack.push(&own.cached, frames[at])).unwrap_or(false)
+        };
+        let left = (0..frames.len()).rev().find(|&at| !push(at)).map_or(0, |at| at + 1);
+        if left > 0 {
+            own.went_out.add_own(left as u64);
+            self.give_back(&frames[..left]);
+        }
+    }
+
+    /// The zones had nothing for us: take over what other CPUs hold, and look once more.
+    fn alloc_frame_drained(&self, ask: Ask) -> Option<Pfn> {
+        let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, Order::BASE, ask.priority);
+        let (pfn, init) = self.search(ask.priority, from)?;
+        let own = self.caches.own();
+        own.came_in.add_own(1);
+        own.pgalloc.add_own(1);
+        drop(own);
+        self.meta_of(pfn).set_state(FrameState::cached(init));
+        Some(self.hand_out(pfn, init, ask.init))
+    }
+
+    /// Looks in every zone, and once more after the caches are drained, unless the asker can do without.
+    fn search(&self, priority: Priority, from: impl Fn(&Zone<M::Cpu>) -> Option<Stocked>) -> Option<Stocked> {
+        let look = || self.zones.iter().find_map(&from);
+        look().or_else(|| if priority > Priority::Spare && self.drain() > 0 { look() } else { None })
+    }
+
+    /// A frame goes to this CPU's cache.
+    #[inline(always)]
+    fn stock(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, init: Init) {
+        debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
+        meta.set_state(FrameState::cached(init));
+        let own = self.caches.own();
+        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push(&own.cached, (pfn, init)));
+        if pushed != Some(true) {
+            self.stock_slow(own, (pfn, init));
+        }
+    }
+
+    /// The cache is full: its coldest half goes back. Or it is claimed: then the frame itself.
+    #[cold]
+    #[inline(never)]
+    fn stock_slow(&self, own: OwnCache<'_, M::Cpu>, frame: Stocked) {
+        let mut batch = NO_BATCH;
+        let shifted = Biased::with(&own, CpuCache::part, |stack| {
+            let taken = stack.shift(&own.cached, &mut batch);
+            stack.push(&own.cached, frame);
+            taken
+        });
+        let gone = match shifted {
+            Some(taken) => &batch[..taken],
+            None => &[frame],
+        };
+        own.went_out.add_own(gone.len() as u64);
+        self.give_back(gone);
+    }
+
+    /// Cached frames go back to their zones, neighbours of one zone under one lock.
+    fn give_back(&self, frames: &[Stocked]) {
+        debug_assert!(frames.len() <= BATCH);
+        let zone = |frame: &Stocked| self.zone_of(frame.0);
+        for run in frames.chunk_by(|a, b| core::ptr::eq(zone(a), zone(b))) {
+            zone(&run[0]).give(&self.table, run.iter().copied(), Order::BASE);
+        }
+    }
+
+    /// Somebody frees what is not theirs: it stays as it is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(&self, pfn: Pfn) {
+        self.refused.fetch_add(1, Relaxed);
+        debug_assert!(false, "{pfn:?} is not there to be freed: {:?}", self.meta(pfn));
+    }
+}

@@ -1,0 +1,64 @@
+//! All frame records, found by frame number: a subtraction, a comparison, a shift.
+//!
+//! One array covers the span from the first usable frame to the last, holes included; records of holes stay all-zero, which
+//! is [`Kind::Reserved`](super::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory. A sparse table, by section, would take
+//! the array's place behind [`FrameTable::meta`].
+
+use super::FrameMeta;
+use crate::machine::Cpu;
+use crate::sync::Carve;
+use crate::units::{CACHE_LINE, Pfn, PfnRange};
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// The records of a span of frames.
+pub struct FrameTable<C: Cpu> {
+    records: NonNull<FrameMeta<C>>,
+    span: PfnRange,
+    _owner: PhantomData<FrameMeta<C>>,
+}
+
+// SAFETY: records are only shared, and consist of atomics.
+unsafe impl<C: Cpu> Sync for FrameTable<C> {}
+// SAFETY: moving the handle moves no record.
+unsafe impl<C: Cpu> Send for FrameTable<C> {}
+
+impl<C: Cpu> FrameTable<C> {
+    const RECORD: usize = {
+        assert!(size_of::<FrameMeta<C>>() == 32);
+        32
+    };
+
+    /// Records for `span`, in carved memory. `None` where that does not suffice.
+    pub fn carve(from: &mut impl Carve, span: PfnRange) -> Option<Self> {
+        // An even start, so that the frames 2n and 2n + 1 share a line, and a batch that starts even starts a line.
+        let span = PfnRange::new(Pfn(span.start.0 & !1), span.end);
+        let bytes = usize::try_from(span.len()).ok()?.checked_mul(Self::RECORD)?;
+        // Carved memory is zeroed, and zero is a valid record: atomics that hold 0.
+        let records = from.carve(bytes, CACHE_LINE)?.cast();
+        Some(Self { records, span, _owner: PhantomData })
+    }
+
+    /// The record of `pfn`. `None` for a frame outside the span.
+    #[inline(always)]
+    pub fn meta(&self, pfn: Pfn) -> Option<&FrameMeta<C>> {
+        let index = pfn.0.wrapping_sub(self.span.start.0);
+        if index >= self.span.len() {
+            return None;
+        }
+        // SAFETY: the index is below the number of records carved, and records are shared for good.
+        Some(unsafe { self.records.add(index as usize).as_ref() })
+    }
+
+    /// The frames that have a record.
+    pub fn span(&self) -> PfnRange {
+        self.span
+    }
+}
+
+impl<C: Cpu> fmt::Debug for FrameTable<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FrameTable of {:?}", self.span)
+    }
+}

@@ -1,0 +1,360 @@
+//! The allocator beside a plain model, in small worlds.
+
+use super::*;
+use crate::machine::Machine;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::units::{NodeId, Order, PAGE_SIZE, Pfn, PhysAddr};
+use std::collections::BTreeSet;
+use std::vec::Vec;
+
+/// splitmix64: every seed is a good one.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    }
+}
+
+pub fn region(machine: &TestMachine, from: u64, to: u64, purpose: Use, node: u32) -> Region {
+    let start = machine.frames().start.add(from).addr();
+    Region { start, len_bytes: (to - from) * PAGE_SIZE as u64, purpose, node: NodeId(node) }
+}
+
+/// All of the machine's frames, dirty.
+pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
+    let all = region(machine, 0, machine.frames().len(), Use::Usable(Init::Dirty), 0);
+    Memory::new(machine, BootMap::new(&[all]).unwrap()).unwrap()
+}
+
+/// Everything freed: nothing cached, and only the zero page out.
+fn assert_whole(memory: &Memory<'_, TestMachine>) {
+    memory.drain();
+    let census = memory.check().unwrap();
+    assert_eq!((census.cached, census.handed_out), (0, 1));
+}
+
+#[test]
+fn random_allocations_of_all_orders_agree_with_a_plain_set() {
+    for seed in 0..40 {
+        let machine = TestMachine::with_cpus(3000, 3);
+        let memory = memory(&machine);
+        let (mut dice, mut held, mut model) = (Dice(seed), Vec::<Folio>::new(), BTreeSet::new());
+        for step in 0..1500 {
+            TestCpu::become_cpu(dice.roll(3) as u32);
+            if dice.roll(100) < 40 + 30 * u64::from(step < 700) {
+                let order = Order([0, 0, 0, 1, 2, 3, 5, 9, 10][dice.roll(9) as usize]);
+                let Some(folio) = memory.alloc(order, Ask::DIRTY) else { continue };
+                assert!(folio.pfn().is_aligned(order));
+                let (start, end) = (folio.pfn(), folio.frames().end);
+                (start.0..end.0).for_each(|pfn| assert!(model.insert(pfn), "{pfn:#x} handed out twice"));
+                held.push(folio);
+            } else if !held.is_empty() {
+                let folio = held.swap_remove(dice.roll(held.len() as u64) as usize);
+                (folio.pfn().0..folio.frames().end.0).for_each(|pfn| assert!(model.remove(&pfn)));
+                memory.free(folio);
+            }
+            if step % 300 == 0 {
+                let census = memory.check().unwrap_or_else(|e| panic!("seed {seed} step {step}: {e}"));
+                assert_eq!(census.handed_out, model.len() as u64 + 1);
+            }
+        }
+        held.into_iter().for_each(|folio| memory.free(folio));
+        assert_whole(&memory);
+    }
+    TestCpu::become_cpu(0);
+}
+
+#[test]
+fn holes_and_reserved_regions_are_never_handed_out() {
+    let machine = TestMachine::new(512);
+    let usable = Use::Usable(Init::Dirty);
+    let map = BootMap::new(&[
+        region(&machine, 1, 37, usable, 0),
+        region(&machine, 37, 40, Use::Reserved, 0),
+        region(&machine, 40, 41, usable, 0),
+        region(&machine, 300, 511, usable, 0),
+    ]);
+    let memory = Memory::new(&machine, map.unwrap()).unwrap();
+    let mut held = Vec::new();
+    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)) {
+        let at = pfn.0 - machine.frames().start.0;
+        assert!(matches!(at, 1..37 | 40 | 300..511), "frame {at}");
+        held.push(pfn);
+    }
+    let managed = memory.stats().managed;
+    assert_eq!(held.len() as u64 + 1, managed);
+    assert!(managed < 36 + 1 + 211 && managed > 36 + 1 + 200);
+    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    assert_whole(&memory);
+}
+
+#[test]
+fn nodes_are_zones_and_do_not_merge_across_their_border() {
+    let machine = TestMachine::new(256);
+    let usable = Use::Usable(Init::Dirty);
+    let regions = [(0, 10, 0), (10, 100, 1), (100, 130, 0), (130, 256, 2)];
+    let regions = regions.map(|(from, to, node)| region(&machine, from, to, usable, node));
+    let memory = Memory::new(&machine, BootMap::new(&regions).unwrap()).unwrap();
+    assert_eq!(memory.zones().iter().map(|zone| zone.node().0).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(memory.zones()[0].managed(), 40);
+    let mut held = Vec::new();
+    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)) {
+        held.push(pfn);
+    }
+    held.into_iter().rev().for_each(|pfn| memory.free_frame(pfn));
+    assert_whole(&memory);
+}
+
+#[test]
+fn ordinary_requests_leave_a_reserve() {
+    let machine = TestMachine::new(1024);
+    let memory = memory(&machine);
+    let min = memory.zones()[0].watermark().min;
+    assert!(min > 4);
+    let mut held = Vec::new();
+    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY) {
+        held.push(pfn);
+    }
+    assert_eq!(memory.stats().free(), min);
+    assert_eq!(memory.alloc(Order(1), Ask::DIRTY), None);
+    for _ in 0..min {
+        held.push(memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)).unwrap());
+        assert_eq!(memory.alloc_frame(Ask::DIRTY), None, "the reserve's frames went into the cache");
+    }
+    assert_eq!(memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)), None);
+    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    assert_whole(&memory);
+}
+
+#[test]
+fn an_allocation_finds_what_other_cpus_have_cached() {
+    let machine = TestMachine::with_cpus(64, 4);
+    let memory = memory(&machine);
+    let ask = Ask::DIRTY.with(Priority::Reserve);
+    let mut held: Vec<Pfn> = core::iter::from_fn(|| memory.alloc_frame(ask)).collect();
+    let all = held.len();
+    for (cpu, pfn) in held.drain(..).enumerate() {
+        TestCpu::become_cpu(1 + cpu as u32 % 3);
+        memory.free_frame(pfn);
+    }
+    assert!(memory.stats().cached >= 50);
+    TestCpu::become_cpu(0);
+    assert_eq!(memory.alloc_frame(ask.with(Priority::Spare)).map(|pfn| memory.free_frame(pfn)), None);
+    assert!(memory.alloc(Order(3), ask).map(|folio| memory.free(folio)).is_some());
+    held.extend(core::iter::from_fn(|| memory.alloc_frame(ask)));
+    assert_eq!(held.len(), all);
+    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    assert_whole(&memory);
+}
+
+#[test]
+fn a_zeroed_frame_is_zero_and_one_known_to_be_is_not_zeroed_again() {
+    let machine = TestMachine::new(128);
+    let memory = memory(&machine);
+    let dirty = memory.alloc_frame(Ask::DIRTY).unwrap();
+    machine.write(dirty, 100, b"old");
+    memory.free_frame(dirty);
+    let zeroed = memory.alloc_frame(Ask::ZEROED).unwrap();
+    let mut bytes = [1; PAGE_SIZE];
+    machine.read(zeroed, 0, &mut bytes);
+    assert_eq!((zeroed, bytes), (dirty, [0; PAGE_SIZE]));
+    // The mark is believed: a lie shows that nothing was zeroed.
+    machine.write(zeroed, 0, b"lie");
+    memory.free_frame_as(zeroed, Init::Zeroed);
+    let again = memory.alloc_frame(Ask::ZEROED).unwrap();
+    machine.read(again, 0, &mut bytes);
+    assert_eq!((again, &bytes[..3]), (zeroed, &b"lie"[..]));
+    memory.free_frame(again);
+    assert_whole(&memory);
+}
+
+#[test]
+fn memory_supplied_zeroed_is_not_zeroed_again_until_somebody_used_it() {
+    let machine = TestMachine::new(64);
+    let all = region(&machine, 0, 64, Use::Usable(Init::Zeroed), 0);
+    let memory = Memory::new(&machine, BootMap::new(&[all]).unwrap()).unwrap();
+    let read = |pfn: Pfn| {
+        let mut bytes = [9; 3];
+        machine.read(pfn, 0, &mut bytes);
+        bytes
+    };
+    // The mark is believed: a lie shows that nothing was zeroed.
+    let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc(Order(2), Ask::ZEROED)).collect();
+    let (first, buddy) = (held.remove(1).into_pfn(), held[1].pfn());
+    assert_eq!(first.0 ^ 4, buddy.0);
+    machine.write(first, 0, b"lie");
+    memory.free_block_as(first, Order(2), Init::Zeroed);
+    let first = memory.alloc(Order(2), Ask::ZEROED).unwrap();
+    assert_eq!(read(first.pfn()), *b"lie");
+    let buddy = held.remove(1);
+    // Freed dirty, one makes the merged block dirty.
+    let (first_pfn, both) = (first.pfn(), first.pfn().min(buddy.pfn()));
+    memory.free(first);
+    memory.free(buddy);
+    let merged = memory.alloc(Order(3), Ask::ZEROED).unwrap();
+    assert_eq!((merged.pfn(), read(first_pfn)), (both, [0; 3]));
+    memory.free(merged);
+    held.into_iter().for_each(|folio| memory.free(folio));
+    assert_whole(&memory);
+}
+
+#[test]
+fn the_zero_page_is_marked_zero_and_stays() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let mut bytes = [1; PAGE_SIZE];
+    machine.read(memory.zero_frame(), 0, &mut bytes);
+    assert_eq!(bytes, [0; PAGE_SIZE]);
+    assert_eq!(memory.meta(memory.zero_frame()).unwrap().state().kind(), Kind::Zero);
+    assert!(!memory.try_get(memory.zero_frame()));
+}
+
+#[test]
+fn the_last_of_several_holders_frees_user_memory() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pfn = memory.alloc_frame(Ask::DIRTY).unwrap();
+    let meta = memory.meta(pfn).unwrap();
+    assert!(meta.put_to_use(Kind::User) && !meta.put_to_use(Kind::User));
+    assert!(memory.try_get(pfn));
+    memory.put(pfn);
+    assert_eq!(meta.state().refcount(), 1);
+    memory.put(pfn);
+    assert_eq!(meta.state().kind(), Kind::Cached);
+    assert!(!memory.try_get(pfn));
+    let huge = memory.alloc(Order(3), Ask::DIRTY).unwrap().into_pfn();
+    assert!(memory.meta(huge).unwrap().put_to_use(Kind::User));
+    memory.put(huge);
+    assert_whole(&memory);
+}
+
+#[test]
+fn a_table_comes_zeroed_and_attached_and_goes_detached() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pfn = memory.alloc_table(Priority::Ordinary).unwrap();
+    let meta = memory.meta(pfn).unwrap();
+    assert!(meta.state().is_attached());
+    drop(meta.table_lock().lock(crate::sync::ladder::table(crate::units::Level::Pte)));
+    meta.set_mapcount(3);
+    assert!(meta.detach() && !meta.detach());
+    memory.free_table(pfn, Init::Dirty);
+    assert_eq!((meta.state().kind(), meta.mapcount()), (Kind::Cached, 0));
+    assert_whole(&memory);
+}
+
+#[test]
+fn any_planned_mishap_fails_exactly_one_allocation() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    for nth in 1..6 {
+        memory.plan_mishap(nth);
+        let got: Vec<_> = (0..6).map(|_| memory.alloc_frame(Ask::DIRTY)).collect();
+        assert!(!memory.is_mishap_planned());
+        assert!((1..=6).all(|n| got[n as usize - 1].is_none() == (n == nth)));
+        got.into_iter().flatten().for_each(|pfn| memory.free_frame(pfn));
+    }
+    memory.plan_mishap(1);
+    assert_eq!(memory.alloc(Order(2), Ask::DIRTY), None);
+    assert_whole(&memory);
+}
+
+#[test]
+#[should_panic(expected = "is not there to be freed")]
+fn a_frame_freed_twice_is_caught() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pfn = memory.alloc_frame(Ask::DIRTY).unwrap();
+    memory.free_frame(pfn);
+    memory.free_frame(pfn);
+}
+
+#[test]
+#[should_panic(expected = "is not there to be freed")]
+fn a_foreign_frame_is_caught() {
+    let machine = TestMachine::new(64);
+    memory(&machine).free_frame(machine.frames().end);
+}
+
+#[test]
+#[should_panic(expected = "is not there to be freed")]
+fn a_frame_inside_a_block_is_caught() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let block = memory.alloc(Order(2), Ask::DIRTY).unwrap();
+    memory.free_frame(block.into_pfn().add(1));
+}
+
+#[test]
+#[should_panic(expected = "is not there to be freed")]
+fn an_attached_table_is_not_freed() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let table = memory.alloc_table(Priority::Ordinary).unwrap();
+    memory.free_table(table, Init::Zeroed);
+}
+
+#[test]
+fn the_checker_sees_what_is_wrong() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pfn = memory.alloc_frame(Ask::DIRTY).unwrap();
+    let meta = memory.meta(pfn).unwrap();
+    assert!(memory.check().is_ok());
+    meta.set_state(FrameState::RESERVED);
+    assert_eq!(memory.check(), Err(Miscount::Lost(pfn)));
+    meta.set_state(FrameState::cached(Init::Dirty));
+    assert_eq!(memory.check(), Err(Miscount::Counters));
+    meta.set_state(FrameState::free(0, Order(0), Init::Dirty));
+    assert!(matches!(memory.check(), Err(Miscount::List(_) | Miscount::Unmerged(_))));
+    meta.set_state(FrameState::taken(Order(2)));
+    assert!(matches!(memory.check(), Err(Miscount::Inside(_))));
+    meta.set_state(FrameState::TAKEN_FRAME);
+    assert!(memory.check().is_ok());
+}
+
+#[test]
+fn boot_memory_that_does_not_hold_the_records_is_refused() {
+    let machine = TestMachine::new(1);
+    let all = region(&machine, 0, 1, Use::Usable(Init::Dirty), 0);
+    assert_eq!(Memory::new(&machine, BootMap::new(&[all]).unwrap()).unwrap_err(), BootError::TooSmall);
+    let none = BootMap::new(&[]).unwrap();
+    assert_eq!(Memory::new(&machine, none).unwrap_err(), BootError::NoMemory);
+    let far = Region { start: PhysAddr(1 << 51), ..all };
+    let map = BootMap::new(&[all, far]).unwrap();
+    assert_eq!(Memory::new(&machine, map).unwrap_err(), BootError::TooSmall);
+}
+
+#[test]
+fn threads_that_exhaust_memory_together_get_every_frame_once() {
+    let machine = TestMachine::with_cpus(2048, 4);
+    let memory = memory(&machine);
+    let work = |cpu: u32| {
+        machine.run_as(cpu);
+        let (mut dice, mut held) = (Dice(cpu.into()), Vec::new());
+        for step in 0..20_000u64 {
+            let grow = (step / 2000) % 2 == 0;
+            if dice.roll(10) < 5 + 3 * u64::from(grow) {
+                let order = Order(if dice.roll(20) == 0 { 3 } else { 0 });
+                let Some(folio) = memory.alloc(order, Ask::DIRTY) else { continue };
+                machine.write(folio.pfn(), 8, &[cpu as u8 + 1; 4]);
+                held.push(folio);
+            } else if !held.is_empty() {
+                let folio = held.swap_remove(dice.roll(held.len() as u64) as usize);
+                let mut owner = [0; 4];
+                machine.read(folio.pfn(), 8, &mut owner);
+                assert_eq!(owner, [cpu as u8 + 1; 4], "two CPUs had {:?}", folio.pfn());
+                memory.free(folio);
+            }
+        }
+        held.into_iter().for_each(|folio| memory.free(folio));
+    };
+    std::thread::scope(|scope| (0..4).for_each(|cpu| drop(scope.spawn(move || work(cpu)))));
+    assert!(memory.stats().drained > 0, "the test is meant to run out of memory");
+    assert_whole(&memory);
+}
