@@ -7,8 +7,8 @@
 //! | 0 | [`units`] | addresses, page and frame numbers, ranges, CPU sets: plain values |
 //! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
-//! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
 //! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
+//! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
 #![no_std]
 #![warn(missing_debug_implementations)]
 
