@@ -2,8 +2,10 @@
 
 use super::Failure;
 use crate::bench::report::Report;
-use crate::bench::{BENCHMARKS, Options};
-use crate::show::{Output, Progress};
+use crate::bench::{BENCHMARKS, Figure, Options};
+use crate::show::{Output, Progress, chart};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// The arguments of `interleaf bench`.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,6 +26,9 @@ pub struct Args {
     /// The seed of everything that is drawn by chance
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Also write every curve as an SVG file into this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub svg: Option<PathBuf>,
     /// Text or JSON.
     #[command(flatten)]
     pub output: Output,
@@ -46,6 +51,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let progress = Progress::new(args.output, BENCHMARKS.len());
     let report = Report::run(&options, args.filter.as_deref(), |benchmark| progress.step(benchmark.name))?;
     progress.done();
+    if let Some(directory) = &args.svg {
+        write_curves(directory, report.context.iter().chain(&report.figures))?;
+    }
     args.output.emit(&report, Report::text)?;
     if args.check { report.check() } else { Ok(()) }
 }
@@ -63,4 +71,16 @@ fn options(args: &Args) -> Result<Options, Failure> {
         return Err(Failure::usage("--pairs 0: a figure needs a pair"));
     }
     Ok(Options { pairs, seed: args.seed, ..size })
+}
+
+/// Writes `FIGURE.svg` for every figure that has a curve.
+fn write_curves<'a>(directory: &Path, figures: impl Iterator<Item = &'a Figure>) -> Result<(), Failure> {
+    let refuse = |path: &Path, error| Failure::usage(format!("{}: {error}", path.display()));
+    fs::create_dir_all(directory).map_err(|e| refuse(directory, e))?;
+    for (figure, curve) in figures.filter_map(|f| f.curve.as_ref().map(|c| (f, c))) {
+        let path = directory.join(format!("{}.svg", figure.name));
+        let svg = chart::svg(figure.name, curve.x, figure.unit, &curve.points);
+        fs::write(&path, svg).map_err(|e| refuse(&path, e))?;
+    }
+    Ok(())
 }

@@ -1,0 +1,93 @@
+//! The command as a script meets it: statuses, one line on stderr, one object on stdout.
+
+use std::process::{Command, Output, Stdio};
+
+fn interleaf(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_interleaf")).args(arguments).output().expect("the command starts")
+}
+
+fn one_object(arguments: &[&str]) -> serde_json::Value {
+    let output = interleaf(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("stdout is one JSON object");
+    assert!(value.is_object(), "{arguments:?}");
+    value
+}
+
+#[test]
+fn json_is_one_object_with_its_names() {
+    assert!(one_object(&["list", "--json"])["benchmarks"].is_array());
+    assert!(one_object(&["doctor", "--json"])["findings"].is_array());
+    let tour = one_object(&["--small", "--json", "--seed", "7"]);
+    assert_eq!(tour["seed"], 7);
+    assert!(tour["setting"]["cpus"].is_number());
+    assert!(tour["sections"][0]["figures"].is_array());
+}
+
+#[test]
+fn a_figure_bears_every_name_of_the_schema() {
+    let report = one_object(&["bench", "machine.rwlock", "--small", "--json"]);
+    let figure = report["figures"][0].as_object().unwrap();
+    let names = [
+        "name",
+        "value",
+        "unit",
+        "yardstick",
+        "ratio",
+        "low",
+        "high",
+        "aa",
+        "samples",
+        "bar",
+        "holds",
+        "command",
+    ];
+    for name in names {
+        assert!(figure.contains_key(name), "{name} is missing");
+    }
+    assert_eq!(figure["name"], "machine.rwlock_pair");
+    assert!(report["context"].as_array().unwrap().iter().all(|f| f["name"] != "machine.rwlock_pair"));
+}
+
+#[test]
+fn one_figure_can_be_taken_alone() {
+    let report = one_object(&["bench", "machine.fence", "--small", "--json"]);
+    let names: Vec<_> = report["figures"].as_array().unwrap().iter().map(|f| f["name"].clone()).collect();
+    assert_eq!(names, ["machine.fence"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
+    let cases: [&[&str]; 4] = [
+        &["bench", "nothing.at_all"],
+        &["bench", "--pairs", "3"],
+        &["bench", "--small", "--pairs", "0"],
+        &["bench", "machine.memset", "--small", "--svg", "/proc/no/such"],
+    ];
+    for arguments in cases {
+        let output = interleaf(arguments);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("interleaf: ") && output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_word_that_is_no_command_gets_status_2() {
+    assert_eq!(interleaf(&["lsit"]).status.code(), Some(2));
+    assert_eq!(interleaf(&["list", "--no-such-switch"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_interleaf"))
+        .arg("list")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
