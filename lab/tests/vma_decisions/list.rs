@@ -1,0 +1,314 @@
+//! A space as a plain list of mappings, to which calls are applied through the library's decisions.
+
+use interleaf::units::{VirtAddr, Vpn, VpnRange};
+use interleaf::vma::{
+    AnonId, Areas, BackingId, Change, FlagAdvice, GUARD_PAGES, Gaps, Placement, VmaFlags, VmaSpec, change,
+    check, cut, merge, place, protect, reusable_anon,
+};
+use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, MapLine, PAGE, Prot, Segv, advice};
+use interleaf_lab::check::setting::Setting;
+use std::num::NonZeroUsize;
+
+/// The mappings of a space, upwards, and what hands out names.
+pub struct Decisions {
+    setting: Setting,
+    list: Vec<VmaSpec>,
+    brk: u64,
+    nr_backings: usize,
+    nr_anons: u64,
+}
+
+/// What is compared.
+pub type Seen = (Vec<Answer>, Vec<MapLine>);
+
+fn range(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(start / PAGE), Vpn(end / PAGE))
+}
+
+fn access(prot: Prot) -> VmaFlags {
+    let pairs =
+        [(Prot::READ, VmaFlags::READ), (Prot::WRITE, VmaFlags::WRITE), (Prot::EXEC, VmaFlags::EXECUTE)];
+    pairs.into_iter().filter(|(right, _)| prot.contains(*right)).map(|(_, flag)| flag).collect()
+}
+
+/// Advice that lives in a mapping's flags.
+pub fn flag_advice(number: i32) -> Option<FlagAdvice> {
+    Some(match number {
+        advice::NORMAL => FlagAdvice::Normal,
+        advice::RANDOM => FlagAdvice::Random,
+        advice::SEQUENTIAL => FlagAdvice::Sequential,
+        advice::DONTFORK => FlagAdvice::DontFork,
+        advice::DOFORK => FlagAdvice::DoFork,
+        advice::WIPEONFORK => FlagAdvice::WipeOnFork,
+        advice::KEEPONFORK => FlagAdvice::KeepOnFork,
+        advice::DONTDUMP => FlagAdvice::DontDump,
+        advice::DODUMP => FlagAdvice::DoDump,
+        advice::HUGEPAGE => FlagAdvice::HugePage,
+        advice::NOHUGEPAGE => FlagAdvice::NoHugePage,
+        _ => return None,
+    })
+}
+
+impl Decisions {
+    pub fn new(setting: &Setting) -> Self {
+        let mut new = Self {
+            brk: setting.start_brk,
+            setting: setting.clone(),
+            list: Vec::new(),
+            nr_backings: 0,
+            nr_anons: 0,
+        };
+        let [low, main] = setting.windows.clone();
+        let (first, last) = (setting.min_addr, setting.task_end);
+        for foreign in [first..low.start, low.end..main.start, main.end..last] {
+            let backing = new.new_backing();
+            let flags = VmaFlags::SHARED | VmaFlags::NORESERVE | VmaFlags::MAY_ACCESS;
+            new.list.push(VmaSpec::backed(range(foreign.start, foreign.end), flags, backing, 0));
+        }
+        new
+    }
+
+    pub fn run(mut self, calls: &[Call]) -> Seen {
+        let answers = calls.iter().map(|call| self.call(call)).collect();
+        (answers, self.map())
+    }
+
+    fn call(&mut self, call: &Call) -> Answer {
+        let done = match *call {
+            Call::Mmap { hint, len, prot, flags } => self.mmap(hint, len, prot, flags),
+            Call::Munmap { addr, len } => Ok(self.remove(range(addr, addr + len))),
+            Call::Mprotect { addr, len, prot } => self.mprotect(range(addr, addr + len), access(prot)),
+            Call::Madvise { addr, len, advice } => self.madvise(range(addr, addr + len), advice),
+            Call::Brk { addr } => Ok(self.set_brk(addr)),
+            Call::Write { addr, .. } => return self.write(Vpn(addr / PAGE)),
+            Call::Read { .. } | Call::Mincore { .. } => unreachable!("not a plain call"),
+        };
+        let listed = check(self.list.iter().copied());
+        assert!(listed.is_ok(), "{} after {call}", listed.unwrap_err());
+        done.map_or_else(Answer::Error, Answer::Value)
+    }
+
+    fn new_backing(&mut self) -> BackingId {
+        self.nr_backings += 1;
+        BackingId(NonZeroUsize::new(self.nr_backings).unwrap())
+    }
+
+    /// Place of the first mapping that ends after `vpn`.
+    fn at(&self, vpn: Vpn) -> usize {
+        self.list.partition_point(|spec| spec.range.end <= vpn)
+    }
+
+    fn holding(&self, vpn: Vpn) -> Option<usize> {
+        let at = self.at(vpn);
+        self.list.get(at).is_some_and(|spec| spec.range.contains(vpn)).then_some(at)
+    }
+
+    fn neighbours(&self, at: usize) -> (Option<VmaSpec>, Option<VmaSpec>) {
+        (at.checked_sub(1).map(|before| self.list[before]), self.list.get(at + 1).copied())
+    }
+
+    fn is_free(&self, range: VpnRange) -> bool {
+        self.list.iter().all(|spec| !spec.range.overlaps(range))
+    }
+
+    fn remove(&mut self, range: VpnRange) -> u64 {
+        self.list = self.list.iter().flat_map(|spec| cut(spec, range)).flatten().collect();
+        0
+    }
+
+    fn insert(&mut self, new: VmaSpec, with_next: bool) {
+        let at = self.at(new.range.start);
+        let prev = at.checked_sub(1).map(|before| self.list[before]);
+        let next = self.list.get(at).copied().filter(|_| with_next);
+        let merged = merge(prev, new, next);
+        let goes = at - merged.absorbs_prev as usize..at + merged.absorbs_next as usize;
+        self.list.splice(goes, [merged.spec]);
+    }
+
+    fn apply(&mut self, at: usize, change: Change) {
+        if change.removes_vma {
+            let goes = at - change.removes_prev as usize..at + 1 + change.removes_next as usize;
+            self.list.splice(goes, change.puts());
+        }
+    }
+
+    fn mmap(&mut self, hint: u64, len: u64, prot: Prot, flags: MapFlags) -> Result<u64, Errno> {
+        let nr_pages = len.div_ceil(PAGE);
+        let shared = flags.contains(MapFlags::SHARED);
+        let start = if flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
+            Vpn(hint / PAGE)
+        } else {
+            place(self, &self.placement(hint, nr_pages, flags)).ok_or(Errno::ENOMEM)?
+        };
+        let range = VpnRange::new(start, start.add(nr_pages));
+        if flags.contains(MapFlags::FIXED_NOREPLACE) && !self.is_free(range) {
+            return Err(Errno::EEXIST);
+        }
+        let mut asked = access(prot);
+        asked.set(VmaFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
+        asked.set(VmaFlags::NO_HUGE_PAGE, flags.contains(MapFlags::STACK));
+        self.remove(range);
+        let new = if shared {
+            VmaSpec::backed(range, asked | VmaFlags::SHARED | VmaFlags::MAY_ACCESS, self.new_backing(), 0)
+        } else {
+            VmaSpec::anonymous(range, VmaFlags::new_anonymous(asked))
+        };
+        self.insert(new, true);
+        if flags.contains(MapFlags::POPULATE) && asked.contains(VmaFlags::WRITE) {
+            self.give_anon(self.at(start));
+        }
+        Ok(start.addr().0)
+    }
+
+    fn placement(&self, hint: u64, nr_pages: u64, flags: MapFlags) -> Placement {
+        let page = |addr: u64| Vpn(addr / PAGE);
+        let areas = Areas {
+            user: VpnRange::new(Vpn(self.setting.min_addr.div_ceil(PAGE)), page(self.setting.task_end)),
+            mmap_base: page(self.setting.mmap_base),
+            legacy_base: page(self.setting.legacy_base),
+            guard_pages: GUARD_PAGES,
+        };
+        let hint = areas.hint(VirtAddr(hint));
+        let mut placement = areas.anywhere(hint, nr_pages);
+        if flags.contains(MapFlags::LOW) {
+            placement = areas.low(hint, nr_pages);
+            // The host begins its search at random.
+            placement.searches[0].as_mut().unwrap().window.start = page(self.setting.low.start);
+        }
+        if flags.contains(MapFlags::SHARED) { placement } else { placement.for_private_anonymous() }
+    }
+
+    fn mprotect(&mut self, range: VpnRange, access: VmaFlags) -> Result<u64, Errno> {
+        let mut start = range.start;
+        while start < range.end {
+            let at = self.holding(start).ok_or(Errno::ENOMEM)?;
+            let part = VpnRange::new(start, range.end.min(self.list[at].range.end));
+            let (prev, next) = self.neighbours(at);
+            let decided = protect(prev, &self.list[at], next, part, access).ok_or(Errno::EACCES)?;
+            self.apply(at, decided.change);
+            start = part.end;
+        }
+        Ok(0)
+    }
+
+    fn madvise(&mut self, range: VpnRange, number: i32) -> Result<u64, Errno> {
+        let Some(advice) = flag_advice(number) else { return self.populate_write(range) };
+        let (mut start, mut holes) = (range.start, Ok(0));
+        while start < range.end {
+            let at = self.at(start);
+            let Some(spec) = self.list.get(at).filter(|spec| spec.range.start < range.end).copied() else {
+                return Err(Errno::ENOMEM);
+            };
+            if start < spec.range.start {
+                (start, holes) = (spec.range.start, Err(Errno::ENOMEM));
+            }
+            if advice == FlagAdvice::WipeOnFork && !spec.is_private_anonymous() {
+                return Err(Errno::EINVAL);
+            }
+            let part = VpnRange::new(start, range.end.min(spec.range.end));
+            let (prev, next) = self.neighbours(at);
+            self.apply(at, change(prev, &spec, next, part, spec.flags.advised(advice)));
+            start = part.end;
+        }
+        holes
+    }
+
+    fn populate_write(&mut self, range: VpnRange) -> Result<u64, Errno> {
+        for page in range.start.0..range.end.0 {
+            let at = self.holding(Vpn(page)).ok_or(Errno::ENOMEM)?;
+            if !self.list[at].flags.contains(VmaFlags::WRITE) {
+                return Err(Errno::EINVAL);
+            }
+            self.give_anon(at);
+        }
+        Ok(0)
+    }
+
+    fn write(&mut self, vpn: Vpn) -> Answer {
+        let Some(at) = self.holding(vpn) else { return Answer::Segv(Segv::Unmapped) };
+        if !self.list[at].flags.contains(VmaFlags::WRITE) {
+            return Answer::Segv(Segv::Rights);
+        }
+        self.give_anon(at);
+        Answer::Written
+    }
+
+    /// The first private copy.
+    fn give_anon(&mut self, at: usize) {
+        let spec = self.list[at];
+        if spec.anon.is_none() && !spec.flags.contains(VmaFlags::SHARED) {
+            let (prev, next) = self.neighbours(at);
+            self.nr_anons += 1;
+            self.list[at].anon = reusable_anon(prev, &spec, next).unwrap_or(AnonId::new(self.nr_anons));
+        }
+    }
+
+    fn set_brk(&mut self, wanted: u64) -> u64 {
+        let (old, new) = (self.brk.next_multiple_of(PAGE), wanted.next_multiple_of(PAGE));
+        let done = wanted >= self.setting.start_brk
+            && if new < old {
+                let mapped = !self.is_free(range(new, old));
+                self.remove(range(new, old));
+                mapped
+            } else {
+                new == old || self.is_free(range(old, new + PAGE)) && self.grow_heap(range(old, new))
+            };
+        if done {
+            self.brk = wanted;
+        }
+        self.brk
+    }
+
+    fn grow_heap(&mut self, range: VpnRange) -> bool {
+        let new = VmaSpec::anonymous(range, VmaFlags::heap());
+        if range.start.addr().0 > self.setting.start_brk {
+            self.insert(new, false);
+        } else {
+            let at = self.at(range.start);
+            self.list.insert(at, new);
+        }
+        true
+    }
+
+    fn map(&self) -> Vec<MapLine> {
+        let mut seen = Vec::new();
+        let inside = |spec: &&VmaSpec| {
+            self.setting.windows.iter().any(|window| window.contains(&spec.range.start.addr().0))
+        };
+        let line = |spec: &VmaSpec| {
+            let object = spec.backing.map(|backing| {
+                let known = seen.iter().position(|&other| other == backing);
+                let number = known.unwrap_or(seen.len());
+                if known.is_none() {
+                    seen.push(backing);
+                }
+                (number as u32, spec.offset * PAGE)
+            });
+            let prot = Prot::from_bits_truncate((spec.flags & VmaFlags::ACCESS).bits());
+            MapLine { start: spec.range.start.addr().0, end: spec.range.end.addr().0, prot, object }
+        };
+        self.list.iter().filter(inside).map(line).collect()
+    }
+}
+
+impl Gaps for Decisions {
+    fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+        self.holes(window).into_iter().find(|hole| hole.len() >= nr_pages).map(|hole| hole.start)
+    }
+    fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+        let hole = self.holes(window).into_iter().rev().find(|hole| hole.len() >= nr_pages)?;
+        Some(Vpn(hole.end.0 - nr_pages))
+    }
+    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)> {
+        self.list.get(self.at(vpn)).map(|spec| (spec.range, spec.flags))
+    }
+}
+
+impl Decisions {
+    fn holes(&self, window: VpnRange) -> Vec<VpnRange> {
+        let ends = self.list.iter().map(|spec| spec.range.end);
+        let starts = self.list.iter().map(|spec| spec.range.start).chain([window.end]);
+        let holes = std::iter::once(Vpn(0)).chain(ends).zip(starts);
+        holes.map(|(start, end)| VpnRange::new(start, end).intersect(window)).collect()
+    }
+}
