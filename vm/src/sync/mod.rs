@@ -14,6 +14,7 @@
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
 //! | [`Installed`] | what a CPU does when another interrupts it |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
+//! | [`RangeTree`] | an index of disjoint ranges, looked up without a lock |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`), because entries and
@@ -32,6 +33,7 @@ mod slot;
 mod spin;
 #[cfg(any(test, loom))]
 pub mod testing;
+pub mod tree;
 
 pub use answer::{Installed, Respond};
 pub use per_cpu::{Carve, Own, Owned, PerCpu};
@@ -42,6 +44,7 @@ pub(crate) use shadow::forget;
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
 pub use slot::RcuSlot;
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
+pub use tree::{NodeMemory, RangeTree, Span};
 
 use crate::machine::Cpu;
 

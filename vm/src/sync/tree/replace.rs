@@ -1,0 +1,234 @@
+//! Replacing items: everything that can fail first, then one store.
+
+use super::edit::{Level, New, Nodes};
+use super::node::TreeNode;
+use super::path::Path;
+use super::{MAX_HEIGHT, NoMemory, NodeMemory, RangeTree, Root, Span};
+use crate::machine::Cpu;
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Vpn, VpnRange};
+use core::fmt;
+use core::ptr::NonNull;
+
+/// A replacement that needs nothing any more. [`Prepared::publish`] makes it visible; dropped, it never was.
+#[must_use = "nothing is replaced until this is published"]
+pub struct Prepared<'a, T, C: Cpu, N: NodeMemory<C, F>, const F: usize> {
+    tree: &'a RangeTree<T, C, F>,
+    memory: &'a N,
+    change: Option<Change<'a, C, F>>,
+    built: Nodes,
+    replaced: Nodes,
+}
+
+/// The one store.
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for a moment, and there is no heap")]
+enum Change<'a, C: Cpu, const F: usize> {
+    /// Of the root word.
+    Root(usize),
+    /// Of the slot through which the path leaves `level`, and the node it then holds.
+    Slot { path: Path<'a, C, F>, level: usize, node: usize },
+}
+
+impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
+    /// Prepares that all items which overlap `old` go and those of `new` come. Builds beside the tree; the tree is untouched.
+    ///
+    /// The caller holds the writers' lock until the result is published or dropped. The items of `new` are ascending and do
+    /// not overlap each other, nor what stays; no item that stays lies between them, or between them and `old`.
+    ///
+    /// # Errors
+    /// There was no memory for a node; then nothing has changed.
+    ///
+    /// # Panics
+    /// Where another replacement is prepared at the same time. Debug builds panic where the items are not as said.
+    pub fn prepare<'a, N: NodeMemory<C, F>>(
+        &'a self,
+        old: VpnRange,
+        new: &[NonNull<T>],
+        memory: &'a N,
+    ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
+        assert!(self.writing.swap(1, Acquire) == 0, "two writers");
+        let (built, replaced) = (Nodes::NONE, Nodes::NONE);
+        let mut prepared = Prepared { tree: self, memory, change: None, built, replaced };
+        let pages = hull(old, new);
+        if !pages.is_empty() {
+            // SAFETY: the caller holds the writers' lock for `'a`.
+            let root = unsafe { Root::from_word(self.root.load(Acquire)) };
+            match root {
+                Some(root) => {
+                    debug_assert!(only_old_goes(root, old, pages), "an item in the way stays");
+                    prepared.edit(root, pages, New::Items(new))?;
+                }
+                None => prepared.plant(New::Items(new))?,
+            }
+        }
+        Ok(prepared)
+    }
+}
+
+impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C, N, F> {
+    /// What an empty tree becomes.
+    fn plant(&mut self, new: New<'_, T>) -> Result<(), NoMemory> {
+        if new.len() > 0 {
+            let leaves = Level::fresh(false).build(&new, self.memory, &mut self.built)?;
+            self.grow(leaves, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Puts levels on top of `nodes` of level `height` until one node is the root.
+    fn grow(&mut self, mut nodes: Nodes, mut height: usize) -> Result<(), NoMemory> {
+        while nodes.len() > 1 {
+            nodes = Level::fresh(true).build(&New::<T>::Nodes(nodes), self.memory, &mut self.built)?;
+            height += 1;
+        }
+        assert!(height < MAX_HEIGHT);
+        self.change = Some(Change::Root(Root::<C, F>::word(nodes.only(), height)));
+        Ok(())
+    }
+
+    /// Replaces, from the leaves upwards, until one slot makes the difference.
+    fn edit(&mut self, root: Root<'a, C, F>, pages: VpnRange, mut new: New<'_, T>) -> Result<(), NoMemory> {
+        let mut left = Path::to(root, pages.start.0);
+        let mut right = Path::to(root, pages.end.0 - 1);
+        let mut from = left.step(0).at;
+        if from > 0 && left.node(0).last(from - 1) > pages.start.0 {
+            from -= 1;
+        }
+        let mut to = right.step(0).at;
+        if matches!(&new, New::Items([])) && core::ptr::eq(left.node(0), right.node(0)) && from == to {
+            return Ok(());
+        }
+        for level in 0..=root.height {
+            let edited = Level::between(level, (&mut left, from), (&mut right, to), new.len());
+            self.replace_between(level, &left, &right);
+            let total = edited.total(new.len());
+            if left.is_first(level) && right.is_last(level) {
+                (level + 1..=root.height).for_each(|above| self.replace_between(above, &left, &right));
+                return self.crown(level, &edited, new);
+            }
+            let nodes = edited.build(&new, self.memory, &mut self.built)?;
+            let one_for_one = core::ptr::eq(left.node(level), right.node(level)) && nodes.len() == 1;
+            if one_for_one && total >= TreeNode::<C, F>::MIN {
+                self.change = Some(Change::Slot { path: left, level: level + 1, node: nodes.only() });
+                return Ok(());
+            }
+            (from, to) = (left.step(level + 1).at, right.step(level + 1).at + 1);
+            new = New::Nodes(nodes);
+        }
+        Ok(())
+    }
+
+    /// What the tree becomes where nothing is left beside the edit on `level`: nothing, the only child, another root, or
+    /// several nodes under a new one.
+    fn crown(&mut self, level: usize, edited: &Level<'a, C, F>, new: New<'_, T>) -> Result<(), NoMemory> {
+        let total = edited.total(new.len());
+        if total == 0 {
+            self.change = Some(Change::Root(0));
+        } else if let (true, Some(child)) = (level > 0, edited.only_entry(&new)) {
+            self.change = Some(Change::Root(Root::<C, F>::word(child.slot, level - 1)));
+        } else {
+            let nodes = edited.build(&new, self.memory, &mut self.built)?;
+            self.grow(nodes, level)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the nodes of `level` from one path to the other as replaced.
+    fn replace_between(&mut self, level: usize, left: &Path<'a, C, F>, right: &Path<'a, C, F>) {
+        self.replaced.push(left.node(level));
+        if core::ptr::eq(left.node(level), right.node(level)) {
+            return;
+        }
+        let mut path = left.clone();
+        while path.go_right(level) {
+            self.replaced.push(path.node(level));
+            if core::ptr::eq(path.node(level), right.node(level)) {
+                break;
+            }
+        }
+    }
+}
+
+impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
+    /// Makes the replacement visible, by one store, and retires the old nodes. Cannot fail.
+    pub fn publish(mut self) {
+        match self.change.take() {
+            None => return,
+            Some(Change::Root(word)) => self.tree.root.store(word, Release),
+            Some(Change::Slot { path, level, node }) => {
+                let step = path.step(level);
+                step.node.replace_child(step.at, node);
+                note_extents(&path, level);
+            }
+        }
+        self.built = Nodes::NONE;
+        for node in self.replaced.iter() {
+            // SAFETY: the store above unlinked it, and it came from this memory like all nodes of the tree.
+            unsafe { self.memory.retire_node(node) };
+        }
+    }
+}
+
+/// Notes up to the root where the items of a new child begin and end, and its longest hole.
+fn note_extents<C: Cpu, const F: usize>(path: &Path<'_, C, F>, from: usize) {
+    for level in from..=path.height() {
+        let step = path.step(level);
+        // SAFETY: the slot holds a child, and the writers' lock is held.
+        let total = unsafe { step.node.child(step.at) }.total();
+        if step.node.extent(step.at) == total {
+            return;
+        }
+        step.node.set_extent(step.at, total);
+    }
+}
+
+impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Drop for Prepared<'_, T, C, N, F> {
+    fn drop(&mut self) {
+        for node in self.built.iter() {
+            // SAFETY: it came from this memory, and was not published.
+            unsafe { self.memory.free_node(node) };
+        }
+        self.tree.writing.store(0, Release);
+    }
+}
+
+/// All pages that change.
+fn hull<T: Span>(old: VpnRange, new: &[NonNull<T>]) -> VpnRange {
+    // SAFETY: the user promised that the items handed in are valid.
+    let span = |item: &NonNull<T>| unsafe { item.as_ref() }.span();
+    debug_assert!(
+        new.windows(2).all(|pair| span(&pair[0]).end <= span(&pair[1]).start),
+        "items out of order"
+    );
+    let (Some(first), Some(last)) = (new.first().map(span), new.last().map(span)) else { return old };
+    if old.is_empty() {
+        return VpnRange::new(first.start, last.end);
+    }
+    VpnRange::new(old.start.min(first.start), old.end.max(last.end))
+}
+
+/// Whether all items that overlap `pages` overlap `old`.
+fn only_old_goes<C: Cpu, const F: usize>(root: Root<'_, C, F>, old: VpnRange, pages: VpnRange) -> bool {
+    let mut path = Path::to(root, pages.start.0);
+    loop {
+        let leaf = path.node(0);
+        for at in 0..leaf.count() {
+            let item = VpnRange::new(Vpn(leaf.key(at)), Vpn(leaf.last(at)));
+            if item.start >= pages.end {
+                return true;
+            }
+            if item.overlaps(pages) && !item.overlaps(old) {
+                return false;
+            }
+        }
+        if !path.go_right(0) {
+            return true;
+        }
+    }
+}
+
+impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> fmt::Debug for Prepared<'_, T, C, N, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} nodes in place of {}", self.built.len(), self.replaced.len())
+    }
+}

@@ -1,0 +1,123 @@
+//! Items, node memory and a writer for the tree's tests and models.
+
+use super::{NodeMemory, RangeTree, Span, TreeNode};
+use crate::machine::testing::TestCpu;
+use crate::sync::{Rcu, RcuHead, ReadGuard, Reclaim};
+use crate::units::{Vpn, VpnRange};
+use core::cell::Cell;
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc, dealloc};
+use std::boxed::Box;
+use std::vec::Vec;
+
+/// An item of the tests.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Item {
+    pub head: RcuHead,
+    pub span: VpnRange,
+    pub guard: u64,
+}
+
+impl Span for Item {
+    fn span(&self) -> VpnRange {
+        self.span
+    }
+    fn keeps_free_below(&self) -> u64 {
+        self.guard
+    }
+}
+
+pub fn pages(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(start), Vpn(end))
+}
+
+/// An item that lives until the test ends.
+pub fn item(start: u64, end: u64) -> NonNull<Item> {
+    item_with_guard(start, end, 0)
+}
+
+pub fn item_with_guard(start: u64, end: u64, guard: u64) -> NonNull<Item> {
+    NonNull::from(Box::leak(Box::new(Item { head: RcuHead::new(), span: pages(start, end), guard })))
+}
+
+/// Nodes from the host's heap, counted; refuses when told to. Where there is an RCU, `retire_node` defers to it.
+#[derive(Default)]
+pub struct Nodes<'a> {
+    pub live: Cell<usize>,
+    pub allocated: Cell<usize>,
+    /// So many more allocations succeed.
+    pub left: Cell<Option<usize>>,
+    pub rcu: Option<&'a Rcu<TestCpu>>,
+}
+
+impl Nodes<'_> {
+    fn layout<const F: usize>() -> Layout {
+        Layout::new::<TreeNode<TestCpu, F>>()
+    }
+
+    fn free<const F: usize>(&self, node: NonNull<TreeNode<TestCpu, F>>) {
+        self.live.set(self.live.get() - 1);
+        // SAFETY: allocated below with this layout; poisoned first, so that a late reader falls over it.
+        unsafe {
+            node.cast::<u8>().write_bytes(0xdd, Self::layout::<F>().size());
+            dealloc(node.cast().as_ptr(), Self::layout::<F>());
+        }
+    }
+}
+
+// SAFETY: the heap's memory, given back at once (the tests that look up meanwhile use an RCU).
+unsafe impl<const F: usize> NodeMemory<TestCpu, F> for Nodes<'_> {
+    fn alloc_node(&self) -> Option<NonNull<TreeNode<TestCpu, F>>> {
+        match self.left.get() {
+            Some(0) => return None,
+            Some(left) => self.left.set(Some(left - 1)),
+            None => {}
+        }
+        self.live.set(self.live.get() + 1);
+        self.allocated.set(self.allocated.get() + 1);
+        // SAFETY: the layout is not empty.
+        NonNull::new(unsafe { alloc(Self::layout::<F>()) }.cast())
+    }
+
+    unsafe fn free_node(&self, node: NonNull<TreeNode<TestCpu, F>>) {
+        self.free(node);
+    }
+
+    unsafe fn retire_node(&self, node: NonNull<TreeNode<TestCpu, F>>) {
+        let Some(rcu) = self.rcu else { return self.free(node) };
+        // SAFETY: the node is unlinked, says the caller; nobody else uses its head.
+        unsafe { rcu.defer(TreeNode::head(node), F) };
+    }
+}
+
+impl Reclaim for Nodes<'_> {
+    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+        // SAFETY: retired above with the fan-out as tag.
+        unsafe {
+            match tag {
+                4 => self.free::<4>(TreeNode::of_head(object)),
+                16 => self.free::<16>(TreeNode::of_head(object)),
+                _ => unreachable!("tag {tag}"),
+            }
+        }
+    }
+}
+
+/// Replaces and publishes; tests have the memory.
+pub fn replace<const F: usize>(
+    tree: &RangeTree<Item, TestCpu, F>,
+    old: VpnRange,
+    new: &[NonNull<Item>],
+    nodes: &Nodes<'_>,
+) {
+    tree.prepare(old, new, nodes).unwrap().publish();
+}
+
+/// The spans in the tree, as iteration finds them.
+pub fn spans<const F: usize>(
+    tree: &RangeTree<Item, TestCpu, F>,
+    section: &ReadGuard<'_, TestCpu>,
+) -> Vec<(u64, u64)> {
+    tree.items(section, pages(0, u64::MAX)).map(|item| (item.span.start.0, item.span.end.0)).collect()
+}
