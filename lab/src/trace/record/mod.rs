@@ -135,7 +135,10 @@ fn abandon(pid: u32) {
     process::kill(pid);
     while let Ok(Some((tid, change))) = ptrace::wait() {
         let _ = match change {
-            Change::Stopped(_) => ptrace::resume(tid, Calls::Run, libc::SIGKILL),
+            Change::Stopped(_) => {
+                process::kill(tid);
+                ptrace::resume(tid, Calls::Run, 0)
+            }
             Change::Over => ptrace::reap(tid).map(drop),
             Change::Gone(_) => Ok(()),
         };

@@ -1,0 +1,149 @@
+//! The commands, as people run them: what is said, where, and with which status.
+
+use crate::may_record;
+use interleaf_lab::lacking;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const INTERLEAF: &str = env!("CARGO_BIN_EXE_interleaf");
+
+fn run(args: &[&str]) -> Output {
+    Command::new(INTERLEAF).args(args).output().unwrap()
+}
+
+fn temporary(name: &str) -> String {
+    format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn shipped(name: &str) -> String {
+    format!("{}/traces/{name}.trace", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The one line of a refusal.
+fn refusal(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn a_recording_can_be_asked_about_and_dumped() {
+    if !may_record("a_recording_can_be_asked_about_and_dumped") {
+        return;
+    }
+    let file = temporary("true.trace");
+    let recorded = run(&["record", "--json", "-o", &file, "--", "true"]);
+    let report: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
+    let info: serde_json::Value =
+        serde_json::from_slice(&run(&["trace", "info", "--json", &file]).stdout).unwrap();
+    assert_eq!(report["events"], info["footer"]["events"]);
+    assert_eq!(info["footer"]["account"]["unexplained"], 0);
+    let dump = String::from_utf8(run(&["trace", "dump", &file]).stdout).unwrap();
+    assert_eq!(dump.lines().count() as u64, report["events"].as_u64().unwrap());
+}
+
+#[test]
+fn every_line_of_a_json_dump_is_an_object() {
+    let dump = String::from_utf8(run(&["trace", "dump", "--json", &shipped("sqlite")]).stdout).unwrap();
+    for line in dump.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(event["time_ns"].is_u64() && event["kind"].is_string(), "{line}");
+    }
+    assert!(dump.lines().count() > 1000);
+}
+
+#[test]
+fn info_says_the_account_in_words() {
+    let output = run(&["trace", "info", &shipped("churn")]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for word in ["minflt + majflt", "unexplained", "final map", "munmap", "churn 4 6000"] {
+        assert!(text.contains(word), "{word} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn a_damaged_trace_is_refused_in_one_line_that_names_the_byte() {
+    let file = temporary("damaged.trace");
+    let mut bytes = fs::read(shipped("sqlite")).unwrap();
+    bytes[5000] ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    for what in ["info", "dump"] {
+        assert!(refusal(&run(&["trace", what, &file])).contains("byte "));
+    }
+    fs::write(&file, &bytes[..4000]).unwrap();
+    assert!(refusal(&run(&["trace", "info", &file])).contains("the file ends inside"));
+}
+
+#[test]
+fn what_is_no_trace_or_not_there_is_refused() {
+    assert!(refusal(&run(&["trace", "info", INTERLEAF])).contains("not a trace"));
+    assert!(refusal(&run(&["trace", "dump", "/nonexistent"])).contains("/nonexistent"));
+}
+
+#[test]
+fn a_command_that_cannot_be_run_leaves_no_file() {
+    if !may_record("a_command_that_cannot_be_run_leaves_no_file") {
+        return;
+    }
+    let file = temporary("nothing.trace");
+    let said = refusal(&run(&["record", "-o", &file, "--", "no-such-command"]));
+    assert!(said.contains("cannot run 'no-such-command'"), "{said}");
+    assert!(!PathBuf::from(&file).exists() && !PathBuf::from(file + ".partial").exists());
+}
+
+#[test]
+fn slowdown_is_measured_when_asked_for() {
+    if !may_record("slowdown_is_measured_when_asked_for") {
+        return;
+    }
+    let file = temporary("slowdown.trace");
+    let output = run(&["record", "--json", "--measure-slowdown", "1", "-o", &file, "--", "true"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["slowdown"]["ratio"].as_f64().unwrap() > 0.0);
+    assert_eq!(report["slowdown"]["runs"], 1);
+}
+
+/// A copy of the program, and a folder, that anybody may use; and the words that run it as nobody.
+fn as_nobody(test: &str) -> Option<(Command, PathBuf)> {
+    let user = Command::new("setpriv").args(["--reuid=65534", "true"]).status();
+    if !user.is_ok_and(|status| status.success()) {
+        lacking::note(test, "setpriv and the right to become another user");
+        return None;
+    }
+    let folder = std::env::temp_dir().join(format!("interleaf-{test}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    Command::new("chmod").arg("777").arg(&folder).status().unwrap();
+    fs::copy(INTERLEAF, folder.join("interleaf")).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(folder.join("interleaf"));
+    command.current_dir(&folder);
+    Some((command, folder))
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_is_missing_and_how_to_get_it() {
+    let Some((mut command, folder)) = as_nobody("refusal") else { return };
+    let said = refusal(&command.args(["record", "-o", "t", "--", "true"]).output().unwrap());
+    assert!(said.contains("CAP_PERFMON") && said.contains("CAP_DAC_READ_SEARCH"), "{said}");
+    assert!(said.contains("setcap cap_perfmon,cap_dac_read_search,cap_ipc_lock+ep"), "{said}");
+    assert!(said.contains(folder.to_str().unwrap()), "the line names the program: {said}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_ordinary_user_records_a_partial_trace() {
+    let Some((mut command, folder)) = as_nobody("partial") else { return };
+    let output =
+        command.args(["record", "--user", "-o", "t", "--", "sh", "-c", "ls | wc -l"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("recording needs") {
+        lacking::note("an_ordinary_user_records_a_partial_trace", "kernel.perf_event_paranoid of at most 2");
+    } else {
+        assert!(output.status.success(), "{said}");
+        let info = run(&["trace", "info", folder.join("t").to_str().unwrap()]);
+        assert!(String::from_utf8_lossy(&info.stdout).contains("PARTIAL"));
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
