@@ -1,7 +1,7 @@
 //! Allocating and freeing.
 
 use super::biased::{Biased, claim_all};
-use super::cache::{BATCH, Batch, CpuCache, NO_BATCH, Stocked};
+use super::cache::{BATCH, Batch, CpuCache, Stack, Stocked, pack, unpack};
 use super::{Ask, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
 use crate::machine::Machine;
 use crate::sync::Own;
@@ -20,7 +20,8 @@ impl<M: Machine> Memory<'_, M> {
         }
         let own = self.caches.own();
         let popped = Biased::with(&own, CpuCache::part, |stack| stack.pop(&own.cached)).flatten();
-        let Some((pfn, init)) = popped else { return self.alloc_frame_slow(own, ask) };
+        let Some(word) = popped else { return self.alloc_frame_slow(own, ask) };
+        let (pfn, init) = unpack(word);
         own.pgalloc.add_own(1);
         Some(self.hand_out(pfn, init, ask.init))
     }
@@ -108,7 +109,7 @@ impl<M: Machine> Memory<'_, M> {
         let _drain = self.drain.lock();
         let mut drained = 0;
         claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
-            let mut batch = NO_BATCH;
+            let mut batch = [0; BATCH];
             while let taken @ 1.. = stack.shift(&cache.cached, &mut batch) {
                 self.give_back(&batch[..taken]);
                 cache.drained.add_own(taken as u64);
@@ -122,7 +123,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn visit_caches(&self, mut visit: impl FnMut(&CpuCache<M::Cpu>, Pfn, Init)) {
         let _drain = self.drain.lock();
         claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
-            stack.frames(&cache.cached).for_each(|(pfn, init)| visit(cache, pfn, init));
+            stack.words(&cache.cached).map(unpack).for_each(|(pfn, init)| visit(cache, pfn, init));
         });
     }
 
@@ -142,7 +143,7 @@ impl<M: Machine> Memory<'_, M> {
     #[cold]
     #[inline(never)]
     fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
-        let mut batch = NO_BATCH;
+        let mut batch = [0; BATCH];
         let run = |batch: &mut Batch, zone: &Zone<M::Cpu>| {
             Some(zone.take_run(&self.table, batch, ask.priority)).filter(|&taken| taken > 0)
         };
@@ -155,18 +156,21 @@ impl<M: Machine> Memory<'_, M> {
         };
         own.came_in.add_own(taken as u64);
         let frames = &batch[..taken];
-        frames.iter().for_each(|&(pfn, init)| self.meta_of(pfn).set_state(FrameState::cached(init)));
-        let ((pfn, init), rest) = (frames[0], &frames[1..]);
-        self.restock(&own, rest);
+        for (pfn, init) in frames.iter().map(|&word| unpack(word)) {
+            self.meta_of(pfn).set_state(FrameState::cached(init));
+        }
+        let (pfn, init) = unpack(frames[0]);
+        self.restock(&own, &frames[1..]);
         own.pgalloc.add_own(1);
         drop(own);
         Some(self.hand_out(pfn, init, ask.init))
     }
 
     /// Puts frames on the stack so that they go out in order; what it does not take goes back.
-    fn restock(&self, own: &OwnCache<'_, M::Cpu>, frames: &[Stocked]) {
+    fn restock(&self, own: &OwnCache<'_, M::Cpu>, frames: &[u64]) {
         let push = |at: usize| {
-            Biased::with(own, CpuCache::part, |stack| stack.push(&own.cached, frames[at])).unwrap_or(false)
+            let push = |stack: &mut Stack<M::Cpu>| stack.push(&own.cached, frames[at]);
+            Biased::with(own, CpuCache::part, push).unwrap_or(false)
         };
         let left = (0..frames.len()).rev().find(|&at| !push(at)).map_or(0, |at| at + 1);
         if left > 0 {
@@ -198,18 +202,18 @@ impl<M: Machine> Memory<'_, M> {
     fn stock(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, init: Init) {
         debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
         meta.set_state(FrameState::cached(init));
-        let own = self.caches.own();
-        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push(&own.cached, (pfn, init)));
+        let (own, word) = (self.caches.own(), pack((pfn, init)));
+        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push(&own.cached, word));
         if pushed != Some(true) {
-            self.stock_slow(own, (pfn, init));
+            self.stock_slow(own, word);
         }
     }
 
     /// The cache is full: its coldest half goes back. Or it is claimed: then the frame itself.
     #[cold]
     #[inline(never)]
-    fn stock_slow(&self, own: OwnCache<'_, M::Cpu>, frame: Stocked) {
-        let mut batch = NO_BATCH;
+    fn stock_slow(&self, own: OwnCache<'_, M::Cpu>, frame: u64) {
+        let mut batch = [0; BATCH];
         let shifted = Biased::with(&own, CpuCache::part, |stack| {
             let taken = stack.shift(&own.cached, &mut batch);
             stack.push(&own.cached, frame);
@@ -224,11 +228,10 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Cached frames go back to their zones, neighbours of one zone under one lock.
-    fn give_back(&self, frames: &[Stocked]) {
-        debug_assert!(frames.len() <= BATCH);
-        let zone = |frame: &Stocked| self.zone_of(frame.0);
-        for run in frames.chunk_by(|a, b| core::ptr::eq(zone(a), zone(b))) {
-            zone(&run[0]).give(&self.table, run.iter().copied(), Order::BASE);
+    fn give_back(&self, frames: &[u64]) {
+        let zone = |word: u64| self.zone_of(unpack(word).0);
+        for run in frames.chunk_by(|&a, &b| core::ptr::eq(zone(a), zone(b))) {
+            zone(run[0]).give(&self.table, run.iter().map(|&word| unpack(word)), Order::BASE);
         }
     }
 

@@ -205,11 +205,29 @@ impl<'m, M: Machine> Carver<'_, 'm, M> {
     /// Room for `len` values.
     pub(super) fn room<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
-        Some(Room { at, len, _memory: PhantomData })
+        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is nobody else's.
+        Some(unsafe { Room::new(at, len) })
     }
 }
 
 impl<'m, T> Room<'m, T> {
+    /// The room that `at` is.
+    ///
+    /// # Safety
+    /// The memory there holds `len` values, lives for `'m`, and nobody else has it.
+    pub(super) unsafe fn new(at: NonNull<T>, len: usize) -> Self {
+        Self { at, len, _memory: PhantomData }
+    }
+
+    /// The one value of a room for one; never dropped.
+    pub(super) fn fill_one(self, value: T) -> &'m T {
+        assert_eq!(self.len, 1);
+        // SAFETY: the room holds one value, and only this room has the memory.
+        unsafe { self.at.write(value) };
+        // SAFETY: initialised, shared from now on, alive for `'m`.
+        unsafe { self.at.as_ref() }
+    }
+
     /// The slice; its values are never dropped.
     pub(super) fn fill(self, mut value: impl FnMut(usize) -> T) -> &'m [T] {
         for index in 0..self.len {

@@ -8,6 +8,7 @@
 //! Everything here runs under the zone's lock. Only there does a record become, or cease to be, `Free`; so the state of a
 //! buddy outside the lists may change meanwhile, but never to or from what a merge looks for.
 
+use super::cache::pack;
 use super::meta::Links;
 use super::state::buddy_of;
 use super::{FrameMeta, FrameState, FrameTable, Init};
@@ -68,14 +69,14 @@ impl<C: Cpu> Buddy<C> {
         Some((pfn, init))
     }
 
-    /// Takes up to `frames.len()` single frames, in as few blocks as there are. Returns how many.
-    pub fn take_run(&mut self, table: &FrameTable<C>, frames: &mut [(Pfn, Init)]) -> usize {
+    /// Takes up to `frames.len()` single frames, packed, in as few blocks as there are. Returns how many.
+    pub fn take_run(&mut self, table: &FrameTable<C>, frames: &mut [u64]) -> usize {
         let mut taken = 0;
         while let Some(order) = (frames.len() - taken).checked_ilog2() {
             let block = (0..=order as u8).rev().find_map(|o| Some((o, self.take(table, Order(o))?)));
             let Some((order, (pfn, init))) = block else { break };
             for frame in 0..Order(order).frames() {
-                frames[taken] = (pfn.add(frame), init);
+                frames[taken] = pack((pfn.add(frame), init));
                 taken += 1;
             }
         }

@@ -29,10 +29,8 @@ pub const CAPACITY: usize = 2 * BATCH;
 
 /// A frame and what its bytes are known to be.
 pub(super) type Stocked = (Pfn, Init);
-/// One batch on its way.
-pub(super) type Batch = [Stocked; BATCH];
-/// An empty one.
-pub(super) const NO_BATCH: Batch = [(Pfn(0), Init::Dirty); BATCH];
+/// Words on their way between a stack and where it is filled from.
+pub(super) type Batch = [u64; BATCH];
 
 /// A CPU's cache and counts. The counts are written by their CPU alone, in plain stores; others read them, stale.
 ///
@@ -52,28 +50,31 @@ pub(super) struct CpuCache<C: Cpu> {
     pub drained: AtomicU64<C>,
 }
 
-/// The frames, coldest first; the highest bit says that the frame is known to be zero. How many is in `cached`.
+/// Words, coldest first. How many is kept beside it, where others may read it.
 pub(super) struct Stack<C: Cpu> {
     slots: [Plain<u64, C>; CAPACITY],
 }
 
+/// Set in the word of a frame that is known to be zero.
 const ZEROED: u64 = 1 << 63;
 
-const fn pack((pfn, init): Stocked) -> u64 {
+/// A frame as a word of the stack.
+pub(super) const fn pack((pfn, init): Stocked) -> u64 {
     match init {
         Init::Dirty => pfn.0,
         Init::Zeroed => pfn.0 | ZEROED,
     }
 }
 
-const fn unpack(word: u64) -> Stocked {
+/// The frame of a word.
+pub(super) const fn unpack(word: u64) -> Stocked {
     (Pfn(word & !ZEROED), if word & ZEROED != 0 { Init::Zeroed } else { Init::Dirty })
 }
 
 impl<C: Cpu> CpuCache<C> {
     pub fn new() -> Self {
         Self {
-            frames: Biased::new(Stack { slots: [const { Plain::new(0) }; CAPACITY] }),
+            frames: Biased::new(Stack::new()),
             cached: AtomicU32::new(0),
             pgalloc: AtomicU64::new(0),
             came_in: AtomicU64::new(0),
@@ -98,21 +99,26 @@ impl<C: Cpu> CpuCache<C> {
 }
 
 impl<C: Cpu> Stack<C> {
-    /// Takes the warmest frame.
+    /// An empty stack.
+    pub const fn new() -> Self {
+        Self { slots: [const { Plain::new(0) }; CAPACITY] }
+    }
+
+    /// Takes the warmest word.
     #[inline(always)]
-    pub fn pop(&mut self, cached: &AtomicU32<C>) -> Option<Stocked> {
+    pub fn pop(&mut self, cached: &AtomicU32<C>) -> Option<u64> {
         let left = cached.load(Relaxed).wrapping_sub(1);
         let word = self.slots.get(left as usize)?.get();
         cached.store(left, Relaxed);
-        Some(unpack(word))
+        Some(word)
     }
 
-    /// Stocks a frame; `false` where there is no room.
+    /// Stocks a word; `false` where there is no room.
     #[inline(always)]
-    pub fn push(&mut self, cached: &AtomicU32<C>, frame: Stocked) -> bool {
+    pub fn push(&mut self, cached: &AtomicU32<C>, word: u64) -> bool {
         let len = cached.load(Relaxed);
         let Some(slot) = self.slots.get_mut(len as usize) else { return false };
-        slot.set(pack(frame));
+        slot.set(word);
         cached.store(len + 1, Relaxed);
         true
     }
@@ -122,7 +128,7 @@ impl<C: Cpu> Stack<C> {
         let len = cached.load(Relaxed) as usize;
         let taken = len.min(BATCH);
         for (to, from) in batch.iter_mut().zip(&self.slots[..taken]) {
-            *to = unpack(from.get());
+            *to = from.get();
         }
         for at in taken..len {
             let word = self.slots[at].get();
@@ -132,9 +138,9 @@ impl<C: Cpu> Stack<C> {
         taken
     }
 
-    /// The frames, coldest first.
-    pub fn frames(&self, cached: &AtomicU32<C>) -> impl Iterator<Item = Stocked> {
-        self.slots[..cached.load(Relaxed) as usize].iter().map(|slot| unpack(slot.get()))
+    /// The words, coldest first.
+    pub fn words(&self, cached: &AtomicU32<C>) -> impl Iterator<Item = u64> {
+        self.slots[..cached.load(Relaxed) as usize].iter().map(Plain::get)
     }
 }
 
@@ -151,18 +157,22 @@ mod tests {
 
     #[test]
     fn the_warmest_goes_out_first_and_the_coldest_goes_back() {
-        let mut stack = Stack::<TestCpu> { slots: [const { Plain::new(0) }; CAPACITY] };
-        let cached = AtomicU32::new(0);
-        for pfn in 0..CAPACITY as u64 {
-            assert!(stack.push(&cached, (Pfn(pfn), Init::Zeroed)));
-        }
-        assert!(!stack.push(&cached, (Pfn(99), Init::Dirty)));
-        assert_eq!(stack.pop(&cached), Some((Pfn(CAPACITY as u64 - 1), Init::Zeroed)));
-        let mut batch = NO_BATCH;
+        let (mut stack, cached) = (Stack::<TestCpu>::new(), AtomicU32::new(0));
+        assert!((0..CAPACITY as u64).all(|word| stack.push(&cached, word)));
+        assert!(!stack.push(&cached, 99));
+        assert_eq!(stack.pop(&cached), Some(CAPACITY as u64 - 1));
+        let mut batch = [0; BATCH];
         assert_eq!(stack.shift(&cached, &mut batch), BATCH);
-        assert_eq!(batch[0].0, Pfn(0));
-        assert_eq!(stack.frames(&cached).next(), Some((Pfn(BATCH as u64), Init::Zeroed)));
+        assert_eq!((batch[0], batch[BATCH - 1]), (0, BATCH as u64 - 1));
+        assert_eq!(stack.words(&cached).next(), Some(BATCH as u64));
         assert_eq!(stack.shift(&cached, &mut batch), BATCH - 1);
         assert_eq!((stack.pop(&cached), cached.load(Relaxed)), (None, 0));
+    }
+
+    #[test]
+    fn a_word_keeps_frame_and_mark() {
+        for frame in [(Pfn(5), Init::Zeroed), (Pfn((1 << 40) - 1), Init::Dirty)] {
+            assert_eq!(unpack(pack(frame)), frame);
+        }
     }
 }

@@ -14,10 +14,11 @@
 
 use super::state::{FrameState, Kind};
 use crate::machine::Cpu;
-use crate::sync::RawSpinLock;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{RawSpinLock, RcuHead};
 use crate::units::Pfn;
 use core::fmt;
+use core::ptr::NonNull;
 
 /// The record of one frame. See the module for its fields.
 #[repr(C, align(32))]
@@ -77,8 +78,12 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Gives a detached table or an emptied slab back to its owner as a plain taken frame.
     pub(super) fn relinquish(&self) -> bool {
-        self.mapcount.store(0, Relaxed);
-        self.step(FrameState::relinquished).is_some()
+        let done = self.step(FrameState::relinquished).is_some();
+        if done {
+            self.mapcount.store(0, Relaxed);
+            self.word.store(0, Relaxed);
+        }
+        done
     }
 
     /// One more holder of user memory. `false` where the frame is not user memory (any more).
@@ -184,18 +189,33 @@ impl<C: Cpu> FrameMeta<C> {
         self.link[1].store(next.map_or(0, |pfn| pfn.0 + 1), Relaxed);
     }
 
-    #[allow(dead_code)]
-    /// Of a slab: its first free object, counted from 1; 0 for none. The caller holds the pool's lock.
-    pub(super) fn first_free(&self) -> u32 {
+    /// Of a slab: what is free in it; see `slab`. The caller holds the pool's lock.
+    pub(super) fn slab_word(&self) -> u32 {
         self.word.load(Relaxed)
     }
 
-    #[allow(dead_code)]
-    /// Notes the first free object of a slab. The caller holds the pool's lock.
-    pub(super) fn set_first_free(&self, object: u32) {
-        self.word.store(object, Relaxed);
+    /// Notes what is free in a slab. The caller holds the pool's lock.
+    pub(super) fn set_slab_word(&self, word: u32) {
+        self.word.store(word, Relaxed);
+    }
+
+    /// A detached table is retired, once. `false` where it is attached, no table, or retired already.
+    pub(super) fn retire(&self) -> bool {
+        self.step(FrameState::retired).is_some()
+    }
+
+    /// A retired table has waited long enough.
+    pub(super) fn unretire(&self) -> bool {
+        self.step(FrameState::unretired).is_some()
+    }
+
+    /// The head that lies in the link of a retired table.
+    pub(super) fn retire_head(&self) -> NonNull<RcuHead> {
+        NonNull::from(&self.link).cast()
     }
 }
+
+const _: () = assert!(size_of::<RcuHead>() <= 16 && align_of::<RcuHead>() <= 8);
 
 impl<C: Cpu> fmt::Debug for FrameMeta<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

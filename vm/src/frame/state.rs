@@ -9,6 +9,7 @@
 //! | 42 | *exclusive*: one address space alone has it; it may be written without a copy (`User`) |
 //! | 43 | *attached*: a walk from a root may reach it (`Table`) |
 //! | 44 | *lazyfree*: the contents may be dropped while nobody writes (`User`) |
+//! | 45 | *retired*: waits for readers (`Table`) |
 //! | 48..56 | index of the zone (`Free`) |
 //!
 //! Everything else is zero. The whole word zero is [`Kind::Reserved`]: not handed out by itself; a hole, boot memory, or a
@@ -90,6 +91,7 @@ const ZEROED: u64 = 1 << 41;
 const EXCLUSIVE: u64 = 1 << 42;
 const ATTACHED: u64 = 1 << 43;
 const LAZYFREE: u64 = 1 << 44;
+const RETIRED: u64 = 1 << 45;
 const ZONE_SHIFT: u32 = 48;
 /// Counts beyond this are refused, so that no count ever overflows.
 const MOST_REFS: u64 = 1 << 31;
@@ -162,10 +164,19 @@ impl FrameState {
         let fits = single || matches!(kind, Kind::User | Kind::File | Kind::Zero);
         (self == Self::taken(self.order()) && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | 1))
     }
+    /// A detached table begins to wait for readers.
+    pub fn retired(self) -> Option<Self> {
+        let waits = self.0 & (ATTACHED | RETIRED) != 0;
+        (self.kind() == Kind::Table && !waits).then_some(Self(self.0 | RETIRED))
+    }
+    /// The wait is over: detached as before.
+    pub fn unretired(self) -> Option<Self> {
+        (self.kind() == Kind::Table && self.0 & RETIRED != 0).then_some(Self(self.0 & !RETIRED))
+    }
     /// A table cut out, a slab emptied: its owner's alone again, ready to be freed.
     pub fn relinquished(self) -> Option<Self> {
         let idle = match self.kind() {
-            Kind::Table => !self.is_attached(),
+            Kind::Table => self.0 & (ATTACHED | RETIRED) == 0,
             Kind::Slab => true,
             _ => false,
         };
@@ -276,6 +287,10 @@ mod tests {
         let detached = table.detached().unwrap();
         assert_eq!(detached.detached(), None);
         assert_eq!(detached.relinquished(), Some(TAKEN));
+        let retired = detached.retired().unwrap();
+        assert_eq!((retired.retired(), retired.relinquished(), table.retired()), (None, None, None));
+        assert_eq!(retired.unretired(), Some(detached));
+        assert_eq!(detached.unretired(), None);
     }
 
     #[test]

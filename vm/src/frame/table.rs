@@ -10,6 +10,7 @@ use crate::sync::Carve;
 use crate::units::{CACHE_LINE, Pfn, PfnRange};
 use core::fmt;
 use core::marker::PhantomData;
+use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 
 /// The records of a span of frames.
@@ -49,6 +50,12 @@ impl<C: Cpu> FrameTable<C> {
         }
         // SAFETY: the index is below the number of records carved, and records are shared for good.
         Some(unsafe { self.records.add(index as usize).as_ref() })
+    }
+
+    /// The frame whose record holds the byte at `address`.
+    pub(super) fn pfn_at(&self, address: NonZeroUsize) -> Pfn {
+        let offset = address.get() - self.records.addr().get();
+        self.span.start.add((offset / Self::RECORD) as u64)
     }
 
     /// The frames that have a record.

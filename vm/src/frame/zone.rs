@@ -72,12 +72,7 @@ impl<C: Cpu> Zone<C> {
 
     /// Takes up to `frames.len()` frames for a CPU's cache. What only the reserve may have is taken one by one, so that it
     /// does not end up with everybody else who uses the cache. Returns how many.
-    pub(super) fn take_run(
-        &self,
-        table: &FrameTable<C>,
-        frames: &mut [(Pfn, Init)],
-        priority: Priority,
-    ) -> usize {
+    pub(super) fn take_run(&self, table: &FrameTable<C>, frames: &mut [u64], priority: Priority) -> usize {
         let mut buddy = self.buddy.lock();
         let shared = self.watermark.allows(buddy.free(), priority.min(Priority::Ordinary));
         let own = self.watermark.allows(buddy.free(), priority).min(1);

@@ -15,10 +15,10 @@ pub const fn table(level: Level) -> Rank {
 }
 /// Marker of a frame under deferred work.
 pub const FRAME: Rank = Rank(24);
+/// The right to empty other CPUs' caches.
+pub const DRAIN: Rank = Rank(26);
 /// An object pool's shared list of slabs.
 pub const POOL: Rank = Rank(28);
-/// The right to empty other CPUs' frame caches.
-pub const DRAIN: Rank = Rank(30);
 /// A zone's free blocks.
 pub const ZONE: Rank = Rank(32);
 /// RCU's list of orphaned garbage.

@@ -1,5 +1,7 @@
 //! The allocator beside a plain model, in small worlds.
 
+mod pools;
+
 use super::*;
 use crate::machine::Machine;
 use crate::machine::testing::{TestCpu, TestMachine};

@@ -1,0 +1,215 @@
+//! Pools beside a plain model.
+
+use super::{Dice, memory};
+use crate::frame::*;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::{Rcu, RcuHead};
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+/// 40 bytes: 102 in a slab.
+struct Object {
+    _head: RcuHead,
+    value: [u64; 3],
+}
+
+type TestPool<'m, T> = Pool<'m, T, TestMachine>;
+
+fn place(at: NonNull<MaybeUninit<Object>>, value: u64) -> NonNull<Object> {
+    let at = at.cast::<Object>();
+    // SAFETY: just allocated for such an object.
+    unsafe { at.write(Object { _head: RcuHead::new(), value: [value; 3] }) };
+    at
+}
+
+fn value(at: NonNull<Object>) -> u64 {
+    // SAFETY: allocated and written by the test, and not freed.
+    let object = unsafe { at.as_ref() };
+    assert!(object.value.iter().all(|&value| value == object.value[0]), "torn: {:?}", object.value);
+    object.value[0]
+}
+
+/// What a pool itself takes for good.
+fn permanent(memory: &Memory<'_, TestMachine>) -> u64 {
+    memory.check().unwrap().handed_out
+}
+
+#[test]
+fn objects_keep_their_bytes_while_others_come_and_go() {
+    for seed in 0..10 {
+        let machine = TestMachine::with_cpus(256, 3);
+        let memory = memory(&machine);
+        let pool = TestPool::<Object>::new(&memory).unwrap();
+        let before = permanent(&memory);
+        let (mut dice, mut held) = (Dice(seed), BTreeMap::new());
+        for step in 0..6000u64 {
+            TestCpu::become_cpu(dice.roll(3) as u32);
+            if dice.roll(100) < 35 + 30 * u64::from(step / 1500 % 2 == 0) {
+                let object = place(pool.alloc(&memory).unwrap(), step);
+                assert_eq!(object.addr().get() % align_of::<Object>(), 0);
+                assert!(held.insert(object, step).is_none(), "handed out twice");
+            } else if !held.is_empty() {
+                let at = *held.keys().nth(dice.roll(held.len() as u64) as usize).unwrap();
+                assert_eq!(Some(value(at)), held.remove(&at));
+                // SAFETY: from this pool, and forgotten by the model.
+                unsafe { pool.free(&memory, at) };
+            }
+        }
+        held.iter().for_each(|(&at, &step)| assert_eq!(value(at), step));
+        // SAFETY: as above.
+        held.into_keys().for_each(|at| unsafe { pool.free(&memory, at) });
+        pool.shrink(&memory);
+        assert_eq!((pool.frames(), permanent(&memory)), (0, before));
+    }
+    TestCpu::become_cpu(0);
+}
+
+#[test]
+fn a_pool_of_any_size_fills_its_slabs() {
+    fn fill<T>(per_slab: u64) {
+        let machine = TestMachine::new(64);
+        let memory = memory(&machine);
+        let pool = TestPool::<T>::new(&memory).unwrap();
+        let held: Vec<_> = (0..3 * per_slab).map(|_| pool.alloc(&memory).unwrap().cast::<T>()).collect();
+        assert!((3..=4).contains(&pool.frames()), "{} frames", pool.frames());
+        // SAFETY: from this pool.
+        held.into_iter().for_each(|at| unsafe { pool.free(&memory, at) });
+        pool.shrink(&memory);
+        assert_eq!(pool.frames(), 0);
+        memory.check().unwrap();
+    }
+    fill::<u8>(512);
+    fill::<Object>(102);
+    fill::<[u64; 65]>(7);
+    fill::<[u64; 512]>(1);
+}
+
+#[test]
+fn one_empty_slab_is_kept_and_the_others_go_back() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pool = TestPool::<[u64; 512]>::new(&memory).unwrap();
+    let held: Vec<_> = (0..20 + CAPACITY).map_while(|_| pool.alloc(&memory)).collect();
+    let frames = pool.frames();
+    assert!(held.len() >= 30 && frames >= held.len() as u64);
+    // SAFETY: from this pool.
+    held.into_iter().for_each(|at| unsafe { pool.free(&memory, at.cast()) });
+    assert!(pool.frames() <= CAPACITY as u64 + 1);
+    pool.shrink(&memory);
+    assert_eq!(pool.frames(), 0);
+}
+
+#[test]
+fn an_object_is_found_in_another_cpus_stack_when_memory_is_gone() {
+    let machine = TestMachine::with_cpus(32, 2);
+    let memory = memory(&machine);
+    let pool = TestPool::<[u64; 512]>::new(&memory).unwrap();
+    let held: Vec<_> = core::iter::from_fn(|| pool.alloc(&memory)).collect();
+    while memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)).is_some() {}
+    assert!(held.len() > 4);
+    TestCpu::become_cpu(1);
+    // SAFETY: from this pool.
+    held.iter().for_each(|at| unsafe { pool.free(&memory, at.cast()) });
+    TestCpu::become_cpu(0);
+    let again: Vec<_> = core::iter::from_fn(|| pool.alloc(&memory)).collect();
+    assert_eq!(again.len(), held.len());
+}
+
+#[test]
+fn every_allocation_of_a_pool_can_be_made_to_fail() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pool = TestPool::<Object>::new(&memory).unwrap();
+    for nth in 1..8 {
+        memory.plan_mishap(nth);
+        let held: Vec<_> = (0..8).map(|_| pool.alloc(&memory)).collect();
+        assert!(!memory.is_mishap_planned());
+        assert_eq!(held.iter().filter(|at| at.is_none()).count(), 1);
+        // SAFETY: from this pool.
+        held.into_iter().flatten().for_each(|at| unsafe { pool.free(&memory, at.cast()) });
+    }
+    memory.plan_mishap(1);
+    assert!(TestPool::<u64>::new(&memory).is_none());
+    memory.check().unwrap();
+}
+
+#[test]
+fn retired_objects_and_tables_come_back_after_the_readers() {
+    let machine = TestMachine::new(128);
+    let memory = memory(&machine);
+    let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
+    let pool = TestPool::<Object>::new(&memory).unwrap();
+    let before = permanent(&memory);
+    let (table, other) =
+        (memory.alloc_table(Priority::Ordinary).unwrap(), memory.alloc_frame(Ask::DIRTY).unwrap());
+    for step in 0..300 {
+        let object = place(pool.alloc(&memory).unwrap(), step);
+        // SAFETY: nobody but this test knows the object; its head is unused.
+        unsafe { pool.retire(&memory, &rcu, object.cast()) };
+    }
+    let section = rcu.read();
+    assert!(memory.meta(table).unwrap().detach());
+    drop(section);
+    memory.retire_table(&rcu, table);
+    assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Table);
+    memory.free_frame(other);
+    rcu.wait(&machine, &memory);
+    assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Cached);
+    pool.shrink(&memory);
+    assert_eq!((rcu.garbage(), pool.frames(), permanent(&memory)), (0, 0, before));
+}
+
+#[test]
+#[should_panic(expected = "is not there to be freed")]
+fn a_table_is_retired_once() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
+    let table = memory.alloc_table(Priority::Ordinary).unwrap();
+    assert!(memory.meta(table).unwrap().detach());
+    memory.retire_table(&rcu, table);
+    memory.retire_table(&rcu, table);
+}
+
+#[test]
+fn threads_share_a_pool() {
+    let machine = TestMachine::with_cpus(256, 4);
+    let memory = memory(&machine);
+    let pool = TestPool::<Object>::new(&memory).unwrap();
+    let work = |cpu: u32| {
+        machine.run_as(cpu);
+        let (mut dice, mut held) = (Dice(cpu.into()), Vec::new());
+        for step in 0..15_000u64 {
+            if dice.roll(100) < 40 + 25 * u64::from(step / 3000 % 2 == 0) {
+                let tag = u64::from(cpu) << 32 | step;
+                held.extend(pool.alloc(&memory).map(|at| (place(at, tag), tag)));
+            } else if !held.is_empty() {
+                let (at, tag) = held.swap_remove(dice.roll(held.len() as u64) as usize);
+                assert_eq!(value(at), tag);
+                // SAFETY: from this pool, and forgotten here.
+                unsafe { pool.free(&memory, at) };
+            }
+        }
+        // SAFETY: as above.
+        held.into_iter().for_each(|(at, _)| unsafe { pool.free(&memory, at) });
+    };
+    std::thread::scope(|scope| (0..4).for_each(|cpu| drop(scope.spawn(move || work(cpu)))));
+    pool.shrink(&memory);
+    assert_eq!(pool.frames(), 0);
+    memory.check().unwrap();
+}
+
+#[test]
+fn what_is_permanent_lies_side_by_side() {
+    use crate::sync::Carve;
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let mut permanent = memory.permanent();
+    let (a, b) = (permanent.carve(100, 64).unwrap(), permanent.carve(100, 64).unwrap());
+    assert_eq!(b.addr().get() - a.addr().get(), 128);
+    assert!(permanent.carve(9 * 4096, 4096).is_some());
+    assert_eq!(permanent.carve(1 << 40, 8), None);
+    assert_eq!(memory.check().unwrap().handed_out, 1 + 1 + 16);
+}
