@@ -1,5 +1,6 @@
 //! The lab: records, replays, simulates and measures.
 
+pub mod baton;
 pub mod bench;
 pub mod check;
 pub mod command;
@@ -12,3 +13,4 @@ pub mod show;
 pub mod soft;
 pub mod tour;
 pub mod trace;
+pub mod watch;

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod child;
+pub mod fiber;
 pub mod futex;
 pub mod membarrier;
 pub mod memory;

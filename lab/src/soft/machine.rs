@@ -112,9 +112,11 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         table: impl FnMut(Level, Pfn),
     ) -> Result<(), Running> {
         let (line, me) = (self.bus.line(cpu), seat::thread_number());
-        let vacant = line.turn.try_take();
-        if !line.try_occupy(me) && !line.is_occupied_by(me) {
-            if vacant {
+        // Whose turn it is keeps others from sitting down meanwhile.
+        let turn = line.turn.try_take();
+        let sat_down = turn && line.try_occupy(me);
+        if !sat_down && !line.is_occupied_by(me) {
+            if turn {
                 line.turn.give();
             }
             return Err(Running(cpu));
@@ -123,8 +125,10 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         // SAFETY: this thread occupies the CPU, thus no other touches its TLB; `with_tlb` never calls out, so this thread is
         // not inside of it.
         let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
-        if vacant {
+        if sat_down {
             line.vacate();
+        }
+        if turn {
             line.turn.give();
         }
         tlb.for_each_page(EVERYTHING, page);

@@ -19,7 +19,7 @@ mod machine;
 pub mod seat;
 mod set;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod tlb;
 pub mod turn;
 mod user;

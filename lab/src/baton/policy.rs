@@ -1,0 +1,147 @@
+//! How a seed chooses.
+//!
+//! Bugs differ in what brings them out: some need a switch at every access, some need one CPU stopped at one place for a long
+//! time. So the seed first draws a policy and then follows it: *random* policies switch with a chance between one in two and one
+//! in 96 at each step; *ranked* ones always run the highest CPU that can, and lower its rank at rare random steps. Who waits
+//! gives way under either.
+
+/// A small generator of random numbers (SplitMix64): every seed is as good as any other.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// A number below `n`, which is not 0.
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+
+    pub(super) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// Whether the CPU that runs could as well go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urge {
+    /// It can.
+    Stay,
+    /// It waits: others should run.
+    Yield,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    Random {
+        switch_one_in: usize,
+    },
+    Ranked {
+        /// Rank of each CPU, the highest runs.
+        ranks: Vec<i64>,
+        lower_one_in: usize,
+        /// Below every rank so far.
+        floor: i64,
+    },
+}
+
+/// What a seed has decided.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    random: Random,
+    order: Order,
+    /// An interrupt is answered at a step with one chance in so many; 0: only where the CPU asks.
+    interrupt_one_in: usize,
+}
+
+impl Policy {
+    pub(super) fn new(seed: u64, nr_cpus: usize) -> Self {
+        let mut random = Random::new(seed);
+        let order = if random.one_in(4) {
+            let mut ranks: Vec<i64> = (0..nr_cpus as i64).collect();
+            for i in (1..ranks.len()).rev() {
+                ranks.swap(i, random.below(i + 1));
+            }
+            Order::Ranked { ranks, lower_one_in: [4, 8, 16, 64][random.below(4)], floor: 0 }
+        } else {
+            Order::Random { switch_one_in: [2, 2, 3, 4, 8, 24, 96][random.below(7)] }
+        };
+        let interrupt_one_in = [0, 1, 4, 32][random.below(4)];
+        Self { random, order, interrupt_one_in }
+    }
+
+    /// Chooses among the CPUs that can run, which are in ascending order and not none; `me` runs now.
+    pub(super) fn choose(&mut self, ready: &[usize], me: usize, urge: Urge) -> usize {
+        let can_stay = ready.contains(&me);
+        match &mut self.order {
+            Order::Random { switch_one_in } => {
+                if can_stay && urge == Urge::Stay && !self.random.one_in(*switch_one_in) {
+                    return me;
+                }
+                let others = ready.len() - usize::from(can_stay && urge == Urge::Yield);
+                if others == 0 {
+                    return me;
+                }
+                let at = self.random.below(others);
+                let skips_me = urge == Urge::Yield && can_stay;
+                *ready.iter().filter(|&&cpu| !(skips_me && cpu == me)).nth(at).expect("fewer than there are")
+            }
+            Order::Ranked { ranks, lower_one_in, floor } => {
+                if urge == Urge::Yield || self.random.one_in(*lower_one_in) {
+                    *floor -= 1;
+                    ranks[me] = *floor;
+                }
+                *ready.iter().max_by_key(|&&cpu| ranks[cpu]).expect("somebody can run")
+            }
+        }
+    }
+
+    /// One of `n` things.
+    pub(super) fn pick(&mut self, n: usize) -> usize {
+        self.random.below(n)
+    }
+
+    /// Whether a pending interrupt is answered at this step, though nobody asked.
+    pub(super) fn interrupts_now(&mut self) -> bool {
+        self.interrupt_one_in != 0 && self.random.one_in(self.interrupt_one_in)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_gives_way_under_every_policy() {
+        for seed in 0..200 {
+            let mut policy = Policy::new(seed, 3);
+            for _ in 0..50 {
+                assert_ne!(policy.choose(&[0, 1, 2], 1, Urge::Yield), 1, "seed {seed}");
+                assert_eq!(policy.choose(&[1], 1, Urge::Yield), 1);
+                assert_eq!(policy.choose(&[2], 1, Urge::Stay), 2);
+            }
+        }
+    }
+
+    #[test]
+    fn every_cpu_gets_its_turn_among_those_that_wait() {
+        for seed in 0..50 {
+            let mut policy = Policy::new(seed, 4);
+            let (mut seen, mut me) = ([false; 4], 0);
+            for _ in 0..200 {
+                me = policy.choose(&[0, 1, 2, 3], me, Urge::Yield);
+                seen[me] = true;
+            }
+            assert_eq!(seen, [true; 4], "seed {seed}");
+        }
+    }
+}

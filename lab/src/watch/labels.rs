@@ -1,0 +1,114 @@
+//! Names of addresses, so that reports speak of `frame record 12 .refcount`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A field of a record that is named as part of an array.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Where it starts in the record.
+    pub offset: usize,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// What lies where. Later labels win over earlier ones that they lie in.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// By start; ranges nest or are disjoint.
+    ranges: BTreeMap<(usize, std::cmp::Reverse<usize>), Label>,
+}
+
+#[derive(Clone, Debug)]
+struct Label {
+    end: usize,
+    name: String,
+    /// Bytes of one record, where the range is an array of them; 0 otherwise.
+    stride: usize,
+    /// Number of the first record.
+    first: u64,
+    fields: Vec<Field>,
+}
+
+impl Labels {
+    /// No names.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names a range. Addresses in it are called by the name and their distance from the start.
+    pub fn add(&mut self, range: Range<usize>, name: impl Into<String>) {
+        self.insert(range, Label { end: 0, name: name.into(), stride: 0, first: 0, fields: Vec::new() });
+    }
+
+    /// Names a value.
+    pub fn add_value<T>(&mut self, value: &T, name: impl Into<String>) {
+        let start = (&raw const *value).addr();
+        self.add(start..start + size_of::<T>(), name);
+    }
+
+    /// Names an array of records of `stride` bytes, the first of which has the number `first`.
+    ///
+    /// # Panics
+    /// Where `stride` is 0.
+    pub fn add_array(
+        &mut self,
+        range: Range<usize>,
+        stride: usize,
+        first: u64,
+        name: impl Into<String>,
+        fields: &[Field],
+    ) {
+        assert!(stride > 0);
+        let mut fields = fields.to_vec();
+        fields.sort_by_key(|field| field.offset);
+        self.insert(range, Label { end: 0, name: name.into(), stride, first, fields });
+    }
+
+    /// What lies at `addr`; the bare address where nobody named it.
+    pub fn name(&self, addr: usize) -> String {
+        let before = self.ranges.range(..=(addr, std::cmp::Reverse(0))).rev();
+        match before.map(|(key, label)| (key.0, label)).find(|(_, label)| addr < label.end) {
+            Some((start, label)) => label.of(addr - start),
+            None => format!("{addr:#x}"),
+        }
+    }
+
+    fn insert(&mut self, range: Range<usize>, label: Label) {
+        self.ranges.insert((range.start, std::cmp::Reverse(range.end)), Label { end: range.end, ..label });
+    }
+}
+
+impl Label {
+    fn of(&self, offset: usize) -> String {
+        if self.stride == 0 {
+            return if offset == 0 { self.name.clone() } else { format!("{}+{offset:#x}", self.name) };
+        }
+        let (record, within) = (self.first + (offset / self.stride) as u64, offset % self.stride);
+        match self.fields.iter().rev().find(|field| field.offset <= within) {
+            Some(field) => format!("{} {record} .{}", self.name, field.name),
+            None => format!("{} {record}+{within:#x}", self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_name_is_used_and_records_are_counted() {
+        let mut labels = Labels::new();
+        labels.add(0x1000..0x3000, "arena");
+        let fields = [Field { offset: 8, name: "mapcount" }, Field { offset: 0, name: "refcount" }];
+        labels.add_array(0x2000..0x2800, 32, 100, "frame record", &fields);
+        labels.add(0x2000..0x2008, "first word");
+        assert_eq!(labels.name(0x2004), "first word+0x4");
+        assert_eq!(labels.name(0x2000 + 12 * 32), "frame record 112 .refcount");
+        assert_eq!(labels.name(0x2000 + 12 * 32 + 12), "frame record 112 .mapcount");
+        assert_eq!(labels.name(0x2900), "arena+0x1900");
+        assert_eq!(labels.name(0x1000), "arena");
+        assert_eq!(labels.name(0xfff), "0xfff");
+        assert_eq!(labels.name(0x3000), "0x3000");
+    }
+}
