@@ -6,8 +6,9 @@ use crate::soft::{Plan, SoftMachine};
 use crate::watch::Labels;
 use interleaf::machine::{Cpu, Machine};
 use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use interleaf::sync::{ShareLock, SpinLock, wait_until};
+use interleaf::sync::{Carve, Installed, Respond, ShareLock, SpinLock, wait_until};
 use interleaf::units::{CpuId, CpuMask};
+use std::ptr::NonNull;
 
 type TestMachine = SoftMachine<Baton, Tiny>;
 
@@ -134,21 +135,28 @@ fn sleepers_on_a_share_lock_are_never_lost() {
 /// CPU 0 asks CPU 1, which sleeps or has come to its end, and waits for the answer.
 #[test]
 fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
-    use interleaf::machine::Answer;
-    unsafe fn call(_: &TestMachine, data: usize) {
-        let word = std::ptr::with_exposed_provenance::<AtomicU32<Baton>>(data);
-        // SAFETY: the scene's word outlives the answer.
-        unsafe { &*word }.fetch_add(1 << Baton::id().0, Release);
+    /// Sets the bit of the CPU that answers.
+    struct Mark(AtomicU32<Baton>);
+    impl Respond<TestMachine> for Mark {
+        fn respond(&self, _: &TestMachine) {
+            self.0.fetch_or(1 << Baton::id().0, Release);
+        }
+    }
+    struct Leak;
+    impl Carve for Leak {
+        fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+            assert!(align <= align_of::<u64>());
+            Some(NonNull::from(vec![0u64; bytes.div_ceil(8)].leak()).cast())
+        }
     }
     let scene = |stage: &Stage| {
-        let (machine, word, bell) = (machine(3), AtomicU32::<Baton>::new(0), AtomicU32::<Baton>::new(0));
-        let data = (&raw const word).expose_provenance();
-        machine.set_answer(Some(Answer { call, data }));
+        let (machine, bell) = (machine(3), AtomicU32::<Baton>::new(0));
+        let mark = Installed::install(&machine, &mut Leak, Mark(AtomicU32::new(0))).unwrap();
         let asks: Program<'_> = Box::new(|| {
             let mut targets = CpuMask::first(3);
             targets.remove(CpuId(0));
             machine.interrupt(&targets);
-            wait_until::<Baton>(|| word.load(Acquire) == 6);
+            wait_until::<Baton>(|| mark.0.load(Acquire) == 6);
             bell.store(1, Release);
             bell.wake(1);
         });
@@ -158,7 +166,6 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
             }
         });
         stage.run(&machine, vec![asks, sleeps, Box::new(|| ())]);
-        machine.set_answer(None);
     };
     explore(0..300, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
 }
