@@ -104,7 +104,7 @@ impl<'a> Habits<'a> {
         let (pages, odd) = match theme {
             Theme::Mixture => (dice.pick(&[6, 12, 24, ARENA_PAGES]), dice.pick(&[8, 30, 1000])),
             Theme::Identity => (dice.pick(&[3, 5, 8]), 1000),
-            Theme::Vast => (dice.pick(&[6, 12]), 100),
+            Theme::Vast => (dice.pick(&[3, 6]), 100),
         };
         Self { dice, setting, theme, pages, odd, prots, kinds }
     }
@@ -193,7 +193,7 @@ impl<'a> Habits<'a> {
             _ => self.dice.pick(&[1, 2, 4, 8, self.pages]),
         };
         let mut len = (1 + self.dice.below(longest)) * PAGE;
-        if self.theme == Theme::Vast && self.dice.chance(1, 3) {
+        if self.theme == Theme::Vast && self.dice.chance(1, 2) {
             len += self.setting.memory_pages * PAGE - self.dice.below(self.pages) * PAGE;
         }
         let mut addr = start;

@@ -60,12 +60,22 @@ pub(super) fn fit() -> Result<()> {
     if read_to_string("/proc/sys/vm/overcommit_memory")?.trim() != "0" {
         return Err(unfit("vm.overcommit_memory = 0"));
     }
+    if read_to_string("/proc/sys/vm/legacy_va_layout")?.trim() != "0" || stack_is_unlimited()? {
+        return Err(unfit("mappings placed downwards: vm.legacy_va_layout = 0 and a limited stack"));
+    }
     let shmem =
         read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or("[never]".into());
     if !shmem.contains("[never]") {
         return Err(unfit("transparent_hugepage/shmem_enabled = never"));
     }
     Ok(())
+}
+
+/// Without a limit on the stack Linux places mappings upwards.
+fn stack_is_unlimited() -> Result<bool> {
+    let limits = read_to_string("/proc/self/limits")?;
+    let stack = limits.lines().find_map(|line| line.strip_prefix("Max stack size"));
+    Ok(stack.is_some_and(|stack| stack.trim_start().starts_with("unlimited")))
 }
 
 /// Fills the child's address space but for the windows, puts its heap there, takes huge pages and capabilities from it.
@@ -124,7 +134,11 @@ fn host_limits() -> Result<Setting> {
         .zip(kilobytes("SwapTotal:"))
         .ok_or_else(|| unfit("MemTotal in /proc/meminfo"))?;
     let memory_pages = (total.0 + total.1) / 4;
-    Ok(Setting { min_addr, max_mappings, memory_pages, ..Setting::default() })
+    // With five-level tables user space is larger, though Linux places nothing there unasked.
+    let cpu = read_to_string("/proc/cpuinfo")?;
+    let five_levels = cpu.split_whitespace().any(|flag| flag == "la57");
+    let task_end = (1 << if five_levels { 56 } else { 47 }) - PAGE;
+    Ok(Setting { task_end, min_addr, max_mappings, memory_pages, ..Setting::default() })
 }
 
 /// The free ranges of user space outside the windows.

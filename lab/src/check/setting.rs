@@ -102,8 +102,11 @@ impl Setting {
             }
             Call::Brk { .. } => true,
             Call::Mincore { addr, len } => {
+                // Whether an empty range outside user space is refused depends on the CPU's tagged addresses.
                 let outside = addr.checked_add(len).is_none_or(|end| end > self.task_end);
-                outside || !addr.is_multiple_of(PAGE) || (self.within(addr, len) && len <= MANY_PAGES * PAGE)
+                (outside && len > 0)
+                    || !addr.is_multiple_of(PAGE)
+                    || (self.within(addr, len) && len <= MANY_PAGES * PAGE)
             }
             Call::Read { addr } | Call::Write { addr, .. } => addr >= self.task_end || self.within(addr, 1),
         }

@@ -44,8 +44,17 @@ fn a_first_write_prefers_the_identity_above() {
 }
 
 #[test]
-fn a_first_write_takes_no_identity_where_promised_memory_differs() {
-    // Page 1 loses ACCOUNT with its right to write: pages 0 and 2 are no neighbours of each other, and 1 is unlike both.
+fn a_first_write_takes_no_identity_where_advice_differs() {
+    let two = [map(0..2, RW), advise(1..2, advice::RANDOM)];
+    assert_eq!(lines(&[&two[..], &[advise(1..2, advice::NORMAL)]].concat()), [0..2]);
+    assert_eq!(
+        lines(&[&two[..], &[write(0), write(1), advise(1..2, advice::NORMAL)]].concat()),
+        [0..1, 1..2]
+    );
+}
+
+#[test]
+fn no_identity_passes_through_a_neighbour_that_has_none() {
     let gap = [map(0..3, RW), protect(1..2, NONE), write(0), write(2), protect(1..2, RW)];
     assert_eq!(lines(&gap), [0..2, 2..3]);
 }
