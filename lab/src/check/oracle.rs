@@ -33,9 +33,17 @@ impl Oracle {
     /// Says what this host lacks: Linux 6.18 or later, overcommit and huge-page settings as by default, or leave to
     /// arrange the child's address space.
     pub fn open() -> Result<Self> {
+        Self::with_heap_at(Setting::default().start_brk)
+    }
+
+    /// The same with the heap somewhere else in the main window.
+    ///
+    /// # Errors
+    /// As [`Oracle::open`].
+    pub fn with_heap_at(start_brk: u64) -> Result<Self> {
         host::fit()?;
         let mut child = Child::start()?;
-        let setting = host::prepare(&mut child)?;
+        let setting = host::prepare(&mut child, start_brk)?;
         let file = |name| File::open(format!("/proc/{}/{name}", child.pid()));
         Ok(Self { pagemap: file("pagemap")?, memory: file("mem")?, child, setting })
     }

@@ -79,8 +79,8 @@ fn stack_is_unlimited() -> Result<bool> {
 }
 
 /// Fills the child's address space but for the windows, puts its heap there, takes huge pages and capabilities from it.
-pub(super) fn prepare(child: &mut Child) -> Result<Setting> {
-    let mut setting = host_limits()?;
+pub(super) fn prepare(child: &mut Child, start_brk: u64) -> Result<Setting> {
+    let mut setting = Setting { start_brk, ..host_limits()? };
     let taken = lines(child.pid())?;
     let mut steps = vec![Step::new(libc::SYS_prctl as u64, &[libc::PR_SET_THP_DISABLE as u64, 1])];
     for gap in gaps(&setting, &taken)? {

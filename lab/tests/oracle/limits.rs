@@ -1,6 +1,6 @@
 //! Limits: how many mappings, how much memory.
 
-use crate::world::{PRIVATE, R, RW, error, oracle, outcome, setting};
+use crate::world::{PRIVATE, R, RW, error, oracle, oracle_with_heap_at, outcome, setting};
 use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, PAGE, Prot, System, advice};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::setting::Setting;
@@ -57,8 +57,19 @@ fn a_promise_larger_than_memory_is_refused() {
     assert_eq!(mmap(memory + PAGE, PRIVATE), error(Errno::ENOMEM));
     assert!(matches!(mmap(memory, PRIVATE), Answer::Value(_)));
     assert!(matches!(mmap(memory + PAGE, PRIVATE | MapFlags::NORESERVE), Answer::Value(_)));
-    let heap = setting().start_brk;
-    assert_eq!(outcome(&[Call::Brk { addr: heap + memory + PAGE }]).answers, [Answer::Value(heap)]);
+}
+
+#[test]
+fn a_heap_larger_than_memory_is_refused() {
+    // In the usual setting the end of the window is nearer than that.
+    let heap = Setting::default().windows[1].start;
+    let Some(mut linux) = oracle_with_heap_at(heap) else { return };
+    let memory = linux.setting().memory_pages * PAGE;
+    let brk = |addr| Call::Brk { addr };
+    let calls = [brk(heap + memory + 1), brk(heap + memory), brk(heap + memory + PAGE), brk(heap)];
+    let said = linux.run(&calls);
+    assert_eq!(said.answers[..2], [Answer::Value(heap), Answer::Value(heap + memory)]);
+    assert_eq!(Model::new(linux.setting().clone()).run(&calls), said);
 }
 
 #[test]
