@@ -266,56 +266,5 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use crate::machine::testing::TestCpu;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    fn check(f: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(f);
-    }
-
-    #[test]
-    fn loom_share_lock_excludes_and_publishes() {
-        check(|| {
-            let lock = Arc::new((ShareLock::<TestCpu, 0>::new(), loom::cell::UnsafeCell::new(0u32)));
-            let other = lock.clone();
-            let writer = thread::spawn(move || {
-                TestCpu::become_cpu(1);
-                let _alone = other.0.lock();
-                // SAFETY: the lock is held alone.
-                other.1.with_mut(|value| unsafe { *value += 1 });
-            });
-            {
-                let _shared = lock.0.share();
-                // SAFETY: the lock is shared, nobody writes.
-                lock.1.with(|value| assert!(unsafe { *value } <= 1));
-            }
-            writer.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn loom_two_writers_and_no_lost_wake_up() {
-        check(|| {
-            let lock = Arc::new((ShareLock::<TestCpu, 0>::new(), loom::cell::UnsafeCell::new(0u32)));
-            let add = |lock: &(ShareLock<TestCpu, 0>, loom::cell::UnsafeCell<u32>)| {
-                let _alone = lock.0.lock();
-                // SAFETY: the lock is held alone.
-                lock.1.with_mut(|value| unsafe { *value += 1 });
-            };
-            let other = lock.clone();
-            let writer = thread::spawn(move || {
-                TestCpu::become_cpu(1);
-                add(&other);
-            });
-            add(&lock);
-            writer.join().unwrap();
-            // SAFETY: the other thread has ended.
-            lock.1.with(|value| assert_eq!(unsafe { *value }, 2));
-        });
-    }
-}
+#[path = "share_loom_tests.rs"]
+mod loom_tests;

@@ -7,9 +7,7 @@
 //! holds the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::ladder;
-#[cfg(not(loom))]
-use super::wait_until;
+use super::{ladder, wait_until};
 use crate::machine::{Cpu, Rank};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -69,13 +67,31 @@ impl<C: Cpu> RawSpinLock<C> {
         guard
     }
 
+    #[inline(always)]
+    #[track_caller]
+    fn take_word(&self) {
+        while !self.try_take_word() {
+            wait_until::<C>(|| self.word.load(Relaxed) == 0);
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn try_take_word(&self) -> bool {
+        self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn give_word(&self) {
+        self.word.store(0, Release);
+    }
+
     #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
     fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
-        while self.word.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            wait_until::<C>(|| self.word.load(Relaxed) == 0);
-        }
+        self.take_word();
         RawGuard { lock: self, rank }
     }
 
@@ -83,8 +99,7 @@ impl<C: Cpu> RawSpinLock<C> {
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
-        self.word.compare_exchange(0, 1, Acquire, Relaxed).ok()?;
-        Some(RawGuard { lock: self, rank })
+        self.try_take_word().then_some(RawGuard { lock: self, rank })
     }
 
     #[cfg(loom)]
@@ -121,7 +136,7 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
     #[inline]
     fn drop(&mut self) {
         #[cfg(not(loom))]
-        self.lock.word.store(0, Release);
+        self.lock.give_word();
         #[cfg(loom)]
         drop(self.model.take());
         C::preempt_on();
@@ -211,5 +226,74 @@ impl<T: fmt::Debug, C: Cpu, const RANK: u8> fmt::Debug for SpinLock<T, C, RANK> 
 impl<T: fmt::Debug, C: Cpu> fmt::Debug for SpinGuard<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::machine::testing::TestCpu;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// The lock's own word, not the mutex that stands for it in other models.
+    struct Counter {
+        lock: RawSpinLock<TestCpu>,
+        value: loom::cell::UnsafeCell<u32>,
+    }
+
+    impl Counter {
+        fn add(&self) {
+            // SAFETY: the caller holds the lock: what loom is here to check.
+            self.value.with_mut(|value| unsafe { *value += 1 });
+        }
+    }
+
+    fn two_threads(add: fn(&Counter)) {
+        loom::model(move || {
+            let counter =
+                Arc::new(Counter { lock: RawSpinLock::new(), value: loom::cell::UnsafeCell::new(0) });
+            assert!(!counter.lock.is_held_racy());
+            let other = thread::spawn({
+                let counter = counter.clone();
+                move || add(&counter)
+            });
+            add(&counter);
+            other.join().unwrap();
+            // SAFETY: the other thread has ended.
+            counter.value.with(|value| assert_eq!(unsafe { *value }, 2));
+        });
+    }
+
+    #[test]
+    fn loom_spin_lock_excludes_and_publishes() {
+        two_threads(|counter| {
+            counter.lock.take_word();
+            counter.add();
+            counter.lock.give_word();
+        });
+    }
+
+    #[test]
+    #[should_panic = "Causality violation: Concurrent"]
+    fn loom_spin_lock_given_back_without_release_fails() {
+        two_threads(|counter| {
+            counter.lock.take_word();
+            counter.add();
+            counter.lock.word.store(0, Relaxed);
+        });
+    }
+
+    #[test]
+    #[should_panic = "Causality violation: Concurrent"]
+    fn loom_spin_lock_that_looks_before_it_stores_fails() {
+        two_threads(|counter| {
+            while counter.lock.is_held_racy() {
+                thread::yield_now();
+            }
+            counter.lock.word.store(1, Relaxed);
+            counter.add();
+            counter.lock.give_word();
+        });
     }
 }

@@ -61,10 +61,20 @@ impl Cpu for TestCpu {
         answer();
         yield_now();
     }
+    #[cfg(not(loom))]
     fn sleep(_word: &AtomicU32, _expected: u32) {
         yield_now();
     }
+    #[cfg(not(loom))]
     fn wake(_word: &AtomicU32, _count: u32) {}
+    #[cfg(loom)]
+    fn sleep(word: &AtomicU32, expected: u32) {
+        super::sleepers::sleep(word, expected);
+    }
+    #[cfg(loom)]
+    fn wake(word: &AtomicU32, count: u32) {
+        super::sleepers::wake(word, count);
+    }
     fn interrupts_off() -> Irq {
         Irq(0)
     }

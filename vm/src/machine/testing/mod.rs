@@ -3,6 +3,8 @@
 mod cpu;
 mod format;
 mod machine;
+#[cfg(loom)]
+mod sleepers;
 
 pub use cpu::TestCpu;
 pub use format::TestFormat;

@@ -8,10 +8,10 @@ use crate::sync::RcuSlot;
 use crate::sync::testing::Heap;
 use core::cell::Cell;
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
 use loom::sync::atomic::fence;
 use loom::thread;
 use std::boxed::Box;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 const GONE: u32 = 0xdead;

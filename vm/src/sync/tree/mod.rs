@@ -41,6 +41,8 @@ mod check;
 mod edit;
 mod gap;
 mod lookup;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod node;
 mod path;
 mod replace;

@@ -1,0 +1,136 @@
+//! Who holds the lock, who waits for it, who is woken: sleeping is for real here, so a lost wake-up is a deadlock.
+
+use super::*;
+use crate::machine::testing::TestCpu;
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+struct Counter {
+    lock: ShareLock<TestCpu, 0>,
+    value: UnsafeCell<u32>,
+}
+
+/// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and says how many executions there were. Each that adds one to
+/// the value says so.
+fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(&Counter) -> u32]) -> usize {
+    let executions: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        executions.fetch_add(1, Relaxed);
+        let counter = Arc::new(Counter { lock: ShareLock::new(), value: UnsafeCell::new(0) });
+        assert_eq!(counter.lock.word.load(Relaxed), 0);
+        let threads: std::vec::Vec<_> = others
+            .iter()
+            .zip(1..)
+            .map(|(run, cpu)| {
+                let counter = counter.clone();
+                thread::spawn(move || {
+                    TestCpu::become_cpu(cpu);
+                    run(&counter)
+                })
+            })
+            .collect();
+        let mut sum = first(&counter);
+        sum += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>();
+        // SAFETY: the other threads have ended.
+        counter.value.with(|value| assert_eq!(unsafe { *value }, sum));
+        assert_eq!(counter.lock.word.load(Relaxed), 0, "a bit is left over");
+    });
+    std::eprintln!("{} executions", executions.load(Relaxed));
+    executions.load(Relaxed)
+}
+
+fn add(counter: &Counter) {
+    // SAFETY: the lock is held alone: what loom is here to check.
+    counter.value.with_mut(|value| unsafe { *value += 1 });
+}
+
+fn look(counter: &Counter) {
+    // SAFETY: the lock is shared: what loom is here to check.
+    counter.value.with(|value| assert!(unsafe { *value } <= 2));
+}
+
+fn alone(counter: &Counter) -> u32 {
+    let _alone = counter.lock.lock();
+    add(counter);
+    1
+}
+
+fn shared(counter: &Counter) -> u32 {
+    let _shared = counter.lock.share();
+    look(counter);
+    0
+}
+
+#[test]
+fn loom_share_lock_excludes_and_publishes() {
+    assert!(explore(3, shared, &[alone]) > 10);
+}
+
+#[test]
+fn loom_share_lock_two_alone_lose_no_wake_up() {
+    assert!(explore(3, alone, &[alone]) > 10);
+}
+
+#[test]
+fn loom_share_lock_two_alone_and_one_sharing_lose_no_wake_up() {
+    assert!(explore(2, alone, &[alone, shared]) > 100);
+}
+
+#[test]
+fn loom_share_lock_one_alone_and_two_sharing_lose_no_wake_up() {
+    assert!(explore(2, shared, &[alone, shared]) > 100);
+}
+
+#[test]
+#[should_panic = "Causality violation: Concurrent"]
+fn loom_share_lock_not_taken_by_the_reader_fails() {
+    explore(
+        2,
+        |counter| {
+            look(counter);
+            0
+        },
+        &[alone],
+    );
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn loom_share_lock_given_back_without_a_wake_up_fails() {
+    explore(
+        2,
+        |counter| {
+            let held = counter.lock.lock();
+            add(counter);
+            core::mem::forget(held);
+            ladder::give::<TestCpu>(Rank(0));
+            counter.lock.word.fetch_and(!ALONE, Release);
+            1
+        },
+        &[alone],
+    );
+}
+
+#[test]
+#[should_panic = "Causality violation: Concurrent"]
+fn loom_share_lock_given_back_without_release_fails() {
+    explore(
+        2,
+        |counter| {
+            let held = counter.lock.lock();
+            add(counter);
+            core::mem::forget(held);
+            ladder::give::<TestCpu>(Rank(0));
+            if counter.lock.word.fetch_and(!ALONE, Relaxed) & WAITING != 0 {
+                counter.lock.wake_next();
+            }
+            1
+        },
+        &[alone],
+    );
+}

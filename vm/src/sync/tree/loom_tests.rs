@@ -1,0 +1,181 @@
+//! A lookup against a replacement, in the smallest tree: all executions with a few preemptions.
+//!
+//! Reclaimed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words come to be with
+//! the node: loom fails when a lookup reaches one by a store that does not release it.
+
+use super::testing::*;
+use super::*;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::Heap;
+use crate::sync::{Rcu, ReadGuard};
+use crate::units::Vpn;
+use core::cell::Cell;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::vec::Vec;
+
+type Tree = RangeTree<Item, TestCpu, 4>;
+
+struct World {
+    rcu: Rcu<TestCpu>,
+    tree: Tree,
+}
+
+/// In how many executions the lookup saw what.
+#[derive(Default)]
+struct Seen {
+    all: AtomicUsize,
+    old: AtomicUsize,
+    new: AtomicUsize,
+    neither: AtomicUsize,
+}
+
+/// A replacement, and the page that a lookup looks for meanwhile.
+#[derive(Clone, Copy)]
+struct Case {
+    before: &'static [(u64, u64)],
+    old: (u64, u64),
+    new: &'static [(u64, u64)],
+    look: fn(&Tree, &ReadGuard<'_, TestCpu>) -> Option<(u64, u64)>,
+    /// What it finds before, and after.
+    expect: [(u64, u64); 2],
+}
+
+fn span(item: &Item) -> (u64, u64) {
+    (item.span.start.0, item.span.end.0)
+}
+
+/// CPU 0 replaces and reclaims, at once or after a grace period; CPU 1 looks up.
+fn explore(case: Case, at_once: bool) -> &'static Seen {
+    let seen: &'static Seen = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let machine = TestMachine::with_cpus(1, 2);
+        let world = Arc::new(World { rcu: Rcu::carve(&mut Heap, 2).unwrap(), tree: Tree::new() });
+        let before: Vec<_> = case.before.iter().map(|&(s, e)| item(s, e)).collect();
+        replace(&world.tree, VpnRange::default(), &before, &Nodes::default());
+        let nodes = Nodes {
+            rcu: (!at_once).then_some(&world.rcu),
+            live: Cell::new(world.tree.check().unwrap().nodes),
+            ..Nodes::default()
+        };
+        // Touches the words of both CPUs before the thread is spawned.
+        world.rcu.poll(&machine, &nodes);
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || {
+                TestCpu::become_cpu(1);
+                let section = world.rcu.read();
+                (case.look)(&world.tree, &section)
+            }
+        });
+        let new: Vec<_> = case.new.iter().map(|&(s, e)| item(s, e)).collect();
+        replace(&world.tree, pages(case.old.0, case.old.1), &new, &nodes);
+        (0..3).for_each(|_| world.rcu.poll(&machine, &nodes));
+        let found = reader.join().unwrap();
+        let count = match found {
+            Some(found) if found == case.expect[0] => &seen.old,
+            Some(found) if found == case.expect[1] => &seen.new,
+            _ => &seen.neither,
+        };
+        count.fetch_add(1, Relaxed);
+        seen.all.fetch_add(1, Relaxed);
+        assert_eq!(world.tree.check().unwrap().nodes, nodes.live.get() - world.rcu.garbage() as usize);
+    });
+    std::eprintln!(
+        "{} executions: old {}, new {}, neither {}",
+        seen.all.load(Relaxed),
+        seen.old.load(Relaxed),
+        seen.new.load(Relaxed),
+        seen.neither.load(Relaxed)
+    );
+    seen
+}
+
+fn assert_before_or_after(case: Case) {
+    let seen = explore(case, false);
+    assert_eq!(seen.neither.load(Relaxed), 0, "a lookup saw neither before nor after");
+    assert!(seen.old.load(Relaxed) > 0, "the model must see the lookup before");
+    assert!(
+        seen.new.load(Relaxed) > 0 || case.expect[0] == case.expect[1],
+        "the model must see the lookup after"
+    );
+}
+
+const FULL_LEAF: &[(u64, u64)] = &[(10, 20), (20, 30), (30, 40), (40, 50)];
+const TWO_LEAVES: &[(u64, u64)] = &[(10, 20), (20, 30), (30, 40), (40, 50), (50, 60), (60, 70)];
+
+const SPLIT: Case = Case {
+    before: FULL_LEAF,
+    old: (30, 40),
+    new: &[(30, 32), (32, 40)],
+    look: |tree, section| tree.find(section, Vpn(35)).map(span),
+    expect: [(30, 40), (32, 40)],
+};
+
+#[test]
+fn loom_tree_lookup_against_a_replacement_that_splits_the_leaf() {
+    assert_before_or_after(SPLIT);
+}
+
+#[test]
+fn loom_tree_nodes_reclaimed_at_once_are_missed() {
+    let seen = explore(SPLIT, true);
+    assert!(seen.neither.load(Relaxed) > 0, "without a grace period the model must fail");
+}
+
+#[test]
+fn loom_tree_lookup_of_an_untouched_item_against_a_split() {
+    assert_before_or_after(Case {
+        look: |tree, section| tree.find(section, Vpn(15)).map(span),
+        expect: [(10, 20), (10, 20)],
+        ..SPLIT
+    });
+}
+
+#[test]
+fn loom_tree_lookup_against_a_removal_that_takes_the_neighbour_in() {
+    assert_before_or_after(Case {
+        before: TWO_LEAVES,
+        old: (10, 40),
+        new: &[(12, 38)],
+        look: |tree, section| tree.find(section, Vpn(15)).map(span),
+        expect: [(10, 20), (12, 38)],
+    });
+}
+
+#[test]
+fn loom_tree_lookup_against_a_replacement_of_one_leaf_of_two() {
+    assert_before_or_after(Case {
+        before: TWO_LEAVES,
+        old: (20, 30),
+        new: &[(20, 28)],
+        look: |tree, section| tree.find(section, Vpn(25)).map(span),
+        expect: [(20, 30), (20, 28)],
+    });
+}
+
+#[test]
+fn loom_tree_next_against_a_removal_in_its_leaf() {
+    assert_before_or_after(Case {
+        before: TWO_LEAVES,
+        old: (30, 40),
+        new: &[],
+        look: |tree, section| tree.next_at_or_after(section, Vpn(32)).map(span),
+        expect: [(30, 40), (40, 50)],
+    });
+}
+
+#[test]
+fn loom_tree_previous_against_a_removal_in_its_leaf() {
+    assert_before_or_after(Case {
+        before: TWO_LEAVES,
+        old: (40, 50),
+        new: &[],
+        look: |tree, section| tree.prev_before(section, Vpn(45)).map(span),
+        expect: [(40, 50), (30, 40)],
+    });
+}
