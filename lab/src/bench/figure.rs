@@ -5,6 +5,7 @@
 //! A counted one (instructions, shared lines written, bytes) is exact and has neither.
 
 use super::median::Median;
+use crate::show::table::number;
 use serde::Serialize;
 use std::fmt;
 
@@ -38,9 +39,9 @@ impl Bar {
 impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Bar::AtMost(bar) => write!(f, "<= {bar}"),
-            Bar::AtLeast(bar) => write!(f, ">= {bar}"),
-            Bar::Exactly(bar) => write!(f, "= {bar}"),
+            Bar::AtMost(bar) => write!(f, "<= {}", number(*bar)),
+            Bar::AtLeast(bar) => write!(f, ">= {}", number(*bar)),
+            Bar::Exactly(bar) => write!(f, "= {}", number(*bar)),
         }
     }
 }

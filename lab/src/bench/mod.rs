@@ -21,9 +21,12 @@ pub mod report;
 pub mod setting;
 pub mod yardstick;
 
+mod frames;
 mod locks;
 mod memset;
 mod ordering;
+pub mod stage;
+mod sync;
 
 pub use arena::{Arena, Frame};
 pub use figure::{Bar, Curve, Figure, WIDEST_SLACK};
@@ -63,8 +66,14 @@ impl Benchmark {
 }
 
 /// Every benchmark, in the order in which they run.
-pub const BENCHMARKS: &[Benchmark] =
-    &[memset::BENCHMARK, ordering::BENCHMARK, locks::BENCHMARK, yardstick::BENCHMARK];
+pub const BENCHMARKS: &[Benchmark] = &[
+    memset::BENCHMARK,
+    ordering::BENCHMARK,
+    locks::BENCHMARK,
+    yardstick::BENCHMARK,
+    sync::BENCHMARK,
+    frames::BENCHMARK,
+];
 
 /// The area whose figures are taken in every run, as context.
 pub const CONTEXT: &str = "machine";
