@@ -14,7 +14,7 @@
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
 //! | [`Installed`] | what a CPU does when another interrupts it |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
-//! | [`RangeTree`] | an index of disjoint ranges, looked up without a lock |
+//! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`), because entries and
@@ -44,7 +44,7 @@ pub(crate) use shadow::forget;
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
 pub use slot::RcuSlot;
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
-pub use tree::{NodeMemory, RangeTree, Span};
+pub use tree::{IndexMemory, NodeMemory, RangeIndex, RangeTree, Span};
 
 use crate::machine::Cpu;
 

@@ -34,6 +34,7 @@
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | what is left, and what comes |
 //! | [`protect()`], [`Protection`], [`Charge`] | mprotect, with the count of promised memory |
 //! | [`place()`], [`Placement`], [`Areas`], [`Gaps`] | where a mapping goes that did not say |
+//! | [`VmaTree`] | the index |
 //! | [`check()`], [`Flaw`] | what is true of every list of mappings |
 //!
 //! docs/design/vma.md has the drawings.
@@ -48,6 +49,7 @@ mod spec;
 mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod tree;
 
 pub use check::{Flaw, check};
 pub use flags::{FlagAdvice, VmaFlags};
@@ -57,3 +59,4 @@ pub use protect::{Charge, Protection, protect};
 pub use record::{Vma, VmaState};
 pub use spec::{AnonId, BackingId, VmaSpec, same_for_fault};
 pub use split::{Change, change, cut, split};
+pub use tree::{MAX_MAPPINGS, TreeGaps, VmaTree};

@@ -40,8 +40,8 @@ impl fmt::Debug for RcuHead {
     }
 }
 
-/// Retired objects, in the order in which they came.
-pub(super) struct List {
+/// Retired objects, or some about to be, in the order in which they came.
+pub(in crate::sync) struct List {
     ends: Option<(NonNull<RcuHead>, NonNull<RcuHead>)>,
     len: u32,
 }
@@ -50,17 +50,17 @@ pub(super) struct List {
 unsafe impl Send for List {}
 
 impl List {
-    const fn new() -> Self {
+    pub(in crate::sync) const fn new() -> Self {
         Self { ends: None, len: 0 }
     }
 
-    pub(super) fn len(&self) -> u32 {
+    pub(in crate::sync) fn len(&self) -> u32 {
         self.len
     }
 
     /// # Safety
     /// The object is valid until popped, and nobody else uses its head.
-    unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
+    pub(in crate::sync) unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
         // SAFETY: the caller says that the head is this list's from now on.
         unsafe { write::<C>(object, None, Some(tag)) };
         self.append::<C>(List { ends: Some((object, object)), len: 1 });
@@ -79,7 +79,7 @@ impl List {
     }
 
     /// The oldest object and its tag.
-    pub(super) fn pop<C: Cpu>(&mut self) -> Option<(NonNull<RcuHead>, usize)> {
+    pub(in crate::sync) fn pop<C: Cpu>(&mut self) -> Option<(NonNull<RcuHead>, usize)> {
         let (first, last) = self.ends?;
         if C::OBSERVED {
             C::access(first.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Read);

@@ -40,7 +40,8 @@ use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
 use core::ptr::NonNull;
-use garbage::{Garbage, List};
+use garbage::Garbage;
+pub(super) use garbage::List;
 
 /// A CPU tries to advance the epoch each time it has retired so many objects.
 pub const SOFT: u32 = 64;

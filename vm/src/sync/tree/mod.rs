@@ -35,6 +35,7 @@
 //! | `edit` | what one level of the tree becomes |
 //! | `replace` | prepare and publish |
 //! | `gap` | the lowest and the highest hole |
+//! | `owned` | a tree that owns its items |
 //! | `check` | recount everything |
 
 mod check;
@@ -44,6 +45,9 @@ mod lookup;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod node;
+mod owned;
+#[cfg(all(test, not(loom)))]
+mod owned_tests;
 mod path;
 mod replace;
 #[cfg(test)]
@@ -54,6 +58,7 @@ mod tests;
 pub use check::Census;
 pub use lookup::Items;
 pub use node::TreeNode;
+pub use owned::{IndexMemory, MAX_NEW, RangeIndex, Replacement, Stored};
 pub use replace::Prepared;
 
 use super::atomic::{AtomicU32, AtomicUsize, Ordering::*};

@@ -1,0 +1,256 @@
+//! A range tree that owns its items: values go in, references come out, and what is replaced is retired by the tree.
+//!
+//! So the floors above hold no pointer: a reader gets `&T` for the life of its read section, a writer hands `T`s over by
+//! value, and memory comes and goes through [`IndexMemory`].
+//!
+//! What goes is chained through the links inside it before the replacement is published, when it can still be found, and
+//! retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
+
+use super::{NoMemory, NodeMemory, Prepared, RangeTree, Span};
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicUsize, Ordering::*};
+use crate::sync::rcu::List;
+use crate::sync::{Rcu, RcuHead, ReadGuard};
+use crate::units::{Vpn, VpnRange};
+use core::fmt;
+use core::mem::{MaybeUninit, needs_drop, offset_of};
+use core::ptr::NonNull;
+
+/// The most items that one replacement puts in.
+pub const MAX_NEW: usize = 8;
+
+/// An item as it lies in memory: the value, and the link that retires it.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Stored<T> {
+    value: T,
+    head: RcuHead,
+}
+
+/// Where nodes and items come from.
+///
+/// # Safety
+/// `alloc_item` returns memory that is valid for an item and that nobody else uses until it is given to `free_item`, or a grace
+/// period of [`rcu`](IndexMemory::rcu) has passed since it was given to `retire_item`.
+pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
+    /// The read sections that lookups in this index are made in.
+    fn rcu(&self) -> &Rcu<C>;
+
+    /// Memory for an item, whatever it contains.
+    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<T>>>>;
+
+    /// Takes back an item that no reader has ever seen.
+    ///
+    /// # Safety
+    /// It came from `alloc_item`, and its user has no use for it.
+    unsafe fn free_item(&self, item: NonNull<Stored<T>>);
+
+    /// Takes back an item that readers may still hold: through [`Rcu::retire`] with [`Stored::head`]. May wait for readers.
+    ///
+    /// # Safety
+    /// It came from `alloc_item`, and is unlinked.
+    unsafe fn retire_item(&self, item: NonNull<Stored<T>>);
+}
+
+/// An index of disjoint ranges that owns its items. All-zero is empty.
+///
+/// One index is always used with the same memory. Items still in it when it is dropped are lost to that memory: its user
+/// replaces everything by nothing first.
+pub struct RangeIndex<T, C: Cpu> {
+    tree: RangeTree<Stored<T>, C>,
+    /// Items; on a line that lookups do not read. Written by the one writer; relaxed: others see it stale.
+    count: Apart<AtomicUsize<C>>,
+}
+
+#[repr(align(64))]
+struct Apart<T>(T);
+
+/// A replacement that needs nothing any more. [`Replacement::publish`] makes it visible; dropped, it never was.
+#[must_use = "nothing is replaced until this is published"]
+pub struct Replacement<'a, T: Span, C: Cpu, N: IndexMemory<T, C>> {
+    index: &'a RangeIndex<T, C>,
+    old: VpnRange,
+    prepared: Prepared<'a, Stored<T>, C, N, { super::FAN_OUT }>,
+    items: NewItems<'a, T, C, N>,
+}
+
+/// Items made and not yet published.
+struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C>> {
+    memory: &'a N,
+    items: [NonNull<Stored<T>>; MAX_NEW],
+    len: usize,
+    _cpu: core::marker::PhantomData<fn() -> C>,
+}
+
+impl<T> Stored<T> {
+    /// The link to hand to [`Rcu::retire`].
+    ///
+    /// # Safety
+    /// The item is valid memory for an item.
+    pub unsafe fn head(item: NonNull<Self>) -> NonNull<RcuHead> {
+        // SAFETY: the field lies inside the item.
+        unsafe { item.byte_add(offset_of!(Self, head)).cast() }
+    }
+
+    /// The item whose [`head`](Self::head) this is.
+    ///
+    /// # Safety
+    /// The pointer came from `head`.
+    pub unsafe fn of_head(head: NonNull<RcuHead>) -> NonNull<Self> {
+        // SAFETY: the field lies inside the item, and the pointer was made from the item's.
+        unsafe { head.byte_sub(offset_of!(Self, head)).cast() }
+    }
+}
+
+impl<T: Span> Span for Stored<T> {
+    fn span(&self) -> VpnRange {
+        self.value.span()
+    }
+    fn keeps_free_below(&self) -> u64 {
+        self.value.keeps_free_below()
+    }
+}
+
+impl<T: Span, C: Cpu> RangeIndex<T, C> {
+    /// An index without items.
+    pub const fn new() -> Self {
+        const { assert!(!needs_drop::<T>(), "items are forgotten, never dropped") };
+        Self { tree: RangeTree::new(), count: Apart(AtomicUsize::new(0)) }
+    }
+
+    /// Number of items; stale at once unless the caller holds the writers' lock.
+    pub fn len(&self) -> usize {
+        self.count.0.load(Relaxed)
+    }
+
+    /// Whether there is no item; stale at once unless the caller holds the writers' lock.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// The item that contains `vpn`.
+    #[inline]
+    #[track_caller]
+    pub fn find<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
+        self.tree.find(section, vpn).map(|item| &item.value)
+    }
+
+    /// The item that contains `vpn`, or else the first one after it.
+    #[track_caller]
+    pub fn next_at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
+        self.tree.next_at_or_after(section, vpn).map(|item| &item.value)
+    }
+
+    /// The last item that starts before `vpn`; it may contain `vpn`.
+    #[track_caller]
+    pub fn prev_before<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
+        self.tree.prev_before(section, vpn).map(|item| &item.value)
+    }
+
+    /// The items that overlap `range`, ascending.
+    pub fn items<'g>(
+        &'g self,
+        section: &'g ReadGuard<'g, C>,
+        range: VpnRange,
+    ) -> impl Iterator<Item = &'g T> + 'g {
+        self.tree.items(section, range).map(|item| &item.value)
+    }
+
+    /// The tree, for searches of holes and for checkers.
+    pub fn tree(&self) -> &RangeTree<Stored<T>, C> {
+        &self.tree
+    }
+
+    /// Prepares that all items which overlap `old` go and those of `new`, at most [`MAX_NEW`], come; as
+    /// [`RangeTree::prepare`]. The caller holds the writers' lock until the result is published or dropped.
+    ///
+    /// # Errors
+    /// There was no memory; nothing has changed.
+    ///
+    /// # Panics
+    /// Where there are too many new items, or another replacement is prepared at the same time.
+    pub fn prepare<'a, N: IndexMemory<T, C>>(
+        &'a self,
+        old: VpnRange,
+        new: impl IntoIterator<Item = T>,
+        memory: &'a N,
+    ) -> Result<Replacement<'a, T, C, N>, NoMemory> {
+        let mut items = NewItems::new(memory);
+        new.into_iter().try_for_each(|value| items.add(value))?;
+        let prepared = self.tree.prepare(old, &items.items[..items.len], memory)?;
+        Ok(Replacement { index: self, old, prepared, items })
+    }
+
+    /// The items that overlap `range`, chained. The caller holds the writers' lock and is about to unlink them.
+    fn chain(&self, range: VpnRange, rcu: &Rcu<C>) -> List {
+        let mut chain = List::new();
+        let section = rcu.read();
+        for item in self.tree.items(&section, range) {
+            // SAFETY: an item in the tree is valid until retired, which happens after it has been popped; its head is unused
+            // until then, as only one writer at a time unlinks, and an item is unlinked once.
+            unsafe { chain.push::<C>(Stored::head(NonNull::from(item)), 0) };
+        }
+        chain
+    }
+}
+
+impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
+    /// Makes the replacement visible, by one store, and retires what went. Cannot fail; may wait for readers, so it is not
+    /// called in a read section.
+    pub fn publish(self) {
+        let Self { index, old, prepared, mut items } = self;
+        let memory = items.memory;
+        let mut gone = index.chain(old, memory.rcu());
+        prepared.publish();
+        let count = index.count.0.load(Relaxed) + items.len - gone.len() as usize;
+        index.count.0.store(count, Relaxed);
+        items.len = 0;
+        while let Some((head, _)) = gone.pop::<C>() {
+            // SAFETY: the head is that of an item of this index, so of this memory, and publishing unlinked it.
+            unsafe { memory.retire_item(Stored::of_head(head)) };
+        }
+    }
+}
+
+impl<'a, T, C: Cpu, N: IndexMemory<T, C>> NewItems<'a, T, C, N> {
+    fn new(memory: &'a N) -> Self {
+        Self { memory, items: [NonNull::dangling(); MAX_NEW], len: 0, _cpu: core::marker::PhantomData }
+    }
+
+    fn add(&mut self, value: T) -> Result<(), NoMemory> {
+        assert!(self.len < MAX_NEW, "a replacement puts in at most {MAX_NEW} items");
+        let place = self.memory.alloc_item().ok_or(NoMemory)?;
+        // SAFETY: the memory is valid for an item, and ours alone.
+        unsafe { place.write(MaybeUninit::new(Stored { value, head: RcuHead::new() })) };
+        self.items[self.len] = place.cast();
+        self.len += 1;
+        Ok(())
+    }
+}
+
+impl<T, C: Cpu, N: IndexMemory<T, C>> Drop for NewItems<'_, T, C, N> {
+    fn drop(&mut self) {
+        for item in &self.items[..self.len] {
+            // SAFETY: it came from this memory, and was not published.
+            unsafe { self.memory.free_item(*item) };
+        }
+    }
+}
+
+impl<T: Span, C: Cpu> Default for RangeIndex<T, C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, C: Cpu> fmt::Debug for RangeIndex<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RangeIndex of {} items", self.count.0.load(Relaxed))
+    }
+}
+
+impl<T: Span, C: Cpu, N: IndexMemory<T, C>> fmt::Debug for Replacement<'_, T, C, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} items in place of those in {:?}", self.items.len, self.old)
+    }
+}

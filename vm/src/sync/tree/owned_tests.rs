@@ -1,0 +1,195 @@
+//! The owning tree: nothing is lost, nothing is given back early.
+
+use super::testing::{Nodes, pages};
+use super::{IndexMemory, NoMemory, NodeMemory, RangeIndex, Span, Stored, TreeNode};
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::Heap;
+use crate::sync::{Rcu, RcuHead, Reclaim};
+use crate::units::{Vpn, VpnRange};
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use std::alloc::{Layout, alloc, dealloc};
+use std::vec::Vec;
+
+/// A range and a word that is poisoned when the memory goes back.
+struct Piece {
+    range: VpnRange,
+    alive: AtomicU64,
+}
+
+const ALIVE: u64 = 0x11fe;
+/// The tag of retired items; nodes use their fan-out.
+const ITEM: usize = 99;
+
+fn piece(start: u64, end: u64) -> Piece {
+    Piece { range: pages(start, end), alive: AtomicU64::new(ALIVE) }
+}
+
+impl Span for Piece {
+    fn span(&self) -> VpnRange {
+        self.range
+    }
+}
+
+/// Nodes and items from the host's heap, counted.
+struct Store<'a> {
+    nodes: Nodes<'a>,
+    rcu: &'a Rcu<TestCpu>,
+    items: Cell<usize>,
+}
+
+impl<'a> Store<'a> {
+    fn new(rcu: &'a Rcu<TestCpu>) -> Self {
+        Self { nodes: Nodes { rcu: Some(rcu), ..Nodes::default() }, rcu, items: Cell::new(0) }
+    }
+
+    fn strikes(&self) -> bool {
+        let left = self.nodes.left.get();
+        self.nodes.left.set(left.map(|left| left.saturating_sub(1)));
+        left == Some(0)
+    }
+}
+
+// SAFETY: the nodes' own promise.
+unsafe impl NodeMemory<TestCpu> for Store<'_> {
+    fn alloc_node(&self) -> Option<NonNull<TreeNode<TestCpu, 16>>> {
+        self.nodes.alloc_node()
+    }
+    unsafe fn free_node(&self, node: NonNull<TreeNode<TestCpu, 16>>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.nodes.free_node(node) }
+    }
+    unsafe fn retire_node(&self, node: NonNull<TreeNode<TestCpu, 16>>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.nodes.retire_node(node) }
+    }
+}
+
+// SAFETY: the heap's memory, given back after a grace period.
+unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
+    fn rcu(&self) -> &Rcu<TestCpu> {
+        self.rcu
+    }
+    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<Piece>>>> {
+        if self.strikes() {
+            return None;
+        }
+        self.items.set(self.items.get() + 1);
+        // SAFETY: the layout is not empty.
+        NonNull::new(unsafe { alloc(Layout::new::<Stored<Piece>>()) }.cast())
+    }
+    unsafe fn free_item(&self, item: NonNull<Stored<Piece>>) {
+        self.items.set(self.items.get() - 1);
+        // SAFETY: allocated above with this layout; poisoned first.
+        unsafe {
+            item.cast::<u8>().write_bytes(0xdd, size_of::<Stored<Piece>>());
+            dealloc(item.cast().as_ptr(), Layout::new::<Stored<Piece>>());
+        }
+    }
+    unsafe fn retire_item(&self, item: NonNull<Stored<Piece>>) {
+        // SAFETY: unlinked, says the caller; nobody else uses the head.
+        unsafe { self.rcu.defer(Stored::head(item), ITEM) };
+    }
+}
+
+impl Reclaim for Store<'_> {
+    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+        // SAFETY: retired with the tag that tells what it is.
+        unsafe {
+            if tag == ITEM {
+                self.free_item(Stored::of_head(object));
+            } else {
+                self.nodes.reclaim(tag, object);
+            }
+        }
+    }
+}
+
+type Index = RangeIndex<Piece, TestCpu>;
+
+fn ranges(index: &Index, rcu: &Rcu<TestCpu>) -> Vec<(u64, u64)> {
+    let section = rcu.read();
+    index.items(&section, pages(0, 1 << 40)).map(|piece| (piece.range.start.0, piece.range.end.0)).collect()
+}
+
+/// Sixty pieces of two pages, four pages apart.
+fn fill(index: &Index, store: &Store<'_>) {
+    for at in (0..240).step_by(4) {
+        index.prepare(VpnRange::default(), [piece(at, at + 2)], store).unwrap().publish();
+    }
+}
+
+fn empty(index: &Index, store: &Store<'_>, machine: &TestMachine) {
+    index.prepare(pages(0, 1 << 40), [], store).unwrap().publish();
+    store.rcu.wait(machine, store);
+    assert!(index.is_empty());
+    assert_eq!((index.len(), store.items.get(), store.nodes.live.get()), (0, 0, 0), "nothing is lost");
+}
+
+#[test]
+fn items_are_counted_and_all_memory_comes_back() {
+    let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
+    let (index, store) = (Index::new(), Store::new(&rcu));
+    fill(&index, &store);
+    assert_eq!((index.len(), store.items.get()), (60, 60));
+    let replacement = index.prepare(pages(40, 99), [piece(40, 60), piece(60, 70), piece(80, 99)], &store);
+    replacement.unwrap().publish();
+    assert_eq!(index.len(), 60 - 15 + 3);
+    assert_eq!(index.len(), index.tree().check().unwrap().items);
+    assert_eq!(ranges(&index, &rcu)[9..14], [(36, 38), (40, 60), (60, 70), (80, 99), (100, 102)]);
+    rcu.wait(&machine, &store);
+    assert_eq!(store.items.get(), index.len(), "what was replaced has come back");
+    empty(&index, &store, &machine);
+}
+
+#[test]
+fn a_replaced_item_stays_for_its_reader() {
+    let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
+    let (index, store) = (Index::new(), Store::new(&rcu));
+    fill(&index, &store);
+    let section = rcu.read();
+    let found = index.find(&section, Vpn(41)).unwrap();
+    index.prepare(pages(0, 120), [piece(3, 80)], &store).unwrap().publish();
+    for _ in 0..10 {
+        rcu.poll(&machine, &store);
+    }
+    assert_eq!((found.alive.load(Relaxed), found.range), (ALIVE, pages(40, 42)));
+    assert_eq!(index.find(&section, Vpn(41)).unwrap().range, pages(3, 80));
+    drop(section);
+    rcu.wait(&machine, &store);
+    assert_eq!(store.items.get(), index.len());
+    empty(&index, &store, &machine);
+}
+
+#[test]
+fn without_memory_nothing_changes_and_nothing_is_lost() {
+    let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
+    let (index, store) = (Index::new(), Store::new(&rcu));
+    fill(&index, &store);
+    rcu.wait(&machine, &store);
+    let before = (ranges(&index, &rcu), store.items.get(), store.nodes.live.get());
+    let mut refused = 0;
+    for left in 0.. {
+        store.nodes.left.set(Some(left));
+        let prepared =
+            index.prepare(pages(100, 121), [piece(100, 101), piece(104, 110), piece(112, 121)], &store);
+        store.nodes.left.set(None);
+        match prepared {
+            Ok(replacement) => {
+                drop(replacement);
+                break;
+            }
+            Err(NoMemory) => refused += 1,
+        }
+        assert_eq!((ranges(&index, &rcu), store.items.get(), store.nodes.live.get()), before);
+    }
+    assert!(refused >= 4, "three items and at least one node may fail");
+    assert_eq!(
+        (ranges(&index, &rcu), store.items.get(), store.nodes.live.get()),
+        before,
+        "dropped, it never was"
+    );
+    empty(&index, &store, &machine);
+}

@@ -1,0 +1,133 @@
+//! The index of an address space's mappings.
+//!
+//! Lookups need a read section and nothing else. Whoever replaces mappings, or looks for holes, holds the space's lock (alone to
+//! replace); a replacement is prepared, where memory may run out, and then published by one store.
+
+use super::{Gaps, Vma, VmaFlags, VmaSpec, VmaState};
+use crate::machine::Cpu;
+use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Replacement, Stored};
+use crate::sync::{ReadGuard, Span};
+use crate::units::{CACHE_LINE, Vpn, VpnRange};
+
+/// Mappings that Linux allows a process, unless it is told otherwise (`vm.max_map_count`).
+pub const MAX_MAPPINGS: usize = 65_530;
+
+/// The mappings of an address space. All-zero is empty.
+#[derive(Debug)]
+pub struct VmaTree<C: Cpu> {
+    index: RangeIndex<Vma<C>, C>,
+}
+
+/// A record and its link are one line: a lookup that ends at a record touches it alone.
+const fn record_is_one_line<C: Cpu>() {
+    assert!(size_of::<Stored<Vma<C>>>() == CACHE_LINE);
+}
+
+impl<C: Cpu> Span for Vma<C> {
+    fn span(&self) -> VpnRange {
+        self.range()
+    }
+}
+
+impl<C: Cpu> VmaTree<C> {
+    /// No mappings.
+    pub const fn new() -> Self {
+        const { record_is_one_line::<C>() };
+        Self { index: RangeIndex::new() }
+    }
+
+    /// Number of mappings; stale at once unless the caller holds the space's lock.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there is none; stale at once unless the caller holds the space's lock.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The mapping that holds the page.
+    #[inline]
+    #[track_caller]
+    pub fn find<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g Vma<C>> {
+        self.index.find(section, vpn)
+    }
+
+    /// The mapping that holds the page, or else the first one above it.
+    #[track_caller]
+    pub fn at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g Vma<C>> {
+        self.index.next_at_or_after(section, vpn)
+    }
+
+    /// The last mapping that starts below the page; it may hold it.
+    #[track_caller]
+    pub fn before<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g Vma<C>> {
+        self.index.prev_before(section, vpn)
+    }
+
+    /// The mappings that hold a page of `range`, ascending. Exact where the caller holds the space's lock.
+    pub fn iter<'g>(
+        &'g self,
+        section: &'g ReadGuard<'g, C>,
+        range: VpnRange,
+    ) -> impl Iterator<Item = &'g Vma<C>> + 'g {
+        self.index.items(section, range)
+    }
+
+    /// Whether no page of `range` is mapped; stale at once unless the caller holds the space's lock.
+    pub fn is_free(&self, section: &ReadGuard<'_, C>, range: VpnRange) -> bool {
+        range.is_empty()
+            || self.at_or_after(section, range.start).is_none_or(|vma| vma.range().start >= range.end)
+    }
+
+    /// Prepares that all mappings that hold a page of `old` go, and that `new` come: ascending, at most
+    /// [`MAX_NEW`](crate::sync::tree::MAX_NEW), overlapping nothing that stays. The space's lock is held alone until the result
+    /// is published or dropped; records that go are marked stale before it is published.
+    ///
+    /// # Errors
+    /// There was no memory; nothing has changed.
+    pub fn prepare<'a, N: IndexMemory<Vma<C>, C>>(
+        &'a self,
+        old: VpnRange,
+        new: &[Option<(VmaSpec, VmaState)>],
+        memory: &'a N,
+    ) -> Result<Replacement<'a, Vma<C>, C, N>, NoMemory> {
+        let records = new.iter().flatten().map(|&(spec, state)| Vma::new(spec, state));
+        self.index.prepare(old, records, memory)
+    }
+
+    /// The index, for checkers.
+    pub fn index(&self) -> &RangeIndex<Vma<C>, C> {
+        &self.index
+    }
+
+    /// The mappings as [`place`](super::place()) wants to see them. The caller holds the space's lock.
+    pub fn gaps<'a>(&'a self, section: &'a ReadGuard<'a, C>) -> TreeGaps<'a, C> {
+        TreeGaps { tree: self, section }
+    }
+}
+
+impl<C: Cpu> Default for VmaTree<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The holes of a [`VmaTree`], for as long as a read section.
+#[derive(Debug)]
+pub struct TreeGaps<'a, C: Cpu> {
+    tree: &'a VmaTree<C>,
+    section: &'a ReadGuard<'a, C>,
+}
+
+impl<C: Cpu> Gaps for TreeGaps<'_, C> {
+    fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+        self.tree.index.tree().lowest_gap(window, nr_pages, 1)
+    }
+    fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+        self.tree.index.tree().highest_gap(window, nr_pages, 1)
+    }
+    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)> {
+        self.tree.at_or_after(self.section, vpn).map(|vma| (vma.range(), vma.flags()))
+    }
+}
