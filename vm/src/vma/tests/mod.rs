@@ -4,4 +4,5 @@ mod picture;
 mod pictures;
 mod placing;
 mod small_worlds;
+mod tree;
 mod world;

@@ -1,0 +1,155 @@
+//! The index beside a list, its records and nodes in pools of frames.
+
+use super::super::{Areas, GUARD_PAGES, VmaFlags, VmaSpec, VmaState, VmaTree, place};
+use crate::frame::{BootMap, IndexPools, IndexStore, Init, Memory, Region, Use};
+use crate::machine::Machine;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::Rcu;
+use crate::sync::testing::Heap;
+use crate::sync::tree::NoMemory;
+use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
+use std::vec::Vec;
+
+type Pools<'m> = IndexPools<'m, super::super::Vma<TestCpu>, TestMachine>;
+type Store<'a, 'm> = IndexStore<'a, 'm, super::super::Vma<TestCpu>, TestMachine>;
+
+fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
+    let frames = machine.frames();
+    let region = Region {
+        start: frames.start.addr(),
+        len_bytes: frames.len() * PAGE_SIZE as u64,
+        purpose: Use::Usable(Init::Dirty),
+        node: NodeId(0),
+    };
+    Memory::new(machine, BootMap::new(&[region]).unwrap()).unwrap()
+}
+
+fn pages(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(start), Vpn(end))
+}
+
+const ALL: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 35) };
+
+fn spec(start: u64, end: u64) -> VmaSpec {
+    VmaSpec::anonymous(pages(start, end), VmaFlags::READ | VmaFlags::MAY_ACCESS)
+}
+
+fn listed(tree: &VmaTree<TestCpu>, rcu: &Rcu<TestCpu>) -> Vec<VmaSpec> {
+    let section = rcu.read();
+    tree.iter(&section, ALL).map(|vma| vma.spec()).collect()
+}
+
+fn put(tree: &VmaTree<TestCpu>, store: &Store<'_, '_>, old: VpnRange, new: &[VmaSpec]) {
+    let new: Vec<_> = new.iter().map(|&spec| Some((spec, VmaState::Live))).collect();
+    tree.prepare(old, &new, store).unwrap().publish();
+}
+
+/// Runs a test with an index's surroundings, and sees that all its memory comes back.
+fn with_store(test: impl FnOnce(&VmaTree<TestCpu>, &Rcu<TestCpu>, &Memory<'_, TestMachine>, &Store<'_, '_>)) {
+    let machine = TestMachine::with_cpus(2048, 1);
+    let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, machine.nr_cpus()).unwrap());
+    let (pools, tree) = (Pools::new(&memory).unwrap(), VmaTree::new());
+    let store = pools.store(&memory, &rcu);
+    test(&tree, &rcu, &memory, &store);
+    put(&tree, &store, ALL, &[]);
+    rcu.wait(&machine, &memory);
+    pools.shrink(&memory);
+    assert_eq!((tree.len(), pools.frames()), (0, 0), "records and nodes have come back");
+    memory.check().unwrap();
+}
+
+#[test]
+fn a_record_takes_one_line() {
+    let machine = TestMachine::with_cpus(256, 1);
+    assert_eq!(Pools::new(&memory(&machine)).unwrap().object_bytes().1, 64);
+}
+
+#[test]
+fn thousands_of_mappings_are_found_replaced_and_given_back() {
+    with_store(|tree, rcu, _, store| {
+        for at in 0..4000 {
+            put(tree, store, VpnRange::default(), &[spec(16 * at, 16 * at + 8)]);
+        }
+        assert_eq!((tree.len(), tree.index().tree().check().unwrap().items), (4000, 4000));
+        {
+            let section = rcu.read();
+            assert_eq!(tree.find(&section, Vpn(16 * 77 + 7)).unwrap().spec(), spec(16 * 77, 16 * 77 + 8));
+            assert!(tree.find(&section, Vpn(16 * 77 + 8)).is_none());
+            assert_eq!(tree.at_or_after(&section, Vpn(16 * 77 + 8)).unwrap().range().start, Vpn(16 * 78));
+            assert_eq!(tree.before(&section, Vpn(16 * 77)).unwrap().range().start, Vpn(16 * 76));
+            assert!(tree.is_free(&section, pages(8, 16)) && !tree.is_free(&section, pages(8, 17)));
+        }
+        // A hole is cut into the middle: two mappings are left of the two at its ends.
+        put(
+            tree,
+            store,
+            pages(16 * 10 + 4, 16 * 3000 + 4),
+            &[spec(16 * 10, 16 * 10 + 4), spec(16 * 3000 + 4, 16 * 3000 + 8)],
+        );
+        assert_eq!(tree.len(), 4000 - 2991 + 2);
+        let list = listed(tree, rcu);
+        assert_eq!(list.len(), tree.len());
+        assert_eq!(list[10..12], [spec(16 * 10, 16 * 10 + 4), spec(16 * 3000 + 4, 16 * 3000 + 8)]);
+        assert_eq!(super::super::check(list), Ok(()));
+    });
+}
+
+#[test]
+fn a_stale_record_stays_readable_to_who_found_it() {
+    with_store(|tree, rcu, _, store| {
+        put(tree, store, VpnRange::default(), &[spec(10, 20)]);
+        let section = rcu.read();
+        let found = tree.find(&section, Vpn(15)).unwrap();
+        let prepared = tree.prepare(pages(10, 20), &[Some((spec(10, 15), VmaState::Busy))], store).unwrap();
+        assert!(found.is_live(), "nothing has happened yet");
+        found.mark_stale();
+        drop(section);
+        prepared.publish();
+        let section = rcu.read();
+        assert_eq!(tree.find(&section, Vpn(12)).unwrap().state(), VmaState::Busy);
+        assert!(tree.find(&section, Vpn(15)).is_none());
+    });
+}
+
+#[test]
+fn a_refused_replacement_changes_nothing() {
+    with_store(|tree, rcu, memory, store| {
+        put(tree, store, VpnRange::default(), &[spec(10, 20), spec(30, 40)]);
+        let before = listed(tree, rcu);
+        let new = [Some((spec(10, 12), VmaState::Live)), Some((spec(18, 20), VmaState::Live))];
+        let mut refused = 0;
+        for nth in 1.. {
+            memory.plan_mishap(nth);
+            let prepared = tree.prepare(pages(10, 20), &new, store);
+            memory.plan_mishap(0);
+            match prepared {
+                Ok(_) => break,
+                Err(NoMemory) => refused += 1,
+            }
+            assert_eq!(listed(tree, rcu), before);
+        }
+        assert_eq!((refused, tree.len()), (3, 2), "two records and a node were asked for");
+        assert_eq!(listed(tree, rcu), before, "dropped, it never was");
+    });
+}
+
+#[test]
+fn places_are_chosen_in_the_index_as_in_a_list() {
+    with_store(|tree, rcu, _, store| {
+        let user = pages(16, 1 << 20);
+        let areas =
+            Areas { user, mmap_base: Vpn(1 << 19), legacy_base: Vpn(1 << 18), guard_pages: GUARD_PAGES };
+        let at = |nr_pages| place(&tree.gaps(&rcu.read()), &areas.anywhere(None, nr_pages));
+        assert_eq!(at(4), Some(Vpn((1 << 19) - 4)));
+        let stack = spec((1 << 19) - 10, 1 << 19);
+        put(tree, store, VpnRange::default(), &[stack.with_flags(stack.flags | VmaFlags::GROWS_DOWN)]);
+        assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
+        put(tree, store, VpnRange::default(), &[spec(16, 100), spec(104, (1 << 19) - 300)]);
+        assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
+        assert_eq!(at(40), Some(Vpn(1 << 19)), "no room below: upwards from the other base, which is taken");
+        assert_eq!(at(1 << 20), None);
+        let section = rcu.read();
+        let hint = areas.anywhere(Some(Vpn(100)), 4);
+        assert_eq!(place(&tree.gaps(&section), &hint), Some(Vpn(100)));
+    });
+}
