@@ -9,6 +9,7 @@
 mod locks;
 mod ordering;
 mod out;
+mod own_costs;
 mod yardsticks;
 mod zeroing;
 
@@ -30,7 +31,8 @@ pub struct Section {
 }
 
 /// Every section, in the order in which they are shown.
-pub const SECTIONS: &[Section] = &[zeroing::SECTION, locks::SECTION, ordering::SECTION, yardsticks::SECTION];
+pub const SECTIONS: &[Section] =
+    &[zeroing::SECTION, locks::SECTION, ordering::SECTION, yardsticks::SECTION, own_costs::SECTION];
 
 /// What to try after the tour.
 pub const NEXT: &[(&str, &str)] = &[
