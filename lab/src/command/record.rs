@@ -3,6 +3,7 @@
 use super::Failure;
 use crate::os::process::{self, HeldChild, monotonic_ns};
 use crate::show::Output;
+use crate::trace::dump::status_text;
 use crate::trace::record::{self, Options, Progress, Recording, Refusal};
 use crate::trace::{Account, Extent};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -178,6 +179,7 @@ fn text(report: &Report) -> String {
         format!(
             "{events} events in {seconds:.3} s: {faults} faults, {calls} calls, {processes} processes; lost 0"
         ),
+        format!("the command ended with {}", status_text(report.status)),
         format!(
             "minflt + majflt {} = {} recorded - {} signalled - {} refused in the kernel + {} filled; unexplained {}",
             account.counted,

@@ -74,6 +74,7 @@ calls! {
     Execve 59 "execve" 3 Task,
     Exit 60 "exit" 1 Task,
     Shmdt 67 "shmdt" 1 Other,
+    Personality 135 "personality" 1 Other,
     Mlock 149 "mlock" 2 Uses,
     Munlock 150 "munlock" 2 Uses,
     Mlockall 151 "mlockall" 1 Other,

@@ -9,6 +9,7 @@ use super::bytes::{Cursor, put, put_signed, put_text};
 use super::calls::Sys;
 use super::event::*;
 use super::image::Image;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const FAULT: u8 = 0;
@@ -21,10 +22,11 @@ const HAS_FIRST: u8 = 1 << 3;
 const HAS_SECOND: u8 = 1 << 4;
 const NAME_MOST_BYTES: usize = 8192;
 
-/// What a block remembers from one event to the next.
+/// What a block remembers from one event to the next; `numbers` finds a thread in `threads`, and only writing needs it.
 #[derive(Default)]
 struct Context {
     threads: Vec<Thread>,
+    numbers: HashMap<(u32, u32), usize>,
     time_ns: u64,
 }
 
@@ -51,10 +53,10 @@ impl Encoder {
     pub fn push(&mut self, event: &Event) {
         let out = &mut self.bytes;
         out.push(head(&event.kind));
-        let at = self.context.threads.iter().position(|t| (t.pid, t.tid) == (event.pid, event.tid));
-        let at = at.unwrap_or(self.context.threads.len());
+        let next = self.context.threads.len();
+        let at = *self.context.numbers.entry((event.pid, event.tid)).or_insert(next);
         put(out, at as u64);
-        if at == self.context.threads.len() {
+        if at == next {
             put(out, u64::from(event.pid));
             put(out, u64::from(event.tid));
             self.context.threads.push(Thread { pid: event.pid, tid: event.tid, address: 0 });

@@ -25,7 +25,8 @@ const SETTINGS: [&str; 14] = [
 pub fn host() -> Host {
     let read = |path: &str| fs::read_to_string(path).ok().map(|t| t.trim().to_string());
     let [release, version] = ["osrelease", "version"].map(|n| read(&format!("/proc/sys/kernel/{n}")));
-    let settings = SETTINGS.iter().filter_map(|&path| Some((path.to_string(), read(path)?)));
+    let names = SETTINGS.iter().map(ToString::to_string).chain(sizes_of_huge_pages());
+    let settings = names.filter_map(|path| Some((path.clone(), read(&path)?)));
     let page_bytes = system_number(libc::_SC_PAGESIZE);
     Host {
         kernel: format!("{} {}", release.unwrap_or_default(), version.unwrap_or_default()),
@@ -35,6 +36,15 @@ pub fn host() -> Host {
         settings: settings.collect(),
         clock: "CLOCK_MONOTONIC".into(),
     }
+}
+
+/// The settings of each size of transparent huge pages that this kernel has.
+fn sizes_of_huge_pages() -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/sys/kernel/mm/transparent_hugepage") else { return Vec::new() };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path().to_str()?.to_string()));
+    let mut settings: Vec<_> = paths.filter(|p| p.contains("/hugepages-")).map(|p| p + "/enabled").collect();
+    settings.sort();
+    settings
 }
 
 /// The limits that a program started now will have.

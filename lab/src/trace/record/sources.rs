@@ -50,7 +50,8 @@ impl Sources {
             Extent::Partial => (Samples::Addresses, vec![Watch::PageFaults], Modes::User),
         };
         let cpus = cpus_online();
-        let mut ring_bytes = ring_bytes.min((MOST_RINGS_BYTES / cpus.len().max(1)).next_power_of_two());
+        let share = MOST_RINGS_BYTES / cpus.len().max(1);
+        let mut ring_bytes = ring_bytes.min(1 << share.ilog2());
         let (mut rings, mut witness) = (Vec::new(), Witness::default());
         for cpu in cpus {
             let first = PerfEvent::open(watches[0], modes, pid, Some(cpu), true).map_err(refused)?;
