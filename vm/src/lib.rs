@@ -8,15 +8,21 @@
 //! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
 //! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
+//! | 5 | [`table`] | entries, table pages, the lockless walk, movement over ranges |
+//! | 5 | [`tlb`] | gather, shootdown, generations |
+//! | 5 | [`file`] | memory that several mappings show, and which frame holds which page of it |
 //! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
+//! | 6 | [`space`] | the address space: one file for each operation |
 #![no_std]
 #![warn(missing_debug_implementations)]
 
 #[cfg(any(test, loom))]
 extern crate std;
 
+pub mod file;
 pub mod frame;
 pub mod machine;
+pub mod space;
 pub mod sync;
 pub mod table;
 pub mod tlb;

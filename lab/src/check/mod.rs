@@ -5,6 +5,7 @@ pub mod calls;
 pub mod compare;
 pub mod dice;
 pub mod generate;
+pub mod library;
 pub mod oracle;
 mod oracle_host;
 pub mod setting;

@@ -54,7 +54,9 @@ mod slab;
 mod state;
 mod stats;
 mod table;
+mod unhooked;
 mod watermark;
+mod words;
 mod zone;
 
 #[cfg(all(test, not(loom)))]
@@ -72,6 +74,7 @@ pub use reclaim::Permanent;
 pub use state::{FrameState, Kind};
 pub use stats::Stats;
 pub use table::FrameTable;
+pub use unhooked::{Detention, Unhooked};
 pub use watermark::{Priority, Watermark};
 pub use zone::Zone;
 

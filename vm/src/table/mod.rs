@@ -1,3 +1,19 @@
-//! Floor 5: page tables.
+//! Floor 5: page tables, as trees of [`Table`] pages in frames.
+//!
+//! | who | how |
+//! |---|---|
+//! | readers | [`walk`]: no lock, each entry read once; RCU keeps the tables from being freed |
+//! | faults | walk, then lock one table page, look again, install |
+//! | writers | [`sweep`]: a table at a time under its lock; [`cut_tables`] takes empty ones out |
+//!
+//! The lock of a table page, its *attached* bit and the order in which a table dies are described at [`Table`]; the bits of
+//! entries are data, in [`format`](mod@format).
 
 pub mod format;
+mod node;
+mod sweep;
+mod walk;
+
+pub use node::{LockedTable, Table};
+pub use sweep::{Run, cut_tables, sweep};
+pub use walk::{Spot, is_canonical, walk, walk_on};

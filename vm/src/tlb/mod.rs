@@ -3,8 +3,8 @@
 //! # Unhook, invalidate, free
 //!
 //! An entry is cleared first (unhooked), then every CPU that may have cached it forgets it (invalidated), and only then is
-//! its frame used for something else (freed). Two types make the order inevitable: an `Unhooked` can only be
-//! put into a `Gather`, and only a gather that has flushed gives frames back.
+//! its frame used for something else (freed). Two types make the order inevitable: an [`Unhooked`] can only be
+//! put into a [`Gather`], and only a gather that has flushed gives frames back.
 //!
 //! # Generations
 //!
@@ -33,12 +33,17 @@
 //! Either the flusher sees the bit and asks the CPU, or the CPU reads the new generation, and what it loads after that is
 //! the edited entry.
 
+mod gather;
 mod mailbox;
 mod shootdown;
 mod space;
 
+pub use gather::Gather;
 pub use shootdown::{ShootStats, Shootdown};
 pub use space::{Pending, SpaceTlb};
+
+#[cfg(doc)]
+use crate::frame::Unhooked;
 
 /// Pages beyond which a flush of a range becomes a flush of everything: dropping single translations costs about as much as
 /// a refill each, so a range the size of the first-level TLB is not worth walking. Linux's

@@ -1,0 +1,131 @@
+//! Shared anonymous memory.
+//!
+//! An object lives in one frame of words; its number is the frame's. The lock of the record guards what may be in it.
+
+use super::index::Index;
+use crate::frame::{FrameMeta, Kind, Memory, Priority};
+use crate::machine::{Machine, Rank};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{RawGuard, Rcu, ReadGuard, ladder};
+use crate::units::Pfn;
+use core::fmt;
+use core::num::NonZeroUsize;
+
+/// Words of an object's frame.
+#[derive(Clone, Copy)]
+enum Word {
+    /// Pages that mappings cover; 0: dead. Changed under the lock.
+    Mapped = 0,
+    /// The root of the index.
+    Root = 1,
+}
+
+/// Shared anonymous memory, by its number. Kept by the pages of it that are mapped; after that by RCU.
+pub struct Object<'a, 'm, M: Machine> {
+    memory: &'a Memory<'m, M>,
+    pfn: Pfn,
+}
+
+/// The object is dead, or there is no memory for its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Nothing maps it any more.
+    Dead,
+    /// No frame for a node.
+    NoMemory,
+}
+
+impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
+    /// An object of which `pages` pages are about to be mapped. Returns its number; `None` where there is no memory.
+    pub fn create(memory: &'a Memory<'m, M>, pages: u64) -> Option<Self> {
+        let pfn = memory.alloc_table(Priority::Ordinary)?;
+        let object = Self { memory, pfn };
+        object.word(Word::Mapped).store(pages, Relaxed);
+        Some(object)
+    }
+
+    /// The object with this number.
+    pub fn at(memory: &'a Memory<'m, M>, number: NonZeroUsize) -> Self {
+        Self { memory, pfn: Pfn(number.get() as u64) }
+    }
+
+    /// The object's number.
+    pub fn number(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.pfn.0 as usize)
+    }
+
+    fn word(&self, word: Word) -> &'a AtomicU64<M::Cpu> {
+        self.memory.word(self.pfn, word as usize)
+    }
+
+    fn index(&self) -> Index<'a, 'm, M> {
+        Index { memory: self.memory, root: self.word(Word::Root) }
+    }
+
+    fn lock(&self) -> Option<RawGuard<'a, M::Cpu>> {
+        Some(self.memory.meta(self.pfn)?.table_lock().lock(FILE))
+    }
+
+    /// The frame that holds a page; stale at once, and kept by nobody.
+    #[inline]
+    pub fn lookup(&self, page: u64, _reading: &ReadGuard<'_, M::Cpu>) -> Option<Pfn> {
+        self.index().lookup(page)
+    }
+
+    /// Says that `frame`, which the caller owns alone, holds `page`; or which does already. `true`: it was taken.
+    ///
+    /// # Errors
+    /// The object takes nothing; the frame stays the caller's.
+    pub fn fill(&self, page: u64, frame: Pfn) -> Result<(Pfn, bool), Refused> {
+        let _held = self.lock().ok_or(Refused::Dead)?;
+        if self.word(Word::Mapped).load(Relaxed) == 0 {
+            return Err(Refused::Dead);
+        }
+        if let Some(there) = self.index().lookup(page) {
+            return Ok((there, false));
+        }
+        let place = self.index().place(page).ok_or(Refused::NoMemory)?;
+        let meta = self.memory.meta(frame).ok_or(Refused::NoMemory)?;
+        // The index's reference is the one that `put_to_use` gives.
+        meta.put_to_use(Kind::File);
+        meta.set_owner(self.pfn.0, page);
+        place.store(frame.0 + 1, Release);
+        Ok((frame, true))
+    }
+
+    /// So many pages more are mapped; the object is not dead.
+    pub fn mapped(&self, pages: u64) {
+        let _held = self.lock();
+        let mapped = self.word(Word::Mapped);
+        mapped.store(mapped.load(Relaxed) + pages, Relaxed);
+    }
+
+    /// So many pages fewer are mapped, and flushed. The last one ends the object: its frames go back now, its index after a
+    /// grace period.
+    pub fn unmapped(&self, pages: u64, rcu: &Rcu<M::Cpu>) {
+        let Some(held) = self.lock() else { return };
+        let mapped = self.word(Word::Mapped);
+        let left = mapped.load(Relaxed).saturating_sub(pages);
+        mapped.store(left, Relaxed);
+        drop(held);
+        if left == 0 {
+            let memory = self.memory;
+            let mut retire = |node| {
+                if memory.meta(node).is_some_and(FrameMeta::detach) {
+                    memory.retire_table(rcu, node);
+                }
+            };
+            self.index().dismantle(&mut |frame| memory.put(frame), &mut retire);
+            retire(self.pfn);
+        }
+    }
+}
+
+/// An object's lock: what may be in it.
+const FILE: Rank = ladder::FILE;
+
+impl<M: Machine> fmt::Debug for Object<'_, '_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "object {:#x}", self.pfn.0)
+    }
+}

@@ -1,0 +1,161 @@
+//! madvise.
+
+use super::edit::Editor;
+use super::error::Error;
+use super::fault::Fault;
+use super::{AddressSpace, SpaceAlone};
+use crate::machine::{Entry, Leaf, Machine};
+use crate::table::{Run, sweep};
+use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use crate::vma::{FlagAdvice, VmaFlags, VmaSpec, change};
+
+/// What a program says about its use of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// The contents are not needed: private pages are gone at once (MADV_DONTNEED).
+    DontNeed,
+    /// The contents may go when memory is short, unless they are written again (MADV_FREE).
+    Free,
+    /// The pages will be read soon (MADV_WILLNEED): nothing to do for anonymous memory.
+    WillNeed,
+    /// The pages will not be used soon (MADV_COLD): nothing to do while nothing is reclaimed.
+    Cold,
+    /// Make the pages present for reading (MADV_POPULATE_READ).
+    PopulateRead,
+    /// Make the pages present for writing (MADV_POPULATE_WRITE).
+    PopulateWrite,
+    /// Changes attributes of the mapping.
+    Flag(FlagAdvice),
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Takes advice about a range, mapping by mapping.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the advice (what came
+    /// before has); [`Error::NoMemory`] at the end where there were holes, or for lack of memory. Populating stops at a hole
+    /// with [`Error::NoMemory`] and at a mapping without the right with [`Error::Invalid`].
+    pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
+        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
+        if range.is_empty() {
+            return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
+        }
+        match advice {
+            Advice::PopulateRead => self.populate_exactly(range, Access::Read),
+            Advice::PopulateWrite => self.populate_exactly(range, Access::Write),
+            Advice::DontNeed | Advice::Free | Advice::WillNeed | Advice::Cold => {
+                self.advise_contents(range, advice)
+            }
+            Advice::Flag(flag) => self.advise_flags(range, flag),
+        }
+    }
+
+    /// Advice about contents: no mapping changes, so the lock is shared, and faults go on.
+    fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
+        let _shared = self.lock.0.share();
+        self.each_mapping(range, |part, vma| match advice {
+            Advice::DontNeed if vma.flags.contains(VmaFlags::LOCKED) => Err(Error::Invalid),
+            Advice::DontNeed => {
+                self.zap(part);
+                Ok(())
+            }
+            Advice::Free if !vma.is_private_anonymous() => Err(Error::Invalid),
+            Advice::Free => {
+                self.mark_free(part);
+                Ok(())
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
+        let alone = self.lock.0.lock();
+        self.each_mapping(range, |part, vma| {
+            if advice == FlagAdvice::WipeOnFork && !vma.is_private_anonymous() {
+                return Err(Error::Invalid);
+            }
+            self.advise_one(&alone, part, advice)
+        })
+    }
+
+    fn advise_one(&self, alone: &SpaceAlone<'_, M>, part: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
+        let editor = Editor::new(self, alone);
+        let Some(vma) = editor.at(part.start) else { return Ok(()) };
+        let (prev, next) = (editor.ending_at(vma.range.start), editor.at(vma.range.end));
+        let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
+        // Linux: what mprotect calls ENOMEM is EAGAIN here.
+        self.apply(editor, &decided, prev, &vma, next).map_err(|_| Error::Again)
+    }
+
+    /// Visits the part of each mapping that lies in the range, in order. Holes are skipped and answered at the end.
+    fn each_mapping(
+        &self,
+        range: VpnRange,
+        mut visit: impl FnMut(VpnRange, &VmaSpec) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut holes = false;
+        let mut rest = range;
+        while let Some(vma) = self.first_in(rest) {
+            let part = rest.intersect(vma.range);
+            holes |= part.start > rest.start;
+            visit(part, &vma)?;
+            rest = VpnRange::new(part.end, range.end);
+        }
+        if holes || !rest.is_empty() { Err(Error::NoMemory) } else { Ok(()) }
+    }
+
+    /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
+    fn mark_free(&self, range: VpnRange) {
+        let mut gather = self.gather();
+        sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
+            for slot in run.slots.clone() {
+                let (_, changed) = run.table.adjust(slot, cleaned);
+                if changed {
+                    let page = run.page(slot);
+                    gather.weakened(VpnRange::new(page, page.add(1)));
+                }
+            }
+        });
+        gather.finish(range);
+    }
+
+    /// Makes each page of the range present, as a fault would; stops at the first that cannot be.
+    pub(super) fn populate(&self, range: VpnRange, access: Access) -> Result<(), (Vpn, super::FaultError)> {
+        let mut page = range.start;
+        while page < range.end {
+            self.make_present(Fault { addr: page.addr(), access }).map_err(|error| (page, error))?;
+            page = page.add(1);
+        }
+        Ok(())
+    }
+
+    /// MADV_POPULATE_*: as [`populate`](Self::populate), with that call's errors.
+    fn populate_exactly(&self, range: VpnRange, access: Access) -> Result<(), Error> {
+        if !self.layout.areas.user.covers(range) && range.end > self.layout.areas.user.end {
+            return Err(Error::NoMemory);
+        }
+        let wanted = if access == Access::Write { VmaFlags::WRITE } else { VmaFlags::READ };
+        let mut page = range.start;
+        while page < range.end {
+            let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
+            if !vma.flags.contains(wanted) {
+                return Err(Error::Invalid);
+            }
+            let part = VpnRange::new(page, range.end).intersect(vma.range);
+            match self.populate(part, access) {
+                Ok(()) => page = part.end,
+                Err((_, super::FaultError::NoMemory)) => return Err(Error::NoMemory),
+                // The mapping changed meanwhile: look again.
+                Err((at, _)) => page = at,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cleaned(entry: Entry) -> Option<Entry> {
+    match entry {
+        Entry::Leaf(leaf) if leaf.dirty => Some(Entry::Leaf(Leaf { dirty: false, accessed: false, ..leaf })),
+        _ => None,
+    }
+}

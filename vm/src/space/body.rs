@@ -1,0 +1,167 @@
+//! The one body of a page fault (protocol P1).
+//!
+//! ```text
+//!   find the mapping ─► check rights ─► reach the table ─► see the entry ─► prepare a frame
+//!        RCU                              link absent ones                        │
+//!                                                                                 ▼
+//!   done ◄─ install ◄─ mapping still valid? ◄─ entry as seen? ◄─ attached? ◄─ lock the table
+//! ```
+//!
+//! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything before the lock
+//! reads under RCU and can be thrown away. Under the lock of the table page three questions decide: is the table still
+//! attached (P5), is the entry what was seen, does the mapping still hold (P2). From then on the table's lock alone keeps the
+//! table in the tree, so the read section may end before a flush is waited for.
+//!
+//! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
+//!
+//! In the read section nothing sleeps or waits for memory: what cannot be had at once ends the attempt with [`Stop::NoMemory`],
+//! and the frame prepared so far stays in [`Carried`] for the next one.
+
+use super::AddressSpace;
+use super::carried::Carried;
+use super::counters::Counter;
+use super::fault::{Fallback, Fault};
+use super::landing::Landing;
+use super::plan::{Plan, plan};
+use super::proof::Proof;
+use crate::machine::{Entry, Machine};
+use crate::sync::ReadGuard;
+use crate::table::{LockedTable, Spot, walk, walk_on};
+use crate::units::{Level, Vpn};
+use crate::vma::Vma;
+
+/// Why an attempt ended without resolving the fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Nothing is mapped there.
+    NotMapped,
+    /// The mapping does not allow the access.
+    NotAllowed,
+    /// The mapping was replaced meanwhile, or is busy.
+    Changed,
+    /// A table on the way was cut out.
+    TableCut,
+    /// The entry holds a marker.
+    EntryBusy,
+    /// No frame without waiting.
+    NoMemory,
+}
+
+impl Stop {
+    /// What speculation calls it.
+    pub fn as_fallback(self) -> Fallback {
+        match self {
+            Stop::NotMapped => Fallback::VmaMissing,
+            Stop::NotAllowed => Fallback::VmaAccess,
+            Stop::Changed => Fallback::VmaChanged,
+            Stop::TableCut => Fallback::PmdChanged,
+            Stop::EntryBusy => Fallback::EntryBusy,
+            Stop::NoMemory => Fallback::NoMemory,
+        }
+    }
+}
+
+/// Tries once to resolve `fault`. `Ok` says that the access is to be tried again.
+#[inline]
+pub fn attempt<'v, M: Machine, P: Proof<M>>(
+    space: &AddressSpace<'v, M>,
+    fault: Fault,
+    proof: &P,
+    carried: &mut Carried<'v, M>,
+) -> Result<(), Stop> {
+    let vm = space.vm;
+    let reading = vm.rcu.read();
+    let page = fault.addr.vpn();
+    let vma = space.vmas.find(&reading, page).ok_or(Stop::NotMapped)?;
+    if !vma.flags().rights().contains(fault.access.needs()) {
+        return Err(Stop::NotAllowed);
+    }
+    let aim = Aim { space, vma, page, proof, reading: &reading };
+    let spot = aim.reach(carried)?;
+    let plan = plan(spot.entry(), &vma.spec(), fault.access, vm.memory.zero_frame());
+    match plan {
+        Plan::Nothing => return Ok(()),
+        Plan::Wait => return Err(Stop::EntryBusy),
+        Plan::Own | Plan::ReplaceZero => carried.prepare_frame()?,
+        Plan::ShowBacking => carried.prepare_backing(vma, page, &reading)?,
+        Plan::ShowZero | Plan::Allow(_) => {}
+    }
+    let Some(table) = aim.lock(&spot, plan, carried)? else { return Ok(()) };
+    let rights = vma.flags().rights();
+    drop(reading);
+    Landing { space, table, slot: spot.slot, page, access: fault.access, rights }.carry_out(plan, carried);
+    Ok(())
+}
+
+/// A fault on its way to its entry.
+struct Aim<'a, 'v, M: Machine, P> {
+    space: &'a AddressSpace<'v, M>,
+    vma: &'a Vma<M::Cpu>,
+    page: Vpn,
+    proof: &'a P,
+    reading: &'a ReadGuard<'a, M::Cpu>,
+}
+
+impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
+    /// Walks to the entry of the page, linking the tables that are absent.
+    #[inline]
+    fn reach(&self, carried: &mut Carried<'v, M>) -> Result<Spot<'v, M>, Stop> {
+        let memory = &self.space.vm.memory;
+        let mut spot = walk(memory, self.space.root, self.page, Level::Pte, self.reading);
+        while spot.table.level() != Level::Pte {
+            if spot.entry() != Entry::Absent {
+                return Err(Stop::EntryBusy);
+            }
+            self.link(&spot, carried)?;
+            spot = walk_on(spot.table, self.page, Level::Pte, self.reading);
+        }
+        Ok(spot)
+    }
+
+    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock).
+    #[cold]
+    fn link(&self, spot: &Spot<'v, M>, carried: &mut Carried<'v, M>) -> Result<(), Stop> {
+        carried.prepare_table()?;
+        let mut parent = spot.table.lock().ok_or(Stop::TableCut)?;
+        if parent.read(spot.slot) == spot.word {
+            self.confirm()?;
+            if let Some(table) = carried.take_table() {
+                parent.install(spot.slot, Entry::Table(table));
+                self.space.vm.count(Counter::TableAlloc);
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the table and asks the three questions. `None` where the entry is no longer what was seen: somebody else resolved
+    /// the fault, or the access will fault again.
+    #[inline]
+    fn lock(
+        &self,
+        spot: &Spot<'v, M>,
+        plan: Plan,
+        carried: &Carried<'v, M>,
+    ) -> Result<Option<LockedTable<'v, M>>, Stop> {
+        let table = spot.table.lock().ok_or(Stop::TableCut)?;
+        if table.read(spot.slot) != spot.word {
+            return Ok(None);
+        }
+        let vma = self.confirm()?;
+        match plan {
+            Plan::Own | Plan::ReplaceZero if vma.anon().is_none() => {
+                self.space.identify(vma, self.reading).ok_or(Stop::Changed)?;
+            }
+            // P12: the frame may have left the object since it was looked up.
+            Plan::ShowBacking if !carried.backing_holds(vma, self.page, self.reading) => {
+                return Err(Stop::Changed);
+            }
+            _ => {}
+        }
+        Ok(Some(table))
+    }
+
+    #[inline(always)]
+    fn confirm(&self) -> Result<&Vma<M::Cpu>, Stop> {
+        self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Stop::Changed)
+    }
+}

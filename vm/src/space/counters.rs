@@ -1,0 +1,123 @@
+//! What is counted, declared once. Names are Linux's (`/proc/vmstat`) where Linux has one, and those of the speculative page
+//! fault series (`pagefault:spf_*`) where it has one.
+//!
+//! Each CPU counts on its own lines, with a load and a store; a total is a sum that may be stale.
+
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{Carve, PerCpu};
+use core::fmt;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Something that is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(usize)]
+        pub enum Counter {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Counter {
+            /// All counters, in the order of declaration.
+            pub const ALL: &[Counter] = &[$(Counter::$variant),*];
+
+            /// The counter's name in tables and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Counter::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Page faults, however they ended.
+    PgFault = "pgfault",
+    /// Page faults that had to wait for I/O.
+    PgMajFault = "pgmajfault",
+    /// Page faults that ended with a signal.
+    PgFaultError = "pgfault_error",
+    /// Page faults resolved speculatively.
+    SpeculativePgFault = "speculative_pgfault",
+    /// Speculation gave up: the mapping was replaced or is busy.
+    SpfVmaChanged = "spf_vma_changed",
+    /// Speculation gave up: nothing is mapped there (only the locked path may say so).
+    SpfVmaMissing = "spf_vma_missing",
+    /// Speculation gave up: the kind of mapping is not handled speculatively.
+    SpfVmaNotSupported = "spf_vma_notsup",
+    /// Speculation gave up: the mapping does not allow the access (only the locked path may say so).
+    SpfVmaAccess = "spf_vma_access",
+    /// Speculation gave up: a table on the way was cut out.
+    SpfPmdChanged = "spf_pmd_changed",
+    /// Speculation gave up: the entry is in somebody's hands.
+    SpfEntryBusy = "spf_entry_busy",
+    /// Speculation gave up: no frame without waiting.
+    SpfNoMemory = "spf_no_memory",
+    /// Entries installed that show the zero page.
+    ZeroPageMapped = "zero_page_mapped",
+    /// Zero page entries replaced by frames of their own.
+    ZeroPageReplaced = "zero_page_replaced",
+    /// Table pages linked.
+    TableAlloc = "nr_page_table_alloc",
+    /// Table pages cut out.
+    TableFree = "nr_page_table_free",
+    /// Flushes of other CPUs or of this one.
+    TlbFlush = "nr_tlb_flush",
+}
+
+const NR: usize = Counter::ALL.len();
+
+/// The counters of all CPUs.
+pub struct Counters<C: Cpu> {
+    cpus: PerCpu<[AtomicU64<C>; NR], C>,
+}
+
+/// Totals of all counters at about one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals([u64; NR]);
+
+impl<C: Cpu> Counters<C> {
+    /// Counters at zero. `None` where memory does not suffice.
+    pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+        Some(Self { cpus: PerCpu::carve(from, nr_cpus, |_| [const { AtomicU64::new(0) }; NR])? })
+    }
+
+    /// Counts one, on this CPU's own lines.
+    #[inline]
+    pub fn count(&self, counter: Counter) {
+        self.cpus.own()[counter as usize].add_own(1);
+    }
+
+    /// The sums over all CPUs.
+    pub fn totals(&self) -> Totals {
+        let mut sums = [0; NR];
+        for (_, cpu) in self.cpus.iter() {
+            sums.iter_mut().zip(cpu).for_each(|(sum, count)| *sum += count.load(Relaxed));
+        }
+        Totals(sums)
+    }
+}
+
+impl Totals {
+    /// The total of one counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Totals) -> Totals {
+        Totals(core::array::from_fn(|at| self.0[at].wrapping_sub(earlier.0[at])))
+    }
+
+    /// All counters with their totals.
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> {
+        Counter::ALL.iter().map(|&counter| (counter, self.get(counter)))
+    }
+}
+
+impl<C: Cpu> fmt::Debug for Counters<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.totals().iter().map(|(counter, total)| (counter.name(), total))).finish()
+    }
+}

@@ -1,0 +1,107 @@
+//! How a writer replaces mappings (protocols P2 and P3).
+//!
+//! ```text
+//!   freeze what the decision rests on ─► decide ─► prepare everything that can fail
+//!                                                        │            \
+//!                                                        ▼             refused: thaw, nothing has changed
+//!   edit entries, flush ◄─ publish the new records ◄─ mark the old ones stale
+//! ```
+//!
+//! A mapping's identity of private copies may still be given while a writer decides, by a fault that speculates. So a mapping
+//! that has none is frozen before it is looked at: made *busy*, in which state it gets none and faults fall back and wait. A
+//! writer that is refused makes it live again.
+
+use super::error::Error;
+use super::{AddressSpace, SpaceAlone};
+use crate::machine::Machine;
+use crate::units::{Vpn, VpnRange};
+use crate::vma::{VmaSpec, VmaState};
+use core::cell::Cell;
+
+/// The most mappings that one decision rests on: a mapping and its two neighbours, or both ends of a range.
+const FROZEN: usize = 4;
+
+/// A writer at work: it holds the space's lock alone, and thaws what it froze when it is dropped.
+pub struct Editor<'a, 'v, M: Machine> {
+    space: &'a AddressSpace<'v, M>,
+    frozen: [Cell<Option<Vpn>>; FROZEN],
+}
+
+impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
+    /// A writer that has looked at nothing yet.
+    pub fn new(space: &'a AddressSpace<'v, M>, _alone: &'a SpaceAlone<'_, M>) -> Self {
+        Self { space, frozen: Default::default() }
+    }
+
+    /// The mapping that holds `page`, as it stays until this editor is done.
+    pub fn at(&self, page: Vpn) -> Option<VmaSpec> {
+        let reading = self.space.vm.rcu.read();
+        let vma = self.space.vmas.find(&reading, page)?;
+        let spec = vma.spec();
+        if spec.is_private_anonymous() && spec.anon.is_none() && vma.freeze() {
+            self.note_frozen(spec.range.start);
+        }
+        // Read again: it may have got its identity just before it froze.
+        Some(vma.spec())
+    }
+
+    /// The mapping that ends where `page` begins.
+    pub fn ending_at(&self, page: Vpn) -> Option<VmaSpec> {
+        self.at(Vpn(page.0.checked_sub(1)?))
+    }
+
+    fn note_frozen(&self, start: Vpn) {
+        let free = self.frozen.iter().find(|slot| slot.get().is_none());
+        debug_assert!(free.is_some(), "a decision rests on at most {FROZEN} mappings");
+        if let Some(slot) = free {
+            slot.set(Some(start));
+        }
+    }
+
+    /// Replaces every mapping that holds a page of `old` by `new`, at one instant. The pages of `gone` are not mapped any more,
+    /// or by other mappings: the backings that they showed lose them.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]: nothing has changed.
+    pub fn replace(
+        self,
+        old: VpnRange,
+        new: &[Option<(VmaSpec, VmaState)>],
+        gone: VpnRange,
+    ) -> Result<(), Error> {
+        let space = self.space;
+        let store = space.vm.index_store();
+        let prepared = space.vmas.prepare(old, new, &store).map_err(|_| Error::NoMemory)?;
+        let mut rest = old;
+        while !rest.is_empty()
+            && let Some(spec) = self.mark_first_stale(rest)
+        {
+            rest = VpnRange::new(spec.range.end.min(rest.end), rest.end);
+            space.lose_backing(&spec, gone.intersect(spec.range));
+        }
+        prepared.publish();
+        Ok(())
+    }
+
+    /// Marks the first mapping of the range stale and returns what it said.
+    fn mark_first_stale(&self, range: VpnRange) -> Option<VmaSpec> {
+        let reading = self.space.vm.rcu.read();
+        let vma = self.space.vmas.at_or_after(&reading, range.start)?;
+        if vma.range().start >= range.end {
+            return None;
+        }
+        vma.mark_stale();
+        Some(vma.spec())
+    }
+}
+
+impl<M: Machine> Drop for Editor<'_, '_, M> {
+    fn drop(&mut self) {
+        let reading = self.space.vm.rcu.read();
+        for start in self.frozen.iter().filter_map(Cell::get) {
+            if let Some(vma) = self.space.vmas.find(&reading, start) {
+                vma.thaw();
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Why a call was refused, in Linux's terms.
+
+use core::fmt;
+
+/// The error of a memory call. The words are ours, [`Error::errno`] gives Linux's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument makes no sense: `EINVAL`.
+    Invalid,
+    /// No memory, no room in the address space, too many mappings, or a hole in the range: `ENOMEM`.
+    NoMemory,
+    /// Something is mapped where nothing may be: `EEXIST`.
+    Exists,
+    /// The address is one that the caller may not map: `EPERM`.
+    NotPermitted,
+    /// The mapping does not allow it: `EACCES`.
+    Access,
+    /// An address where nothing is mapped, or a page that cannot be made present: `EFAULT`.
+    Fault,
+    /// Try again: `EAGAIN`.
+    Again,
+}
+
+impl Error {
+    /// Linux's error number, as in `errno.h`.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Error::NotPermitted => 1,
+            Error::Again => 11,
+            Error::NoMemory => 12,
+            Error::Access => 13,
+            Error::Fault => 14,
+            Error::Exists => 17,
+            Error::Invalid => 22,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::Invalid => "invalid argument",
+            Error::NoMemory => "out of memory, of address space or of mappings, or a hole in the range",
+            Error::Exists => "something is mapped there",
+            Error::NotPermitted => "that address may not be mapped",
+            Error::Access => "the mapping does not allow it",
+            Error::Fault => "bad address",
+            Error::Again => "try again",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Why a page fault cannot be resolved: the thread gets a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// Nothing is mapped there: `SIGSEGV` with `SEGV_MAPERR`.
+    NotMapped,
+    /// The mapping does not allow the access: `SIGSEGV` with `SEGV_ACCERR`.
+    NotAllowed,
+    /// No memory for the page or for a table.
+    NoMemory,
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaultError::NotMapped => "nothing is mapped there",
+            FaultError::NotAllowed => "the mapping does not allow the access",
+            FaultError::NoMemory => "no memory for the page",
+        })
+    }
+}
+
+impl core::error::Error for FaultError {}

@@ -1,0 +1,162 @@
+//! Page faults: what comes in, what comes out, and the two ways through.
+//!
+//! [`AddressSpace::fault`] speculates first: [`super::body`] runs with the proof `Speculated`, which takes no lock that
+//! protects other memory. Where that gives up, with a reason that is counted, the same body runs with the proof `Locked`, which
+//! shares the space's lock; the frame that speculation had prepared is carried over. Only the locked path may say that a fault
+//! is an error.
+
+use super::body::{Stop, attempt};
+use super::carried::Carried;
+use super::counters::Counter;
+use super::error::FaultError;
+use super::proof::{Locked, Speculated};
+use super::{AddressSpace, Vm};
+use crate::machine::{Cpu, Machine};
+use crate::units::{Access, VirtAddr};
+
+/// A page fault, as the hardware reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The address that could not be translated.
+    pub addr: VirtAddr,
+    /// What was wanted there.
+    pub access: Access,
+}
+
+/// How a fault was resolved. The access is to be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Without the space's lock.
+    Speculated,
+    /// Under the space's lock, because the space does not speculate.
+    Locked,
+    /// Under the space's lock, after speculation gave up.
+    FellBack(Fallback),
+}
+
+/// Why speculation gave up. Each has its counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// The mapping was replaced meanwhile, or is busy.
+    VmaChanged,
+    /// Nothing is mapped there: perhaps an error, which only the locked path may report.
+    VmaMissing,
+    /// The kind of mapping is not handled without the lock.
+    VmaNotSupported,
+    /// The mapping does not allow the access: perhaps an error, which only the locked path may report.
+    VmaAccess,
+    /// A table on the way was cut out meanwhile.
+    PmdChanged,
+    /// The entry holds a marker: somebody is at work on it.
+    EntryBusy,
+    /// No frame to be had without waiting.
+    NoMemory,
+}
+
+impl Fallback {
+    /// All reasons.
+    pub const ALL: [Fallback; 7] = [
+        Fallback::VmaChanged,
+        Fallback::VmaMissing,
+        Fallback::VmaNotSupported,
+        Fallback::VmaAccess,
+        Fallback::PmdChanged,
+        Fallback::EntryBusy,
+        Fallback::NoMemory,
+    ];
+
+    /// The counter of this reason.
+    pub const fn counter(self) -> Counter {
+        match self {
+            Fallback::VmaChanged => Counter::SpfVmaChanged,
+            Fallback::VmaMissing => Counter::SpfVmaMissing,
+            Fallback::VmaNotSupported => Counter::SpfVmaNotSupported,
+            Fallback::VmaAccess => Counter::SpfVmaAccess,
+            Fallback::PmdChanged => Counter::SpfPmdChanged,
+            Fallback::EntryBusy => Counter::SpfEntryBusy,
+            Fallback::NoMemory => Counter::SpfNoMemory,
+        }
+    }
+}
+
+/// Which way faults of a space go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Path {
+    /// Speculate, and take the lock where that gives up.
+    #[default]
+    Speculative,
+    /// Always share the space's lock.
+    Locked,
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Resolves a page fault.
+    ///
+    /// Called with no lock held and outside any RCU read section; may sleep. When it returns, the access is to be tried
+    /// again: it may fault again where another thread changed the mapping meanwhile.
+    ///
+    /// # Errors
+    /// The signal that the faulting thread deserves.
+    pub fn fault(&self, fault: Fault) -> Result<Outcome, FaultError> {
+        let vm = self.vm;
+        vm.count(Counter::PgFault);
+        let mut carried = Carried::new(vm);
+        let fallback = match self.path {
+            Path::Locked => None,
+            Path::Speculative => match self.speculate(fault, &mut carried) {
+                None => return Ok(Outcome::Speculated),
+                Some(reason) => Some(reason),
+            },
+        };
+        let result = self.fault_locked(fault, &mut carried);
+        if result.is_err() {
+            vm.count(Counter::PgFaultError);
+        }
+        result.map(|()| fallback.map_or(Outcome::Locked, Outcome::FellBack))
+    }
+
+    /// Makes a page present without being asked by the hardware: populating.
+    pub(super) fn make_present(&self, fault: Fault) -> Result<(), FaultError> {
+        self.fault_locked(fault, &mut Carried::new(self.vm))
+    }
+
+    /// Tries without the lock; says why it gave up.
+    #[inline]
+    fn speculate(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Option<Fallback> {
+        let reason = match attempt(self, fault, &Speculated, carried) {
+            Ok(()) => {
+                self.vm.count(Counter::SpeculativePgFault);
+                return None;
+            }
+            Err(stop) => stop.as_fallback(),
+        };
+        self.vm.gave_up(fault, reason);
+        Some(reason)
+    }
+
+    /// Resolves the fault under the space's lock, shared.
+    fn fault_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<(), FaultError> {
+        loop {
+            let guard = self.lock.0.share();
+            let stop = match attempt(self, fault, &Locked::new(&guard), carried) {
+                Ok(()) => return Ok(()),
+                Err(stop) => stop,
+            };
+            drop(guard);
+            match stop {
+                Stop::NotMapped => return Err(FaultError::NotMapped),
+                Stop::NotAllowed => return Err(FaultError::NotAllowed),
+                Stop::NoMemory => carried.wait_for_memory().map_err(|()| FaultError::NoMemory)?,
+                Stop::Changed | Stop::TableCut | Stop::EntryBusy => M::Cpu::relax(),
+            }
+        }
+    }
+}
+
+impl<M: Machine> Vm<'_, M> {
+    #[cold]
+    fn gave_up(&self, fault: Fault, reason: Fallback) {
+        self.count(reason.counter());
+        self.machine.event(reason.counter().name(), fault.addr.0);
+    }
+}

@@ -1,0 +1,38 @@
+//! How an address space is laid out, and what it may hold.
+
+use crate::machine::Format;
+use crate::units::{VirtAddr, Vpn, VpnRange};
+use crate::vma::{Areas, GUARD_PAGES};
+
+/// Bounds and bases of a space. The embedder chooses; [`Layout::linux`] gives Linux's without randomisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Where mappings may be, and where they are put that do not say.
+    pub areas: Areas,
+    /// Start of the heap; brk moves its end.
+    pub heap_start: VirtAddr,
+    /// The most mappings. Linux: `vm.max_map_count`.
+    pub max_mappings: usize,
+    /// The most pages that a single request may promise (overcommit heuristic: all of memory).
+    pub max_promise_pages: u64,
+}
+
+impl Layout {
+    /// Linux's layout for x86-64 processes, without address space randomisation.
+    pub fn linux<F: Format>() -> Self {
+        let end = Vpn((1 << (F::ADDRESS_BITS - 1 - 12)) - 1);
+        // The stack's room and its gap lie above mmap_base: 8 MiB of stack limit, at least 128 MiB.
+        let mmap_base = Vpn(end.0 - (128 << 20 >> 12));
+        Self {
+            areas: Areas {
+                user: VpnRange::new(Vpn(16), end),
+                mmap_base,
+                legacy_base: Vpn(end.0 / 3),
+                guard_pages: GUARD_PAGES,
+            },
+            heap_start: VirtAddr(0x5555_5575_6000),
+            max_mappings: 65_530,
+            max_promise_pages: u64::MAX >> 12,
+        }
+    }
+}

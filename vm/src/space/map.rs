@@ -1,0 +1,211 @@
+//! mmap: new anonymous mappings.
+//!
+//! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others (MAP_FIXED) is born
+//! busy (protocol P3): the old ones are marked stale, the busy one takes their place in the index, their entries are cleared
+//! and flushed, and only then is it made live.
+
+use super::edit::Editor;
+use super::error::Error;
+use super::{AddressSpace, SpaceAlone};
+use crate::file::Object;
+use crate::machine::Machine;
+use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use crate::vma::{BackingId, VmaFlags, VmaSpec, VmaState, cut, merge, place};
+
+/// Who sees what is written to a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// The space alone: pages are copied when they are written (MAP_PRIVATE).
+    Private,
+    /// All that map the same memory (MAP_SHARED).
+    Shared,
+}
+
+/// Where a mapping is to be put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Anywhere; near this address if it is free there. 0 is no wish.
+    Hint(VirtAddr),
+    /// Here, over whatever is there (MAP_FIXED).
+    Fixed(VirtAddr),
+    /// Here, if nothing is there (MAP_FIXED_NOREPLACE).
+    FixedNoReplace(VirtAddr),
+    /// Anywhere in the lowest 2 GiB (MAP_32BIT); at this address if it is free there.
+    Low(VirtAddr),
+}
+
+/// A request for anonymous memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapRequest {
+    /// Where.
+    pub place: Place,
+    /// Bytes, rounded up to pages.
+    pub len_bytes: u64,
+    /// READ, WRITE and EXECUTE, and NORESERVE or advice; the rest is decided here.
+    pub flags: VmaFlags,
+    /// Who sees writes.
+    pub sharing: Sharing,
+    /// Whether pages are made present before the call returns (MAP_POPULATE).
+    pub populate: bool,
+}
+
+impl MapRequest {
+    /// Private, readable and writable memory anywhere.
+    pub fn anonymous(len_bytes: u64) -> Self {
+        Self {
+            place: Place::Hint(VirtAddr(0)),
+            len_bytes,
+            flags: VmaFlags::READ | VmaFlags::WRITE,
+            sharing: Sharing::Private,
+            populate: false,
+        }
+    }
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Maps anonymous memory (mmap with MAP_ANONYMOUS). Returns its first address.
+    ///
+    /// Takes the space's lock alone; populating shares it. MAP_POPULATE does what it can: as in Linux, that it could not fill
+    /// every page is no error.
+    ///
+    /// # Errors
+    /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`] for a length that
+    /// is too large, too many mappings, no room, or no memory for records (then nothing has changed),
+    /// [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed address where something is.
+    pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
+        let alone = self.lock.0.lock();
+        let range = self.choose(request)?;
+        let spec = self.spec_of(request, range)?;
+        if let Err(error) = self.put(&alone, spec) {
+            self.lose_backing(&spec, range);
+            return Err(error);
+        }
+        drop(alone);
+        if request.populate {
+            let access = if spec.flags.contains(VmaFlags::WRITE) && request.sharing == Sharing::Private {
+                Access::Write
+            } else {
+                Access::Read
+            };
+            let _best_effort = self.populate(range, access);
+        }
+        Ok(range.start.addr())
+    }
+
+    /// Where [`map`](Self::map) would put the mapping if it were asked now.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map), as far as the place goes.
+    pub fn choose_place(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
+        let _shared = self.lock.0.share();
+        Ok(self.choose(request)?.start.addr())
+    }
+
+    /// The pages for a request, checked.
+    fn choose(&self, request: &MapRequest) -> Result<VpnRange, Error> {
+        let len = page_len(request.len_bytes)?;
+        if self.vmas.len() > self.layout.max_mappings || len > self.layout.areas.user.end.0 {
+            return Err(Error::NoMemory);
+        }
+        let (addr, replaces) = match request.place {
+            Place::Fixed(addr) => (addr, true),
+            Place::FixedNoReplace(addr) => (addr, false),
+            Place::Hint(addr) => return self.find_room(addr, len, request.sharing, false),
+            Place::Low(addr) => return self.find_room(addr, len, request.sharing, true),
+        };
+        if addr.0 > self.layout.areas.user.end.addr().0 - len * crate::units::PAGE_SIZE as u64 {
+            return Err(Error::NoMemory);
+        }
+        if !addr.is_page_aligned() {
+            return Err(Error::Invalid);
+        }
+        let range = VpnRange::new(addr.vpn(), addr.vpn().add(len));
+        if range.start < self.layout.areas.user.start {
+            return Err(Error::NotPermitted);
+        }
+        if !replaces && self.first_in(range).is_some() {
+            return Err(Error::Exists);
+        }
+        Ok(range)
+    }
+
+    /// Pages for a mapping that may go anywhere.
+    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<VpnRange, Error> {
+        let areas = &self.layout.areas;
+        let hint = areas.hint(wish);
+        let request = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
+        let request = match sharing {
+            Sharing::Private => request.for_private_anonymous(),
+            Sharing::Shared => request,
+        };
+        let reading = self.vm.rcu.read();
+        let start = place(&self.vmas.gaps(&reading), &request).ok_or(Error::NoMemory)?;
+        Ok(VpnRange::new(start, start.add(len)))
+    }
+
+    /// What the new mapping says, its memory promised, its object made.
+    fn spec_of(&self, request: &MapRequest, range: VpnRange) -> Result<VmaSpec, Error> {
+        let flags = VmaFlags::new_anonymous(request.flags);
+        match request.sharing {
+            Sharing::Private => {
+                let spec = VmaSpec::anonymous(range, flags);
+                if flags.contains(VmaFlags::ACCOUNT) {
+                    self.promise(range.len() - self.promised_in(range))?;
+                }
+                Ok(spec)
+            }
+            Sharing::Shared => {
+                let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
+                if !flags.contains(VmaFlags::NORESERVE) {
+                    self.promise(range.len())?;
+                }
+                let object = Object::create(&self.vm.memory, range.len()).ok_or(Error::NoMemory)?;
+                let backing = object.number().map(BackingId).ok_or(Error::NoMemory)?;
+                Ok(VmaSpec::backed(range, flags, backing, 0))
+            }
+        }
+    }
+
+    /// Puts a mapping into the index, over what is there, joined with the neighbours it agrees with.
+    pub(super) fn put(&self, alone: &SpaceAlone<'_, M>, new: VmaSpec) -> Result<(), Error> {
+        if self.first_in(new.range).is_some() {
+            return self.put_over(alone, new);
+        }
+        let editor = Editor::new(self, alone);
+        let next = editor.at(new.range.end);
+        let merged = merge(editor.ending_at(new.range.start), new, next);
+        editor.replace(merged.spec.range, &[Some((merged.spec, VmaState::Live))], VpnRange::default())
+    }
+
+    /// P3: busy while the entries of what was there are cleared.
+    fn put_over(&self, alone: &SpaceAlone<'_, M>, new: VmaSpec) -> Result<(), Error> {
+        let editor = Editor::new(self, alone);
+        let (first, last) = (editor.at(new.range.start), editor.at(Vpn(new.range.end.0 - 1)));
+        let left = first.and_then(|vma| cut(&vma, new.range)[0]);
+        let right = last.and_then(|vma| cut(&vma, new.range)[1]);
+        let prev = left.or_else(|| editor.ending_at(new.range.start));
+        let next = right.or_else(|| editor.at(new.range.end));
+        let merged = merge(prev, new, next);
+        let stays = |piece: Option<VmaSpec>, absorbed: bool| {
+            piece.filter(|_| !absorbed).map(|spec| (spec, VmaState::Live))
+        };
+        let busy = Some((merged.spec, VmaState::Busy));
+        let pieces = [stays(left, merged.absorbs_prev), busy, stays(right, merged.absorbs_next)];
+        let covered = pieces.iter().flatten().fold(merged.spec.range, |hull, (spec, _)| {
+            VpnRange::new(hull.start.min(spec.range.start), hull.end.max(spec.range.end))
+        });
+        editor.replace(covered, &pieces, new.range)?;
+        self.zap(new.range);
+        self.make_live(merged.spec.range.start);
+        Ok(())
+    }
+}
+
+/// Bytes to pages, as Linux rounds a length: zero is invalid, and one that rounds up to nothing is too much.
+fn page_len(len_bytes: u64) -> Result<u64, Error> {
+    let mask = crate::units::PAGE_SIZE as u64 - 1;
+    match len_bytes {
+        0 => Err(Error::Invalid),
+        _ => len_bytes.checked_add(mask).map(|bytes| bytes >> 12).ok_or(Error::NoMemory),
+    }
+}

@@ -1,0 +1,61 @@
+//! mincore: which pages are present.
+
+use super::AddressSpace;
+use super::error::Error;
+use crate::file::Object;
+use crate::machine::{Entry, Machine};
+use crate::table::walk;
+use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
+use crate::vma::VmaSpec;
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Calls `tell` with each page of the range, in order, and whether it is resident.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, or at a hole (pages
+    /// before it have been told).
+    pub fn mincore(
+        &self,
+        addr: VirtAddr,
+        len_bytes: u64,
+        mut tell: impl FnMut(Vpn, bool),
+    ) -> Result<(), Error> {
+        if !addr.is_page_aligned() {
+            return Err(Error::Invalid);
+        }
+        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::NoMemory)?;
+        if range.end > self.layout.areas.user.end {
+            return Err(Error::NoMemory);
+        }
+        let _shared = self.lock.0.share();
+        let mut page = range.start;
+        while page < range.end {
+            let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
+            let end = vma.range.end.min(range.end);
+            while page < end {
+                tell(page, self.frame_behind(&vma, page).is_some());
+                page = page.add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's. Shares the lock; the
+    /// frame is kept by nobody when this returns.
+    pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
+        let _shared = self.lock.0.share();
+        let vma = self.first_in(VpnRange::new(page, page.add(1)))?;
+        Some((self.frame_behind(&vma, page)?, vma.backing.is_some()))
+    }
+
+    fn frame_behind(&self, vma: &VmaSpec, page: Vpn) -> Option<Pfn> {
+        let vm = self.vm;
+        let reading = vm.rcu.read();
+        let spot = walk(&vm.memory, self.root, page, Level::Pte, &reading);
+        match (spot.entry(), vma.backing) {
+            (Entry::Leaf(leaf), _) => Some(leaf.pfn),
+            (_, Some(backing)) => Object::at(&vm.memory, backing.0).lookup(vma.offset_at(page), &reading),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Floor 6: the address space. One file for each operation.
+//!
+//! | file | what |
+//! |---|---|
+//! | `map` `unmap` `protect` `advise` `brk` `mincore` | Linux's calls, with Linux's behaviour and errors |
+//! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next |
+//! | `edit` | how a writer replaces mappings; `zap` how entries are cleared |
+//! | `linux` | the same calls with Linux's numbers |
+//! | `run` | a CPU enters and leaves a space |
+//! | `vm` | what all spaces of a machine share |
+//! | `counters` `error` `layout` | names of what is counted, of what goes wrong, of what is where |
+//!
+//! # Locks
+//!
+//! A space has one sleeping lock. Writers hold it alone, locked faults and MADV_DONTNEED share it, speculative faults do not
+//! touch it. docs/design/locking.md has the table, docs/design/fault.md the story of a fault.
+
+mod advise;
+mod body;
+mod brk;
+mod carried;
+mod counters;
+mod edit;
+mod error;
+mod exit;
+mod fault;
+mod landing;
+mod layout;
+pub mod linux;
+mod map;
+mod mincore;
+mod plan;
+mod proof;
+mod protect;
+mod run;
+mod unmap;
+mod vm;
+mod zap;
+
+pub use advise::Advice;
+pub use counters::{Counter, Counters, Totals};
+pub use error::{Error, FaultError};
+pub use fault::{Fallback, Fault, Outcome, Path};
+pub use layout::Layout;
+pub use map::{MapRequest, Place, Sharing};
+pub use run::Running;
+pub use vm::Vm;
+
+use crate::file::Object;
+use crate::machine::Machine;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{ReadGuard, ShareLock, UniqueGuard, ladder};
+use crate::tlb::SpaceTlb;
+use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
+use crate::vma::{AnonId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
+use core::fmt;
+
+/// The space's lock, held alone.
+type SpaceAlone<'a, M> = UniqueGuard<'a, <M as Machine>::Cpu, { ladder::SPACE.0 }>;
+
+/// Keeps what faults read and what writers write on different lines.
+#[repr(align(128))]
+struct Lines<T>(T);
+
+/// An address space: mappings, a page table, and the CPUs that run it.
+pub struct AddressSpace<'v, M: Machine> {
+    vm: &'v Vm<'v, M>,
+    /// The root table; never changes.
+    root: Pfn,
+    path: Path,
+    layout: Layout,
+    /// Which mappings exist. Read under RCU or the lock, written with the lock held alone.
+    vmas: VmaTree<M::Cpu>,
+    /// See `docs/design/locking.md`.
+    lock: Lines<ShareLock<M::Cpu, { ladder::SPACE.0 }>>,
+    /// Generations and running CPUs.
+    tlb: SpaceTlb<M::Cpu>,
+    /// Identities handed out so far. Relaxed: only uniqueness matters.
+    identities: AtomicU64<M::Cpu>,
+    /// Where the heap ends; changed with the space's lock held alone.
+    heap_end: AtomicU64<M::Cpu>,
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// An empty space.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] where there is none for the root table or the index.
+    pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
+        let root = vm.memory.alloc_table(crate::frame::Priority::Ordinary).ok_or(Error::NoMemory)?;
+        Ok(Self {
+            vm,
+            root,
+            path,
+            layout,
+            vmas: VmaTree::new(),
+            lock: Lines(ShareLock::new()),
+            tlb: SpaceTlb::new(vm.next_space()),
+            identities: AtomicU64::new(0),
+            heap_end: AtomicU64::new(layout.heap_start.0),
+        })
+    }
+
+    /// What this space shares with all others.
+    pub fn vm(&self) -> &'v Vm<'v, M> {
+        self.vm
+    }
+
+    /// Bounds and bases.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The frame of the root table.
+    pub fn root(&self) -> Pfn {
+        self.root
+    }
+
+    /// Number of mappings; stale at once.
+    pub fn nr_mappings(&self) -> usize {
+        self.vmas.len()
+    }
+
+    /// Calls `tell` with each mapping, in order, as /proc/self/maps lists them. Shares the lock.
+    pub fn each_vma(&self, mut tell: impl FnMut(&VmaSpec)) {
+        let _shared = self.lock.0.share();
+        let mut rest = VpnRange::new(Vpn(0), self.layout.areas.user.end);
+        while let Some(vma) = self.first_in(rest) {
+            tell(&vma);
+            rest = VpnRange::new(vma.range.end, rest.end);
+        }
+    }
+
+    /// Whether any page of the bytes is mapped; stale at once.
+    pub fn is_any_mapped(&self, addr: VirtAddr, len_bytes: u64) -> bool {
+        VpnRange::from_bytes(addr, len_bytes).is_some_and(|range| self.first_in(range).is_some())
+    }
+
+    /// The first mapping that holds a page of the range, as it says at this moment.
+    fn first_in(&self, range: VpnRange) -> Option<VmaSpec> {
+        let reading = self.vm.rcu.read();
+        let vma = self.vmas.at_or_after(&reading, range.start)?;
+        (vma.range().start < range.end && !range.is_empty()).then(|| vma.spec())
+    }
+
+    /// The pages of a mapping that are no longer shown are taken from its backing.
+    fn lose_backing(&self, vma: &VmaSpec, pages: VpnRange) {
+        if let Some(backing) = vma.backing
+            && !pages.is_empty()
+        {
+            Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);
+        }
+    }
+
+    /// Makes the busy mapping at `page` live. The lock is held alone.
+    fn make_live(&self, page: Vpn) {
+        let reading = self.vm.rcu.read();
+        if let Some(vma) = self.vmas.find(&reading, page) {
+            vma.make_live();
+        }
+    }
+
+    /// Pages of the range that are promised already.
+    fn promised_in(&self, range: VpnRange) -> u64 {
+        let mut promised = 0;
+        let mut rest = range;
+        while let Some(vma) = self.first_in(rest) {
+            let part = rest.intersect(vma.range);
+            promised += if vma.flags.contains(VmaFlags::ACCOUNT) { part.len() } else { 0 };
+            rest = VpnRange::new(part.end, range.end);
+        }
+        promised
+    }
+
+    /// Gives the mapping an identity for its first private copy: a neighbour's where they could be joined one day. `None` where
+    /// the mapping was replaced or is being decided on. Called under the lock of the table that the copy goes into.
+    #[cold]
+    fn identify(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
+        let spec = vma.spec();
+        let before = Vpn(spec.range.start.0.wrapping_sub(1));
+        let prev = self.vmas.find(reading, before).map(Vma::spec);
+        let next = self.vmas.find(reading, spec.range.end).map(Vma::spec);
+        let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
+        vma.give_anon(reusable_anon(prev, &spec, next).unwrap_or_else(fresh))
+    }
+
+    /// The whole pages of a range that must lie in user space.
+    fn user_range(&self, addr: VirtAddr, len_bytes: u64) -> Option<VpnRange> {
+        let range = VpnRange::from_bytes(addr, len_bytes)?;
+        (!range.is_empty() && range.end <= self.layout.areas.user.end).then_some(range)
+    }
+
+    /// Whether so many pages may be promised at once (overcommit heuristic: a single request beyond all memory is refused).
+    fn promise(&self, pages: u64) -> Result<(), Error> {
+        if pages > self.layout.max_promise_pages { Err(Error::NoMemory) } else { Ok(()) }
+    }
+}
+
+impl<M: Machine> fmt::Debug for AddressSpace<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "space {} of {} mappings", self.tlb.id(), self.vmas.len())
+    }
+}

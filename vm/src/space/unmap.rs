@@ -1,0 +1,48 @@
+//! munmap: mappings go, their entries are cleared and forgotten by every CPU, their frames are freed.
+//!
+//! ```text
+//!   decide what is left of the ends ─► mark stale, publish ─► clear entries ─► cut tables ─► flush ─► free
+//! ```
+//!
+//! The space's lock is held alone from the decision to the end of the flush, so that no address is used again before
+//! (protocol P3). Faults elsewhere speculate meanwhile.
+
+use super::edit::Editor;
+use super::error::Error;
+use super::{AddressSpace, SpaceAlone};
+use crate::machine::Machine;
+use crate::units::{VirtAddr, Vpn, VpnRange};
+use crate::vma::{VmaState, cut};
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Unmaps what lies in the range; holes are no error. When it returns, no CPU uses an old translation.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unaligned start, no length, or an end beyond the space; [`Error::NoMemory`] where a mapping
+    /// would have to be split and may not be, or there is no memory for records: then nothing has changed.
+    pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
+        let range = self.user_range(addr, len_bytes).ok_or(Error::Invalid)?;
+        let alone = self.lock.0.lock();
+        self.unmap_range(&alone, range)
+    }
+
+    pub(super) fn unmap_range(&self, alone: &SpaceAlone<'_, M>, range: VpnRange) -> Result<(), Error> {
+        let Some(first) = self.first_in(range) else { return Ok(()) };
+        let editor = Editor::new(self, alone);
+        let (start, last) = (editor.at(range.start), editor.at(Vpn(range.end.0 - 1)));
+        let splits = first.range.start < range.start && first.range.end > range.end;
+        if splits && self.vmas.len() >= self.layout.max_mappings {
+            return Err(Error::NoMemory);
+        }
+        let left = start.and_then(|vma| cut(&vma, range)[0]);
+        let right = last.and_then(|vma| cut(&vma, range)[1]);
+        let covered = VpnRange::new(
+            left.map_or(range.start, |piece| piece.range.start),
+            right.map_or(range.end, |piece| piece.range.end),
+        );
+        let live = |spec| (spec, VmaState::Live);
+        editor.replace(covered, &[left.map(live), right.map(live)], range)?;
+        self.zap_and_cut(alone, range);
+        Ok(())
+    }
+}

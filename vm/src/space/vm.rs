@@ -1,0 +1,86 @@
+//! What all spaces of a machine share: frames, garbage, the CPUs' translations, counters.
+
+use super::counters::{Counter, Counters, Totals};
+use crate::frame::{BootError, BootMap, IndexPools, IndexStore, Memory};
+use crate::machine::Machine;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{Installed, Rcu};
+use crate::tlb::{ShootStats, Shootdown};
+use crate::vma::Vma;
+use core::fmt;
+
+/// The virtual-memory system of one machine. Spaces borrow it.
+pub struct Vm<'m, M: Machine> {
+    pub(super) machine: &'m M,
+    pub(super) memory: Memory<'m, M>,
+    pub(super) rcu: Rcu<M::Cpu>,
+    pub(super) shootdown: Installed<'m, M, Shootdown<M::Cpu>>,
+    pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
+    counters: Counters<M::Cpu>,
+    /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
+    spaces: AtomicU64<M::Cpu>,
+}
+
+impl<'m, M: Machine> Vm<'m, M> {
+    /// Takes over the memory that `map` describes, and what the machine's CPUs answer when they are interrupted.
+    ///
+    /// # Errors
+    /// Where there is no memory, or too little for the system's own records.
+    pub fn new(machine: &'m M, mut map: BootMap) -> Result<Self, BootError> {
+        let nr_cpus = machine.nr_cpus();
+        let mut carver = map.carver(machine);
+        let rcu = Rcu::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
+        let counters = Counters::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
+        let shootdown = Shootdown::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
+        let shootdown = Installed::install(machine, &mut carver, shootdown).ok_or(BootError::TooSmall)?;
+        let memory = Memory::new(machine, map)?;
+        let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, spaces: AtomicU64::new(0) })
+    }
+
+    /// The machine that this runs on.
+    pub fn machine(&self) -> &'m M {
+        self.machine
+    }
+
+    /// The machine's frames.
+    pub fn memory(&self) -> &Memory<'m, M> {
+        &self.memory
+    }
+
+    /// What was counted so far.
+    pub fn totals(&self) -> Totals {
+        self.counters.totals()
+    }
+
+    /// Interrupts that CPUs sent each other to flush.
+    pub fn shoot_stats(&self) -> ShootStats {
+        self.shootdown.stats()
+    }
+
+    /// Waits until all read sections under way have ended, and gives back what waited for them on this CPU. Never called in a
+    /// read section.
+    pub fn settle(&self) {
+        self.rcu.wait(self.machine, &self.memory);
+    }
+
+    /// Memory for the indexes of spaces.
+    pub(super) fn index_store(&self) -> IndexStore<'_, 'm, Vma<M::Cpu>, M> {
+        self.mappings.store(&self.memory, &self.rcu)
+    }
+
+    #[inline(always)]
+    pub(super) fn count(&self, counter: Counter) {
+        self.counters.count(counter);
+    }
+
+    pub(super) fn next_space(&self) -> u64 {
+        self.spaces.fetch_add(1, Relaxed) + 1
+    }
+}
+
+impl<M: Machine> fmt::Debug for Vm<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vm over {:?}", self.memory)
+    }
+}

@@ -1,0 +1,61 @@
+//! Clearing entries: unhook, invalidate, free.
+
+use super::counters::Counter;
+use super::{AddressSpace, SpaceAlone};
+use crate::machine::Machine;
+use crate::table::{Run, cut_tables, sweep};
+use crate::tlb::Gather;
+use crate::units::{Vpn, VpnRange};
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// A gather for an edit that is about to begin.
+    pub(super) fn gather(&self) -> Gather<'_, 'v, M> {
+        let vm = self.vm;
+        Gather::begin(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb)
+    }
+
+    /// Makes every CPU that runs the space forget the range.
+    pub(super) fn flush(&self, range: VpnRange) {
+        self.vm.count(Counter::TlbFlush);
+        self.vm.shootdown.flush(self.vm.machine, &self.tlb, range);
+    }
+
+    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. The space's lock is held,
+    /// shared or alone.
+    pub(super) fn zap(&self, range: VpnRange) {
+        let mut gather = self.gather();
+        self.unhook_leaves(range, &mut gather);
+        gather.finish(range);
+    }
+
+    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now.
+    pub(super) fn zap_and_cut(&self, alone: &SpaceAlone<'_, M>, range: VpnRange) {
+        let vm = self.vm;
+        let mut gather = self.gather();
+        self.unhook_leaves(range, &mut gather);
+        cut_tables(&vm.memory, self.root, range, self.gap_around(alone, range), |pfn, covered| {
+            vm.count(Counter::TableFree);
+            gather.table(pfn, covered);
+        });
+        gather.finish(range);
+    }
+
+    fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
+            for slot in run.slots.clone() {
+                let page = run.page(slot);
+                if let Some(unhooked) = run.table.unhook(slot, page) {
+                    gather.add(unhooked);
+                }
+            }
+        });
+    }
+
+    /// The hole around a range without mappings.
+    fn gap_around(&self, _alone: &SpaceAlone<'_, M>, range: VpnRange) -> VpnRange {
+        let reading = self.vm.rcu.read();
+        let before = self.vmas.before(&reading, range.start).map_or(Vpn(0), |vma| vma.range().end);
+        let after = self.vmas.at_or_after(&reading, range.end).map(|vma| vma.range().start);
+        VpnRange::new(before, after.unwrap_or(Vpn(1 << 52)))
+    }
+}

@@ -1,0 +1,183 @@
+//! A table page: 512 entries, a lock, and whether it is still part of the tree.
+//!
+//! | what | who may |
+//! |---|---|
+//! | read an entry | anybody who keeps the table from being freed: in an RCU read section, or under the table's lock while attached |
+//! | write an entry | who holds the table's lock and saw the table attached under it; the hardware sets accessed and dirty bits at any time |
+//! | clear *attached* | who holds the table's lock and its parent's (protocol P5) |
+//!
+//! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it cleared restarts
+//! the walk. It is freed after the flush and a grace period, when no walker, software or hardware, can still reach it.
+
+use crate::frame::{FrameMeta, Memory, Unhooked};
+use crate::machine::{Entry, Format, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{RawGuard, ladder};
+use crate::units::{Level, Pfn, Vpn, VpnRange};
+use core::fmt;
+
+/// A table page of a known level. A plain handle: it keeps nothing alive.
+pub struct Table<'m, M: Machine> {
+    memory: &'m Memory<'m, M>,
+    pfn: Pfn,
+    level: Level,
+}
+
+/// A table whose lock is held and that is attached.
+#[must_use = "the lock is free again once this is dropped"]
+pub struct LockedTable<'m, M: Machine> {
+    table: Table<'m, M>,
+    _held: RawGuard<'m, M::Cpu>,
+}
+
+impl<'m, M: Machine> Table<'m, M> {
+    /// The table of `level` in the frame `pfn`, which must have been allocated as a table.
+    pub fn at(memory: &'m Memory<'m, M>, pfn: Pfn, level: Level) -> Self {
+        Self { memory, pfn, level }
+    }
+
+    /// The frame that holds the table.
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// The level of the table's entries.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    #[inline(always)]
+    fn word(&self, slot: usize) -> &'m AtomicU64<M::Cpu> {
+        self.memory.word(self.pfn, slot)
+    }
+
+    /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with [`LockedTable::set`].
+    #[inline]
+    pub fn read(&self, slot: usize) -> u64 {
+        self.word(slot).load(Acquire)
+    }
+
+    /// What the word in `slot` says.
+    #[inline]
+    pub fn entry(&self, slot: usize) -> Entry {
+        M::Format::decode(self.read(slot), self.level)
+    }
+
+    /// The table below, where `slot` points to one.
+    pub fn child(&self, pfn: Pfn) -> Option<Table<'m, M>> {
+        Some(Table { memory: self.memory, pfn, level: self.level.below()? })
+    }
+
+    /// Waits for the table's lock. `None` where the table has been cut out: the walk must start again.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> Option<LockedTable<'m, M>> {
+        let meta = self.memory.meta(self.pfn)?;
+        let held = meta.table_lock().lock(ladder::table(self.level));
+        meta.state().is_attached().then_some(LockedTable { table: *self, _held: held })
+    }
+}
+
+impl<'m, M: Machine> LockedTable<'m, M> {
+    /// The table.
+    pub fn table(&self) -> Table<'m, M> {
+        self.table
+    }
+
+    /// The word in `slot`; only the hardware's accessed and dirty bits may change under the lock.
+    #[inline]
+    pub fn read(&self, slot: usize) -> u64 {
+        self.table.word(slot).load(Relaxed)
+    }
+
+    /// What the word in `slot` says.
+    #[inline]
+    pub fn entry(&self, slot: usize) -> Entry {
+        M::Format::decode(self.read(slot), self.table.level)
+    }
+
+    /// Writes an entry into a slot that is not present for the hardware. Release: what the entry leads to was written before.
+    #[inline]
+    pub fn install(&mut self, slot: usize, entry: Entry) {
+        debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
+        self.table.word(slot).store(M::Format::encode(entry, self.table.level), Release);
+    }
+
+    /// Clears a slot and returns what the hardware last made of it.
+    #[inline]
+    pub fn clear(&mut self, slot: usize) -> Entry {
+        self.replace(slot, Entry::Absent)
+    }
+
+    /// Puts `entry`, which the hardware must not follow, into a slot; returns what the hardware last made of it.
+    #[inline]
+    pub fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
+        let word = M::Format::encode(entry, self.table.level);
+        let old = self.table.word(slot).swap(word, AcqRel);
+        M::Format::decode(old, self.table.level)
+    }
+
+    /// Changes a leaf's bits in place, frame and size staying as they are, against a hardware that sets bits meanwhile.
+    /// Returns the old entry and whether it changed.
+    pub fn adjust(&mut self, slot: usize, change: impl Fn(Entry) -> Option<Entry>) -> (Entry, bool) {
+        let level = self.table.level;
+        let next = |word| change(M::Format::decode(word, level)).map(|entry| M::Format::encode(entry, level));
+        match self.table.word(slot).update(AcqRel, Acquire, next) {
+            Ok(old) => (M::Format::decode(old, level), true),
+            Err(old) => (M::Format::decode(old, level), false),
+        }
+    }
+
+    /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed. `None` where the
+    /// slot is absent, which is not written.
+    #[inline]
+    pub fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
+        let level = self.table.level;
+        if self.read(slot) == M::Format::encode(Entry::Absent, level) {
+            return None;
+        }
+        let pages = VpnRange::new(page, page.add(level.entry_pages()));
+        match self.clear(slot) {
+            Entry::Leaf(leaf) if leaf.pfn != self.table.memory.zero_frame() => {
+                Some(Unhooked::frame(pages, leaf.pfn))
+            }
+            _ => Some(Unhooked::translation(pages)),
+        }
+    }
+
+    /// Cuts the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock and clears the
+    /// parent's entry next.
+    pub fn detach(self, _parent: &LockedTable<'m, M>) -> Pfn {
+        let detached = self.table.memory.meta(self.table.pfn).is_some_and(FrameMeta::detach);
+        debug_assert!(detached, "a locked table is attached");
+        self.table.pfn
+    }
+
+    fn is_present(&self, slot: usize) -> bool {
+        match self.entry(slot) {
+            Entry::Absent | Entry::Marker(_) => false,
+            Entry::Leaf(leaf) => !leaf.rights.is_empty(),
+            Entry::Table(_) => true,
+        }
+    }
+}
+
+impl<M: Machine> Clone for Table<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Table<'_, M> {}
+
+impl<M: Machine> fmt::Debug for Table<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} table in {:?}", self.level, self.pfn)
+    }
+}
+
+impl<M: Machine> fmt::Debug for LockedTable<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, locked", self.table)
+    }
+}

@@ -1,0 +1,178 @@
+//! Writers' movement over a range: a table at a time, never a page at a time.
+//!
+//! The sweep skips a slot only if it read it absent under the lock of its table page (protocol P4): a fault that links a table
+//! or installs a leaf does so under that lock after asking whether its mapping still holds, so either the sweep sees what it
+//! installed, or it sees the mark that the sweep's caller put on the mapping before.
+
+use super::{LockedTable, Table};
+use crate::frame::Memory;
+use crate::machine::{Entry, Format, Machine};
+use crate::units::{Level, Pfn, Vpn, VpnRange};
+use core::ops::Range;
+
+/// A run of slots of one table, under its lock.
+#[derive(Debug)]
+pub struct Run<'a, 'm, M: Machine> {
+    /// The table, locked and attached.
+    pub table: &'a mut LockedTable<'m, M>,
+    /// Slots of the range in this table.
+    pub slots: Range<usize>,
+    /// The page that the first of the slots covers, or starts with.
+    pub first: Vpn,
+}
+
+impl<M: Machine> Run<'_, '_, M> {
+    /// The page of a slot of the run.
+    pub fn page(&self, slot: usize) -> Vpn {
+        self.first.add((slot - self.slots.start) as u64 * self.table.table().level().entry_pages())
+    }
+}
+
+/// A table was cut out under way; only writers that share the space can meet that.
+struct Detached;
+
+/// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above that hold a
+/// larger leaf or a marker. Absent parts are skipped at the highest level that shows them absent.
+///
+/// The caller keeps tables from being freed: it holds the space's lock.
+pub fn sweep<'m, M: Machine>(
+    memory: &'m Memory<'m, M>,
+    root: Pfn,
+    range: VpnRange,
+    mut visit: impl FnMut(Run<'_, 'm, M>),
+) {
+    let root = Table::at(memory, root, M::Format::ROOT);
+    let mut rest = range;
+    while !rest.is_empty() {
+        let mut done = rest.start;
+        if sweep_table(root, rest, &mut done, &mut visit).is_ok() {
+            return;
+        }
+        rest = VpnRange::new(done, range.end);
+    }
+}
+
+/// Sweeps the part of `range` that `table` covers. `done` is advanced past what needs no second visit.
+fn sweep_table<'m, M: Machine>(
+    table: Table<'m, M>,
+    range: VpnRange,
+    done: &mut Vpn,
+    visit: &mut impl FnMut(Run<'_, 'm, M>),
+) -> Result<(), Detached> {
+    if table.level() == Level::Pte {
+        let mut locked = table.lock().ok_or(Detached)?;
+        let start = Level::Pte.index(range.start);
+        visit(Run { table: &mut locked, slots: start..start + range.len() as usize, first: range.start });
+        *done = range.end;
+        return Ok(());
+    }
+    let mut at = range.start;
+    while at < range.end {
+        let part = part_of_entry(table.level(), at, range.end);
+        match table.entry(table.level().index(at)) {
+            Entry::Table(pfn) => {
+                let Some(child) = table.child(pfn) else { return Ok(()) };
+                sweep_table(child, part, done, visit)?;
+                at = part.end;
+            }
+            _ => at = sweep_slots(table, VpnRange::new(at, range.end), visit)?,
+        }
+        *done = at;
+    }
+    Ok(())
+}
+
+/// Goes on under the table's lock while slots hold no table. Returns the first page not swept.
+fn sweep_slots<'m, M: Machine>(
+    table: Table<'m, M>,
+    range: VpnRange,
+    visit: &mut impl FnMut(Run<'_, 'm, M>),
+) -> Result<Vpn, Detached> {
+    let level = table.level();
+    let mut locked = table.lock().ok_or(Detached)?;
+    let mut at = range.start;
+    while at < range.end {
+        let slot = level.index(at);
+        match locked.entry(slot) {
+            Entry::Table(_) => break,
+            Entry::Absent => {}
+            Entry::Leaf(_) | Entry::Marker(_) => {
+                visit(Run { table: &mut locked, slots: slot..slot + 1, first: at });
+            }
+        }
+        at = part_of_entry(level, at, range.end).end;
+    }
+    Ok(at)
+}
+
+/// The part of `[at, end)` that the entry of `level` holding `at` covers.
+fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
+    let next = (at.0 & !(level.entry_pages() - 1)) + level.entry_pages();
+    VpnRange::new(at, end.min(Vpn(next)))
+}
+
+/// Cuts out the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands each to `out`
+/// with the pages it covered. The root stays.
+///
+/// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are cleared. A table
+/// without a mapping was always cut when its last mapping went, so only those on the way to `range` can have lost theirs.
+pub fn cut_tables<'m, M: Machine>(
+    memory: &'m Memory<'m, M>,
+    root: Pfn,
+    range: VpnRange,
+    gap: VpnRange,
+    mut out: impl FnMut(Pfn, VpnRange),
+) {
+    cut_below(Table::at(memory, root, M::Format::ROOT), range, gap, &mut out);
+}
+
+fn cut_below<M: Machine>(
+    parent: Table<'_, M>,
+    range: VpnRange,
+    gap: VpnRange,
+    out: &mut impl FnMut(Pfn, VpnRange),
+) {
+    let level = parent.level();
+    let mut at = range.start;
+    while at < range.end {
+        let part = part_of_entry(level, at, range.end);
+        let slot = level.index(at);
+        if let Entry::Table(pfn) = parent.entry(slot)
+            && let Some(child) = parent.child(pfn)
+        {
+            if child.level() != Level::Pte {
+                cut_below(child, part, gap, out);
+            }
+            let start = Vpn(at.0 & !(level.entry_pages() - 1));
+            let covered = VpnRange::new(start, start.add(level.entry_pages()));
+            if gap.covers(covered) {
+                cut_child(parent, slot, child);
+                out(pfn, covered);
+            }
+        }
+        at = part.end;
+    }
+}
+
+/// P5: *attached* first, under the child's own lock, then the parent's entry.
+fn cut_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>) {
+    let (Some(mut parent), Some(child)) = (parent.lock(), child.lock()) else {
+        debug_assert!(false, "only the holder of the space's lock cuts tables out");
+        return;
+    };
+    debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
+    child.detach(&parent);
+    parent.clear(slot);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_where_their_entry_ends() {
+        let range = |a, b| VpnRange::new(Vpn(a), Vpn(b));
+        assert_eq!(part_of_entry(Level::Pmd, Vpn(5), Vpn(10_000)), range(5, 512));
+        assert_eq!(part_of_entry(Level::Pmd, Vpn(512), Vpn(600)), range(512, 600));
+    }
+}

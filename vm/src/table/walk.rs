@@ -1,0 +1,66 @@
+//! Finding an entry without a lock.
+
+use super::Table;
+use crate::frame::Memory;
+use crate::machine::{Entry, Format, Machine};
+use crate::sync::ReadGuard;
+use crate::units::{Level, Pfn, Vpn};
+
+/// Where a walk ended: a leaf, a marker, or nothing.
+#[derive(Debug)]
+pub struct Spot<'m, M: Machine> {
+    /// The table of the last entry.
+    pub table: Table<'m, M>,
+    /// Its slot.
+    pub slot: usize,
+    /// The word as it was read, once; compare it under the lock before trusting what was done with it.
+    pub word: u64,
+}
+
+impl<M: Machine> Spot<'_, M> {
+    /// What the word says.
+    pub fn entry(&self) -> Entry {
+        M::Format::decode(self.word, self.table.level())
+    }
+}
+
+/// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks nobody: the read section keeps every
+/// table it passes from being freed.
+#[inline]
+pub fn walk<'m, M: Machine>(
+    memory: &'m Memory<'m, M>,
+    root: Pfn,
+    vpn: Vpn,
+    to: Level,
+    reading: &ReadGuard<'_, M::Cpu>,
+) -> Spot<'m, M> {
+    walk_on(Table::at(memory, root, M::Format::ROOT), vpn, to, reading)
+}
+
+/// As [`walk`], from a table that covers `vpn`.
+#[inline]
+pub fn walk_on<'m, M: Machine>(
+    mut table: Table<'m, M>,
+    vpn: Vpn,
+    to: Level,
+    _reading: &ReadGuard<'_, M::Cpu>,
+) -> Spot<'m, M> {
+    loop {
+        let slot = table.level().index(vpn);
+        let word = table.read(slot);
+        match M::Format::decode(word, table.level()) {
+            Entry::Table(pfn) if table.level() > to => match table.child(pfn) {
+                Some(child) => table = child,
+                None => return Spot { table, slot, word },
+            },
+            _ => return Spot { table, slot, word },
+        }
+    }
+}
+
+/// Whether every address of the page is canonical in the format.
+pub fn is_canonical<F: Format>(vpn: Vpn) -> bool {
+    let sign = F::ADDRESS_BITS - 1;
+    let extended = ((vpn.addr().0 as i64) << (63 - sign)) >> (63 - sign);
+    extended as u64 == vpn.addr().0
+}

@@ -1,0 +1,100 @@
+//! What was unhooked waits here for one flush, and is freed after it.
+//!
+//! A gather begins before the first edit and ends after the flush; the space's count of pending flushes is raised meanwhile
+//! (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull once; if it found nothing to edit
+//! but another gather of the space is under way, it flushes the whole range it was asked about, because what it read absent
+//! may have been cleared by the other, whose flush has not ended: two MADV_DONTNEED of one page, and the second must not
+//! return before the page is gone from every TLB.
+
+use super::{Pending, Shootdown, SpaceTlb};
+use crate::frame::{Detention, Memory, Unhooked};
+use crate::machine::Machine;
+use crate::sync::Rcu;
+use crate::units::{Pfn, VpnRange};
+use core::fmt;
+
+/// An edit of a space under way.
+#[must_use = "a gather must be finished: that is when frames are freed"]
+pub struct Gather<'a, 'm, M: Machine> {
+    memory: &'a Memory<'m, M>,
+    rcu: &'a Rcu<M::Cpu>,
+    shootdown: &'a Shootdown<M::Cpu>,
+    space: &'a SpaceTlb<M::Cpu>,
+    pending: Pending<'a, M::Cpu>,
+    /// All pages edited since the last flush; empty for none.
+    hull: VpnRange,
+    detention: Detention,
+    /// Flushes done.
+    flushes: u64,
+}
+
+impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
+    /// Called before the first edit.
+    pub fn begin(
+        memory: &'a Memory<'m, M>,
+        rcu: &'a Rcu<M::Cpu>,
+        shootdown: &'a Shootdown<M::Cpu>,
+        space: &'a SpaceTlb<M::Cpu>,
+    ) -> Self {
+        let pending = space.begin_edit();
+        let (hull, detention) = (VpnRange::default(), Detention::default());
+        Self { memory, rcu, shootdown, space, pending, hull, detention, flushes: 0 }
+    }
+
+    /// Takes what was unhooked. May flush, with the table's lock held: who waits for it answers flushes.
+    #[inline]
+    pub fn add(&mut self, unhooked: Unhooked) {
+        if self.detention.is_full() {
+            self.flush();
+        }
+        self.weakened(unhooked.pages());
+        self.detention.take_in(self.memory, unhooked);
+    }
+
+    /// Takes a table that was cut out.
+    pub fn table(&mut self, pfn: Pfn, covered: VpnRange) {
+        self.add(Unhooked::table(covered, pfn));
+    }
+
+    /// Notes pages whose entries allow less than before.
+    #[inline]
+    pub fn weakened(&mut self, pages: VpnRange) {
+        self.hull = if self.hull.is_empty() {
+            pages
+        } else {
+            VpnRange::new(self.hull.start.min(pages.start), self.hull.end.max(pages.end))
+        };
+    }
+
+    /// Flushes and frees. `asked` is the range that the operation was about. Returns how many flushes there were.
+    pub fn finish(mut self, asked: VpnRange) -> u64 {
+        if self.pending.overlaps_another() {
+            self.weakened(asked);
+        }
+        self.flush();
+        self.flushes
+    }
+
+    fn flush(&mut self) {
+        if self.hull.is_empty() {
+            debug_assert!(self.detention.is_empty());
+            return;
+        }
+        self.shootdown.flush(self.memory.machine(), self.space, self.hull);
+        self.flushes += 1;
+        self.hull = VpnRange::default();
+        self.detention.release(self.memory, self.rcu);
+    }
+}
+
+impl<M: Machine> Drop for Gather<'_, '_, M> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl<M: Machine> fmt::Debug for Gather<'_, '_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gather over {:?}", self.hull)
+    }
+}
