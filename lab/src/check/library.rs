@@ -102,10 +102,7 @@ impl<F: Format> System for Library<F> {
     fn run(&mut self, calls: &[Call]) -> Outcome {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
-        let before = {
-            vm.settle();
-            vm.memory().check().expect("frames add up at the start").handed_out
-        };
+        let before = vm.memory().check().expect("frames add up at the start").handed_out;
         let outcome = {
             let space =
                 AddressSpace::new(&vm, self.layout(), self.path).expect("there is memory for a space");
@@ -115,17 +112,13 @@ impl<F: Format> System for Library<F> {
             let answers = calls.iter().map(|call| run.call(call)).collect();
             Outcome { answers, map: run.map(), pages: run.pages() }
         };
-        vm.settle();
-        vm.settle();
+        vm.trim();
         let after = vm.memory().check().expect("frames add up at the end").handed_out;
-        assert!(after <= before + POOLED, "frames leaked: {before} before, {after} after");
+        assert_eq!(after, before, "frames handed out before and after");
         assert_eq!(self.machine.violations(), [], "the TLB saw the impossible");
         outcome
     }
 }
-
-/// Slabs that the pools keep.
-const POOLED: u64 = 8;
 
 struct Run<'a, 'v, F: Format> {
     machine: &'a SoftMachine<Host, F>,

@@ -47,7 +47,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let editor = Editor::new(self, alone);
         let new = VmaSpec::anonymous(grown, VmaFlags::heap());
         let heap_start = page_up(self.layout.heap_start.0);
-        let prev = editor.ending_at(grown.start).filter(|prev| prev.range.start >= heap_start);
+        let prev = editor.ending_at(grown.start).filter(|prev| prev.range.end > heap_start);
         let merged = merge(prev, new, None);
         editor.replace(merged.spec.range, &[Some((merged.spec, VmaState::Live))], VpnRange::default()).is_ok()
     }

@@ -64,6 +64,12 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.rcu.wait(self.machine, &self.memory);
     }
 
+    /// Gives back all memory that is kept for later: garbage of this CPU, slabs without objects. Never called in a read section.
+    pub fn trim(&self) {
+        self.settle();
+        self.mappings.shrink(&self.memory);
+    }
+
     /// Memory for the indexes of spaces.
     pub(super) fn index_store(&self) -> IndexStore<'_, 'm, Vma<M::Cpu>, M> {
         self.mappings.store(&self.memory, &self.rcu)
