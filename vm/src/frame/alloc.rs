@@ -37,6 +37,14 @@ impl<M: Machine> Memory<'_, M> {
     pub fn free_frame_as(&self, pfn: Pfn, init: Init) {
         match self.meta(pfn) {
             Some(meta) if meta.state() == FrameState::TAKEN_FRAME => self.stock(meta, pfn, init),
+            _ => self.free_counted(pfn),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_counted(&self, pfn: Pfn) {
+        match self.meta(pfn) {
             Some(meta) if meta.state().kind().is_counted() => self.put(pfn),
             _ => self.refuse(pfn),
         }
@@ -98,7 +106,7 @@ impl<M: Machine> Memory<'_, M> {
             _ => return self.refuse(pfn),
         }
         self.caches.own().went_out.add_own(order.frames());
-        self.zone_of(pfn).give(&self.table, [(pfn, init)].into_iter(), order);
+        self.zone_of(pfn).give(&self.table, pfn, order, init);
     }
 
     /// Gives every CPU's cached frames back to the zones. Returns how many.
@@ -127,13 +135,13 @@ impl<M: Machine> Memory<'_, M> {
         });
     }
 
-    /// The frame's record says that it is out, and its bytes are as asked.
+    /// The record of a cached frame says that it is out, and its bytes are as asked.
     #[inline(always)]
     fn hand_out(&self, pfn: Pfn, init: Init, asked: Init) -> Pfn {
-        if let Some(meta) = self.meta(pfn) {
-            debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
-            meta.set_state(FrameState::TAKEN_FRAME);
-        }
+        // SAFETY: the frame comes from a cache or zone of this memory, where only frames with records are.
+        let meta = unsafe { self.table.meta_unchecked(pfn) };
+        debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
+        meta.set_state(FrameState::TAKEN_FRAME);
         if (asked, init) == (Init::Zeroed, Init::Dirty) {
             self.machine.zero(pfn, Order::BASE);
         }
@@ -168,11 +176,10 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Puts frames on the stack so that they go out in order; what it does not take goes back.
     fn restock(&self, own: &OwnCache<'_, M::Cpu>, frames: &[u64]) {
-        let push = |at: usize| {
-            let push = |stack: &mut Stack<M::Cpu>| stack.push(&own.cached, frames[at]);
-            Biased::with(own, CpuCache::part, push).unwrap_or(false)
+        let push = |stack: &mut Stack<M::Cpu>| {
+            frames.iter().rposition(|&word| !stack.push(&own.cached, word)).map_or(0, |at| at + 1)
         };
-        let left = (0..frames.len()).rev().find(|&at| !push(at)).map_or(0, |at| at + 1);
+        let left = Biased::with(own, CpuCache::part, push).unwrap_or(frames.len());
         if left > 0 {
             own.went_out.add_own(left as u64);
             self.give_back(&frames[..left]);
@@ -227,11 +234,14 @@ impl<M: Machine> Memory<'_, M> {
         self.give_back(gone);
     }
 
-    /// Cached frames go back to their zones, neighbours of one zone under one lock.
+    /// Cached frames go back to their zones, neighbours in the batch under one lock.
     fn give_back(&self, frames: &[u64]) {
+        if let [zone] = self.zones {
+            return zone.give_frames(&self.table, frames);
+        }
         let zone = |word: u64| self.zone_of(unpack(word).0);
         for run in frames.chunk_by(|&a, &b| core::ptr::eq(zone(a), zone(b))) {
-            zone(run[0]).give(&self.table, run.iter().map(|&word| unpack(word)), Order::BASE);
+            zone(run[0]).give_frames(&self.table, run);
         }
     }
 

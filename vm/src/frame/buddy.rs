@@ -8,7 +8,7 @@
 //! Everything here runs under the zone's lock. Only there does a record become, or cease to be, `Free`; so the state of a
 //! buddy outside the lists may change meanwhile, but never to or from what a merge looks for.
 
-use super::cache::pack;
+use super::cache::{pack, unpack};
 use super::meta::Links;
 use super::state::buddy_of;
 use super::{FrameMeta, FrameState, FrameTable, Init};
@@ -101,6 +101,21 @@ impl<C: Cpu> Buddy<C> {
         self.link(table, pfn, order, init);
     }
 
+    /// Gives single frames, packed. Neighbours that come in order, up or down, as frames do that were taken together, go as
+    /// whole blocks.
+    pub fn give_frames(&mut self, table: &FrameTable<C>, frames: &[u64]) {
+        let mut rest = frames;
+        while !rest.is_empty() {
+            let (run, after) = rest.split_at(run_length(rest));
+            rest = after;
+            let ((first, init), (last, _)) = (unpack(run[0]), unpack(run[run.len() - 1]));
+            if first != last {
+                run.iter().for_each(|&word| record(table, unpack(word).0).set_state(FrameState::RESERVED));
+            }
+            self.give_range(table, first.min(last), first.max(last).add(1), init);
+        }
+    }
+
     /// Gives all frames from `start` to `end`, in the largest aligned blocks, touching nothing but their heads.
     pub fn give_range(&mut self, table: &FrameTable<C>, start: Pfn, end: Pfn, init: Init) {
         let mut at = start;
@@ -147,7 +162,34 @@ impl<C: Cpu> Buddy<C> {
     }
 }
 
+/// How many words from the first are frames in order, one after the other or one before the other, equal in mark.
+fn run_length(words: &[u64]) -> usize {
+    let length = |step: u64| {
+        let ordered = words.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(step));
+        ordered.count() + 1
+    };
+    length(1).max(length(1u64.wrapping_neg()))
+}
+
 /// The record of a frame that is in a free list, or about to be: it was checked when it entered the zone.
 fn record<C: Cpu>(table: &FrameTable<C>, pfn: Pfn) -> &FrameMeta<C> {
     table.meta(pfn).expect("a free block has a record")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_frames_in_order_with_one_mark() {
+        let words = |frames: &[(u64, Init)]| {
+            run_length(&frames.iter().map(|&(p, i)| pack((Pfn(p), i))).collect::<std::vec::Vec<_>>())
+        };
+        let (dirty, zeroed) = (Init::Dirty, Init::Zeroed);
+        assert_eq!(words(&[(7, dirty)]), 1);
+        assert_eq!(words(&[(7, dirty), (8, dirty), (9, dirty), (11, dirty)]), 3);
+        assert_eq!(words(&[(7, dirty), (6, dirty), (5, dirty), (6, dirty)]), 3);
+        assert_eq!(words(&[(7, dirty), (8, zeroed)]), 1);
+        assert_eq!(words(&[(7, dirty), (7, dirty)]), 1);
+    }
 }

@@ -40,7 +40,7 @@ pub(super) struct Span {
 
 impl<'m, M: Machine> Memory<'m, M> {
     /// Memory of what `map` says is usable, less the library's own records, which are carved from it. The zero page is
-    /// allocated at once.
+    /// allocated at once, so this runs on one of the machine's CPUs.
     ///
     /// # Errors
     /// Where there is no memory, too little, or on too many nodes.

@@ -16,7 +16,8 @@ use core::ptr::NonNull;
 /// The records of a span of frames.
 pub struct FrameTable<C: Cpu> {
     records: NonNull<FrameMeta<C>>,
-    span: PfnRange,
+    first: Pfn,
+    len: u64,
     _owner: PhantomData<FrameMeta<C>>,
 }
 
@@ -38,34 +39,42 @@ impl<C: Cpu> FrameTable<C> {
         let bytes = usize::try_from(span.len()).ok()?.checked_mul(Self::RECORD)?;
         // Carved memory is zeroed, and zero is a valid record: atomics that hold 0.
         let records = from.carve(bytes, CACHE_LINE)?.cast();
-        Some(Self { records, span, _owner: PhantomData })
+        Some(Self { records, first: span.start, len: span.len(), _owner: PhantomData })
     }
 
     /// The record of `pfn`. `None` for a frame outside the span.
     #[inline(always)]
     pub fn meta(&self, pfn: Pfn) -> Option<&FrameMeta<C>> {
-        let index = pfn.0.wrapping_sub(self.span.start.0);
-        if index >= self.span.len() {
-            return None;
-        }
+        let index = pfn.0.wrapping_sub(self.first.0);
         // SAFETY: the index is below the number of records carved, and records are shared for good.
-        Some(unsafe { self.records.add(index as usize).as_ref() })
+        (index < self.len).then(|| unsafe { self.records.add(index as usize).as_ref() })
+    }
+
+    /// The record of a frame that is known to have one.
+    ///
+    /// # Safety
+    /// [`meta`](FrameTable::meta) says `Some`.
+    #[inline(always)]
+    pub(super) unsafe fn meta_unchecked(&self, pfn: Pfn) -> &FrameMeta<C> {
+        debug_assert!(self.meta(pfn).is_some());
+        // SAFETY: the caller says that the frame lies in the span, so its index is below the number of records.
+        unsafe { self.records.add((pfn.0 - self.first.0) as usize).as_ref() }
     }
 
     /// The frame whose record holds the byte at `address`.
     pub(super) fn pfn_at(&self, address: NonZeroUsize) -> Pfn {
         let offset = address.get() - self.records.addr().get();
-        self.span.start.add((offset / Self::RECORD) as u64)
+        self.first.add((offset / Self::RECORD) as u64)
     }
 
     /// The frames that have a record.
     pub fn span(&self) -> PfnRange {
-        self.span
+        PfnRange::new(self.first, self.first.add(self.len))
     }
 }
 
 impl<C: Cpu> fmt::Debug for FrameTable<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FrameTable of {:?}", self.span)
+        write!(f, "FrameTable of {:?}", self.span())
     }
 }

@@ -80,15 +80,14 @@ impl<C: Cpu> Zone<C> {
         buddy.take_run(table, &mut frames[..most])
     }
 
-    /// Gives blocks of one order back.
-    pub(super) fn give(
-        &self,
-        table: &FrameTable<C>,
-        blocks: impl Iterator<Item = (Pfn, Init)>,
-        order: Order,
-    ) {
-        let mut buddy = self.buddy.lock();
-        blocks.for_each(|(pfn, init)| buddy.give(table, pfn, order, init));
+    /// Gives a block back.
+    pub(super) fn give(&self, table: &FrameTable<C>, pfn: Pfn, order: Order, init: Init) {
+        self.buddy.lock().give(table, pfn, order, init);
+    }
+
+    /// Gives single frames back, packed as in a CPU's cache.
+    pub(super) fn give_frames(&self, table: &FrameTable<C>, frames: &[u64]) {
+        self.buddy.lock().give_frames(table, frames);
     }
 
     /// Looks at the lists, which stand still meanwhile.
