@@ -98,8 +98,8 @@ calls! {
 }
 
 /// `prctl` operations that speak of memory; the others are not recorded.
-pub const PRCTL_KEPT: [u64; 6] =
-    [PR_SET_MM, PR_SET_THP_DISABLE, PR_SET_MDWE, PR_SET_MEMORY_MERGE, PR_SET_VMA, 71];
+pub const PRCTL_KEPT: [u64; 5] =
+    [PR_SET_MM, PR_SET_THP_DISABLE, PR_SET_MDWE, PR_SET_MEMORY_MERGE, PR_SET_VMA];
 const PR_SET_MM: u64 = 35;
 const PR_SET_THP_DISABLE: u64 = 41;
 const PR_SET_MDWE: u64 = 65;
