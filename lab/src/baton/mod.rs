@@ -17,6 +17,7 @@
 //! CPUs are fibers of one host thread, so a switch costs nanoseconds and a thousand seeds of a small scene take about a second.
 
 mod cpu;
+mod harness;
 mod policy;
 mod report;
 mod stage;
@@ -25,5 +26,6 @@ mod tests;
 mod world;
 
 pub use cpu::Baton;
+pub use harness::Seeded;
 pub use report::{Report, Step, Verdict, What};
 pub use stage::{Options, Program, Stage, Summary, explore, play};

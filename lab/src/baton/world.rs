@@ -81,6 +81,11 @@ impl World {
         WORLD.with_borrow(|world| world.as_ref().filter(|world| world.running.get().is_some()).cloned())
     }
 
+    /// The world of this thread, whether CPUs run in it or not.
+    pub(super) fn of_this_thread() -> Option<Rc<Self>> {
+        WORLD.with_borrow(Clone::clone)
+    }
+
     /// Runs a scene on a fiber of its own and says how it went. What cannot go on is left as it is, for ever.
     pub(super) fn play(self: &Rc<Self>, scene: Box<dyn FnOnce()>) -> Report {
         WORLD.set(Some(self.clone()));

@@ -14,7 +14,10 @@
 
 pub mod arena;
 pub mod bus;
+#[cfg(test)]
+mod conformance;
 pub mod flavour;
+mod harness;
 mod machine;
 pub mod seat;
 mod set;
@@ -27,6 +30,7 @@ pub mod walker;
 
 pub use arena::Fill;
 pub use flavour::Flavour;
+pub use harness::{Threads, refuse};
 pub use machine::{Entered, Plan, Running, SoftMachine};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

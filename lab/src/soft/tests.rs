@@ -91,11 +91,6 @@ fn entry(machine: &TestMachine) -> Entry {
     Tiny::decode(word(machine, Pfn(ROOT.0 + 3), Level::Pte).load(Ordering::Acquire), Level::Pte)
 }
 
-/// A handler that refuses everything.
-fn refuse(_: VirtAddr, _: Access) -> Result<(), Signal> {
-    Err(Signal::Segv)
-}
-
 #[test]
 fn an_access_walks_once_marks_the_entry_and_then_hits() {
     let machine = machine(1);

@@ -10,6 +10,7 @@
 //!
 //! The rules that an implementation must keep are numbered at the traits and tested by [`conformance`].
 
+pub mod conformance;
 mod context;
 mod contract;
 mod cpu;

@@ -1,0 +1,102 @@
+//! Rules of [`Cpu`] that need no other CPU's interrupts.
+
+use super::{Harness, Rule, Suite};
+use crate::machine::{Cpu, Machine, Rank};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
+    pub(super) fn cpu(&self) {
+        self.alone(|| {
+            self.id(0);
+            self.clock();
+            self.interrupt_state();
+            self.sleep_looks();
+        });
+        self.both(|me| {
+            self.id(me);
+            self.clock();
+        });
+        self.contexts();
+        self.wakes();
+    }
+
+    fn id(&self, me: u32) {
+        self.must(Rule::IdBelowCount, M::Cpu::id().0 < self.machine.nr_cpus());
+        (0..3).for_each(|_| M::Cpu::preempt_off());
+        self.must(Rule::IdStays, M::Cpu::id().0 == me);
+        for _ in 0..3 {
+            (0..100).for_each(|_| M::Cpu::relax());
+            self.must(Rule::IdStays, M::Cpu::id().0 == me);
+            M::Cpu::preempt_on();
+        }
+    }
+
+    fn clock(&self) {
+        let mut last = M::Cpu::now_ns();
+        for _ in 0..1000 {
+            let now = M::Cpu::now_ns();
+            self.must(Rule::ClockForward, now >= last);
+            last = now;
+        }
+    }
+
+    fn interrupt_state(&self) {
+        let on = M::Cpu::interrupts_off();
+        let off = M::Cpu::interrupts_off();
+        let off_again = M::Cpu::interrupts_off();
+        self.must(Rule::InterruptsNest, on != off && off == off_again);
+        M::Cpu::interrupts_restore(off_again);
+        M::Cpu::interrupts_restore(off);
+        M::Cpu::interrupts_restore(on);
+        let still_on = M::Cpu::interrupts_off();
+        self.must(Rule::InterruptsNest, on == still_on);
+        M::Cpu::interrupts_restore(still_on);
+    }
+
+    fn sleep_looks(&self) {
+        let word = AtomicU32::new(1);
+        M::Cpu::sleep(&word, 0);
+        self.must(Rule::SleepLooks, true);
+    }
+
+    /// Notes a lock in the context of CPU 1's thread; CPU 0's knows nothing of it.
+    fn contexts(&self) {
+        let (meetings, rank) = (AtomicU32::new(0), Rank(7));
+        self.both(|me| {
+            let mut meet = self.meeting(&meetings);
+            let held = || M::Cpu::with_context(|context| context.held());
+            self.must(Rule::ContextOfThread, held() == 0);
+            if me == 1 {
+                M::Cpu::with_context(|context| context.took(rank));
+            }
+            meet();
+            self.must(Rule::ContextOfThread, held() == u64::from(me) << rank.0);
+            meet();
+            if me == 1 {
+                M::Cpu::with_context(|context| context.gave(rank));
+            }
+            self.must(Rule::ContextOfThread, held() == 0);
+        });
+    }
+
+    /// Two CPUs pass a word to and fro; each sleeps until it is its turn.
+    fn wakes(&self) {
+        let word = AtomicU32::new(0);
+        let rounds = self.harness.rounds().min(200);
+        self.both(|me| {
+            for round in 0..rounds {
+                let mine = 2 * round + me;
+                loop {
+                    let now = word.load(SeqCst);
+                    if now == mine {
+                        break;
+                    }
+                    M::Cpu::sleep(&word, now);
+                }
+                word.store(mine + 1, SeqCst);
+                M::Cpu::wake(&word, 1);
+            }
+            self.must(Rule::WakeReaches, true);
+        });
+    }
+}

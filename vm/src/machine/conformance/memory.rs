@@ -1,0 +1,115 @@
+//! Rules of the window, of tables as memory, and of what moves bytes.
+
+use super::{Harness, Rule, Suite};
+use crate::machine::Machine;
+use crate::units::{Order, PAGE_SIZE, Pfn, PhysAddr};
+
+/// Bytes that are read back at each end of a frame.
+const EDGE: usize = 16;
+
+impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
+    pub(super) fn memory(&self) {
+        self.alone(|| {
+            self.window();
+            self.tables_are_memory();
+            self.read_and_write();
+            self.zero();
+            self.copy();
+        });
+    }
+
+    fn window(&self) {
+        let start = self.frames.start.addr().0;
+        let base = self.machine.window(PhysAddr(start)).addr().get();
+        for frame in 0..self.frames.len() {
+            for offset in [0, 1, 2047, 4095] {
+                let at = PhysAddr(start + frame * PAGE_SIZE as u64 + offset);
+                let byte = self.machine.window(at);
+                self.must(Rule::WindowInverse, self.machine.phys_of(byte) == at);
+                self.must(Rule::WindowContiguous, byte.addr().get() - base == (at.0 - start) as usize);
+            }
+        }
+    }
+
+    fn tables_are_memory(&self) {
+        for frame in 0..self.frames.len() {
+            let pfn = self.frames.start.add(frame);
+            let table = (&raw const *self.machine.table(pfn)).addr();
+            self.must(Rule::TableIsWindow, table == self.machine.window(pfn.addr()).addr().get());
+        }
+    }
+
+    /// Fills a frame with a pattern of its own.
+    fn paint(&self, pfn: Pfn, seed: u8) {
+        let mut bytes = [0; 64];
+        for offset in (0..PAGE_SIZE).step_by(bytes.len()) {
+            bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = pattern(seed, offset + i));
+            self.machine.write(pfn, offset, &bytes);
+        }
+    }
+
+    /// Whether every byte of a frame is as `expected` says.
+    fn frame_is(&self, pfn: Pfn, expected: impl Fn(usize) -> u8) -> bool {
+        let mut bytes = [0; 64];
+        (0..PAGE_SIZE).step_by(bytes.len()).all(|offset| {
+            self.machine.read(pfn, offset, &mut bytes);
+            bytes.iter().enumerate().all(|(i, &byte)| byte == expected(offset + i))
+        })
+    }
+
+    fn read_and_write(&self) {
+        let pfn = |n| self.frames.start.add(n);
+        (0..3).for_each(|n| self.paint(pfn(n), n as u8));
+        (0..3).for_each(|n| {
+            self.must(Rule::ReadWriteExact, self.frame_is(pfn(n), |at| pattern(n as u8, at)));
+        });
+        self.machine.write(pfn(1), PAGE_SIZE - EDGE, &[0xEE; EDGE]);
+        self.machine.write(pfn(1), 0, &[0xDD; EDGE - 1]);
+        self.machine.write(pfn(1), PAGE_SIZE, &[]);
+        let painted = |at| match at {
+            0..15 => 0xDD,
+            4080.. => 0xEE,
+            _ => pattern(1, at),
+        };
+        self.must(Rule::ReadWriteExact, self.frame_is(pfn(1), painted));
+        self.must(Rule::ReadWriteExact, self.frame_is(pfn(0), |at| pattern(0, at)));
+        self.must(Rule::ReadWriteExact, self.frame_is(pfn(2), |at| pattern(2, at)));
+    }
+
+    fn zero(&self) {
+        // A block of two frames must be aligned; the frame before and the one after stay.
+        let first = Pfn((self.frames.start.0 + 2) & !1);
+        for order in [Order(0), Order(1)] {
+            let after = first.add(order.frames());
+            (first.0 - 1..=after.0).for_each(|n| self.paint(Pfn(n), n as u8));
+            self.machine.zero(first, order);
+            let zeroed = (first.0..after.0).all(|n| self.frame_is(Pfn(n), |_| 0));
+            self.must(Rule::ZeroExact, zeroed);
+            for n in [first.0 - 1, after.0] {
+                self.must(Rule::ZeroExact, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
+            }
+        }
+    }
+
+    fn copy(&self) {
+        let from = Pfn((self.frames.start.0 + 2) & !1);
+        let to = from.add(4);
+        for order in [Order(0), Order(1)] {
+            (from.0 - 1..=to.0 + order.frames()).for_each(|n| self.paint(Pfn(n), n as u8));
+            self.machine.copy(from, to, order);
+            for n in 0..order.frames() {
+                let copied = |at| pattern(from.add(n).0 as u8, at);
+                self.must(Rule::CopyExact, self.frame_is(from.add(n), copied));
+                self.must(Rule::CopyExact, self.frame_is(to.add(n), copied));
+            }
+            for n in [to.0 - 1, to.0 + order.frames()] {
+                self.must(Rule::CopyExact, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
+            }
+        }
+    }
+}
+
+/// A byte that differs from its neighbours, never 0.
+fn pattern(seed: u8, at: usize) -> u8 {
+    seed.wrapping_mul(37).wrapping_add((at ^ (at >> 8)) as u8) | 1
+}

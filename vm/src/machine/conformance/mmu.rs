@@ -1,0 +1,153 @@
+//! Rules of translation: tables built by hand, loads as user code, flushes.
+
+use super::{Harness, Rule, Suite};
+use crate::machine::{Entry, Format, Leaf, Machine};
+use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
+
+/// The first page that the suite maps; it lies in the middle of a table of every level.
+const PAGE: Vpn = Vpn(0x1_2345_6789 >> 3);
+/// How many pages it maps.
+const PAGES: u64 = 4;
+
+/// Tables on the way to [`PAGE`], by hand: a root, one table for each level below.
+#[derive(Clone, Copy)]
+struct Tables {
+    /// The root's frame; the table of each lower level is in the next one.
+    root: Pfn,
+}
+
+impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
+    pub(super) fn mmu(&self) {
+        self.alone(|| {
+            self.walks();
+            self.flush_range();
+            self.flush_upper();
+            self.flush_all();
+            self.roots();
+            self.pinned(|machine| machine.load_root(None));
+        });
+    }
+
+    fn first_tables(&self) -> Tables {
+        Tables { root: self.frames.start }
+    }
+
+    fn second_tables(&self) -> Tables {
+        Tables { root: self.frames.start.add(6) }
+    }
+
+    /// A frame of data; its words tell its number.
+    fn data(&self, n: u64) -> Pfn {
+        let pfn = self.frames.start.add(12 + n);
+        self.machine.write(pfn, 0, &pfn.0.to_ne_bytes());
+        pfn
+    }
+
+    fn set(&self, table: Pfn, level: Level, vpn: Vpn, entry: Entry) {
+        let word = M::Format::encode(entry, level);
+        self.machine.write(table, level.index(vpn) * 8, &word.to_ne_bytes());
+    }
+
+    /// Builds the tables, empty but for the way down.
+    fn build(&self, tables: Tables) {
+        let mut level = M::Format::ROOT;
+        self.machine.zero(tables.root, Order::BASE);
+        while let Some(below) = level.below() {
+            let next = tables.of::<M>(below);
+            self.machine.zero(next, Order::BASE);
+            self.set(tables.of::<M>(level), level, PAGE, Entry::Table(next));
+            level = below;
+        }
+    }
+
+    fn map(&self, tables: Tables, page: u64, to: Option<Pfn>) {
+        let leaf = |pfn| Leaf { pfn, rights: Rights::READ | Rights::USER, accessed: false, dirty: false };
+        let entry = to.map_or(Entry::Absent, |pfn| Entry::Leaf(leaf(pfn)));
+        self.set(tables.of::<M>(Level::Pte), Level::Pte, PAGE.add(page), entry);
+    }
+
+    /// The number of the frame that user code sees at a page.
+    fn seen(&self, page: u64) -> Option<Pfn> {
+        self.harness.load(self.machine, PAGE.add(page).addr()).map(Pfn)
+    }
+
+    /// Tables that map every page, loaded, and every page looked at once.
+    fn mapped(&self) -> Tables {
+        let tables = self.first_tables();
+        self.build(tables);
+        (0..PAGES).for_each(|page| self.map(tables, page, Some(self.data(page))));
+        self.pinned(|machine| machine.load_root(Some(tables.root)));
+        (0..PAGES).for_each(|page| {
+            self.must(Rule::WalksTables, self.seen(page) == Some(self.data(page)));
+        });
+        tables
+    }
+
+    fn walks(&self) {
+        let tables = self.mapped();
+        self.must(Rule::WalksTables, self.seen(PAGES).is_none());
+        self.map(tables, PAGES, Some(self.data(PAGES)));
+        self.must(Rule::WalksTables, self.seen(PAGES) == Some(self.data(PAGES)));
+    }
+
+    fn flush_range(&self) {
+        for range in [0..1, 1..3, 0..PAGES, 3..4] {
+            let tables = self.mapped();
+            range.clone().for_each(|page| self.map(tables, page, None));
+            self.pinned(|machine| {
+                machine.flush_range(VpnRange::new(PAGE.add(range.start), PAGE.add(range.end)))
+            });
+            for page in 0..PAGES {
+                let expected = (!range.contains(&page)).then(|| self.data(page));
+                self.must(Rule::FlushRange, self.seen(page) == expected);
+            }
+        }
+    }
+
+    /// Hangs another table below each upper level in turn.
+    fn flush_upper(&self) {
+        let other = self.data(7);
+        let mut level = Level::Pmd;
+        while level <= M::Format::ROOT {
+            let (tables, fresh) = (self.mapped(), self.second_tables());
+            self.build(fresh);
+            self.map(fresh, 0, Some(other));
+            self.set(tables.of::<M>(level), level, PAGE, Entry::Absent);
+            let range = VpnRange::new(PAGE, PAGE.add(PAGES));
+            self.pinned(|machine| machine.flush_range(range));
+            self.must(Rule::FlushUpper, (0..PAGES).all(|page| self.seen(page).is_none()));
+            let below = level.below().unwrap_or(level);
+            self.set(tables.of::<M>(level), level, PAGE, Entry::Table(fresh.of::<M>(below)));
+            self.must(Rule::FlushUpper, self.seen(0) == Some(other) && self.seen(1).is_none());
+            let Some(above) = level.above() else { return };
+            level = above;
+        }
+    }
+
+    fn flush_all(&self) {
+        let tables = self.mapped();
+        (0..PAGES).for_each(|page| self.map(tables, page, None));
+        self.pinned(|machine| machine.flush_all());
+        self.must(Rule::FlushAll, (0..PAGES).all(|page| self.seen(page).is_none()));
+    }
+
+    fn roots(&self) {
+        let (first, second) = (self.mapped(), self.second_tables());
+        self.build(second);
+        self.map(second, 0, Some(self.data(7)));
+        self.pinned(|machine| machine.load_root(Some(second.root)));
+        self.must(Rule::RootSwitches, self.seen(0) == Some(self.data(7)) && self.seen(1).is_none());
+        self.map(first, 0, Some(self.data(6)));
+        self.pinned(|machine| machine.load_root(Some(first.root)));
+        self.must(Rule::RootSwitches, self.seen(0) == Some(self.data(6)));
+        self.pinned(|machine| machine.load_root(None));
+        self.must(Rule::RootNone, (0..PAGES).all(|page| self.seen(page).is_none()));
+    }
+}
+
+impl Tables {
+    /// The frame of the table of a level.
+    fn of<M: Machine>(self, level: Level) -> Pfn {
+        self.root.add(M::Format::ROOT as u64 - level as u64)
+    }
+}

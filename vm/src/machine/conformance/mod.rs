@@ -1,0 +1,227 @@
+//! The rules of [`Cpu`] and [`Machine`], tested: for whoever writes a platform.
+//!
+//! The suite runs on the machine itself. It needs two CPUs for what happens between CPUs, a few frames that nobody uses, and a
+//! [`Harness`] that starts programs on CPUs and loads as user code does. It allocates nothing and never panics; a rule that does
+//! not hold is named in the [`Report`].
+//!
+//! Two things it cannot tell: that no second thread runs on a CPU whose preemption is off (it has no second thread there), and
+//! that an observer hears everything (the door's tests say so). A machine that loses wake-ups, or sleeps on a word that has
+//! changed, does not come back; the harness must put a limit to that.
+//!
+//! ```ignore
+//! let report = conformance::run(&machine, &harness, frames);
+//! assert!(report.holds(), "{report}");
+//! ```
+
+mod cpu;
+mod memory;
+mod mmu;
+mod wires;
+
+use super::{Cpu, Machine};
+use crate::units::{PfnRange, VirtAddr};
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// What the suite needs besides the machine.
+pub trait Harness<M: Machine> {
+    /// Runs `programs[n]` on CPU `n`, all at once; returns when all have returned. Nothing else runs on those CPUs.
+    fn run(&self, machine: &M, programs: &[&(dyn Fn() + Sync)]);
+    /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` where that is a page fault.
+    fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
+    /// So often a wait calls [`Cpu::relax`] before it gives up and a rule counts as broken.
+    fn patience(&self) -> u64 {
+        20_000_000
+    }
+    /// So many rounds of what only chance brings out; fewer where they take longer than [`Harness::rounds_ns`].
+    fn rounds(&self) -> u32 {
+        20_000
+    }
+    /// Nanoseconds after which such rounds end.
+    fn rounds_ns(&self) -> u64 {
+        300_000_000
+    }
+}
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident: $sentence:literal,)*) => {
+        /// What a platform promises; the number is that of the discriminant.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Rule {
+            $(#[doc = $sentence] $name,)*
+        }
+
+        impl Rule {
+            /// Every rule, in order.
+            pub const ALL: &'static [Rule] = &[$(Rule::$name),*];
+
+            /// The rule in words.
+            pub const fn sentence(self) -> &'static str {
+                match self {
+                    $(Rule::$name => $sentence,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    IdBelowCount: "a CPU's id is below the number of CPUs",
+    IdStays: "a CPU's id is its own and stays while preemption is off, however deep",
+    ContextOfThread: "the context is one for each thread and keeps what is noted in it",
+    ClockForward: "the clock never goes back",
+    InterruptsNest: "turning interrupts off says how they were, and restoring gives that back",
+    SleepLooks: "a thread does not sleep on a word that has changed",
+    WakeReaches: "a sleeper is woken",
+    RelaxAnswers: "a CPU that relaxes answers, once for each time or fewer",
+    OffDefers: "a CPU with interrupts off answers when they are on again, and not before",
+    WindowInverse: "phys_of is the inverse of the window",
+    WindowContiguous: "the window of contiguous memory is contiguous",
+    TableIsWindow: "a table is the memory of its frame",
+    ReadWriteExact: "read and write reach the bytes named, to the last of a frame, and no others",
+    ZeroExact: "zero fills the block named and nothing else",
+    CopyExact: "copy moves the block named and nothing else",
+    WalksTables: "user code is translated by the loaded tables, and faults where they say nothing",
+    FlushRange: "after flush_range no page of the range is translated as before",
+    FlushUpper: "after flush_range no table cut out above the range is walked",
+    FlushAll: "after flush_all nothing is translated as before",
+    RootSwitches: "load_root translates through the new root, and nothing cached from the old",
+    RootNone: "without a root nothing is translated",
+    InterruptReaches: "an interrupt makes every CPU of the set answer, with the data installed",
+    InterruptSpares: "an interrupt makes no other CPU answer",
+    AnswerTaken: "an answer that was taken away runs no more",
+    BarrierOrders: "barrier_all is a full fence on every CPU",
+}
+
+/// How a rule came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Tested, and not found broken.
+    Holds,
+    /// Found broken.
+    Broken,
+    /// Not tested: the machine has one CPU, or a test before it did not come to its end.
+    Untested,
+}
+
+/// What the suite found.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    tested: u64,
+    broken: u64,
+}
+
+impl Report {
+    /// How a rule came out.
+    pub fn verdict(&self, rule: Rule) -> Verdict {
+        match (self.tested >> rule as u8 & 1, self.broken >> rule as u8 & 1) {
+            (_, 1) => Verdict::Broken,
+            (1, _) => Verdict::Holds,
+            _ => Verdict::Untested,
+        }
+    }
+
+    /// Whether no rule was found broken.
+    pub fn holds(&self) -> bool {
+        self.broken == 0
+    }
+
+    /// Every rule with its verdict.
+    pub fn iter(&self) -> impl Iterator<Item = (Rule, Verdict)> {
+        Rule::ALL.iter().map(|&rule| (rule, self.verdict(rule)))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|(rule, verdict)| {
+            let verdict = match verdict {
+                Verdict::Holds => "holds",
+                Verdict::Broken => "BROKEN",
+                Verdict::Untested => "untested",
+            };
+            writeln!(f, "{:>2} {verdict:8} {}", rule as u8 + 1, rule.sentence())
+        })
+    }
+}
+
+/// Frames that the suite needs.
+pub const FRAMES: u64 = 24;
+
+/// Tests every rule. `frames` are at least [`FRAMES`] contiguous frames of the machine's memory that nobody uses; no answer is
+/// installed, and none is afterwards.
+///
+/// # Panics
+/// Where the range holds fewer frames.
+pub fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, frames: PfnRange) -> Report {
+    assert!(frames.len() >= FRAMES, "the suite needs {FRAMES} frames");
+    let suite = Suite { machine, harness, frames, tested: AtomicU64::new(0), broken: AtomicU64::new(0) };
+    suite.memory();
+    suite.cpu();
+    suite.mmu();
+    suite.wires(wires::Tally::claim());
+    Report { tested: suite.tested.into_inner(), broken: suite.broken.into_inner() }
+}
+
+/// A run under way.
+struct Suite<'a, M: Machine, H> {
+    machine: &'a M,
+    harness: &'a H,
+    frames: PfnRange,
+    /// Bit `n`: rule `n` was tested. Relaxed: read after the programs have joined.
+    tested: AtomicU64,
+    /// Bit `n`: rule `n` was found broken. Relaxed, as above.
+    broken: AtomicU64,
+}
+
+impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
+    /// Notes a test of a rule.
+    fn must(&self, rule: Rule, holds: bool) {
+        self.tested.fetch_or(1 << rule as u8, Relaxed);
+        if !holds {
+            self.broken.fetch_or(1 << rule as u8, Relaxed);
+        }
+    }
+
+    /// Waits for `done`, for as long as the harness has patience.
+    fn wait(&self, done: impl Fn() -> bool) -> bool {
+        (0..self.harness.patience()).any(|_| {
+            let done = done();
+            if !done {
+                M::Cpu::relax();
+            }
+            done
+        })
+    }
+
+    /// Runs one program on CPU 0.
+    fn alone(&self, program: impl Fn() + Sync) {
+        self.harness.run(self.machine, &[&program]);
+    }
+
+    /// Runs a program on CPUs 0 and 1, each told its number, where there are two CPUs.
+    fn both(&self, program: impl Fn(u32) + Sync) {
+        if self.machine.nr_cpus() > 1 {
+            self.harness.run(self.machine, &[&|| program(0), &|| program(1)]);
+        }
+    }
+
+    /// For one of two programs that share `meetings`: waits, each time it is called, for the other to call as often. False where
+    /// the other does not come.
+    fn meeting(&self, meetings: &AtomicU32) -> impl FnMut() -> bool {
+        let mut round = 0;
+        move || {
+            round += 1;
+            meetings.fetch_add(1, SeqCst);
+            self.wait(|| meetings.load(SeqCst) >= 2 * round)
+        }
+    }
+
+    /// Does something to the MMU with preemption off, as the library does.
+    fn pinned(&self, f: impl FnOnce(&M)) {
+        M::Cpu::preempt_off();
+        f(self.machine);
+        M::Cpu::preempt_on();
+    }
+}

@@ -1,0 +1,187 @@
+//! Rules of interrupts between CPUs, and of the barrier.
+
+use super::{Harness, Rule, Suite};
+use crate::machine::{Answer, Cpu, Machine};
+use crate::units::{CpuId, CpuMask};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
+
+/// How often CPUs 0 and 1 have answered, for runs that may be under way at once. The answer finds it here: it gets a number, not
+/// a reference.
+static ANSWERS: [[AtomicU32; 2]; RUNS] = [const { [const { AtomicU32::new(0) }; 2] }; RUNS];
+/// So many runs may be under way at once.
+const RUNS: usize = 64;
+/// The answer's data is this and the number of the run.
+const DATA: usize = 0x1F_2E00;
+
+/// The counts of one run.
+#[derive(Clone, Copy)]
+pub(super) struct Tally(usize);
+
+impl Tally {
+    /// Counts that no other run uses.
+    pub(super) fn claim() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: the number only has to be unlike the others under way.
+        Self(NEXT.fetch_add(1, Relaxed) % RUNS)
+    }
+
+    fn of(self, cpu: u32) -> u32 {
+        ANSWERS[self.0][cpu as usize].load(SeqCst)
+    }
+}
+
+fn answer<M: Machine>(_: &M, data: usize) {
+    let run = data.checked_sub(DATA).and_then(|run| ANSWERS.get(run));
+    if let Some(count) = run.and_then(|counts| counts.get(M::Cpu::id().index())) {
+        count.fetch_add(1, SeqCst);
+    }
+}
+
+/// A word on a line of its own.
+#[repr(align(128))]
+struct Apart(AtomicU32);
+
+impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
+    pub(super) fn wires(&self, tally: Tally) {
+        self.machine.set_answer(Some(Answer { call: answer::<M>, data: DATA + tally.0 }));
+        self.targets(tally);
+        self.relax_answers(tally);
+        self.off_defers(tally);
+        self.machine.set_answer(None);
+        self.answer_taken(tally);
+        self.barrier();
+    }
+
+    /// CPU 0 interrupts every set of the two CPUs in turn.
+    fn targets(&self, tally: Tally) {
+        let meetings = AtomicU32::new(0);
+        self.both(|me| {
+            let mut meet = self.meeting(&meetings);
+            for set in [0b01, 0b10, 0b11, 0b00, 0b10] {
+                let hit = |cpu: u32| set >> cpu & 1 == 1;
+                let before = [tally.of(0), tally.of(1)];
+                meet();
+                if me == 0 {
+                    self.machine.interrupt(&CpuMask::from_words([set, 0, 0, 0]));
+                }
+                meet();
+                let reached = !hit(me) || self.wait(|| tally.of(me) > before[me as usize]);
+                self.must(Rule::InterruptReaches, reached);
+                meet();
+                for cpu in 0..2 {
+                    self.must(Rule::InterruptSpares, hit(cpu) || tally.of(cpu) == before[cpu as usize]);
+                }
+                meet();
+            }
+        });
+    }
+
+    /// Each CPU waits for the other's answer.
+    fn relax_answers(&self, tally: Tally) {
+        let meetings = AtomicU32::new(0);
+        self.both(|me| {
+            let mut meet = self.meeting(&meetings);
+            let other = 1 - me;
+            let mut target = CpuMask::EMPTY;
+            target.insert(CpuId(other));
+            for _ in 0..10 {
+                let before = tally.of(other);
+                meet();
+                self.machine.interrupt(&target);
+                self.must(Rule::RelaxAnswers, self.wait(|| tally.of(other) > before));
+                self.must(Rule::RelaxAnswers, tally.of(other) == before + 1);
+                meet();
+            }
+        });
+    }
+
+    fn off_defers(&self, tally: Tally) {
+        let meetings = AtomicU32::new(0);
+        self.both(|me| {
+            let mut meet = self.meeting(&meetings);
+            if me == 0 {
+                meet();
+                self.machine.interrupt(&CpuMask::from_words([0b10, 0, 0, 0]));
+                meet();
+                return;
+            }
+            let before = tally.of(1);
+            let state = M::Cpu::interrupts_off();
+            meet();
+            meet();
+            (0..100).for_each(|_| M::Cpu::relax());
+            self.must(Rule::OffDefers, tally.of(1) == before);
+            M::Cpu::interrupts_restore(state);
+            self.must(Rule::OffDefers, self.wait(|| tally.of(1) > before));
+        });
+    }
+
+    fn answer_taken(&self, tally: Tally) {
+        let meetings = AtomicU32::new(0);
+        self.both(|me| {
+            let mut meet = self.meeting(&meetings);
+            let before = tally.of(me);
+            meet();
+            if me == 0 {
+                self.machine.interrupt(&CpuMask::first(2));
+            }
+            meet();
+            (0..100).for_each(|_| M::Cpu::relax());
+            self.must(Rule::AnswerTaken, tally.of(me) == before);
+        });
+    }
+
+    /// Store buffering: CPU 0 stores and loads with nothing but the compiler kept in order, CPU 1 with the barrier between. If
+    /// both miss the other's store, the barrier was none. Each round tries [`TRIES`] pairs of words in a row, as two CPUs that
+    /// start together drift past each other.
+    fn barrier(&self) {
+        let words = [const { [const { Apart(AtomicU32::new(0)) }; TRIES] }; 2];
+        let missed = [const { Apart(AtomicU32::new(0)) }; 2];
+        let (meetings, over) = (AtomicU32::new(0), AtomicU32::new(0));
+        self.both(|me| {
+            let mut meet = self.meeting(&meetings);
+            let (mine, theirs) = (&words[me as usize], &words[1 - me as usize]);
+            let began = M::Cpu::now_ns();
+            for round in 1..=self.harness.rounds() {
+                if !meet() || over.load(SeqCst) == 1 {
+                    return;
+                }
+                skew(round, me);
+                let misses = self.tries(me, round, mine, theirs);
+                missed[me as usize].0.store(misses, SeqCst);
+                meet();
+                let both = missed[0].0.load(SeqCst) & missed[1].0.load(SeqCst);
+                self.must(Rule::BarrierOrders, both == 0);
+                if me == 0 && M::Cpu::now_ns().saturating_sub(began) > self.harness.rounds_ns() {
+                    over.store(1, SeqCst);
+                }
+            }
+        });
+    }
+
+    /// One CPU's half of a round: bit `n` says that the other's `n`th store was missed.
+    fn tries(&self, me: u32, round: u32, mine: &[Apart; TRIES], theirs: &[Apart; TRIES]) -> u32 {
+        let mut misses = 0;
+        for (n, (mine, theirs)) in mine.iter().zip(theirs).enumerate() {
+            mine.0.store(round, Relaxed);
+            if me == 0 {
+                compiler_fence(SeqCst);
+            } else {
+                self.machine.barrier_all();
+            }
+            misses |= u32::from(theirs.0.load(Relaxed) < round) << n;
+        }
+        misses
+    }
+}
+
+/// Pairs of words in a round.
+const TRIES: usize = 16;
+
+/// Lets the CPUs start apart by a different number of instructions in each round.
+fn skew(round: u32, me: u32) {
+    let steps = round.wrapping_mul(0x9E37_79B1).rotate_left(16 * me) % 128;
+    (0..steps).for_each(|step| {
+        core::hint::black_box(step);
+    });
+}
