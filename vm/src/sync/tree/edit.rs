@@ -9,7 +9,8 @@
 //!   a b c                  d e          new        y z
 //! ```
 //!
-//! These entries are dealt out evenly to as few nodes as hold them. One node in place of one is a matter of one slot, and the
+//! These entries are dealt out to as few nodes as hold them: evenly, unless what is new lies at one end, where the next will
+//! come too: that node gets the fewest, and the others stay as full as they are. One node in place of one is a matter of one slot, and the
 //! edit is done; otherwise the new nodes are what is new on the next level.
 
 use super::node::{Entry, Extent, TreeNode};
@@ -193,7 +194,7 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
         let mut entries = self.entries(new);
         let mut nodes = Nodes::NONE;
         for nth in 0..nr_nodes {
-            let len = total / nr_nodes + usize::from(nth < total % nr_nodes);
+            let len = self.share(nth, nr_nodes, total);
             let node = memory.alloc_node().ok_or(NoMemory)?;
             // SAFETY: the memory is fresh.
             let node = unsafe { TreeNode::init(node, self.low) };
@@ -205,6 +206,23 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
             nodes.take_next(built);
         }
         Ok(nodes)
+    }
+
+    /// How many of `total` entries the node `nth` of `nr_nodes` gets.
+    fn share(&self, nth: usize, nr_nodes: usize, total: usize) -> usize {
+        let even = |nth: usize, nodes: usize, total: usize| total / nodes + usize::from(nth < total % nodes);
+        let stays = |side: &[Option<Stay<'a, C, F>>]| side.iter().flatten().any(|stay| stay.from < stay.to);
+        let at_end = match (stays(&self.before), stays(&self.after)) {
+            (true, false) => nr_nodes - 1,
+            (false, true) => 0,
+            _ => return even(nth, nr_nodes, total),
+        };
+        if nr_nodes == 1 {
+            return total;
+        }
+        let others = nr_nodes - 1;
+        let fewest = total.saturating_sub(others * F).max(TreeNode::<C, F>::MIN);
+        if nth == at_end { fewest } else { even(nth - usize::from(at_end == 0), others, total - fewest) }
     }
 
     fn entries<T: Span>(&self, new: &New<'_, T>) -> impl Iterator<Item = Entry> {

@@ -228,7 +228,8 @@ fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
         fill(&tree, &nodes, order);
         let full = tree.check().unwrap();
         assert_eq!((full.items, full.nodes), (20_000, nodes.live.get()));
-        assert!(full.levels <= 5, "{full:?}");
+        // In order, nodes are left nearly full: 20 000 / 16 leaves.
+        assert!(full.levels <= 4 && full.nodes <= if up && down { 2_500 } else { 1_700 }, "{full:?}");
         for at in (0..n).filter(|at| at % 100 != 0) {
             replace(&tree, pages(at * 4, at * 4 + 3), &[], &nodes);
         }
