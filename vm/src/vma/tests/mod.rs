@@ -3,6 +3,7 @@
 mod picture;
 mod pictures;
 mod placing;
+mod racing;
 mod small_worlds;
 mod tree;
 mod world;

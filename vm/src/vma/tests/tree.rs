@@ -10,10 +10,10 @@ use crate::sync::tree::NoMemory;
 use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
 use std::vec::Vec;
 
-type Pools<'m> = IndexPools<'m, super::super::Vma<TestCpu>, TestMachine>;
-type Store<'a, 'm> = IndexStore<'a, 'm, super::super::Vma<TestCpu>, TestMachine>;
+pub type Pools<'m> = IndexPools<'m, super::super::Vma<TestCpu>, TestMachine>;
+pub type Store<'a, 'm> = IndexStore<'a, 'm, super::super::Vma<TestCpu>, TestMachine>;
 
-fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
+pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
     let frames = machine.frames();
     let region = Region {
         start: frames.start.addr(),
