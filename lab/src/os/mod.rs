@@ -5,6 +5,7 @@ pub mod affinity;
 pub mod child;
 pub mod fiber;
 pub mod futex;
+pub mod instructions;
 pub mod membarrier;
 pub mod memory;
 pub mod pagemap;

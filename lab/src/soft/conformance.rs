@@ -258,6 +258,9 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
     fn patience(&self) -> u64 {
         if breaks(Rule::BarrierOrders) { 20_000_000 } else { 3000 }
     }
+    fn rounds_ns(&self) -> u64 {
+        if breaks(Rule::BarrierOrders) { 300_000_000 } else { 3_000_000 }
+    }
 }
 
 fn run_broken(rule: Option<Rule>) -> Report {
