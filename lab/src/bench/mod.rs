@@ -21,6 +21,7 @@ pub mod report;
 pub mod setting;
 pub mod yardstick;
 
+mod fault;
 mod frames;
 mod locks;
 mod memset;
@@ -73,6 +74,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     yardstick::BENCHMARK,
     sync::BENCHMARK,
     frames::BENCHMARK,
+    fault::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.

@@ -5,6 +5,7 @@ use crate::command::Failure;
 use crate::host::Host;
 use crate::soft::{Fill, Plan, SoftMachine};
 use interleaf::frame::{BootMap, Init, Memory, Region, Use};
+use interleaf::space::Vm;
 use interleaf::table::format::X86;
 use interleaf::units::{NodeId, Pfn, PfnRange};
 
@@ -33,6 +34,11 @@ pub fn boot_map(machine: &Stage) -> Result<BootMap, Failure> {
     };
     let regions: Vec<Region> = machine.arena().regions().iter().map(region).collect();
     BootMap::new(&regions).map_err(|e| Failure::check(format!("boot map: {e}")))
+}
+
+/// The library on `machine`; the caller runs on one of its CPUs.
+pub fn vm(machine: &Stage) -> Result<Vm<'_, Stage>, Failure> {
+    Vm::new(machine, boot_map(machine)?).map_err(Failure::of)
 }
 
 /// The library's memory on `machine`; the caller runs on one of its CPUs.

@@ -30,6 +30,11 @@ impl Failure {
         Failure { status: Status::Usage, line: line.into() }
     }
 
+    /// A library call that the work needs was refused (status 1).
+    pub fn of(error: impl std::error::Error) -> Failure {
+        Failure::check(error.to_string())
+    }
+
     /// Which status the process ends with.
     pub fn status(&self) -> Status {
         self.status
