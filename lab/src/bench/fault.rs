@@ -1,14 +1,14 @@
-//! What does a page fault cost, without the zeroing that no design can save, and what is an address space of it worth?
+//! What does a page fault cost, without the zeroing that no design can save?
 //!
 //! `fault.write_warm` is the handler alone: the time of a run of write faults less the time of zeroing the very frames that
 //! they installed, in the order in which they did, taken right after. `fault.write_cold` keeps the zeroing, over more memory
 //! than the caches hold.
 
 use super::stage::{self, Stage};
-use super::{Bar, Benchmark, Figure, Options, alone, ns_per, paired, yardstick};
+use super::{Bar, Benchmark, Figure, Options, alone, paired};
 use crate::command::Failure;
 use crate::os::affinity::Pinned;
-use crate::soft::{Entered, Signal};
+use crate::soft::Entered;
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
@@ -19,7 +19,7 @@ use std::time::Instant;
 /// See the module.
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "fault",
-    question: "What does a page fault cost, and a mapping that is made, touched and unmapped?",
+    question: "What does a page fault cost?",
     figures: &[
         "fault.write_warm",
         "fault.write_cold",
@@ -45,7 +45,6 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     ];
     drop(speculative);
     figures.push(paths(options, &vm, warm)?);
-    figures.push(map64(options, &machine, &vm)?);
     drop(pinned);
     Ok(figures)
 }
@@ -160,29 +159,4 @@ fn paths(options: &Options, vm: &Vm<'_, Stage>, pages: u64) -> Result<Figure, Fa
         || time(&locked),
     )
     .with_bar(Bar::AtMost(1.0)))
-}
-
-/// 64 pages mapped, written to, and unmapped.
-fn map64(options: &Options, machine: &Stage, vm: &Vm<'_, Stage>) -> Result<Figure, Failure> {
-    const PAGES: u64 = 64;
-    let times = options.size(200, 2);
-    let space = AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
-    let running = space.run();
-    let faults = |addr, access| space.fault(Fault { addr, access }).map(drop).map_err(|_| Signal::Segv);
-    let request = MapRequest::anonymous(PAGES * PAGE_SIZE as u64);
-    let ours = || {
-        ns_per(times, || {
-            let base = space.map(&request).expect("an empty space has room");
-            for page in 0..PAGES {
-                let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
-                machine.write_u64(addr, 1, &faults).expect("the mapping is writable");
-            }
-            space.unmap(base, request.len_bytes).expect("it is mapped");
-        })
-    };
-    let theirs = yardstick::spaces::map_touch_unmap(PAGES as usize, times);
-    let yardstick = "ax-memory-set + ax-page-table-multiarch";
-    let figure = paired(options, "fault.map64", "ns", ours, yardstick, theirs).with_bar(Bar::AtMost(1.0));
-    drop(running);
-    Ok(figure)
 }

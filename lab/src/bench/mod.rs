@@ -26,6 +26,7 @@ mod frames;
 mod locks;
 mod memset;
 mod ordering;
+mod space;
 pub mod stage;
 mod sync;
 
@@ -75,6 +76,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     sync::BENCHMARK,
     frames::BENCHMARK,
     fault::BENCHMARK,
+    space::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.
