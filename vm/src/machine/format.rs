@@ -2,8 +2,10 @@
 
 use crate::units::{Level, Pfn, Rights};
 
-/// What one slot of a table says.
+/// What one slot of a table says. The tag fills a word, so that copies move words: a store of parts that is loaded as a whole
+/// would wait for the store buffer, in the middle of every fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub enum Entry {
     /// Nothing: no walker goes further. Always the all-zero word.
     Absent,

@@ -62,7 +62,7 @@ impl Stop {
 }
 
 /// Tries once to resolve `fault`. `Ok` says that the access is to be tried again.
-#[inline]
+#[inline(always)]
 pub fn attempt<'v, M: Machine, P: Proof<M>>(
     space: &AddressSpace<'v, M>,
     fault: Fault,
@@ -104,7 +104,7 @@ struct Aim<'a, 'v, M: Machine, P> {
 
 impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
     /// Walks to the entry of the page, linking the tables that are absent.
-    #[inline]
+    #[inline(always)]
     fn reach(&self, carried: &mut Carried<'v, M>) -> Result<Spot<'v, M>, Stop> {
         let memory = &self.space.vm.memory;
         let mut spot = walk(memory, self.space.root, self.page, Level::Pte, self.reading);
@@ -135,7 +135,7 @@ impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
 
     /// Locks the table and asks the three questions. `None` where the entry is no longer what was seen: somebody else resolved
     /// the fault, or the access will fault again.
-    #[inline]
+    #[inline(always)]
     fn lock(
         &self,
         spot: &Spot<'v, M>,

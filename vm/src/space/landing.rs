@@ -21,7 +21,7 @@ pub struct Landing<'a, 'v, M: Machine> {
 
 impl<'v, M: Machine> Landing<'_, 'v, M> {
     /// Does what was planned. The frames it needs are in `carried`.
-    #[inline]
+    #[inline(always)]
     pub fn carry_out(mut self, plan: Plan, carried: &mut Carried<'v, M>) {
         match plan {
             Plan::Nothing | Plan::Wait => {}
@@ -44,7 +44,7 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn install(&mut self, pfn: Pfn, rights: Rights) {
         // The access is tried again at once: its bits are set now, which spares the hardware's walker a locked write.
         let dirty = self.access == Access::Write;

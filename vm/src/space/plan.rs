@@ -6,6 +6,7 @@ use crate::vma::VmaSpec;
 
 /// What to do, decided without a lock from an entry read once; carried out under the table's lock if the entry is still that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Plan {
     /// The entry allows the access: somebody else was faster, or the CPU remembered less.
     Nothing,
@@ -24,6 +25,7 @@ pub enum Plan {
 }
 
 /// Decides. The mapping allows the access; `zero` is the frame of the zero page.
+#[inline(always)]
 pub fn plan(entry: Entry, vma: &VmaSpec, access: Access, zero: Pfn) -> Plan {
     match entry {
         Entry::Marker(_) | Entry::Table(_) => Plan::Wait,
@@ -34,6 +36,7 @@ pub fn plan(entry: Entry, vma: &VmaSpec, access: Access, zero: Pfn) -> Plan {
     }
 }
 
+#[inline(always)]
 fn plan_present(leaf: Leaf, vma: &VmaSpec, access: Access, zero: Pfn) -> Plan {
     if leaf.rights.contains(access.needs()) {
         Plan::Nothing

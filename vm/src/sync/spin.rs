@@ -25,7 +25,8 @@ pub struct RawSpinLock<C: Cpu> {
 pub struct RawGuard<'a, C: Cpu> {
     #[cfg_attr(loom, allow(dead_code))]
     lock: &'a RawSpinLock<C>,
-    rank: Rank,
+    /// For the ladder. A whole word: parts of words are slow to move.
+    rank: usize,
     #[cfg(loom)]
     model: Option<loom::sync::MutexGuard<'static, ()>>,
     #[cfg(loom)]
@@ -92,14 +93,14 @@ impl<C: Cpu> RawSpinLock<C> {
     #[track_caller]
     fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
         self.take_word();
-        RawGuard { lock: self, rank }
+        RawGuard { lock: self, rank: rank.0.into() }
     }
 
     #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
-        self.try_take_word().then_some(RawGuard { lock: self, rank })
+        self.try_take_word().then_some(RawGuard { lock: self, rank: rank.0.into() })
     }
 
     #[cfg(loom)]
@@ -108,7 +109,7 @@ impl<C: Cpu> RawSpinLock<C> {
         let guard = mutex.lock().unwrap();
         // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
         let model = Some(unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) });
-        RawGuard { lock: self, rank, model, _mutex: mutex }
+        RawGuard { lock: self, rank: rank.0.into(), model, _mutex: mutex }
     }
 
     #[cfg(loom)]
@@ -117,7 +118,7 @@ impl<C: Cpu> RawSpinLock<C> {
         let guard = mutex.try_lock().ok()?;
         // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
         let model = Some(unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) });
-        Some(RawGuard { lock: self, rank, model, _mutex: mutex })
+        Some(RawGuard { lock: self, rank: rank.0.into(), model, _mutex: mutex })
     }
 
     /// Whether somebody holds the lock; stale at once.
@@ -140,7 +141,7 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
         #[cfg(loom)]
         drop(self.model.take());
         C::preempt_on();
-        ladder::give::<C>(self.rank);
+        ladder::give::<C>(Rank(self.rank as u8));
     }
 }
 
@@ -213,7 +214,7 @@ impl<C: Cpu> fmt::Debug for RawSpinLock<C> {
 
 impl<C: Cpu> fmt::Debug for RawGuard<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "held, rank {}", self.rank.0)
+        write!(f, "held, rank {}", self.rank)
     }
 }
 

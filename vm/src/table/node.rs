@@ -52,13 +52,13 @@ impl<'m, M: Machine> Table<'m, M> {
     }
 
     /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with [`LockedTable::set`].
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.word(slot).load(Acquire)
     }
 
     /// What the word in `slot` says.
-    #[inline]
+    #[inline(always)]
     pub fn entry(&self, slot: usize) -> Entry {
         M::Format::decode(self.read(slot), self.level)
     }
@@ -69,7 +69,7 @@ impl<'m, M: Machine> Table<'m, M> {
     }
 
     /// Waits for the table's lock. `None` where the table has been cut out: the walk must start again.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> Option<LockedTable<'m, M>> {
         let meta = self.memory.meta(self.pfn)?;
@@ -85,32 +85,32 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     }
 
     /// The word in `slot`; only the hardware's accessed and dirty bits may change under the lock.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.table.word(slot).load(Relaxed)
     }
 
     /// What the word in `slot` says.
-    #[inline]
+    #[inline(always)]
     pub fn entry(&self, slot: usize) -> Entry {
         M::Format::decode(self.read(slot), self.table.level)
     }
 
     /// Writes an entry into a slot that is not present for the hardware. Release: what the entry leads to was written before.
-    #[inline]
+    #[inline(always)]
     pub fn install(&mut self, slot: usize, entry: Entry) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         self.table.word(slot).store(M::Format::encode(entry, self.table.level), Release);
     }
 
     /// Clears a slot and returns what the hardware last made of it.
-    #[inline]
+    #[inline(always)]
     pub fn clear(&mut self, slot: usize) -> Entry {
         self.replace(slot, Entry::Absent)
     }
 
     /// Puts `entry`, which the hardware must not follow, into a slot; returns what the hardware last made of it.
-    #[inline]
+    #[inline(always)]
     pub fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
         let word = M::Format::encode(entry, self.table.level);
         let old = self.table.word(slot).swap(word, AcqRel);
@@ -130,7 +130,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed. `None` where the
     /// slot is absent, which is not written.
-    #[inline]
+    #[inline(always)]
     pub fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
         let level = self.table.level;
         if self.read(slot) == M::Format::encode(Entry::Absent, level) {

@@ -19,6 +19,7 @@ pub struct Spot<'m, M: Machine> {
 
 impl<M: Machine> Spot<'_, M> {
     /// What the word says.
+    #[inline(always)]
     pub fn entry(&self) -> Entry {
         M::Format::decode(self.word, self.table.level())
     }
@@ -26,7 +27,7 @@ impl<M: Machine> Spot<'_, M> {
 
 /// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks nobody: the read section keeps every
 /// table it passes from being freed.
-#[inline]
+#[inline(always)]
 pub fn walk<'m, M: Machine>(
     memory: &'m Memory<'m, M>,
     root: Pfn,
@@ -38,7 +39,7 @@ pub fn walk<'m, M: Machine>(
 }
 
 /// As [`walk`], from a table that covers `vpn`.
-#[inline]
+#[inline(always)]
 pub fn walk_on<'m, M: Machine>(
     mut table: Table<'m, M>,
     vpn: Vpn,

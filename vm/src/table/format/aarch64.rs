@@ -34,7 +34,7 @@ impl Format for Aarch64 {
     const ROOT: Level = Level::P4d;
     const ADDRESS_BITS: u32 = 48;
 
-    #[inline]
+    #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {
         match entry {
             Entry::Absent => 0,
@@ -44,7 +44,7 @@ impl Format for Aarch64 {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn decode(word: u64, level: Level) -> Entry {
         let pfn = Pfn((word & FRAME) >> 12);
         if word & VALID == 0 {
@@ -65,13 +65,14 @@ impl Format for Aarch64 {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn used(word: u64, store: bool) -> u64 {
         let word = word | ACCESS_FLAG;
         if store && word & DIRTY_BIT_MODIFIER != 0 { word & !READ_ONLY } else { word }
     }
 }
 
+#[inline(always)]
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let kept = leaf.pfn.addr().0 | bit(leaf.accessed, ACCESS_FLAG);
@@ -95,6 +96,7 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
         | bit(!user || !execute, NO_EXECUTE_EL0)
 }
 
+#[inline(always)]
 fn decode_leaf(word: u64, pfn: Pfn) -> Leaf {
     let user = word & EL0 != 0;
     let writable = word & DIRTY_BIT_MODIFIER != 0 || word & READ_ONLY == 0;

@@ -31,7 +31,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     const ROOT: Level = if FIVE { Level::Pgd } else { Level::P4d };
     const ADDRESS_BITS: u32 = if FIVE { 57 } else { 48 };
 
-    #[inline]
+    #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {
         match entry {
             Entry::Absent => 0,
@@ -41,7 +41,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn decode(word: u64, level: Level) -> Entry {
         let pfn = Pfn((word & FRAME) >> 12);
         if word & PRESENT == 0 {
@@ -57,13 +57,13 @@ impl<const FIVE: bool> Format for X86<FIVE> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
 }
 
-#[inline]
+#[inline(always)]
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let kept = leaf.pfn.addr().0 | bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
@@ -78,12 +78,12 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
         | bit(!leaf.rights.contains(Rights::EXECUTE), NO_EXECUTE)
 }
 
-#[inline]
+#[inline(always)]
 fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
     Leaf { pfn, rights, accessed: word & ACCESSED != 0, dirty: word & DIRTY != 0 }
 }
 
-#[inline]
+#[inline(always)]
 fn rights(word: u64) -> Rights {
     let mut rights = Rights::READ;
     rights.set(Rights::WRITE, word & WRITABLE != 0);
