@@ -1,17 +1,16 @@
 //! The library as a system that carries out memory calls, on the software machine.
 
-use super::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, Prot, Segv, System, fingerprint};
+use super::calls::{Call, MapLine, Outcome, PAGE, PageState, Prot, System, fingerprint};
+use super::drive::Driver;
+use super::recount::Scene;
 use super::setting::Setting;
 use crate::host::Host;
-use crate::soft::{FaultHandler, Plan, Signal, SoftMachine};
+use crate::soft::{Plan, SoftMachine};
 use interleaf::frame::{BootMap, Init, Region, Use};
 use interleaf::machine::{Format, Machine};
-use interleaf::space::{
-    AddressSpace, Error, Fault, FaultError, Layout, MapRequest, Path, Place, Sharing, Vm, linux,
-};
-use interleaf::units::{Access, CpuId, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::units::{CpuId, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{Areas, VmaFlags, VmaSpec};
-use std::cell::Cell;
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
@@ -108,8 +107,10 @@ impl<F: Format> System for Library<F> {
                 AddressSpace::new(&vm, self.layout(), self.path).expect("there is memory for a space");
             self.fill(&space);
             let _running = space.run();
-            let run = Run { machine: &self.machine, space: &space, setting: &self.setting };
-            let answers = calls.iter().map(|call| run.call(call)).collect();
+            let driver = Driver { machine: &self.machine, space: &space };
+            let run = Run { driver, setting: &self.setting };
+            let answers = calls.iter().map(|call| driver.call(call)).collect();
+            Scene { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }.must_hold();
             Outcome { answers, map: run.map(), pages: run.pages() }
         };
         vm.trim();
@@ -121,85 +122,15 @@ impl<F: Format> System for Library<F> {
 }
 
 struct Run<'a, 'v, F: Format> {
-    machine: &'a SoftMachine<Host, F>,
-    space: &'a AddressSpace<'v, SoftMachine<Host, F>>,
+    driver: Driver<'a, 'v, Host, F>,
     setting: &'a Setting,
 }
 
-/// The space as the machine's fault handler; notes why a fault was refused.
-struct Faults<'a, 'v, M: Machine> {
-    space: &'a AddressSpace<'v, M>,
-    why: Cell<Option<FaultError>>,
-}
-
-impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
-    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
-        self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
-            self.why.set(Some(error));
-            Signal::Segv
-        })
-    }
-}
-
 impl<F: Format> Run<'_, '_, F> {
-    fn call(&self, call: &Call) -> Answer {
-        let value = |done: Result<u64, Error>| match done {
-            Ok(value) => Answer::Value(value),
-            Err(error) => Answer::Error(Errno(error.errno())),
-        };
-        let space = self.space;
-        match *call {
-            Call::Mmap { flags, .. } if flags.bits() & 0x20 == 0 => Answer::Error(Errno(9)),
-            Call::Mmap { hint, len, prot, flags } => {
-                value(linux::mmap(space, hint, len, prot.bits(), flags.bits()).map(|addr| addr.0))
-            }
-            Call::Munmap { addr, len } => value(linux::munmap(space, addr, len).map(|()| 0)),
-            Call::Mprotect { addr, len, prot } => {
-                value(linux::mprotect(space, addr, len, prot.bits()).map(|()| 0))
-            }
-            Call::Madvise { addr, len, advice } => {
-                value(linux::madvise(space, addr, len, advice).map(|()| 0))
-            }
-            Call::Brk { addr } => Answer::Value(space.brk(VirtAddr(addr)).0),
-            Call::Mincore { addr, len } => self.mincore(addr, len),
-            Call::Read { addr } => self.access(addr, Access::Read, None),
-            Call::Write { addr, value } => self.access(addr, Access::Write, Some(value)),
-        }
-    }
-
-    fn mincore(&self, addr: u64, len: u64) -> Answer {
-        let mut bytes = Vec::new();
-        match self.space.mincore(VirtAddr(addr), len, |_, resident| bytes.push(u8::from(resident))) {
-            Ok(()) => Answer::Resident(bytes, None),
-            Err(Error::NoMemory) if self.leaves_user_space(addr, len) => Answer::Error(Errno(12)),
-            Err(Error::NoMemory) => Answer::Resident(bytes, Some(Errno(12))),
-            Err(error) => Answer::Error(Errno(error.errno())),
-        }
-    }
-
-    fn leaves_user_space(&self, addr: u64, len: u64) -> bool {
-        addr.checked_add(len).is_none_or(|end| end > self.setting.task_end)
-    }
-
-    fn access(&self, addr: u64, access: Access, store: Option<u8>) -> Answer {
-        let faults = Faults { space: self.space, why: Cell::new(None) };
-        let mut byte = [0];
-        let done = match store {
-            Some(value) => self.machine.write_bytes(VirtAddr(addr), &[value], &faults),
-            None => self.machine.read_bytes(VirtAddr(addr), &mut byte, &faults),
-        };
-        match (done, access, faults.why.get()) {
-            (Ok(()), Access::Write, _) => Answer::Written,
-            (Ok(()), ..) => Answer::Byte(byte[0]),
-            (Err(_), _, Some(FaultError::NotAllowed)) => Answer::Segv(Segv::Rights),
-            (Err(_), ..) => Answer::Segv(Segv::Unmapped),
-        }
-    }
-
     fn map(&self) -> Vec<MapLine> {
         let mut seen: Vec<_> = Vec::new();
         let mut lines = Vec::new();
-        self.space.each_vma(|vma: &VmaSpec| {
+        self.driver.space.each_vma(|vma: &VmaSpec| {
             let start = vma.range.start.addr().0;
             if !self.setting.windows.iter().any(|window| window.contains(&start)) {
                 return;
@@ -223,12 +154,12 @@ impl<F: Format> Run<'_, '_, F> {
     }
 
     fn page(&self, addr: u64) -> Option<PageState> {
-        let (pfn, shared) = self.space.resident_frame(Vpn(addr / PAGE))?;
+        let (pfn, shared) = self.driver.space.resident_frame(Vpn(addr / PAGE))?;
         let mut bytes = vec![0; PAGE as usize];
-        self.machine.read(pfn, 0, &mut bytes);
+        self.driver.machine.read(pfn, 0, &mut bytes);
         Some(match pfn {
             _ if shared => PageState::Shared(fingerprint(&bytes)),
-            zero if zero == self.space.vm().memory().zero_frame() => PageState::Zero,
+            zero if zero == self.driver.space.vm().memory().zero_frame() => PageState::Zero,
             _ => PageState::Own(fingerprint(&bytes)),
         })
     }

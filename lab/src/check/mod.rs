@@ -3,9 +3,12 @@
 
 pub mod calls;
 pub mod compare;
+pub mod conflicts;
 pub mod dice;
+pub mod drive;
 pub mod generate;
 pub mod library;
 pub mod oracle;
 mod oracle_host;
+pub mod recount;
 pub mod setting;

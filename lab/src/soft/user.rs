@@ -8,7 +8,7 @@ use super::flavour::Flavour;
 use super::machine::SoftMachine;
 use super::walker::{is_canonical, walk};
 use interleaf::machine::{AccessKind, Format, Machine};
-use interleaf::units::{Access, PAGE_SIZE, Rights, VirtAddr, VpnRange};
+use interleaf::units::{Access, PAGE_SIZE, PhysAddr, Rights, VirtAddr, VpnRange};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -66,6 +66,22 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         faults: &impl FaultHandler,
     ) -> Result<NonNull<u8>, Signal> {
         self.instruction(addr, access, faults, |at| at)
+    }
+
+    /// Runs an instruction of the caller's making: `use_it` gets the physical address that `addr` translates to, which stays
+    /// this page's until it returns. It waits for nobody.
+    ///
+    /// # Errors
+    /// As [`access`](Self::access).
+    #[inline]
+    pub fn with_byte<R>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        faults: &impl FaultHandler,
+        mut use_it: impl FnMut(PhysAddr) -> R,
+    ) -> Result<R, Signal> {
+        self.instruction(addr, access, faults, |at| use_it(self.phys_of(at)))
     }
 
     /// Loads 8 bytes, aligned to 8.

@@ -89,6 +89,11 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.zero
     }
 
+    /// The addresses of all CPUs' caches, for observers.
+    pub fn extent_of_caches(&self) -> core::ops::Range<usize> {
+        self.caches.extent()
+    }
+
     /// The zones, by ascending address of their first frame.
     pub fn zones(&self) -> &[Zone<M::Cpu>] {
         self.zones

@@ -89,6 +89,11 @@ impl<C: Cpu> Counters<C> {
         self.cpus.own()[counter as usize].add_own(1);
     }
 
+    /// The addresses of all CPUs' counters, for observers.
+    pub fn extent(&self) -> core::ops::Range<usize> {
+        self.cpus.extent()
+    }
+
     /// The sums over all CPUs.
     pub fn totals(&self) -> Totals {
         let mut sums = [0; NR];

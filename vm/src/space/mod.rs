@@ -8,6 +8,7 @@
 //! | `linux` | the same calls with Linux's numbers |
 //! | `run` | a CPU enters and leaves a space |
 //! | `vm` | what all spaces of a machine share |
+//! | `witness` | what checkers and observers may look at |
 //! | `counters` `error` `layout` | names of what is counted, of what goes wrong, of what is where |
 //!
 //! # Locks
@@ -35,6 +36,7 @@ mod protect;
 mod run;
 mod unmap;
 mod vm;
+mod witness;
 mod zap;
 
 pub use advise::Advice;

@@ -16,9 +16,9 @@ pub struct Vm<'m, M: Machine> {
     pub(super) rcu: Rcu<M::Cpu>,
     pub(super) shootdown: Installed<'m, M, Shootdown<M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
-    counters: Counters<M::Cpu>,
+    pub(super) counters: Counters<M::Cpu>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
-    spaces: AtomicU64<M::Cpu>,
+    pub(super) spaces: AtomicU64<M::Cpu>,
 }
 
 impl<'m, M: Machine> Vm<'m, M> {

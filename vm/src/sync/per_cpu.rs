@@ -56,6 +56,12 @@ impl<T, C: Cpu> PerCpu<T, C> {
         self.nr_cpus
     }
 
+    /// The addresses of all slots, for observers.
+    pub fn extent(&self) -> core::ops::Range<usize> {
+        let start = self.slots.addr().get();
+        start..start + size_of::<Slot<T>>() * self.nr_cpus as usize
+    }
+
     /// The slot of `cpu`.
     ///
     /// # Panics

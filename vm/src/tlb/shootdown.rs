@@ -167,6 +167,11 @@ impl<C: Cpu> Shootdown<C> {
         }
     }
 
+    /// The addresses of all CPUs' states, for observers.
+    pub fn extent(&self) -> core::ops::Range<usize> {
+        self.cpus.extent()
+    }
+
     /// What all CPUs have sent and answered so far.
     pub fn stats(&self) -> ShootStats {
         self.cpus.iter().fold(ShootStats::default(), |sum, (_, cpu)| ShootStats {

@@ -201,6 +201,11 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
+    /// The addresses of what CPUs have each for themselves, for observers.
+    pub fn extent_of_cpus(&self) -> core::ops::Range<usize> {
+        self.cpus.extent()
+    }
+
     /// Objects that wait; stale at once.
     pub fn garbage(&self) -> u64 {
         let own: u64 = self.cpus.iter().map(|(_, local)| local.count.0.load(Relaxed)).sum();

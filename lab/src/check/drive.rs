@@ -1,0 +1,127 @@
+//! Memory calls carried out by the library: on an address space that the calling CPU runs.
+
+use super::calls::{Answer, Call, Errno, PAGE, Segv};
+use crate::soft::{FaultHandler, Flavour, Signal, SoftMachine};
+use interleaf::frame::Kind;
+use interleaf::machine::{Format, Machine};
+use interleaf::space::{AddressSpace, Error, Fault, FaultError, linux};
+use interleaf::units::{Access, PhysAddr, VirtAddr};
+use std::cell::Cell;
+
+/// A space on a machine, and whoever calls it.
+pub struct Driver<'a, 'v, C: Flavour, F: Format> {
+    /// The machine.
+    pub machine: &'a SoftMachine<C, F>,
+    /// The space, which the calling CPU runs.
+    pub space: &'a AddressSpace<'v, SoftMachine<C, F>>,
+}
+
+impl<C: Flavour, F: Format> Clone for Driver<'_, '_, C, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Flavour, F: Format> Copy for Driver<'_, '_, C, F> {}
+
+/// A space as the machine's fault handler; notes why a fault was refused.
+pub struct Faults<'a, 'v, M: Machine> {
+    space: &'a AddressSpace<'v, M>,
+    why: Cell<Option<FaultError>>,
+}
+
+impl<'a, 'v, M: Machine> Faults<'a, 'v, M> {
+    /// No fault yet.
+    pub fn new(space: &'a AddressSpace<'v, M>) -> Self {
+        Self { space, why: Cell::new(None) }
+    }
+
+    /// Why the last refused fault was refused.
+    pub fn why(&self) -> Option<FaultError> {
+        self.why.get()
+    }
+}
+
+impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
+    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
+            self.why.set(Some(error));
+            if error == FaultError::NoMemory { Signal::Bus } else { Signal::Segv }
+        })
+    }
+}
+
+impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
+    /// Carries out one call and says what it gave back.
+    pub fn call(&self, call: &Call) -> Answer {
+        let value = |done: Result<u64, Error>| match done {
+            Ok(value) => Answer::Value(value),
+            Err(error) => Answer::Error(Errno(error.errno())),
+        };
+        let space = self.space;
+        match *call {
+            Call::Mmap { flags, .. } if flags.bits() & 0x20 == 0 => Answer::Error(Errno::EBADF),
+            Call::Mmap { hint, len, prot, flags } => {
+                value(linux::mmap(space, hint, len, prot.bits(), flags.bits()).map(|addr| addr.0))
+            }
+            Call::Munmap { addr, len } => value(linux::munmap(space, addr, len).map(|()| 0)),
+            Call::Mprotect { addr, len, prot } => {
+                value(linux::mprotect(space, addr, len, prot.bits()).map(|()| 0))
+            }
+            Call::Madvise { addr, len, advice } => {
+                value(linux::madvise(space, addr, len, advice).map(|()| 0))
+            }
+            Call::Brk { addr } => Answer::Value(space.brk(VirtAddr(addr)).0),
+            Call::Mincore { addr, len } => self.mincore(addr, len),
+            Call::Read { addr } => self.access(addr, Access::Read, None),
+            Call::Write { addr, value } => self.access(addr, Access::Write, Some(value)),
+        }
+    }
+
+    fn mincore(&self, addr: u64, len: u64) -> Answer {
+        let mut bytes = Vec::new();
+        match self.space.mincore(VirtAddr(addr), len, |_, resident| bytes.push(u8::from(resident))) {
+            Ok(()) => Answer::Resident(bytes, None),
+            Err(Error::NoMemory) if self.leaves_user_space(addr, len) => Answer::Error(Errno::ENOMEM),
+            Err(Error::NoMemory) => Answer::Resident(bytes, Some(Errno::ENOMEM)),
+            Err(error) => Answer::Error(Errno(error.errno())),
+        }
+    }
+
+    fn leaves_user_space(&self, addr: u64, len: u64) -> bool {
+        let end = self.space.layout().areas.user.end.0 * PAGE;
+        addr.checked_add(len).is_none_or(|after| after > end)
+    }
+
+    /// One load or store of a byte. The frame it goes to is looked at while the instruction lasts.
+    fn access(&self, addr: u64, access: Access, store: Option<u8>) -> Answer {
+        let faults = Faults::new(self.space);
+        let done = self.machine.with_byte(VirtAddr(addr), access, &faults, |at| {
+            self.audit(at, access);
+            let (pfn, offset, mut byte) = (at.pfn(), at.offset(), [0]);
+            match store {
+                Some(value) => self.machine.write(pfn, offset, &[value]),
+                None => self.machine.read(pfn, offset, &mut byte),
+            }
+            byte[0]
+        });
+        match (done, access, faults.why()) {
+            (Ok(_), Access::Write, _) => Answer::Written,
+            (Ok(byte), ..) => Answer::Byte(byte),
+            (Err(_), _, Some(FaultError::NotAllowed)) => Answer::Segv(Segv::Rights),
+            (Err(_), _, Some(FaultError::NoMemory)) => Answer::Error(Errno::ENOMEM),
+            (Err(_), ..) => Answer::Segv(Segv::Unmapped),
+        }
+    }
+
+    /// User code never reaches a frame that is not user memory at that moment, nor writes the zero page.
+    fn audit(&self, at: PhysAddr, access: Access) {
+        let kind = self.space.vm().memory().meta(at.pfn()).map(|meta| meta.state().kind());
+        let sound = match kind {
+            Some(Kind::User | Kind::File) => true,
+            Some(Kind::Zero) => access != Access::Write,
+            _ => false,
+        };
+        assert!(sound, "user code reaches {:?}, which is {kind:?}, to {access:?}", at.pfn());
+    }
+}

@@ -1,0 +1,71 @@
+//! What stands in the tables is what the mappings allow, and nothing more.
+
+use super::{Scene, Seen, each_entry, require};
+use crate::soft::Flavour;
+use interleaf::frame::Kind;
+use interleaf::machine::{Entry, Format, Leaf, Machine};
+use interleaf::space::AddressSpace;
+use interleaf::units::{Pfn, Rights, Vpn, VpnRange};
+use interleaf::vma::VmaSpec;
+
+/// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than it does, and
+/// never to write the zero page; nothing is left half done.
+pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
+    scene.spaces.iter().try_for_each(|space| check_space(space))
+}
+
+fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
+    let mut mappings = Vec::new();
+    space.each_vma(|vma| mappings.push(*vma));
+    let mut wrong = None;
+    each_entry(space, |seen| {
+        let found = match seen {
+            Seen::Table { pfn, covers, .. } => check_table(space, &mappings, pfn, covers),
+            Seen::Entry { page, entry, .. } => check_entry(space, &mappings, page, entry),
+        };
+        if let Err(found) = found {
+            wrong.get_or_insert(format!("{space:?}: {found}"));
+        }
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+fn check_table<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    mappings: &[VmaSpec],
+    pfn: Pfn,
+    covers: VpnRange,
+) -> Result<(), String> {
+    let state = space.vm().memory().meta(pfn).map(|meta| meta.state());
+    let attached = state.is_some_and(|state| state.kind() == Kind::Table && state.is_attached());
+    require(attached, || format!("the table {pfn:?} is in the tree, its record says {state:?}"))?;
+    let used = mappings.iter().any(|vma| !vma.range.intersect(covers).is_empty());
+    require(used, || format!("the table {pfn:?} covers {covers:?}, where nothing is mapped"))
+}
+
+fn check_entry<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    mappings: &[VmaSpec],
+    page: Vpn,
+    entry: Entry,
+) -> Result<(), String> {
+    let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };
+    let Some(vma) = mappings.iter().find(|vma| vma.range.contains(page)) else {
+        return Err(format!("{leaf:?} at {page:?}, where nothing is mapped"));
+    };
+    check_leaf(space, vma, leaf).map_err(|wrong| format!("{wrong} at {page:?} in {vma:?}"))
+}
+
+fn check_leaf<M: Machine>(space: &AddressSpace<'_, M>, vma: &VmaSpec, leaf: Leaf) -> Result<(), String> {
+    let memory = space.vm().memory();
+    require(vma.rights().contains(leaf.rights), || format!("{leaf:?} allows more than its mapping"))?;
+    if leaf.pfn == memory.zero_frame() {
+        require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
+        return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
+    }
+    let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
+    let due = if vma.backing.is_some() { Kind::File } else { Kind::User };
+    require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
+    let untouched = vma.is_private_anonymous() && vma.anon.is_none();
+    require(!untouched, || format!("{leaf:?} is a copy in a mapping without the identity of copies"))
+}

@@ -1,0 +1,71 @@
+//! Every frame is in one state, and its counts are what can be counted.
+
+use super::{Scene, Seen, each_entry, require};
+use crate::soft::Flavour;
+use interleaf::frame::{FrameMeta, Kind};
+use interleaf::machine::{Cpu, Entry, Format};
+use interleaf::units::Pfn;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the tables of all spaces show.
+struct Shown {
+    /// Entries that show each frame.
+    entries: BTreeMap<Pfn, u32>,
+    /// Frames of tables, roots among them.
+    tables: BTreeSet<Pfn>,
+}
+
+/// The frames' own recount; every user frame is shown by as many entries as its counts say and by at least one; every table
+/// belongs to a space (or, where shared memory is mapped, to an object).
+pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
+    let memory = scene.vm.memory();
+    memory.check().map_err(|wrong| wrong.to_string())?;
+    let (shown, objects) = (shown(scene), has_objects(scene));
+    let span = memory.span();
+    for pfn in (span.start.0..span.end.0).map(Pfn) {
+        let Some(meta) = memory.meta(pfn) else { continue };
+        let entries = shown.entries.get(&pfn).copied().unwrap_or(0);
+        match meta.state().kind() {
+            Kind::User => check_counts(pfn, meta, entries, 0)?,
+            // The object's index holds one reference.
+            Kind::File => check_counts(pfn, meta, entries, 1)?,
+            Kind::Table if meta.state().is_attached() => {
+                let known = objects || shown.tables.contains(&pfn);
+                require(known, || format!("the table {pfn:?} is in no space"))?;
+            }
+            Kind::Zero => {}
+            kind => require(entries == 0, || format!("{entries} entries show {pfn:?}, which is {kind:?}"))?,
+        }
+    }
+    Ok(())
+}
+
+fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32) -> Result<(), String> {
+    let counts = (meta.mapcount(), meta.state().refcount());
+    require(counts == (entries, entries + others), || {
+        format!("{entries} entries show {pfn:?}, its mapcount and refcount are {counts:?}")
+    })?;
+    require(entries + others > 0, || format!("nobody has the user frame {pfn:?}"))
+}
+
+fn shown<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Shown {
+    let mut shown = Shown { entries: BTreeMap::new(), tables: BTreeSet::new() };
+    for space in scene.spaces {
+        shown.tables.insert(space.root());
+        each_entry(space, |seen| match seen {
+            Seen::Table { pfn, .. } => {
+                shown.tables.insert(pfn);
+            }
+            Seen::Entry { entry: Entry::Leaf(leaf), .. } => *shown.entries.entry(leaf.pfn).or_insert(0) += 1,
+            Seen::Entry { .. } => {}
+        });
+    }
+    shown
+}
+
+/// Whether shared memory is mapped anywhere.
+fn has_objects<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> bool {
+    let mut any = false;
+    scene.spaces.iter().for_each(|space| space.each_vma(|vma| any |= vma.backing.is_some()));
+    any
+}

@@ -1,0 +1,81 @@
+//! Recounting a machine at rest: one file for each invariant, all of them run after every test.
+//!
+//! | file | what holds |
+//! |---|---|
+//! | `frames` | every frame is in one state; counts of user frames are the numbers of entries that show them |
+//! | `mappings` | mappings are in order, sound, and the index says so |
+//! | `entries` | every leaf lies in a mapping and allows no more than it; no table without a mapping; no marker |
+//! | `translations` | no CPU remembers what the tables do not say |
+//! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
+//!
+//! They recount from the outside: tables are walked entry by entry, and nothing that the library notes about itself is
+//! believed where it can be counted.
+
+mod entries;
+mod frames;
+mod mappings;
+mod totals;
+mod translations;
+mod walk;
+
+pub use walk::{Seen, each_entry};
+
+use crate::soft::{Flavour, SoftMachine};
+use interleaf::machine::Format;
+use interleaf::space::{AddressSpace, Path, Vm};
+
+/// A machine at rest: nobody maps, faults or frees while it is looked at. The caller sits on one of its CPUs.
+pub struct Scene<'a, 'v, C: Flavour, F: Format> {
+    /// The machine.
+    pub machine: &'a SoftMachine<C, F>,
+    /// What its spaces share.
+    pub vm: &'a Vm<'v, SoftMachine<C, F>>,
+    /// All spaces of the machine.
+    pub spaces: &'a [&'a AddressSpace<'v, SoftMachine<C, F>>],
+    /// Which way the faults of all spaces went, those that are gone included.
+    pub path: Path,
+}
+
+/// Says what is wrong, or nothing.
+type Check<C, F> = fn(&Scene<'_, '_, C, F>) -> Result<(), String>;
+
+impl<C: Flavour, F: Format> Scene<'_, '_, C, F> {
+    const CHECKS: [(&'static str, Check<C, F>); 6] = [
+        ("mappings", mappings::check),
+        ("entries", entries::check),
+        ("frames", frames::check),
+        ("translations", translations::check),
+        ("totals", totals::check),
+        ("violations", violations),
+    ];
+
+    /// Recounts everything.
+    ///
+    /// # Errors
+    /// The first thing that does not hold, with the name of the checker.
+    pub fn recount(&self) -> Result<(), String> {
+        Self::CHECKS
+            .iter()
+            .try_for_each(|(name, check)| check(self).map_err(|wrong| format!("{name}: {wrong}")))
+    }
+
+    /// Recounts everything.
+    ///
+    /// # Panics
+    /// Where something does not hold.
+    #[track_caller]
+    pub fn must_hold(&self) {
+        self.recount().unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
+/// The TLBs saw nothing that cannot happen.
+fn violations<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
+    let seen = scene.machine.violations();
+    if seen.is_empty() { Ok(()) } else { Err(format!("{seen:?}")) }
+}
+
+/// Says what is wrong where something does not hold.
+fn require(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

@@ -1,0 +1,70 @@
+//! No CPU remembers what the tables do not say: no freed frame, no wrong one, no right that was taken away, no dead table.
+
+use super::{Scene, Seen, each_entry, require};
+use crate::soft::{Flavour, SoftMachine, Translation};
+use interleaf::machine::{Entry, Format, Leaf};
+use interleaf::space::AddressSpace;
+use interleaf::units::{CpuId, Level, Pfn, Vpn};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The tables of one space.
+struct Tables {
+    leaves: BTreeMap<Vpn, Leaf>,
+    tables: BTreeSet<(Level, Pfn)>,
+}
+
+/// Every page in the TLB of a CPU that runs a space is in the space's tables with the same frame and no fewer rights; every
+/// table it remembers is one of them. A CPU that runs nothing remembers nothing.
+pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
+    for cpu in (0..scene.machine.bus().nr_cpus()).map(CpuId) {
+        let mut runs = scene.spaces.iter().filter(|space| space.cpus_racy().contains(cpu));
+        let space = runs.next();
+        require(runs.next().is_none(), || format!("{cpu:?} runs two spaces"))?;
+        let tables = space.map_or_else(Tables::none, |space| Tables::of(space));
+        check_cpu(scene, cpu, &tables).map_err(|wrong| format!("{cpu:?} on {space:?}: {wrong}"))?;
+    }
+    Ok(())
+}
+
+fn check_cpu<C: Flavour, F: Format>(
+    scene: &Scene<'_, '_, C, F>,
+    cpu: CpuId,
+    tables: &Tables,
+) -> Result<(), String> {
+    let (mut pages, mut upper) = (Vec::new(), Vec::new());
+    let told = scene.machine.inspect(cpu, |page| pages.push(page), |level, pfn| upper.push((level, pfn)));
+    told.map_err(|running| running.to_string())?;
+    pages.iter().try_for_each(|page| tables.check_page(page))?;
+    upper.iter().try_for_each(|&(level, pfn)| {
+        let known = level.below().is_some_and(|below| tables.tables.contains(&(below, pfn)));
+        require(known, || format!("remembers the table {pfn:?} from an entry of {level:?}"))
+    })
+}
+
+impl Tables {
+    fn none() -> Self {
+        Self { leaves: BTreeMap::new(), tables: BTreeSet::new() }
+    }
+
+    fn of<C: Flavour, F: Format>(space: &AddressSpace<'_, SoftMachine<C, F>>) -> Self {
+        let mut tables = Self::none();
+        each_entry(space, |seen| match seen {
+            Seen::Table { pfn, level, .. } => {
+                tables.tables.insert((level, pfn));
+            }
+            Seen::Entry { page, entry: Entry::Leaf(leaf), .. } => {
+                tables.leaves.insert(page, leaf);
+            }
+            Seen::Entry { .. } => {}
+        });
+        tables
+    }
+
+    fn check_page(&self, page: &Translation) -> Result<(), String> {
+        let Some(leaf) = self.leaves.get(&page.vpn) else {
+            return Err(format!("remembers {page:?}, which is not in the tables"));
+        };
+        let agrees = leaf.pfn == page.pfn && leaf.rights.contains(page.rights) && (leaf.dirty || !page.dirty);
+        require(agrees, || format!("remembers {page:?}, the tables say {leaf:?}"))
+    }
+}

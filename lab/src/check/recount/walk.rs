@@ -1,0 +1,54 @@
+//! All that the tables of a space say, entry by entry.
+
+use interleaf::machine::{Entry, Format, Machine};
+use interleaf::space::AddressSpace;
+use interleaf::table::Table;
+use interleaf::units::{Level, Pfn, Vpn, VpnRange};
+
+/// What stands in the tables of a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A table below the root.
+    Table {
+        /// Its frame.
+        pfn: Pfn,
+        /// The level of its entries.
+        level: Level,
+        /// The pages that it covers.
+        covers: VpnRange,
+    },
+    /// A slot that is neither absent nor a table.
+    Entry {
+        /// Its first page.
+        page: Vpn,
+        /// Its level.
+        level: Level,
+        /// What it says.
+        entry: Entry,
+    },
+}
+
+/// Tells all that stands in the tables of a space at rest, in order, tables before what they hold.
+pub fn each_entry<M: Machine>(space: &AddressSpace<'_, M>, mut tell: impl FnMut(Seen)) {
+    let root = Table::at(space.vm().memory(), space.root(), M::Format::ROOT);
+    visit(root, Vpn(0), &mut tell);
+}
+
+/// Recursion is as deep as the tables.
+fn visit<M: Machine>(table: Table<'_, M>, first: Vpn, tell: &mut impl FnMut(Seen)) {
+    let level = table.level();
+    for slot in 0..Level::ENTRIES {
+        let page = first.add(slot as u64 * level.entry_pages());
+        match table.entry(slot) {
+            Entry::Absent => {}
+            Entry::Table(pfn) => {
+                if let Some(child) = table.child(pfn) {
+                    let covers = VpnRange::new(page, page.add(level.entry_pages()));
+                    tell(Seen::Table { pfn, level: child.level(), covers });
+                    visit(child, page, tell);
+                }
+            }
+            entry => tell(Seen::Entry { page, level, entry }),
+        }
+    }
+}

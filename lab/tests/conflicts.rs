@@ -1,0 +1,79 @@
+//! Which lines two operations fight for, pinned; and what speculation saves, counted.
+
+use interleaf::space::Path;
+use interleaf_lab::check::conflicts::{Cost, Pair, fight, of_faults};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Faults, or calls, of each CPU.
+const EACH: u64 = 10_000;
+const PINNED: &str = include_str!("conflicts.txt");
+
+fn path_name(path: Path) -> &'static str {
+    match path {
+        Path::Locked => "locked",
+        Path::Speculative => "speculative",
+    }
+}
+
+/// The pinned names of a pair.
+fn pinned(pair: Pair, path: Path) -> BTreeSet<String> {
+    let heading = format!("[{}, {}]", pair.name(), path_name(path));
+    let section = PINNED.lines().skip_while(|line| *line != heading).skip(1);
+    let names = section.take_while(|line| !line.starts_with('['));
+    names.filter(|line| !line.is_empty() && !line.starts_with('#')).map(String::from).collect()
+}
+
+/// A new conflict fails, and one that is gone must be taken out of the list: so the list only gets shorter.
+fn fights_for_no_more_than_pinned(pair: Pair) {
+    for path in [Path::Speculative, Path::Locked] {
+        let (fights, pinned) = (fight(pair, path, EACH), pinned(pair, path));
+        let heading = format!("{}, {}", pair.name(), path_name(path));
+        println!("[{heading}]\n{fights}");
+        let seen: BTreeSet<String> = fights.by_name.keys().cloned().collect();
+        let new: Vec<_> = seen.difference(&pinned).collect();
+        assert!(new.is_empty(), "{heading} fight for something new: {new:#?}\n{}", fights.in_full);
+        // Some assertions of debug builds read what release builds leave alone.
+        let gone: Vec<_> = pinned.difference(&seen).collect();
+        let may_be_gone = cfg!(not(debug_assertions));
+        assert!(may_be_gone || gone.is_empty(), "{heading}: take out of conflicts.txt: {gone:#?}");
+    }
+}
+
+#[test]
+fn two_faults_in_one_mapping_fight_for_no_more_than_pinned() {
+    fights_for_no_more_than_pinned(Pair::FaultsInOneMapping);
+}
+
+#[test]
+fn two_faults_in_different_mappings_fight_for_no_more_than_pinned() {
+    fights_for_no_more_than_pinned(Pair::FaultsInTwoMappings);
+}
+
+#[test]
+fn a_fault_and_an_mmap_elsewhere_fight_for_no_more_than_pinned() {
+    fights_for_no_more_than_pinned(Pair::FaultAndMmapElsewhere);
+}
+
+/// What `more` has more of than `less`, by name.
+fn excess(more: &BTreeMap<String, u64>, less: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let beyond = |(name, count): (&String, &u64)| {
+        let other = less.get(name).copied().unwrap_or(0);
+        (*count > other).then(|| (name.clone(), count - other))
+    };
+    more.iter().filter_map(beyond).collect()
+}
+
+#[test]
+fn speculation_saves_exactly_the_two_updates_of_the_lock_and_writes_no_other_line() {
+    let [speculative, locked]: [Cost; 2] =
+        [Path::Speculative, Path::Locked].map(|path| of_faults(path, EACH));
+    println!("speculative {speculative:#?}\nlocked {locked:#?}");
+    let lock = ("the space's lock".to_string(), 2 * EACH);
+    assert_eq!(excess(&locked.updates_by_name, &speculative.updates_by_name), [lock]);
+    assert_eq!(locked.updates - speculative.updates, 2 * EACH);
+    assert_eq!(excess(&speculative.updates_by_name, &locked.updates_by_name), []);
+    assert_eq!(excess(&speculative.lines_by_name, &locked.lines_by_name), []);
+    let counters = |(name, _): &(String, u64)| name == "a CPU's counters";
+    let others = excess(&speculative.writes_by_name, &locked.writes_by_name);
+    assert!(others.iter().all(counters), "speculation writes more than one counter more: {others:?}");
+}

@@ -1,0 +1,138 @@
+//! The checkers hold for a machine in use, and each notices when what it guards is broken on purpose.
+
+use interleaf::frame::{Ask, Kind, Priority};
+use interleaf::machine::{Entry, Leaf, Marker};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::table::{LockedTable, Table};
+use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn};
+use interleaf_lab::check::drive::Faults;
+use interleaf_lab::check::library::boot_map;
+use interleaf_lab::check::recount::{Scene, Seen, each_entry};
+use interleaf_lab::host::Host;
+use interleaf_lab::soft::{Plan, SoftMachine};
+
+type Machine = SoftMachine<Host, X86_64>;
+
+const BUSY: Entry = Entry::Marker(Marker::Busy);
+
+type Harm = fn(&Vm<'_, Machine>, &AddressSpace<'_, Machine>, Vpn);
+
+/// As [`recount_as`], faults being taken for what they are.
+fn recount_after(harm: Harm) -> String {
+    recount_as(Path::Speculative, harm)
+}
+
+/// A machine with two pages written and one read by a CPU that still runs the space; `harm` is done; what is recounted then,
+/// faults being taken to have gone `path`.
+fn recount_as(path: Path, harm: Harm) -> String {
+    let machine = Machine::new(&Plan::small(2, 2048)).expect("a machine");
+    let _cpu = machine.enter(CpuId(0));
+    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let layout = Layout::linux::<X86_64>();
+    // What was harmed is not put right: it is left as it is.
+    let space = AddressSpace::new(&vm, layout, Path::Speculative).expect("a space");
+    let space = std::mem::ManuallyDrop::new(space);
+    space.enter_cpu();
+    let start = space.map(&MapRequest::anonymous(8 * 4096)).expect("room");
+    for page in 0..2 {
+        let addr = VirtAddr(start.0 + page * 4096);
+        machine.write_u64(addr, page, &Faults::new(&*space)).expect("mapped");
+    }
+    machine.read_u64(VirtAddr(start.0 + 2 * 4096), &Faults::new(&*space)).expect("mapped");
+    let scene = Scene { machine: &machine, vm: &vm, spaces: &[&space], path: Path::Speculative };
+    scene.recount().expect("all is well before");
+    harm(&vm, &space, start.vpn());
+    Scene { path, ..scene }.recount().expect_err("the harm is noticed")
+}
+
+/// Lends the table of the page, locked.
+fn with_table(
+    space: &AddressSpace<'_, Machine>,
+    page: Vpn,
+    f: impl FnOnce(&mut LockedTable<'_, Machine>, usize),
+) {
+    let mut found = None;
+    each_entry(space, |seen| match seen {
+        Seen::Table { pfn, level: Level::Pte, covers } if covers.contains(page) => found = Some(pfn),
+        _ => {}
+    });
+    let table = Table::at(space.vm().memory(), found.expect("the page has a table"), Level::Pte);
+    f(&mut table.lock().expect("it is attached"), Level::Pte.index(page));
+}
+
+#[test]
+fn a_frame_that_nobody_shows_is_noticed() {
+    let wrong = recount_after(|vm, _, _| {
+        let pfn = vm.memory().alloc_frame(Ask::ZEROED).expect("memory");
+        vm.memory().meta(pfn).expect("a record").put_to_use(Kind::User);
+    });
+    assert!(wrong.starts_with("frames: 0 entries show"), "{wrong}");
+}
+
+#[test]
+fn a_table_that_is_in_no_space_is_noticed() {
+    let wrong = recount_after(|vm, _, _| assert!(vm.memory().alloc_table(Priority::Ordinary).is_some()));
+    assert!(wrong.contains("is in no space"), "{wrong}");
+}
+
+#[test]
+fn a_mapcount_too_many_is_noticed() {
+    let wrong = recount_after(|vm, space, page| {
+        let (pfn, _) = space.resident_frame(page).expect("it was written");
+        vm.memory().meta(pfn).expect("a record").add_mapping();
+    });
+    assert!(wrong.contains("mapcount and refcount are (2, 1)"), "{wrong}");
+}
+
+#[test]
+fn a_leaf_without_a_mapping_is_noticed() {
+    let wrong = recount_after(|vm, space, page| {
+        let zero = vm.memory().zero_frame();
+        let leaf = Leaf { pfn: zero, rights: Rights::READ | Rights::USER, accessed: false, dirty: false };
+        with_table(space, page.add(8), |table, slot| table.install(slot, Entry::Leaf(leaf)));
+    });
+    assert!(wrong.starts_with("entries:") && wrong.contains("where nothing is mapped"), "{wrong}");
+}
+
+#[test]
+fn a_right_to_write_the_zero_page_is_noticed() {
+    let wrong = recount_after(|_, space, page| {
+        with_table(space, page.add(2), |table, slot| {
+            let writable = |entry| match entry {
+                Entry::Leaf(leaf) => Some(Entry::Leaf(Leaf { rights: leaf.rights | Rights::WRITE, ..leaf })),
+                _ => None,
+            };
+            assert!(table.adjust(slot, writable).1);
+        });
+    });
+    assert!(wrong.contains("a writable zero page"), "{wrong}");
+}
+
+#[test]
+fn a_right_taken_away_without_a_flush_is_noticed() {
+    let wrong = recount_after(|_, space, page| {
+        with_table(space, page, |table, slot| {
+            let read_only = |entry| match entry {
+                Entry::Leaf(leaf) => Some(Entry::Leaf(Leaf { rights: leaf.rights - Rights::WRITE, ..leaf })),
+                _ => None,
+            };
+            assert!(table.adjust(slot, read_only).1);
+        });
+    });
+    assert!(wrong.starts_with("translations:"), "{wrong}");
+}
+
+#[test]
+fn a_marker_left_behind_is_noticed() {
+    let wrong = recount_after(|_, space, page| {
+        with_table(space, page.add(5), |table, slot| table.install(slot, BUSY));
+    });
+    assert!(wrong.contains("was left at"), "{wrong}");
+}
+
+#[test]
+fn faults_that_went_another_way_than_they_should_are_noticed() {
+    let wrong = recount_as(Path::Locked, |_, _, _| {});
+    assert!(wrong.starts_with("totals: 3 faults: 3 speculated"), "{wrong}");
+}
