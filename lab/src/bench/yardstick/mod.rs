@@ -29,6 +29,10 @@ pub const BENCHMARK: Benchmark = Benchmark {
     run,
 };
 
+fn ax_space(options: &Options) -> impl FnMut() -> f64 {
+    spaces::map_touch_unmap(64, spaces::Frames::Stack, options.size(100, 4))
+}
+
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let dispatch = dispatch::rayon_dispatch(&options.cpus, options.size(1000, 10))?;
     let _pinned = options.pin();
@@ -39,7 +43,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         alone(options, "yardstick.buddy_fresh", "ns", frames::buddy_pair_fresh(frames, times)),
         alone(options, "yardstick.buddy_used", "ns", frames::buddy_pair_used(frames, times)),
         alone(options, "yardstick.buddy_batch", "ns", frames::buddy_batch(frames, options.size(4096, 64))),
-        alone(options, "yardstick.ax_space", "ns", spaces::map_touch_unmap(64, options.size(100, 4))),
+        alone(options, "yardstick.ax_space", "ns", ax_space(options)),
         alone(
             options,
             "yardstick.rangemap_lookup",
