@@ -58,7 +58,7 @@ struct Memory {
 /// Which frames are free.
 enum Free {
     Stack(Vec<usize>),
-    Buddy(FrameAllocator),
+    Buddy(Box<FrameAllocator>),
 }
 
 impl Memory {
@@ -70,7 +70,7 @@ impl Memory {
         let free = match frames {
             Frames::Stack => Free::Stack((0..nr_frames).rev().collect()),
             Frames::Buddy(_) => {
-                let mut buddy = FrameAllocator::new();
+                let mut buddy = Box::new(FrameAllocator::new());
                 buddy.add_frame(0, nr_frames);
                 Free::Buddy(buddy)
             }
