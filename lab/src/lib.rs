@@ -5,6 +5,7 @@ pub mod bench;
 pub mod check;
 pub mod command;
 pub mod doctor;
+pub mod fault;
 pub mod host;
 pub mod lacking;
 pub mod model;

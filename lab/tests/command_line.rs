@@ -25,6 +25,22 @@ fn json_is_one_object_with_its_names() {
 }
 
 #[test]
+fn a_run_of_faults_says_where_each_fault_went() {
+    let report = one_object(&["fault", "mapper", "--rounds", "1", "--mib", "1", "--cpus", "1", "--json"]);
+    let runs = report["runs"].as_array().unwrap();
+    let paths: Vec<_> = runs.iter().map(|run| run["path"].clone()).collect();
+    assert_eq!(paths, ["locked", "speculative"]);
+    for run in runs {
+        let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name} is missing"));
+        let reasons = run["fell_back"].as_object().unwrap();
+        assert!(reasons.len() == 7 && reasons.keys().all(|reason| reason.starts_with("spf_")));
+        let fell_back: u64 = reasons.values().filter_map(serde_json::Value::as_u64).sum();
+        assert_eq!(count("speculated") + count("locked") + fell_back + count("errors"), count("faults"));
+        assert!(run["latency_ns"]["p99"].is_number() && run["interrupts"].is_number());
+    }
+}
+
+#[test]
 fn a_figure_bears_every_name_of_the_schema() {
     let report = one_object(&["bench", "machine.rwlock", "--small", "--json"]);
     let figure = report["figures"][0].as_object().unwrap();
@@ -58,7 +74,14 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 4] = [
+    let cases: [&[&str]; 11] = [
+        &["fault", "page_fault2"],
+        &["fault", "pft", "--cpus", "0"],
+        &["fault", "pft", "--cpus", "1,100000"],
+        &["fault", "pft", "--seconds", "0"],
+        &["fault", "pft", "--rounds", "0"],
+        &["fault", "pft", "--mib", "0"],
+        &["fault", "mapper", "--threads", "1"],
         &["bench", "nothing.at_all"],
         &["bench", "--pairs", "3"],
         &["bench", "--small", "--pairs", "0"],

@@ -8,6 +8,7 @@ mod failure;
 
 pub mod bench;
 pub mod doctor;
+pub mod fault;
 pub mod list;
 pub mod record;
 pub mod tour;
@@ -37,6 +38,8 @@ enum Command {
     Bench(bench::Args),
     /// Say what this machine lacks, and how to get it
     Doctor(doctor::Args),
+    /// Run a workload of page faults, and say which way they went
+    Fault(fault::Args),
     /// List every command, benchmark and section of the tour, one line each
     List(list::Args),
     /// Record what a real program does to its memory
@@ -52,6 +55,7 @@ impl Command {
         match self {
             Command::Bench(args) => bench::run(args),
             Command::Doctor(args) => doctor::run(args),
+            Command::Fault(args) => fault::run(args),
             Command::List(args) => list::run(args),
             Command::Record(args) => record::run(args),
             Command::Tour(args) => tour::run(args),

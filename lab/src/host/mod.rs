@@ -3,5 +3,6 @@
 mod cpu;
 mod task;
 
+pub use crate::soft::{Switch, with_switch};
 pub use cpu::Host;
-pub use task::{Switch, away, set_switch};
+pub use task::away;

@@ -9,27 +9,24 @@
 //!   task B   | waits, slice over: raises HAND_OVER  | takes, enters, runs .. sleeps: leaves, gives |
 //! ```
 //!
-//! *Leaves* and *enters* are the task's [`Switch`]: there an address space takes the CPU out of its flush set and catches up
-//! by generation. A CPU that nobody owns is thus in no flush set, and nobody waits for its answer.
+//! *Leaves* and *enters* are the task's [`Switch`], installed by [`with_switch`](crate::soft::with_switch): there an address
+//! space takes the CPU out of its flush set and catches up by generation. A CPU that nobody owns is thus in no flush set, and nobody waits for its answer.
 
 use crate::soft::bus::{Bus, HAND_OVER};
-use crate::soft::seat;
-use std::cell::RefCell;
+use crate::soft::{Switch, seat, switch};
+use interleaf::machine::Machine;
+use interleaf::space::AddressSpace;
 use std::sync::Arc;
 
-/// What a task does to its address space when it gives up its CPU and when it has one again.
-pub trait Switch {
-    /// The task is about to give up the CPU that it runs on.
-    fn leaves(&self);
-    /// The task runs on a CPU again.
-    fn enters(&self);
-}
+/// A task that runs an address space takes its CPU out of the space's flush set while it has none.
+impl<M: Machine> Switch for AddressSpace<'_, M> {
+    fn leaves(&self) {
+        self.leave_cpu();
+    }
 
-thread_local!(static SWITCH: RefCell<Option<Arc<dyn Switch>>> = const { RefCell::new(None) });
-
-/// Installs what this thread does at a switch; gives back what was installed.
-pub fn set_switch(switch: Option<Arc<dyn Switch>>) -> Option<Arc<dyn Switch>> {
-    SWITCH.replace(switch)
+    fn enters(&self) {
+        self.enter_cpu();
+    }
 }
 
 /// Gives up the CPU while `f` runs, which may block. `f` touches nothing of the library's. Without a CPU, just runs `f`.
@@ -37,18 +34,15 @@ pub fn away<R>(f: impl FnOnce() -> R) -> R {
     let Some(bus) = seat::bus() else { return f() };
     seat::assert_may_leave();
     let cpu = seat::cpu();
-    let switch = SWITCH.with_borrow(Clone::clone);
-    if let Some(switch) = &switch {
-        switch.leaves();
-    }
-    seat::stand();
-    bus.line(cpu).turn.give();
-    let result = f();
-    take_turn(&bus, cpu);
-    if let Some(switch) = &switch {
-        switch.enters();
-    }
-    result
+    switch::installed(|switch| {
+        switch.inspect(|switch| switch.leaves());
+        seat::stand();
+        bus.line(cpu).turn.give();
+        let result = f();
+        take_turn(&bus, cpu);
+        switch.inspect(|switch| switch.enters());
+        result
+    })
 }
 
 /// Lets the next task have the CPU, and queues behind the last.

@@ -21,6 +21,7 @@ mod harness;
 mod machine;
 pub mod seat;
 mod set;
+pub(crate) mod switch;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod tlb;
@@ -32,5 +33,6 @@ pub use arena::Fill;
 pub use flavour::Flavour;
 pub use harness::{Threads, refuse};
 pub use machine::{Entered, Plan, Running, SoftMachine};
+pub use switch::{Switch, with_switch};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

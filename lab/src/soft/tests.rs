@@ -1,12 +1,11 @@
 //! The machine, driven by hand-built tables of a tiny format.
 
 use super::*;
-use crate::host::{Host, Switch, away, set_switch};
+use crate::host::{Host, Switch, away, with_switch};
 use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use interleaf::sync::atomic::{AtomicU64, Ordering};
 use interleaf::units::*;
 use std::cell::Cell;
-use std::sync::Arc;
 
 /// Four levels, one bit for each thing an entry says.
 #[derive(Debug)]
@@ -245,22 +244,21 @@ fn a_sleeper_lets_another_task_have_its_cpu_and_switches_its_space() {
     }
     let machine = machine(1);
     let word = std::sync::atomic::AtomicU32::new(0);
-    let log = Arc::new(Log(std::sync::Mutex::new(Vec::new())));
-    let switch: Arc<dyn Switch> = log.clone();
+    let log = Log(std::sync::Mutex::new(Vec::new()));
     let here = machine.enter(CpuId(0));
-    assert!(set_switch(Some(switch)).is_none());
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            let _here = machine.enter(CpuId(0));
-            word.store(1, Ordering::SeqCst);
-            Host::wake(&word, 1);
+    with_switch(&log, || {
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let _here = machine.enter(CpuId(0));
+                word.store(1, Ordering::SeqCst);
+                Host::wake(&word, 1);
+            });
+            while word.load(Ordering::SeqCst) == 0 {
+                Host::sleep(&word, 0);
+            }
         });
-        while word.load(Ordering::SeqCst) == 0 {
-            Host::sleep(&word, 0);
-        }
+        assert_eq!(away(|| 5), 5);
     });
-    assert_eq!(away(|| 5), 5);
-    set_switch(None);
     drop(here);
     let log = log.0.lock().unwrap();
     assert!(log.len() >= 4 && log.chunks(2).all(|pair| pair == ["leaves", "enters"]), "{log:?}");

@@ -1,0 +1,93 @@
+//! Where tasks wait for each other, unless one has given up.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A barrier that can be broken: who fails or panics leaves nobody waiting.
+#[derive(Debug)]
+pub struct Meeting {
+    members: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: usize,
+    /// Meetings held so far.
+    held: u64,
+    broken: bool,
+}
+
+impl Meeting {
+    /// A meeting of `members`.
+    pub fn new(members: usize) -> Self {
+        Self { members, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until all are here; false where one will never come.
+    pub fn meet(&self) -> bool {
+        let mut state = self.state();
+        let held = state.held;
+        state.arrived += 1;
+        if state.arrived == self.members {
+            state.arrived = 0;
+            state.held += 1;
+            self.changed.notify_all();
+        }
+        while state.held == held && !state.broken {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.broken
+    }
+
+    /// Says that the caller will not come to any further meeting.
+    pub fn give_up(&self) {
+        self.state().broken = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether somebody has given up.
+    pub fn is_broken(&self) -> bool {
+        self.state().broken
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+
+    #[test]
+    fn nobody_goes_on_before_all_have_come() {
+        let (meeting, came) = (Meeting::new(3), AtomicUsize::new(0));
+        thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    for round in 1..=50 {
+                        came.fetch_add(1, SeqCst);
+                        assert!(meeting.meet());
+                        assert!(came.load(SeqCst) >= round * 3);
+                        assert!(meeting.meet());
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_one_that_has_given_up() {
+        let meeting = Meeting::new(2);
+        thread::scope(|s| {
+            let waits = s.spawn(|| meeting.meet());
+            meeting.give_up();
+            assert!(!waits.join().unwrap());
+        });
+        assert!(!meeting.meet() && meeting.is_broken());
+    }
+}
