@@ -10,7 +10,7 @@
 //! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
 //! | 5 | [`table`] | entries, table pages, the lockless walk, movement over ranges |
 //! | 5 | [`tlb`] | gather, shootdown, generations |
-//! | 5 | [`file`] | memory that several mappings show, and which frame holds which page of it |
+//! | 5 | [`mod@file`] | memory that several mappings show, and which frame holds which page of it |
 //! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
 //! | 6 | [`space`] | the address space: one file for each operation |
 #![no_std]

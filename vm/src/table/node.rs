@@ -51,7 +51,7 @@ impl<'m, M: Machine> Table<'m, M> {
         self.memory.word(self.pfn, slot)
     }
 
-    /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with [`LockedTable::set`].
+    /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with [`LockedTable::install`].
     #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.word(slot).load(Acquire)

@@ -23,6 +23,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "vm/src/frame",
     "vm/src/table",
     TEST_MACHINE,
+    "vm/examples",
     "lab/src/os",
     "lab/src/soft",
     "kernel/src/arch",

@@ -4,10 +4,10 @@ use super::super::{AnonId, Vma, VmaFlags, VmaSpec, VmaState, VmaTree, protect};
 use super::picture::pages;
 use super::tree::{Pools, Store, memory};
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::testing::Heap;
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::{Vpn, VpnRange};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::thread;
 use std::vec::Vec;
 
@@ -58,7 +58,13 @@ fn write(
 }
 
 /// Looks a page up, and gives its mapping an identity now and then; what it got is written down.
-fn read(tree: &VmaTree<TestCpu>, rcu: &Rcu<TestCpu>, page: u64, fresh: Option<AnonId>, known: &[AtomicU64]) {
+fn read(
+    tree: &VmaTree<TestCpu>,
+    rcu: &Rcu<TestCpu>,
+    page: u64,
+    fresh: Option<AnonId>,
+    known: &[AtomicU64<TestCpu>],
+) {
     let section = rcu.read();
     let vma =
         tree.find(&section, pages(page, page).start).expect("what is mapped throughout is always found");
@@ -79,8 +85,8 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
         let access = [VmaFlags::READ, VmaFlags::READ | VmaFlags::WRITE];
         let whole = VmaSpec::anonymous(all(), VmaFlags::new_anonymous(access[1]));
         tree.prepare(VpnRange::default(), &[Some((whole, VmaState::Live))], &store).unwrap().publish();
-        let known: Vec<AtomicU64> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
-        let done = AtomicBool::new(false);
+        let known: Vec<AtomicU64<TestCpu>> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
+        let done = AtomicU32::<TestCpu>::new(0);
         thread::scope(|scope| {
             for reader in 0..READERS {
                 let (tree, rcu, known, done) = (&tree, &rcu, &known, &done);
@@ -88,7 +94,7 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
                     TestCpu::become_cpu(reader + 1);
                     let mut dice = Dice(seed * 7 + u64::from(reader));
                     let mut number = u64::from(reader);
-                    while !done.load(Acquire) {
+                    while done.load(Acquire) == 0 {
                         number += u64::from(READERS);
                         let fresh = (dice.roll(20) == 0).then(|| AnonId::new(number));
                         read(tree, rcu, dice.roll(PAGES), fresh, known);
@@ -113,11 +119,11 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
 }
 
 /// Ends the readers, also where the writer fails.
-struct Ends<'a>(&'a AtomicBool);
+struct Ends<'a>(&'a AtomicU32<TestCpu>);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Release);
+        self.0.store(1, Release);
     }
 }
 

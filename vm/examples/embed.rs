@@ -1,0 +1,160 @@
+//! Embedding the library: a platform in one page, and a program's memory on it.
+//!
+//! The platform is as small as one can be: one CPU, memory from the host's allocator, no MMU of its own (so nothing is ever
+//! cached), no other CPU to interrupt. A kernel fills in the same two traits with its direct map, `invlpg`, and its interrupt
+//! controller, and runs `machine::conformance` on them.
+//!
+//! ```text
+//! cargo run --package interleaf --example embed
+//! ```
+
+use interleaf::frame::{BootMap, Init, Region, Use};
+use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, TablePage};
+use interleaf::space::{AddressSpace, Counter, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VpnRange};
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+/// The one CPU: what running code asks of it.
+enum OneCpu {}
+
+thread_local!(static CONTEXT: Context = const { Context::new() });
+
+impl Cpu for OneCpu {
+    fn id() -> CpuId {
+        CpuId(0)
+    }
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        CONTEXT.with(f)
+    }
+    fn relax() {
+        std::hint::spin_loop();
+    }
+    fn sleep(_word: &AtomicU32, _expected: u32) {
+        unreachable!("one thread never waits for another");
+    }
+    fn wake(_word: &AtomicU32, _count: u32) {}
+    fn interrupts_off() -> Irq {
+        Irq(0)
+    }
+    fn interrupts_restore(_state: Irq) {}
+    fn preempt_off() {}
+    fn preempt_on() {}
+    fn now_ns() -> u64 {
+        thread_local!(static START: Instant = Instant::now());
+        START.with(|start| start.elapsed().as_nanos() as u64)
+    }
+}
+
+/// Memory that plays physical memory, from physical address 0 on.
+struct Board {
+    memory: NonNull<TablePage>,
+    frames: usize,
+}
+
+// SAFETY: there is one thread.
+unsafe impl Sync for Board {}
+
+impl Board {
+    fn new(frames: usize) -> Self {
+        let pages: Box<[TablePage]> =
+            (0..frames).map(|_| TablePage { words: [const { UnsafeCell::new(0) }; 512] }).collect();
+        Self { memory: NonNull::from(Box::leak(pages)).cast(), frames }
+    }
+
+    /// What the firmware would say. Frame 0 is kept: a null pointer should stay one.
+    fn boot_map(&self) -> BootMap {
+        let usable = Region {
+            start: PhysAddr(PAGE_SIZE as u64),
+            len_bytes: ((self.frames - 1) * PAGE_SIZE) as u64,
+            purpose: Use::Usable(Init::Zeroed),
+            node: NodeId(0),
+        };
+        BootMap::new(&[usable]).expect("one sound region")
+    }
+}
+
+// SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 2: `table` is the window. 3: no
+// translation is ever cached. 4: there is no other CPU to interrupt. 5: one thread needs no barrier. 6: lengths are those asked
+// for, within one frame or block, and `window` checks the start.
+unsafe impl Machine for Board {
+    type Cpu = OneCpu;
+    type Format = X86_64;
+
+    fn nr_cpus(&self) -> u32 {
+        1
+    }
+    fn window(&self, at: PhysAddr) -> NonNull<u8> {
+        assert!((at.0 as usize) < self.frames * PAGE_SIZE, "{at:?} is beyond memory");
+        // SAFETY: just checked to lie in the allocation.
+        unsafe { self.memory.cast::<u8>().add(at.0 as usize) }
+    }
+    fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
+        PhysAddr((at.as_ptr() as usize - self.memory.as_ptr() as usize) as u64)
+    }
+    fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: a frame of the allocation, aligned, for the life of the board.
+        unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
+    fn zero(&self, pfn: Pfn, order: Order) {
+        // SAFETY: the block is the caller's and lies in the allocation.
+        unsafe { self.window(pfn.addr()).write_bytes(0, order.bytes()) }
+    }
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        // SAFETY: both blocks are the caller's and lie in the allocation.
+        unsafe { self.window(to.addr()).copy_from(self.window(from.addr()), order.bytes()) }
+    }
+    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        let from = self.window(PhysAddr(pfn.addr().0 + offset as u64));
+        // SAFETY: the bytes lie in a frame of the caller's.
+        unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
+    }
+    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        let to = self.window(PhysAddr(pfn.addr().0 + offset as u64));
+        // SAFETY: the bytes lie in a frame of the caller's.
+        unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), from.len()) }
+    }
+    fn load_root(&self, _root: Option<Pfn>) {}
+    fn flush_range(&self, _range: VpnRange) {}
+    fn flush_all(&self) {}
+    fn set_answer(&self, _answer: Option<Answer<Self>>) {}
+    fn interrupt(&self, _targets: &CpuMask) {}
+    fn barrier_all(&self) {}
+}
+
+fn main() {
+    let board = Board::new(4096);
+    let vm = Vm::new(&board, board.boot_map()).expect("16 MiB are enough");
+    let layout = Layout::linux::<X86_64>();
+    let space = AddressSpace::new(&vm, layout, Path::Speculative).expect("there is memory for a root table");
+
+    // What the system call does.
+    let base = space.map(&MapRequest::anonymous(1 << 20)).expect("an empty space has room for a MiB");
+    println!("mapped 1 MiB at {base:?}");
+
+    // What the page-fault handler does.
+    let running = space.run();
+    for page in 0..3 {
+        let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
+        let outcome = space.fault(Fault { addr, access: Access::Write });
+        assert_eq!(outcome, Ok(Outcome::Speculated));
+        println!("{addr:?} is in {:?}", space.resident_frame(addr.vpn()).expect("just made present").0);
+    }
+    let nothing = Fault { addr: VirtAddr(0), access: Access::Read };
+    assert_eq!(space.fault(nothing), Err(FaultError::NotMapped));
+
+    space.unmap(base, 1 << 20).expect("it is mapped");
+    drop(running);
+    drop(space);
+    vm.trim();
+    let census = vm.memory().check().expect("frames add up");
+    println!(
+        "faults {}, of them speculated {}",
+        vm.totals().get(Counter::PgFault),
+        vm.totals().get(Counter::SpeculativePgFault)
+    );
+    println!("frames: {census:?}");
+}
