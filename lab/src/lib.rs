@@ -10,6 +10,7 @@ pub mod host;
 pub mod lacking;
 pub mod model;
 pub mod os;
+pub mod replay;
 pub mod show;
 pub mod soft;
 pub mod tour;

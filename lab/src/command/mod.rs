@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod fault;
 pub mod list;
 pub mod record;
+pub mod replay;
 pub mod tour;
 pub mod trace;
 
@@ -44,6 +45,8 @@ enum Command {
     List(list::Args),
     /// Record what a real program does to its memory
     Record(record::Args),
+    /// Run recorded programs again on our address space, and compare with Linux
+    Replay(replay::Args),
     /// Show every experiment, small, in under a minute (the default)
     Tour(tour::Args),
     /// Say what is in a trace
@@ -58,6 +61,7 @@ impl Command {
             Command::Fault(args) => fault::run(args),
             Command::List(args) => list::run(args),
             Command::Record(args) => record::run(args),
+            Command::Replay(args) => replay::run(args),
             Command::Tour(args) => tour::run(args),
             Command::Trace(args) => trace::run(args),
         }

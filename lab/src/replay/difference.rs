@@ -1,0 +1,101 @@
+//! Where the replay and the recording differ, by kind. A kind is explained, for a reason that is checked where it is named, or
+//! not: then the check fails.
+
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+
+macro_rules! kinds {
+    ($($variant:ident $explained:literal $text:literal,)*) => {
+        /// A kind of difference.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DifferenceKind {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl DifferenceKind {
+            /// Every kind.
+            pub const ALL: &'static [DifferenceKind] = &[$(DifferenceKind::$variant,)*];
+
+            /// What differs, and why if that is known.
+            pub fn text(self) -> &'static str {
+                match self { $(DifferenceKind::$variant => $text,)* }
+            }
+
+            /// Whether it must be so, as things are.
+            pub fn is_explained(self) -> bool {
+                match self { $(DifferenceKind::$variant => $explained,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Answer false "a call is answered otherwise",
+    Place false "a mapping is put elsewhere",
+    Refused false "a fault that Linux resolved is refused",
+    Allowed false "a fault for which Linux sent a signal is resolved",
+    NoFault false "a page that Linux faulted in is present",
+    Cause false "a page was absent for one and forbidden for the other",
+    Map false "rights or sharing of pages at the end",
+    Edge false "a mapping at the end begins or ends elsewhere",
+    Attributes false "attributes of a mapping at the end",
+    FilePlace true "a file of 2 MiB or more, which its file system puts on a huge-page boundary",
+    Meanwhile true "a place that a call of another thread, under way at the same time, gave back or took",
+    FilePresent true "a page of a file: present for Linux, from around another fault or since exec; absent in the stand-in",
+    FileFault true "a page of a file: its stand-in has it present or writable already",
+    FileAnswer true "a call on a file, answered otherwise for its stand-in",
+    ExecPresent true "a page that exec had filled already, absent in the replay",
+    OtherThread true "a page for which another thread had taken a fault just before",
+    KernelRefused true "a fault in the kernel that made a call fail",
+    Limit true "a call refused by a resource limit of the process",
+    ImposedEdge true "a mapping begins or ends elsewhere at the edge of a call that is not built",
+}
+
+impl Serialize for DifferenceKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{self:?}"))
+    }
+}
+
+/// How often each kind was met, and the first that is not explained.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Differences {
+    /// Number of each kind that was met.
+    pub counts: BTreeMap<DifferenceKind, u64>,
+    /// The first that is not explained.
+    pub first: Option<First>,
+}
+
+/// The first difference that is not explained.
+#[derive(Clone, Debug, Serialize)]
+pub struct First {
+    /// What differs.
+    pub kind: DifferenceKind,
+    /// What the two sides say.
+    pub text: String,
+    /// Index of the event in its life.
+    #[serde(skip)]
+    pub event: usize,
+}
+
+impl Differences {
+    /// Adds one, met at an event. `text` is asked only for the first that is not explained.
+    pub fn add(&mut self, kind: DifferenceKind, event: usize, text: impl FnOnce() -> String) {
+        *self.counts.entry(kind).or_default() += 1;
+        if !kind.is_explained() && self.first.is_none() {
+            self.first = Some(First { kind, text: text(), event });
+        }
+    }
+
+    /// How many are not explained.
+    pub fn unexplained(&self) -> u64 {
+        self.counts.iter().filter(|(kind, _)| !kind.is_explained()).map(|(_, count)| count).sum()
+    }
+}
+
+impl fmt::Display for DifferenceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}

@@ -1,0 +1,204 @@
+//! Two maps held against each other: Linux's at the end of a process, and ours.
+//!
+//! ```text
+//!   Linux  |file r--|file r--|      |anon rw-      |anon rw-|      rights and sharing: page by page
+//!   ours   |stand-in r--     |      |anon rw-               |      edges, attributes: where Linux's memory is anonymous
+//!                                                  ^ differs
+//! ```
+//!
+//! Neighbours of a file are joined in the replay where Linux keeps files apart, so edges count only between anonymous memory,
+//! which Linux joins by the same rules as we do.
+
+use super::stage::{Stage, flag_words, is_anonymous, said_flags, shown_flags};
+use crate::trace::{Image, Mapping};
+use interleaf::space::AddressSpace;
+use interleaf::vma::{VmaFlags, VmaSpec};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A mapping of either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// As Linux writes them: `rw-p`.
+    pub rights: String,
+    /// What it is attributed beyond that.
+    pub flags: VmaFlags,
+    /// Whether it is private memory without a file, as far as Linux knows.
+    pub is_anonymous: bool,
+    /// As it is printed.
+    pub text: String,
+}
+
+/// What differs, at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// Rights or sharing of these pages; `-` where nothing is mapped.
+    Rights(Range<u64>, String, String),
+    /// One side has a mapping begin here.
+    Edge(u64, &'static str),
+    /// Attributes of these pages.
+    Flags(Range<u64>, String, String),
+}
+
+impl Gap {
+    /// Where it begins.
+    pub fn address(&self) -> u64 {
+        match self {
+            Gap::Rights(range, ..) | Gap::Flags(range, ..) => range.start,
+            Gap::Edge(at, _) => *at,
+        }
+    }
+
+    /// One line.
+    pub fn text(&self) -> String {
+        match self {
+            Gap::Rights(range, linux, ours) => {
+                format!("{:x}-{:x}: Linux {linux}, here {ours}", range.start, range.end)
+            }
+            Gap::Edge(at, who) => format!("{at:x}: a mapping begins only {who}"),
+            Gap::Flags(range, linux, ours) => {
+                format!("{:x}-{:x}: Linux says {linux}, here {ours}", range.start, range.end)
+            }
+        }
+    }
+}
+
+/// Linux's map, without what lies outside of user space.
+pub fn linux_lines(image: &Image) -> Vec<Line> {
+    let line = |m: &Mapping| Line {
+        start: m.start,
+        end: m.end,
+        rights: m.rights.clone(),
+        flags: said_flags(m),
+        is_anonymous: is_anonymous(m),
+        text: format!("{} [{}]", m.line(), m.flags),
+    };
+    image.mappings.iter().filter(|m| m.name != "[vsyscall]").map(line).collect()
+}
+
+/// Our map.
+pub fn our_lines(space: &AddressSpace<'_, Stage>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    space.each_vma(|vma| lines.push(our_line(vma)));
+    lines
+}
+
+fn our_line(vma: &VmaSpec) -> Line {
+    let (start, end) = (vma.range.start.addr().0, vma.range.end.addr().0);
+    let letter = |flag, letter| if vma.flags.contains(flag) { letter } else { '-' };
+    let rights: String = [
+        letter(VmaFlags::READ, 'r'),
+        letter(VmaFlags::WRITE, 'w'),
+        letter(VmaFlags::EXECUTE, 'x'),
+        if vma.flags.contains(VmaFlags::SHARED) { 's' } else { 'p' },
+    ]
+    .iter()
+    .collect();
+    let flags = shown_flags(vma.flags);
+    let text = format!("{start:x}-{end:x} {rights} {} identity {:?}", flag_words(flags), vma.anon);
+    Line { start, end, rights, flags, is_anonymous: vma.is_private_anonymous(), text }
+}
+
+/// Everything in which the maps differ, by rising address.
+pub fn compare(linux: &[Line], ours: &[Line]) -> Vec<Gap> {
+    let points: BTreeSet<u64> = linux.iter().chain(ours).flat_map(|line| [line.start, line.end]).collect();
+    let points: Vec<u64> = points.into_iter().collect();
+    let mut gaps: Vec<Gap> = Vec::new();
+    for pair in points.windows(2) {
+        let range = pair[0]..pair[1];
+        let (theirs, mine) = (find(linux, range.start), find(ours, range.start));
+        edge(&mut gaps, linux, ours, range.start);
+        let said = |line: Option<&Line>| line.map_or("-".to_string(), |line| line.rights.clone());
+        match (said(theirs), said(mine)) {
+            (a, b) if a != b => push_rights(&mut gaps, range, a, b),
+            _ => flags(&mut gaps, range, theirs, mine),
+        }
+    }
+    gaps
+}
+
+fn find(lines: &[Line], at: u64) -> Option<&Line> {
+    let index = lines.partition_point(|line| line.end <= at);
+    lines.get(index).filter(|line| line.start <= at)
+}
+
+/// Joins neighbours that differ in the same way.
+fn push_rights(gaps: &mut Vec<Gap>, range: Range<u64>, linux: String, ours: String) {
+    if let Some(Gap::Rights(last, a, b)) = gaps.last_mut()
+        && (last.end, &*a, &*b) == (range.start, &linux, &ours)
+    {
+        last.end = range.end;
+        return;
+    }
+    gaps.push(Gap::Rights(range, linux, ours));
+}
+
+fn flags(gaps: &mut Vec<Gap>, range: Range<u64>, linux: Option<&Line>, ours: Option<&Line>) {
+    let (Some(linux), Some(ours)) = (linux, ours) else { return };
+    if linux.is_anonymous && linux.flags != ours.flags {
+        gaps.push(Gap::Flags(range, flag_words(linux.flags), flag_words(ours.flags)));
+    }
+}
+
+/// Whether a mapping begins at `at` on one side only, between anonymous memory of Linux's.
+fn edge(gaps: &mut Vec<Gap>, linux: &[Line], ours: &[Line], at: u64) {
+    let (Some(before), Some(after)) = (find(linux, at.wrapping_sub(1)), find(linux, at)) else { return };
+    let begins = |lines: &[Line]| find(lines, at).is_some_and(|line| line.start == at);
+    if !before.is_anonymous || !after.is_anonymous || begins(linux) == begins(ours) {
+        return;
+    }
+    gaps.push(Gap::Edge(at, if begins(linux) { "in Linux" } else { "here" }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `start-end rights`, in pages; a name that is not empty makes a file.
+    fn map(text: &str) -> Vec<Line> {
+        let line = |text: &str| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let number = |at: usize| words[at].parse::<u64>().unwrap() << 12;
+            Line {
+                start: number(0),
+                end: number(1),
+                rights: words[2].to_string(),
+                flags: VmaFlags::empty(),
+                is_anonymous: words.len() == 3,
+                text: String::new(),
+            }
+        };
+        text.split(", ").map(line).collect()
+    }
+
+    #[test]
+    fn equal_maps_differ_in_nothing() {
+        assert_eq!(compare(&map("1 3 rw-p, 3 4 r--p"), &map("1 3 rw-p, 3 4 r--p")), []);
+    }
+
+    #[test]
+    fn rights_are_compared_page_by_page_and_said_once_for_a_run() {
+        let gaps = compare(&map("1 3 rw-p, 3 6 r--p"), &map("1 6 rw-p"));
+        let expected = Gap::Rights(3 << 12..6 << 12, "r--p".into(), "rw-p".into());
+        assert_eq!(gaps, [Gap::Edge(3 << 12, "in Linux"), expected]);
+    }
+
+    #[test]
+    fn a_hole_on_one_side_is_a_difference() {
+        let gaps = compare(&map("1 3 rw-p"), &map("1 2 rw-p"));
+        assert_eq!(gaps, [Gap::Rights(2 << 12..3 << 12, "rw-p".into(), "-".into())]);
+    }
+
+    #[test]
+    fn edges_count_between_anonymous_memory_only() {
+        let ours = map("1 4 rw-p");
+        assert_eq!(compare(&map("1 2 rw-p file, 2 3 rw-p, 3 4 rw-p file"), &ours), []);
+        let gaps = compare(&map("1 2 rw-p, 2 4 rw-p"), &ours);
+        assert_eq!(gaps, [Gap::Edge(2 << 12, "in Linux")]);
+        assert_eq!(compare(&ours, &map("1 2 rw-p, 2 4 rw-p")), [Gap::Edge(2 << 12, "here")]);
+    }
+}

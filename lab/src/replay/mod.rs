@@ -1,0 +1,135 @@
+//! Replay: a recorded program runs again, on our address space.
+//!
+//! ```text
+//!   trace ─► life: exec to exit ─► steps ─► player ─────────────► the library, on real memory
+//!   reader    one address space     acts     TLB touches, calls
+//!                                              │ judge: each answer, each fault, the final map
+//!                                              ▼
+//!                                            differences by kind ─► report
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `life` | cuts a trace into address spaces, each from exec to its end |
+//! | `step` | what is to be done for each event, decided before the clock runs |
+//! | `stage` | the machine, and the space as it was at exec |
+//! | `player` `remap` `tally` | does it; mremap from what there is; what faults came to |
+//! | `judge` `final_map` `difference` | holds it against what Linux did |
+//! | `timed` | the same without a judge, against the zeroing that it demands |
+//! | `report` | what is said of it |
+//!
+//! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
+
+mod difference;
+mod final_map;
+mod judge;
+mod life;
+mod player;
+mod remap;
+mod report;
+mod stage;
+mod step;
+mod tally;
+mod timed;
+
+pub use difference::{DifferenceKind, Differences, First};
+pub use judge::{Agreed, CallCount};
+pub use life::{End, LeftOut};
+pub use report::{CallRow, DifferenceRow, Evidence, LifeReport, Report};
+pub use step::Way;
+pub use tally::Faults;
+pub use timed::{Timed, TimedReplay};
+
+use crate::trace::{Event, Extent, Header, TraceReader};
+use interleaf::space::{Counter, Path};
+use interleaf::units::CpuId;
+use judge::{Judge, Verdict};
+use life::Life;
+use player::Player;
+use std::io::Read;
+use step::Steps;
+
+/// A trace, decoded and cut.
+pub struct Replay {
+    header: Header,
+    lives: Vec<(Life, Steps)>,
+    left_out: LeftOut,
+}
+
+impl Replay {
+    /// Reads a whole trace.
+    ///
+    /// # Errors
+    /// One line: the file is damaged, or was recorded without privilege.
+    pub fn read<R: Read>(reader: TraceReader<R>) -> Result<Replay, String> {
+        if reader.header().extent == Extent::Partial {
+            return Err(
+                "recorded without privilege, so kinds of faults are missing: replay needs a whole trace"
+                    .into(),
+            );
+        }
+        let (header, events, _) = reader.read_all().map_err(|damage| damage.to_string())?;
+        Replay::of(header, events)
+    }
+
+    /// Cuts a trace that has been read.
+    ///
+    /// # Errors
+    /// One line: an event that no replay can perform, or more memory than this machine should lend.
+    pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
+        let (lives, left_out) = life::lives(&header, events);
+        let with_steps = |life: Life| Ok((Steps::of(&life.events)?, life)).map(|(steps, life)| (life, steps));
+        let lives = lives.into_iter().map(with_steps).collect::<Result<Vec<_>, String>>()?;
+        let replay = Replay { header, lives, left_out };
+        let needs = stage::frames_for(&replay.lives) * 4096;
+        let has = crate::bench::setting::Setting::of_this_machine().memory_bytes;
+        if has > 0 && needs > has / 2 {
+            return Err(format!(
+                "replay needs {} MiB of memory, more than half of this machine's",
+                needs >> 20
+            ));
+        }
+        Ok(replay)
+    }
+
+    /// How many steps of progress [`check`](Self::check) tells at most.
+    pub fn progress_steps(&self) -> usize {
+        self.lives.iter().map(|(life, _)| life.events.len() / 4096 + 2).sum()
+    }
+
+    /// Replays every life, compares everything, and looks for damage.
+    ///
+    /// # Errors
+    /// One line: the machine cannot be had.
+    pub fn check(&self, path: Path, mut progress: impl FnMut(&str)) -> Result<Report, String> {
+        let machine = stage::machine(&self.lives).map_err(|error| error.to_string())?;
+        let _cpu = machine.enter(CpuId(0));
+        let vm = stage::vm(&machine)?;
+        let before = vm.memory().check().expect("frames add up at the start").handed_out;
+        let mut report = Report::new(&self.header, self.left_out);
+        for (life, steps) in &self.lives {
+            let counted = vm.totals();
+            let layout = stage::layout(&self.header, life, steps);
+            let space = stage::space(&vm, layout, path, &life.start)?;
+            let (verdict, faults) = {
+                let _running = space.run();
+                let player = Player::new(&machine, &space, self.header.limits.stack_bytes);
+                let judge = Judge::new(&player, life, steps, self.header.limits);
+                let verdict: Verdict = judge.play(|| progress(&life.start.program));
+                (verdict, player.tally.faults())
+            };
+            assert_eq!(
+                vm.totals().since(&counted).get(Counter::PgFault),
+                faults.raised,
+                "Done + fallbacks + errors = faults"
+            );
+            drop(space);
+            vm.trim();
+            let after = vm.memory().check().expect("frames add up after a life").handed_out;
+            assert_eq!(after, before, "frames handed out before and after a life");
+            report.add(life, verdict, &faults);
+        }
+        assert_eq!(machine.violations(), [], "the TLB saw the impossible");
+        Ok(report)
+    }
+}

@@ -1,0 +1,162 @@
+//! Plays the steps of a life on the library: what a processor and a program would have done.
+//!
+//! A touch is an instruction: translated by the TLB, faulting as often as it takes, the page fault being the library's own. A
+//! call goes to the library with the arguments that Linux got. Where Linux was free to choose a place the library is free too;
+//! only if it answers otherwise is the recorded answer imposed, so that what follows meets the recorded addresses.
+//!
+//! The clock of `replay.fault_heavy` runs over [`Player::play`], so nothing here allocates, and a step that went as recorded
+//! does nothing beyond the program's work.
+
+use super::stage::Stage;
+use super::step::{Act, CallStep, Step, Steps};
+use super::tally::Tally;
+use crate::soft::{FaultHandler, Signal};
+use interleaf::space::{AddressSpace, Error, Fault, MapRequest, Place, linux};
+use interleaf::units::{Access, PAGE_SIZE, VirtAddr};
+use interleaf::vma::{VmaFlags, VmaSpec};
+
+/// A life under way.
+pub struct Player<'a, 'v> {
+    /// The machine; this thread runs on its CPU.
+    pub machine: &'a Stage,
+    /// The space, which that CPU runs.
+    pub space: &'a AddressSpace<'v, Stage>,
+    /// What faults came to.
+    pub tally: Tally,
+    /// How far the stack may grow, bytes.
+    pub stack_limit: u64,
+}
+
+impl FaultHandler for Player<'_, '_> {
+    #[inline]
+    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        let done = self.space.fault(Fault { addr, access });
+        self.tally.count(done);
+        done.map(drop).map_err(|_| Signal::Segv)
+    }
+}
+
+impl<'a, 'v> Player<'a, 'v> {
+    /// Nothing played yet.
+    pub fn new(machine: &'a Stage, space: &'a AddressSpace<'v, Stage>, stack_limit: Option<u64>) -> Self {
+        Self { machine, space, tally: Tally::default(), stack_limit: stack_limit.unwrap_or(u64::MAX) }
+    }
+
+    /// Plays everything. Returns how many answers of calls were not Linux's.
+    pub fn play(&self, all: &Steps) -> u64 {
+        let mut differ = 0;
+        for step in &all.steps {
+            match *step {
+                Step::Nothing => {}
+                Step::Touch { addr, access } => differ += u64::from(self.touch(addr, access).is_err()),
+                Step::Call(at) => {
+                    let call = &all.calls[at as usize];
+                    differ += u64::from(self.call(call) != call.expected);
+                }
+            }
+        }
+        differ
+    }
+
+    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library has no growth yet.
+    ///
+    /// # Errors
+    /// The signal that the program would have got.
+    #[inline]
+    pub fn touch(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        match self.machine.touch(addr, access, self) {
+            Ok(_) => Ok(()),
+            Err(signal) => self.grow_stack(addr).ok_or(signal).and_then(|()| {
+                self.tally.grew();
+                self.machine.touch(addr, access, self).map(drop)
+            }),
+        }
+    }
+
+    #[cold]
+    fn grow_stack(&self, addr: VirtAddr) -> Option<()> {
+        let above = self.first_above(addr)?;
+        let (start, end) = (above.range.start.addr().0, above.range.end.addr().0);
+        let new = addr.0 & !(PAGE_SIZE as u64 - 1);
+        let grows = above.flags.contains(VmaFlags::GROWS_DOWN) && start > addr.0;
+        if !grows || end - new > self.stack_limit {
+            return None;
+        }
+        let flags = above.flags - VmaFlags::ACCOUNT;
+        let place = Place::FixedNoReplace(VirtAddr(new));
+        self.space.map(&MapRequest { place, flags, ..MapRequest::anonymous(start - new) }).ok().map(drop)
+    }
+
+    /// The first mapping that ends above the address.
+    pub(super) fn first_above(&self, addr: VirtAddr) -> Option<VmaSpec> {
+        let mut found = None;
+        self.space.each_vma(|vma| {
+            if found.is_none() && vma.range.end.addr().0 > addr.0 {
+                found = Some(*vma);
+            }
+        });
+        found
+    }
+
+    /// Carries a call out and returns what the library answered, as Linux would: a value, or an error number below zero.
+    /// Afterwards the effect is that of the recorded answer.
+    pub fn call(&self, call: &CallStep) -> i64 {
+        let space = self.space;
+        let nothing = |done: Result<(), Error>| answer(done.map(|()| 0));
+        match call.act {
+            Act::Mmap { addr, len, prot, flags } => {
+                let map = |addr, flags| linux::mmap(space, addr, len, prot, flags);
+                let ours = map(addr, flags);
+                self.impose_place(ours, call.expected, len, |at| map(at.0, flags | 0x10))
+            }
+            Act::StandIn(request) => {
+                let ours = space.map(&request);
+                self.impose_place(ours, call.expected, request.len_bytes, |at| {
+                    space.map(&MapRequest { place: Place::Fixed(at), ..request })
+                })
+            }
+            Act::Munmap { addr, len } => nothing(linux::munmap(space, addr, len)),
+            Act::Mprotect { addr, len, prot } => nothing(linux::mprotect(space, addr, len, prot)),
+            Act::Madvise { addr, len, advice } => nothing(linux::madvise(space, addr, len, advice)),
+            Act::Brk { addr } => {
+                let ours = space.brk(VirtAddr(addr)).0 as i64;
+                if ours != call.expected {
+                    space.brk(VirtAddr(call.expected as u64));
+                }
+                ours
+            }
+            Act::Mremap { .. } => self.remap(call),
+            Act::Nothing => call.expected,
+        }
+    }
+
+    /// Where the library put `len` bytes elsewhere than Linux, or only one of them refused: the recorded place holds.
+    #[inline]
+    fn impose_place(
+        &self,
+        ours: Result<VirtAddr, Error>,
+        expected: i64,
+        len: u64,
+        put: impl Fn(VirtAddr) -> Result<VirtAddr, Error>,
+    ) -> i64 {
+        let said = answer(ours.map(|at| at.0));
+        if said != expected {
+            if let Ok(at) = ours {
+                let _gone = self.space.unmap(at, len);
+            }
+            if let Ok(at) = u64::try_from(expected) {
+                // Refused again: the final map will show it.
+                let _put = put(VirtAddr(at));
+            }
+        }
+        said
+    }
+}
+
+/// What Linux would return.
+pub fn answer(done: Result<u64, Error>) -> i64 {
+    match done {
+        Ok(value) => value as i64,
+        Err(error) => -i64::from(error.errno()),
+    }
+}

@@ -1,0 +1,100 @@
+//! mremap from what there is: the library has not got it yet.
+//!
+//! What Linux would choose is asked of the library's rules (in place if the mapping ends there and what follows is free, else
+//! where a new mapping of that length would go). The effect is imposed with map and unmap. Pages that were present are made
+//! present at the new place by hand, since Linux moves their entries and no fault is taken for them.
+
+use super::player::{Player, answer};
+use super::step::{Act, CallStep};
+use interleaf::space::{Advice, MapRequest, Place, Sharing};
+use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf::vma::{VmaFlags, VmaSpec};
+
+/// The new address is an argument.
+pub const MREMAP_FIXED: u64 = 2;
+/// The old mapping stays, without its pages.
+const MREMAP_DONTUNMAP: u64 = 4;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// A move, in whole pages.
+#[derive(Clone, Copy)]
+struct Move {
+    from: u64,
+    old_len: u64,
+    new_len: u64,
+    flags: u64,
+}
+
+impl Player<'_, '_> {
+    /// Imposes a call that Linux granted, and returns where the library's rules would have put the memory.
+    pub(super) fn remap(&self, call: &CallStep) -> i64 {
+        let Act::Mremap { addr, old_len, new_len, flags, to } = call.act else { return call.expected };
+        let round = |len: u64| len.next_multiple_of(PAGE);
+        let remap = Move { from: addr, old_len: round(old_len), new_len: round(new_len), flags };
+        let Some(vma) = self.first_above(VirtAddr(addr)).filter(|vma| vma.range.start.addr().0 <= addr)
+        else {
+            return answer(Err(interleaf::space::Error::Fault));
+        };
+        let ours = if flags & MREMAP_FIXED != 0 { to as i64 } else { self.choose(&vma, remap) };
+        self.impose(&vma, remap, call.expected as u64);
+        ours
+    }
+
+    fn choose(&self, vma: &VmaSpec, remap: Move) -> i64 {
+        let Move { from, old_len, new_len, .. } = remap;
+        let ends_here = vma.range.end.addr().0 == from + old_len;
+        let grown = VirtAddr(from + old_len);
+        let free = || !self.space.is_any_mapped(grown, new_len - old_len);
+        if new_len <= old_len || (ends_here && free()) {
+            return from as i64;
+        }
+        let request = MapRequest { sharing: sharing(vma), ..MapRequest::anonymous(new_len) };
+        answer(self.space.choose_place(&request).map(|at| at.0))
+    }
+
+    fn impose(&self, vma: &VmaSpec, remap: Move, to: u64) {
+        let Move { from, old_len, new_len, flags } = remap;
+        let flags_there = vma.flags - VmaFlags::ACCOUNT;
+        let put = |at: u64, len_bytes: u64| {
+            let place = Place::Fixed(VirtAddr(at));
+            let request =
+                MapRequest { place, len_bytes, flags: flags_there, sharing: sharing(vma), populate: false };
+            // Refused: the final map will show it.
+            let _put = self.space.map(&request);
+        };
+        let drop_range = |at: u64, len: u64| {
+            let _gone = self.space.unmap(VirtAddr(at), len);
+        };
+        if to == from {
+            match new_len.checked_sub(old_len) {
+                Some(0) => {}
+                Some(more) => put(from + old_len, more),
+                None => drop_range(from + new_len, old_len - new_len),
+            }
+            return;
+        }
+        put(to, new_len);
+        self.move_pages(vma, from, to, old_len.min(new_len));
+        if flags & MREMAP_DONTUNMAP == 0 {
+            drop_range(from, old_len);
+        } else {
+            let _dropped = self.space.advise(VirtAddr(from), old_len, Advice::DontNeed);
+        }
+    }
+
+    fn move_pages(&self, vma: &VmaSpec, from: u64, to: u64, len: u64) {
+        let writable = vma.flags.contains(VmaFlags::WRITE);
+        let advice = if writable { Advice::PopulateWrite } else { Advice::PopulateRead };
+        for offset in (0..len).step_by(PAGE_SIZE) {
+            if self.space.resident_frame(VirtAddr(from + offset).vpn()).is_some() {
+                // Not made present: the next access faults, and the difference is listed.
+                let _present = self.space.advise(VirtAddr(to + offset), PAGE, advice);
+            }
+        }
+    }
+}
+
+fn sharing(vma: &VmaSpec) -> Sharing {
+    if vma.flags.contains(VmaFlags::SHARED) { Sharing::Shared } else { Sharing::Private }
+}

@@ -1,0 +1,277 @@
+//! What is said of a replay: one object, or tables.
+
+use super::difference::DifferenceKind;
+use super::judge::{Agreed, CallCount, Verdict};
+use super::life::{End, LeftOut, Life};
+use super::step::Way;
+use super::tally::Faults;
+use super::timed::Timed;
+use crate::show::table::{self, grouped, number};
+use crate::trace::{Header, Sys, dump};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A replayed trace. The field names are the JSON's and stay.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The trace.
+    pub file: String,
+    /// The command that was recorded.
+    pub command: Vec<String>,
+    /// Every address space that was replayed.
+    pub lives: Vec<LifeReport>,
+    /// What was not replayed.
+    pub left_out: LeftOut,
+    /// Events of the lives.
+    pub events: u64,
+    /// Recorded faults that were performed as accesses.
+    pub performed: u64,
+    /// Of these, the ones that faulted here.
+    pub faulted: u64,
+    /// What the library's faults came to; done, fallbacks and errors add up to all.
+    pub faults: Faults,
+    /// Calls by name and way.
+    pub calls: Vec<CallRow>,
+    /// Places that Linux chose and we did too.
+    pub places: Agreed,
+    /// Final maps without an unexplained difference.
+    pub maps: Agreed,
+    /// Differences by kind.
+    pub differences: Vec<DifferenceRow>,
+    /// How many are not explained.
+    pub unexplained: u64,
+    /// What there is to see of the first of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// Frames zeroed for user pages.
+    pub frames_zeroed: u64,
+    /// What the replay took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timed: Option<Timed>,
+    #[serde(skip)]
+    counts: BTreeMap<(Sys, Way), CallCount>,
+    #[serde(skip)]
+    kinds: BTreeMap<DifferenceKind, u64>,
+}
+
+/// One address space.
+#[derive(Clone, Debug, Serialize)]
+pub struct LifeReport {
+    /// The process.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+    /// Events replayed.
+    pub events: u64,
+    /// How it ended, in words.
+    pub end: String,
+    /// Differences that are not explained.
+    pub unexplained: u64,
+}
+
+/// Calls of one name that are replayed in one way.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CallRow {
+    /// The name.
+    pub call: Sys,
+    /// How.
+    pub way: Way,
+    /// How many, and how many were answered alike.
+    #[serde(flatten)]
+    pub count: CallCount,
+}
+
+/// Differences of one kind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DifferenceRow {
+    /// Which.
+    pub kind: DifferenceKind,
+    /// In words.
+    pub text: &'static str,
+    /// Whether it must be so.
+    pub explained: bool,
+    /// How many.
+    pub count: u64,
+}
+
+/// The first difference that is not explained.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evidence {
+    /// The process.
+    pub pid: u32,
+    /// What differs.
+    pub text: String,
+    /// Five events around it.
+    pub events: Vec<String>,
+    /// Linux's final map.
+    pub linux: Vec<String>,
+    /// Ours.
+    pub ours: Vec<String>,
+}
+
+impl Report {
+    /// Nothing replayed yet.
+    pub(super) fn new(header: &Header, left_out: LeftOut) -> Self {
+        Self { command: header.command.clone(), left_out, ..Self::default() }
+    }
+
+    /// Adds a life.
+    pub(super) fn add(&mut self, life: &Life, verdict: Verdict, faults: &Faults) {
+        let unexplained = verdict.differences.unexplained();
+        self.events += life.events.len() as u64;
+        self.performed += verdict.performed;
+        self.faulted += verdict.faulted;
+        self.faults += faults;
+        self.frames_zeroed += verdict.zeroed.len() as u64;
+        self.places.agreed += verdict.places.agreed;
+        self.places.of += verdict.places.of;
+        self.maps.of += u64::from(verdict.map_compared);
+        self.maps.agreed += u64::from(verdict.map_compared && !differs_at_end(&verdict));
+        self.unexplained += unexplained;
+        self.lives.push(LifeReport {
+            pid: life.pid,
+            program: life.start.program.clone(),
+            events: life.events.len() as u64,
+            end: end_text(&life.end),
+            unexplained,
+        });
+        if self.evidence.is_none() {
+            self.evidence = evidence(life, &verdict);
+        }
+        self.count(verdict);
+    }
+
+    fn count(&mut self, verdict: Verdict) {
+        for (key, count) in verdict.calls {
+            let sum = self.counts.entry(key).or_default();
+            sum.times += count.times;
+            sum.agreed += count.agreed;
+        }
+        for (kind, count) in verdict.differences.counts {
+            *self.kinds.entry(kind).or_default() += count;
+        }
+        let row = |(&(call, way), &count): (&(Sys, Way), &CallCount)| CallRow { call, way, count };
+        self.calls = self.counts.iter().map(row).collect();
+        let row = |(&kind, &count): (&DifferenceKind, &u64)| DifferenceRow {
+            kind,
+            text: kind.text(),
+            explained: kind.is_explained(),
+            count,
+        };
+        self.differences = self.kinds.iter().map(row).collect();
+    }
+
+    /// How many differences of a kind there are.
+    pub fn count_of(&self, kind: DifferenceKind) -> u64 {
+        self.kinds.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// The report as tables.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}: {}\n\n", self.file, self.command.join(" "));
+        let life = |life: &LifeReport| {
+            let LifeReport { pid, program, events, end, .. } = life;
+            vec![pid.to_string(), program.clone(), grouped(*events as i64), end.clone()]
+        };
+        text += &table::of(&["process", "program", "events", "replayed to"], self.lives.iter().map(life));
+        text += &format!("\n{}\n", self.sums());
+        text += &table::of(&["call", "replay", "times", "agreed"], self.calls.iter().map(call_cells));
+        text += &format!("\n{}", self.difference_text());
+        if let Some(evidence) = &self.evidence {
+            text += &evidence.lines();
+        }
+        text
+    }
+
+    fn sums(&self) -> String {
+        let Faults { raised, speculated, locked, errors, stack_growths, fell_back } = &self.faults;
+        let of = |agreed: &Agreed| format!("{} of {}", agreed.agreed, agreed.of);
+        let mut rows = vec![
+            ("recorded faults performed", grouped(self.performed as i64)),
+            ("faulted here", grouped(self.faulted as i64)),
+            ("library faults", grouped(*raised as i64)),
+            ("= speculated", grouped(*speculated as i64)),
+            ("+ locked", grouped(*locked as i64)),
+        ];
+        let reasons: Vec<_> = fell_back.iter().filter(|(_, count)| *count > 0).collect();
+        let reasons: Vec<_> = reasons
+            .iter()
+            .map(|(name, count)| (format!("of these {name}"), grouped(*count as i64)))
+            .collect();
+        rows.push(("+ fell back", grouped(fell_back.iter().map(|(_, count)| *count as i64).sum())));
+        let mut cells: Vec<Vec<String>> = rows.into_iter().map(|(a, b)| vec![a.to_string(), b]).collect();
+        cells.extend(reasons.into_iter().map(|(name, count)| vec![name, count]));
+        let mut row = |name: &str, value: String| cells.push(vec![name.to_string(), value]);
+        row("+ errors", format!("{errors}, {stack_growths} of them stack growth, imposed"));
+        row("places chosen alike", of(&self.places));
+        row("final maps alike", of(&self.maps));
+        row("frames zeroed for pages", grouped(self.frames_zeroed as i64));
+        let LeftOut { forked_processes, forked_events, events_after_fork, events_after_untold } =
+            self.left_out;
+        let left = forked_events + events_after_fork + events_after_untold;
+        row("events not replayed", format!("{left}, of {forked_processes} forked processes or after a fork"));
+        if let Some(timed) = &self.timed {
+            row("replay takes", format!("{} us", number(timed.replay_us)));
+            row("its zeroing", format!("{} us; ratio {}", number(timed.zeroing_us), number(timed.ratio)));
+        }
+        table::of(&["what", ""], cells)
+    }
+
+    fn difference_text(&self) -> String {
+        if self.differences.is_empty() {
+            return "no differences\n".to_string();
+        }
+        let row = |row: &DifferenceRow| {
+            let why = if row.explained { "explained" } else { "UNEXPLAINED" };
+            vec![row.count.to_string(), why.to_string(), row.text.to_string()]
+        };
+        table::of(&["times", "", "difference"], self.differences.iter().map(row))
+    }
+}
+
+impl Evidence {
+    fn lines(&self) -> String {
+        let block = |title: &str, lines: &[String]| {
+            format!("\n{title}\n{}", lines.iter().map(|line| format!("  {line}\n")).collect::<String>())
+        };
+        format!("\nprocess {}: {}\n", self.pid, self.text)
+            + &block("five events around it", &self.events)
+            + &block("Linux's map at the end", &self.linux)
+            + &block("the map here", &self.ours)
+    }
+}
+
+fn call_cells(row: &CallRow) -> Vec<String> {
+    let way = match row.way {
+        Way::Carried => "carried out",
+        Way::StandIn => "stand-in for a file",
+        Way::Imposed => "imposed",
+        Way::Left => "left out",
+    };
+    vec![row.call.to_string(), way.to_string(), row.count.times.to_string(), row.count.agreed.to_string()]
+}
+
+fn end_text(end: &End) -> String {
+    match end {
+        End::Exited(_) => "its exit".to_string(),
+        End::Forked => "its fork; what follows is not replayed".to_string(),
+        End::Untold(call) => format!("its {call}; what follows is not replayed"),
+        End::Replaced => "its exec".to_string(),
+        End::Unseen => "the last event; there is no final map".to_string(),
+    }
+}
+
+fn differs_at_end(verdict: &Verdict) -> bool {
+    use DifferenceKind::{Attributes, Edge, Map};
+    [Map, Edge, Attributes].iter().any(|kind| verdict.differences.counts.contains_key(kind))
+}
+
+fn evidence(life: &Life, verdict: &Verdict) -> Option<Evidence> {
+    let first = verdict.differences.first.as_ref()?;
+    let from = first.event.saturating_sub(2);
+    let to = (first.event + 3).min(life.events.len());
+    let mark = |at: usize| if at == first.event { "> " } else { "  " };
+    let events = (from..to).map(|at| format!("{}{}", mark(at), dump::line(&life.events[at]))).collect();
+    let [linux, ours] = verdict.maps.clone().unwrap_or_default();
+    Some(Evidence { pid: life.pid, text: format!("{}: {}", first.kind, first.text), events, linux, ours })
+}

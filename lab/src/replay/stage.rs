@@ -1,0 +1,159 @@
+//! The machine that lives are replayed on, and the address space of one.
+
+use super::life::Life;
+use super::step::{STAND_IN, Step, Steps};
+use crate::check::library::boot_map;
+use crate::host::Host;
+use crate::soft::{Fill, Plan, SoftMachine};
+use crate::trace::{Header, Image, Mapping};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::table::format::X86;
+use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
+use interleaf::vma::{Areas, GUARD_PAGES, VmaFlags};
+use std::collections::HashSet;
+
+/// The timed machine with x86-64 tables of four levels.
+pub type Stage = SoftMachine<Host, X86<false>>;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// One past the last byte of user space.
+const TASK_END: u64 = (1 << 47) - PAGE;
+/// Linux's own rounding: a third of user space.
+const LEGACY_BASE: u64 = TASK_END / 3 / PAGE * PAGE;
+
+/// A machine of one CPU whose dirty memory suffices for each of the lives.
+pub fn machine(lives: &[(Life, Steps)]) -> std::io::Result<Stage> {
+    let first = Pfn(1 << 8);
+    let regions = vec![PfnRange::new(first, first.add(frames_for(lives)))];
+    SoftMachine::new(&Plan { nr_cpus: 1, regions, fill: Fill::Dirty })
+}
+
+/// The system on that machine.
+pub fn vm(machine: &Stage) -> Result<Vm<'_, Stage>, String> {
+    Vm::new(machine, boot_map(machine)).map_err(|error| format!("the machine cannot start: {error}"))
+}
+
+/// Frames that suffice: one for each page that is touched or populated, and as many again for tables and records.
+pub fn frames_for(lives: &[(Life, Steps)]) -> u64 {
+    let most = lives.iter().map(|(_, steps)| pages_of(steps)).max().unwrap_or(0);
+    (most * 2 + (1 << 13)).next_multiple_of(1 << 10)
+}
+
+fn pages_of(steps: &Steps) -> u64 {
+    let mut touched = HashSet::new();
+    for step in &steps.steps {
+        if let Step::Touch { addr, .. } = step {
+            touched.insert(addr.vpn());
+        }
+    }
+    let populated: u64 = steps.calls.iter().map(|call| call.act.populated_pages()).sum();
+    touched.len() as u64 + populated
+}
+
+/// Where things are in the address space of a life, as far as the trace says it.
+///
+/// Linux does not tell where its downward search begins. The loader, which is mapped first, ends there; a recorded choice above
+/// it says better.
+pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
+    let setting = |name: &str| {
+        let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));
+        found.and_then(|(_, text)| text.trim().parse::<u64>().ok())
+    };
+    let stack = life.start.layout.start_stack;
+    let loaded = life.start.mappings.iter().map(|m| m.end).filter(|&end| end < stack).max();
+    let chosen = steps.calls.iter().filter(|call| call.act.is_free_choice()).map(|call| call.chosen_end());
+    let mmap_base = chosen.filter(|&end| end < stack).chain(loaded).max().unwrap_or(TASK_END);
+    let always = setting("overcommit_memory") == Some(1);
+    let page = |addr: u64| VirtAddr(addr).vpn();
+    Layout {
+        areas: Areas {
+            user: VpnRange::new(page(setting("mmap_min_addr").unwrap_or(1 << 16)), page(TASK_END)),
+            mmap_base: page(mmap_base),
+            legacy_base: page(LEGACY_BASE),
+            guard_pages: GUARD_PAGES,
+        },
+        heap_start: VirtAddr(life.start.layout.start_brk),
+        max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
+        max_promise_pages: if always { u64::MAX >> 12 } else { header.host.memory_bytes / PAGE },
+    }
+}
+
+/// The space of a life as it was at exec. Nothing is present yet.
+pub fn space<'v>(
+    vm: &'v Vm<'v, Stage>,
+    layout: Layout,
+    path: Path,
+    start: &Image,
+) -> Result<AddressSpace<'v, Stage>, String> {
+    let space = AddressSpace::new(vm, layout, path).map_err(|error| format!("a new space: {error}"))?;
+    for mapping in start.mappings.iter().filter(|m| m.end <= TASK_END) {
+        let mut request = request(mapping);
+        if mapping.name == "[heap]" {
+            space.brk(VirtAddr(mapping.end));
+            request.len_bytes = layout.heap_start.0.saturating_sub(mapping.start) & !(PAGE - 1);
+            if request.len_bytes == 0 {
+                continue;
+            }
+        }
+        space.map(&request).map_err(|error| format!("the map at exec, {}: {error}", mapping.line()))?;
+    }
+    Ok(space)
+}
+
+fn request(mapping: &Mapping) -> MapRequest {
+    let mut flags = VmaFlags::empty();
+    flags.set(VmaFlags::READ, mapping.is_readable());
+    flags.set(VmaFlags::WRITE, mapping.is_writable());
+    flags.set(VmaFlags::EXECUTE, mapping.is_executable());
+    flags |= if is_anonymous(mapping) {
+        said_flags(mapping) - VmaFlags::ACCOUNT
+    } else {
+        STAND_IN | VmaFlags::NORESERVE
+    };
+    MapRequest {
+        place: Place::FixedNoReplace(VirtAddr(mapping.start)),
+        len_bytes: mapping.end - mapping.start,
+        flags,
+        sharing: if mapping.is_shared() { Sharing::Shared } else { Sharing::Private },
+        populate: false,
+    }
+}
+
+/// Whether a mapping of Linux's is private memory without a file.
+pub fn is_anonymous(mapping: &Mapping) -> bool {
+    let own =
+        ["", "[heap]", "[stack]"].contains(&mapping.name.as_str()) || mapping.name.starts_with("[anon:");
+    own && mapping.inode == 0 && !mapping.is_shared()
+}
+
+/// Linux's words for attributes, with ours.
+const FLAG_WORDS: [(&str, VmaFlags); 10] = [
+    ("ac", VmaFlags::ACCOUNT),
+    ("nr", VmaFlags::NORESERVE),
+    ("gd", VmaFlags::GROWS_DOWN),
+    ("sr", VmaFlags::SEQUENTIAL_READ),
+    ("rr", VmaFlags::RANDOM_READ),
+    ("dc", VmaFlags::DONT_FORK),
+    ("wf", VmaFlags::WIPE_ON_FORK),
+    ("dd", VmaFlags::DONT_DUMP),
+    ("hg", VmaFlags::HUGE_PAGE),
+    ("nh", VmaFlags::NO_HUGE_PAGE),
+];
+
+/// The attributes that Linux shows of a mapping, beyond its rights.
+pub fn said_flags(mapping: &Mapping) -> VmaFlags {
+    let said = |word: &str| mapping.flags.split(' ').any(|flag| flag == word);
+    FLAG_WORDS.iter().filter(|(word, _)| said(word)).fold(VmaFlags::empty(), |all, (_, flag)| all | *flag)
+}
+
+/// The same of ours.
+pub fn shown_flags(flags: VmaFlags) -> VmaFlags {
+    flags & FLAG_WORDS.iter().fold(VmaFlags::empty(), |all, (_, flag)| all | *flag)
+}
+
+/// The attributes in Linux's words.
+pub fn flag_words(flags: VmaFlags) -> String {
+    let words: Vec<&str> =
+        FLAG_WORDS.iter().filter(|(_, flag)| flags.contains(*flag)).map(|(word, _)| *word).collect();
+    if words.is_empty() { "-".to_string() } else { words.join(" ") }
+}

@@ -1,0 +1,117 @@
+//! The replay as work that is timed: nothing judged, against zeroing the frames that it demands.
+//!
+//! What a replay cannot avoid is to zero each frame that a page gets. The yardstick does just that: frames of the same numbers,
+//! of a second machine of the same dirty memory, in the order in which the replay zeroes its own, so that a frame that was used
+//! just before is as warm for the one as for the other. Nothing is copied: memory is private and without files.
+
+use super::judge::Judge;
+use super::player::Player;
+use super::stage::{self, Stage};
+use super::{Replay, life::Life, step::Steps};
+use crate::bench::Median;
+use interleaf::machine::Machine;
+use interleaf::space::{Layout, Path, Vm};
+use interleaf::units::{CpuId, Order, Pfn};
+use serde::Serialize;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// What a replay took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Timed {
+    /// All lives, from exec to the end of the space, microseconds.
+    pub replay_us: f64,
+    /// Zeroing their frames in the same order, microseconds.
+    pub zeroing_us: f64,
+    /// The one divided by the other, pair by pair: the median.
+    pub ratio: f64,
+    /// How many pairs.
+    pub pairs: usize,
+}
+
+/// A replay that is ready to be timed.
+pub struct TimedReplay<'a> {
+    replay: &'a Replay,
+    path: Path,
+    machine: &'a Stage,
+    vm: &'a Vm<'a, Stage>,
+    /// A second machine like the first, on which nothing runs: what the yardstick zeroes.
+    idle: Stage,
+    layouts: Vec<Layout>,
+    zeroed: Vec<Pfn>,
+}
+
+impl<'a> TimedReplay<'a> {
+    /// Runs `f` with a replay that is ready, on the calling thread.
+    ///
+    /// # Errors
+    /// One line: the machine cannot be had.
+    pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
+        let new = || stage::machine(&replay.lives).map_err(|error| error.to_string());
+        let (machine, idle) = (new()?, new()?);
+        let _cpu = machine.enter(CpuId(0));
+        let vm = stage::vm(&machine)?;
+        let layout = |(life, steps): &(Life, Steps)| stage::layout(&replay.header, life, steps);
+        let layouts = replay.lives.iter().map(layout).collect();
+        let mut ready =
+            TimedReplay { replay, path, machine: &machine, vm: &vm, idle, layouts, zeroed: Vec::new() };
+        ready.zeroed = ready.learn_order()?;
+        Ok(f(&ready))
+    }
+
+    /// Frames in the order in which the replay zeroes them.
+    fn learn_order(&self) -> Result<Vec<Pfn>, String> {
+        let mut zeroed = Vec::new();
+        let header = &self.replay.header;
+        // The first replay leaves the free lists as every later one finds them.
+        for _ in 0..2 {
+            zeroed.clear();
+            for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
+                let space = stage::space(self.vm, *layout, self.path, &life.start)?;
+                let _running = space.run();
+                let player = Player::new(self.machine, &space, header.limits.stack_bytes);
+                zeroed.extend(Judge::new(&player, life, steps, header.limits).play(|| ()).zeroed);
+            }
+            self.vm.settle();
+        }
+        Ok(zeroed)
+    }
+
+    /// How many frames are zeroed.
+    pub fn frames_zeroed(&self) -> usize {
+        self.zeroed.len()
+    }
+
+    /// Replays every life, from its exec to the end of its space. Nanoseconds.
+    pub fn play(&self) -> f64 {
+        let start = Instant::now();
+        for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
+            let space = stage::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
+            let _running = space.run();
+            let player = Player::new(self.machine, &space, self.replay.header.limits.stack_bytes);
+            black_box(player.play(steps));
+        }
+        start.elapsed().as_nanos() as f64
+    }
+
+    /// Zeroes the frames that the replay zeroes, in its order, on the other machine. Nanoseconds.
+    pub fn zero(&self) -> f64 {
+        let start = Instant::now();
+        for &frame in &self.zeroed {
+            self.idle.zero(frame, Order(0));
+        }
+        start.elapsed().as_nanos() as f64
+    }
+
+    /// Times `pairs` pairs, turn by turn.
+    pub fn pairs(&self, pairs: usize) -> Timed {
+        let times: Vec<(f64, f64)> = (0..pairs).map(|_| (self.play(), self.zero())).collect();
+        let median = |values: Vec<f64>| Median::of(&values).middle;
+        Timed {
+            replay_us: median(times.iter().map(|t| t.0 / 1000.0).collect()),
+            zeroing_us: median(times.iter().map(|t| t.1 / 1000.0).collect()),
+            ratio: median(times.iter().map(|t| t.0 / t.1).collect()),
+            pairs,
+        }
+    }
+}
