@@ -2,7 +2,7 @@
 
 use interleaf::machine::Format;
 use interleaf::space::Path;
-use interleaf::table::format::{Aarch64, X86_64};
+use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::generate::sequence;
 use interleaf_lab::check::library::Library;
@@ -41,4 +41,10 @@ fn speculative_faults_on_aarch64_agree_with_the_model() {
 #[test]
 fn locked_faults_on_aarch64_agree_with_the_model() {
     agrees::<Aarch64>(Path::Locked, 3000..4000);
+}
+
+#[test]
+fn both_paths_on_five_levels_agree_with_the_model() {
+    agrees::<X86_64La57>(Path::Speculative, 4000..4300);
+    agrees::<X86_64La57>(Path::Locked, 4300..4600);
 }
