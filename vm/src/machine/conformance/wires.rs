@@ -163,6 +163,9 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     fn tries(&self, me: u32, round: u32, mine: &[Apart; TRIES], theirs: &[Apart; TRIES]) -> u32 {
         let mut misses = 0;
         for (n, (mine, theirs)) in mine.iter().zip(theirs).enumerate() {
+            // A store waits in the CPU's buffer behind those before it, and those wait for their lines.
+            let cold = COLD[me as usize].iter().cycle().skip(BEFORE * (n + round as usize) % COLD_LINES);
+            cold.take(BEFORE).for_each(|word| word.0.store(round, Relaxed));
             mine.0.store(round, Relaxed);
             if me == 0 {
                 compiler_fence(SeqCst);
@@ -177,6 +180,11 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     }
 }
 
+/// Lines that a CPU writes so seldom that they are not in its nearest cache.
+static COLD: [[Apart; COLD_LINES]; 2] = [const { [const { Apart(AtomicU32::new(0)) }; COLD_LINES] }; 2];
+const COLD_LINES: usize = 512;
+/// Stores to such lines before each try.
+const BEFORE: usize = 16;
 /// Pairs of words in a round.
 const TRIES: usize = 16;
 
