@@ -30,10 +30,12 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
+#[inline(always)]
 fn take(memory: &Memory<'_, Stage>) -> Pfn {
     memory.alloc_frame(Ask::DIRTY).expect("a benchmark never uses up its frames")
 }
 
+#[inline(always)]
 fn pair(memory: &Memory<'_, Stage>) {
     memory.free_frame(black_box(take(memory)));
 }

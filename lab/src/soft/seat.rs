@@ -64,9 +64,10 @@ pub fn place() -> Place {
 /// Where it sits on none.
 #[inline]
 pub fn cpu() -> CpuId {
-    let place = place();
-    assert!(place != NOWHERE, "this thread runs on no CPU: sit down on one first");
-    place.cpu
+    // One load: no CPU has the number of nowhere.
+    let cpu = place().cpu;
+    assert!(cpu != NOWHERE.cpu, "this thread runs on no CPU: sit down on one first");
+    cpu
 }
 
 /// Lends what the library keeps for this thread.

@@ -3,7 +3,7 @@
 //! An object lives in one frame of words; its number is the frame's. The lock of the record guards what may be in it.
 
 use super::index::Index;
-use crate::frame::{FrameMeta, Kind, Memory, Priority};
+use crate::frame::{FrameMeta, Init, Kind, Memory, Priority};
 use crate::machine::{Machine, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{RawGuard, Rcu, ReadGuard, ladder};
@@ -112,7 +112,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
             let memory = self.memory;
             let mut retire = |node| {
                 if memory.meta(node).is_some_and(FrameMeta::detach) {
-                    memory.retire_table(rcu, node);
+                    memory.retire_table(rcu, node, Init::Dirty);
                 }
             };
             self.index().dismantle(&mut |frame| memory.put(frame), &mut retire);

@@ -1,9 +1,9 @@
 //! Allocating and freeing.
 
 use super::biased::{Biased, claim_all};
-use super::cache::{BATCH, Batch, CpuCache, Stack, Stocked, pack, unpack};
+use super::cache::{CpuCache, MOST, Stocked, Way, pack, unpack};
 use super::{Ask, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::sync::Own;
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Order, Pfn};
@@ -19,10 +19,9 @@ impl<M: Machine> Memory<'_, M> {
             return None;
         }
         let own = self.caches.own();
-        let popped = Biased::with(&own, CpuCache::part, |stack| stack.pop(&own.cached)).flatten();
+        let popped = Biased::with(&own, CpuCache::part, |stack| stack.pop(&own.tally)).flatten();
         let Some(word) = popped else { return self.alloc_frame_slow(own, ask) };
         let (pfn, init) = unpack(word);
-        own.pgalloc.add_own(1);
         Some(self.hand_out(pfn, init, ask.init))
     }
 
@@ -81,7 +80,7 @@ impl<M: Machine> Memory<'_, M> {
         self.meta_of(pfn).set_state(FrameState::taken(order));
         let own = self.caches.own();
         own.came_in.add_own(order.frames());
-        own.pgalloc.add_own(order.frames());
+        own.past_stack.add_own(order.frames());
         drop(own);
         if (ask.init, init) == (Init::Zeroed, Init::Dirty) {
             self.machine.zero(pfn, order);
@@ -111,14 +110,14 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Gives every CPU's cached frames back to the zones. Returns how many.
     pub fn drain(&self) -> u64 {
-        if self.caches.iter().all(|(_, cache)| cache.cached.load(Relaxed) == 0) {
+        if self.caches.iter().all(|(_, cache)| cache.tally.len() == 0) {
             return 0;
         }
         let _drain = self.drain.lock();
         let mut drained = 0;
         claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
-            let mut batch = [0; BATCH];
-            while let taken @ 1.. = stack.shift(&cache.cached, &mut batch) {
+            let mut batch = [0; MOST];
+            while let taken @ 1.. = stack.shift(&cache.tally, &mut batch) {
                 self.give_back(&batch[..taken]);
                 cache.drained.add_own(taken as u64);
                 drained += taken as u64;
@@ -131,7 +130,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn visit_caches(&self, mut visit: impl FnMut(&CpuCache<M::Cpu>, Pfn, Init)) {
         let _drain = self.drain.lock();
         claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
-            stack.words(&cache.cached).map(unpack).for_each(|(pfn, init)| visit(cache, pfn, init));
+            stack.words(&cache.tally).map(unpack).for_each(|(pfn, init)| visit(cache, pfn, init));
         });
     }
 
@@ -148,38 +147,42 @@ impl<M: Machine> Memory<'_, M> {
         pfn
     }
 
+    /// The stack is empty: a lot from the first zone that has something to give, of which one frame is the answer.
     #[cold]
     #[inline(never)]
     fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
-        let mut batch = [0; BATCH];
-        let run = |batch: &mut Batch, zone: &Zone<M::Cpu>| {
-            Some(zone.take_run(&self.table, batch, ask.priority)).filter(|&taken| taken > 0)
-        };
-        let taken = match self.zones.iter().find_map(|zone| run(&mut batch, zone)) {
-            Some(taken) => taken,
-            None => {
-                drop(own);
-                return self.alloc_frame_drained(ask);
-            }
+        let mut batch = [0; MOST];
+        let lot = &mut batch[..own.next_lot(Way::In)];
+        let taken = self.zones.iter().find_map(|zone| match zone.take_run(&self.table, lot, ask.priority) {
+            0 => None,
+            taken => Some(taken),
+        });
+        let Some(taken) = taken else {
+            drop(own);
+            return self.alloc_frame_drained(ask);
         };
         own.came_in.add_own(taken as u64);
-        let frames = &batch[..taken];
-        for (pfn, init) in frames.iter().map(|&word| unpack(word)) {
-            self.meta_of(pfn).set_state(FrameState::cached(init));
-        }
-        let (pfn, init) = unpack(frames[0]);
+        own.past_stack.add_own(1);
+        let frames = &lot[..taken];
+        frames.iter().for_each(|&word| self.note_cached(word));
         self.restock(&own, &frames[1..]);
-        own.pgalloc.add_own(1);
         drop(own);
+        let (pfn, init) = unpack(frames[0]);
         Some(self.hand_out(pfn, init, ask.init))
+    }
+
+    /// The record of a frame that came from a zone says that it is in a cache.
+    #[inline(always)]
+    fn note_cached(&self, word: u64) {
+        let (pfn, init) = unpack(word);
+        // SAFETY: the frame comes from a zone of this memory, where only frames with records are.
+        unsafe { self.table.meta_unchecked(pfn) }.set_state(FrameState::cached(init));
     }
 
     /// Puts frames on the stack so that they go out in order; what it does not take goes back.
     fn restock(&self, own: &OwnCache<'_, M::Cpu>, frames: &[u64]) {
-        let push = |stack: &mut Stack<M::Cpu>| {
-            frames.iter().rposition(|&word| !stack.push(&own.cached, word)).map_or(0, |at| at + 1)
-        };
-        let left = Biased::with(own, CpuCache::part, push).unwrap_or(frames.len());
+        let filled = Biased::with(own, CpuCache::part, |stack| stack.fill(&own.tally, frames));
+        let left = filled.unwrap_or(frames.len());
         if left > 0 {
             own.went_out.add_own(left as u64);
             self.give_back(&frames[..left]);
@@ -192,7 +195,7 @@ impl<M: Machine> Memory<'_, M> {
         let (pfn, init) = self.search(ask.priority, from)?;
         let own = self.caches.own();
         own.came_in.add_own(1);
-        own.pgalloc.add_own(1);
+        own.past_stack.add_own(1);
         drop(own);
         self.meta_of(pfn).set_state(FrameState::cached(init));
         Some(self.hand_out(pfn, init, ask.init))
@@ -206,28 +209,43 @@ impl<M: Machine> Memory<'_, M> {
 
     /// A frame goes to this CPU's cache.
     #[inline(always)]
-    fn stock(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, init: Init) {
-        debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
-        meta.set_state(FrameState::cached(init));
-        let (own, word) = (self.caches.own(), pack((pfn, init)));
-        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push(&own.cached, word));
+    pub(super) fn stock(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, init: Init) {
+        self.stock_word(shelve(meta, pfn, init));
+    }
+
+    /// Frames whose records say so already go to this CPU's cache, the last one on top.
+    pub(super) fn stock_words(&self, words: &[u64]) {
+        if words.is_empty() {
+            return;
+        }
+        let own = self.caches.own();
+        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push_all(&own.tally, words));
+        drop(own);
+        words[pushed.unwrap_or(0)..].iter().for_each(|&word| self.stock_word(word));
+    }
+
+    #[inline(always)]
+    fn stock_word(&self, word: u64) {
+        let own = self.caches.own();
+        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push(&own.tally, word));
         if pushed != Some(true) {
             self.stock_slow(own, word);
         }
     }
 
-    /// The cache is full: its coldest half goes back. Or it is claimed: then the frame itself.
+    /// The cache is full: its coldest lot goes back. Or it is claimed: then the frame itself.
     #[cold]
     #[inline(never)]
     fn stock_slow(&self, own: OwnCache<'_, M::Cpu>, frame: u64) {
-        let mut batch = [0; BATCH];
+        let mut batch = [0; MOST];
+        let lot = &mut batch[..own.next_lot(Way::Out)];
         let shifted = Biased::with(&own, CpuCache::part, |stack| {
-            let taken = stack.shift(&own.cached, &mut batch);
-            stack.push(&own.cached, frame);
+            let taken = stack.shift(&own.tally, lot);
+            stack.push(&own.tally, frame);
             taken
         });
         let gone = match shifted {
-            Some(taken) => &batch[..taken],
+            Some(taken) => &lot[..taken],
             None => &[frame],
         };
         own.went_out.add_own(gone.len() as u64);
@@ -252,4 +270,12 @@ impl<M: Machine> Memory<'_, M> {
         self.refused.fetch_add(1, Relaxed);
         debug_assert!(false, "{pfn:?} is not there to be freed: {:?}", self.meta(pfn));
     }
+}
+
+/// The record of a frame that its holder owns alone says from now on that it is in a cache. Returns the word for the cache.
+#[inline(always)]
+pub(super) fn shelve<C: Cpu>(meta: &FrameMeta<C>, pfn: Pfn, init: Init) -> u64 {
+    debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
+    meta.set_state(FrameState::cached(init));
+    pack((pfn, init))
 }

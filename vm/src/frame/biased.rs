@@ -18,8 +18,8 @@
 //! Either the owner sees the claim, or the claimant sees it inside: the two fences between store and load forbid that both
 //! miss. The release stores pair with the other side's acquire loads, so what one did is seen by the other.
 //!
-//! The subtle case: the owner is inside and lets something run that comes here again on the same CPU. `inside` is then 1 for
-//! itself, and it goes elsewhere, as if claimed. An owner inside never waits for anything, so the claimant's wait is short.
+//! The subtle case: the owner is inside and something runs that comes here again on the same CPU. It finds `inside` 1, leaves it
+//! so and goes elsewhere, as if claimed. An owner inside never waits for anything, so the claimant's wait is short.
 
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, light_fence};
@@ -27,7 +27,9 @@ use crate::sync::{Own, PerCpu, wait_until};
 use core::cell::UnsafeCell;
 use core::fmt;
 
-/// Data of one CPU that a claimant may use instead.
+/// Data of one CPU that a claimant may use instead. What every use touches comes first, so that it can share a line with what
+/// lies before it.
+#[repr(C)]
 pub(super) struct Biased<T, C: Cpu> {
     /// 1 while the owner uses the data. Written by the owner only. Release on leaving, pairs with the claimant's wait.
     inside: AtomicU32<C>,
@@ -50,18 +52,20 @@ impl<T, C: Cpu> Biased<T, C> {
     #[inline(always)]
     pub fn with<S, R>(own: &Own<'_, S, C>, part: fn(&S) -> &Self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let this = part(own);
-        if this.inside.load(Relaxed) != 0 {
-            return None;
-        }
+        let nested = this.inside.load(Relaxed);
         this.inside.store(1, Relaxed);
         light_fence::<C>();
-        let free = this.claimed.load(Acquire) == 0;
+        if nested | this.claimed.load(Acquire) != 0 {
+            // As it was: an owner further up this stack is still inside.
+            this.inside.store(nested, Release);
+            return None;
+        }
         // SAFETY: `own` says that this is the CPU whose slot it is and stays so, and `inside` was 0, so nobody else on this
         // CPU uses the value. No claimant does: its claim was not seen after `inside` was set, so its barrier comes after
         // that store, and it waits until `inside` is 0.
-        let result = free.then(|| f(unsafe { &mut *this.value.get() }));
+        let result = f(unsafe { &mut *this.value.get() });
         this.inside.store(0, Release);
-        result
+        Some(result)
     }
 }
 

@@ -57,7 +57,7 @@ impl<C: Cpu> Buddy<C> {
         self.lists[order].head.get()
     }
 
-    /// Takes a block of `order`, splitting a larger one if need be. The records of all its frames are `Reserved`.
+    /// Takes a block of `order`, splitting a larger one if need be. The head's record is `Reserved`.
     pub fn take(&mut self, table: &FrameTable<C>, order: Order) -> Option<(Pfn, Init)> {
         let mut found = (order.0..ORDERS as u8).map(Order).find(|o| self.head(o.0 as usize).is_some())?;
         let pfn = self.head(found.0 as usize)?;
@@ -75,10 +75,9 @@ impl<C: Cpu> Buddy<C> {
         while let Some(order) = (frames.len() - taken).checked_ilog2() {
             let block = (0..=order as u8).rev().find_map(|o| Some((o, self.take(table, Order(o))?)));
             let Some((order, (pfn, init))) = block else { break };
-            for frame in 0..Order(order).frames() {
-                frames[taken] = pack((pfn.add(frame), init));
-                taken += 1;
-            }
+            let block = &mut frames[taken..taken + (1 << order)];
+            block.iter_mut().zip(pack((pfn, init))..).for_each(|(frame, word)| *frame = word);
+            taken += block.len();
         }
         taken
     }
@@ -102,16 +101,13 @@ impl<C: Cpu> Buddy<C> {
     }
 
     /// Gives single frames, packed. Neighbours that come in order, up or down, as frames do that were taken together, go as
-    /// whole blocks.
+    /// whole blocks: of those only the heads' records are written.
     pub fn give_frames(&mut self, table: &FrameTable<C>, frames: &[u64]) {
         let mut rest = frames;
         while !rest.is_empty() {
             let (run, after) = rest.split_at(run_length(rest));
             rest = after;
             let ((first, init), (last, _)) = (unpack(run[0]), unpack(run[run.len() - 1]));
-            if first != last {
-                run.iter().for_each(|&word| record(table, unpack(word).0).set_state(FrameState::RESERVED));
-            }
             self.give_range(table, first.min(last), first.max(last).add(1), init);
         }
     }
@@ -164,11 +160,12 @@ impl<C: Cpu> Buddy<C> {
 
 /// How many words from the first are frames in order, one after the other or one before the other, equal in mark.
 fn run_length(words: &[u64]) -> usize {
-    let length = |step: u64| {
-        let ordered = words.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(step));
-        ordered.count() + 1
-    };
-    length(1).max(length(1u64.wrapping_neg()))
+    let [first, second, ..] = *words else { return words.len() };
+    let step = second.wrapping_sub(first);
+    if step != 1 && step != u64::MAX {
+        return 1;
+    }
+    words.windows(2).take_while(|pair| pair[1].wrapping_sub(pair[0]) == step).count() + 1
 }
 
 /// The record of a frame that is in a free list, or about to be: it was checked when it entered the zone.

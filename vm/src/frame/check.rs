@@ -7,7 +7,6 @@ use super::cache::CpuCache;
 use super::state::buddy_of;
 use super::{FrameState, Kind, Memory};
 use crate::machine::Machine;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::{Order, Pfn};
 use core::fmt;
 
@@ -87,7 +86,7 @@ impl<M: Machine> Memory<'_, M> {
             return Err(Miscount::Lost(end));
         }
         let inside = (at.0 + 1..next.0).map(Pfn);
-        let says_more = |pfn: &Pfn| self.meta(*pfn).is_none_or(|m| m.state() != FrameState::RESERVED);
+        let says_more = |pfn: &Pfn| self.meta(*pfn).is_none_or(|m| !m.state().may_lie_inside());
         inside.clone().find(says_more).map_or(Ok(next), |pfn| Err(Miscount::Inside(pfn)))
     }
 
@@ -123,7 +122,7 @@ impl<M: Machine> Memory<'_, M> {
         self.visit_caches(|cache: &CpuCache<M::Cpu>, pfn, init| {
             stocked += 1;
             let cached = self.meta(pfn).is_some_and(|meta| meta.state() == FrameState::cached(init));
-            if !cached || stocked > census.cached || cache.cached.load(Relaxed) == 0 {
+            if !cached || stocked > census.cached || cache.tally.len() == 0 {
                 wrong = wrong.or(Some(pfn));
             }
         });

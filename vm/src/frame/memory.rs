@@ -2,11 +2,11 @@
 
 use super::cache::CpuCache;
 use super::mishap::Mishap;
-use super::{Ask, BootError, BootMap, FrameMeta, FrameTable, Kind, Zone};
+use super::{Ask, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{PerCpu, SpinLock, ladder};
-use crate::units::{NodeId, Order, Pfn, PfnRange};
+use crate::units::{NodeId, Pfn, PfnRange};
 use core::fmt;
 
 /// The most nodes with memory, and so zones.
@@ -122,11 +122,12 @@ impl<'m, M: Machine> Memory<'m, M> {
 
     /// Lowers the count of user memory, and frees it when nobody holds it.
     pub fn put(&self, pfn: Pfn) {
-        let Some(state) = self.meta(pfn).and_then(FrameMeta::put) else { return self.refuse(pfn) };
-        match (state.kind(), state.order()) {
-            (Kind::Taken, Order::BASE) => self.free_frame(pfn),
-            (Kind::Taken, order) => self.free_block(pfn, order),
-            _ => (),
+        let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
+        match meta.put() {
+            Some(FrameState::TAKEN_FRAME) => self.stock(meta, pfn, Init::Dirty),
+            Some(left) if left.kind() == Kind::Taken => self.free_block(pfn, left.order()),
+            Some(_) => (),
+            None => self.refuse(pfn),
         }
     }
 }

@@ -141,6 +141,14 @@ impl<C: Cpu> FrameMeta<C> {
         before.wrapping_sub(1)
     }
 
+    /// The only entry that mapped the frame is gone: a plain store, because nobody else maps it. The caller cleared the entry and
+    /// found the frame *exclusive* meanwhile.
+    #[inline(always)]
+    pub(super) fn remove_only_mapping(&self) {
+        debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
+        self.mapcount.store(0, Relaxed);
+    }
+
     /// Raises the pincount of user memory. The caller holds a reference, fences, and compares what it walked.
     pub fn pin(&self) {
         self.word.fetch_add(1, Relaxed);

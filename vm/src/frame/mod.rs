@@ -6,7 +6,7 @@
 //!                        ▼                                 ▼
 //!                  Zone (a node)                       FrameTable
 //!                  Buddy: free blocks, order 0..=10    FrameMeta × frames
-//!                    ▲ │ batches of 32     ▲ │
+//!                    ▲ │ lots of 32..128   ▲ │
 //!                    │ ▼                   │ │ larger blocks
 //!                  CpuCache × CPUs         │ │
 //!                    ▲ │ one frame         │ │
@@ -27,7 +27,7 @@
 //! # What is never out of reach
 //!
 //! An allocation that finds the zones empty takes over the caches of all CPUs (`biased`), gives their frames to the zones,
-//! where they merge, and tries once more. Out of reach are only frames on their way at that moment: at most one batch for
+//! where they merge, and tries once more. Out of reach are only frames on their way at that moment: at most one lot for
 //! each other CPU, between its zone and its cache.
 //!
 //! # Zeroed memory

@@ -18,11 +18,10 @@
 //! | `slabs` | `ladder::POOL` | the lists, the headers of its slabs, links in free objects |
 
 use super::biased::{Biased, claim_all};
-use super::cache::{BATCH, Batch, Stack};
+use super::cache::{BATCH, Stack, Tally};
 use super::slab::{Cut, Slabs};
 use super::{Ask, Kind, Memory};
 use crate::machine::{Cpu, Machine};
-use crate::sync::atomic::AtomicU32;
 use crate::sync::{Own, PerCpu, Rcu, RcuHead, SpinLock, ladder};
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
@@ -45,14 +44,17 @@ pub(super) struct PoolCore<C: Cpu> {
 }
 
 /// A CPU's free objects.
+#[repr(C)]
 struct ObjectCache<C: Cpu> {
-    objects: Biased<Stack<C>, C>,
-    /// Objects in the stack. Written by who may use it.
-    cached: AtomicU32<C>,
+    tally: Tally<C>,
+    objects: Biased<Objects<C>, C>,
 }
 
+/// At most two batches of free objects.
+type Objects<C> = Stack<C, { 2 * BATCH }>;
+
 impl<C: Cpu> ObjectCache<C> {
-    fn part(&self) -> &Biased<Stack<C>, C> {
+    fn part(&self) -> &Biased<Objects<C>, C> {
         &self.objects
     }
 }
@@ -64,7 +66,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let cut = const { Cut::of(size_of::<T>(), align_of::<T>()) };
         let mut permanent = memory.permanent();
-        let cache = |_| ObjectCache { objects: Biased::new(Stack::new()), cached: AtomicU32::new(0) };
+        let cache = |_| ObjectCache { tally: Tally::new(), objects: Biased::new(Stack::new()) };
         let caches = PerCpu::carve(&mut permanent, memory.machine.nr_cpus(), cache)?;
         let room = permanent.room(1)?;
         let (slabs, drain) = (SpinLock::new(Slabs::new()), SpinLock::new(()));
@@ -79,7 +81,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
             return None;
         }
         let own = self.core.caches.own();
-        let popped = Biased::with(&own, ObjectCache::part, |stack| stack.pop(&own.cached)).flatten();
+        let popped = Biased::with(&own, ObjectCache::part, |stack| stack.pop(&own.tally)).flatten();
         let word = match popped {
             Some(word) => word,
             None => self.core.refill(own, memory)?,
@@ -147,7 +149,7 @@ impl<C: Cpu> PoolCore<C> {
         }
         while taken > 1 {
             let word = batch[taken - 1];
-            let push = |stack: &mut Stack<C>| stack.push(&own.cached, word);
+            let push = |stack: &mut Objects<C>| stack.push(&own.tally, word);
             if Biased::with(&own, ObjectCache::part, push) != Some(true) {
                 self.put_back(memory, &batch[1..taken]);
                 break;
@@ -185,7 +187,7 @@ impl<C: Cpu> PoolCore<C> {
         debug_assert_eq!(memory.meta_of(at.pfn()).state().kind(), Kind::Slab, "{at:?} is no object");
         debug_assert_eq!(at.offset() % self.cut.stride as usize, 0, "{at:?} is inside an object");
         let own = self.caches.own();
-        let pushed = Biased::with(&own, ObjectCache::part, |stack| stack.push(&own.cached, at.0));
+        let pushed = Biased::with(&own, ObjectCache::part, |stack| stack.push(&own.tally, at.0));
         if pushed != Some(true) {
             self.spill(own, memory, at.0);
         }
@@ -196,8 +198,8 @@ impl<C: Cpu> PoolCore<C> {
     fn spill<M: Machine<Cpu = C>>(&self, own: OwnCache<'_, C>, memory: &Memory<'_, M>, word: u64) {
         let mut batch = [0; BATCH];
         let shifted = Biased::with(&own, ObjectCache::part, |stack| {
-            let taken = stack.shift(&own.cached, &mut batch);
-            stack.push(&own.cached, word);
+            let taken = stack.shift(&own.tally, &mut batch);
+            stack.push(&own.tally, word);
             taken
         });
         match shifted {
@@ -224,8 +226,8 @@ impl<C: Cpu> PoolCore<C> {
     fn drain<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) {
         let _drain = self.drain.lock();
         claim_all(&self.caches, memory.machine, ObjectCache::part, |cache, stack| {
-            let mut batch: Batch = [0; BATCH];
-            while let taken @ 1.. = stack.shift(&cache.cached, &mut batch) {
+            let mut batch = [0; BATCH];
+            while let taken @ 1.. = stack.shift(&cache.tally, &mut batch) {
                 self.put_back(memory, &batch[..taken]);
             }
         });

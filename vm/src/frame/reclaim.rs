@@ -8,20 +8,24 @@ use crate::sync::{Carve, Rcu, RcuHead, Reclaim};
 use crate::units::{Order, PAGE_SIZE, Pfn};
 use core::ptr::NonNull;
 
-/// The tag of a retired table; a pool's tag is its address.
+/// The tags of a retired table, by what its words are; a pool's tag is its address, which is neither.
 const TABLE: usize = 0;
+const ZEROED_TABLE: usize = 1;
 
 impl<'m, M: Machine> Memory<'m, M> {
-    /// Frees a detached table once no lockless walker can hold it. May wait for readers.
-    pub fn retire_table(&self, rcu: &Rcu<M::Cpu>, pfn: Pfn) {
+    /// Frees a detached table once no lockless walker can hold it. May wait for readers. `init` says what its words are now, and
+    /// stay: a table whose slots are all absent is zero.
+    pub fn retire_table(&self, rcu: &Rcu<M::Cpu>, pfn: Pfn, init: Init) {
+        let tag = match init {
+            Init::Dirty => TABLE,
+            Init::Zeroed => ZEROED_TABLE,
+        };
         match self.meta(pfn) {
             // SAFETY: the table is detached and was not retired before, as the transition says; its link is unused till it is
             // reclaimed, and records stay for good. A walker that could still find it is what the wait is for: the parent's
             // entry was cleared before, and if it was not, the walker finds a frame that it may read, and no live memory of
             // Rust's: tables are cells reached through the door.
-            Some(meta) if meta.retire() => unsafe {
-                rcu.retire(self.machine, meta.retire_head(), TABLE, self)
-            },
+            Some(meta) if meta.retire() => unsafe { rcu.retire(self.machine, meta.retire_head(), tag, self) },
             _ => self.refuse(pfn),
         }
     }
@@ -41,12 +45,12 @@ impl<'m, M: Machine> Memory<'m, M> {
 
 impl<M: Machine> Reclaim for Memory<'_, M> {
     unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
-        if tag == TABLE {
+        if let TABLE | ZEROED_TABLE = tag {
             let pfn = self.table.pfn_at(object.addr());
             #[cfg(loom)]
             crate::sync::forget(object.addr().get()..object.addr().get() + size_of::<RcuHead>());
             if self.meta_of(pfn).unretire() {
-                self.free_table(pfn, Init::Dirty);
+                self.free_table(pfn, if tag == TABLE { Init::Dirty } else { Init::Zeroed });
             }
             return;
         }

@@ -13,7 +13,8 @@
 //! | 48..56 | index of the zone (`Free`) |
 //!
 //! Everything else is zero. The whole word zero is [`Kind::Reserved`]: not handed out by itself; a hole, boot memory, or a
-//! frame inside a block whose head lies before it.
+//! frame inside a block whose head lies before it. A frame inside a block may also say `Cached`: it went back from a cache
+//! with its neighbours, as one block, of which only the head's record is written. Nobody reads it there.
 //!
 //! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something else: a lockless
 //! walker with an old entry in its hand can raise the count of a `User` or `File` frame only. Hence all other kinds are
@@ -150,6 +151,11 @@ impl FrameState {
     /// Whether a free block of `order` of this zone starts here, so that its buddy may merge with it.
     pub const fn is_free_block(self, zone: u8, order: Order) -> bool {
         self.0 & !ZEROED == Self::free(zone, order, Init::Dirty).0
+    }
+
+    /// What the record of a frame inside a block may say: it is not handed out by itself.
+    pub const fn may_lie_inside(self) -> bool {
+        self.0 == 0 || self.0 & !ZEROED == Self::cached(Init::Dirty).0
     }
 
     /// A taken frame put to a use, held once.

@@ -47,8 +47,8 @@ impl<M: Machine> Memory<'_, M> {
             }
         }
         for (_, cache) in self.caches.iter() {
-            stats.cached += u64::from(cache.cached.load(Relaxed));
-            stats.pgalloc += cache.pgalloc.load(Relaxed);
+            stats.cached += cache.tally.len() as u64;
+            stats.pgalloc += cache.pgalloc();
             // One CPU's may be below zero on the way: frames are freed elsewhere than they were allocated.
             stats.pgfree = stats.pgfree.wrapping_add(cache.pgfree());
             stats.drained += cache.drained.load(Relaxed);

@@ -1,6 +1,7 @@
 //! What was just cut out of a page table: still in some CPU's TLB perhaps, so not yet free.
 
-use super::Memory;
+use super::alloc::shelve;
+use super::{FrameState, Init, Kind, Memory};
 use crate::machine::Machine;
 use crate::sync::Rcu;
 use crate::units::{Pfn, VpnRange};
@@ -64,6 +65,8 @@ impl Default for Detention {
 impl Detention {
     /// Frames that others hold too, at most.
     const SHARED: usize = 32;
+    /// Frames that go to the CPU's cache at once.
+    const LOT: usize = 32;
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
@@ -101,18 +104,41 @@ impl Detention {
 
     /// Frees everything. No CPU uses a translation to any of it any more; tables wait for the readers too.
     pub fn release<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
-        let mut next = self.frames.take();
-        while let Some(pfn) = next {
-            next = memory.meta_of(pfn).links().next;
-            memory.put_mapping(pfn);
-        }
+        self.release_frames(memory);
         self.shared[..self.nr_shared].iter().for_each(|&pfn| memory.put_mapping(pfn));
         self.nr_shared = 0;
         let mut next = self.tables.take();
         while let Some(pfn) = next {
             next = memory.meta_of(pfn).links().next;
-            memory.retire_table(rcu, pfn);
+            // All its entries were cleared before it was cut out.
+            memory.retire_table(rcu, pfn, Init::Zeroed);
         }
+    }
+
+    /// Exclusive frames, in lots: what was unhooked first ends up warmest, so pages touched again in order get their frames in
+    /// order. Each costs one read-modify-write, because a lockless walker with an old entry may be counting itself in.
+    fn release_frames<M: Machine>(&mut self, memory: &Memory<'_, M>) {
+        let mut next = self.frames.take();
+        let (mut lot, mut len) = ([0; Self::LOT], 0);
+        while let Some(pfn) = next {
+            let meta = memory.meta_of(pfn);
+            next = meta.links().next;
+            meta.remove_only_mapping();
+            match meta.put() {
+                Some(FrameState::TAKEN_FRAME) => {
+                    lot[len] = shelve(meta, pfn, Init::Dirty);
+                    len += 1;
+                }
+                Some(left) if left.kind() == Kind::Taken => memory.free_block(pfn, left.order()),
+                Some(_) => (),
+                None => memory.refuse(pfn),
+            }
+            if len == Self::LOT {
+                memory.stock_words(&lot);
+                len = 0;
+            }
+        }
+        memory.stock_words(&lot[..len]);
     }
 }
 

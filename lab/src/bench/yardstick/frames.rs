@@ -41,10 +41,12 @@ fn with_frames(nr_frames: usize) -> FrameAllocator {
     allocator
 }
 
+#[inline(always)]
 fn take(allocator: &mut FrameAllocator) -> usize {
     allocator.alloc(1).expect("a benchmark never uses up its frames")
 }
 
+#[inline(always)]
 fn pair(allocator: &mut FrameAllocator) {
     let frame = black_box(take(allocator));
     allocator.dealloc(frame, 1);

@@ -3,6 +3,7 @@
 use super::{Dice, memory};
 use crate::frame::*;
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{Rcu, RcuHead};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -152,13 +153,32 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
     let section = rcu.read();
     assert!(memory.meta(table).unwrap().detach());
     drop(section);
-    memory.retire_table(&rcu, table);
+    memory.retire_table(&rcu, table, Init::Dirty);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Table);
     memory.free_frame(other);
     rcu.wait(&machine, &memory);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Cached);
     pool.shrink(&memory);
     assert_eq!((rcu.garbage(), pool.frames(), permanent(&memory)), (0, 0, before));
+}
+
+#[test]
+fn a_table_retired_as_zero_is_not_zeroed_again() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
+    for (init, expected) in [(Init::Zeroed, 7), (Init::Dirty, 0)] {
+        let table = memory.alloc_table(Priority::Ordinary).unwrap();
+        // The mark is believed: a lie shows that nothing was zeroed.
+        memory.word(table, 3).store(7, Relaxed);
+        assert!(memory.meta(table).unwrap().detach());
+        memory.retire_table(&rcu, table, init);
+        rcu.wait(&machine, &memory);
+        let again = memory.alloc_table(Priority::Ordinary).unwrap();
+        assert_eq!((again, memory.word(again, 3).load(Relaxed)), (table, expected));
+        assert!(memory.meta(again).unwrap().detach());
+        memory.free_table(again, Init::Dirty);
+    }
 }
 
 #[test]
@@ -169,8 +189,8 @@ fn a_table_is_retired_once() {
     let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
     let table = memory.alloc_table(Priority::Ordinary).unwrap();
     assert!(memory.meta(table).unwrap().detach());
-    memory.retire_table(&rcu, table);
-    memory.retire_table(&rcu, table);
+    memory.retire_table(&rcu, table, Init::Dirty);
+    memory.retire_table(&rcu, table, Init::Dirty);
 }
 
 #[test]
