@@ -31,22 +31,6 @@ impl<F: Format> Library<F> {
         Ok(Self { machine: SoftMachine::new(&Plan::small(1, FRAMES))?, setting, path })
     }
 
-    fn layout(&self) -> Layout {
-        let setting = &self.setting;
-        let page = |addr: u64| VirtAddr(addr).vpn();
-        Layout {
-            areas: Areas {
-                user: VpnRange::new(page(setting.min_addr), page(setting.task_end)),
-                mmap_base: page(setting.mmap_base),
-                legacy_base: page(setting.legacy_base),
-                guard_pages: 256,
-            },
-            heap_start: VirtAddr(setting.start_brk),
-            max_mappings: setting.max_mappings - setting.foreign_mappings + FOREIGN,
-            max_promise_pages: setting.memory_pages,
-        }
-    }
-
     /// Fills what lies outside the windows with foreign mappings.
     fn fill(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
         let [low, main] = &self.setting.windows;
@@ -60,6 +44,22 @@ impl<F: Format> Library<F> {
             };
             space.map(&request).expect("an empty space takes foreign mappings");
         }
+    }
+}
+
+/// The layout of a space for sequences in this setting.
+pub(super) fn layout_of(setting: &Setting) -> Layout {
+    let page = |addr: u64| VirtAddr(addr).vpn();
+    Layout {
+        areas: Areas {
+            user: VpnRange::new(page(setting.min_addr), page(setting.task_end)),
+            mmap_base: page(setting.mmap_base),
+            legacy_base: page(setting.legacy_base),
+            guard_pages: 256,
+        },
+        heap_start: VirtAddr(setting.start_brk),
+        max_mappings: setting.max_mappings - setting.foreign_mappings + FOREIGN,
+        max_promise_pages: setting.memory_pages,
     }
 }
 
@@ -103,8 +103,8 @@ impl<F: Format> System for Library<F> {
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
         let before = vm.memory().check().expect("frames add up at the start").handed_out;
         let outcome = {
-            let space =
-                AddressSpace::new(&vm, self.layout(), self.path).expect("there is memory for a space");
+            let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path)
+                .expect("there is memory for a space");
             self.fill(&space);
             let _running = space.run();
             let driver = Driver { machine: &self.machine, space: &space };
@@ -150,17 +150,18 @@ impl<F: Format> Run<'_, '_, F> {
 
     fn pages(&self) -> Vec<(u64, PageState)> {
         let all = self.setting.looked_at().into_iter().flat_map(|range| range.step_by(PAGE as usize));
-        all.filter_map(|addr| Some((addr, self.page(addr)?))).collect()
+        all.filter_map(|addr| Some((addr, page_state(self.driver.space, addr)?))).collect()
     }
+}
 
-    fn page(&self, addr: u64) -> Option<PageState> {
-        let (pfn, shared) = self.driver.space.resident_frame(Vpn(addr / PAGE))?;
-        let mut bytes = vec![0; PAGE as usize];
-        self.driver.machine.read(pfn, 0, &mut bytes);
-        Some(match pfn {
-            _ if shared => PageState::Shared(fingerprint(&bytes)),
-            zero if zero == self.driver.space.vm().memory().zero_frame() => PageState::Zero,
-            _ => PageState::Own(fingerprint(&bytes)),
-        })
-    }
+/// What the page at `addr` holds, if it is resident. Nobody writes it meanwhile.
+pub(super) fn page_state<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> Option<PageState> {
+    let (pfn, shared) = space.resident_frame(Vpn(addr / PAGE))?;
+    let mut bytes = vec![0; PAGE as usize];
+    space.vm().machine().read(pfn, 0, &mut bytes);
+    Some(match pfn {
+        _ if shared => PageState::Shared(fingerprint(&bytes)),
+        zero if zero == space.vm().memory().zero_frame() => PageState::Zero,
+        _ => PageState::Own(fingerprint(&bytes)),
+    })
 }

@@ -7,6 +7,7 @@
 mod failure;
 
 pub mod bench;
+pub mod check;
 pub mod doctor;
 pub mod fault;
 pub mod list;
@@ -37,6 +38,8 @@ struct Line {
 enum Command {
     /// Measure against yardsticks, in pairs, with intervals
     Bench(bench::Args),
+    /// Play every pair of operations under many schedules
+    Check(check::Args),
     /// Say what this machine lacks, and how to get it
     Doctor(doctor::Args),
     /// Run a workload of page faults, and say which way they went
@@ -57,6 +60,7 @@ impl Command {
     fn run(self) -> Result<(), Failure> {
         match self {
             Command::Bench(args) => bench::run(args),
+            Command::Check(args) => check::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Fault(args) => fault::run(args),
             Command::List(args) => list::run(args),

@@ -3,7 +3,7 @@
 use super::AddressSpace;
 use super::error::Error;
 use crate::file::Object;
-use crate::machine::{Entry, Machine};
+use crate::machine::{Cpu, Entry, Machine};
 use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::VmaSpec;
@@ -50,12 +50,20 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     fn frame_behind(&self, vma: &VmaSpec, page: Vpn) -> Option<Pfn> {
         let vm = self.vm;
-        let reading = vm.rcu.read();
-        let spot = walk(&vm.memory, self.root, page, Level::Pte, &reading);
-        match (spot.entry(), vma.backing) {
-            (Entry::Leaf(leaf), _) => Some(leaf.pfn),
-            (_, Some(backing)) => Object::at(&vm.memory, backing.0).lookup(vma.offset_at(page), &reading),
-            _ => None,
+        loop {
+            let reading = vm.rcu.read();
+            let spot = walk(&vm.memory, self.root, page, Level::Pte, &reading);
+            match (spot.entry(), vma.backing) {
+                (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
+                // A fault replaces the zero page: the page is resident all the time, its frame shows in a moment.
+                (Entry::Marker(_), _) => {}
+                (_, Some(backing)) => {
+                    return Object::at(&vm.memory, backing.0).lookup(vma.offset_at(page), &reading);
+                }
+                _ => return None,
+            }
+            drop(reading);
+            M::Cpu::relax();
         }
     }
 }

@@ -23,10 +23,11 @@ pub const POOL: Rank = Rank(28);
 pub const ZONE: Rank = Rank(32);
 /// RCU's list of orphaned garbage.
 pub const RCU: Rank = Rank(36);
-/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions.
-pub const MAILBOX: Rank = Rank(40);
 /// The waiters of a sleeping lock.
-pub const SHARE_QUEUE: Rank = Rank(44);
+pub const SHARE_QUEUE: Rank = Rank(40);
+/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupts: so it is the last,
+/// for an interrupt may come while any other lock is held.
+pub const MAILBOX: Rank = Rank(44);
 
 /// Checks that a lock of `rank` may be waited for, and notes it as held. Nothing in release builds.
 #[inline(always)]

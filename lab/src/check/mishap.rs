@@ -1,0 +1,181 @@
+//! Every allocation of every operation, failed once.
+//!
+//! The n-th allocation from the start of a call fails, for n = 1, 2, 3... until the call needs fewer. Each time mappings and
+//! contents are as they were where the call failed, everything adds up, and the same call succeeds when it is made again.
+
+use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, Prot, fingerprint};
+use super::drive::Driver;
+use super::library::{boot_map, layout_of, page_state};
+use super::recount::Scene;
+use super::setting::Setting;
+use crate::host::Host;
+use crate::soft::{Plan, SoftMachine};
+use interleaf::machine::Format;
+use interleaf::space::{AddressSpace, Error, Path, Vm};
+use interleaf::units::CpuId;
+use interleaf::vma::VmaFlags;
+use std::ops::Range;
+
+/// How often an operation was made to fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Struck {
+    /// Allocations that failed.
+    pub mishaps: u64,
+    /// Of them, those that the call got over: it succeeded all the same.
+    pub got_over: u64,
+}
+
+/// A machine on which calls fail.
+pub struct Mishaps<F: Format> {
+    machine: SoftMachine<Host, F>,
+    setting: Setting,
+    path: Path,
+}
+
+/// What is looked at before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Look {
+    map: Vec<MapLine>,
+    pages: Vec<(u64, PageState)>,
+}
+
+const FRAMES: u64 = 4096;
+/// More allocations than any call makes.
+const MOST: u64 = 200;
+
+impl<F: Format> Mishaps<F> {
+    /// A machine whose spaces' faults go `path`.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn new(path: Path) -> std::io::Result<Self> {
+        let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
+        Ok(Self { machine: SoftMachine::new(&Plan::small(1, FRAMES))?, setting, path })
+    }
+
+    /// Makes `call` after `setup`, failing each of its allocations in turn. Pages of `looked_at` are compared.
+    ///
+    /// # Panics
+    /// Where something is not as it must be.
+    pub fn strike(&self, setup: &[Call], call: &Call, looked_at: Range<u64>) -> Struck {
+        let _cpu = self.machine.enter(CpuId(0));
+        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
+        let mut struck = Struck::default();
+        for nth in 1..MOST {
+            let handed_out = || vm.memory().check().expect("frames add up").handed_out;
+            let before = handed_out();
+            let goes_on = self.strike_once(&vm, setup, call, &looked_at, nth, &mut struck);
+            vm.trim();
+            assert_eq!(handed_out(), before, "frames after {call} with mishap {nth}");
+            if !goes_on {
+                return struck;
+            }
+        }
+        panic!("{call} makes more than {MOST} allocations");
+    }
+
+    /// Fails one allocation. Says whether the call made so many.
+    fn strike_once(
+        &self,
+        vm: &Vm<'_, SoftMachine<Host, F>>,
+        setup: &[Call],
+        call: &Call,
+        looked_at: &Range<u64>,
+        nth: u64,
+        struck: &mut Struck,
+    ) -> bool {
+        let space = AddressSpace::new(vm, layout_of(&self.setting), self.path).expect("memory");
+        let _running = space.run();
+        let driver = Driver { machine: &self.machine, space: &space };
+        setup.iter().for_each(|call| drop(driver.call(call)));
+        // What is kept for later would hide the need for memory.
+        vm.trim();
+        let before = look(&space, looked_at);
+        vm.memory().plan_mishap(nth);
+        let answer = driver.call(call);
+        let happened = !vm.memory().is_mishap_planned();
+        vm.memory().plan_mishap(0);
+        Scene { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
+        if !happened {
+            assert!(!is_failure(call, &answer), "{call} fails without a mishap: {answer:?}");
+            return false;
+        }
+        struck.mishaps += 1;
+        if is_failure(call, &answer) {
+            let after = look(&space, looked_at);
+            assert!(is_as_before(&before, &after), "{call}, mishap {nth}: {before:#x?}\nbecame {after:#x?}");
+            let again = driver.call(call);
+            assert!(!is_failure(call, &again), "{call} again after mishap {nth}: {again:?}");
+            Scene { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
+        } else {
+            struck.got_over += 1;
+        }
+        true
+    }
+
+    /// Fails each allocation that a new space makes. Returns how many there were.
+    ///
+    /// # Panics
+    /// Where something is not as it must be.
+    pub fn strike_new_space(&self) -> u64 {
+        let _cpu = self.machine.enter(CpuId(0));
+        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
+        let handed_out = vm.memory().check().expect("frames add up").handed_out;
+        for nth in 1..MOST {
+            vm.memory().plan_mishap(nth);
+            let made = AddressSpace::new(&vm, layout_of(&self.setting), self.path);
+            let happened = !vm.memory().is_mishap_planned();
+            vm.memory().plan_mishap(0);
+            assert_eq!(made.as_ref().err(), happened.then_some(&Error::NoMemory));
+            drop(made);
+            vm.trim();
+            assert_eq!(vm.memory().check().expect("frames add up").handed_out, handed_out);
+            if !happened {
+                return nth - 1;
+            }
+        }
+        panic!("a space makes more than {MOST} allocations");
+    }
+}
+
+/// Whether the call was refused for lack of memory. Any other refusal fails.
+fn is_failure(call: &Call, answer: &Answer) -> bool {
+    match (call, answer) {
+        // brk has no error: it tells where the heap ends.
+        (Call::Brk { addr }, Answer::Value(end)) => end != addr,
+        (_, Answer::Error(errno)) => {
+            // What mprotect calls ENOMEM is EAGAIN for advice about attributes.
+            assert!(matches!(*errno, Errno::ENOMEM | Errno::EAGAIN), "{call}: {errno:?}");
+            true
+        }
+        (_, Answer::Segv(segv)) => panic!("{call}: {segv:?}"),
+        _ => false,
+    }
+}
+
+fn look<F: Format>(space: &AddressSpace<'_, SoftMachine<Host, F>>, pages: &Range<u64>) -> Look {
+    let mut map = Vec::new();
+    space.each_vma(|vma| {
+        let (start, end) = (vma.range.start.addr().0, vma.range.end.addr().0);
+        let prot = Prot::from_bits_retain((vma.flags & VmaFlags::ACCESS).bits());
+        map.push(MapLine { start, end, prot, object: vma.backing.map(|_| (0, vma.offset * PAGE)) });
+    });
+    let pages = pages.clone().step_by(PAGE as usize);
+    Look { map, pages: pages.filter_map(|addr| Some((addr, page_state(space, addr)?))).collect() }
+}
+
+/// The same map, and the same contents: a page may have become present, with zeros.
+fn is_as_before(before: &Look, after: &Look) -> bool {
+    let zeros = fingerprint(&[0; PAGE as usize]);
+    let is_zero = |state| match state {
+        PageState::Zero => true,
+        PageState::Own(contents) | PageState::Shared(contents) => contents == zeros,
+    };
+    let was = |addr| before.pages.iter().find(|(page, _)| *page == addr).map(|(_, state)| *state);
+    let kept = |(addr, state): &(u64, PageState)| match was(*addr) {
+        Some(old) => old == *state || (is_zero(old) && is_zero(*state)),
+        None => is_zero(*state),
+    };
+    let gone = |(addr, _): &(u64, PageState)| after.pages.iter().all(|(page, _)| page != addr);
+    before.map == after.map && after.pages.iter().all(kept) && !before.pages.iter().any(gone)
+}

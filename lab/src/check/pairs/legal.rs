@@ -1,0 +1,150 @@
+//! Which outcomes are legal: those of some merge of the two CPUs' steps, carried out by the model.
+
+use super::Operation;
+use super::operations::{Place, Step, Variation, setup, touches};
+use crate::check::calls::{Answer, Call, MapLine, PAGE, PageState, advice};
+use crate::check::setting::Setting;
+use crate::model::Model;
+use std::collections::HashSet;
+
+/// All that is seen of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What each CPU was answered.
+    pub answers: [Vec<Answer>; 2],
+    /// The map afterwards.
+    pub map: Vec<MapLine>,
+    /// The pages afterwards.
+    pub pages: Vec<(u64, PageState)>,
+}
+
+/// One indivisible step of the model.
+#[derive(Clone, Copy, Debug)]
+enum Atom {
+    /// A fault, whose access may yet be refused: nobody hears its answer.
+    Fault(Call),
+    /// A call, whose answer is heard.
+    Call(Call),
+    /// One page of a call; the rest is left out once it fails, its error is the answer, success is heard after the last.
+    Page { call: Call, pages_left: u64, stops: bool },
+}
+
+/// A state in the search: how far each CPU is, and what it was answered.
+#[derive(Clone)]
+struct State {
+    model: Model,
+    at: [usize; 2],
+    answers: [Vec<Answer>; 2],
+}
+
+/// Every legal outcome of a pair.
+pub fn outcomes(pair: (Operation, Operation), variation: Variation, setting: &Setting) -> Vec<Seen> {
+    let atoms = [pair.0, pair.1].into_iter().zip(0..);
+    let atoms = atoms.map(|(operation, cpu)| atoms_of(operation, cpu, variation.place, setting));
+    let atoms: [Vec<Atom>; 2] = std::array::from_fn({
+        let mut lists: Vec<_> = atoms.collect();
+        move |cpu| std::mem::take(&mut lists[cpu])
+    });
+    let mut model = Model::new(setting.clone());
+    for call in setup(variation, setting.start_brk).iter().chain(&touches(variation)) {
+        model.call(call);
+    }
+    let mut search = Search { atoms, setting, visited: HashSet::new(), found: Vec::new() };
+    search.from(State { model, at: [0; 2], answers: [Vec::new(), Vec::new()] });
+    search.found
+}
+
+fn atoms_of(operation: Operation, cpu: u64, place: Place, setting: &Setting) -> Vec<Atom> {
+    operation.steps(cpu, place, setting.start_brk).into_iter().flat_map(atoms_of_step).collect()
+}
+
+fn atoms_of_step(step: Step) -> Vec<Atom> {
+    match step {
+        Step::Call(call) => vec![Atom::Call(call)],
+        Step::Access(call) => {
+            let (addr, wants) = match call {
+                Call::Write { addr, .. } => (addr, advice::POPULATE_WRITE),
+                Call::Read { addr } => (addr, advice::POPULATE_READ),
+                _ => unreachable!("an access loads or stores"),
+            };
+            let fault = Call::Madvise { addr: addr / PAGE * PAGE, len: PAGE, advice: wants };
+            vec![Atom::Fault(fault), Atom::Call(call)]
+        }
+        Step::Pages { addr, pages, advice: wants } => {
+            let stops = wants == advice::POPULATE_WRITE;
+            let page = |n: u64| Call::Madvise { addr: addr + n * PAGE, len: PAGE, advice: wants };
+            (0..pages).map(|n| Atom::Page { call: page(n), pages_left: pages - n - 1, stops }).collect()
+        }
+        Step::OtherSpaceEnds | Step::OtherSpaceRuns => vec![],
+    }
+}
+
+struct Search<'a> {
+    atoms: [Vec<Atom>; 2],
+    setting: &'a Setting,
+    visited: HashSet<String>,
+    found: Vec<Seen>,
+}
+
+impl Search<'_> {
+    fn from(&mut self, state: State) {
+        let seen = self.look(&state);
+        let mappings: Vec<_> = state.model.mappings().collect();
+        if !self.visited.insert(format!("{:?} {seen:?} {mappings:?}", state.at)) {
+            return;
+        }
+        let mut ended = true;
+        for cpu in 0..2 {
+            if let Some(&atom) = self.atoms[cpu].get(state.at[cpu]) {
+                ended = false;
+                let mut next = state.clone();
+                next.carry_out(cpu, atom);
+                self.from(next);
+            }
+        }
+        if ended && !self.found.contains(&seen) {
+            self.found.push(seen);
+        }
+    }
+
+    fn look(&self, state: &State) -> Seen {
+        let pages = self.setting_pages().filter_map(|addr| Some((addr, state.model.page(addr)?))).collect();
+        Seen { answers: state.answers.clone(), map: state.model.map(), pages }
+    }
+
+    fn setting_pages(&self) -> impl Iterator<Item = u64> {
+        looked_at(self.setting)
+    }
+}
+
+/// The pages that are compared.
+pub fn looked_at(setting: &Setting) -> impl Iterator<Item = u64> {
+    let heap = setting.start_brk..setting.start_brk + 8 * PAGE;
+    let near = super::operations::BASE..super::operations::BASE + 66 * PAGE;
+    near.chain(heap).step_by(PAGE as usize)
+}
+
+impl State {
+    fn carry_out(&mut self, cpu: usize, atom: Atom) {
+        self.at[cpu] += 1;
+        match atom {
+            Atom::Fault(call) => {
+                self.model.call(&call);
+            }
+            Atom::Call(call) => {
+                let answer = self.model.call(&call);
+                self.answers[cpu].push(answer);
+            }
+            Atom::Page { call, pages_left, stops } => {
+                let answer = self.model.call(&call);
+                let failed = matches!(answer, Answer::Error(_));
+                if failed && stops {
+                    self.at[cpu] += pages_left as usize;
+                }
+                if pages_left == 0 || (failed && stops) {
+                    self.answers[cpu].push(answer);
+                }
+            }
+        }
+    }
+}

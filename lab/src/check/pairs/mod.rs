@@ -1,0 +1,29 @@
+//! Every pair of operations, run by two CPUs at once on the seeded machine.
+//!
+//! ```text
+//!   setting     mapping M, touched by both CPUs or not          model, cloned before every run
+//!                    │                                                │
+//!        cpu 0: operation A, probe     cpu 1: operation B, probe      │ all merges of the two
+//!                    │     seed decides who runs at each step │       ▼ step by step
+//!                    └──────────────► outcome ◄───────────────┘   legal outcomes
+//!                                        └──────── is one of ─────────┘
+//! ```
+//!
+//! An operation is a list of [`Step`]s that are atomic with respect to each other: a call under the space's lock is one, a call
+//! that works page by page is one for each page, an access is one, preceded by its fault. The obvious model carries out
+//! every merge of the two CPUs' steps; what both CPUs were answered, the map and the pages must be what one of them gives.
+//! So nothing written is lost, nothing old is read after a call has returned, nobody is refused what he may have. Every access
+//! looks at its frame while it lasts: a CPU never reaches a freed one. Afterwards everything is recounted.
+
+mod legal;
+mod operations;
+mod play;
+
+pub use operations::{Operation, Place, Step, Variation};
+pub use play::{Trouble, play_pair};
+
+/// All unordered pairs, an operation with itself among them.
+pub fn all() -> impl Iterator<Item = (Operation, Operation)> {
+    let every = Operation::ALL;
+    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+}

@@ -1,0 +1,226 @@
+//! The operations, as steps.
+
+use crate::check::calls::{Call, MapFlags, PAGE, Prot, advice};
+use interleaf::space::Path;
+
+/// Something that happens at one instant, as far as the other CPU can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A call; the library is asked the same.
+    Call(Call),
+    /// An access: in the model a fault that may come to nothing, then the access; in the library one instruction.
+    Access(Call),
+    /// Page by page in the model; one call in the library.
+    Pages {
+        /// First byte.
+        addr: u64,
+        /// Pages.
+        pages: u64,
+        /// The advice.
+        advice: i32,
+    },
+    /// Another space, with memory in it, ends. The model knows nothing of it.
+    OtherSpaceEnds,
+    /// The CPU translates through another space and comes back. The model knows nothing of it.
+    OtherSpaceRuns,
+}
+
+/// What one CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Load a byte.
+    Read,
+    /// Store a byte.
+    Write,
+    /// Load, then store: the zero page is replaced.
+    Upgrade,
+    /// mmap into a hole, and store there.
+    MapHole,
+    /// mmap with MAP_FIXED over pages, and store there.
+    MapOver,
+    /// munmap of the whole mapping.
+    UnmapWhole,
+    /// munmap in the middle.
+    UnmapMiddle,
+    /// mprotect to read-only.
+    ReadOnly,
+    /// mprotect to nothing.
+    Forbid,
+    /// mprotect to nothing and back.
+    ForbidAndAllow,
+    /// MADV_DONTNEED.
+    DontNeed,
+    /// MADV_FREE.
+    Free,
+    /// MADV_POPULATE_WRITE.
+    Populate,
+    /// The heap grows, and a store to it.
+    Grow,
+    /// The heap shrinks.
+    Shrink,
+    /// mincore.
+    Mincore,
+    /// Another space ends.
+    End,
+    /// The CPU runs another space for a while.
+    Switch,
+}
+
+/// Which pages an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Both CPUs work on the same pages.
+    Same,
+    /// Each has its own, side by side.
+    Neighbours,
+}
+
+/// What was touched before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing: entries and tables are absent.
+    Nothing,
+    /// Both CPUs have read all pages: the zero page is in their TLBs.
+    Read,
+    /// Both CPUs have the written pages in their TLBs; the tables die with the mapping.
+    Written,
+    /// As `Written`, and a neighbouring mapping keeps the tables.
+    Anchored,
+}
+
+/// The circumstances of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variation {
+    /// Same pages or neighbours.
+    pub place: Place,
+    /// What was touched.
+    pub before: Before,
+    /// Which way faults go.
+    pub path: Path,
+}
+
+impl Variation {
+    /// Number of variations.
+    pub const COUNT: u64 = 16;
+
+    /// The variation that a seed plays.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        let place = if seed & 1 == 0 { Place::Same } else { Place::Neighbours };
+        let path = if seed & 2 == 0 { Path::Speculative } else { Path::Locked };
+        let before = [Before::Nothing, Before::Read, Before::Written, Before::Anchored];
+        Self { place, path, before: before[(seed >> 2 & 3) as usize] }
+    }
+}
+
+/// Start of the mapping that the operations are about. Nothing else is in its tables, unless it is anchored.
+pub const BASE: u64 = (16 << 40) + (8 << 30);
+/// Pages of it.
+pub const PAGES: u64 = 6;
+/// Where the hole begins, beside the mapping.
+const HOLE: u64 = BASE + (PAGES + 2) * PAGE;
+/// The mapping that anchors tables.
+const ANCHOR: u64 = BASE + 64 * PAGE;
+/// Pages of the heap before.
+const HEAP_PAGES: u64 = 4;
+
+const ANONYMOUS: MapFlags = MapFlags::PRIVATE.union(MapFlags::ANONYMOUS);
+const BOTH: Prot = Prot::READ.union(Prot::WRITE);
+
+/// What is mapped before a run.
+pub fn setup(variation: Variation, heap_start: u64) -> Vec<Call> {
+    let fixed = ANONYMOUS | MapFlags::FIXED;
+    let mut calls = vec![Call::Mmap { hint: BASE, len: PAGES * PAGE, prot: BOTH, flags: fixed }];
+    if variation.before == Before::Anchored {
+        calls.push(Call::Mmap { hint: ANCHOR, len: PAGE, prot: BOTH, flags: fixed });
+        calls.push(Call::Write { addr: ANCHOR, value: 9 });
+    }
+    calls.push(Call::Brk { addr: heap_start + HEAP_PAGES * PAGE });
+    calls.push(Call::Write { addr: heap_start + PAGE, value: 7 });
+    calls
+}
+
+/// What each CPU touches before a run, CPU 0 first.
+pub fn touches(variation: Variation) -> Vec<Call> {
+    let pages = (0..PAGES).map(|page| BASE + page * PAGE);
+    match variation.before {
+        Before::Nothing => Vec::new(),
+        Before::Read => pages.map(|addr| Call::Read { addr }).collect(),
+        Before::Written | Before::Anchored => {
+            pages.enumerate().map(|(n, addr)| Call::Write { addr, value: 100 + n as u8 }).collect()
+        }
+    }
+}
+
+impl Operation {
+    /// All operations.
+    pub const ALL: &[Operation] = &[
+        Operation::Read,
+        Operation::Write,
+        Operation::Upgrade,
+        Operation::MapHole,
+        Operation::MapOver,
+        Operation::UnmapWhole,
+        Operation::UnmapMiddle,
+        Operation::ReadOnly,
+        Operation::Forbid,
+        Operation::ForbidAndAllow,
+        Operation::DontNeed,
+        Operation::Free,
+        Operation::Populate,
+        Operation::Grow,
+        Operation::Shrink,
+        Operation::Mincore,
+        Operation::End,
+        Operation::Switch,
+    ];
+
+    /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
+    #[must_use]
+    pub fn steps(self, cpu: u64, place: Place, heap_start: u64) -> Vec<Step> {
+        let first = if place == Place::Same { 1 } else { 1 + 2 * cpu };
+        let (addr, len) = (BASE + first * PAGE, 2 * PAGE);
+        let probe = Step::Access(Call::Read { addr });
+        let mut steps = self.own_steps(cpu, addr, len, heap_start);
+        // Until MADV_DONTNEED returns, another CPU may still read what it remembers of a page that the tables no longer show, in
+        // Linux too. Who has looked at the tables (populate, mincore) could tell, so those do not look at the page as well.
+        if !matches!(self, Operation::Populate | Operation::Mincore) {
+            steps.push(probe);
+        }
+        steps
+    }
+
+    fn own_steps(self, cpu: u64, addr: u64, len: u64, heap_start: u64) -> Vec<Step> {
+        let value = 10 + cpu as u8;
+        let write = |addr| Step::Access(Call::Write { addr, value });
+        let protect = |prot| Step::Call(Call::Mprotect { addr, len, prot });
+        let pages = |advice, pages| Step::Pages { addr, pages, advice };
+        let map = |hint| {
+            let flags = ANONYMOUS | MapFlags::FIXED;
+            Step::Call(Call::Mmap { hint, len, prot: BOTH, flags })
+        };
+        match self {
+            Operation::Read => vec![],
+            Operation::Write => vec![write(addr)],
+            Operation::Upgrade => vec![Step::Access(Call::Read { addr }), write(addr)],
+            Operation::MapHole => vec![map(HOLE + 2 * cpu * PAGE), write(HOLE + 2 * cpu * PAGE)],
+            Operation::MapOver => vec![map(addr), write(addr + PAGE)],
+            Operation::UnmapWhole => vec![Step::Call(Call::Munmap { addr: BASE, len: PAGES * PAGE })],
+            Operation::UnmapMiddle => vec![Step::Call(Call::Munmap { addr, len })],
+            Operation::ReadOnly => vec![protect(Prot::READ), write(addr)],
+            Operation::Forbid => vec![protect(Prot::empty())],
+            Operation::ForbidAndAllow => vec![protect(Prot::empty()), protect(BOTH), write(addr)],
+            Operation::DontNeed => vec![pages(advice::DONTNEED, 1)],
+            Operation::Free => vec![pages(advice::FREE, 2)],
+            Operation::Populate => vec![pages(advice::POPULATE_WRITE, 2)],
+            Operation::Grow => {
+                let end = heap_start + (HEAP_PAGES + 1 + cpu) * PAGE;
+                vec![Step::Call(Call::Brk { addr: end }), write(heap_start + HEAP_PAGES * PAGE)]
+            }
+            Operation::Shrink => vec![Step::Call(Call::Brk { addr: heap_start + (2 - cpu) * PAGE })],
+            Operation::Mincore => vec![Step::Call(Call::Mincore { addr, len: PAGE })],
+            Operation::End => vec![Step::OtherSpaceEnds],
+            Operation::Switch => vec![Step::OtherSpaceRuns],
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Every allocation of every operation fails once.
+
+use interleaf::space::Path;
+use interleaf::table::format::X86_64;
+use interleaf_lab::check::calls::{Call, MapFlags, PAGE, Prot, advice};
+use interleaf_lab::check::mishap::Mishaps;
+use interleaf_lab::check::setting::Setting;
+
+const BASE: u64 = (16 << 40) + (8 << 30);
+const BOTH: Prot = Prot::READ.union(Prot::WRITE);
+
+fn map(page: u64, pages: u64, kind: MapFlags) -> Call {
+    let flags = MapFlags::ANONYMOUS | MapFlags::FIXED | kind;
+    Call::Mmap { hint: BASE + page * PAGE, len: pages * PAGE, prot: BOTH, flags }
+}
+
+fn range(page: u64, pages: u64) -> (u64, u64) {
+    (BASE + page * PAGE, pages * PAGE)
+}
+
+fn write(page: u64) -> Call {
+    Call::Write { addr: BASE + page * PAGE, value: 40 + page as u8 }
+}
+
+/// An operation, and what is there before.
+fn cases() -> Vec<(Vec<Call>, Call)> {
+    let some =
+        || vec![map(0, 8, MapFlags::PRIVATE), write(1), write(3), Call::Read { addr: BASE + 4 * PAGE }];
+    let shared = || vec![map(0, 8, MapFlags::SHARED), write(1), write(3)];
+    let unmap = |page, pages| Call::Munmap { addr: range(page, pages).0, len: range(page, pages).1 };
+    let protect = |page, pages, prot| {
+        let (addr, len) = range(page, pages);
+        Call::Mprotect { addr, len, prot }
+    };
+    let advise = |page, pages, advice| {
+        let (addr, len) = range(page, pages);
+        Call::Madvise { addr, len, advice }
+    };
+    let heap = Setting::default().start_brk;
+    let split = || {
+        let mut calls = some();
+        calls.push(protect(2, 2, Prot::READ));
+        calls
+    };
+    vec![
+        (vec![], map(0, 8, MapFlags::PRIVATE)),
+        (vec![], map(0, 8, MapFlags::SHARED)),
+        (some(), map(20, 4, MapFlags::PRIVATE)),
+        (some(), map(8, 4, MapFlags::PRIVATE)),
+        (some(), map(2, 4, MapFlags::PRIVATE)),
+        (some(), map(2, 4, MapFlags::SHARED)),
+        (some(), map(20, 4, MapFlags::PRIVATE | MapFlags::POPULATE)),
+        (some(), unmap(0, 8)),
+        (some(), unmap(2, 2)),
+        (some(), unmap(0, 2)),
+        (shared(), unmap(2, 2)),
+        (some(), protect(0, 8, Prot::READ)),
+        (some(), protect(2, 2, Prot::READ)),
+        (some(), protect(2, 2, Prot::empty())),
+        (split(), protect(2, 2, BOTH)),
+        (some(), advise(1, 2, advice::DONTNEED)),
+        (some(), advise(1, 2, advice::FREE)),
+        (some(), advise(2, 2, advice::DONTFORK)),
+        (some(), advise(0, 8, advice::POPULATE_WRITE)),
+        (some(), advise(0, 8, advice::POPULATE_READ)),
+        (shared(), advise(0, 8, advice::POPULATE_WRITE)),
+        (some(), write(2)),
+        (some(), write(4)),
+        (some(), Call::Read { addr: BASE + 5 * PAGE }),
+        (vec![map(0, 8, MapFlags::PRIVATE)], write(0)),
+        (vec![map(0, 8, MapFlags::PRIVATE)], Call::Read { addr: BASE }),
+        (vec![map(0, 8, MapFlags::SHARED)], write(0)),
+        (some(), Call::Brk { addr: heap + 4 * PAGE }),
+        (vec![Call::Brk { addr: heap + 4 * PAGE }], Call::Brk { addr: heap + PAGE }),
+        (vec![Call::Brk { addr: heap + 4 * PAGE }], Call::Brk { addr: heap + 6 * PAGE }),
+        (some(), Call::Mincore { addr: BASE, len: 8 * PAGE }),
+    ]
+}
+
+fn every_allocation_may_fail(path: Path) {
+    let machine = Mishaps::<X86_64>::new(path).expect("a machine");
+    let mut mishaps = 0;
+    for (setup, call) in cases() {
+        let struck = machine.strike(&setup, &call, BASE..BASE + 32 * PAGE);
+        println!("{:>3} mishaps, {:>3} got over: {call}", struck.mishaps, struck.got_over);
+        mishaps += struck.mishaps;
+    }
+    assert!(mishaps > 40, "only {mishaps} allocations were failed");
+    assert!(machine.strike_new_space() >= 1);
+}
+
+#[test]
+fn a_failed_allocation_changes_nothing_where_faults_speculate() {
+    every_allocation_may_fail(Path::Speculative);
+}
+
+#[test]
+fn a_failed_allocation_changes_nothing_where_faults_take_the_lock() {
+    every_allocation_may_fail(Path::Locked);
+}
