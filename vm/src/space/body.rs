@@ -61,6 +61,16 @@ impl Stop {
     }
 }
 
+/// How an attempt ended that nothing stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The entry allows the access.
+    Resolved,
+    /// The entry changed meanwhile. It may allow the access now, or less than that: who faulted tries the access again, who
+    /// populates tries the attempt again.
+    Overtaken,
+}
+
 /// Tries once to resolve `fault`. `Ok` says that the access is to be tried again.
 #[inline(always)]
 pub fn attempt<'v, M: Machine, P: Proof<M>>(
@@ -68,7 +78,7 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     fault: Fault,
     proof: &P,
     carried: &mut Carried<'v, M>,
-) -> Result<(), Stop> {
+) -> Result<Ended, Stop> {
     let vm = space.vm;
     let reading = vm.rcu.read();
     let page = fault.addr.vpn();
@@ -80,17 +90,17 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let spot = aim.reach(carried)?;
     let plan = plan(spot.entry(), &vma.spec(), fault.access, vm.memory.zero_frame());
     match plan {
-        Plan::Nothing => return Ok(()),
+        Plan::Nothing => return Ok(Ended::Resolved),
         Plan::Wait => return Err(Stop::EntryBusy),
         Plan::Own | Plan::ReplaceZero => carried.prepare_frame()?,
         Plan::ShowBacking => carried.prepare_backing(vma, page, &reading)?,
         Plan::ShowZero | Plan::Allow(_) => {}
     }
-    let Some(table) = aim.lock(&spot, plan, carried)? else { return Ok(()) };
+    let Some(table) = aim.lock(&spot, plan, carried)? else { return Ok(Ended::Overtaken) };
     let rights = vma.flags().rights();
     drop(reading);
     Landing { space, table, slot: spot.slot, page, access: fault.access, rights }.carry_out(plan, carried);
-    Ok(())
+    Ok(Ended::Resolved)
 }
 
 /// A fault on its way to its entry.

@@ -5,7 +5,7 @@
 //! shares the space's lock; the frame that speculation had prepared is carried over. Only the locked path may say that a fault
 //! is an error.
 
-use super::body::{Stop, attempt};
+use super::body::{Ended, Stop, attempt};
 use super::carried::Carried;
 use super::counters::Counter;
 use super::error::FaultError;
@@ -112,19 +112,22 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if result.is_err() {
             vm.count(Counter::PgFaultError);
         }
-        result.map(|()| fallback.map_or(Outcome::Locked, Outcome::FellBack))
+        result.map(|_| fallback.map_or(Outcome::Locked, Outcome::FellBack))
     }
 
-    /// Makes a page present without being asked by the hardware: populating.
+    /// Makes a page present without being asked by the hardware: populating. No access follows that would fault again, so an
+    /// attempt that was overtaken (by a read fault that shows the zero page, say) is made again.
     pub(super) fn make_present(&self, fault: Fault) -> Result<(), FaultError> {
-        self.fault_locked(fault, &mut Carried::new(self.vm))
+        let mut carried = Carried::new(self.vm);
+        while self.fault_locked(fault, &mut carried)? == Ended::Overtaken {}
+        Ok(())
     }
 
     /// Tries without the lock; says why it gave up.
     #[inline]
     fn speculate(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Option<Fallback> {
         let reason = match attempt(self, fault, &Speculated, carried) {
-            Ok(()) => {
+            Ok(_) => {
                 self.vm.count(Counter::SpeculativePgFault);
                 return None;
             }
@@ -135,11 +138,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Resolves the fault under the space's lock, shared.
-    fn fault_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<(), FaultError> {
+    fn fault_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, FaultError> {
         loop {
             let guard = self.lock.0.share();
             let stop = match attempt(self, fault, &Locked::new(&guard), carried) {
-                Ok(()) => return Ok(()),
+                Ok(ended) => return Ok(ended),
                 Err(stop) => stop,
             };
             drop(guard);
