@@ -23,9 +23,12 @@ pub mod yardstick;
 
 mod fault;
 mod frames;
+mod index;
 mod locks;
 mod memset;
+mod metadata;
 mod ordering;
+mod paths;
 mod space;
 pub mod stage;
 mod sync;
@@ -77,6 +80,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
     frames::BENCHMARK,
     fault::BENCHMARK,
     space::BENCHMARK,
+    paths::BENCHMARK,
+    index::BENCHMARK,
+    metadata::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.

@@ -20,7 +20,7 @@ mod scene;
 mod tally;
 mod worker;
 
-pub use scene::{Done, Length, Scene, Setup};
+pub use scene::{Done, Length, Scene, Setup, Stand};
 pub use tally::{Does, Tally, Timing};
 pub use worker::Worker;
 

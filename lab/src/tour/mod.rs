@@ -7,6 +7,7 @@
 //! To add one: a file with one `pub const SECTION: Section`, and its name in [`SECTIONS`].
 
 mod locks;
+mod no_lock;
 mod ordering;
 mod out;
 mod own_costs;
@@ -31,8 +32,14 @@ pub struct Section {
 }
 
 /// Every section, in the order in which they are shown.
-pub const SECTIONS: &[Section] =
-    &[zeroing::SECTION, locks::SECTION, ordering::SECTION, yardsticks::SECTION, own_costs::SECTION];
+pub const SECTIONS: &[Section] = &[
+    zeroing::SECTION,
+    locks::SECTION,
+    ordering::SECTION,
+    yardsticks::SECTION,
+    own_costs::SECTION,
+    no_lock::SECTION,
+];
 
 /// What to try after the tour.
 pub const NEXT: &[(&str, &str)] = &[

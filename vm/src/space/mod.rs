@@ -133,6 +133,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
+    /// The mapping that holds the byte; stale at once. Takes no lock.
+    pub fn vma_at(&self, addr: VirtAddr) -> Option<VmaSpec> {
+        let reading = self.vm.rcu.read();
+        self.vmas.find(&reading, addr.vpn()).map(Vma::spec)
+    }
+
     /// Whether any page of the bytes is mapped; stale at once.
     pub fn is_any_mapped(&self, addr: VirtAddr, len_bytes: u64) -> bool {
         VpnRange::from_bytes(addr, len_bytes).is_some_and(|range| self.first_in(range).is_some())
