@@ -20,13 +20,7 @@ use std::time::Instant;
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "fault",
     question: "What does a page fault cost?",
-    figures: &[
-        "fault.write_warm",
-        "fault.write_cold",
-        "fault.read_warm",
-        "fault.paths_one_cpu",
-        "fault.map64",
-    ],
+    figures: &["fault.write_warm", "fault.write_cold", "fault.read_warm", "fault.paths_one_cpu"],
     run,
 };
 

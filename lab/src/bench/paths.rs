@@ -58,7 +58,8 @@ impl Run<'_, '_> {
     }
 
     /// Faults per second of a workload, speculative against locked, each for some milliseconds at a time: long enough that a
-    /// host which takes a CPU away for a time slice takes it from both sides. With one CPU there is nobody to be in the way, and no bar.
+    /// host which takes a CPU away for a time slice takes it from both sides. With one CPU there is nobody to be in the way,
+    /// and no bar.
     fn time(&self, figure: &'static str, workload: &str, ms: u64, bar: f64) -> Result<Figure, Failure> {
         let workload = find(workload)?;
         let pages = self.options.size(256, 64);
