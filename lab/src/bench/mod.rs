@@ -29,6 +29,7 @@ mod memset;
 mod metadata;
 mod ordering;
 mod paths;
+mod replay;
 mod space;
 pub mod stage;
 mod sync;
@@ -83,6 +84,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     paths::BENCHMARK,
     index::BENCHMARK,
     metadata::BENCHMARK,
+    replay::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.

@@ -17,6 +17,7 @@
 //! | `judge` `final_map` `difference` | holds it against what Linux did |
 //! | `timed` | the same without a judge, against the zeroing that it demands |
 //! | `report` | what is said of it |
+//! | `shipped` | the traces of this repository |
 //!
 //! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
 
@@ -27,6 +28,7 @@ mod life;
 mod player;
 mod remap;
 mod report;
+pub mod shipped;
 mod stage;
 mod step;
 mod tally;
@@ -70,6 +72,14 @@ impl Replay {
         }
         let (header, events, _) = reader.read_all().map_err(|damage| damage.to_string())?;
         Replay::of(header, events)
+    }
+
+    /// Reads a whole trace from memory.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_bytes(bytes: &[u8]) -> Result<Replay, String> {
+        TraceReader::new(bytes).map_err(|damage| damage.to_string()).and_then(Replay::read)
     }
 
     /// Cuts a trace that has been read.

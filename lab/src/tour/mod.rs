@@ -11,6 +11,7 @@ mod no_lock;
 mod ordering;
 mod out;
 mod own_costs;
+mod replay;
 mod yardsticks;
 mod zeroing;
 
@@ -39,6 +40,7 @@ pub const SECTIONS: &[Section] = &[
     yardsticks::SECTION,
     own_costs::SECTION,
     no_lock::SECTION,
+    replay::SECTION,
 ];
 
 /// What to try after the tour.
