@@ -8,7 +8,7 @@ use interleaf::space::Path;
 /// See the module.
 pub const SECTION: Section = Section {
     title: "A real program replayed",
-    claim: "A recorded program runs again here as it ran on Linux, for little more than zeroing its frames.",
+    claim: "A recorded program runs again here, and every answer and the final map are Linux's.",
     run,
     command: "interleaf replay lab/traces/python.trace",
 };
