@@ -28,6 +28,8 @@ mod fault;
 mod landing;
 mod layout;
 pub mod linux;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod map;
 mod mincore;
 mod plan;

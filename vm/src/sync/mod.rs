@@ -40,7 +40,7 @@ pub use per_cpu::{Carve, Own, Owned, PerCpu};
 pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, ReadGuard, Reclaim};
 #[cfg(loom)]
-pub(crate) use shadow::forget;
+pub(crate) use shadow::{forget, restock};
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
 pub use slot::RcuSlot;
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};

@@ -41,7 +41,15 @@ loom::lazy_static! {
 pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
     let mut locks = LOCKS.lock().unwrap();
     let Shadows { at, zeros } = &mut *locks;
-    at.entry(address).or_insert_with(|| zeros.pop().expect("more locks than in stock")).clone()
+    let fresh = || Arc::new(loom::sync::Mutex::new(()));
+    at.entry(address).or_insert_with(|| zeros.pop().unwrap_or_else(fresh)).clone()
+}
+
+/// Fills the stocks of zeros again: for models whose preparation touches many words. Called before threads are spawned.
+pub fn restock() {
+    restock_u32();
+    restock_u64();
+    restock_usize();
 }
 
 /// Forgets the shadows of words in `range`: the memory is used for something else.
@@ -52,10 +60,17 @@ pub fn forget(range: Range<usize>) {
 }
 
 macro_rules! shadow {
-    ($name:ident, $value:ty, $map:ident, $forget:ident) => {
+    ($name:ident, $value:ty, $map:ident, $forget:ident, $restock:ident) => {
         loom::lazy_static! {
             static ref $map: Mutex<Shadows<loom::sync::atomic::$name>> =
                 Shadows::new(|| loom::sync::atomic::$name::new(0));
+        }
+
+        fn $restock() {
+            let mut map = $map.lock().unwrap();
+            while map.zeros.len() < STOCK {
+                map.zeros.push(Arc::new(loom::sync::atomic::$name::new(0)));
+            }
         }
 
         fn $forget(range: &Range<usize>) {
@@ -152,9 +167,9 @@ macro_rules! shadow {
     };
 }
 
-shadow!(AtomicU32, u32, WORDS32, forget_u32);
-shadow!(AtomicU64, u64, WORDS64, forget_u64);
-shadow!(AtomicUsize, usize, WORDS_SIZE, forget_usize);
+shadow!(AtomicU32, u32, WORDS32, forget_u32, restock_u32);
+shadow!(AtomicU64, u64, WORDS64, forget_u64, restock_u64);
+shadow!(AtomicUsize, usize, WORDS_SIZE, forget_usize, restock_usize);
 
 impl AtomicU32 {
     /// The bare word, for sleeping; a loom CPU ignores it and yields.

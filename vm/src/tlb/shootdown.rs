@@ -8,6 +8,9 @@ use crate::sync::{Carve, PerCpu, Respond, SpinLock, ladder, wait_until};
 use crate::units::{CpuId, CpuMask, Pfn, VpnRange};
 use core::fmt;
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 /// One CPU's state.
 struct CpuTlb<C: Cpu> {
     /// The space whose root this CPU is about to load, 0 for none. Written before the generation is read.
@@ -76,7 +79,8 @@ impl<C: Cpu> Shootdown<C> {
         );
         uninterrupted::<C, _>(|| {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
-            own.entering.store(id, Relaxed);
+            // Release: who reads it reads what this CPU had loaded before, not what it had loaded earlier still.
+            own.entering.store(id, Release);
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
@@ -116,8 +120,10 @@ impl<C: Cpu> Shootdown<C> {
         if !targets.is_empty() {
             own.sent.add_own(u64::from(targets.count()));
             machine.interrupt(&targets);
-            targets.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
         }
+        // Those not asked are waited for as well: a CPU that is leaving has nothing to answer, but its walker follows the old
+        // root until the next one is loaded.
+        others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
     }
 
     /// Handles an own request at once, with all that others have posted meanwhile.

@@ -27,6 +27,11 @@ impl<C: Cpu> Span for Vma<C> {
     fn span(&self) -> VpnRange {
         self.range()
     }
+
+    #[cfg(loom)]
+    fn touch(&self) {
+        let _state = self.is_live();
+    }
 }
 
 impl<C: Cpu> VmaTree<C> {

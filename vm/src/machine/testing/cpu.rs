@@ -30,6 +30,11 @@ loom::thread_local! {
 pub enum TestCpu {}
 
 impl TestCpu {
+    /// Answers an interrupt, if there is one: what happens between two instructions of a program.
+    pub fn take_interrupt() {
+        answer();
+    }
+
     /// Makes this thread run on CPU `id` from now on.
     pub fn become_cpu(id: u32) {
         ME.with(|me| me.set(id));
@@ -43,7 +48,14 @@ pub(super) fn plug(id: u32, wires: Arc<Wires>) {
     answer();
 }
 
-fn answer() {
+/// Whether this CPU has an interrupt to answer.
+#[cfg(loom)]
+pub(super) fn is_interrupted() -> bool {
+    WIRES.with(|mine| mine.borrow().clone()).is_some_and(|wires| wires.is_pending(TestCpu::id().0))
+}
+
+/// Answers an interrupt, if there is one.
+pub(super) fn answer() {
     let wires = WIRES.with(|mine| mine.borrow().clone());
     if let Some(wires) = wires {
         wires.answer(TestCpu::id().0);

@@ -1,65 +1,64 @@
 //! A machine of ordinary memory for unit tests.
 
+use super::mmu::Mmu;
 use super::{TestCpu, TestFormat, cpu};
-use crate::machine::{Answer, Machine, TablePage};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::units::{CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange};
+use crate::machine::{Answer, Cpu, Format, Leaf, Machine, TablePage};
+use crate::sync::atomic::{AtomicUsize, Ordering::*};
+use crate::units::{Access, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::boxed::Box;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 /// Frames before the arena, so that frame 0 and the frames around it are foreign.
 const FIRST: Pfn = Pfn(1 << 16);
 
-/// An arena that plays physical memory, without an MMU: flushes are only counted. Its first frame is aligned to the largest
-/// block, like memory that starts at a round address.
-pub struct TestMachine {
+/// An arena that plays physical memory, and an [`Mmu`] for each CPU, which only [`translate`](Self::translate) fills. The
+/// first frame is aligned to the largest block, like memory that starts at a round address.
+pub struct TestMachine<F: Format = TestFormat> {
     arena: NonNull<u8>,
     layout: Layout,
     wires: Arc<Wires>,
+    /// By CPU.
+    mmus: Vec<Mmu>,
     /// Calls of `flush_range`.
-    pub range_flushes: AtomicU64<TestCpu>,
+    pub range_flushes: AtomicU64,
     /// Calls of `flush_all`, `load_root` included.
-    pub full_flushes: AtomicU64<TestCpu>,
+    pub full_flushes: AtomicU64,
+    _format: PhantomData<fn() -> F>,
 }
 
 // SAFETY: the arena is memory that belongs to the machine until it is dropped; who uses which frame is the library's matter.
-unsafe impl Sync for TestMachine {}
+unsafe impl<F: Format> Sync for TestMachine<F> {}
 // SAFETY: as above.
-unsafe impl Send for TestMachine {}
+unsafe impl<F: Format> Send for TestMachine<F> {}
 
 /// What connects a CPU to a machine's interrupts.
 pub(super) struct Wires {
     /// 1 while the CPU has an interrupt to answer. The swap to 0 pairs with the sender's swap to 1.
     pending: Vec<AtomicUsize<TestCpu>>,
-    /// The function of the answer, 0 for none.
-    call: AtomicUsize<TestCpu>,
-    data: AtomicUsize<TestCpu>,
-    /// The machine, which does not move while an answer is installed.
-    machine: AtomicUsize<TestCpu>,
+    /// The installed answer, with the machine, which does not move meanwhile.
+    answer: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
 
-type Call = unsafe fn(&TestMachine, usize);
-
 impl Wires {
+    /// Whether the CPU has been interrupted and has not answered.
+    pub(super) fn is_pending(&self, cpu: u32) -> bool {
+        self.pending.get(cpu as usize).is_some_and(|pending| pending.load(Relaxed) != 0)
+    }
+
     /// Runs the answer if this CPU was interrupted.
     pub(super) fn answer(&self, cpu: u32) {
-        let Some(pending) = self.pending.get(cpu as usize) else { return };
-        if pending.load(Relaxed) == 0 || pending.swap(0, AcqRel) == 0 {
+        if !self.is_pending(cpu) || self.pending[cpu as usize].swap(0, AcqRel) == 0 {
             return;
         }
-        let call = self.call.load(Acquire);
-        if call != 0 {
-            // SAFETY: the word is only ever 0 or the address of such a function.
-            let call = unsafe { core::mem::transmute::<*const (), Call>(call as *const ()) };
-            let machine = core::ptr::with_exposed_provenance::<TestMachine>(self.machine.load(Relaxed));
-            // SAFETY: stored when the answer was installed; dropping the machine takes the answer out first.
-            let machine = unsafe { &*machine };
-            // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
-            unsafe { call(machine, self.data.load(Relaxed)) };
+        let answer = self.answer.lock().unwrap().clone();
+        if let Some(answer) = answer {
+            answer();
         }
     }
 }
@@ -72,24 +71,33 @@ impl TestMachine {
 
     /// A machine with `nr_cpus` CPUs and `nr_frames` zeroed frames.
     pub fn with_cpus(nr_frames: u64, nr_cpus: u32) -> Self {
-        let layout = Layout::from_size_align(nr_frames as usize * PAGE_SIZE, Order::MAX.bytes()).unwrap();
-        // SAFETY: the layout is not empty: tests ask for at least one frame.
-        let arena =
-            NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        forget(arena, layout.size());
-        let wires = Wires {
-            pending: (0..nr_cpus).map(|_| AtomicUsize::new(0)).collect(),
-            call: AtomicUsize::new(0),
-            data: AtomicUsize::new(0),
-            machine: AtomicUsize::new(0),
-        };
-        let counter = || AtomicU64::new(0);
-        Self { arena, layout, wires: Arc::new(wires), range_flushes: counter(), full_flushes: counter() }
+        Self::of_format(nr_frames, nr_cpus)
     }
 
     /// The same, of static life: for tests whose threads outlive the scope that made it. Never freed.
     pub fn leaked(nr_frames: u64, nr_cpus: u32) -> &'static Self {
         Box::leak(Box::new(Self::with_cpus(nr_frames, nr_cpus)))
+    }
+}
+
+impl<F: Format> TestMachine<F> {
+    /// As [`TestMachine::with_cpus`], with tables of any format.
+    pub fn of_format(nr_frames: u64, nr_cpus: u32) -> Self {
+        let layout = Layout::from_size_align(nr_frames as usize * PAGE_SIZE, Order::MAX.bytes()).unwrap();
+        // SAFETY: the layout is not empty: tests ask for at least one frame.
+        let arena =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        forget(arena, layout.size());
+        let pending = (0..nr_cpus).map(|_| AtomicUsize::new(0)).collect();
+        Self {
+            arena,
+            layout,
+            wires: Arc::new(Wires { pending, answer: Mutex::new(None) }),
+            mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
+            range_flushes: AtomicU64::new(0),
+            full_flushes: AtomicU64::new(0),
+            _format: PhantomData,
+        }
     }
 
     /// All frames of the arena.
@@ -102,6 +110,21 @@ impl TestMachine {
         cpu::plug(id, self.wires.clone());
     }
 
+    /// What this CPU's MMU makes of an access: from what it remembers, else by walking the tables of the loaded root. `None`
+    /// is a page fault.
+    pub fn translate(&self, page: Vpn, access: Access) -> Option<Leaf> {
+        self.own_mmu()?.translate(self, page, access)
+    }
+
+    /// Whether the CPU remembers a translation of the page.
+    pub fn remembers(&self, cpu: u32, page: Vpn) -> bool {
+        self.mmus[cpu as usize].remembers(page)
+    }
+
+    fn own_mmu(&self) -> Option<&Mmu> {
+        self.mmus.get(TestCpu::id().index())
+    }
+
     fn bytes(&self, pfn: Pfn, offset: usize, len: usize) -> *mut u8 {
         assert!(offset + len <= self.layout.size());
         let at = PhysAddr(pfn.addr().0 + offset as u64);
@@ -112,7 +135,7 @@ impl TestMachine {
     }
 }
 
-impl Drop for TestMachine {
+impl<F: Format> Drop for TestMachine<F> {
     fn drop(&mut self) {
         self.set_answer(None);
         // SAFETY: allocated in `with_cpus` with this layout.
@@ -121,11 +144,12 @@ impl Drop for TestMachine {
 }
 
 // SAFETY: 1: the window is the arena, at one place until the machine is dropped; both directions are one addition. 2:
-// `table` is the window. 3: there is no MMU, so no translation is ever cached. 4: `interrupt` sets a flag that the CPU finds
-// in its next wait loop; a CPU that no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted.
-unsafe impl Machine for TestMachine {
+// `table` is the window. 3: a flush empties what the MMU remembers of the range, and a walk reads with acquire. 4: `interrupt`
+// sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that no thread runs finds it when one does. 5: see
+// `barrier`. 6: the bounds are asserted.
+unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
-    type Format = TestFormat;
+    type Format = F;
 
     fn nr_cpus(&self) -> u32 {
         self.wires.pending.len() as u32
@@ -174,22 +198,39 @@ unsafe impl Machine for TestMachine {
         unsafe { self.bytes(pfn, offset, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
     }
 
-    fn load_root(&self, _root: Option<Pfn>) {
+    fn load_root(&self, root: Option<Pfn>) {
+        if let Some(mmu) = self.own_mmu() {
+            mmu.load(root);
+        }
         self.flush_all();
     }
 
-    fn flush_range(&self, _range: VpnRange) {
+    fn flush_range(&self, range: VpnRange) {
         self.range_flushes.fetch_add(1, Relaxed);
+        if let Some(mmu) = self.own_mmu() {
+            mmu.forget(range);
+        }
     }
 
     fn flush_all(&self) {
         self.full_flushes.fetch_add(1, Relaxed);
+        if let Some(mmu) = self.own_mmu() {
+            mmu.forget(VpnRange::new(Vpn(0), Vpn(u64::MAX)));
+        }
     }
 
     fn set_answer(&self, answer: Option<Answer<Self>>) {
-        self.wires.machine.store((&raw const *self).expose_provenance(), Relaxed);
-        self.wires.data.store(answer.map_or(0, |a| a.data), Relaxed);
-        self.wires.call.store(answer.map_or(0, |a| a.call as usize), Release);
+        let machine = (&raw const *self).expose_provenance();
+        let installed = answer.map(|answer| -> Arc<dyn Fn() + Send + Sync> {
+            Arc::new(move || {
+                let machine = core::ptr::with_exposed_provenance::<Self>(machine);
+                // SAFETY: the machine takes the answer out before it is dropped, and does not move while one is installed.
+                let machine = unsafe { &*machine };
+                // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
+                unsafe { (answer.call)(machine, answer.data) };
+            })
+        });
+        *self.wires.answer.lock().unwrap() = installed;
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -198,6 +239,8 @@ unsafe impl Machine for TestMachine {
                 pending.swap(1, AcqRel);
             }
         }
+        #[cfg(loom)]
+        super::sleepers::rouse(targets);
     }
 
     fn barrier_all(&self) {
@@ -205,7 +248,7 @@ unsafe impl Machine for TestMachine {
     }
 }
 
-impl fmt::Debug for TestMachine {
+impl<F: Format> fmt::Debug for TestMachine<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TestMachine of {} frames, {} CPUs", self.frames().len(), self.nr_cpus())
     }
@@ -272,10 +315,10 @@ mod tests {
     fn an_interrupted_cpu_answers_in_its_next_wait_loop() {
         unsafe fn count(_machine: &TestMachine, data: usize) {
             // SAFETY: the test hands in the address of a counter that outlives the machine's answers.
-            let counter = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64<TestCpu>>(data) };
+            let counter = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(data) };
             counter.fetch_add(1, Relaxed);
         }
-        let (machine, answers) = (TestMachine::with_cpus(1, 2), AtomicU64::<TestCpu>::new(0));
+        let (machine, answers) = (TestMachine::with_cpus(1, 2), AtomicU64::new(0));
         machine.run_as(1);
         machine.set_answer(Some(Answer { call: count, data: (&raw const answers).expose_provenance() }));
         let mut targets = CpuMask::EMPTY;

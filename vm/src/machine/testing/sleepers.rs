@@ -1,39 +1,64 @@
-//! Sleeping on a word under loom: for real, without early returns, so that a lost wake-up is a deadlock that loom reports.
+//! Sleeping on a word under loom: for real, without early returns, so that a lost wake-up is a deadlock that loom reports. A
+//! CPU answers interrupts in its sleep.
 
+use super::cpu;
+use crate::machine::Cpu;
+use crate::units::{CpuId, CpuMask};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::sync::{Condvar, Mutex};
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::vec::Vec;
 
-/// Who sleeps on a word.
-#[derive(Default)]
-struct Sleepers {
-    count: u32,
-    woken: Option<Arc<Condvar>>,
+/// Somebody asleep.
+struct Sleeper {
+    word: usize,
+    cpu: CpuId,
+    is_woken: bool,
+    bell: Arc<Condvar>,
 }
 
 loom::lazy_static! {
-    static ref BY_WORD: Mutex<BTreeMap<usize, Sleepers>> = Mutex::new(BTreeMap::new());
+    static ref ASLEEP: Mutex<Vec<Sleeper>> = Mutex::new(Vec::new());
 }
 
 /// Sleeps if the word is `expected`, until a wake-up that comes after the look.
 pub(super) fn sleep(word: &AtomicU32, expected: u32) {
-    let mut by_word = BY_WORD.lock().unwrap();
+    let (at, cpu) = (word.as_ptr() as usize, super::TestCpu::id());
+    let bell = Arc::new(Condvar::new());
+    let mut asleep = ASLEEP.lock().unwrap();
     if word.load(Relaxed) != expected {
         return;
     }
-    let sleepers = by_word.entry(word.as_ptr() as usize).or_default();
-    sleepers.count += 1;
-    let woken = sleepers.woken.get_or_insert_with(|| Arc::new(Condvar::new())).clone();
-    drop(woken.wait(by_word).unwrap());
+    asleep.push(Sleeper { word: at, cpu, is_woken: false, bell: bell.clone() });
+    loop {
+        let own = asleep.iter().position(|sleeper| sleeper.word == at && sleeper.cpu == cpu).unwrap();
+        if asleep[own].is_woken {
+            asleep.swap_remove(own);
+            return;
+        }
+        if cpu::is_interrupted() {
+            drop(asleep);
+            cpu::answer();
+            asleep = ASLEEP.lock().unwrap();
+        } else {
+            asleep = bell.wait(asleep).unwrap();
+        }
+    }
 }
 
 /// Wakes up to `count` sleepers.
 pub(super) fn wake(word: &AtomicU32, count: u32) {
-    let mut by_word = BY_WORD.lock().unwrap();
-    let Some(sleepers) = by_word.get_mut(&(word.as_ptr() as usize)) else { return };
-    let Some(woken) = sleepers.woken.clone() else { return };
-    let count = count.min(sleepers.count);
-    sleepers.count -= count;
-    (0..count).for_each(|_| woken.notify_one());
+    let at = word.as_ptr() as usize;
+    let mut asleep = ASLEEP.lock().unwrap();
+    for sleeper in asleep.iter_mut().filter(|s| s.word == at && !s.is_woken).take(count as usize) {
+        sleeper.is_woken = true;
+        sleeper.bell.notify_one();
+    }
+}
+
+/// Has sleepers on interrupted CPUs look up.
+pub(super) fn rouse(cpus: &CpuMask) {
+    for sleeper in ASLEEP.lock().unwrap().iter().filter(|sleeper| cpus.contains(sleeper.cpu)) {
+        sleeper.bell.notify_one();
+    }
 }

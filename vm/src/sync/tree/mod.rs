@@ -83,6 +83,11 @@ pub trait Span {
     fn keeps_free_below(&self) -> u64 {
         0
     }
+
+    /// The item lies where it stays and nobody else sees it yet: its words are touched, so that their shadows come to be with
+    /// it.
+    #[cfg(loom)]
+    fn touch(&self) {}
 }
 
 /// There was no memory. Nothing has changed.

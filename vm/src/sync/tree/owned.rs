@@ -177,6 +177,11 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
     ) -> Result<Replacement<'a, T, C, N>, NoMemory> {
         let mut items = NewItems::new(memory);
         new.into_iter().try_for_each(|value| items.add(value))?;
+        #[cfg(loom)]
+        for item in &items.items[..items.len] {
+            // SAFETY: just written, and nobody else's.
+            unsafe { item.as_ref() }.value.touch();
+        }
         let prepared = self.tree.prepare(old, &items.items[..items.len], memory)?;
         Ok(Replacement { index: self, old, prepared, items })
     }

@@ -1,0 +1,95 @@
+//! What a CPU remembers of the tables, and how it walks them: the least that a stale translation can be seen with.
+
+use super::{TestCpu, TestMachine};
+use crate::machine::{Entry, Format, Leaf, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::units::{Access, Level, Pfn, Vpn, VpnRange};
+use std::sync::{Mutex, MutexGuard};
+use std::vec::Vec;
+
+impl<F: Format> TestMachine<F> {
+    /// Writes an entry into a table that is not the library's, as a kernel would that has its own.
+    pub fn set_entry(&self, table: Pfn, level: Level, page: Vpn, entry: Entry) {
+        self.word(table, level.index(page)).store(F::encode(entry, level), Release);
+    }
+
+    /// What the tables say, read as a walker does.
+    fn walk(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
+        let (mut table, mut level) = (root, F::ROOT);
+        loop {
+            match F::decode(self.word(table, level.index(page)).load(Acquire), level) {
+                Entry::Table(below) if level != Level::Pte => (table, level) = (below, level.below()?),
+                Entry::Leaf(leaf) => return Some(leaf),
+                _ => return None,
+            }
+        }
+    }
+
+    fn word(&self, table: Pfn, slot: usize) -> &AtomicU64<TestCpu> {
+        // SAFETY: tables are reached as words only, by the library through its door, by this, and by the walker below.
+        unsafe { AtomicU64::from_cell(&self.table(table).words[slot]) }
+    }
+}
+
+/// One CPU's root, and the translations it remembers until it is told to forget them.
+#[derive(Debug)]
+pub(super) struct Mmu {
+    /// The host's lock, which is no step of a model; never held across one.
+    state: Mutex<State>,
+    /// Written with each change and read by checkers, so that a model knows of the order between them.
+    changes: AtomicU64<TestCpu>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    root: Option<Pfn>,
+    remembered: Vec<(Vpn, Leaf)>,
+}
+
+impl Mmu {
+    /// Translates through nothing.
+    pub fn new() -> Self {
+        Self { state: Mutex::default(), changes: AtomicU64::new(0) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Translates through `root` from now on. What is remembered stays until it is forgotten.
+    pub fn load(&self, root: Option<Pfn>) {
+        self.state().root = root;
+    }
+
+    /// Forgets the translations of the range.
+    pub fn forget(&self, range: VpnRange) {
+        let is_known = self.state().remembered.iter().any(|(page, _)| range.contains(*page));
+        if is_known {
+            self.changes.store(0, Relaxed);
+            self.state().remembered.retain(|(page, _)| !range.contains(*page));
+        }
+    }
+
+    /// Whether a translation of the page is remembered: a checker's question.
+    pub fn remembers(&self, page: Vpn) -> bool {
+        let _order = self.changes.load(Relaxed);
+        self.state().remembered.iter().any(|(remembered, _)| *remembered == page)
+    }
+
+    /// A translation that allows the access: one that is remembered, or what a walk finds, which is remembered then. A refused
+    /// access forgets the page, like hardware that faults. Accessed and dirty bits are not set: entries made by faults have
+    /// them.
+    pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
+        let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
+        let known = self.state().remembered.iter().find(|(remembered, _)| *remembered == page).copied();
+        if let Some((_, leaf)) = known.filter(|(_, leaf)| allows(leaf)) {
+            return Some(leaf);
+        }
+        self.forget(VpnRange::new(page, page.add(1)));
+        let root = self.state().root?;
+        let leaf = machine.walk(root, page).filter(allows)?;
+        self.changes.store(0, Relaxed);
+        self.state().remembered.push((page, leaf));
+        Some(leaf)
+    }
+}
