@@ -5,10 +5,12 @@
 //! | `steps` | what `test` and `ci` run, in order |
 //! | `runner` | running steps, timing them, and what could not be run |
 //! | `layers` | who may name whom, and where `unsafe` may stand |
+//! | `mutate` | breaking the library on purpose |
 //! | `size` | files that have grown too long |
 //! | `readme` | the marked blocks of README.md, from real runs |
 
 mod layers;
+mod mutate;
 mod readme;
 mod runner;
 mod size;
@@ -23,6 +25,7 @@ usage: cargo xtask CHORE
   test     run every test there is: unit, loom, no_std link, layers, benchmarks at small size
   ci       what .ci/run calls: formatting, lints and documentation too
   layers   check who names whom and where `unsafe` stands
+  mutate   break the library in many ways, one at a time, and see each noticed; --list, --only N,M
   size     warn of files over 400 lines
   readme   run the commands in README.md's marked blocks and put their output there";
 
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         ["test"] => runner::run(&steps::test()),
         ["ci"] => runner::run(&steps::ci()),
         ["layers"] => layers::check_and_print(&root()),
+        ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),
         ["readme"] => readme::refresh(&root()),
         [] | ["help" | "--help" | "-h"] => {

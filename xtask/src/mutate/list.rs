@@ -1,0 +1,193 @@
+//! The ways in which the library is broken.
+
+use super::By::{Lab, Model, Unit};
+use super::Mutation;
+
+const PAIRS: super::By = Lab("pairs", "every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
+const RANDOM: super::By = Lab("library", "speculative_faults_on_x86_agree_with_the_model");
+
+/// All of them. Numbers in `--only` count from 1.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        name: "an edit ends without its flush",
+        file: "vm/src/tlb/gather.rs",
+        old: "        self.shootdown.flush(self.memory.machine(), self.space, self.hull);\n",
+        new: "",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "a flush leaves out the CPU that asks for it",
+        file: "vm/src/tlb/shootdown.rs",
+        old: "            self.forget_own(machine, space, request);\n",
+        new: "",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "a flush does not wait",
+        file: "vm/src/tlb/shootdown.rs",
+        old: "        others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));\n",
+        new: "",
+        by: Model("loom_flush_against_a_cpu_that_enters_and_leaves"),
+    },
+    Mutation {
+        name: "a CPU enters without the fence",
+        file: "vm/src/tlb/shootdown.rs",
+        old: "                fence::<C>(SeqCst);\n                seen = ",
+        new: "                seen = ",
+        by: Model("loom_flush_against_a_cpu_that_enters_and_leaves"),
+    },
+    Mutation {
+        name: "a CPU that leaves says so without release",
+        file: "vm/src/tlb/shootdown.rs",
+        old: "            own.entering.store(id, Release);\n",
+        new: "            own.entering.store(id, Relaxed);\n",
+        by: Model("loom_flush_against_a_cpu_that_enters_and_leaves"),
+    },
+    Mutation {
+        name: "a full mailbox forgets that it is full",
+        file: "vm/src/tlb/mailbox.rs",
+        old: "            _ => self.overflowed = true,\n",
+        new: "            _ => {}\n",
+        by: Unit("tlb::mailbox"),
+    },
+    Mutation {
+        name: "a gather frees before it flushes",
+        file: "vm/src/tlb/gather.rs",
+        old: "        self.shootdown.flush(self.memory.machine(), self.space, self.hull);\n",
+        new: "        self.detention.release(self.memory, self.rcu);\n        self.shootdown.flush(self.memory.machine(), self.space, self.hull);\n",
+        by: Model("loom_fault_against_unmap_with_a_present_table"),
+    },
+    Mutation {
+        name: "flushes under way are not counted",
+        file: "vm/src/tlb/space.rs",
+        old: "        self.flushes_pending.fetch_add(1, AcqRel);\n",
+        new: "        self.flushes_pending.fetch_add(0, AcqRel);\n",
+        by: PAIRS,
+    },
+    Mutation {
+        name: "a table that is freed is lost",
+        file: "vm/src/tlb/gather.rs",
+        old: "        self.add(Unhooked::table(covered, pfn));\n",
+        new: "        self.weakened(covered);\n        let _lost = pfn;\n",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "a frame that is unhooked is lost",
+        file: "vm/src/table/node.rs",
+        old: "                Some(Unhooked::frame(pages, leaf.pfn))\n",
+        new: "                Some(Unhooked::translation(pages))\n",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "munmap of an unaligned address has the wrong errno",
+        file: "vm/src/space/unmap.rs",
+        old: "self.user_range(addr, len_bytes).ok_or(Error::Invalid)?",
+        new: "self.user_range(addr, len_bytes).ok_or(Error::NoMemory)?",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "a fault does not look at the entry again",
+        file: "vm/src/space/body.rs",
+        old: "        if table.read(spot.slot) != spot.word {\n",
+        new: "        if false {\n",
+        by: PAIRS,
+    },
+    Mutation {
+        name: "a fault does not ask whether its mapping holds",
+        file: "vm/src/space/proof.rs",
+        old: "        if vma.is_live() { Some(vma) } else { look_again(space, vma, page, reading) }\n",
+        new: "        let _unasked = (space, page, reading, look_again::<M> as usize);\n        Some(vma)\n",
+        by: Model("loom_fault_against_unmap_with_a_present_table"),
+    },
+    Mutation {
+        name: "a table that was cut out can still be locked",
+        file: "vm/src/table/node.rs",
+        old: "        meta.state().is_attached().then_some(LockedTable { table: *self, _held: held })\n",
+        new: "        Some(LockedTable { table: *self, _held: held })\n",
+        by: Model("loom_fault_against_a_mapping_taken_away_and_made_again"),
+    },
+    Mutation {
+        name: "mappings that go are not marked",
+        file: "vm/src/space/edit.rs",
+        old: "        vma.mark_stale();\n",
+        new: "",
+        by: Model("loom_fault_against_unmap_with_a_present_table"),
+    },
+    Mutation {
+        name: "munmap clears before it marks and publishes",
+        file: "vm/src/space/unmap.rs",
+        old: "        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n        self.zap_and_cut(alone, range);\n",
+        new: "        self.zap(range);\n        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n",
+        by: PAIRS,
+    },
+    Mutation {
+        name: "a mapping put over others is born live",
+        file: "vm/src/space/map.rs",
+        old: "        let busy = Some((merged.spec, VmaState::Busy));\n",
+        new: "        let busy = Some((merged.spec, VmaState::Live));\n",
+        by: PAIRS,
+    },
+    Mutation {
+        name: "neighbours are not joined",
+        file: "vm/src/vma/merge.rs",
+        old: "    runs_on(left, right) && left.flags == right.flags && left.anon.agrees(right.anon)\n",
+        new: "    runs_on(left, right) && left.flags != right.flags && left.anon.agrees(right.anon)\n",
+        by: Unit("vma::"),
+    },
+    Mutation {
+        name: "a mapping takes no neighbour's identity",
+        file: "vm/src/space/mod.rs",
+        old: "vma.give_anon(reusable_anon(prev, &spec, next).unwrap_or_else(fresh))",
+        new: "vma.give_anon(reusable_anon(prev, &spec, next).map_or_else(fresh, |_| fresh()))",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "mprotect leaves the right to write",
+        file: "vm/src/space/protect.rs",
+        old: "    let kept = rights - (Rights::WRITE - leaf.rights);\n",
+        new: "    let kept = rights | (Rights::WRITE & leaf.rights);\n",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "the zero page may be written",
+        file: "vm/src/space/landing.rs",
+        old: "self.install(self.space.vm.memory.zero_frame(), self.rights - Rights::WRITE);",
+        new: "self.install(self.space.vm.memory.zero_frame(), self.rights);",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "the zero page is replaced without a flush",
+        file: "vm/src/space/landing.rs",
+        old: "        self.space.flush(VpnRange::new(self.page, self.page.add(1)));\n",
+        new: "        let _unflushed = VpnRange::new(self.page, self.page.add(1));\n",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "tables are cut child before parent",
+        file: "vm/src/table/sweep.rs",
+        old: "    let (Some(mut parent), Some(child)) = (parent.lock(), child.lock()) else {\n",
+        new: "    let (Some(child), Some(mut parent)) = (child.lock(), parent.lock()) else {\n",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "faults are not counted",
+        file: "vm/src/space/fault.rs",
+        old: "        vm.count(Counter::PgFault);\n",
+        new: "",
+        by: RANDOM,
+    },
+    Mutation {
+        name: "a read section does not say that it began",
+        file: "vm/src/sync/rcu/mod.rs",
+        old: "        local.reader.0.store(word + 1, Release);\n        light_fence::<C>();\n",
+        new: "        local.reader.0.store(word, Release);\n        light_fence::<C>();\n",
+        by: Unit("sync::rcu"),
+    },
+    Mutation {
+        name: "free buddies stay apart",
+        file: "vm/src/frame/buddy.rs",
+        old: "            if !free {\n                break;\n",
+        new: "            if !free || free {\n                break;\n",
+        by: Unit("frame::tests::random_allocations"),
+    },
+];
