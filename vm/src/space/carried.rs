@@ -31,6 +31,14 @@ impl<'v, M: Machine> Carried<'v, M> {
         Self { vm, frame: None, table: None, backing: None }
     }
 
+    /// Begins with the zeroing, which most write faults need: its stores drain while the mapping is looked up and the table
+    /// walked, where the first locked instruction would otherwise wait for all of them. A frame that is not needed goes back
+    /// known to be zero, and the next fault gets it as it is.
+    #[inline]
+    pub fn prepare_early(&mut self) {
+        self.frame = self.vm.memory.alloc_frame(AT_ONCE);
+    }
+
     /// Makes sure that there is a zeroed frame.
     #[inline]
     pub fn prepare_frame(&mut self) -> Result<(), Stop> {

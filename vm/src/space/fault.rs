@@ -101,6 +101,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vm = self.vm;
         vm.count(Counter::PgFault);
         let mut carried = Carried::new(vm);
+        if fault.access == Access::Write {
+            carried.prepare_early();
+        }
         let fallback = match self.path {
             Path::Locked => None,
             Path::Speculative => match self.speculate(fault, &mut carried) {
