@@ -129,7 +129,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Tries without the lock; says why it gave up.
     #[inline]
     fn speculate(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Option<Fallback> {
-        let reason = match attempt(self, fault, &Speculated, carried) {
+        let mut result = attempt(self, fault, &Speculated, carried);
+        if matches!(result, Err(Stop::Changed)) {
+            // A writer publishes the new mapping a store or two after it marks the old one, and the frame is in hand already.
+            M::Cpu::relax();
+            result = attempt(self, fault, &Speculated, carried);
+        }
+        let reason = match result {
             Ok(_) => {
                 self.vm.count(Counter::SpeculativePgFault);
                 return None;
