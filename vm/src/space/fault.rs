@@ -126,14 +126,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(())
     }
 
+    /// A writer publishes the new mapping a store or two after it marks the old one, and the frame is in hand already.
+    #[cold]
+    #[inline(never)]
+    fn speculate_again(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, Stop> {
+        M::Cpu::relax();
+        attempt(self, fault, &Speculated, carried)
+    }
+
     /// Tries without the lock; says why it gave up.
     #[inline]
     fn speculate(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Option<Fallback> {
         let mut result = attempt(self, fault, &Speculated, carried);
         if matches!(result, Err(Stop::Changed)) {
-            // A writer publishes the new mapping a store or two after it marks the old one, and the frame is in hand already.
-            M::Cpu::relax();
-            result = attempt(self, fault, &Speculated, carried);
+            result = self.speculate_again(fault, carried);
         }
         let reason = match result {
             Ok(_) => {

@@ -100,7 +100,8 @@ impl<C: Cpu> RawSpinLock<C> {
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
-        self.try_take_word().then_some(RawGuard { lock: self, rank: rank.0.into() })
+        // Made only once the word is taken: a guard that is made and dropped gives the lock of somebody else back.
+        self.try_take_word().then(|| RawGuard { lock: self, rank: rank.0.into() })
     }
 
     #[cfg(loom)]
@@ -296,5 +297,22 @@ mod loom_tests {
             counter.add();
             counter.lock.give_word();
         });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::machine::testing::TestCpu;
+
+    #[test]
+    fn a_held_lock_stays_held_when_somebody_tries_it() {
+        let lock = RawSpinLock::<TestCpu>::new();
+        let guard = lock.lock(Rank(3));
+        assert!(lock.try_lock(Rank(4)).is_none());
+        assert!(lock.is_held_racy());
+        drop(guard);
+        assert!(!lock.is_held_racy());
+        assert!(lock.try_lock(Rank(3)).is_some());
     }
 }
