@@ -4,6 +4,8 @@
 //! ran would measure Linux; one that zeroed memory that is still zero would find it in whatever cache Linux left
 //! it. So an arena is written once, with something else than zeroes, when it is made.
 
+use crate::os::memory::prefer_huge_pages;
+
 /// The bytes of a frame.
 pub const FRAME_BYTES: usize = 4096;
 
@@ -13,6 +15,14 @@ pub const FRAME_BYTES: usize = 4096;
 pub struct Frame(pub [u8; FRAME_BYTES]);
 
 impl Frame {
+    /// Frames that are present and dirty, in memory like that of the machines that ours are timed on.
+    pub fn dirty(nr_frames: usize) -> Vec<Frame> {
+        let mut frames = Vec::with_capacity(nr_frames);
+        prefer_huge_pages(frames.spare_capacity_mut());
+        frames.resize(nr_frames, Frame([0xA5; FRAME_BYTES]));
+        frames
+    }
+
     /// Zeroes the frame, by the same `memset` that everybody gets.
     #[inline]
     pub fn zero(&mut self) {
@@ -29,8 +39,7 @@ pub struct Arena {
 impl Arena {
     /// An arena of `bytes`, rounded up to whole frames, at least one.
     pub fn new(bytes: usize) -> Arena {
-        let dirty = Frame([0xA5; FRAME_BYTES]);
-        Arena { frames: vec![dirty; bytes.div_ceil(FRAME_BYTES).max(1)], next: 0 }
+        Arena { frames: Frame::dirty(bytes.div_ceil(FRAME_BYTES).max(1)), next: 0 }
     }
 
     /// The frames.

@@ -75,7 +75,7 @@ impl Memory {
                 Free::Buddy(buddy)
             }
         };
-        Memory { frames: vec![Frame([0xA5; PAGE]); nr_frames], free }
+        Memory { frames: Frame::dirty(nr_frames), free }
     }
 
     fn take(&mut self) -> usize {
