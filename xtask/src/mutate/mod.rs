@@ -65,6 +65,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
         print_list();
         return Ok(());
     }
+    let _alone = alone(root)?;
     let tree = copy_tree(root)?;
     let bench = Bench { root, tree: &tree };
     let mut troubles = Vec::new();
@@ -112,6 +113,15 @@ fn chosen(arguments: &[&str]) -> Result<Vec<usize>, String> {
             .ok_or(format!("--only takes numbers from 1 to {}, with commas", list::ALL.len())),
         _ => Err("mutate takes nothing, --list, or --only N,M".to_string()),
     }
+}
+
+/// Two runs would break each other's copy. The lock is the process's: it ends with it.
+fn alone(root: &Path) -> Result<fs::File, String> {
+    let target = root.join("target");
+    fs::create_dir_all(&target).map_err(|e| e.to_string())?;
+    let lock = fs::File::create(target.join("mutate.lock")).map_err(|e| e.to_string())?;
+    lock.try_lock().map_err(|_| "another run is under way".to_string())?;
+    Ok(lock)
 }
 
 /// Copies the files that git knows or would take into `target/mutate`.
