@@ -25,7 +25,9 @@ impl<'m, M: Machine> Memory<'m, M> {
             // reclaimed, and records stay for good. A walker that could still find it is what the wait is for: the parent's
             // entry was cleared before, and if it was not, the walker finds a frame that it may read, and no live memory of
             // Rust's: tables are cells reached through the door.
-            Some(meta) if meta.retire() => unsafe { rcu.retire(self.machine, meta.retire_head(), tag, self) },
+            Some(meta) if meta.retire() => unsafe {
+                rcu.retire(self.machine, meta.retire_head(), tag, self);
+            },
             _ => self.refuse(pfn),
         }
     }

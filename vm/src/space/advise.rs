@@ -116,7 +116,7 @@ impl<M: Machine> AddressSpace<'_, M> {
                 }
             }
         });
-        gather.finish(range);
+        self.finish(gather, range);
     }
 
     /// Makes each page of the range present, as a fault would; stops at the first that cannot be.

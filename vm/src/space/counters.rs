@@ -62,7 +62,7 @@ counters! {
     TableAlloc = "nr_page_table_alloc",
     /// Table pages cut out.
     TableFree = "nr_page_table_free",
-    /// Flushes of other CPUs or of this one.
+    /// Flushes that edits of a space asked for, wherever it runs.
     TlbFlush = "nr_tlb_flush",
 }
 
@@ -86,7 +86,13 @@ impl<C: Cpu> Counters<C> {
     /// Counts one, on this CPU's own lines.
     #[inline]
     pub fn count(&self, counter: Counter) {
-        self.cpus.own()[counter as usize].add_own(1);
+        self.count_many(counter, 1);
+    }
+
+    /// Counts `times`, on this CPU's own lines.
+    #[inline]
+    pub fn count_many(&self, counter: Counter, times: u64) {
+        self.cpus.own()[counter as usize].add_own(times);
     }
 
     /// The addresses of all CPUs' counters, for observers.

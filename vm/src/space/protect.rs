@@ -88,7 +88,7 @@ impl<M: Machine> AddressSpace<'_, M> {
                 }
             }
         });
-        gather.finish(range);
+        self.finish(gather, range);
     }
 }
 

@@ -80,6 +80,10 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.counters.count(counter);
     }
 
+    pub(super) fn count_many(&self, counter: Counter, times: u64) {
+        self.counters.count_many(counter, times);
+    }
+
     pub(super) fn next_space(&self) -> u64 {
         self.spaces.fetch_add(1, Relaxed) + 1
     }

@@ -14,6 +14,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Gather::begin(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb)
     }
 
+    /// Ends an edit of the range: flushed, freed, counted.
+    pub(super) fn finish(&self, gather: Gather<'_, 'v, M>, range: VpnRange) {
+        self.vm.count_many(Counter::TlbFlush, gather.finish(range));
+    }
+
     /// Makes every CPU that runs the space forget the range.
     pub(super) fn flush(&self, range: VpnRange) {
         self.vm.count(Counter::TlbFlush);
@@ -25,7 +30,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub(super) fn zap(&self, range: VpnRange) {
         let mut gather = self.gather();
         self.unhook_leaves(range, &mut gather);
-        gather.finish(range);
+        self.finish(gather, range);
     }
 
     /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now.
@@ -37,7 +42,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             vm.count(Counter::TableFree);
             gather.table(pfn, covered);
         });
-        gather.finish(range);
+        self.finish(gather, range);
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {

@@ -13,8 +13,6 @@ pub const FILE: Rank = Rank(8);
 pub const fn table(level: Level) -> Rank {
     Rank(20 - level as u8)
 }
-/// Marker of a frame under deferred work.
-pub const FRAME: Rank = Rank(24);
 /// The right to empty other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);
 /// An object pool's shared list of slabs.
