@@ -7,6 +7,7 @@
 //! | 0 | [`units`] | addresses, page and frame numbers, ranges, CPU sets: plain values |
 //! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
+//! | 3 | [`job`] | work described as a value, cut into chunks, done by several CPUs |
 //! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
 //! | 5 | [`table`] | entries, table pages, the lockless walk, movement over ranges |
 //! | 5 | [`tlb`] | gather, shootdown, generations |
@@ -21,6 +22,7 @@ extern crate std;
 
 pub mod file;
 pub mod frame;
+pub mod job;
 pub mod machine;
 pub mod space;
 pub mod sync;

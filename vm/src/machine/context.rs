@@ -20,12 +20,13 @@ impl Rank {
 pub struct Context {
     held: Cell<u64>,
     read_sections: Cell<u32>,
+    helped_ns: Cell<u64>,
 }
 
 impl Context {
     /// The state of a thread that holds nothing.
     pub const fn new() -> Self {
-        Self { held: Cell::new(0), read_sections: Cell::new(0) }
+        Self { held: Cell::new(0), read_sections: Cell::new(0), helped_ns: Cell::new(0) }
     }
 
     /// Whether a lock of `rank` may be waited for: every lock held has a lower rank.
@@ -61,5 +62,25 @@ impl Context {
     /// Whether the thread is in an RCU read section, where it must not sleep.
     pub fn in_read_section(&self) -> bool {
         self.read_sections.get() > 0
+    }
+
+    /// Makes this thread hold what another holds, for whom it works: returns what it held itself, to be given to the next call.
+    pub fn stand_in(&self, held: u64) -> u64 {
+        self.held.replace(held)
+    }
+
+    /// Notes that helpers worked `ns` nanoseconds for this thread.
+    pub fn was_helped(&self, ns: u64) {
+        self.helped_ns.set(self.helped_ns.get().saturating_add(ns));
+    }
+
+    /// Nanoseconds that helpers have worked for this thread, since it was made or [`Context::settle`] was called.
+    pub fn helped_ns(&self) -> u64 {
+        self.helped_ns.get()
+    }
+
+    /// Takes the nanoseconds that helpers have worked for this thread: to charge somebody with them.
+    pub fn settle(&self) -> u64 {
+        self.helped_ns.replace(0)
     }
 }

@@ -1,7 +1,7 @@
 //! What the platform does for the library.
 
 use super::{Cpu, Format};
-use crate::units::{CpuMask, Level, Order, Pfn, PhysAddr, VpnRange};
+use crate::units::{CpuId, CpuMask, Level, NodeId, Order, Pfn, PhysAddr, VpnRange};
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
@@ -13,9 +13,9 @@ pub struct TablePage {
     pub words: [UnsafeCell<u64>; Level::ENTRIES],
 }
 
-/// What a CPU runs when another asks it to ([`Machine::interrupt`]): `call(machine, data)`.
+/// What a CPU runs when another asks it to ([`Machine::interrupt`]), or a helper ([`Machine::set_help`]): `call(machine, data)`.
 ///
-/// It never blocks, takes no lock that is held across an acknowledgement, allocates nothing, and may run at any point
+/// As the answer to an interrupt it never blocks, takes no lock that is held across an acknowledgement, allocates nothing, and may run at any point
 /// where interrupts are on, also inside [`Cpu::relax`]. See `sync::Installed`, which makes one safely.
 pub struct Answer<M> {
     /// The function; safe to call with this `data`, on any CPU, by the machine that it was installed in, until another
@@ -57,6 +57,8 @@ impl<M> core::fmt::Debug for Answer<M> {
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its start and its
 ///    return.
 /// 6. `zero`, `copy`, `read`, `write` touch only the frames named.
+/// 7. Each helper runs what [`set_help`](Machine::set_help) installs, on its own CPU; once `set_help(None)` has returned, no helper
+///    is inside of it.
 pub unsafe trait Machine: Sync + Sized {
     /// What running code asks of its CPU.
     type Cpu: Cpu;
@@ -97,6 +99,22 @@ pub unsafe trait Machine: Sync + Sized {
     fn interrupt(&self, targets: &CpuMask);
     /// A full fence on every CPU.
     fn barrier_all(&self);
+
+    /// The NUMA node that a CPU belongs to.
+    fn node_of(&self, cpu: CpuId) -> NodeId {
+        let _ = cpu;
+        NodeId(0)
+    }
+    /// Installs what helpers run, or takes it away and waits until no helper is inside of it. The program returns when the library
+    /// dismisses the helper, which it does before it calls this with `None`.
+    ///
+    /// A *helper* is a thread of the platform's that exists before it is needed: at most one for each CPU, bound to it, with the
+    /// lowest priority the platform has, in a context that holds nothing; it may sleep. It runs an installed program once. When
+    /// the program unwinds, the helper may run it again. A platform without helpers leaves this as it is: jobs are then done by
+    /// their callers.
+    fn set_help(&self, help: Option<Answer<Self>>) {
+        let _ = help;
+    }
 
     /// Hears of what happened: tracing. Free where not overridden.
     #[inline(always)]

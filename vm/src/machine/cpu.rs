@@ -65,6 +65,12 @@ pub trait Cpu: Sized + 'static {
     /// Called in every wait loop: lets the other hardware thread go on and answers other CPUs' requests.
     fn relax();
 
+    /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU have it first.
+    /// Answers like [`relax`](Cpu::relax), which it is where a platform has nothing better.
+    fn give_way() {
+        Self::relax();
+    }
+
     /// Blocks the thread while `*word == expected`, until [`wake`](Cpu::wake) of the same address.
     fn sleep(word: &AtomicU32, expected: u32);
 

@@ -23,6 +23,8 @@ pub const ZONE: Rank = Rank(32);
 pub const RCU: Rank = Rank(36);
 /// The waiters of a sleeping lock.
 pub const SHARE_QUEUE: Rank = Rank(40);
+/// The error of a job; taken to put it there, whatever the worker holds.
+pub const JOB: Rank = Rank(42);
 /// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupts: so it is the last,
 /// for an interrupt may come while any other lock is held.
 pub const MAILBOX: Rank = Rank(44);

@@ -21,6 +21,33 @@ pub struct CpuMask {
     words: [u64; MAX_CPUS / 64],
 }
 
+/// A set of nodes below [`MAX_NODES`], as a plain value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NodeMask(u64);
+
+/// The most nodes a [`NodeMask`] can name.
+pub const MAX_NODES: usize = 64;
+
+impl NodeMask {
+    /// Every node.
+    pub const ALL: Self = Self(u64::MAX);
+    /// No node.
+    pub const EMPTY: Self = Self(0);
+
+    /// One node; one beyond [`MAX_NODES`] gives the empty set.
+    pub const fn of(node: NodeId) -> Self {
+        Self(if (node.0 as usize) < MAX_NODES { 1 << node.0 } else { 0 })
+    }
+    /// Both sets together.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+    /// Whether the node is in the set; every node is in [`NodeMask::ALL`].
+    pub const fn contains(self, node: NodeId) -> bool {
+        self.0 == u64::MAX || Self::of(node).0 & self.0 != 0
+    }
+}
+
 impl CpuId {
     /// Place in an array of per-CPU things.
     pub const fn index(self) -> usize {
@@ -98,6 +125,12 @@ impl fmt::Debug for CpuId {
 impl fmt::Debug for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {}", self.0)
+    }
+}
+
+impl fmt::Debug for NodeMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries((0..MAX_NODES as u32).map(NodeId).filter(|&node| self.contains(node))).finish()
     }
 }
 

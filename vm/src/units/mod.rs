@@ -12,7 +12,7 @@ mod range;
 mod rights;
 
 pub use addr::{PhysAddr, VirtAddr};
-pub use cpu::{CpuId, CpuMask, CpuMaskIter, MAX_CPUS, NodeId};
+pub use cpu::{CpuId, CpuMask, CpuMaskIter, MAX_CPUS, MAX_NODES, NodeId, NodeMask};
 pub use level::{Level, PageSize};
 pub use number::{Order, Pfn, Vpn};
 pub use range::{PfnRange, VpnRange};

@@ -1,0 +1,170 @@
+//! A job as a value, what its function is given, and how it ends.
+
+use crate::units::NodeMask;
+use core::cell::Cell;
+use core::fmt;
+use core::ops::Range;
+
+/// Work over a range, described. Nothing happens until a [`Crew`](super::Crew) runs it.
+///
+/// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range, begin and end at
+/// multiples of the alignment (but for the two ends of the range), and hold at least the minimum (but for those ends, and where the
+/// whole range holds less). They come in no particular order.
+#[derive(Clone)]
+pub struct Job<'a, W> {
+    pub(super) range: Range<u64>,
+    pub(super) align: u64,
+    pub(super) min_chunk: u64,
+    pub(super) most_helpers: u32,
+    pub(super) nodes: NodeMask,
+    pub(super) work: W,
+    pub(super) undo: Option<Undo<'a>>,
+    pub(super) stop_if: Option<StopIf<'a>>,
+}
+
+/// What takes back what was done to a range.
+pub(super) type Undo<'a> = &'a (dyn Fn(Range<u64>) + Sync);
+/// Whether to give a job up.
+pub(super) type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
+
+impl<'a, W> Job<'a, W> {
+    /// A job over `range` that may be cut anywhere, with as many helpers as there are, on any node.
+    pub fn new(range: Range<u64>, work: W) -> Self {
+        Self {
+            range,
+            align: 1,
+            min_chunk: 1,
+            most_helpers: u32::MAX,
+            nodes: NodeMask::ALL,
+            work,
+            undo: None,
+            stop_if: None,
+        }
+    }
+
+    /// Cuts only at multiples of `align`; 0 counts as 1.
+    pub fn align(self, align: u64) -> Self {
+        Self { align: align.max(1), ..self }
+    }
+
+    /// Makes no chunk smaller than this: what is worth one helper's waking up. 0 counts as 1.
+    pub fn min_chunk(self, min_chunk: u64) -> Self {
+        Self { min_chunk: min_chunk.max(1), ..self }
+    }
+
+    /// Uses at most so many helpers; the caller, who works too, is not counted.
+    pub fn most_helpers(self, most_helpers: u32) -> Self {
+        Self { most_helpers, ..self }
+    }
+
+    /// Takes helpers from these nodes only.
+    pub fn on_nodes(self, nodes: NodeMask) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// Where the job fails, is cancelled or panics, `undo` is called by the caller, once all helpers have left, with disjoint
+    /// ranges that are exactly what was done. They need not be the chunks.
+    pub fn undo(self, undo: &'a (dyn Fn(Range<u64>) + Sync)) -> Self {
+        Self { undo: Some(undo), ..self }
+    }
+
+    /// Gives the job up where this says so. It is asked between chunks, by everybody who works.
+    pub fn stop_if(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { stop_if: Some(stop), ..self }
+    }
+}
+
+/// A piece of a job, for one call of its function.
+pub struct Chunk<'a> {
+    /// The first.
+    pub start: u64,
+    /// The one behind the last.
+    pub end: u64,
+    worker: u32,
+    /// Everything before this is done.
+    done: Cell<u64>,
+    stopped: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Chunk<'a> {
+    pub(super) fn new(range: Range<u64>, worker: u32, stopped: &'a dyn Fn() -> bool) -> Self {
+        Self { start: range.start, end: range.end, worker, done: Cell::new(range.start), stopped }
+    }
+
+    /// The range to work on.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.end
+    }
+
+    /// Who works: 0 is the caller, a helper is 1 + the number of its CPU. No two that work on a job at once have the same number.
+    pub fn worker(&self) -> u32 {
+        self.worker
+    }
+
+    /// Notes that everything before `at` is done: should the function then fail or panic, this much is undone. A function that
+    /// never calls this leaves nothing of a chunk behind when it fails.
+    pub fn done_to(&self, at: u64) {
+        self.done.set(at.clamp(self.start, self.end));
+    }
+
+    /// What a chunk that failed has left behind ends here.
+    pub(super) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    /// Whether the job was stopped meanwhile: a long chunk may return early with an error of its own.
+    pub fn is_stopped(&self) -> bool {
+        (self.stopped)()
+    }
+}
+
+/// Why a job is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed<E> {
+    /// The error of the first chunk that failed.
+    Error(E),
+    /// A chunk panicked on a helper.
+    Panicked,
+    /// It was given up.
+    Cancelled,
+}
+
+impl<E: fmt::Display> fmt::Display for Failed<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panicked => f.write_str("a helper panicked"),
+            Self::Cancelled => f.write_str("the job was given up"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> core::error::Error for Failed<E> {}
+
+/// What a job took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Helpers that were asked.
+    pub helpers: u32,
+    /// Nanoseconds that helpers worked, those that they asked in turn included. Also noted in the caller's
+    /// [`Context`](crate::machine::Context::helped_ns).
+    pub helper_ns: u64,
+}
+
+impl<W> fmt::Debug for Job<'_, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("range", &self.range)
+            .field("align", &self.align)
+            .field("min_chunk", &self.min_chunk)
+            .field("most_helpers", &self.most_helpers)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Chunk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{} by {}", self.start, self.end, self.worker)
+    }
+}
