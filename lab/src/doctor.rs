@@ -4,10 +4,10 @@
 //! without it, and the command that helps.
 
 use crate::bench::setting::{Setting, first_line};
+use crate::boot::image;
 use crate::os::{affinity, membarrier::Membarrier};
 use serde::Serialize;
-use std::fs::{self, File};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
 
 /// Whether the machine has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -36,7 +36,19 @@ pub struct Finding {
 
 /// Looks at everything.
 pub fn examine() -> Vec<Finding> {
-    vec![build(), cpus(), pinning(), memory(), membarrier(), huge_pages(), tracefs(), perf(), rings(), qemu()]
+    vec![
+        build(),
+        cpus(),
+        pinning(),
+        memory(),
+        membarrier(),
+        huge_pages(),
+        tracefs(),
+        perf(),
+        rings(),
+        qemu(),
+        kvm(),
+    ]
 }
 
 fn finding(
@@ -149,15 +161,20 @@ fn rings() -> Finding {
 }
 
 fn qemu() -> Finding {
-    const NAME: &str = "qemu-system-x86_64";
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join(NAME)).find(|p| is_file(p));
-    let text = found.as_ref().map_or(format!("no {NAME} in PATH"), |p| p.display().to_string());
-    finding("qemu", found.is_some(), text, "booting the kernel", "sudo apt-get install qemu-system-x86")
+    let found = image::qemu();
+    let text = found.as_ref().map_or_else(image::no_qemu, |p| p.display().to_string());
+    finding("qemu", found.is_some(), text, "booting the kernel", image::QEMU_REMEDY)
 }
 
-fn is_file(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|m| m.is_file())
+fn kvm() -> Finding {
+    const PATH: &str = "/dev/kvm";
+    let opened = OpenOptions::new().read(true).write(true).open(PATH);
+    let found = match &opened {
+        Ok(_) => format!("{PATH} can be opened"),
+        Err(error) => format!("{PATH}: {error}"),
+    };
+    let remedy = "sudo modprobe kvm-intel (or kvm-amd), sudo usermod -aG kvm $USER; tcg does without";
+    finding("kvm", opened.is_ok(), found, "booting the kernel with --accel kvm", remedy)
 }
 
 #[cfg(test)]

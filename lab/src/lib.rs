@@ -2,6 +2,7 @@
 
 pub mod baton;
 pub mod bench;
+pub mod boot;
 pub mod check;
 pub mod command;
 pub mod doctor;

@@ -7,6 +7,7 @@
 mod failure;
 
 pub mod bench;
+pub mod boot;
 pub mod check;
 pub mod doctor;
 pub mod fault;
@@ -38,6 +39,8 @@ struct Line {
 enum Command {
     /// Measure against yardsticks, in pairs, with intervals
     Bench(bench::Args),
+    /// Boot the kernel in an emulator, and run a program in it
+    Boot(boot::Args),
     /// Play every pair of operations under many schedules
     Check(check::Args),
     /// Say what this machine lacks, and how to get it
@@ -57,8 +60,9 @@ enum Command {
 }
 
 impl Command {
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<ExitCode, Failure> {
         match self {
+            Command::Boot(args) => return boot::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Check(args) => check::run(args),
             Command::Doctor(args) => doctor::run(args),
@@ -69,15 +73,16 @@ impl Command {
             Command::Tour(args) => tour::run(args),
             Command::Trace(args) => trace::run(args),
         }
+        .map(|()| ExitCode::SUCCESS)
     }
 }
 
 /// Reads the command line, does what it says and returns the exit status: 0 for success, 1 for a check that
-/// failed, 2 for a line or an input that cannot be understood.
+/// failed, 2 for a line or an input that cannot be understood; `boot` ends as the program in its machine does.
 pub fn main() -> ExitCode {
     let line = Line::parse();
     match line.command.unwrap_or(Command::Tour(line.tour)).run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure.report(),
     }
 }

@@ -4,6 +4,8 @@ use std::ffi::{CString, OsStr};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::{fs::File, ptr};
 
 /// A child process that has not executed its program yet: it waits until it is let go.
@@ -105,6 +107,20 @@ pub fn wait_for(pid: u32) -> io::Result<i32> {
 pub fn kill(pid: u32) {
     // SAFETY: only sends a signal.
     unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+}
+
+/// Has `command` killed when the thread that starts it ends, however it does.
+pub fn end_with_parent(command: &mut Command) {
+    let ask = || {
+        // SAFETY: no memory is involved.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure runs in the child of a fork, where only async-signal-safe functions may be called: it makes
+    // one system call, and reads errno.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Ignores the interrupt key in this process; programs started by [`HeldChild`] do not inherit it.

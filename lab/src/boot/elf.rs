@@ -1,0 +1,207 @@
+//! What may be run in ring 3: one static ELF file for x86-64, linked to fixed addresses.
+//!
+//! The kernel checks for itself what it is handed; this says in one line what is wrong before a machine is started.
+//! Every offset comes from the file, so each is looked up with `get` and added with overflow in mind.
+
+use super::Memory;
+use std::path::Path;
+use std::{fmt, fs, io};
+
+/// Why a file cannot be run.
+#[derive(Debug)]
+pub enum Unfit {
+    /// It cannot be read.
+    Unread(io::Error),
+    /// It does not begin as ELF files do.
+    NoElf,
+    /// It is for another machine than 64-bit x86.
+    OtherMachine,
+    /// It wants a loader for its libraries, or may lie anywhere.
+    NotStatic,
+    /// A header or a segment lies outside of the file, or beyond user memory.
+    Damaged(&'static str),
+    /// It does not leave half of the memory free.
+    TooLarge(u64),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Unread(error) => write!(f, "{error}"),
+            Unfit::NoElf => write!(f, "not an ELF file"),
+            Unfit::OtherMachine => write!(f, "an ELF file, but not for 64-bit x86"),
+            Unfit::NotStatic => write!(f, "not a static program: link it with -static -no-pie"),
+            Unfit::Damaged(what) => write!(f, "a damaged ELF file: {what}"),
+            Unfit::TooLarge(bytes) => write!(f, "{bytes} bytes take more than half of the machine's memory"),
+        }
+    }
+}
+
+/// The first address that no program may use: half a page short of the lower half's end, as Linux has it.
+const USER_END: u64 = 0x7fff_ffff_f000;
+/// Kinds of program headers.
+const LOAD: u32 = 1;
+const INTERPRETER: u32 = 3;
+/// The flag of a segment that may be executed.
+const EXECUTABLE: u32 = 1;
+/// Bytes of a program header.
+const HEADER_BYTES: usize = 56;
+
+/// Checks the file at `path` for a machine with `memory`.
+pub fn check(path: &Path, memory: Memory) -> Result<(), Unfit> {
+    let length = fs::metadata(path).map_err(Unfit::Unread)?.len();
+    if length > memory.bytes() / 2 {
+        return Err(Unfit::TooLarge(length));
+    }
+    check_bytes(&fs::read(path).map_err(Unfit::Unread)?)
+}
+
+fn check_bytes(file: &[u8]) -> Result<(), Unfit> {
+    if file.get(..4) != Some(b"\x7fELF") {
+        return Err(Unfit::NoElf);
+    }
+    let cut = || Unfit::Damaged("its header is cut off");
+    let (class, order) = (file.get(4).ok_or_else(cut)?, file.get(5).ok_or_else(cut)?);
+    if (*class, *order, half(file, 18).ok_or_else(cut)?) != (2, 1, 62) {
+        return Err(Unfit::OtherMachine);
+    }
+    let kind = half(file, 16).ok_or_else(cut)?;
+    let headers = program_headers(file)?;
+    if headers.iter().any(|h| h.kind == INTERPRETER) || kind == 3 {
+        return Err(Unfit::NotStatic);
+    }
+    if kind != 2 {
+        return Err(Unfit::Damaged("it is no program"));
+    }
+    check_segments(file, &headers)
+}
+
+fn check_segments(file: &[u8], headers: &[Header]) -> Result<(), Unfit> {
+    let entry = long(file, 24).ok_or(Unfit::Damaged("its header is cut off"))?;
+    let mut can_start = false;
+    for header in headers.iter().filter(|h| h.kind == LOAD) {
+        let in_file =
+            header.offset.checked_add(header.file_bytes).is_some_and(|end| end <= file.len() as u64);
+        if !in_file || header.file_bytes > header.memory_bytes {
+            return Err(Unfit::Damaged("a segment lies outside of it"));
+        }
+        let end = header.address.checked_add(header.memory_bytes).filter(|end| *end <= USER_END);
+        let end = end.ok_or(Unfit::Damaged("a segment lies beyond user memory"))?;
+        can_start |= header.flags & EXECUTABLE != 0 && (header.address..end).contains(&entry);
+    }
+    if can_start { Ok(()) } else { Err(Unfit::Damaged("it begins where nothing may be executed")) }
+}
+
+/// What is wanted of a program header.
+struct Header {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    file_bytes: u64,
+    memory_bytes: u64,
+}
+
+fn program_headers(file: &[u8]) -> Result<Vec<Header>, Unfit> {
+    let cut = || Unfit::Damaged("its program headers are cut off");
+    let table = long(file, 32).and_then(|o| usize::try_from(o).ok()).ok_or_else(cut)?;
+    let (size, count) = (half(file, 54).ok_or_else(cut)?, half(file, 56).ok_or_else(cut)?);
+    if usize::from(size) != HEADER_BYTES {
+        return Err(Unfit::Damaged("its program headers have an odd size"));
+    }
+    (0..usize::from(count)).map(|index| header(file, table, index).ok_or_else(cut)).collect()
+}
+
+fn header(file: &[u8], table: usize, index: usize) -> Option<Header> {
+    let at = table.checked_add(index * HEADER_BYTES)?;
+    let bytes = file.get(at..at.checked_add(HEADER_BYTES)?)?;
+    Some(Header {
+        kind: word(bytes, 0)?,
+        flags: word(bytes, 4)?,
+        offset: long(bytes, 8)?,
+        address: long(bytes, 16)?,
+        file_bytes: long(bytes, 32)?,
+        memory_bytes: long(bytes, 40)?,
+    })
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// A small program that is good: one executable segment that begins at its entry.
+#[cfg(test)]
+pub fn good_program() -> Vec<u8> {
+    let mut file = vec![0; 64 + HEADER_BYTES + 8];
+    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, b"\x7fELF\x02\x01\x01");
+    put(16, &[2, 0, 62, 0, 1]);
+    put(24, &0x40_0078u64.to_le_bytes());
+    put(32, &64u64.to_le_bytes());
+    put(54, &[HEADER_BYTES as u8, 0, 1, 0]);
+    put(64, &[LOAD as u8, 0, 0, 0, 5]);
+    put(64 + 16, &0x40_0000u64.to_le_bytes());
+    put(64 + 32, &128u64.to_le_bytes());
+    put(64 + 40, &4096u64.to_le_bytes());
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(at: usize, byte: u8) -> String {
+        let mut file = good_program();
+        file[at] = byte;
+        check_bytes(&file).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_static_program_is_good() {
+        check_bytes(&good_program()).unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        assert_eq!(changed(0, b'#'), "not an ELF file");
+        assert_eq!(changed(18, 183), "an ELF file, but not for 64-bit x86");
+        assert_eq!(changed(16, 3), "not a static program: link it with -static -no-pie");
+        assert_eq!(changed(64, INTERPRETER as u8), "not a static program: link it with -static -no-pie");
+        assert_eq!(changed(16, 1), "a damaged ELF file: it is no program");
+        assert_eq!(changed(64 + 4, 4), "a damaged ELF file: it begins where nothing may be executed");
+        assert_eq!(changed(64 + 33, 9), "a damaged ELF file: a segment lies outside of it");
+        assert_eq!(changed(64 + 22, 0x80), "a damaged ELF file: a segment lies beyond user memory");
+    }
+
+    #[test]
+    fn no_cut_and_no_changed_byte_brings_the_check_down() {
+        let file = good_program();
+        for length in 0..file.len() {
+            assert!(check_bytes(&file[..length]).is_err(), "{length}");
+        }
+        for at in 0..file.len() {
+            for byte in [0, 1, 0x7f, 0xff] {
+                let mut file = file.clone();
+                file[at] = byte;
+                let _ = check_bytes(&file);
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_fills_the_memory_is_refused() {
+        let path = std::env::temp_dir().join(format!("interleaf-elf-{}", std::process::id()));
+        fs::File::create(&path).unwrap().set_len(40 << 20).unwrap();
+        let refused = check(&path, "64M".parse().unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(refused, Err(Unfit::TooLarge(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Which packages are built for a boot, and where their files lie.
+//!
+//! The lab was built from a checkout, and builds the kernel from the same one. A lab that was carried elsewhere can
+//! still boot a kernel and a program that are named by their files.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The programs for ring 3 that the kernel's shelf brings, each with what it shows.
+pub const PROGRAMS: &[(&str, &str)] = &[];
+
+/// The kernel's package and its file.
+const KERNEL: &str = "interleaf-kernel";
+/// The package of the programs.
+const PROGRAMS_PACKAGE: &str = "interleaf-programs";
+/// The profile both are built with, and so the folder they lie in.
+const PROFILE: &str = "kernel";
+/// The emulator.
+const QEMU: &str = "qemu-system-x86_64";
+/// How to get it.
+pub const QEMU_REMEDY: &str = "sudo apt-get install qemu-system-x86";
+
+/// The emulator in PATH.
+pub fn qemu() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|dir| dir.join(QEMU)).find(|p| fs::metadata(p).is_ok_and(|m| m.is_file()))
+}
+
+/// What is said where there is none.
+pub fn no_qemu() -> String {
+    format!("no {QEMU} in PATH: {QEMU_REMEDY}")
+}
+
+/// Builds the kernel and returns its file.
+pub fn kernel() -> Result<PathBuf, String> {
+    build(KERNEL, "kernel").map(|folder| folder.join(KERNEL))
+}
+
+/// The file of a program: one of ours by its name, which is built, or any other by its path.
+pub fn program(word: &str) -> Result<PathBuf, String> {
+    if PROGRAMS.iter().any(|(name, _)| *name == word) {
+        return build(PROGRAMS_PACKAGE, "kernel/programs").map(|folder| folder.join(word));
+    }
+    if Path::new(word).is_file() {
+        return Ok(PathBuf::from(word));
+    }
+    let names: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
+    Err(format!("{word}: no such file, and none of the programs {}", names.join(", ")))
+}
+
+/// Builds a package of the checkout and returns the folder in which its files lie.
+fn build(package: &str, place: &str) -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    if !root.join(place).join("Cargo.toml").is_file() {
+        return Err(format!("{}: no package {package} there to build", root.join(place).display()));
+    }
+    let target = root.join("target");
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--profile", PROFILE, "--package", package]);
+    cargo.arg("--target-dir").arg(&target).current_dir(root);
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(target.join(PROFILE)),
+        Ok(status) => Err(format!("{package} does not build: cargo ended with {status}")),
+        Err(error) => Err(format!("{package} cannot be built: cargo: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_neither_a_file_nor_a_program_is_refused_in_one_line() {
+        let line = program("/no/such/program").unwrap_err();
+        assert!(line.starts_with("/no/such/program: no such file") && line.lines().count() == 1, "{line}");
+    }
+
+    #[test]
+    fn a_package_that_is_not_there_is_said_and_not_built() {
+        let line = build("interleaf-nothing", "nowhere").unwrap_err();
+        assert!(line.contains("no package interleaf-nothing"), "{line}");
+    }
+}

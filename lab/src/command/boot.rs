@@ -1,0 +1,172 @@
+//! `interleaf boot [-- PROGRAM ARGS]`: boots the kernel under QEMU and ends as the program does.
+
+use super::Failure;
+use crate::boot::{Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, elf, image, line};
+use crate::show::Output;
+use serde::Serialize;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The arguments of `interleaf boot`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How many CPUs the machine has, 1 to 8
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cpus: usize,
+    /// How much memory it has, 64M to 64G
+    #[arg(long, value_name = "M", default_value = "256M")]
+    memory: String,
+    /// Who executes its instructions
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    accel: Accel,
+    /// Seconds until it is ended without a verdict
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    timeout: u64,
+    /// Which way page faults go; as the kernel likes, if nothing is said
+    #[arg(long, value_enum)]
+    path: Option<FaultPath>,
+    /// One of the kernel's self-tests; all of them, if nothing is said
+    #[arg(long, value_name = "NAME", conflicts_with = "program")]
+    selftest: Option<String>,
+    /// Boot this kernel instead of building the one of the checkout
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// The emulator, instead of the one in PATH
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+    /// Text or JSON.
+    #[command(flatten)]
+    output: Output,
+    /// A program for ring 3 and its arguments: the name of one of ours, or a static ELF file
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    program: Vec<String>,
+}
+
+/// What is said of a boot. The field names are the JSON's and stay.
+#[derive(Clone, Debug, Serialize)]
+struct Report {
+    cpus: usize,
+    memory_bytes: u64,
+    accel: Accel,
+    /// What the kernel was told.
+    command_line: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+    seconds: f64,
+    /// What it printed, line by line.
+    console: Vec<String>,
+}
+
+/// Most seconds: a day.
+const MOST_SECONDS: u64 = 86_400;
+/// Most bytes of a console that JSON keeps: the first ones.
+const MOST_CONSOLE: usize = 16 << 20;
+
+/// Boots, and returns the program's exit code; a machine without a verdict is a failure.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let boot = args.boot()?;
+    let outcome = if args.output.json { reported(&boot, args.output)? } else { streamed(&boot)? };
+    outcome.code(boot.timeout_s).map(ExitCode::from).map_err(Failure::check)
+}
+
+impl Args {
+    /// The machine that is asked for. What can be refused without building is refused first.
+    fn boot(&self) -> Result<Boot, Failure> {
+        let refuse = |line: String| Failure::usage(line);
+        if !CPUS.contains(&self.cpus) {
+            return Err(refuse(format!("--cpus {}: the kernel boots with 1 to 8", self.cpus)));
+        }
+        let memory: Memory =
+            self.memory.parse().map_err(|e| refuse(format!("--memory {}: {e}", self.memory)))?;
+        if !(1..=MOST_SECONDS).contains(&self.timeout) {
+            return Err(refuse(format!("--timeout {}: 1 to {MOST_SECONDS} seconds", self.timeout)));
+        }
+        line::check_words(&self.program).map_err(refuse)?;
+        let options = self.options()?;
+        let qemu = self.emulator()?;
+        let program = self.program(memory)?;
+        let kernel = match &self.kernel {
+            Some(file) if file.is_file() => file.clone(),
+            Some(file) => return Err(refuse(format!("{}: no such file", file.display()))),
+            None => image::kernel().map_err(refuse)?,
+        };
+        let (cpus, accel, clock) = (self.cpus, self.accel, Clock::Host);
+        Ok(Boot { qemu, kernel, cpus, memory, accel, clock, options, program, timeout_s: self.timeout })
+    }
+
+    fn options(&self) -> Result<Vec<String>, Failure> {
+        let path = self.path.map(|path| format!("path={}", path.name()));
+        let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
+        let options: Vec<String> = path.into_iter().chain(selftest).collect();
+        line::check_words(&options).map_err(Failure::usage)?;
+        Ok(options)
+    }
+
+    fn emulator(&self) -> Result<PathBuf, Failure> {
+        if self.accel == Accel::Kvm {
+            let kvm = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+            kvm.map_err(|e| Failure::usage(format!("--accel kvm: /dev/kvm: {e}")))?;
+        }
+        match &self.qemu {
+            Some(file) if file.is_file() => Ok(file.clone()),
+            Some(file) => Err(Failure::usage(format!("{}: no such file", file.display()))),
+            None => image::qemu().ok_or_else(|| Failure::usage(image::no_qemu())),
+        }
+    }
+
+    fn program(&self, memory: Memory) -> Result<Option<Program>, Failure> {
+        let Some(word) = self.program.first() else { return Ok(None) };
+        let file = image::program(word).map_err(Failure::usage)?;
+        elf::check(&file, memory).map_err(|unfit| Failure::usage(format!("{}: {unfit}", file.display())))?;
+        let mut words = self.program.clone();
+        if let Some(name) = Path::new(word).file_name().and_then(|name| name.to_str()) {
+            words[0] = name.to_string();
+        }
+        Ok(Some(Program { file, words }))
+    }
+}
+
+/// The console goes to stdout as it comes.
+fn streamed(boot: &Boot) -> Result<Outcome, Failure> {
+    let mut gone = false;
+    let run = crate::boot::run(boot, |piece| {
+        let mut stdout = io::stdout().lock();
+        let text: Vec<u8> = piece.iter().copied().filter(|&byte| byte != b'\r').collect();
+        let written = stdout.write_all(&text).and_then(|()| stdout.flush());
+        gone = matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
+        written
+    });
+    if gone {
+        // A reader that has gone away is no failure; the machine was ended.
+        std::process::exit(0);
+    }
+    Ok(run.map_err(|e| started(boot, &e))?.outcome)
+}
+
+/// The console becomes a part of the report.
+fn reported(boot: &Boot, output: Output) -> Result<Outcome, Failure> {
+    let mut console = Vec::new();
+    let run = crate::boot::run(boot, |piece| {
+        let room = MOST_CONSOLE - console.len();
+        console.extend_from_slice(&piece[..piece.len().min(room)]);
+        Ok(())
+    });
+    let run = run.map_err(|e| started(boot, &e))?;
+    let report = Report {
+        cpus: boot.cpus,
+        memory_bytes: boot.memory.bytes(),
+        accel: boot.accel,
+        command_line: line::kernel_line(boot),
+        outcome: run.outcome.clone(),
+        seconds: run.took.as_secs_f64(),
+        console: String::from_utf8_lossy(&console).lines().map(str::to_string).collect(),
+    };
+    output.emit(&report, |_| String::new())?;
+    Ok(run.outcome)
+}
+
+fn started(boot: &Boot, error: &io::Error) -> Failure {
+    Failure::usage(format!("{}: {error}", boot.qemu.display()))
+}

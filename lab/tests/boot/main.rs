@@ -1,0 +1,178 @@
+//! `interleaf boot` against stand-ins for QEMU: shell scripts that end as a machine may. What the kernel itself does
+//! is shown by `cargo xtask boots`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A folder of a test's own, and an emulator that does what `script` says.
+struct Bench {
+    folder: PathBuf,
+    script: String,
+}
+
+/// The emulator.
+const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/boot/stand-in.sh");
+
+impl Bench {
+    fn new(test: &str, script: &str) -> Bench {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("kernel"), "a kernel").unwrap();
+        Bench { folder, script: script.to_string() }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).to_str().expect("a path of letters").to_string()
+    }
+
+    fn boot(&self, arguments: &[&str]) -> Output {
+        let kernel = self.file("kernel");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_interleaf"));
+        command.args(["boot", "--qemu", STAND_IN, "--kernel", &kernel]).args(arguments);
+        command
+            .env("STAND_IN", &self.script)
+            .env("STARTED", self.file("started"))
+            .output()
+            .expect("the command starts")
+    }
+}
+
+/// The status of QEMU when the guest writes the value of an orderly end with `code`.
+fn status_of(code: i32) -> i32 {
+    (0x10 + code) << 1 | 1
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_console_is_passed_on_and_the_programs_code_is_the_commands() {
+    for code in [0, 1, 2, 42, 63] {
+        let script = format!("printf 'hello\\r\\nfrom the guest'; exit {}", status_of(code));
+        let output = Bench::new("code", &script).boot(&[]);
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!(output.stdout, b"hello\nfrom the guest");
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn a_machine_without_a_verdict_is_a_failure_with_its_reason() {
+    let cases = [
+        ("exit 255", "the kernel panicked"),
+        ("exit 0", "triple fault"),
+        ("echo >&2 first; echo >&2 'qemu: no such machine'; exit 1", "QEMU refused: qemu: no such machine"),
+        ("exit 1", "did not say why"),
+        ("exit 6", "status 6"),
+        ("kill -9 $$", "signal 9"),
+    ];
+    for (script, reason) in cases {
+        let output = Bench::new("verdict", script).boot(&[]);
+        assert_eq!(output.status.code(), Some(1), "{script}");
+        let stderr = stderr(&output);
+        assert!(stderr.contains(reason) && stderr.lines().count() == 1, "{script}: {stderr}");
+    }
+}
+
+#[test]
+fn a_machine_that_does_not_end_is_ended() {
+    // Once with its console open, once with it closed.
+    for script in ["echo begun; exec sleep 1000", "echo begun; exec >&- 2>&-; exec sleep 1000"] {
+        let start = Instant::now();
+        let output = Bench::new("endless", script).boot(&["--timeout", "1"]);
+        assert_eq!(output.status.code(), Some(1), "{script}");
+        assert_eq!(output.stdout, b"begun\n");
+        assert!(stderr(&output).contains("no verdict after 1 s"), "{script}");
+        assert!(start.elapsed() < Duration::from_secs(500), "{script}");
+    }
+}
+
+#[test]
+fn a_guest_may_print_more_than_any_pipe_holds() {
+    let script = format!("head -c 3000000 /dev/zero; head -c 300000 /dev/zero >&2; exit {}", status_of(0));
+    let output = Bench::new("chatter", &script).boot(&[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 3_000_000));
+}
+
+#[test]
+fn json_is_one_object_with_its_names_however_the_machine_ended() {
+    for (end, outcome) in [(status_of(7), "ended"), (255, "panicked"), (0, "reset")] {
+        let bench = Bench::new("json", &format!("echo a; echo b; exit {end}"));
+        let output = bench.boot(&["--json", "--cpus", "4", "--memory", "1G", "--path", "locked"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["outcome"], outcome);
+        assert_eq!((report["cpus"].as_u64(), report["memory_bytes"].as_u64()), (Some(4), Some(1 << 30)));
+        assert_eq!((&report["accel"], &report["command_line"]), (&"tcg".into(), &"path=locked".into()));
+        assert_eq!(report["console"], serde_json::json!(["a", "b"]));
+        assert!(report["seconds"].is_number());
+        assert_eq!(report.get("code").is_some(), outcome == "ended");
+    }
+}
+
+#[test]
+fn qemu_gets_the_machine_the_kernel_and_the_program() {
+    let bench = Bench::new("words", &format!("for word; do echo \"$word\"; done; exit {}", status_of(0)));
+    let program = compiled(&bench);
+    let output = bench.boot(&["--cpus", "8", "--path", "speculative", "--", &program, "-n", "3"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let words: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_string).collect();
+    let after = |switch| words.iter().position(|w| w == switch).map(|at| words[at + 1].as_str());
+    assert_eq!((after("-smp"), after("-m"), after("-initrd")), (Some("8"), Some("256M"), Some(&*program)));
+    assert_eq!(after("-append"), Some("path=speculative -- program -n 3"));
+    assert!(words.contains(&"isa-debug-exit,iobase=0xf4,iosize=4".to_string()));
+}
+
+/// A static program, linked by the compiler that links Rust.
+fn compiled(bench: &Bench) -> String {
+    let (source, program) = (bench.file("program.c"), bench.file("program"));
+    fs::write(&source, "void _start(void) { for (;;) ; }\n").unwrap();
+    let words = ["-static", "-no-pie", "-nostdlib", "-o", &program, &source];
+    assert!(Command::new("cc").args(words).status().expect("cc, which links Rust, compiles C").success());
+    program
+}
+
+#[test]
+fn what_cannot_be_booted_is_said_in_one_line_and_nothing_is_started() {
+    let bench = Bench::new("refused", "touch $STARTED; exit 0");
+    fs::write(bench.file("text"), "#!/bin/sh\n").unwrap();
+    let (text, shared) = (bench.file("text"), std::env::current_exe().unwrap());
+    let cases: [(&[&str], &str); 14] = [
+        (&["--cpus", "0"], "1 to 8"),
+        (&["--cpus", "9"], "1 to 8"),
+        (&["--memory", "63M"], "64M to 64G"),
+        (&["--memory", "65G"], "64M to 64G"),
+        (&["--memory", "lots"], "64M to 64G"),
+        (&["--timeout", "0"], "seconds"),
+        (&["--selftest", "two words"], "without spaces"),
+        (&["--", "/no/such/program"], "no such file"),
+        (&["--", "/proc"], "no such file"),
+        (&["--", &text], "not an ELF file"),
+        (&["--", shared.to_str().unwrap()], "not a static program"),
+        (&["--", "faults", "two words"], "without spaces"),
+        (&["--qemu", "/no/such/qemu"], "the argument '--qemu"),
+        (&["--accel", "hvf"], "invalid value"),
+    ];
+    for (arguments, reason) in cases {
+        let output = bench.boot(arguments);
+        let stderr = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(reason) && output.stdout.is_empty(), "{arguments:?}: {stderr}");
+        let ours = stderr.starts_with("interleaf: ");
+        assert!(!ours || stderr.lines().count() == 1, "{arguments:?}: {stderr}");
+    }
+    assert!(!PathBuf::from(bench.file("started")).exists());
+}
+
+#[test]
+fn without_an_emulator_the_package_is_named() {
+    let bench = Bench::new("nothing", "exit 0");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_interleaf"));
+    command.args(["boot", "--kernel", &bench.file("kernel")]).env("PATH", "/no/such/folder");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = stderr(&output);
+    assert!(stderr.contains("apt-get install qemu-system-x86") && stderr.lines().count() == 1, "{stderr}");
+}
