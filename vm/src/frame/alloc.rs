@@ -76,7 +76,7 @@ impl<M: Machine> Memory<'_, M> {
             return None;
         }
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, order, ask.priority);
-        let (pfn, init) = self.search(ask.priority, from)?;
+        let (pfn, init) = self.search(order, ask.priority, from)?;
         self.meta_of(pfn).set_state(FrameState::taken(order));
         let own = self.caches.own();
         own.came_in.add_own(order.frames());
@@ -153,9 +153,11 @@ impl<M: Machine> Memory<'_, M> {
     fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
         let mut batch = [0; MOST];
         let lot = &mut batch[..own.next_lot(Way::In)];
-        let taken = self.zones.iter().find_map(|zone| match zone.take_run(&self.table, lot, ask.priority) {
-            0 => None,
-            taken => Some(taken),
+        let taken = self.look(Order::BASE, ask.priority, |zone| {
+            match zone.take_run(&self.table, lot, ask.priority) {
+                0 => None,
+                taken => Some(taken),
+            }
         });
         let Some(taken) = taken else {
             drop(own);
@@ -192,7 +194,7 @@ impl<M: Machine> Memory<'_, M> {
     /// The zones had nothing for us: take over what other CPUs hold, and look once more.
     fn alloc_frame_drained(&self, ask: Ask) -> Option<Pfn> {
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, Order::BASE, ask.priority);
-        let (pfn, init) = self.search(ask.priority, from)?;
+        let (pfn, init) = self.search(Order::BASE, ask.priority, from)?;
         let own = self.caches.own();
         own.came_in.add_own(1);
         own.past_stack.add_own(1);
@@ -201,10 +203,42 @@ impl<M: Machine> Memory<'_, M> {
         Some(self.hand_out(pfn, init, ask.init))
     }
 
-    /// Looks in every zone, and once more after the caches are drained, unless the asker can do without.
-    fn search(&self, priority: Priority, from: impl Fn(&Zone<M::Cpu>) -> Option<Stocked>) -> Option<Stocked> {
-        let look = || self.zones.iter().find_map(&from);
-        look().or_else(|| if priority > Priority::Spare && self.drain() > 0 { look() } else { None })
+    /// Looks in every zone, growing those that can, while any can; and once more after the caches are drained. Who can do
+    /// without looks once.
+    fn search(
+        &self,
+        order: Order,
+        priority: Priority,
+        mut from: impl FnMut(&Zone<M::Cpu>) -> Option<Stocked>,
+    ) -> Option<Stocked> {
+        loop {
+            let may_grow = self.may_any_grow(order, priority);
+            if let Some(found) = self.look(order, priority, &mut from) {
+                return Some(found);
+            }
+            if !may_grow {
+                break;
+            }
+            M::Cpu::relax();
+        }
+        if priority > Priority::Spare && self.drain() > 0 { self.look(order, priority, from) } else { None }
+    }
+
+    /// Looks in every zone, growing those that have nothing to give.
+    fn look<R>(
+        &self,
+        order: Order,
+        priority: Priority,
+        mut from: impl FnMut(&Zone<M::Cpu>) -> Option<R>,
+    ) -> Option<R> {
+        self.zones.iter().find_map(|zone| {
+            loop {
+                let found = from(zone);
+                if found.is_some() || !self.grow(zone, order, priority) {
+                    return found;
+                }
+            }
+        })
     }
 
     /// A frame goes to this CPU's cache.

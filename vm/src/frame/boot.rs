@@ -182,8 +182,7 @@ impl<M: Machine> Carve for Carver<'_, '_, M> {
         if !align.is_power_of_two() || align > PAGE_SIZE {
             return None;
         }
-        let (start, init) = self.map.cut(bytes, align)?;
-        let at = self.machine.window(start);
+        let (at, init) = self.carve_as_found(bytes, align)?;
         if init == Init::Dirty {
             // SAFETY: the bytes belong to a usable region, which the embedder gave to the library (Machine, promise 1), and
             // have just left the map, so nobody else has them.
@@ -202,6 +201,13 @@ pub(super) struct Room<'m, T> {
 }
 
 impl<'m, M: Machine> Carver<'_, 'm, M> {
+    /// Memory as [`carve`](Carve::carve) gives it, but not written: it holds what it holds. `align` is a power of two up to that
+    /// of a frame.
+    pub(super) fn carve_as_found(&mut self, bytes: usize, align: usize) -> Option<(NonNull<u8>, Init)> {
+        let (start, init) = self.map.cut(bytes, align)?;
+        Some((self.machine.window(start), init))
+    }
+
     /// Room for `len` values.
     pub(super) fn room<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
@@ -226,6 +232,19 @@ impl<'m, T> Room<'m, T> {
         unsafe { self.at.write(value) };
         // SAFETY: initialised, shared from now on, alive for `'m`.
         unsafe { self.at.as_ref() }
+    }
+
+    /// A slice of as many values as `make` pushes, at most as many as there is room for; they are never dropped.
+    pub(super) fn fill_some(self, make: impl FnOnce(&mut dyn FnMut(T))) -> &'m [T] {
+        let mut len = 0;
+        make(&mut |value| {
+            assert!(len < self.len, "more values than room");
+            // SAFETY: the memory holds `self.len` values, aligned, and only this room has it.
+            unsafe { self.at.add(len).write(value) };
+            len += 1;
+        });
+        // SAFETY: so many are initialised, and only shared from now on; alive for `'m`.
+        unsafe { core::slice::from_raw_parts(self.at.as_ptr(), len) }
     }
 
     /// The slice; its values are never dropped.

@@ -124,6 +124,20 @@ impl<C: Cpu> Buddy<C> {
         }
     }
 
+    /// Hangs in a chain: two stores into records, however long it is.
+    pub fn give_chain(&mut self, table: &FrameTable<C>, chain: &Chain) {
+        let Some((first, last)) = chain.ends else { return };
+        let list = &mut self.lists[Order::MAX.0 as usize];
+        let next = list.head.get();
+        record(table, last).set_next(next);
+        if let Some(next) = next {
+            record(table, next).set_prev(Some(last));
+        }
+        list.head.set(Some(first));
+        list.count.set(list.count.get() + chain.blocks);
+        self.free.set(self.free.get() + chain.frames());
+    }
+
     fn link(&mut self, table: &FrameTable<C>, pfn: Pfn, order: Order, init: Init) {
         let list = &mut self.lists[order.0 as usize];
         let next = list.head.get();
@@ -155,6 +169,39 @@ impl<C: Cpu> Buddy<C> {
         let init = meta.state().init();
         meta.set_state(FrameState::RESERVED);
         init
+    }
+}
+
+/// Blocks of the largest order, which have nothing to merge with, linked before anybody else knows them.
+#[derive(Debug)]
+pub(super) struct Chain {
+    zone: u8,
+    ends: Option<(Pfn, Pfn)>,
+    blocks: u64,
+}
+
+impl Chain {
+    /// No blocks, for the zone of this index.
+    pub fn new(zone: u8) -> Self {
+        Self { zone, ends: None, blocks: 0 }
+    }
+
+    /// Adds a block that is the caller's and nobody else's. Its record is written whole.
+    pub fn push<C: Cpu>(&mut self, table: &FrameTable<C>, pfn: Pfn, init: Init) {
+        let meta = record(table, pfn);
+        let before = self.ends.map(|(_, last)| last);
+        meta.set_state(FrameState::free(self.zone, Order::MAX, init));
+        meta.set_prev(before);
+        if let Some(before) = before {
+            record(table, before).set_next(Some(pfn));
+        }
+        self.ends = Some((self.ends.map_or(pfn, |(first, _)| first), pfn));
+        self.blocks += 1;
+    }
+
+    /// Frames in all its blocks.
+    pub fn frames(&self) -> u64 {
+        self.blocks * Order::MAX.frames()
     }
 }
 

@@ -1,16 +1,15 @@
 //! All physical memory of a machine, as the floors above see it.
 
 use super::cache::CpuCache;
+use super::deferred::Deferred;
 use super::mishap::Mishap;
+use super::start::{Ground, Start};
 use super::{Ask, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{PerCpu, SpinLock, ladder};
-use crate::units::{NodeId, Pfn, PfnRange};
+use crate::units::{Pfn, PfnRange};
 use core::fmt;
-
-/// The most nodes with memory, and so zones.
-const MAX_ZONES: usize = 64;
 
 /// All physical memory of a machine.
 ///
@@ -24,6 +23,7 @@ pub struct Memory<'m, M: Machine> {
     pub(super) caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
     pub(super) zones: &'m [Zone<M::Cpu>],
     pub(super) spans: &'m [Span],
+    pub(super) deferred: Deferred<'m, M::Cpu>,
     pub(super) drain: SpinLock<(), M::Cpu, { ladder::DRAIN.0 }>,
     pub(super) mishap: Mishap<M::Cpu>,
     /// Relaxed: a count of errors.
@@ -44,19 +44,31 @@ impl<'m, M: Machine> Memory<'m, M> {
     ///
     /// # Errors
     /// Where there is no memory, too little, or on too many nodes.
-    pub fn new(machine: &'m M, mut map: BootMap) -> Result<Self, BootError> {
-        let span = map.span().ok_or(BootError::NoMemory)?;
-        let nodes = Nodes::of(&map)?;
-        let mut carver = map.carver(machine);
-        let table = FrameTable::carve(&mut carver, span).ok_or(BootError::TooSmall)?;
-        let caches = PerCpu::carve(&mut carver, machine.nr_cpus(), |_| CpuCache::new());
-        let caches = caches.ok_or(BootError::TooSmall)?;
-        let (zones, spans) = carve_zones(machine, &mut map, &nodes).ok_or(BootError::TooSmall)?;
-        for (span, (_, init)) in spans.iter().zip(map.usable()) {
-            zones[span.zone as usize].add(&table, span.frames, init);
-        }
+    pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
+        Self::start(machine, map, Start::Whole)
+    }
+
+    /// As [`new`](Self::new), with the records written as `start` says.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn start(machine: &'m M, map: BootMap, start: Start) -> Result<Self, BootError> {
+        Self::build(machine, map, start, |ground, map| ground.open(map))
+    }
+
+    /// Lays the ground, has `open` give frames to the zones, and takes the zero page.
+    pub(super) fn build(
+        machine: &'m M,
+        mut map: BootMap,
+        start: Start,
+        open: impl FnOnce(&mut Ground<'m, M>, &BootMap),
+    ) -> Result<Self, BootError> {
+        let mut ground = Ground::lay(machine, &mut map, start)?;
+        open(&mut ground, &map);
+        let Ground { table, caches, zones, spans, deferred } = ground;
         let (drain, mishap, refused) = (SpinLock::new(()), Mishap::new(), AtomicU64::new(0));
-        let mut memory = Self { machine, table, caches, zones, spans, drain, mishap, refused, zero: Pfn(0) };
+        let mut memory =
+            Self { machine, table, caches, zones, spans, deferred, drain, mishap, refused, zero: Pfn(0) };
         memory.zero = memory.alloc_frame(Ask::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);
         Ok(memory)
@@ -130,53 +142,6 @@ impl<'m, M: Machine> Memory<'m, M> {
             None => self.refuse(pfn),
         }
     }
-}
-
-/// The nodes that have usable memory, and how many frames each.
-struct Nodes {
-    nodes: [(NodeId, u64); MAX_ZONES],
-    len: usize,
-}
-
-impl Nodes {
-    fn of(map: &BootMap) -> Result<Self, BootError> {
-        let mut found = Self { nodes: [(NodeId(0), 0); MAX_ZONES], len: 0 };
-        for (region, _) in map.usable() {
-            if found.index(region.node).is_none() {
-                *found.nodes.get_mut(found.len).ok_or(BootError::TooManyNodes)? = (region.node, 0);
-                found.len += 1;
-            }
-        }
-        Ok(found)
-    }
-
-    fn index(&self, node: NodeId) -> Option<usize> {
-        self.nodes[..self.len].iter().position(|(known, _)| *known == node)
-    }
-}
-
-type Zones<'m, C> = (&'m [Zone<C>], &'m [Span]);
-
-/// Zones and spans in boot memory, for what is left of the map after them.
-fn carve_zones<'m, M: Machine>(
-    machine: &'m M,
-    map: &mut BootMap,
-    nodes: &Nodes,
-) -> Option<Zones<'m, M::Cpu>> {
-    let nr_spans = map.usable().count();
-    let mut carver = map.carver(machine);
-    // Room first, contents when it is known what is left.
-    let spans_at = carver.room::<Span>(nr_spans)?;
-    let zones_at = carver.room::<Zone<M::Cpu>>(nodes.len)?;
-    let managed = |node| map.usable().filter(|(r, _)| r.node == node).map(|(r, _)| r.frames().len()).sum();
-    let zone = |at: usize| Zone::new(at as u8, nodes.nodes[at].0, managed(nodes.nodes[at].0));
-    let mut usable = map.usable();
-    let mut span = |_| {
-        let region = usable.next().map(|(region, _)| region);
-        let zone = region.and_then(|region| nodes.index(region.node)).unwrap_or(0);
-        Span { frames: region.map_or(PfnRange::default(), |r| r.frames()), zone: zone as u8 }
-    };
-    Some((zones_at.fill(zone), spans_at.fill(&mut span)))
 }
 
 impl<M: Machine> fmt::Debug for Memory<'_, M> {

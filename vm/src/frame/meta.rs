@@ -45,7 +45,9 @@ impl<C: Cpu> FrameMeta<C> {
     /// The state; for counted kinds the count is stale at once.
     #[inline(always)]
     pub fn state(&self) -> FrameState {
-        FrameState(self.state.load(Relaxed))
+        let state = FrameState(self.state.load(Relaxed));
+        debug_assert!(state.is_sound(), "a record is looked at before it was written: {:#x}", state.0);
+        state
     }
 
     /// Stores the state of a frame that the caller owns alone.

@@ -43,6 +43,7 @@ mod boot;
 mod buddy;
 mod cache;
 mod check;
+mod deferred;
 mod folio;
 mod index;
 mod memory;
@@ -51,6 +52,7 @@ mod mishap;
 mod pool;
 mod reclaim;
 mod slab;
+mod start;
 mod state;
 mod stats;
 mod table;
@@ -60,17 +62,19 @@ mod words;
 mod zone;
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(crate) mod tests;
 
 pub use boot::{BootError, BootMap, Carver, MAX_PHYS_BITS, Region, Use};
 pub use cache::{BATCH, CAPACITY};
 pub use check::{Census, Miscount};
+pub use deferred::{Initialised, SECTION_FRAMES};
 pub use folio::{Ask, Folio};
 pub use index::{IndexPools, IndexStore};
 pub use memory::Memory;
 pub use meta::FrameMeta;
 pub use pool::Pool;
 pub use reclaim::Permanent;
+pub use start::Start;
 pub use state::{FrameState, Kind};
 pub use stats::Stats;
 pub use table::FrameTable;

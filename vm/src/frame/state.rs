@@ -120,6 +120,12 @@ impl FrameState {
         Self(Self::of(Kind::Taken, order).0 | 1)
     }
 
+    /// Whether the bits without a meaning are zero.
+    pub(super) const fn is_sound(self) -> bool {
+        const UNUSED: u64 = 0b11 << 46 | 0xff << 56;
+        self.0 & UNUSED == 0
+    }
+
     /// What the frame is.
     pub const fn kind(self) -> Kind {
         Kind::from_bits((self.0 >> KIND_SHIFT) & 0xf)

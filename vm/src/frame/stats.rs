@@ -10,6 +10,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 pub struct Stats {
     /// Frames that the zones were given at start.
     pub managed: u64,
+    /// Of these, frames that no zone has got yet: their records wait to be written.
+    pub deferred: u64,
     /// Free blocks in the zones, by order.
     pub free_blocks: [u64; ORDERS],
     /// Frames in CPUs' caches.
@@ -42,6 +44,7 @@ impl<M: Machine> Memory<'_, M> {
         let mut stats = Stats { refused: self.refused.load(Relaxed), ..Stats::default() };
         for zone in self.zones {
             stats.managed += zone.managed();
+            stats.deferred += zone.waiting();
             for (sum, count) in stats.free_blocks.iter_mut().zip(zone.free_blocks()) {
                 *sum += count;
             }

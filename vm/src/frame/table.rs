@@ -4,10 +4,10 @@
 //! is [`Kind::Reserved`](super::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory. A sparse table, by section, would take
 //! the array's place behind [`FrameTable::meta`].
 
-use super::FrameMeta;
-use crate::machine::Cpu;
+use super::{Carver, FrameMeta, Init};
+use crate::machine::{Cpu, Machine};
 use crate::sync::Carve;
-use crate::units::{CACHE_LINE, Pfn, PfnRange};
+use crate::units::{CACHE_LINE, Order, PAGE_SIZE, Pfn, PfnRange};
 use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
@@ -40,6 +40,59 @@ impl<C: Cpu> FrameTable<C> {
         // Carved memory is zeroed, and zero is a valid record: atomics that hold 0.
         let records = from.carve(bytes, CACHE_LINE)?.cast();
         Some(Self { records, first: span.start, len: span.len(), _owner: PhantomData })
+    }
+
+    /// Records for `span` that nobody has written: they hold what memory held, and none may be looked at before
+    /// [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks), unless the memory was zeroed. A block's
+    /// records begin with a frame of theirs.
+    pub(super) fn carve_as_found<M>(from: &mut Carver<'_, '_, M>, span: PfnRange) -> Option<(Self, Init)>
+    where
+        M: Machine<Cpu = C>,
+    {
+        let first = Pfn(span.start.0 & !1);
+        let skip = first.0 as usize * Self::RECORD % PAGE_SIZE;
+        let len = span.end.0 - first.0;
+        let bytes = usize::try_from(len).ok()?.checked_mul(Self::RECORD)?.checked_add(skip)?;
+        let (at, init) = from.carve_as_found(bytes, PAGE_SIZE)?;
+        // SAFETY: less than what was carved.
+        let records = unsafe { at.add(skip) }.cast();
+        Some((Self { records, first, len, _owner: PhantomData }, init))
+    }
+
+    /// Makes the records of `frames` zero: *reserved*.
+    ///
+    /// # Safety
+    /// The frames are in the span, and nobody looks at their records meanwhile.
+    pub(super) unsafe fn clear(&self, frames: PfnRange) {
+        debug_assert!(self.span().covers(frames));
+        // SAFETY: within the records carved, by the caller's word.
+        let at = unsafe { self.records.add((frames.start.0 - self.first.0) as usize) };
+        let bytes = frames.len() as usize * Self::RECORD;
+        // SAFETY: as above, and nobody looks at them; all bytes zero is a valid record.
+        unsafe { at.cast::<u8>().write_bytes(0, bytes) };
+        Self::forget(at.addr().get(), bytes);
+    }
+
+    /// Makes the records of whole blocks zero, past the caches.
+    ///
+    /// # Safety
+    /// As [`clear`](FrameTable::clear); the frames are whole blocks of the largest order, and the table was
+    /// [carved as found](FrameTable::carve_as_found).
+    pub(super) unsafe fn clear_blocks<M: Machine<Cpu = C>>(&self, machine: &M, blocks: PfnRange) {
+        debug_assert!(self.span().covers(blocks) && blocks.start.is_aligned(Order::MAX));
+        // SAFETY: within the records carved, by the caller's word.
+        let at = unsafe { self.records.add((blocks.start.0 - self.first.0) as usize) };
+        let bytes = blocks.len() as usize * Self::RECORD;
+        let first = machine.phys_of(at.cast()).pfn();
+        machine.zero_past_caches(PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64)));
+        Self::forget(at.addr().get(), bytes);
+    }
+
+    /// Tells loom's shadows that the memory was written.
+    fn forget(start: usize, bytes: usize) {
+        #[cfg(loom)]
+        crate::sync::forget(start..start + bytes);
+        let _ = (start, bytes);
     }
 
     /// The record of `pfn`. `None` for a frame outside the span.

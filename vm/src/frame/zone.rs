@@ -6,10 +6,11 @@
 //!
 //! It is held for one block, or one batch of frames, at a time; nothing is waited for under it.
 
-use super::buddy::{Buddy, ORDERS};
+use super::buddy::{Buddy, Chain, ORDERS};
 use super::watermark::{Priority, Watermark};
 use super::{FrameTable, Init};
 use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{SpinLock, ladder};
 use crate::units::{NodeId, Order, Pfn, PfnRange};
 
@@ -17,9 +18,12 @@ use crate::units::{NodeId, Order, Pfn, PfnRange};
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Zone<C: Cpu> {
+    index: u8,
     node: NodeId,
     managed: u64,
     watermark: Watermark,
+    /// Frames that the zone is still to get. Release after they were given, pairs with the acquire of who found none.
+    waiting: AtomicU64<C>,
     buddy: SpinLock<Buddy<C>, C, { ladder::ZONE.0 }>,
 }
 
@@ -27,7 +31,42 @@ impl<C: Cpu> Zone<C> {
     /// A zone that is going to get `managed` frames.
     pub(super) fn new(index: u8, node: NodeId, managed: u64) -> Self {
         let buddy = SpinLock::new(Buddy::new(index));
-        Self { node, managed, watermark: Watermark::for_frames(managed), buddy }
+        Self {
+            index,
+            node,
+            managed,
+            watermark: Watermark::for_frames(managed),
+            waiting: AtomicU64::new(0),
+            buddy,
+        }
+    }
+
+    /// Notes at start that so many frames are going to be given later.
+    pub(super) fn expect_frames(&self, frames: u64) {
+        self.waiting.store(self.waiting.load(Relaxed) + frames, Relaxed);
+    }
+
+    /// Frames that the zone is still to get. Zero says that all were given before.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Acquire)
+    }
+
+    /// Whether the zone is still to get frames, and `priority` may have 2^order of what there will be.
+    pub(super) fn may_grow(&self, order: Order, priority: Priority) -> bool {
+        let waiting = self.waiting();
+        let free = || waiting + self.buddy.lock().free();
+        waiting > 0 && priority > Priority::Spare && self.watermark.allows(free(), priority) >= order.frames()
+    }
+
+    /// Hangs in blocks that the zone was waiting for.
+    pub(super) fn add_chain(&self, table: &FrameTable<C>, chain: Chain) {
+        self.buddy.lock().give_chain(table, &chain);
+        self.waiting.fetch_sub(chain.frames(), Release);
+    }
+
+    /// Begins a chain of blocks for this zone.
+    pub(super) fn chain(&self) -> Chain {
+        Chain::new(self.index)
     }
 
     /// Hands a range of never used frames to the zone, at start.
@@ -40,7 +79,7 @@ impl<C: Cpu> Zone<C> {
         self.node
     }
 
-    /// Frames that the zone was given at start.
+    /// Frames that are the zone's, those it is still to get among them.
     pub fn managed(&self) -> u64 {
         self.managed
     }
@@ -64,7 +103,7 @@ impl<C: Cpu> Zone<C> {
         priority: Priority,
     ) -> Option<(Pfn, Init)> {
         let mut buddy = self.buddy.lock();
-        if self.watermark.allows(buddy.free(), priority) < order.frames() {
+        if self.watermark.allows(self.coming(&buddy), priority) < order.frames() {
             return None;
         }
         buddy.take(table, order)
@@ -74,10 +113,16 @@ impl<C: Cpu> Zone<C> {
     /// does not end up with everybody else who uses the cache. Returns how many.
     pub(super) fn take_run(&self, table: &FrameTable<C>, frames: &mut [u64], priority: Priority) -> usize {
         let mut buddy = self.buddy.lock();
-        let shared = self.watermark.allows(buddy.free(), priority.min(Priority::Ordinary));
-        let own = self.watermark.allows(buddy.free(), priority).min(1);
+        let coming = self.coming(&buddy);
+        let shared = self.watermark.allows(coming, priority.min(Priority::Ordinary));
+        let own = self.watermark.allows(coming, priority).min(1);
         let most = (frames.len() as u64).min(shared.max(own)) as usize;
         buddy.take_run(table, &mut frames[..most])
+    }
+
+    /// What the watermark counts: frames that wait are one growth away from being free.
+    fn coming(&self, buddy: &Buddy<C>) -> u64 {
+        buddy.free() + self.waiting.load(Relaxed)
     }
 
     /// Gives a block back.

@@ -1,7 +1,7 @@
 //! What the platform does for the library.
 
 use super::{Cpu, Format};
-use crate::units::{CpuId, CpuMask, Level, NodeId, Order, Pfn, PhysAddr, VpnRange};
+use crate::units::{CpuId, CpuMask, Level, NodeId, Order, Pfn, PfnRange, PhysAddr, VpnRange};
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
@@ -77,6 +77,11 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Fills a block with zero bytes.
     fn zero(&self, pfn: Pfn, order: Order);
+    /// Fills frames with zero bytes that nobody reads soon: past the caches, where the machine has stores for that. They are
+    /// ordered before everything that this CPU stores afterwards.
+    fn zero_past_caches(&self, frames: PfnRange) {
+        (frames.start.0..frames.end.0).for_each(|pfn| self.zero(Pfn(pfn), Order::BASE));
+    }
     /// Copies a block.
     fn copy(&self, from: Pfn, to: Pfn, order: Order);
     /// Reads bytes of one frame, `offset + to.len() <= 4096`.

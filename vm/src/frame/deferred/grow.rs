@@ -1,0 +1,45 @@
+//! An allocation that finds nothing grows its zone.
+
+use super::sections::sections_of;
+use crate::frame::{Memory, Priority, Zone};
+use crate::machine::Machine;
+use crate::units::Order;
+
+/// Blocks that one growth claims: 64 KiB of records, 8 MiB of memory.
+pub(super) const GROWTH_BLOCKS: u32 = 2;
+
+impl<M: Machine> Memory<'_, M> {
+    /// Gives the zone at least one whole block that waited, which is as much as any request needs. `false` where none is raw, or
+    /// `priority` may not have 2^order frames of what there will be, or may not wait for growth at all.
+    #[cold]
+    pub(in crate::frame) fn grow(&self, zone: &Zone<M::Cpu>, order: Order, priority: Priority) -> bool {
+        if !zone.may_grow(order, priority) {
+            return false;
+        }
+        let mine = |zone_index: u8| core::ptr::eq(&self.zones[zone_index as usize], zone);
+        let given = |plan: super::stretch::Plan| plan.gives.is_some() && mine(plan.zone);
+        let mut stretches = self.deferred.stretches.iter().filter(|stretch| given(stretch.plan));
+        stretches.any(|stretch| {
+            let sections = stretch.next()..sections_of(stretch.plan.frames).end;
+            sections.into_iter().any(|section| {
+                let grew = self.settle(stretch, section, GROWTH_BLOCKS) > 0;
+                if !grew {
+                    stretch.passed(section + 1);
+                }
+                grew
+            })
+        })
+    }
+
+    /// Whether any zone is still to get what `priority` may have. Asked *before* a look: what arrives in between is found by the
+    /// next one.
+    #[cold]
+    pub(in crate::frame) fn may_any_grow(&self, order: Order, priority: Priority) -> bool {
+        self.zones.iter().any(|zone| zone.may_grow(order, priority))
+    }
+
+    /// Frames that no zone has got yet.
+    pub fn deferred_frames(&self) -> u64 {
+        self.zones.iter().map(Zone::waiting).sum()
+    }
+}
