@@ -6,7 +6,14 @@
 //! docs/design/jobs.md tells how, and when to use which kind of job.
 
 mod crew;
+mod plan;
+mod run;
+mod share;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod undo;
 mod value;
 
+pub use crate::sync::board::Patience;
 pub use crew::Crew;
 pub use value::{Chunk, Failed, Job, Spent};

@@ -13,6 +13,7 @@
 //! | [`ladder`] | the ranks of all locks |
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
 //! | [`Installed`] | what a CPU does when another interrupts it |
+//! | [`board`], [`Enlisted`] | work on a caller's stack that helpers visit |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
 //! | [`wait_until`] | the one wait loop |
@@ -22,6 +23,8 @@
 
 mod answer;
 pub mod atomic;
+pub mod board;
+mod enlist;
 pub mod ladder;
 mod per_cpu;
 mod plain;
@@ -36,6 +39,7 @@ pub mod testing;
 pub mod tree;
 
 pub use answer::{Installed, Respond};
+pub use enlist::{Enlisted, Help};
 pub use per_cpu::{Carve, Own, Owned, PerCpu};
 pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, ReadGuard, Reclaim};

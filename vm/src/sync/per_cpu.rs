@@ -40,6 +40,11 @@ impl<T, C: Cpu> PerCpu<T, C> {
     /// Bytes that each CPU's slot takes.
     pub const BYTES_PER_CPU: usize = size_of::<Slot<T>>();
 
+    /// An array for no CPU.
+    pub const fn none() -> Self {
+        Self { slots: NonNull::dangling(), nr_cpus: 0, _owner: PhantomData }
+    }
+
     /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` when the memory does not suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
         let bytes = size_of::<Slot<T>>().checked_mul(nr_cpus as usize)?;

@@ -4,11 +4,13 @@ use super::mmu::Mmu;
 use super::{TestCpu, TestFormat, cpu};
 use crate::machine::{Answer, Cpu, Format, Leaf, Machine, TablePage};
 use crate::sync::atomic::{AtomicUsize, Ordering::*};
-use crate::units::{Access, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange};
+use crate::units::{
+    Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
+};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};
@@ -23,6 +25,10 @@ pub struct TestMachine<F: Format = TestFormat> {
     arena: NonNull<u8>,
     layout: Layout,
     wires: Arc<Wires>,
+    /// What helpers run.
+    program: Mutex<Option<Program>>,
+    /// CPUs on each node.
+    pub cpus_per_node: AtomicU32,
     /// By CPU.
     mmus: Vec<Mmu>,
     /// Calls of `flush_range`.
@@ -37,12 +43,14 @@ unsafe impl<F: Format> Sync for TestMachine<F> {}
 // SAFETY: as above.
 unsafe impl<F: Format> Send for TestMachine<F> {}
 
+type Program = Arc<dyn Fn() + Send + Sync>;
+
 /// What connects a CPU to a machine's interrupts.
 pub(super) struct Wires {
     /// 1 while the CPU has an interrupt to answer. The swap to 0 pairs with the sender's swap to 1.
     pending: Vec<AtomicUsize<TestCpu>>,
     /// The installed answer, with the machine, which does not move meanwhile.
-    answer: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    answer: Mutex<Option<Program>>,
 }
 
 impl Wires {
@@ -93,6 +101,8 @@ impl<F: Format> TestMachine<F> {
             arena,
             layout,
             wires: Arc::new(Wires { pending, answer: Mutex::new(None) }),
+            program: Mutex::new(None),
+            cpus_per_node: AtomicU32::new(u32::MAX),
             mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
             range_flushes: AtomicU64::new(0),
             full_flushes: AtomicU64::new(0),
@@ -108,6 +118,26 @@ impl<F: Format> TestMachine<F> {
     /// Makes this thread CPU `id` of this machine: it answers interrupts in [`Cpu::relax`](crate::machine::Cpu::relax).
     pub fn run_as(&self, id: u32) {
         cpu::plug(id, self.wires.clone());
+    }
+
+    /// Runs, on this thread, what the CPU's helper is to run, until that returns. At once where there is nothing.
+    pub fn help(&self) {
+        let program = self.program.lock().unwrap().clone();
+        if let Some(program) = program {
+            program();
+        }
+    }
+
+    /// What calls an answer, or a program, with this machine.
+    fn caller(&self, answer: Answer<Self>) -> Program {
+        let machine = (&raw const *self).expose_provenance();
+        Arc::new(move || {
+            let machine = core::ptr::with_exposed_provenance::<Self>(machine);
+            // SAFETY: the machine takes the answer out before it is dropped, and does not move while one is installed.
+            let machine = unsafe { &*machine };
+            // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
+            unsafe { (answer.call)(machine, answer.data) };
+        })
     }
 
     /// What this CPU's MMU makes of an access: from what it remembers, else by walking the tables of the loaded root. `None`
@@ -146,7 +176,7 @@ impl<F: Format> Drop for TestMachine<F> {
 // SAFETY: 1: the window is the arena, at one place until the machine is dropped; both directions are one addition. 2:
 // `table` is the window. 3: a flush empties what the MMU remembers of the range, and a walk reads with acquire. 4: `interrupt`
 // sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that no thread runs finds it when one does. 5: see
-// `barrier`. 6: the bounds are asserted.
+// `barrier`. 6: the bounds are asserted. 7: who is inside holds the program, and is waited for.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
@@ -220,16 +250,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
     }
 
     fn set_answer(&self, answer: Option<Answer<Self>>) {
-        let machine = (&raw const *self).expose_provenance();
-        let installed = answer.map(|answer| -> Arc<dyn Fn() + Send + Sync> {
-            Arc::new(move || {
-                let machine = core::ptr::with_exposed_provenance::<Self>(machine);
-                // SAFETY: the machine takes the answer out before it is dropped, and does not move while one is installed.
-                let machine = unsafe { &*machine };
-                // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
-                unsafe { (answer.call)(machine, answer.data) };
-            })
-        });
+        let installed = answer.map(|answer| self.caller(answer));
         *self.wires.answer.lock().unwrap() = installed;
     }
 
@@ -245,6 +266,21 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
 
     fn barrier_all(&self) {
         barrier();
+    }
+
+    fn node_of(&self, cpu: CpuId) -> NodeId {
+        NodeId(cpu.0 / self.cpus_per_node.load(Relaxed))
+    }
+
+    fn set_help(&self, help: Option<Answer<Self>>) {
+        let program = help.map(|help| self.caller(help));
+        let before = core::mem::replace(&mut *self.program.lock().unwrap(), program);
+        if let Some(before) = before {
+            // A helper inside holds it. In a model all have been dismissed, and are joined before anything is freed.
+            while cfg!(not(loom)) && Arc::strong_count(&before) > 1 {
+                TestCpu::relax();
+            }
+        }
     }
 }
 
@@ -295,8 +331,6 @@ fn barrier() {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::machine::Cpu;
-    use crate::units::CpuId;
 
     #[test]
     fn window_and_phys_of_are_inverse() {

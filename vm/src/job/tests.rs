@@ -1,0 +1,309 @@
+//! Jobs with helpers, held against what must be done: each unit once, undone exactly where it was done.
+
+use super::*;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::machine::{Cpu, Rank};
+use crate::sync::testing::Heap;
+use crate::units::{CpuId, NodeId, NodeMask};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use std::thread;
+use std::vec::Vec;
+
+type TestCrew<'m> = Crew<'m, TestMachine>;
+
+/// Runs `f` on CPU 0 with helpers on CPUs 1, 2, ... that are there.
+fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestCrew<'_>) -> R) -> R {
+    let machine = &TestMachine::with_cpus(1, helpers + 1);
+    machine.cpus_per_node.store(2, Relaxed);
+    machine.run_as(0);
+    thread::scope(|s| {
+        let crew = Crew::hire(machine, &mut Heap).unwrap();
+        for cpu in 1..=helpers {
+            s.spawn(move || {
+                machine.run_as(cpu);
+                while catch_unwind(AssertUnwindSafe(|| machine.help())).is_err() {}
+            });
+        }
+        while !(1..=helpers).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+            thread::yield_now();
+        }
+        f(&crew)
+    })
+}
+
+/// How often each unit of 0..n was done, less how often it was undone.
+struct Tally(Vec<AtomicI32>);
+
+impl Tally {
+    fn new(n: u64) -> Self {
+        Self((0..n).map(|_| AtomicI32::new(0)).collect())
+    }
+    fn add(&self, range: core::ops::Range<u64>, by: i32) {
+        self.0[range.start as usize..range.end as usize].iter().for_each(|unit| {
+            unit.fetch_add(by, Relaxed);
+        });
+    }
+    /// Whether units of the range were done once and all others never.
+    fn is_once(&self, range: core::ops::Range<u64>) -> bool {
+        (0..).zip(&self.0).all(|(at, unit)| unit.load(Relaxed) == i32::from(range.contains(&at)))
+    }
+}
+
+/// A generator of numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % below
+    }
+}
+
+/// Waits until somebody else is at work in the job too.
+fn meet(here: &AtomicU32) {
+    here.fetch_add(1, SeqCst);
+    while here.load(SeqCst) < 2 {
+        TestCpu::relax();
+    }
+}
+
+#[test]
+fn every_unit_is_done_once_however_a_job_is_cut() {
+    for helpers in [0, 1, 3] {
+        with_helpers(helpers, |crew| {
+            let mut dice = Dice(u64::from(helpers) + 1);
+            for round in 0..300 {
+                let (start, len) = (dice.roll(100), dice.roll(900));
+                let (align, least) = (1 + dice.roll(40), 1 + dice.roll(60));
+                let (end, tally) = (start + len, Tally::new(1000));
+                let job = Job::new(start..end, |chunk: &Chunk<'_>| {
+                    tally.add(chunk.range(), 1);
+                    let (from, to) = (chunk.start, chunk.end);
+                    assert!(
+                        from < to
+                            && (from == start || from.is_multiple_of(align))
+                            && (to == end || to.is_multiple_of(align))
+                    );
+                    assert!(from == start || to == end || to - from >= least);
+                    if dice_of(from) {
+                        thread::yield_now()
+                    }
+                    Ok::<(), ()>(())
+                });
+                let spent = crew.run(&job.align(align).min_chunk(least)).unwrap();
+                assert!(tally.is_once(start..end), "round {round}: {start}..{end} by {align}, {least}");
+                assert!(spent.helpers <= helpers && (len >= 2 * least || spent.helpers == 0));
+            }
+        });
+    }
+}
+
+/// Some chunks take longer than others.
+fn dice_of(at: u64) -> bool {
+    at.is_multiple_of(7)
+}
+
+#[test]
+fn a_job_too_small_for_a_second_worker_or_empty_asks_nobody() {
+    with_helpers(2, |crew| {
+        let run = |range, least| {
+            crew.run(&Job::new(range, |_: &Chunk<'_>| Ok::<(), ()>(())).min_chunk(least)).unwrap().helpers
+        };
+        assert_eq!([run(0..0, 1), run(7..7, 9), run(3..22, 10), run(0..1, 1)], [0; 4]);
+        assert_eq!([run(0..20, 10), run(0..30, 10), run(0..1000, 10)], [1, 2, 2]);
+    });
+}
+
+#[test]
+fn helpers_and_caller_work_at_the_same_time() {
+    with_helpers(1, |crew| {
+        let here = AtomicU32::new(0);
+        let job = Job::new(0..2, |_: &Chunk<'_>| {
+            meet(&here);
+            Ok::<(), ()>(())
+        });
+        assert_eq!(crew.run(&job).unwrap().helpers, 1);
+    });
+}
+
+#[test]
+fn an_error_stops_the_job_and_undoes_exactly_what_was_done() {
+    with_helpers(2, |crew| {
+        for bad in 0..200 {
+            let (tally, undone) = (Tally::new(200), AtomicU32::new(0));
+            let undo = |range: core::ops::Range<u64>| {
+                undone.fetch_add(1, Relaxed);
+                tally.add(range, -1);
+            };
+            let job = Job::new(0..200, |chunk: &Chunk<'_>| {
+                for at in chunk.range() {
+                    if at == bad {
+                        return Err(at);
+                    }
+                    tally.add(at..at + 1, 1);
+                    chunk.done_to(at + 1);
+                }
+                Ok(())
+            });
+            assert_eq!(crew.run(&job.undo(&undo)), Err(Failed::Error(bad)));
+            assert!(tally.is_once(0..0), "bad {bad}");
+        }
+    });
+}
+
+#[test]
+fn a_chunk_that_says_nothing_of_its_progress_is_not_undone_when_it_fails() {
+    with_helpers(0, |crew| {
+        let undone = Mutex::new(Vec::new());
+        let undo = |range| undone.lock().unwrap().push(range);
+        let job = Job::new(0..30, |chunk: &Chunk<'_>| if chunk.start < 10 { Ok(()) } else { Err(()) });
+        assert_eq!(crew.run(&job.undo(&undo).min_chunk(10)), Err(Failed::Error(())));
+        assert_eq!(undone.into_inner().unwrap().pop(), Some(0..10));
+    });
+}
+
+#[test]
+fn a_panic_of_a_helper_reaches_the_caller_as_an_error_and_the_helper_can_come_back() {
+    with_helpers(1, |crew| {
+        for _ in 0..5 {
+            let (tally, here) = (Tally::new(2), AtomicU32::new(0));
+            let undo = |range| tally.add(range, -1);
+            let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+                meet(&here);
+                assert_eq!(chunk.worker(), 0, "on purpose");
+                tally.add(chunk.range(), 1);
+                Ok::<(), ()>(())
+            });
+            assert_eq!(crew.run(&job.undo(&undo)), Err(Failed::Panicked));
+            assert!(tally.is_once(0..0));
+            while !crew.has_helper_racy(CpuId(1)) {
+                thread::yield_now();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_panic_of_the_callers_goes_on_after_the_helpers_have_left_and_all_is_undone() {
+    with_helpers(1, |crew| {
+        let (tally, here) = (Tally::new(2), AtomicU32::new(0));
+        let undo = |range| tally.add(range, -1);
+        let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+            meet(&here);
+            assert_eq!(chunk.worker(), 2, "on purpose");
+            tally.add(chunk.range(), 1);
+            Ok::<(), ()>(())
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| crew.run(&job.undo(&undo)))).is_err());
+        assert!(tally.is_once(0..0));
+        let again = Job::new(0..9, |_: &Chunk<'_>| Ok::<(), ()>(()));
+        assert_eq!(crew.run(&again).unwrap().helpers, 1);
+    });
+}
+
+#[test]
+fn a_job_that_is_given_up_is_undone() {
+    with_helpers(2, |crew| {
+        let (tally, enough) = (Tally::new(500), AtomicBool::new(false));
+        let undo = |range| tally.add(range, -1);
+        let job = Job::new(0..500, |chunk: &Chunk<'_>| {
+            tally.add(chunk.range(), 1);
+            enough.store(chunk.start > 100, Relaxed);
+            Ok::<(), ()>(())
+        });
+        let stop = || enough.load(Relaxed);
+        assert_eq!(crew.run(&job.undo(&undo).stop_if(&stop)), Err(Failed::Cancelled));
+        assert!(tally.is_once(0..0));
+    });
+}
+
+#[test]
+fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
+    with_helpers(2, |crew| {
+        let tally = Tally::new(3600);
+        let machine = crew.machine();
+        let run = |from: u64| {
+            let outer = Job::new(0..30, |chunk: &Chunk<'_>| {
+                let start = from + chunk.start * 60;
+                let inner = Job::new(start..from + chunk.end * 60, |chunk: &Chunk<'_>| {
+                    tally.add(chunk.range(), 1);
+                    Ok::<(), ()>(())
+                });
+                crew.run(&inner).map(|_| ())
+            });
+            crew.run(&outer).unwrap();
+        };
+        thread::scope(|s| {
+            s.spawn(|| {
+                machine.run_as(3);
+                run(1800);
+            });
+            run(0);
+        });
+        assert!(tally.is_once(0..3600));
+    });
+}
+
+#[test]
+fn the_cap_and_the_nodes_say_who_helps() {
+    with_helpers(3, |crew| {
+        let workers = Mutex::new(Vec::new());
+        let (here, alone) = (AtomicU32::new(0), Mutex::new(0));
+        let work = |chunk: &Chunk<'_>| {
+            workers.lock().unwrap().push(chunk.worker());
+            if *alone.lock().unwrap() == 0 {
+                meet(&here);
+            }
+            Ok::<(), ()>(())
+        };
+        let on_one = Job::new(0..2, work).on_nodes(NodeMask::of(NodeId(1)));
+        assert_eq!(crew.run(&on_one).unwrap().helpers, 1);
+        assert!(workers.lock().unwrap().iter().all(|worker| [0, 3, 4].contains(worker)));
+        *alone.lock().unwrap() = 1;
+        assert_eq!(crew.run(&Job::new(0..90, work).most_helpers(2)).unwrap().helpers, 2);
+        crew.set_most(1);
+        assert_eq!(crew.run(&Job::new(0..90, work)).unwrap().helpers, 1);
+        crew.set_most(0);
+        assert_eq!(crew.run(&Job::new(0..90, work)).unwrap().helpers, 0);
+        crew.set_most(u32::MAX);
+        assert_eq!(crew.run(&Job::new(0..90, work)).unwrap().helpers, 3);
+    });
+}
+
+#[test]
+fn a_dismissed_helper_leaves_its_work_to_the_others() {
+    with_helpers(2, |crew| {
+        let tally = Tally::new(400);
+        let job = Job::new(0..400, |chunk: &Chunk<'_>| {
+            tally.add(chunk.range(), 1);
+            if chunk.worker() == 0 && chunk.range().contains(&20) {
+                crew.dismiss(CpuId(1));
+            }
+            thread::yield_now();
+            Ok::<(), ()>(())
+        });
+        crew.run(&job).unwrap();
+        assert!(tally.is_once(0..400) && !crew.has_helper_racy(CpuId(1)));
+        assert_eq!(crew.run(&Job::new(0..9, |_: &Chunk<'_>| Ok::<(), ()>(()))).unwrap().helpers, 1);
+    });
+}
+
+#[test]
+fn helpers_hold_what_their_caller_holds() {
+    with_helpers(1, |crew| {
+        TestCpu::with_context(|context| context.took(Rank(5)));
+        let (here, held) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+        let job = Job::new(0..2, |_: &Chunk<'_>| {
+            meet(&here);
+            held.lock().unwrap().push(TestCpu::with_context(|context| context.held()));
+            Ok::<(), ()>(())
+        });
+        crew.run(&job).unwrap();
+        TestCpu::with_context(|context| context.gave(Rank(5)));
+        here.store(0, SeqCst);
+        crew.run(&job).unwrap();
+        assert_eq!(*held.lock().unwrap(), [1 << 5, 1 << 5, 0, 0]);
+    });
+}

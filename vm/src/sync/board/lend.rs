@@ -1,0 +1,150 @@
+//! What a caller does: claim posts, lend its work, take it back.
+
+use super::post::Board;
+use super::word;
+use crate::machine::Cpu;
+use crate::sync::atomic::Ordering::*;
+use crate::units::{CpuId, CpuMask};
+use core::fmt;
+
+/// Work that helpers may visit.
+pub trait Visit: Sync {
+    /// Does some of it, on the CPU `me`. A visit that has lasted long pauses, so that others get the CPU; it comes back if the
+    /// work is still offered then.
+    fn visit(&self, me: CpuId) -> Then;
+}
+
+/// What a helper does after a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It comes back as soon as nobody else wants the CPU.
+    Pause,
+    /// It finds nothing more to do.
+    Leave,
+}
+
+/// Work on somebody's stack, without its type. Lives as long as it is offered.
+pub(super) struct Lent {
+    /// Safe to call with `what` while it is offered.
+    pub(super) call: unsafe fn(what: *const (), me: CpuId) -> Then,
+    pub(super) what: *const (),
+    /// The ranks that the caller holds.
+    pub(super) held: u64,
+}
+
+/// # Safety
+/// `what` points to a `V` that stays as it is during the call.
+unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
+    // SAFETY: by this function's contract; `V` is `Sync`.
+    unsafe { &*what.cast::<V>() }.visit(me)
+}
+
+/// Posts that belong to this caller; given back when dropped.
+#[must_use = "the helpers are free again once this is dropped"]
+pub struct Claimed<'b, T: Sync, C: Cpu> {
+    board: &'b Board<T, C>,
+    posts: CpuMask,
+}
+
+impl<T: Sync, C: Cpu> Board<T, C> {
+    /// Claims up to `most` idle helpers among `candidates`.
+    pub fn claim(&self, most: u32, candidates: impl Iterator<Item = CpuId>) -> Claimed<'_, T, C> {
+        let mut claimed = Claimed { board: self, posts: CpuMask::EMPTY };
+        let idle = candidates.filter(|&cpu| {
+            let word = &self.post(cpu).word;
+            // The look keeps the line where it is while the helper is busy.
+            word::claim(word.load(Relaxed)).is_some() && word.update(AcqRel, Relaxed, word::claim).is_ok()
+        });
+        idle.take(most as usize).for_each(|cpu| {
+            self.post(cpu).spent_ns.store(0, Relaxed);
+            claimed.posts.insert(cpu);
+        });
+        claimed
+    }
+}
+
+impl<T: Sync, C: Cpu> Claimed<'_, T, C> {
+    /// The CPUs whose helpers were claimed.
+    pub fn cpus(&self) -> &CpuMask {
+        &self.posts
+    }
+
+    /// Nanoseconds that the helpers have worked since they were claimed.
+    pub fn spent_ns(&self) -> u64 {
+        self.posts.iter().map(|cpu| self.board.post(cpu).spent_ns.load(Relaxed)).sum()
+    }
+
+    /// Lets the claimed helpers visit `what` while `own` runs. When this returns, or unwinds, no helper is there or will come.
+    ///
+    /// It may sleep: until visits end that have begun, never for a helper that has not come.
+    pub fn lend<V: Visit, R>(&mut self, what: &V, own: impl FnOnce() -> R) -> R {
+        let held = C::with_context(|context| context.held());
+        let lent = Lent { call: visit::<V>, what: (&raw const *what).cast(), held };
+        // `what` and `lent` outlive this guard, which outlives every visit: that is what `Post::visit` relies on.
+        let offers = Offers { board: self.board, posts: &self.posts };
+        for cpu in self.posts.iter() {
+            let post = self.board.post(cpu);
+            post.lent.store((&raw const lent).cast_mut(), Relaxed);
+            if let Ok(was) = post.word.update(AcqRel, Relaxed, word::offer) {
+                post.wake_helper(was);
+            }
+        }
+        let result = own();
+        drop(offers);
+        result
+    }
+}
+
+impl<T: Sync, C: Cpu> Drop for Claimed<'_, T, C> {
+    fn drop(&mut self) {
+        for cpu in self.posts.iter() {
+            let _ = self.board.post(cpu).word.update(AcqRel, Relaxed, word::give_back);
+        }
+    }
+}
+
+/// Offers that are withdrawn when this is dropped.
+struct Offers<'a, T: Sync, C: Cpu> {
+    board: &'a Board<T, C>,
+    posts: &'a CpuMask,
+}
+
+impl<T: Sync, C: Cpu> Offers<'_, T, C> {
+    /// Takes one offer back, if no visit is under way.
+    fn try_withdraw(&self, cpu: CpuId) -> bool {
+        let post = self.board.post(cpu);
+        match post.word.update(AcqRel, Acquire, word::withdraw) {
+            Ok(_) => true,
+            Err(found) => word::state(found) != word::VISITED,
+        }
+    }
+
+    /// Waits for the end of a visit and takes the offer back.
+    fn withdraw(&self, cpu: CpuId) {
+        let (post, mut looks) = (self.board.post(cpu), 0);
+        while !self.try_withdraw(cpu) {
+            if looks < self.board.patience() {
+                looks += 1;
+                C::relax();
+            } else if let Ok(was) = post.word.update(AcqRel, Acquire, word::awaited) {
+                post.word.sleep_while(was | word::AWAITED);
+            }
+        }
+    }
+}
+
+impl<T: Sync, C: Cpu> Drop for Offers<'_, T, C> {
+    fn drop(&mut self) {
+        // First those that nobody has come to, so that nobody comes for nothing while we wait.
+        self.posts.iter().for_each(|cpu| {
+            self.try_withdraw(cpu);
+        });
+        self.posts.iter().for_each(|cpu| self.withdraw(cpu));
+    }
+}
+
+impl<T: Sync, C: Cpu> fmt::Debug for Claimed<'_, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "claimed {:?}", self.posts)
+    }
+}

@@ -1,0 +1,235 @@
+//! The posts, and a helper's life.
+
+use super::lend::{Lent, Then};
+use super::word;
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{Carve, PerCpu};
+use crate::units::{CpuId, NodeId};
+use core::fmt;
+
+/// One CPU's post, with what else the users of the board keep there.
+pub(super) struct Post<T, C: Cpu> {
+    /// See [`word`]. Every change is a read-modify-write that acquires and releases.
+    pub(super) word: AtomicU32<C>,
+    /// What is offered. Stored before the offer releases it, loaded after the visit has acquired it: relaxed.
+    pub(super) lent: AtomicPtr<Lent, C>,
+    /// Nanoseconds of the helper's visits since the post was claimed. Written by whose the post is: relaxed, ordered by the word.
+    pub(super) spent_ns: AtomicU64<C>,
+    pub(super) node: NodeId,
+    pub(super) value: T,
+}
+
+/// Helper, caller, and who dismisses: all sleep on the one word, and each looks what the news is.
+const ALL: u32 = u32::MAX;
+
+/// How often somebody who waits looks again before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience(pub u32);
+
+impl Patience {
+    /// Some microseconds: less than going to sleep and being woken takes.
+    pub const SHORT: Self = Self(1000);
+    /// None.
+    pub const NONE: Self = Self(0);
+}
+
+/// Posts for the helpers of all CPUs; each with a `T`, which belongs to who claimed the post.
+pub struct Board<T, C: Cpu> {
+    posts: PerCpu<Post<T, C>, C>,
+    patience: AtomicU32<C>,
+}
+
+impl<T: Sync, C: Cpu> Board<T, C> {
+    /// A board without posts.
+    pub fn empty() -> Self {
+        Self { posts: PerCpu::none(), patience: AtomicU32::new(0) }
+    }
+
+    /// A post for each CPU, at which nobody is yet. `None` where the memory does not suffice.
+    pub fn carve(
+        from: &mut impl Carve,
+        nr_cpus: u32,
+        node_of: impl Fn(CpuId) -> NodeId,
+        value: impl Fn() -> T,
+    ) -> Option<Self> {
+        let post = |cpu| Post {
+            word: AtomicU32::new(word::NOBODY),
+            lent: AtomicPtr::null(),
+            spent_ns: AtomicU64::new(0),
+            node: node_of(cpu),
+            value: value(),
+        };
+        let posts = PerCpu::carve(from, nr_cpus, post)?;
+        Some(Self { posts, patience: AtomicU32::new(Patience::SHORT.0) })
+    }
+
+    /// Number of posts.
+    pub fn nr_cpus(&self) -> u32 {
+        self.posts.nr_cpus()
+    }
+
+    /// How long those who wait look again before they sleep.
+    pub fn set_patience(&self, patience: Patience) {
+        // Relaxed: nothing hangs on it.
+        self.patience.store(patience.0, Relaxed);
+    }
+
+    pub(super) fn patience(&self) -> u32 {
+        self.patience.load(Relaxed)
+    }
+
+    pub(super) fn post(&self, cpu: CpuId) -> &Post<T, C> {
+        self.posts.of(cpu)
+    }
+
+    /// What is kept at the post of `cpu`.
+    pub fn at(&self, cpu: CpuId) -> &T {
+        &self.post(cpu).value
+    }
+
+    /// The node of `cpu`.
+    pub fn node_of(&self, cpu: CpuId) -> NodeId {
+        self.post(cpu).node
+    }
+
+    /// Whether a helper serves the post; stale at once.
+    pub fn is_served_racy(&self, cpu: CpuId) -> bool {
+        cpu.0 < self.nr_cpus() && self.post(cpu).word.load(Relaxed) & word::GONE == 0
+    }
+
+    /// A helper's life at the post of its CPU: returns when it is dismissed, or at once where another serves the post. The thread
+    /// stays on its CPU, and holds nothing.
+    pub fn serve(&self) {
+        let post = self.post(C::id());
+        if post.word.update(AcqRel, Acquire, word::arrive).is_err() {
+            return;
+        }
+        // Also where a visit unwinds: the caller must be able to withdraw, and others must see that nobody is here.
+        let _departs = Departs(post);
+        let mut looks = 0;
+        loop {
+            let now = post.word.load(Acquire);
+            if word::has_news(now) {
+                return;
+            }
+            if word::state(now) == word::OFFERED {
+                looks = 0;
+                if post.visit() == Then::Pause {
+                    C::give_way();
+                }
+            } else if looks < self.patience() {
+                looks += 1;
+                C::give_way();
+            } else {
+                post.doze();
+                looks = 0;
+            }
+        }
+    }
+
+    /// Has the helper of `cpu` go, and waits until it is gone: until the visit that it is on pauses or ends. May sleep.
+    pub fn dismiss(&self, cpu: CpuId) {
+        let post = self.post(cpu);
+        if let Ok(was) = post.word.update(AcqRel, Acquire, word::dismiss) {
+            post.wake_helper(was);
+            post.wait_until_gone();
+        }
+    }
+
+    /// Has all helpers go, and none come again. May sleep.
+    pub fn close(&self) {
+        for (_, post) in self.posts.iter() {
+            if let Ok(was) = post.word.update(AcqRel, Acquire, word::close) {
+                post.wake_helper(was);
+            }
+        }
+        self.posts.iter().for_each(|(_, post)| post.wait_until_gone());
+    }
+}
+
+impl<T, C: Cpu> Post<T, C> {
+    /// Visits what is offered, if it still is.
+    fn visit(&self) -> Then {
+        if self.word.update(AcqRel, Acquire, word::visit).is_err() {
+            return Then::Leave;
+        }
+        let mut visit = Ends { post: self, then: Then::Leave, began_ns: C::now_ns(), held: 0 };
+        // SAFETY: we are in VISITED, thus the caller that offered this has not withdrawn it, and it cannot before the visit has
+        // ended: the pointer was stored before the offer, which we acquired, and what it points to stays as it is meanwhile.
+        let lent = unsafe { &*self.lent.load(Relaxed) };
+        visit.held = C::with_context(|context| context.stand_in(lent.held));
+        // SAFETY: `lend` made the two belong together, and what is lent is `Sync` and stays as above.
+        visit.then = unsafe { (lent.call)(lent.what, C::id()) };
+        visit.then
+    }
+
+    /// Sleeps until there is news.
+    fn doze(&self) {
+        if let Ok(was) = self.word.update(AcqRel, Acquire, word::doze) {
+            self.word.sleep_while(was | word::ASLEEP);
+            let _ = self.word.update(AcqRel, Acquire, word::rouse);
+        }
+    }
+
+    /// Waits for a helper that was told to go.
+    fn wait_until_gone(&self) {
+        loop {
+            let now = self.word.load(Acquire);
+            if now & word::GONE != 0 {
+                return;
+            }
+            self.word.sleep_while(now);
+        }
+    }
+
+    /// Wakes the helper if it slept when the word was `was`.
+    pub(super) fn wake_helper(&self, was: u32) {
+        if was & word::ASLEEP != 0 {
+            self.word.wake(ALL);
+        }
+    }
+}
+
+/// A visit under way; ends when dropped, also where it unwinds.
+struct Ends<'a, T, C: Cpu> {
+    post: &'a Post<T, C>,
+    then: Then,
+    began_ns: u64,
+    held: u64,
+}
+
+impl<T, C: Cpu> Drop for Ends<'_, T, C> {
+    fn drop(&mut self) {
+        let helped = C::with_context(|context| {
+            context.stand_in(self.held);
+            context.settle()
+        });
+        let took = C::now_ns().saturating_sub(self.began_ns).saturating_add(helped);
+        self.post.spent_ns.add_own(took);
+        let end = if self.then == Then::Pause { word::pause } else { word::leave };
+        if let Ok(was) = self.post.word.update(AcqRel, Acquire, end)
+            && was & word::AWAITED != 0
+        {
+            self.post.word.wake(ALL);
+        }
+    }
+}
+
+struct Departs<'a, T, C: Cpu>(&'a Post<T, C>);
+
+impl<T, C: Cpu> Drop for Departs<'_, T, C> {
+    fn drop(&mut self) {
+        if let Ok(was) = self.0.word.update(AcqRel, Acquire, word::depart)
+            && word::has_news(was)
+        {
+            self.0.word.wake(ALL);
+        }
+    }
+}
+
+impl<T: Sync, C: Cpu> fmt::Debug for Board<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Board of {}", self.nr_cpus())
+    }
+}
