@@ -6,6 +6,8 @@
 //! docs/design/jobs.md tells how, and when to use which kind of job.
 
 mod crew;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod plan;
 mod run;
 mod share;

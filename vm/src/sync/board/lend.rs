@@ -128,6 +128,7 @@ impl<T: Sync, C: Cpu> Offers<'_, T, C> {
                 C::relax();
             } else if let Ok(was) = post.word.update(AcqRel, Acquire, word::awaited) {
                 post.word.sleep_while(was | word::AWAITED);
+                C::relax();
             }
         }
     }

@@ -102,9 +102,13 @@ impl<T: Sync, C: Cpu> Board<T, C> {
     /// stays on its CPU, and holds nothing.
     pub fn serve(&self) {
         let post = self.post(C::id());
-        if post.word.update(AcqRel, Acquire, word::arrive).is_err() {
-            return;
+        if post.word.update(AcqRel, Acquire, word::arrive).is_ok() {
+            self.stay(post);
         }
+    }
+
+    /// From arrival to departure.
+    pub(super) fn stay(&self, post: &Post<T, C>) {
         // Also where a visit unwinds: the caller must be able to withdraw, and others must see that nobody is here.
         let _departs = Departs(post);
         let mut looks = 0;
@@ -123,6 +127,7 @@ impl<T: Sync, C: Cpu> Board<T, C> {
                 C::give_way();
             } else {
                 post.doze();
+                C::relax();
                 looks = 0;
             }
         }
@@ -180,6 +185,7 @@ impl<T, C: Cpu> Post<T, C> {
                 return;
             }
             self.word.sleep_while(now);
+            C::relax();
         }
     }
 

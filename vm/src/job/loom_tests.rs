@@ -1,0 +1,69 @@
+//! The word of a share, between its owner and two thieves: every grain is taken once.
+
+use super::share::{Share, split};
+use crate::machine::testing::TestCpu;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+const GRAINS: u32 = 5;
+
+/// Host synchronisation, so that counting is no step of the model.
+struct World {
+    shares: [Share<TestCpu>; 2],
+    taken: [AtomicU32; GRAINS as usize],
+}
+
+impl World {
+    fn count(&self, grains: std::ops::Range<u32>) {
+        grains.for_each(|grain| {
+            assert_eq!(self.taken[grain as usize].fetch_add(1, Relaxed), 0, "grain {grain} is taken twice");
+        });
+    }
+
+    /// What a worker does: its own share, then the other's, until both look empty.
+    fn work(&self, me: usize) {
+        loop {
+            if let Some(grains) = self.shares[me].take(1, 1) {
+                self.count(grains);
+            } else if let Some(stolen) = self.shares[1 - me].steal(1) {
+                let (first, rest) = split(stolen, 1, 1);
+                if !rest.is_empty() {
+                    self.shares[me].put(rest);
+                }
+                self.count(first);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+/// Worker 0 has `first` grains at the start, worker 1 the others. Both workers steal from each other, back and forth.
+fn explore(first: u32) -> usize {
+    let executions: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        executions.fetch_add(1, Relaxed);
+        let world = Arc::new(World { shares: [const { Share::new() }; 2], taken: Default::default() });
+        world.shares[0].begin(0..first);
+        world.shares[1].begin(first..GRAINS);
+        let other = thread::spawn({
+            let world = world.clone();
+            move || world.work(1)
+        });
+        world.work(0);
+        other.join().unwrap();
+        // Whoever left while the other had a theft in its hands has nothing left to do: the other does it.
+        assert!(world.taken.iter().all(|grain| grain.load(Relaxed) == 1), "a grain is lost");
+    });
+    executions.load(Relaxed)
+}
+
+#[test]
+fn loom_a_share_loses_no_grain_and_gives_none_twice() {
+    assert!(explore(4) > 50);
+    assert!(explore(0) > 50);
+}
