@@ -5,10 +5,12 @@
 //! | `steps` | what `test` and `ci` run, in order |
 //! | `runner` | running steps, timing them, and what could not be run |
 //! | `layers` | who may name whom, and where `unsafe` may stand |
+//! | `boots` | booting the kernel, and its programs on the host |
 //! | `mutate` | breaking the library on purpose |
 //! | `size` | files that have grown too long |
 //! | `readme` | the marked blocks of README.md, from real runs |
 
+mod boots;
 mod layers;
 mod mutate;
 mod readme;
@@ -24,6 +26,7 @@ usage: cargo xtask CHORE
 
   test     run every test there is: unit, loom, no_std link, layers, benchmarks at small size
   ci       what .ci/run calls: formatting, lints and documentation too
+  boots    boot the kernel's self-tests and its programs, with one CPU and with more
   layers   check who names whom and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed; --list, --only N,M
   size     warn of files over 400 lines
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let chore = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => runner::run(&steps::test()),
         ["ci"] => runner::run(&steps::ci()),
+        ["boots"] => boots::all(&root()),
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),

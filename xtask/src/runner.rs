@@ -6,6 +6,7 @@
 
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -105,10 +106,19 @@ fn perform(action: Action, lacking_file: &PathBuf) -> Result<(), String> {
     }
 }
 
-fn output_of(command: &mut Command) -> Result<(bool, String), String> {
+/// Whether a command succeeds at the root, and everything it prints.
+pub fn output_of(command: &mut Command) -> Result<(bool, String), String> {
     let output = command.current_dir(crate::root()).output().map_err(|e| format!("{command:?}: {e}"))?;
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok((output.status.success(), text.concat()))
+}
+
+/// Notes, from inside of a chore, that something cannot be run on this machine.
+pub fn note_lacking(line: &str) -> Result<(), String> {
+    let path = lacking_file();
+    let file = fs::OpenOptions::new().create(true).append(true).open(&path);
+    let noted = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    noted.map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// How many tests `cargo test` says have passed.

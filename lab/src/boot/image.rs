@@ -9,7 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs for ring 3 that the kernel's shelf brings, each with what it shows.
-pub const PROGRAMS: &[(&str, &str)] = &[];
+pub const PROGRAMS: &[(&str, &str)] = &[
+    ("cost", "What the smallest operations cost, in ticks: a call, faults, unmapping"),
+    ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
+    ("faults", "A page reads zero until it is written, and keeps what was written"),
+    ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),
+    ("storm", "All CPUs map, write, protect, drop and unmap in one space, and check contents"),
+    ("unmap_readers", "When munmap has returned, nobody reads the old pages"),
+];
 
 /// The kernel's package and its file.
 const KERNEL: &str = "interleaf-kernel";
@@ -75,6 +82,15 @@ mod tests {
     fn a_word_that_is_neither_a_file_nor_a_program_is_refused_in_one_line() {
         let line = program("/no/such/program").unwrap_err();
         assert!(line.starts_with("/no/such/program: no such file") && line.lines().count() == 1, "{line}");
+    }
+
+    #[test]
+    fn every_program_of_the_checkout_has_its_line() {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernel/programs/src/bin");
+        let mut names: Vec<_> = fs::read_dir(sources).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        let names: Vec<_> = names.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
+        assert_eq!(names, PROGRAMS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 
     #[test]

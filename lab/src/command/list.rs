@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::bench::BENCHMARKS;
+use crate::boot::image::PROGRAMS;
 use crate::show::Output;
 use crate::tour::{SECTIONS, Section};
 use serde::Serialize;
@@ -41,6 +42,8 @@ pub struct Listing {
     pub commands: Vec<Entry>,
     /// What `interleaf bench` answers.
     pub benchmarks: Vec<Question>,
+    /// What `interleaf boot` runs in ring 3 by its name.
+    pub programs: Vec<Entry>,
     /// The sections of the tour.
     pub sections: Vec<Entry>,
 }
@@ -50,15 +53,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let commands = super::every().into_iter().map(|(name, about)| Entry { name, about }).collect();
     let section = |s: &Section| Entry { name: s.command.to_string(), about: s.title.to_string() };
     let sections = SECTIONS.iter().map(section).collect();
-    args.output.emit(&Listing { commands, benchmarks: questions(), sections }, text)
+    let program = |(name, about): &(&str, &str)| Entry { name: name.to_string(), about: about.to_string() };
+    let programs = PROGRAMS.iter().map(program).collect();
+    args.output.emit(&Listing { commands, benchmarks: questions(), programs, sections }, text)
 }
 
 fn text(listing: &Listing) -> String {
     let lines = |entries: &[Entry]| entries.iter().map(|e| line(&e.name, &e.about)).collect::<String>();
     format!(
-        "commands (interleaf NAME)\n{}\n{}\nexperiments (interleaf tour shows each, small)\n{}",
+        "commands (interleaf NAME)\n{}\n{}\nprograms (interleaf boot -- NAME)\n{}\nexperiments (interleaf tour shows each, small)\n{}",
         lines(&listing.commands),
         questions_text(&listing.benchmarks),
+        lines(&listing.programs),
         lines(&listing.sections)
     )
 }

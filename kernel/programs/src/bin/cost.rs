@@ -1,0 +1,67 @@
+//! What the smallest operations cost, in ticks of the time-stamp counter: one line `count NAME VALUE` for each.
+//!
+//! `cost [BATCHES]`. In an emulator that counts guest instructions the ticks are instructions, and a run gives the same
+//! numbers every time. Each figure is the smallest mean of a few batches, so that a timer's tick in one of them does not
+//! count; the loop around the operation, a few instructions, is in it. Kernels are asked by the same program, so that
+//! their figures can be held against each other.
+#![no_std]
+#![no_main]
+
+use interleaf_programs::say::granted;
+use interleaf_programs::sys::{self, Args, Region, Rights};
+use interleaf_programs::{GOOD, program, say};
+
+program!(main);
+
+/// Pages of a batch: as many as one table holds.
+const PAGES: usize = 512;
+/// Calls of a batch.
+const CALLS: u64 = 512;
+/// Mappings of a batch.
+const MAPS: usize = 64;
+/// Pages of a MiB.
+const MIB: usize = 256;
+
+fn main(args: Args) -> u8 {
+    let batches = args.number(1, 8).max(1);
+    count("null_call", batches, CALLS as usize, || timed(|| sys::ask_nothing(CALLS)));
+    let page = granted("mmap", Region::map(1, Rights::WRITE));
+    page.write(0, 0, 0);
+    count("zeroing", batches, PAGES, || timed(|| (0..PAGES).for_each(|_| page.zero(0))));
+    count("write_fault", batches, PAGES, || touch(Region::write_page, false));
+    count("read_fault", batches, PAGES, || touch(Region::read_page, false));
+    count("unmap_page", batches, PAGES, || touch(Region::write_page, true));
+    count("unmap_zero_page", batches, PAGES, || touch(Region::read_page, true));
+    count("map_unmap_mib", batches, MAPS, || timed(|| (0..MAPS).for_each(|_| map_and_unmap())));
+    GOOD
+}
+
+/// The smallest mean of `batches` batches of `operations`, with two decimals.
+fn count(name: &str, batches: usize, operations: usize, batch: impl Fn() -> u64) {
+    let least = (0..batches).map(|_| batch()).min().unwrap_or(0);
+    let hundredths = (least * 100 + operations as u64 / 2) / operations as u64;
+    say!("count {name} {}.{:02}", hundredths / 100, hundredths % 100);
+}
+
+fn timed(work: impl FnOnce()) -> u64 {
+    let start = sys::ticks();
+    work();
+    sys::ticks() - start
+}
+
+/// Touches each page of a fresh mapping, then unmaps it; the ticks of the touching or of the unmapping.
+fn touch(one: fn(&Region, usize), unmapping: bool) -> u64 {
+    // A second table's worth, of which the part that fills whole tables is taken.
+    let all = granted("mmap", Region::map(2 * PAGES, Rights::WRITE));
+    let aligned = (all.start() / sys::PAGE).next_multiple_of(PAGES) - all.start() / sys::PAGE;
+    let region = all.part(aligned, PAGES);
+    let touching = timed(|| (0..PAGES).for_each(|page| one(&region, page)));
+    let leaving = timed(|| granted("munmap", region.unmap()));
+    granted("munmap", all.unmap());
+    if unmapping { leaving } else { touching }
+}
+
+fn map_and_unmap() {
+    let region = granted("mmap", Region::map(MIB, Rights::WRITE));
+    granted("munmap", region.unmap());
+}

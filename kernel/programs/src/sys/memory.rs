@@ -1,0 +1,199 @@
+//! Memory that the language does not know of: mapped, touched by single instructions, unmapped.
+
+use super::{Errno, call, nr};
+use core::arch::asm;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// What may be done with pages: Linux's PROT bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights(usize);
+
+impl Rights {
+    /// Nothing.
+    pub const NONE: Rights = Rights(0);
+    /// Reading.
+    pub const READ: Rights = Rights(1);
+    /// Reading and writing.
+    pub const WRITE: Rights = Rights(3);
+    /// Reading and executing.
+    pub const EXECUTE: Rights = Rights(5);
+}
+
+/// MAP_PRIVATE | MAP_ANONYMOUS, and MAP_FIXED.
+const PRIVATE: usize = 0x22;
+const FIXED: usize = 0x10;
+const DONTNEED: usize = 4;
+
+/// Pages that were mapped once. They may have been unmapped, protected or replaced since: then touching them faults,
+/// which is what the programs are about. Copies are the same pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    start: usize,
+    pages: usize,
+}
+
+impl Region {
+    /// Maps `pages` pages of private anonymous memory, where the kernel likes.
+    pub fn map(pages: usize, rights: Rights) -> Result<Region, Errno> {
+        // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
+        let start = unsafe { call(nr::MMAP, [0, pages * PAGE, rights.0, PRIVATE, usize::MAX, 0]) }?;
+        Ok(Region { start, pages })
+    }
+
+    /// A part of it.
+    pub fn part(&self, first: usize, pages: usize) -> Region {
+        assert!(first + pages <= self.pages);
+        Region { start: self.start + first * PAGE, pages }
+    }
+
+    /// Its first address.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// How many pages it has.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Maps new pages over all of it.
+    pub fn replace(&self, rights: Rights) -> Result<(), Errno> {
+        let flags = PRIVATE | FIXED;
+        // SAFETY: what is replaced is the region, which is nobody's memory (see the module's parent).
+        let at = unsafe { call(nr::MMAP, [self.start, self.bytes(), rights.0, flags, usize::MAX, 0]) }?;
+        assert_eq!(at, self.start);
+        Ok(())
+    }
+
+    /// Unmaps all of it.
+    pub fn unmap(&self) -> Result<(), Errno> {
+        // SAFETY: the region is nobody's memory.
+        unsafe { call(nr::MUNMAP, [self.start, self.bytes(), 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Changes the rights of all of it.
+    pub fn protect(&self, rights: Rights) -> Result<(), Errno> {
+        // SAFETY: the region is nobody's memory.
+        unsafe { call(nr::MPROTECT, [self.start, self.bytes(), rights.0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Drops what its pages hold: they read zero again.
+    pub fn dont_need(&self) -> Result<(), Errno> {
+        // SAFETY: the region is nobody's memory.
+        unsafe { call(nr::MADVISE, [self.start, self.bytes(), DONTNEED, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Asks which of its pages are resident; the kernel writes a byte for each to the start of `answer`.
+    pub fn resident(&self, answer: &Region) -> Result<(), Errno> {
+        assert!(self.pages <= answer.bytes());
+        // SAFETY: the kernel writes into `answer`, which is nobody's memory.
+        unsafe { call(nr::MINCORE, [self.start, self.bytes(), answer.start, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Has the kernel read its first `length` bytes, to write them to the console.
+    pub fn print(&self, length: usize) -> Result<usize, Errno> {
+        assert!(length <= self.bytes());
+        // SAFETY: the kernel only reads.
+        unsafe { call(nr::WRITE, [1, self.start, length, 0, 0, 0]) }
+    }
+
+    /// Reads word `word` (of 8 bytes) of page `page`.
+    #[inline(always)]
+    pub fn read(&self, page: usize, word: usize) -> u64 {
+        let at = self.at(page, word);
+        let value;
+        // SAFETY: one load of nobody's memory, which may fault.
+        unsafe {
+            asm!("mov {}, [{}]", out(reg) value, in(reg) at, options(nostack, readonly, preserves_flags))
+        };
+        value
+    }
+
+    /// Writes word `word` of page `page`.
+    #[inline(always)]
+    pub fn write(&self, page: usize, word: usize, value: u64) {
+        let at = self.at(page, word);
+        // SAFETY: one store to nobody's memory, which may fault.
+        unsafe { asm!("mov [{}], {}", in(reg) at, in(reg) value, options(nostack, preserves_flags)) };
+    }
+
+    /// Touches page `page` by a load.
+    #[inline(never)]
+    pub fn read_page(&self, page: usize) {
+        self.read(page, 0);
+    }
+
+    /// Touches page `page` by a store.
+    #[inline(never)]
+    pub fn write_page(&self, page: usize) {
+        self.write(page, 0, 1);
+    }
+
+    /// Executes what stands at the start of page `page`, which must be an instruction that returns.
+    pub fn execute(&self, page: usize) {
+        let at = self.at(page, 0);
+        // SAFETY: the program has written `ret` there; it may fault on the fetch.
+        unsafe { asm!("call {}", in(reg) at, clobber_abi("C")) };
+    }
+
+    /// Fills page `page` with zeroes by as many steps as it has words: what a kernel does before it hands a frame out.
+    #[inline(never)]
+    pub fn zero(&self, page: usize) {
+        let at = self.at(page, 0);
+        // SAFETY: stores to one page of nobody's memory.
+        unsafe {
+            asm!("rep stosq", inout("rcx") PAGE / 8 => _, inout("rdi") at => _, in("rax") 0, options(nostack));
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.pages * PAGE
+    }
+
+    #[inline(always)]
+    fn at(&self, page: usize, word: usize) -> usize {
+        assert!(page < self.pages && word < PAGE / 8);
+        self.start + page * PAGE + word * 8
+    }
+}
+
+/// Where the heap of the program ends; grown or shrunk to `end` if that is not 0. A kernel that refuses answers with
+/// the end as it was.
+pub fn heap_end(end: usize) -> usize {
+    // SAFETY: the programs keep nothing on the heap.
+    unsafe { call(nr::BRK, [end, 0, 0, 0, 0, 0]) }.unwrap_or(0)
+}
+
+/// A place for a region that threads and handlers find. Relaxed: it is set before they start.
+#[derive(Debug)]
+pub struct Shared {
+    start: AtomicUsize,
+    pages: AtomicUsize,
+}
+
+impl Shared {
+    /// A place that holds no page yet.
+    pub const fn new() -> Shared {
+        Shared { start: AtomicUsize::new(0), pages: AtomicUsize::new(0) }
+    }
+
+    /// Puts a region there.
+    pub fn set(&self, region: Region) {
+        self.start.store(region.start, Relaxed);
+        self.pages.store(region.pages, Relaxed);
+    }
+
+    /// The region that was put there last.
+    pub fn get(&self) -> Region {
+        Region { start: self.start.load(Relaxed), pages: self.pages.load(Relaxed) }
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared::new()
+    }
+}
