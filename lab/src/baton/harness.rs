@@ -1,7 +1,7 @@
 //! What the conformance suite needs of the seeded machine.
 
 use super::world::World;
-use crate::soft::{Flavour, SoftMachine, refuse};
+use crate::soft::{Flavour, SoftMachine, refuse, run_with_helper};
 use interleaf::machine::Format;
 use interleaf::machine::conformance::Harness;
 use interleaf::units::VirtAddr;
@@ -17,6 +17,10 @@ impl<C: Flavour, F: Format> Harness<SoftMachine<C, F>> for Seeded {
             machine.bus(),
             programs.iter().map(|&program| Box::new(program) as Box<dyn FnOnce()>).collect(),
         );
+    }
+
+    fn run_with_helper(&self, machine: &SoftMachine<C, F>, program: &(dyn Fn() + Sync)) {
+        run_with_helper(self, machine, machine, program);
     }
 
     fn load(&self, machine: &SoftMachine<C, F>, at: VirtAddr) -> Option<u64> {

@@ -41,6 +41,11 @@ impl Cpu for Host {
         }
     }
 
+    fn give_way() {
+        task::give_way();
+        Self::relax();
+    }
+
     fn sleep(word: &AtomicU32, expected: u32) {
         if word.load(SeqCst) == expected {
             task::away(|| futex::wait(word, expected));

@@ -53,6 +53,13 @@ pub(super) fn hand_over() {
     }
 }
 
+/// Lets a task that waits for this CPU have it at once, however short it has waited.
+pub(super) fn give_way() {
+    if seat::with_line(|line| line.turn.is_wanted_racy()) == Some(true) {
+        away(|| ());
+    }
+}
+
 fn take_turn(bus: &Arc<Bus>, cpu: interleaf::units::CpuId) {
     let line = bus.line(cpu);
     line.turn.take(|| line.raise(HAND_OVER));

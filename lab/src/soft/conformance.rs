@@ -6,7 +6,7 @@ use crate::baton::{self, Baton, Options, Seeded, Verdict as Run};
 use crate::host::Host;
 use crate::watch::Watch;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Report, Rule, Verdict};
-use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, TablePage};
+use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, Rank, TablePage};
 use interleaf::units::*;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -143,11 +143,16 @@ impl<C: Flavour> Flavour for Bad<C> {
 struct Broken<C: Flavour> {
     inner: SoftMachine<Bad<C>, Tiny>,
     answer: Mutex<Option<Answer<Self>>>,
+    program: Mutex<Option<Answer<Self>>>,
 }
 
 impl<C: Flavour> Broken<C> {
     fn new() -> Self {
-        Self { inner: SoftMachine::new(&plan()).unwrap(), answer: Mutex::new(None) }
+        Self {
+            inner: SoftMachine::new(&plan()).unwrap(),
+            answer: Mutex::new(None),
+            program: Mutex::new(None),
+        }
     }
 
     fn shift(rule: Rule) -> u64 {
@@ -164,6 +169,24 @@ unsafe fn relay<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
     if let Some(Answer { call, data }) = answer {
         // SAFETY: the suite's answer may be called with its data.
         unsafe { call(machine, data) };
+    }
+}
+
+/// # Safety
+/// As [`relay`].
+unsafe fn relay_help<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
+    // SAFETY: by this function's contract; the machine outlives its program.
+    let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
+    let program = *machine.program.lock().unwrap();
+    if breaks(Rule::HelpRuns) {
+        C::with_context(|context| context.took(Rank(3)));
+    }
+    if let Some(Answer { call, data }) = program {
+        // SAFETY: the suite's program may be called with its data.
+        unsafe { call(machine, data) };
+    }
+    if breaks(Rule::HelpRuns) {
+        C::with_context(|context| context.gave(Rank(3)));
     }
 }
 
@@ -243,6 +266,14 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.barrier_all();
         }
     }
+    fn set_help(&self, help: Option<Answer<Self>>) {
+        if help.is_none() && breaks(Rule::HelpAwaited) {
+            return;
+        }
+        *self.program.lock().unwrap() = help;
+        let data = (&raw const *self).expose_provenance();
+        self.inner.set_help(help.map(|_| Answer { call: relay_help::<C>, data }));
+    }
 }
 
 /// Less patient than [`Threads`], as waits that never end are what is tested.
@@ -251,6 +282,9 @@ struct Impatient;
 impl<C: Flavour> Harness<Broken<C>> for Impatient {
     fn run(&self, machine: &Broken<C>, programs: &[&(dyn Fn() + Sync)]) {
         Threads.run(&machine.inner, programs);
+    }
+    fn run_with_helper(&self, machine: &Broken<C>, program: &(dyn Fn() + Sync)) {
+        run_with_helper(self, machine, &machine.inner, program);
     }
     fn load(&self, machine: &Broken<C>, at: VirtAddr) -> Option<u64> {
         Threads.load(&machine.inner, at)
@@ -269,6 +303,7 @@ fn run_broken(rule: Option<Rule>) -> Report {
     let machine = Broken::<Host>::new();
     let report = conformance::run(&machine, &Impatient, frames());
     machine.inner.set_answer(None);
+    machine.inner.set_help(None);
     BREAKS.store(NONE, Relaxed);
     report
 }

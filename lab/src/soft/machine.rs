@@ -3,6 +3,7 @@
 use super::arena::{Arena, Fill};
 use super::bus::{Bus, INTERRUPT, Respond};
 use super::flavour::Flavour;
+use super::helpers::Helpers;
 use super::seat::{self, Place};
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
@@ -42,6 +43,7 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     bus: Arc<Bus>,
     cpus: Box<[Mmu]>,
     membarrier: Membarrier,
+    helpers: Helpers,
     violations: Mutex<Vec<Violation>>,
     _types: PhantomData<fn() -> (C, F)>,
 }
@@ -72,6 +74,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             bus: Arc::new(Bus::new(plan.nr_cpus)),
             cpus: (0..plan.nr_cpus).map(mmu).collect(),
             membarrier: Membarrier::register()?,
+            helpers: Helpers::new(),
             violations: Mutex::new(Vec::new()),
             _types: PhantomData,
         })
@@ -89,11 +92,22 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 
     /// Has the calling thread run on `cpu` until the result is dropped; waits while another thread does.
     pub fn enter(&self, cpu: CpuId) -> Entered {
-        let line = self.bus.line(cpu);
-        line.turn.take(|| line.raise(super::bus::HAND_OVER));
-        seat::sit(&self.bus, cpu);
-        seat::answer();
-        Entered { bus: self.bus.clone(), cpu, _thread: PhantomData }
+        Entered::on(&self.bus, cpu)
+    }
+
+    /// Starts a thread for each CPU that helps there until the machine is dropped; `at_start` is the first that it does. A helper
+    /// sits on its CPU only while a program is installed.
+    pub fn start_helpers(
+        &self,
+        cpus: impl IntoIterator<Item = CpuId>,
+        at_start: impl Fn(CpuId) + Clone + Send + 'static,
+    ) {
+        cpus.into_iter().for_each(|cpu| self.helpers.start(&self.bus, cpu, at_start.clone()));
+    }
+
+    /// Has this thread do what a helper does: run the program, until that returns. At once where none is installed.
+    pub fn help(&self) {
+        self.helpers.help();
     }
 
     /// What the TLBs noticed so far that cannot happen.
@@ -161,6 +175,18 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }
 
+    /// What calls an answer, or a program, with this machine.
+    fn caller(&self, answer: Answer<Self>) -> Respond {
+        let machine = Reach(self);
+        Arc::new(move || {
+            // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer away, which
+            // waits for those that run it; dropping the machine takes it away too.
+            let machine = unsafe { &*machine.get() };
+            // SAFETY: and he promised that the function may be called with this data, on any CPU, meanwhile.
+            unsafe { (answer.call)(machine, answer.data) }
+        })
+    }
+
     /// The block as the window shows it, after the observer has heard of it.
     #[track_caller]
     fn block(&self, at: PhysAddr, len_bytes: usize, kind: AccessKind) -> NonNull<u8> {
@@ -169,6 +195,16 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             C::access(block.addr().get(), len_bytes, kind);
         }
         block
+    }
+}
+
+impl Entered {
+    pub(super) fn on(bus: &Arc<Bus>, cpu: CpuId) -> Self {
+        let line = bus.line(cpu);
+        line.turn.take(|| line.raise(super::bus::HAND_OVER));
+        seat::sit(bus, cpu);
+        seat::answer();
+        Self { bus: bus.clone(), cpu, _thread: PhantomData }
     }
 }
 
@@ -213,7 +249,8 @@ impl std::error::Error for Running {}
 // offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing elsewhere; the flush methods
 // drop ranges in every set. 4: a raised line is answered in `relax`, at user accesses and when interrupts come on; a vacant
 // CPU answers when somebody sits down, before anything else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each
-// block is checked to lie in the arena, and the caller names frames that are its own.
+// block is checked to lie in the arena, and the caller names frames that are its own. 7: who is inside a program holds it, and is
+// waited for.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;
@@ -281,17 +318,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     fn set_answer(&self, answer: Option<Answer<Self>>) {
-        let machine = Reach(self);
-        let respond = |answer: Answer<Self>| -> Respond {
-            Arc::new(move || {
-                // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer away, which
-                // waits for those that run it; dropping the machine takes it away too.
-                let machine = unsafe { &*machine.get() };
-                // SAFETY: and he promised that the function may be called with this data, on any CPU, meanwhile.
-                unsafe { (answer.call)(machine, answer.data) }
-            })
-        };
-        self.bus.set_answer(answer.map(respond));
+        self.bus.set_answer(answer.map(|answer| self.caller(answer)));
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -304,11 +331,16 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     fn barrier_all(&self) {
         C::barrier_all(self.membarrier);
     }
+
+    fn set_help(&self, help: Option<Answer<Self>>) {
+        self.helpers.set_program::<C>(help.map(|help| self.caller(help)));
+    }
 }
 
 impl<C: Flavour, F: Format> Drop for SoftMachine<C, F> {
     fn drop(&mut self) {
         self.bus.set_answer(None);
+        self.helpers.stop();
     }
 }
 

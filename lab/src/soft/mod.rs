@@ -18,6 +18,7 @@ pub mod bus;
 mod conformance;
 pub mod flavour;
 mod harness;
+mod helpers;
 mod machine;
 pub mod seat;
 mod set;
@@ -31,6 +32,7 @@ pub mod walker;
 
 pub use arena::Fill;
 pub use flavour::Flavour;
+pub(crate) use harness::run_with_helper;
 pub use harness::{Threads, refuse};
 pub use machine::{Entered, Plan, Running, SoftMachine};
 pub use switch::{Switch, with_switch};

@@ -35,6 +35,10 @@ impl Cpu for Watch {
         Host::relax();
     }
 
+    fn give_way() {
+        Host::give_way();
+    }
+
     fn sleep(word: &AtomicU32, expected: u32) {
         Host::sleep(word, expected);
     }

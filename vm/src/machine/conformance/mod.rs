@@ -14,6 +14,7 @@
 //! ```
 
 mod cpu;
+mod help;
 mod memory;
 mod mmu;
 mod wires;
@@ -27,6 +28,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 pub trait Harness<M: Machine> {
     /// Runs `programs[n]` on CPU `n`, all at once; returns when all have returned. Nothing else runs on those CPUs.
     fn run(&self, machine: &M, programs: &[&(dyn Fn() + Sync)]);
+    /// Runs `program` on CPU 0 while helpers are at hand. A platform whose helpers are there by themselves needs nothing else.
+    fn run_with_helper(&self, machine: &M, program: &(dyn Fn() + Sync)) {
+        self.run(machine, &[program]);
+    }
     /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` where that is a page fault.
     fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
     /// So often a wait calls [`Cpu::relax`] before it gives up and a rule counts as broken.
@@ -92,6 +97,8 @@ rules! {
     InterruptSpares: "an interrupt makes no other CPU answer",
     AnswerTaken: "an answer that was taken away runs no more",
     BarrierOrders: "barrier_all is a full fence on every CPU",
+    HelpRuns: "a helper runs what is installed, on one CPU, and holds nothing",
+    HelpAwaited: "once help is taken away no helper is inside of it",
 }
 
 /// How a rule came out.
@@ -101,7 +108,7 @@ pub enum Verdict {
     Holds,
     /// Found broken.
     Broken,
-    /// Not tested: the machine has one CPU, or a test before it did not come to its end.
+    /// Not tested: the machine has one CPU, or no helpers, or a test before it did not come to its end.
     Untested,
 }
 
@@ -161,6 +168,7 @@ pub fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, frames: P
     suite.cpu();
     suite.mmu();
     suite.wires(wires::Tally::claim());
+    suite.help();
     Report { tested: suite.tested.into_inner(), broken: suite.broken.into_inner() }
 }
 

@@ -1,0 +1,102 @@
+//! Threads that help: there before they are needed, on a CPU only while there is a program for them.
+
+use super::bus::{Bus, Respond};
+use super::machine::Entered;
+use interleaf::machine::Cpu;
+use interleaf::units::CpuId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// The helpers of one machine.
+pub(super) struct Helpers {
+    office: Arc<Office>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Where helpers hear what to do.
+#[derive(Default)]
+struct Office {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What helpers run. Who is inside holds a copy.
+    program: Option<Respond>,
+    /// The number of that program; each helper runs each once.
+    number: u64,
+    closed: bool,
+}
+
+impl Office {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a program other than number `last`; `None` where there will be none.
+    fn next(&self, last: u64) -> Option<(u64, Respond)> {
+        let mut state = self.state();
+        loop {
+            match &state.program {
+                _ if state.closed => return None,
+                Some(program) if state.number != last => return Some((state.number, program.clone())),
+                _ => state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl Helpers {
+    pub(super) fn new() -> Self {
+        Self { office: Arc::default(), threads: Mutex::default() }
+    }
+
+    pub(super) fn start(&self, bus: &Arc<Bus>, cpu: CpuId, at_start: impl FnOnce(CpuId) + Send + 'static) {
+        let (office, bus) = (self.office.clone(), bus.clone());
+        let life = move || {
+            at_start(cpu);
+            let mut last = 0;
+            while let Some((number, program)) = office.next(last) {
+                let entered = Entered::on(&bus, cpu);
+                // A program that unwinds has told its callers, and is begun again.
+                if catch_unwind(AssertUnwindSafe(|| program())).is_ok() {
+                    last = number;
+                }
+                drop(entered);
+            }
+        };
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread::spawn(life));
+    }
+
+    pub(super) fn help(&self) {
+        let program = self.office.state().program.clone();
+        if let Some(program) = program {
+            program();
+        }
+    }
+
+    /// Installs a program, once nobody is inside of the one before.
+    pub(super) fn set_program<C: Cpu>(&self, program: Option<Respond>) {
+        let before = self.office.state().program.take();
+        while before.as_ref().is_some_and(|before| Arc::strong_count(before) > 1) {
+            C::relax();
+            thread::yield_now();
+        }
+        let mut state = self.office.state();
+        state.number += u64::from(program.is_some());
+        state.program = program;
+        self.office.news.notify_all();
+    }
+
+    /// Ends all helpers' threads. No program is installed.
+    pub(super) fn stop(&self) {
+        self.office.state().closed = true;
+        self.office.news.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        // What a helper's last words were has been told where it happened.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
