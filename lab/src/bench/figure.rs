@@ -13,7 +13,7 @@ use std::fmt;
 /// everything.
 pub const WIDEST_SLACK: f64 = 0.10;
 
-/// What a figure must meet. It is held against `ratio` where there is a yardstick, else against `value`.
+/// What a figure must meet. It is held against `ratio` where there is a yardstick, else against `value`; see `low`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bar {
@@ -70,7 +70,7 @@ pub struct Figure {
     pub yardstick_value: Option<f64>,
     /// The median of ours divided by the yardstick's, pair by pair.
     pub ratio: Option<f64>,
-    /// The lower end of the 95 % interval of `ratio`; of `value` where there is no yardstick.
+    /// The lower end of the 95 % interval of `ratio`; of `value` where there is no yardstick, or it only stands beside.
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -134,6 +134,18 @@ impl Figure {
             high: ratio,
             ..Figure::count(name, value, unit)
         }
+    }
+
+    /// A count that is judged by its own value; another's stands beside it for the reader.
+    pub fn count_beside(
+        name: &'static str,
+        value: f64,
+        unit: &'static str,
+        yardstick: &'static str,
+        yardstick_value: f64,
+    ) -> Figure {
+        let count = Figure::count_against(name, value, unit, yardstick, yardstick_value);
+        Figure { low: value, high: value, ..count }
     }
 
     /// A timed figure without a yardstick: the median of `values`, and `aa` from the same code's own pairs.
@@ -214,6 +226,8 @@ mod tests {
         assert_eq!(fewer.with_bar(Bar::Exactly(-1.0)).holds, Some(false));
         let against = Figure::count_against("test.bytes", 64.0, "bytes", "theirs", 128.0);
         assert_eq!(against.with_bar(Bar::AtMost(0.5)).holds, Some(true));
+        let beside = Figure::count_beside("test.beside", 64.0, "instructions", "theirs", 128.0);
+        assert_eq!((beside.ratio, beside.with_bar(Bar::AtMost(63.0)).holds), (Some(0.5), Some(false)));
     }
 
     #[test]

@@ -5,12 +5,17 @@ use std::ffi::OsString;
 
 /// Most bytes of a kernel's command line.
 pub const MOST_BYTES: usize = 1024;
+/// Most words of a program.
+const MOST_WORDS: usize = 32;
 
 /// Refuses a word that the kernel's command line cannot carry: it is cut at spaces, and has no quotes.
 pub fn check_words(words: &[String]) -> Result<(), String> {
     let cannot = |word: &&String| word.is_empty() || word.chars().any(|c| !c.is_ascii_graphic());
     if let Some(word) = words.iter().find(cannot) {
         return Err(format!("{word:?}: a program's words are of visible ASCII, without spaces"));
+    }
+    if words.len() > MOST_WORDS {
+        return Err(format!("a program gets at most {MOST_WORDS} words, its name among them"));
     }
     let bytes: usize = words.iter().map(|word| word.len() + 1).sum();
     if bytes > MOST_BYTES / 2 {
@@ -112,6 +117,8 @@ mod tests {
         for word in ["", "two words", "a\tb", "a\nb", "\u{7f}", "ä"] {
             assert!(check_words(&[word.to_string()]).is_err(), "{word:?}");
         }
+        assert!(check_words(&vec!["x".to_string(); MOST_WORDS]).is_ok());
+        assert!(check_words(&vec!["x".to_string(); MOST_WORDS + 1]).is_err());
         assert!(check_words(&["x".repeat(MOST_BYTES)]).is_err());
         assert!(check_words(&["-n".to_string(), "a=b,\"c\"".to_string()]).is_ok());
     }

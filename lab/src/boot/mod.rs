@@ -1,7 +1,7 @@
 //! Booting the kernel under QEMU, as one call: build, boot, stream the console, end with a verdict.
 //!
 //! The lab knows of the kernel only what a machine knows of it: a file to boot, a command line, and the status with
-//! which the machine ends. They meet in four conventions, and each stands in one file here:
+//! which the machine ends. They meet in five conventions, and each stands in one file here:
 //!
 //! | file | convention |
 //! |---|---|
@@ -9,10 +9,12 @@
 //! | `line` | QEMU's words, and the kernel's own command line: options, then `--`, then the program's words |
 //! | `elf` | what may be run in ring 3: one static ELF file, handed over as the initial ramdisk |
 //! | `outcome` | what a machine's last status means |
+//! | `count` | lines in which a program says what it counted |
 //!
 //! `memory` reads sizes, and `run` starts the emulator, passes its console on and ends it when its time is up.
 //! Nothing here trusts the guest: a console may print anything, a machine may never end, a status may be any.
 
+pub mod count;
 pub mod elf;
 pub mod image;
 pub mod line;
@@ -22,7 +24,7 @@ pub mod run;
 
 pub use memory::Memory;
 pub use outcome::Outcome;
-pub use run::{Run, run};
+pub use run::{Run, captured, run};
 
 use serde::Serialize;
 use std::path::PathBuf;

@@ -51,6 +51,20 @@ pub fn run(boot: &Boot, mut console: impl FnMut(&[u8]) -> io::Result<()>) -> io:
     Ok(Run { outcome, took: start.elapsed() })
 }
 
+/// Most bytes of a console that are kept: the first ones.
+const MOST_CONSOLE: usize = 16 << 20;
+
+/// Boots and keeps the console.
+pub fn captured(boot: &Boot) -> io::Result<(Run, String)> {
+    let mut console = Vec::new();
+    let over = run(boot, |piece| {
+        let room = MOST_CONSOLE - console.len();
+        console.extend_from_slice(&piece[..piece.len().min(room)]);
+        Ok(())
+    })?;
+    Ok((over, String::from_utf8_lossy(&console).into_owned()))
+}
+
 /// A running QEMU, ended when it is dropped.
 struct Machine(Child);
 

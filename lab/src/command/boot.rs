@@ -1,8 +1,12 @@
 //! `interleaf boot [-- PROGRAM ARGS]`: boots the kernel under QEMU and ends as the program does.
 
 use super::Failure;
-use crate::boot::{Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, elf, image, line};
-use crate::show::Output;
+use crate::bench::Figure;
+use crate::bench::report::figures_table;
+use crate::boot::{
+    self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, count, elf, image, line,
+};
+use crate::show::{Output, Progress};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
@@ -30,6 +34,12 @@ pub struct Args {
     /// One of the kernel's self-tests; all of them, if nothing is said
     #[arg(long, value_name = "NAME", conflicts_with = "program")]
     selftest: Option<String>,
+    /// Count guest instructions of faults, unmapping and calls on one CPU, on both paths or the one of --path
+    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel"])]
+    count: bool,
+    /// With --count, fail if a bar is missed
+    #[arg(long, requires = "count")]
+    check: bool,
     /// Boot this kernel instead of building the one of the checkout
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -61,11 +71,12 @@ struct Report {
 
 /// Most seconds: a day.
 const MOST_SECONDS: u64 = 86_400;
-/// Most bytes of a console that JSON keeps: the first ones.
-const MOST_CONSOLE: usize = 16 << 20;
 
 /// Boots, and returns the program's exit code; a machine without a verdict is a failure.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.count {
+        return counted(&args).map(|()| ExitCode::SUCCESS);
+    }
     let boot = args.boot()?;
     let outcome = if args.output.json { reported(&boot, args.output)? } else { streamed(&boot)? };
     outcome.code(boot.timeout_s).map(ExitCode::from).map_err(Failure::check)
@@ -131,7 +142,7 @@ impl Args {
 /// The console goes to stdout as it comes.
 fn streamed(boot: &Boot) -> Result<Outcome, Failure> {
     let mut gone = false;
-    let run = crate::boot::run(boot, |piece| {
+    let run = boot::run(boot, |piece| {
         let mut stdout = io::stdout().lock();
         let text: Vec<u8> = piece.iter().copied().filter(|&byte| byte != b'\r').collect();
         let written = stdout.write_all(&text).and_then(|()| stdout.flush());
@@ -147,13 +158,7 @@ fn streamed(boot: &Boot) -> Result<Outcome, Failure> {
 
 /// The console becomes a part of the report.
 fn reported(boot: &Boot, output: Output) -> Result<Outcome, Failure> {
-    let mut console = Vec::new();
-    let run = crate::boot::run(boot, |piece| {
-        let room = MOST_CONSOLE - console.len();
-        console.extend_from_slice(&piece[..piece.len().min(room)]);
-        Ok(())
-    });
-    let run = run.map_err(|e| started(boot, &e))?;
+    let (run, console) = boot::captured(boot).map_err(|e| started(boot, &e))?;
     let report = Report {
         cpus: boot.cpus,
         memory_bytes: boot.memory.bytes(),
@@ -161,10 +166,47 @@ fn reported(boot: &Boot, output: Output) -> Result<Outcome, Failure> {
         command_line: line::kernel_line(boot),
         outcome: run.outcome.clone(),
         seconds: run.took.as_secs_f64(),
-        console: String::from_utf8_lossy(&console).lines().map(str::to_string).collect(),
+        console: console.lines().map(str::to_string).collect(),
     };
     output.emit(&report, |_| String::new())?;
     Ok(run.outcome)
+}
+
+/// What was counted. The field name is the JSON's and stays.
+#[derive(Clone, Debug, Serialize)]
+struct Counts {
+    figures: Vec<Figure>,
+}
+
+/// Boots once for each path with a clock that counts instructions, and shows what they came to.
+fn counted(args: &Args) -> Result<(), Failure> {
+    let paths = match args.path {
+        Some(path) => vec![path],
+        None => vec![FaultPath::Locked, FaultPath::Speculative],
+    };
+    let program = vec![count::PROGRAM.to_string()];
+    let one = Args { cpus: 1, accel: Accel::Tcg, program, path: None, ..args.clone() };
+    let boot = Boot { clock: Clock::Instructions, ..one.boot()? };
+    let progress = Progress::new(args.output, paths.len());
+    let mut counts = Counts { figures: Vec::new() };
+    for path in paths {
+        progress.step(path.name());
+        let options = vec![format!("path={}", path.name()), "count".to_string()];
+        let boot = Boot { options, ..boot.clone() };
+        let (run, console) = boot::captured(&boot).map_err(|e| started(&boot, &e))?;
+        let last = console.lines().last().unwrap_or_default().trim();
+        match run.outcome.code(boot.timeout_s).map_err(Failure::check)? {
+            0 => counts.figures.extend(count::figures(path, &console).map_err(Failure::check)?),
+            code => return Err(Failure::check(format!("{} ended with {code}: {last}", count::PROGRAM))),
+        }
+    }
+    progress.done();
+    args.output.emit(&counts, |counts| figures_table(&counts.figures))?;
+    let missed: Vec<_> = counts.figures.iter().filter(|f| f.holds == Some(false)).map(|f| f.name).collect();
+    match args.check && !missed.is_empty() {
+        true => Err(Failure::check(format!("{} of the bars missed: {}", missed.len(), missed.join(", ")))),
+        false => Ok(()),
+    }
 }
 
 fn started(boot: &Boot, error: &io::Error) -> Failure {

@@ -176,3 +176,42 @@ fn without_an_emulator_the_package_is_named() {
     let stderr = stderr(&output);
     assert!(stderr.contains("apt-get install qemu-system-x86") && stderr.lines().count() == 1, "{stderr}");
 }
+
+/// What a kernel prints that counts; the words of its command line decide on the path.
+const COUNTING: &str = r#"
+for word; do last=$word; done
+case "$last" in
+    "path=locked count -- cost") extra=100 ;;
+    "path=speculative count -- cost") extra=0 ;;
+    *) exit 255 ;;
+esac
+echo "count zeroing 512.00"
+echo "count write_fault $((900 + 3 * extra)).50"
+for name in read_fault unmap_page unmap_zero_page null_call; do echo "count $name 90.00"; done
+echo "count map_unmap_mib 3000.00"
+exit 33
+"#;
+
+#[test]
+fn counts_are_figures_with_their_bars_on_both_paths() {
+    let bench = Bench::new("count", COUNTING);
+    let output = bench.boot(&["--count", "--json", "--check"]);
+    assert_eq!(output.status.code(), Some(1), "the locked path misses a bar: {output:?}");
+    let counts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures = counts["figures"].as_array().unwrap();
+    let value = |name: &str| {
+        figures.iter().find(|f| f["name"] == name).map(|f| (f["value"].clone(), f["holds"].clone()))
+    };
+    assert_eq!(value("kernel.write_fault"), Some((388.5.into(), true.into())));
+    assert_eq!(value("kernel.write_fault_locked"), Some((688.5.into(), false.into())));
+    assert_eq!(figures.len(), 12);
+}
+
+#[test]
+fn a_machine_that_does_not_count_is_a_failure() {
+    let silent = Bench::new("silent", "echo hello; exit 33").boot(&["--count"]);
+    assert_eq!(silent.status.code(), Some(1));
+    assert!(stderr(&silent).contains("did not count"), "{silent:?}");
+    let broken = Bench::new("broken", "echo out of memory; exit 35").boot(&["--count"]);
+    assert!(stderr(&broken).contains("cost ended with 1: out of memory"), "{broken:?}");
+}

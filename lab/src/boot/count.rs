@@ -1,0 +1,134 @@
+//! Guest instructions of the smallest operations, exact, held against Linux and against what this project asks of itself.
+//!
+//! The program `cost` prints `count NAME VALUE` for each operation, in ticks of the guest's time-stamp counter; booted with
+//! [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted by the same operations under
+//! the same emulator, mitigations off and huge pages never, so its numbers stand beside ours. Zeroing a frame is what no
+//! kernel can avoid: it is counted by itself and taken off the write fault.
+
+use super::FaultPath;
+use crate::bench::{Bar, Figure};
+
+/// One operation: its figures' names by path, what Linux 6.1 needs, the most that is allowed, and what is taken off.
+struct Operation {
+    /// What the program calls it.
+    name: &'static str,
+    locked: &'static str,
+    speculative: &'static str,
+    linux: f64,
+    most: Option<f64>,
+    less: Option<&'static str>,
+}
+
+const OPERATIONS: &[Operation] = &[
+    Operation {
+        name: "write_fault",
+        locked: "kernel.write_fault_locked",
+        speculative: "kernel.write_fault",
+        linux: 2_790.0,
+        most: Some(600.0),
+        less: Some("zeroing"),
+    },
+    Operation {
+        name: "read_fault",
+        locked: "kernel.read_fault_locked",
+        speculative: "kernel.read_fault",
+        linux: 1_247.0,
+        most: Some(400.0),
+        less: None,
+    },
+    Operation {
+        name: "unmap_page",
+        locked: "kernel.unmap_page_locked",
+        speculative: "kernel.unmap_page",
+        linux: 1_302.0,
+        most: Some(300.0),
+        less: None,
+    },
+    Operation {
+        name: "unmap_zero_page",
+        locked: "kernel.unmap_zero_page_locked",
+        speculative: "kernel.unmap_zero_page",
+        linux: 83.0,
+        most: None,
+        less: None,
+    },
+    Operation {
+        name: "map_unmap_mib",
+        locked: "kernel.map_unmap_mib_locked",
+        speculative: "kernel.map_unmap_mib",
+        linux: 16_477.0,
+        most: Some(4_000.0),
+        less: None,
+    },
+    Operation {
+        name: "null_call",
+        locked: "kernel.null_call_locked",
+        speculative: "kernel.null_call",
+        linux: 327.0,
+        most: Some(100.0),
+        less: None,
+    },
+];
+
+/// The program that counts.
+pub const PROGRAM: &str = "cost";
+/// The unit of every figure.
+const UNIT: &str = "instructions";
+
+/// The figures of one boot on `path`, from what it printed.
+pub fn figures(path: FaultPath, console: &str) -> Result<Vec<Figure>, String> {
+    OPERATIONS.iter().map(|operation| operation.figure(path, console)).collect()
+}
+
+impl Operation {
+    fn figure(&self, path: FaultPath, console: &str) -> Result<Figure, String> {
+        let less = self.less.map_or(Ok(0.0), |name| counted(console, name))?;
+        let name = match path {
+            FaultPath::Locked => self.locked,
+            FaultPath::Speculative => self.speculative,
+        };
+        let value = counted(console, self.name)? - less;
+        let mut figure = Figure::count_beside(name, value, UNIT, "Linux 6.1", self.linux);
+        figure.command = "interleaf boot --count".to_string();
+        Ok(match self.most {
+            Some(most) => figure.with_bar(Bar::AtMost(most)),
+            None => figure,
+        })
+    }
+}
+
+/// The value of the line `count NAME VALUE`. The kernel may print lines of its own before and between.
+fn counted(console: &str, name: &str) -> Result<f64, String> {
+    let value =
+        |line: &str| line.trim().strip_prefix("count ")?.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    let value: Option<f64> = console.lines().find_map(value);
+    value.filter(|v| v.is_finite()).ok_or_else(|| format!("the machine did not count {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONSOLE: &str = "booting\r\ncount null_call 50.25\r\ncount zeroing 513.00\ncount write_fault 900.5\n\
+        count read_fault 401\ncount unmap_page 250\nnoise\ncount unmap_zero_page 60\ncount map_unmap_mib 3999\n";
+
+    #[test]
+    fn every_operation_is_held_against_its_bar_by_its_own_value() {
+        let figures = figures(FaultPath::Locked, CONSOLE).unwrap();
+        let holds: Vec<_> = figures.iter().map(|f| (f.value, f.holds)).collect();
+        let yes = Some(true);
+        assert_eq!(
+            holds,
+            [(387.5, yes), (401.0, Some(false)), (250.0, yes), (60.0, None), (3_999.0, yes), (50.25, yes)]
+        );
+        assert!(figures.iter().all(|f| f.name.ends_with("_locked") && f.yardstick == Some("Linux 6.1")));
+    }
+
+    #[test]
+    fn a_line_that_lacks_is_named() {
+        let cut = CONSOLE.replace("zeroing", "other");
+        assert!(figures(FaultPath::Speculative, &cut).unwrap_err().contains("zeroing"));
+        assert!(counted("count x 1e", "x").is_err() && counted("count xy 1", "x").is_err());
+        assert!(counted("count x NaN", "x").is_err());
+    }
+}
