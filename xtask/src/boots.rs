@@ -17,13 +17,11 @@ const TIMEOUT: &str = "120";
 
 /// Runs every program on the host; each must end with code 0.
 pub fn on_host(root: &Path) -> Result<(), String> {
-    let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--profile", "kernel", "--package", "interleaf-programs"]);
-    succeed(build.current_dir(root))?;
+    let built = build(root, &["interleaf-programs"])?;
     let programs = programs(root)?;
     for name in &programs {
         let words = if NO_TESTS.contains(&name.as_str()) { &["1"][..] } else { &[] };
-        let output = output_of(Command::new(root.join("target/kernel").join(name)).args(words))?;
+        let output = output_of(Command::new(built.join(name)).args(words))?;
         if !output.0 {
             return Err(format!("{name} does not hold on the host:\n{}", output.1));
         }
@@ -59,6 +57,19 @@ pub fn all(root: &Path) -> Result<(), String> {
 fn has_qemu() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("qemu-system-x86_64").is_file())
+}
+
+/// The folder with the kernel and the programs, built.
+pub fn kernel_files(root: &Path) -> Result<PathBuf, String> {
+    build(root, &["interleaf-kernel", "interleaf-programs"])
+}
+
+fn build(root: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--profile", "kernel"]);
+    build.args(packages.iter().flat_map(|package| ["--package", package]));
+    succeed(build.current_dir(root))?;
+    Ok(root.join("target/kernel"))
 }
 
 /// The command, built.

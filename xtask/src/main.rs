@@ -6,6 +6,7 @@
 //! | `runner` | running steps, timing them, and what could not be run |
 //! | `layers` | who may name whom, and where `unsafe` may stand |
 //! | `boots` | booting the kernel, and its programs on the host |
+//! | `storm` | many boots of one test |
 //! | `mutate` | breaking the library on purpose |
 //! | `size` | files that have grown too long |
 //! | `readme` | the marked blocks of README.md, from real runs |
@@ -17,6 +18,7 @@ mod readme;
 mod runner;
 mod size;
 mod steps;
+mod storm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ usage: cargo xtask CHORE
   test     run every test there is: unit, loom, no_std link, layers, benchmarks at small size
   ci       what .ci/run calls: formatting, lints and documentation too
   boots    boot the kernel's self-tests and its programs, with one CPU and with more
+  storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED
   layers   check who names whom and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed; --list, --only N,M
   size     warn of files over 400 lines
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         ["test"] => runner::run(&steps::test()),
         ["ci"] => runner::run(&steps::ci()),
         ["boots"] => boots::all(&root()),
+        ["storm", ref rest @ ..] => storm::run(&root(), rest),
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),

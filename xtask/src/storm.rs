@@ -1,0 +1,145 @@
+//! The same storm over many boots: nothing may go wrong in any of them.
+//!
+//! Each boot has another seed. They take turns between the kernel's own storm (many spaces) and the program's (one space,
+//! more threads than CPUs), and between the two paths of a fault. One line for each boot goes to `target/storm/log.txt`,
+//! and everything that a boot which failed has printed to a file beside it; a table for each number of CPUs is printed.
+
+use crate::boots;
+use crate::runner::output_of;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What is asked for.
+struct Options {
+    boots: usize,
+    cpus: Vec<usize>,
+    first: usize,
+}
+
+const USAGE: &str = "storm takes --boots N, --cpus N,M,..., --first SEED";
+
+/// Runs the storms that `arguments` ask for; fails if one of them did.
+pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    let options = Options::read(arguments).ok_or(USAGE)?;
+    let storm = Storm::new(root)?;
+    let mut log = String::new();
+    let mut failed = 0;
+    for &cpus in &options.cpus {
+        let mut took = Vec::new();
+        let mut broken = 0;
+        for seed in options.first..options.first + options.boots {
+            let boot = storm.boot(cpus, seed)?;
+            took.push(boot.seconds);
+            broken += usize::from(!boot.good);
+            // Writing to a string does not fail.
+            let _ = writeln!(log, "{}", boot.line);
+            fs::write(storm.folder.join("log.txt"), &log).map_err(|e| e.to_string())?;
+            if !boot.good {
+                println!("{}", boot.line);
+            }
+        }
+        println!("{}", summary(cpus, broken, &mut took));
+        failed += broken;
+    }
+    if failed == 0 { Ok(()) } else { Err(format!("{failed} boots failed: see target/storm")) }
+}
+
+impl Options {
+    fn read(arguments: &[&str]) -> Option<Options> {
+        let mut options = Options { boots: 200, cpus: vec![1, 2, 4], first: 1 };
+        for pair in arguments.chunks(2) {
+            match pair {
+                ["--boots", number] => options.boots = number.parse().ok().filter(|n| *n > 0)?,
+                ["--first", number] => options.first = number.parse().ok()?,
+                ["--cpus", list] => {
+                    options.cpus = list.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?
+                }
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+/// Everything built.
+struct Storm {
+    interleaf: PathBuf,
+    kernel: String,
+    program: String,
+    folder: PathBuf,
+}
+
+/// One boot that is over.
+struct Boot {
+    good: bool,
+    seconds: f64,
+    line: String,
+}
+
+impl Storm {
+    fn new(root: &Path) -> Result<Storm, String> {
+        let built = boots::kernel_files(root)?;
+        let name = |file: &str| built.join(file).to_str().map(str::to_string).ok_or("a path that is no text");
+        let folder = root.join("target/storm");
+        // What an earlier run left is not this one's.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let (kernel, program) = (name("interleaf-kernel")?, name("storm")?);
+        Ok(Storm { interleaf: boots::interleaf(root)?, kernel, program, folder })
+    }
+
+    fn boot(&self, cpus: usize, seed: usize) -> Result<Boot, String> {
+        let path = if seed.is_multiple_of(2) { "locked" } else { "speculative" };
+        let many_spaces = (seed / 2).is_multiple_of(2);
+        let cpus_word = cpus.to_string();
+        let options = ["--kernel", &self.kernel, "--cpus", &cpus_word, "--path", path];
+        let mut command = if many_spaces {
+            boots::boot(&self.interleaf, &[&options[..], &["--selftest", "storm"]].concat(), None)
+        } else {
+            boots::boot(
+                &self.interleaf,
+                &options,
+                Some(&format!("{} {} 1000 {seed}", self.program, 2 * cpus + 1)),
+            )
+        };
+        let start = Instant::now();
+        let (good, output) = output_of(&mut command)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let what = if many_spaces { "kernel" } else { "program" };
+        let verdict = if good { "clean" } else { "FAILED" };
+        let line = format!("{cpus} CPUs, seed {seed}, {path}, the {what}'s storm: {verdict}, {seconds:.1} s");
+        if !good {
+            let file = self.folder.join(format!("{cpus}-{seed}.txt"));
+            fs::write(&file, output).map_err(|e| format!("{}: {e}", file.display()))?;
+        }
+        Ok(Boot { good, seconds, line })
+    }
+}
+
+fn summary(cpus: usize, broken: usize, took: &mut [f64]) -> String {
+    took.sort_by(f64::total_cmp);
+    let (least, most, middle) = (took[0], took[took.len() - 1], took[took.len() / 2]);
+    let clean = took.len() - broken;
+    format!("| {cpus} | {} | {clean} | {least:.1} | {middle:.1} | {most:.1} |", took.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_read_or_refused() {
+        let options = Options::read(&["--cpus", "1,8", "--boots", "3"]).unwrap();
+        assert_eq!((options.boots, options.cpus, options.first), (3, vec![1, 8], 1));
+        for wrong in [&["--boots"][..], &["--boots", "0"], &["--cpus", "1,x"], &["--cpus", ""], &["5"]] {
+            assert!(Options::read(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_summary_counts_what_was_clean() {
+        assert_eq!(summary(4, 1, &mut [3.0, 1.0, 2.0]), "| 4 | 3 | 2 | 1.0 | 2.0 | 3.0 |");
+    }
+}
