@@ -1,0 +1,154 @@
+//! Jobs on the seeded machine: every access is a choice, and whatever the choices, each unit is done once, and undone exactly
+//! where it was done.
+
+use interleaf::job::{Chunk, Crew, Failed, Job, Patience, Spent};
+use interleaf::machine::Cpu;
+use interleaf::sync::atomic::AtomicU64;
+use interleaf::table::format::X86_64;
+use interleaf::units::CpuId;
+use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
+use interleaf_lab::check::library::boot_map;
+use interleaf_lab::host::Host;
+use interleaf_lab::soft::{Plan, SoftMachine};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU64 as Count, Ordering::*};
+
+type Seeded = SoftMachine<Baton, X86_64>;
+type SeededCrew<'m> = Crew<'m, Seeded>;
+
+/// How often each unit was done, less how often it was undone. The host's atomics: counting is no step.
+struct Tally(Vec<AtomicI32>);
+
+impl Tally {
+    fn new(units: u64) -> Self {
+        Self((0..units).map(|_| AtomicI32::new(0)).collect())
+    }
+    fn add(&self, range: Range<u64>, by: i32) {
+        range.for_each(|at| {
+            self.0[at as usize].fetch_add(by, Relaxed);
+        });
+    }
+    fn all_are(&self, times: i32) -> bool {
+        self.0.iter().all(|unit| unit.load(Relaxed) == times)
+    }
+}
+
+/// Plays `caller` on CPU 0 and helpers on all others of `nr_cpus`, for every seed, and says how many helpers came in all.
+fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededCrew<'_>, u64) -> Spent) -> u64 {
+    static CAME: Mutex<Vec<(usize, u64)>> = Mutex::new(Vec::new());
+    let me = caller as usize;
+    let scene = move |stage: &Stage| {
+        let machine = Seeded::new(&Plan::small(nr_cpus, 64)).unwrap();
+        let crew = Crew::hire(&machine, &mut boot_map(&machine).carver(&machine)).unwrap();
+        crew.set_patience(Patience(2));
+        let (seed, machine) = (stage.seed(), &machine);
+        let first: Program<'_> = Box::new(move || {
+            let spent = caller(&crew, seed);
+            CAME.lock().unwrap().push((me, spent.helpers.into()));
+            // Sends the helpers home: their programs end.
+            drop(crew);
+        });
+        let helpers = (1..nr_cpus).map(|_| Box::new(|| machine.help()) as Program<'_>);
+        stage.run(machine, std::iter::once(first).chain(helpers).collect());
+    };
+    explore(seeds, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+    CAME.lock().unwrap().iter().filter(|(caller, _)| *caller == me).map(|(_, came)| came).sum()
+}
+
+/// A step of the machine, so that others may come between.
+fn step(word: &AtomicU64<Baton>) {
+    word.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn every_unit_is_done_once_whatever_the_seed() {
+    let came = with_helpers(3, 0..600, |crew, seed| {
+        let (tally, word) = (Tally::new(12 + seed % 30), AtomicU64::new(0));
+        let job = Job::new(0..12 + seed % 30, |chunk: &Chunk<'_>| {
+            step(&word);
+            tally.add(chunk.range(), 1);
+            Ok::<(), ()>(())
+        });
+        let spent = crew.run(&job.min_chunk(1 + seed % 3).align(1 + seed / 3 % 3)).unwrap();
+        assert!(tally.all_are(1), "seed {seed}");
+        spent
+    });
+    assert!(came > 200, "{came}");
+}
+
+#[test]
+fn an_error_is_undone_and_told_whatever_the_seed() {
+    let came = with_helpers(3, 0..600, |crew, seed| {
+        let units = 10 + seed % 20;
+        let (tally, word, bad) = (Tally::new(units), AtomicU64::new(0), seed % units);
+        let undo = |range| tally.add(range, -1);
+        let job = Job::new(0..units, |chunk: &Chunk<'_>| {
+            for at in chunk.range() {
+                step(&word);
+                if at == bad {
+                    return Err(at);
+                }
+                tally.add(at..at + 1, 1);
+                chunk.done_to(at + 1);
+            }
+            Ok(())
+        });
+        assert_eq!(crew.run(&job.undo(&undo)), Err(Failed::Error(bad)));
+        assert!(tally.all_are(0), "seed {seed}");
+        Spent { helpers: 1, ..Spent::default() }
+    });
+    assert_eq!(came, 600);
+}
+
+/// A job whose chunks are jobs, while a helper is sent away.
+#[test]
+fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
+    let came = with_helpers(4, 0..400, |crew, seed| {
+        let (tally, word) = (Tally::new(24), AtomicU64::new(0));
+        let outer = Job::new(0..4, |chunk: &Chunk<'_>| {
+            let inner = Job::new(chunk.start * 6..chunk.end * 6, |chunk: &Chunk<'_>| {
+                step(&word);
+                tally.add(chunk.range(), 1);
+                Ok::<(), ()>(())
+            });
+            if chunk.worker() == 0 && chunk.start == 0 {
+                crew.dismiss(CpuId(1 + (seed % 3) as u32));
+            }
+            crew.run(&inner).map(|_| ())
+        });
+        let spent = crew.run(&outer).unwrap();
+        assert!(tally.all_are(1), "seed {seed}");
+        assert!(Baton::with_context(|context| context.helped_ns()) >= spent.helper_ns);
+        spent
+    });
+    assert!(came > 100, "{came}");
+}
+
+/// Helper time on the timed machine: both worked for as long as the caller waited.
+#[test]
+fn the_time_of_helpers_is_the_callers() {
+    let machine = SoftMachine::<Host, X86_64>::new(&Plan::small(2, 64)).unwrap();
+    machine.start_helpers([CpuId(1)], |_| ());
+    let _here = machine.enter(CpuId(0));
+    let crew = Crew::hire(&machine, &mut boot_map(&machine).carver(&machine)).unwrap();
+    while !crew.has_helper_racy(CpuId(1)) {
+        std::thread::yield_now();
+    }
+    let (here, worked) = (Count::new(0), Count::new(0));
+    let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+        here.fetch_add(1, SeqCst);
+        let began = Host::now_ns();
+        while here.load(SeqCst) < 2 {
+            Host::relax();
+        }
+        if chunk.worker() != 0 {
+            worked.store(Host::now_ns() - began, Relaxed);
+        }
+        Ok::<(), ()>(())
+    });
+    let spent = crew.run(&job).unwrap();
+    assert_eq!(spent.helpers, 1);
+    assert!(spent.helper_ns >= worked.load(Relaxed));
+    assert_eq!(Host::with_context(|context| context.helped_ns()), spent.helper_ns);
+}
