@@ -139,13 +139,15 @@ impl Region {
         unsafe { asm!("call {}", in(reg) at, clobber_abi("C")) };
     }
 
-    /// Fills page `page` with zeroes by as many steps as it has words: what a kernel does before it hands a frame out.
+    /// Fills the first `words` words of page `page` with zeroes, by one step for each: what a kernel does before it hands
+    /// a frame out.
     #[inline(never)]
-    pub fn zero(&self, page: usize) {
+    pub fn zero(&self, page: usize, words: usize) {
+        assert!(words <= PAGE / 8);
         let at = self.at(page, 0);
         // SAFETY: stores to one page of nobody's memory.
         unsafe {
-            asm!("rep stosq", inout("rcx") PAGE / 8 => _, inout("rdi") at => _, in("rax") 0, options(nostack));
+            asm!("rep stosq", inout("rcx") words => _, inout("rdi") at => _, in("rax") 0, options(nostack));
         }
     }
 
