@@ -4,14 +4,13 @@
 //! numbers every time. Each figure is the smallest mean of a few batches, so that a timer's tick in one of them does not
 //! count; the loop around the operation, a few instructions, is in it, but not in `zeroing`: the steps alone. Kernels are asked by the same program, so that
 //! their figures can be held against each other.
-#![no_std]
-#![no_main]
+#![cfg_attr(metal, no_std, no_main)]
 
 use interleaf_programs::say::granted;
 use interleaf_programs::sys::{self, Args, Region, Rights};
 use interleaf_programs::{GOOD, program, say};
 
-program!(main);
+program!(begin);
 
 /// Pages of a batch: as many as one table holds.
 const PAGES: usize = 512;
@@ -22,7 +21,7 @@ const MAPS: usize = 64;
 /// Pages of a MiB.
 const MIB: usize = 256;
 
-fn main(args: Args) -> u8 {
+fn begin(args: Args) -> u8 {
     let batches = args.number(1, 8).max(1);
     count("null_call", batches, CALLS as usize, || timed(|| sys::ask_nothing(CALLS)));
     let page = granted("mmap", Region::map(1, Rights::WRITE));

@@ -7,8 +7,7 @@
 //! A   cuts the page out ............... flushes ... returns, reads 0
 //! B        finds nothing | returns, reads: must be 0, even though A has not flushed
 //! ```
-#![no_std]
-#![no_main]
+#![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use interleaf_programs::dice::{Dice, mix};
@@ -16,7 +15,7 @@ use interleaf_programs::say::granted;
 use interleaf_programs::sys::{self, Args, Region, Rights, Shared};
 use interleaf_programs::{GOOD, holds, program, say};
 
-program!(main);
+program!(begin);
 
 /// Pages, of which a random run is dropped in each round by each thread; both runs hold the middle page.
 const PAGES: usize = 32;
@@ -28,7 +27,7 @@ static REGION: Shared = Shared::new();
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
-fn main(args: Args) -> u8 {
+fn begin(args: Args) -> u8 {
     let rounds = args.number(1, 2_000);
     ROUNDS.store(rounds as u64, Ordering::Relaxed);
     REGION.set(granted("mmap", Region::map(PAGES, Rights::WRITE)));

@@ -2,8 +2,7 @@
 //!
 //! `faults [PAGES]`. Mapped pages, pages far apart, statics, the stack, the heap, and memory that the kernel touches on
 //! the program's behalf.
-#![no_std]
-#![no_main]
+#![cfg_attr(metal, no_std, no_main)]
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +11,7 @@ use interleaf_programs::say::granted;
 use interleaf_programs::sys::{self, Args, EFAULT, PAGE, Region, Rights};
 use interleaf_programs::{GOOD, holds, program, say};
 
-program!(main);
+program!(begin);
 
 /// Words of a page.
 const WORDS: usize = PAGE / 8;
@@ -22,7 +21,13 @@ const STATIC_PAGES: usize = 32;
 static ZEROED: [AtomicU64; STATIC_PAGES * WORDS] = [const { AtomicU64::new(0) }; STATIC_PAGES * WORDS];
 static FILLED: AtomicU64 = AtomicU64::new(0x1234_5678_9abc_def0);
 
-fn main(args: Args) -> u8 {
+/// A line in pages of its own, which the program itself never touches.
+#[repr(align(4096))]
+struct Line([u8; 57]);
+
+static FROM_FILE: Line = Line(*b"faults: the kernel reads this from a page of the program\n");
+
+fn begin(args: Args) -> u8 {
     let pages = args.number(1, 256);
     reads_then_writes(pages);
     writes_alone(pages);
@@ -131,14 +136,18 @@ fn kernel_touches() {
     // The kernel writes into a page that was never touched.
     granted("mincore", region.resident(&answer));
     holds!(answer.read(0, 0) & 0x0101_0101_0101_0101 == 1 << 24, "mincore: {:#x}", answer.read(0, 0));
-    // It reads from one that was never touched: a page of zeroes, of which none is printed.
-    holds!(region.part(5, 1).print(0) == Ok(0), "writing nothing");
+    // It reads from one that was never touched, and from the program's file.
+    holds!(
+        region.part(5, 1).read_by_kernel(1) == Ok(()),
+        "the kernel does not read a page that was never touched"
+    );
+    sys::write(&FROM_FILE.0);
     granted("mprotect", answer.protect(Rights::READ));
     holds!(region.resident(&answer) == Err(EFAULT), "the kernel wrote where the program may only read");
     granted("mprotect", answer.protect(Rights::NONE));
-    holds!(answer.print(8) == Err(EFAULT), "the kernel read where the program may not");
+    holds!(answer.read_by_kernel(1) == Err(EFAULT), "the kernel read where the program may not");
     granted("munmap", answer.unmap());
-    holds!(answer.print(8) == Err(EFAULT), "the kernel read what is not mapped");
+    holds!(answer.read_by_kernel(1) == Err(EFAULT), "the kernel read what is not mapped");
     holds!(region.resident(&answer) == Err(EFAULT), "the kernel wrote what is not mapped");
     granted("munmap", region.unmap());
 }

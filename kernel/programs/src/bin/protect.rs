@@ -2,8 +2,7 @@
 //!
 //! `protect [ROUNDS]`. The handler gives the right that lacked and returns, and the instruction succeeds at its second
 //! try. Contents survive every change. `protect die` makes a refused access without a handler, and must not return.
-#![no_std]
-#![no_main]
+#![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use interleaf_programs::dice::mix;
@@ -11,7 +10,7 @@ use interleaf_programs::say::granted;
 use interleaf_programs::sys::{self, Args, ENOMEM, ENOSYS, PAGE, Region, Rights, SegFault, Shared};
 use interleaf_programs::{BROKEN, GOOD, holds, program, say};
 
-program!(main);
+program!(begin);
 
 /// What the handler does at the next fault, and what it saw. One thread only: Relaxed.
 static REPAIR: AtomicUsize = AtomicUsize::new(NONE);
@@ -32,7 +31,7 @@ const RETURN: u64 = 0xcccc_cccc_cccc_ccc3;
 /// Pages of the region.
 const PAGES: usize = 16;
 
-fn main(args: Args) -> u8 {
+fn begin(args: Args) -> u8 {
     let region = granted("mmap", Region::map(PAGES, Rights::WRITE));
     if args.word(1) == Some("die") {
         granted("mprotect", region.protect(Rights::NONE));

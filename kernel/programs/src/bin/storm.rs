@@ -3,8 +3,7 @@
 //! `storm [THREADS] [ROUNDS] [SEED]`. Each thread owns a few regions, knows what each page must hold, and rolls dice for
 //! what to do next. One region belongs to all: each thread owns a word of every page there, and anybody may give the
 //! pages their rights anew. At the end every page is checked once more.
-#![no_std]
-#![no_main]
+#![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interleaf_programs::dice::{Dice, mix};
@@ -12,7 +11,7 @@ use interleaf_programs::say::granted;
 use interleaf_programs::sys::{self, Args, Region, Rights, Shared, THREADS};
 use interleaf_programs::{GOOD, holds, program, say};
 
-program!(main);
+program!(begin);
 
 /// Regions of a thread, and pages of each.
 const REGIONS: usize = 4;
@@ -26,7 +25,7 @@ static SEED: AtomicU64 = AtomicU64::new(0);
 /// Steps done by all threads.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-fn main(args: Args) -> u8 {
+fn begin(args: Args) -> u8 {
     let threads = args.number(1, 2 * sys::cpus() + 1).clamp(1, THREADS);
     ROUNDS.store(args.number(2, 3_000) as u64, Relaxed);
     SEED.store(args.number(3, 1) as u64, Relaxed);

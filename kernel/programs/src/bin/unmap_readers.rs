@@ -12,15 +12,14 @@
 //! taken from it. A third kind of thread poisons pages of its own and replaces them, so that a frame that is freed too
 //! early comes back with the poison in it. (It never maps where the kernel likes: that may be the gap.) A reader that meets the gap between munmap and mmap gets SIGSEGV, and its
 //! handler waits until the pages are back; without handlers the pages are replaced in one call instead.
-#![no_std]
-#![no_main]
+#![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interleaf_programs::say::granted;
 use interleaf_programs::sys::{self, Args, ENOSYS, Region, Rights, SegFault, Shared};
 use interleaf_programs::{GOOD, holds, program, say};
 
-program!(main);
+program!(begin);
 
 /// Pages that come and go.
 const PAGES: usize = 8;
@@ -41,7 +40,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static READS: AtomicU64 = AtomicU64::new(0);
 static WAITED: AtomicU64 = AtomicU64::new(0);
 
-fn main(args: Args) -> u8 {
+fn begin(args: Args) -> u8 {
     let cpus = sys::cpus();
     let readers = args.number(1, cpus.max(2)).clamp(1, READERS);
     let rounds = args.number(2, 2_000) as u64;

@@ -1,6 +1,7 @@
 //! Where a program begins, and its words.
 
 use core::ffi::{CStr, c_char};
+#[cfg(metal)]
 use core::panic::PanicInfo;
 
 /// The words of the command line, the program's name first.
@@ -43,19 +44,28 @@ pub unsafe fn start(stack: *const usize, main: fn(Args) -> u8) -> ! {
 #[macro_export]
 macro_rules! program {
     ($main:path) => {
+        #[cfg(not(metal))]
+        fn main() {
+            let _: fn($crate::sys::Args) -> u8 = $main;
+            eprintln!("this program is built with `--profile kernel`");
+            std::process::exit(2);
+        }
+
         /// Where the kernel begins: the words are on the stack, which a function has aligned before its call.
+        #[cfg(metal)]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         extern "C" fn _start() -> ! {
-            extern "C" fn begin(stack: *const usize) -> ! {
+            extern "C" fn on_stack(stack: *const usize) -> ! {
                 // SAFETY: `_start` hands over the stack pointer that it was started with.
                 unsafe { $crate::sys::start(stack, $main) }
             }
-            core::arch::naked_asm!("xor ebp, ebp", "mov rdi, rsp", "and rsp, -16", "call {}", "ud2", sym begin)
+            core::arch::naked_asm!("xor ebp, ebp", "mov rdi, rsp", "and rsp, -16", "call {}", "ud2", sym on_stack)
         }
     };
 }
 
+#[cfg(metal)]
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     crate::say!("WRONG: {info}");
@@ -64,5 +74,6 @@ fn panic(info: &PanicInfo<'_>) -> ! {
 
 /// `core` was built to unwind and names this; nothing here unwinds.
 // SAFETY: nothing else in a program bears the name.
+#[cfg(metal)]
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

@@ -1,6 +1,6 @@
 //! Memory that the language does not know of: mapped, touched by single instructions, unmapped.
 
-use super::{Errno, call, nr};
+use super::{EAGAIN, Errno, call, nr};
 use core::arch::asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -26,6 +26,8 @@ impl Rights {
 const PRIVATE: usize = 0x22;
 const FIXED: usize = 0x10;
 const DONTNEED: usize = 4;
+/// FUTEX_WAIT, private.
+pub(super) const FUTEX_WAIT: usize = 128;
 
 /// Pages that were mapped once. They may have been unmapped, protected or replaced since: then touching them faults,
 /// which is what the programs are about. Copies are the same pages.
@@ -93,11 +95,13 @@ impl Region {
         unsafe { call(nr::MINCORE, [self.start, self.bytes(), answer.start, 0, 0, 0]) }.map(drop)
     }
 
-    /// Has the kernel read its first `length` bytes, to write them to the console.
-    pub fn print(&self, length: usize) -> Result<usize, Errno> {
-        assert!(length <= self.bytes());
-        // SAFETY: the kernel only reads.
-        unsafe { call(nr::WRITE, [1, self.start, length, 0, 0, 0]) }
+    /// Has the kernel read its first 4 bytes, as a futex that does not hold `other`: `Ok` if it could and they differ.
+    pub fn read_by_kernel(&self, other: u32) -> Result<(), Errno> {
+        // SAFETY: the kernel only reads. (A wait that is not refused ends when somebody wakes it; nobody does.)
+        match unsafe { call(nr::FUTEX, [self.start, FUTEX_WAIT, other as usize, 0, 0, 0]) } {
+            Err(EAGAIN) | Ok(_) => Ok(()),
+            Err(other) => Err(other),
+        }
     }
 
     /// Reads word `word` (of 8 bytes) of page `page`.

@@ -8,6 +8,7 @@
 mod entry;
 mod memory;
 mod signal;
+#[cfg(metal)]
 mod string;
 mod thread;
 
@@ -24,6 +25,8 @@ use core::arch::asm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
+/// Try again.
+pub const EAGAIN: Errno = Errno(11);
 /// Bad address.
 pub const EFAULT: Errno = Errno(14);
 /// No memory, or an address that is not mapped.

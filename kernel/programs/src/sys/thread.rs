@@ -4,6 +4,7 @@
 //! it has ended; the thread itself stores the 1 and wakes who waits, so that no more is asked of the kernel than `clone`
 //! and `futex`. The stack is used for a few instructions after that, so a slot is never used twice.
 
+use super::memory::FUTEX_WAIT;
 use super::{Errno, call, nr};
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -15,9 +16,8 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM.
 const FLAGS: usize = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000;
-/// FUTEX_WAIT and FUTEX_WAKE, private.
-const WAIT: usize = 128;
-const WAKE: usize = 129;
+/// FUTEX_WAKE, private.
+const FUTEX_WAKE: usize = 129;
 
 #[repr(C, align(4096))]
 struct Stack(UnsafeCell<[u8; STACK_BYTES]>);
@@ -94,14 +94,14 @@ impl Thread {
 /// Sleeps while `word` holds `value`; may wake for no reason.
 pub fn wait_on(word: &AtomicU32, value: u32) {
     // SAFETY: the kernel only reads the word. Any answer means: look again.
-    let _ = unsafe { call(nr::FUTEX, [word.as_ptr() as usize, WAIT, value as usize, 0, 0, 0]) };
+    let _ = unsafe { call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0, 0]) };
 }
 
 /// Wakes up to `count` of those who sleep on `word`.
 pub fn wake(word: &AtomicU32, count: u32) {
     let count = count.min(i32::MAX as u32) as usize;
     // SAFETY: the kernel does not touch memory. It can only answer how many were woken.
-    let _ = unsafe { call(nr::FUTEX, [word.as_ptr() as usize, WAKE, count, 0, 0, 0]) };
+    let _ = unsafe { call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE, count, 0, 0, 0]) };
 }
 
 /// Lets others run.
