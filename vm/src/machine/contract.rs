@@ -91,6 +91,9 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Makes this CPU translate through `root`, or through nothing of the library's. Implies
     /// [`flush_all`](Machine::flush_all). Preemption is off.
+    ///
+    /// Slots of the root that cover no user address are the platform's: it may write its own half there, now and as long as the
+    /// root is loaded anywhere. The library neither reads nor writes them, and frees a root as dirty.
     fn load_root(&self, root: Option<Pfn>);
     /// Drops cached translations of the range on this CPU, whatever sizes cover it. Preemption is off.
     fn flush_range(&self, range: VpnRange);

@@ -1,0 +1,89 @@
+//! The serial line, on which the kernel and its programs speak, and the device that ends the machine.
+
+use super::{Core, ports};
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use interleaf::sync::SpinLock;
+
+/// COM1.
+const COM1: u16 = 0x3f8;
+/// QEMU's isa-debug-exit: a value `v` ends it with status `v << 1 | 1`.
+const EXIT: u16 = 0xf4;
+
+/// The rank of the console's lock: the last but for those taken with interrupts off, so that nearly anybody may speak.
+const RANK: u8 = 42;
+
+/// One line at a time, on whichever CPU.
+static LINE: SpinLock<(), Core, RANK> = SpinLock::new(());
+/// Somebody panicked: they speak without the lock, and nobody else speaks any more.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// Makes the line ready: 115200 baud, 8 bits, no interrupts.
+pub fn init() {
+    for (register, value) in [(1, 0), (3, 0x80), (0, 1), (1, 0), (3, 3), (2, 7)] {
+        // SAFETY: COM1's registers; the device touches no memory.
+        unsafe { ports::write_u8(COM1 + register, value) };
+    }
+}
+
+/// The device itself.
+struct Serial;
+
+impl Write for Serial {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        send(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn send(bytes: &[u8]) {
+    for &byte in bytes {
+        // SAFETY: COM1's status register; the device touches no memory.
+        while unsafe { ports::read_u8(COM1 + 5) } & 0x20 == 0 {
+            core::hint::spin_loop();
+        }
+        // SAFETY: COM1's data register.
+        unsafe { ports::write_u8(COM1, byte) };
+    }
+}
+
+/// Prints; lines of different CPUs do not mix.
+pub fn print(text: fmt::Arguments<'_>) {
+    let _line = LINE.lock();
+    if !PANICKED.load(Relaxed) {
+        let _ = Serial.write_fmt(text);
+    }
+}
+
+/// Sends a program's bytes as they are.
+pub fn write(bytes: &[u8]) {
+    let _line = LINE.lock();
+    if !PANICKED.load(Relaxed) {
+        send(bytes);
+    }
+}
+
+/// Prints a panic's report without the lock, whose holder may be who panics. False where another CPU panicked first.
+pub fn begin_last_words() -> bool {
+    !PANICKED.swap(true, AcqRel)
+}
+
+/// Prints part of the report.
+pub fn last_words(text: fmt::Arguments<'_>) {
+    let _ = Serial.write_fmt(text);
+}
+
+/// Ends the machine with a value for isa-debug-exit; without that device, stops this CPU.
+pub fn exit(value: u8) -> ! {
+    // SAFETY: isa-debug-exit ends QEMU; where it is missing, nothing listens at the port.
+    unsafe { ports::write_u32(EXIT, value.into()) };
+    loop {
+        super::registers::halt_for_good();
+    }
+}
+
+/// Prints a line on the console.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => { $crate::arch::console::print(format_args!("{}\n", format_args!($($text)*))) };
+}

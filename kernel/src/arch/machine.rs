@@ -1,0 +1,181 @@
+//! The platform: the library's `Machine` on real page tables.
+
+use super::percpu::{self, MAX_CPUS};
+use super::space::{self, DIRECT_BYTES};
+use super::{Core, apic, registers};
+use core::arch::asm;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
+use interleaf::machine::{Answer, Cpu, Machine, TablePage};
+use interleaf::sync::wait_until;
+use interleaf::table::format::X86_64;
+use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PhysAddr, VpnRange};
+
+/// This machine. There is one.
+#[derive(Debug)]
+pub struct Metal {
+    /// CPUs that the machine has; set before anything else asks.
+    nr_cpus: AtomicU32,
+    /// CPUs that have started. The releasing increment pairs with the acquiring loads of who counts on them.
+    online: AtomicU32,
+    /// The answer's function, null for none, and its data. The function is written last and read first.
+    answer: AtomicPtr<()>,
+    answer_data: AtomicUsize,
+}
+
+/// The machine.
+pub static MACHINE: Metal = Metal {
+    nr_cpus: AtomicU32::new(1),
+    online: AtomicU32::new(1),
+    answer: AtomicPtr::new(ptr::null_mut()),
+    answer_data: AtomicUsize::new(0),
+};
+
+impl Metal {
+    /// Says how many CPUs there are. At boot, once.
+    pub fn set_nr_cpus(&self, nr: u32) {
+        assert!((1..=MAX_CPUS as u32).contains(&nr), "{nr} CPUs: this kernel runs 1 to {MAX_CPUS}");
+        self.nr_cpus.store(nr, Relaxed);
+    }
+
+    /// CPUs that have started.
+    pub fn online(&self) -> u32 {
+        self.online.load(Acquire)
+    }
+
+    /// This CPU has started.
+    pub fn has_started(&self) {
+        self.online.fetch_add(1, AcqRel);
+    }
+
+    /// Runs the answer: another CPU has asked for it. Interrupts are off.
+    pub fn answer(&self) {
+        let call = self.answer.load(Acquire);
+        if !call.is_null() {
+            // SAFETY: only functions of this type are stored.
+            let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
+            // SAFETY: `set_answer` keeps the two together: the data was stored before the function, and another function is not
+            // stored before every CPU has left this handler.
+            unsafe { call(self, self.answer_data.load(Relaxed)) };
+        }
+    }
+
+    /// The answer that is installed, to be put back later. Nobody changes it meanwhile.
+    pub fn installed(&self) -> Option<Answer<Self>> {
+        let call = self.answer.load(Acquire);
+        // SAFETY: only functions of this type are stored.
+        let call = (!call.is_null())
+            .then(|| unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(call) });
+        call.map(|call| Answer { call, data: self.answer_data.load(Relaxed) })
+    }
+
+    fn others(&self) -> impl Iterator<Item = CpuId> {
+        let me = Core::id();
+        (0..self.online()).map(CpuId).filter(move |&cpu| cpu != me)
+    }
+}
+
+// SAFETY, by the contract's numbers: 1 and 2: the window is the direct map, one addition either way, and RAM is mapped there for
+// good, before the library is given any. 3: `invlpg` drops the page's translations and all upper levels, loading CR3 drops
+// everything, as no entry is global; both order earlier stores before later walks. 4: interrupts between CPUs, taken as soon as
+// interrupts are on. 5: see `barrier_all`. 6: the lengths are those asked for.
+unsafe impl Machine for Metal {
+    type Cpu = Core;
+    type Format = X86_64;
+
+    #[inline]
+    fn nr_cpus(&self) -> u32 {
+        self.nr_cpus.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn window(&self, at: PhysAddr) -> NonNull<u8> {
+        debug_assert!(at.0 < DIRECT_BYTES, "{at:?} has no window");
+        space::window(at)
+    }
+
+    #[inline(always)]
+    fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
+        PhysAddr((at.as_ptr().expose_provenance() & (DIRECT_BYTES as usize - 1)) as u64)
+    }
+
+    #[inline(always)]
+    fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: a frame of RAM, seen for good, aligned.
+        unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        let (at, words) = (self.window(pfn.addr()).as_ptr(), order.bytes() / 8);
+        // SAFETY: the block is the caller's.
+        unsafe {
+            asm!("rep stosq", inout("rcx") words => _, inout("rdi") at => _, in("rax") 0u64,
+                 options(nostack, preserves_flags));
+        }
+    }
+
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        // SAFETY: both blocks are the caller's, and different.
+        unsafe { self.window(to.addr()).copy_from_nonoverlapping(self.window(from.addr()), order.bytes()) }
+    }
+
+    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        assert!(offset + to.len() <= PAGE_SIZE);
+        let from = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
+        // SAFETY: the bytes lie in a frame of the caller's.
+        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
+    }
+
+    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        assert!(offset + from.len() <= PAGE_SIZE);
+        let to = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
+        // SAFETY: the bytes lie in a frame of the caller's.
+        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
+    }
+
+    fn load_root(&self, root: Option<Pfn>) {
+        space::load(root);
+    }
+
+    fn flush_range(&self, range: VpnRange) {
+        let pages = (range.start.0..range.end.0).map(|page| interleaf::units::Vpn(page).addr());
+        pages.for_each(registers::forget);
+    }
+
+    fn flush_all(&self) {
+        // SAFETY: the root that is loaded.
+        unsafe { registers::set_root(registers::root()) };
+    }
+
+    fn set_answer(&self, answer: Option<Answer<Self>>) {
+        self.answer.store(ptr::null_mut(), Release);
+        // Whoever is in the handler has left it after this.
+        self.barrier_all();
+        if let Some(Answer { call, data }) = answer {
+            self.answer_data.store(data, Relaxed);
+            self.answer.store(call as *mut (), Release);
+        }
+    }
+
+    fn interrupt(&self, targets: &CpuMask) {
+        targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::ANSWER_VECTOR));
+    }
+
+    /// Every CPU that does anything is interrupted, and notes that in its count of quiescence by a read-modify-write; a switch of
+    /// threads in the meantime is as good, and a CPU that idles makes no accesses, and a fence when it begins and ends. Nobody
+    /// waits with interrupts off: two CPUs may want a barrier at once.
+    fn barrier_all(&self) {
+        fence(SeqCst);
+        Core::preempt_off();
+        let before: [Option<u64>; MAX_CPUS] =
+            core::array::from_fn(|cpu| percpu::of(CpuId(cpu as u32)).quiescence());
+        let busy = |cpu: &CpuId| before[cpu.index()].is_some();
+        let ask = |cpu: CpuId| apic::send(percpu::of(cpu).apic_id(), apic::BARRIER_VECTOR);
+        self.others().filter(busy).for_each(ask);
+        for cpu in self.others().filter(busy) {
+            wait_until::<Core>(|| percpu::of(cpu).quiescence() != before[cpu.index()]);
+        }
+        Core::preempt_on();
+        fence(SeqCst);
+    }
+}

@@ -1,0 +1,41 @@
+//! x86-64: everything that is `unsafe` in the kernel, and all of the platform contract.
+//!
+//! | file | what |
+//! |---|---|
+//! | `boot` (`boot.s`) | the way from the loader to Rust; starting the other CPUs |
+//! | `trap` (`trap.s`) | how the kernel is entered and left: exceptions, interrupts, system calls |
+//! | `segments` `vectors` | the tables that the CPU wants for that |
+//! | `percpu` | what each CPU knows of itself, through GS |
+//! | `cpu` `machine` | the library's [`Cpu`](interleaf::machine::Cpu) and [`Machine`](interleaf::machine::Machine) |
+//! | `space` | addresses of the kernel's half; its tables, made with the library |
+//! | `apic` `clock` | the local interrupt controller and timer; time |
+//! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |
+//! | `user` | memory of programs, touched from the kernel |
+//! | `ports` `console` | port I/O; the serial line, and the end of the machine |
+//! | `registers` | control and model-specific registers, CPU features |
+//! | `loader` | what the loader has to say |
+//! | `bytes` | `memcpy` and its kin |
+//! | `once` | a value that is set once |
+
+pub mod apic;
+pub mod boot;
+mod bytes;
+pub mod clock;
+pub mod console;
+pub mod cpu;
+pub mod loader;
+pub mod machine;
+mod once;
+pub mod percpu;
+mod ports;
+pub mod registers;
+mod segments;
+pub mod space;
+pub mod thread;
+pub mod trap;
+pub mod user;
+mod vectors;
+
+pub use cpu::Core;
+pub use machine::{MACHINE, Metal};
+pub use once::Once;

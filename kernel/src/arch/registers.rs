@@ -1,0 +1,154 @@
+//! Control and model-specific registers, and what the CPU can do.
+
+use core::arch::asm;
+use core::arch::x86_64::__cpuid_count;
+use interleaf::units::{Pfn, PhysAddr, VirtAddr};
+
+/// EFER, STAR, LSTAR, FMASK: system calls.
+pub const STAR: u32 = 0xc000_0081;
+/// Where `syscall` enters.
+pub const LSTAR: u32 = 0xc000_0082;
+/// The flags that `syscall` clears.
+pub const FMASK: u32 = 0xc000_0084;
+/// Base of FS: a program's thread-local data.
+pub const FS_BASE: u32 = 0xc000_0100;
+/// Base of GS, in use.
+pub const GS_BASE: u32 = 0xc000_0101;
+/// Base of GS after `swapgs`.
+pub const KERNEL_GS_BASE: u32 = 0xc000_0102;
+
+/// The interrupt flag in rflags.
+pub const INTERRUPT_FLAG: usize = 1 << 9;
+
+const CR4_SMEP: u64 = 1 << 20;
+const CR4_SMAP: u64 = 1 << 21;
+
+/// What this kernel uses if the CPU has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The kernel cannot execute user memory.
+    pub smep: bool,
+    /// The kernel touches user memory only where it says so.
+    pub smap: bool,
+    /// Pages of 1 GiB.
+    pub giant_pages: bool,
+}
+
+impl Features {
+    /// Asks the CPU.
+    pub fn of_this_cpu() -> Self {
+        let most = __cpuid_count(0, 0).eax;
+        let seven = if most >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+        let extended = __cpuid_count(0x8000_0001, 0).edx;
+        let bit = |word: u32, bit: u32| word >> bit & 1 == 1;
+        Self { smep: bit(seven, 7), smap: bit(seven, 20), giant_pages: bit(extended, 26) }
+    }
+
+    /// Turns on what protects the kernel from itself. User memory is not mapped yet, or not touched.
+    pub fn enable(self) {
+        let mut cr4: u64;
+        // SAFETY: reading CR4 changes nothing.
+        unsafe { asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack, preserves_flags)) };
+        cr4 |= if self.smep { CR4_SMEP } else { 0 } | if self.smap { CR4_SMAP } else { 0 };
+        // SAFETY: only the two bits are added, the CPU has them, and kernel code is not mapped for users.
+        unsafe { asm!("mov cr4, {}", in(reg) cr4, options(nostack, preserves_flags)) };
+    }
+}
+
+/// Writes a model-specific register.
+///
+/// # Safety
+/// The register exists, and what it changes keeps the compiled code's assumptions.
+pub unsafe fn write_msr(register: u32, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("wrmsr", in("ecx") register, in("eax") value as u32, in("edx") (value >> 32) as u32,
+             options(nostack, preserves_flags));
+    }
+}
+
+/// The address of the last page fault. Read before anything can fault again.
+pub fn fault_address() -> VirtAddr {
+    let address;
+    // SAFETY: reading CR2 changes nothing.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags)) };
+    VirtAddr(address)
+}
+
+/// The root that this CPU translates through.
+pub fn root() -> Pfn {
+    let cr3;
+    // SAFETY: reading CR3 changes nothing.
+    unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
+    PhysAddr(cr3).pfn()
+}
+
+/// Translates through `root` from now on, and through nothing cached (no entry is global).
+///
+/// # Safety
+/// The tables map the kernel as the present ones do.
+pub unsafe fn set_root(root: Pfn) {
+    // SAFETY: the caller's promise. Not `nomem`: stores before it must not move behind it.
+    unsafe { asm!("mov cr3, {}", in(reg) root.addr().0, options(nostack, preserves_flags)) };
+}
+
+/// Forgets the translation of a page, and all upper levels.
+pub fn forget(page: VirtAddr) {
+    // SAFETY: forgetting a translation is always allowed.
+    unsafe { asm!("invlpg [{}]", in(reg) page.0, options(nostack, preserves_flags)) };
+}
+
+/// The flags.
+#[inline(always)]
+pub fn flags() -> usize {
+    let flags;
+    // SAFETY: reading the flags changes nothing; the push may go below the red zone only if the compiler knows of it, so this
+    // is not `nostack`.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+    flags
+}
+
+/// The stack pointer.
+#[inline(always)]
+pub fn stack_pointer() -> u64 {
+    let pointer;
+    // SAFETY: reading a register changes nothing.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
+/// Interrupts off.
+#[inline(always)]
+pub fn disable_interrupts() {
+    // SAFETY: an interrupt that comes later is as good. Not `nomem`: it orders memory accesses for the compiler.
+    unsafe { asm!("cli", options(nostack, preserves_flags)) };
+}
+
+/// Interrupts on.
+#[inline(always)]
+pub fn enable_interrupts() {
+    // SAFETY: handlers keep all registers, the red zone and SSE state (`trap.s`).
+    unsafe { asm!("sti", options(nostack, preserves_flags)) };
+}
+
+/// Turns interrupts on and stops until one comes. An interrupt between the two wakes as well: `sti` holds them off for one
+/// instruction.
+pub fn wait_for_interrupt() {
+    // SAFETY: as `enable_interrupts`.
+    unsafe { asm!("sti", "hlt", options(nostack, preserves_flags)) };
+}
+
+/// Stops this CPU.
+pub fn halt_for_good() {
+    // SAFETY: a CPU that stops changes nothing.
+    unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
+}
+
+/// The time stamp counter.
+#[inline(always)]
+pub fn time_stamp() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reading the counter changes nothing.
+    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags)) };
+    u64::from(high) << 32 | u64::from(low)
+}

@@ -1,0 +1,223 @@
+//! The kernel's half of every address space.
+//!
+//! ```text
+//!   0000_0000_0000_0000   nothing: a null pointer faults
+//!   0000_0000_0001_0000   programs (the library's spaces)
+//!   0000_7fff_ffff_f000   end of programs
+//!   ffff_8000_0000_0000   memory as it is, RAM alone, in the largest pages; neither code nor image   <- Machine::window
+//!   ffff_c000_0000_0000   this CPU's interrupt controller, one page
+//!   ffff_d000_0000_0000   stacks of threads, each 32 KiB above an unmapped page
+//!   ffff_ffff_8010_0000   the image: text r-x, rodata r--, data and bss rw-; guard pages left out
+//! ```
+//!
+//! Each part hangs on one slot of the root, and what hangs there never changes after boot. So a space's root gets the kernel's
+//! half by four stores when it is loaded.
+
+use super::registers;
+use super::segments;
+use core::cell::UnsafeCell;
+use core::ops::Range;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use interleaf::units::{PAGE_SIZE, Pfn, PhysAddr, VirtAddr};
+
+/// Memory as it is.
+pub const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
+/// Bytes that the direct map has room for: one slot of the root.
+pub const DIRECT_BYTES: u64 = 1 << 39;
+/// The local interrupt controller. Its memory type is uncached by the MTRRs, whatever the entry says.
+pub const APIC_PAGE: usize = 0xffff_c000_0000_0000;
+/// Where the controller is after reset.
+pub const APIC_FRAME: PhysAddr = PhysAddr(0xfee0_0000);
+/// Stacks of threads.
+pub const STACKS: usize = 0xffff_d000_0000_0000;
+/// Where the image is linked, less where it is loaded.
+const IMAGE_BASE: usize = 0xffff_ffff_8000_0000;
+/// The slots of a root that are the kernel's and in use.
+const KERNEL_SLOTS: [usize; 4] = [256, 384, 416, 511];
+
+/// The root of the kernel's own tables, as a physical address; 0 before there are any. Written once, at boot.
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" {
+    static __boot_start: u8;
+    static __text_start: u8;
+    static __rodata_start: u8;
+    static __data_start: u8;
+    static __image_end: u8;
+    static boot_direct: UnsafeCell<[u64; 512]>;
+}
+
+/// A stack above a page that is never mapped, in the image.
+#[repr(C, align(4096))]
+pub struct GuardedStack<const BYTES: usize> {
+    guard: [u8; PAGE_SIZE],
+    stack: UnsafeCell<[u8; BYTES]>,
+}
+
+// SAFETY: only addresses are taken.
+unsafe impl<const BYTES: usize> Sync for GuardedStack<BYTES> {}
+
+impl<const BYTES: usize> GuardedStack<BYTES> {
+    pub const fn new() -> Self {
+        Self { guard: [0; PAGE_SIZE], stack: UnsafeCell::new([0; BYTES]) }
+    }
+
+    /// The address of the guard page.
+    pub fn guard(&self) -> usize {
+        (&raw const self.guard).addr()
+    }
+
+    /// The first address above the stack.
+    pub fn top(&self) -> usize {
+        self.stack.get().addr() + BYTES
+    }
+}
+
+/// Bytes of the stack that the boot CPU starts on.
+const BOOT_STACK_BYTES: usize = 64 << 10;
+
+/// The stack of the thread that boots. `boot.s` finds it by its name.
+#[unsafe(no_mangle)]
+static BOOT_STACK: GuardedStack<BOOT_STACK_BYTES> = GuardedStack::new();
+
+/// The boot thread's stack.
+pub fn boot_stack() -> Range<usize> {
+    BOOT_STACK.top() - BOOT_STACK_BYTES..BOOT_STACK.top()
+}
+
+/// Parts of the image by what may be done to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImagePart {
+    Text,
+    Constants,
+    Data,
+}
+
+/// The parts of the image and their pages.
+pub fn image_parts() -> [(ImagePart, Range<usize>); 3] {
+    let (text, constants) = ((&raw const __text_start).addr(), (&raw const __rodata_start).addr());
+    let (data, end) = ((&raw const __data_start).addr(), (&raw const __image_end).addr());
+    [
+        (ImagePart::Text, text..constants),
+        (ImagePart::Constants, constants..data),
+        (ImagePart::Data, data..end),
+    ]
+}
+
+/// Where an address of the image was loaded.
+pub fn image_frame(at: usize) -> Pfn {
+    PhysAddr((at - IMAGE_BASE) as u64).pfn()
+}
+
+/// The physical memory that boot code and image take.
+pub fn image_memory() -> Range<u64> {
+    (&raw const __boot_start).addr() as u64..((&raw const __image_end).addr() - IMAGE_BASE) as u64
+}
+
+/// Whether the page of the image is a guard, to be left out.
+pub fn is_guard(page: usize) -> bool {
+    page == BOOT_STACK.guard() || segments::is_guard(page)
+}
+
+/// Where the byte at `at` is seen. Any address may be asked for; what is mapped there is RAM.
+#[inline(always)]
+pub fn window(at: PhysAddr) -> NonNull<u8> {
+    let seen = ptr::with_exposed_provenance_mut(DIRECT_MAP | at.0 as usize);
+    // SAFETY: the address has its upper bits set.
+    unsafe { NonNull::new_unchecked(seen) }
+}
+
+/// Bytes of physical memory, as the loader and the firmware left them.
+///
+/// # Safety
+/// The range is mapped, and nobody writes it as long as the machine runs.
+pub unsafe fn left_by_firmware(at: PhysAddr, len: usize) -> &'static [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(window(at).as_ptr(), len) }
+}
+
+/// Before the kernel's own tables: the direct map of the boot tables reaches up to 4 GiB. Extends it to `end`, if the CPU has
+/// pages of 1 GiB. Says up to where it reaches then.
+pub fn extend_boot_map(end: u64) -> u64 {
+    const BOOT_LIMIT: u64 = 4 << 30;
+    if end <= BOOT_LIMIT || !registers::Features::of_this_cpu().giant_pages {
+        return BOOT_LIMIT;
+    }
+    let end = end.min(DIRECT_BYTES).next_multiple_of(1 << 30);
+    let table = boot_table_seen();
+    for (slot, address) in (BOOT_LIMIT..end).step_by(1 << 30).enumerate() {
+        // SAFETY: the table of the direct map in the boot tables, which this CPU alone uses now; a slot that was absent becomes
+        // present, which needs no flush.
+        unsafe { table.add(4 + slot).write_volatile(address | 0x83) };
+    }
+    end
+}
+
+/// The boot tables lie in the boot part, which is linked where it is loaded: seen through the direct map.
+fn boot_table_seen() -> *mut u64 {
+    window(PhysAddr((&raw const boot_direct).addr() as u64)).as_ptr().cast()
+}
+
+/// Translates through the kernel's own tables from now on, which `tables::build` has just made.
+pub fn adopt(root: Pfn) {
+    let here = (&raw const KERNEL_ROOT).addr();
+    KERNEL_ROOT.store(root.addr().0, Relaxed);
+    // A table that lacks even this word cannot be the one.
+    let mut deepest = 0;
+    walk_from(root, VirtAddr(here as u64), |_, word| deepest = word);
+    assert_eq!(PhysAddr(deepest & FRAME).pfn(), image_frame(here), "the new tables do not map the kernel");
+    // SAFETY: `tables::build` maps what this module's drawing says: image, stacks and direct map as the boot tables do.
+    unsafe { registers::set_root(root) };
+}
+
+/// The bits of an entry that name a frame.
+const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+/// The root of the kernel's own tables.
+pub fn kernel_root() -> Pfn {
+    PhysAddr(KERNEL_ROOT.load(Relaxed)).pfn()
+}
+
+/// Loads `root`, with the kernel's half in it.
+pub fn load(root: Option<Pfn>) {
+    let kernel = kernel_root();
+    let root = root.unwrap_or(kernel);
+    if root != kernel {
+        for slot in KERNEL_SLOTS {
+            let word = word_of(kernel, slot).load(Relaxed);
+            if word_of(root, slot).load(Relaxed) != word {
+                word_of(root, slot).store(word, Relaxed);
+            }
+        }
+    }
+    // SAFETY: the root has the kernel's half; the other half is no business of the kernel's code.
+    unsafe { registers::set_root(root) };
+}
+
+/// A word of a table, whoever else reads or writes it.
+fn word_of(table: Pfn, slot: usize) -> &'static AtomicU64 {
+    let word = window(PhysAddr(table.addr().0 + 8 * slot as u64)).cast::<AtomicU64>();
+    // SAFETY: tables are in RAM, seen through the window for good, and reached as atomic words only.
+    unsafe { word.as_ref() }
+}
+
+/// What the tables that this CPU has loaded say of an address, told level by level: for reports.
+pub fn walk(at: VirtAddr, tell: impl FnMut(usize, u64)) {
+    walk_from(registers::root(), at, tell);
+}
+
+fn walk_from(root: Pfn, at: VirtAddr, mut tell: impl FnMut(usize, u64)) {
+    let mut table = root;
+    for level in (0..4).rev() {
+        let word = word_of(table, (at.0 >> (12 + 9 * level)) as usize & 511).load(Relaxed);
+        tell(level as usize, word);
+        if word & 1 == 0 || word & 0x80 != 0 {
+            return;
+        }
+        table = PhysAddr(word & FRAME).pfn();
+        if table.addr().0 >= DIRECT_BYTES {
+            return;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What happens in Rust when the kernel is entered; `trap.s` is how.
+
+use super::apic::{self, ANSWER_VECTOR, BARRIER_VECTOR, LEAVE_VECTOR, LOOK_VECTOR, TIMER_VECTOR};
+use super::{MACHINE, cpu, percpu, registers, segments, thread, user};
+use crate::{process, report, sched, syscall};
+use core::arch::global_asm;
+use core::fmt;
+use interleaf::space::Fault;
+use interleaf::units::{Access, VirtAddr};
+
+global_asm!(include_str!("trap.s"), options(att_syntax));
+
+/// The registers of interrupted code, as `trap.s` pushes them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Frame {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rbp: u64,
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rdx: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rax: u64,
+    /// The vector; in a system call its number.
+    pub vector: u64,
+    /// What the CPU adds for some vectors.
+    pub error: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+/// The CPU was in ring 3.
+const RING_3: u64 = 3;
+const PAGE_FAULT: u64 = 14;
+const ERROR_WRITE: u64 = 1 << 1;
+const ERROR_FETCH: u64 = 1 << 4;
+
+impl Frame {
+    /// The registers that a program starts with.
+    pub fn at_start(entry: VirtAddr, stack: VirtAddr) -> Self {
+        Self {
+            rip: entry.0,
+            rsp: stack.0,
+            cs: segments::USER_CODE.into(),
+            ss: segments::USER_DATA.into(),
+            rflags: registers::INTERRUPT_FLAG as u64 | 2,
+            ..Self::default()
+        }
+    }
+
+    /// What can be told of the code that calls this, for a panic.
+    pub fn of_caller() -> Self {
+        Self { rsp: registers::stack_pointer(), rflags: registers::flags() as u64, ..Self::default() }
+    }
+
+    /// Whether ring 3 was interrupted.
+    #[inline(always)]
+    pub fn is_user(&self) -> bool {
+        self.cs & RING_3 != 0
+    }
+
+    fn interrupts_were_on(&self) -> bool {
+        self.rflags & registers::INTERRUPT_FLAG as u64 != 0
+    }
+
+    fn wanted(&self) -> Access {
+        match self.error {
+            error if error & ERROR_FETCH != 0 => Access::Execute,
+            error if error & ERROR_WRITE != 0 => Access::Write,
+            _ => Access::Read,
+        }
+    }
+}
+
+/// Every vector that is returned from. Interrupts are off, here and when it returns.
+#[unsafe(no_mangle)]
+extern "C" fn trap_handler(frame: &mut Frame) {
+    if frame.vector == PAGE_FAULT {
+        let address = registers::fault_address();
+        if frame.is_user() { user_fault(frame, address) } else { kernel_fault(frame, address) }
+    } else if frame.vector >= u64::from(TIMER_VECTOR) {
+        interrupt(frame);
+    } else if frame.is_user() {
+        process::exception(frame);
+    } else {
+        report::unexpected(frame, None);
+    }
+    if percpu::preempt_word() == 0 && (frame.is_user() || frame.interrupts_were_on()) {
+        occasion(frame);
+    }
+}
+
+/// A program touched memory that is not there, or not so.
+#[inline(always)]
+fn user_fault(frame: &mut Frame, address: VirtAddr) {
+    registers::enable_interrupts();
+    let fault = Fault { addr: address, access: frame.wanted() };
+    let outcome = percpu::thread().space().map(|space| space.fault(fault));
+    if let Some(Err(error)) = outcome {
+        process::fault_failed(frame, address, error);
+    }
+    registers::disable_interrupts();
+}
+
+/// The kernel touched a program's memory where that is allowed, or has gone wrong.
+#[cold]
+fn kernel_fault(frame: &mut Frame, address: VirtAddr) {
+    let Some(recovery) = user::recovery(frame.rip).filter(|_| address.0 < user::USER_END) else {
+        report::unexpected(frame, Some(address));
+    };
+    let may_sleep = frame.interrupts_were_on() && !percpu::is_pinned();
+    let space = percpu::thread().space().filter(|_| may_sleep);
+    let resolved = space.is_some_and(|space| {
+        registers::enable_interrupts();
+        let outcome = space.fault(Fault { addr: address, access: frame.wanted() });
+        registers::disable_interrupts();
+        outcome.is_ok()
+    });
+    if !resolved {
+        frame.rip = recovery;
+    }
+}
+
+/// Interrupts of the controller. None of them sleeps, or takes a lock that somebody holds with interrupts on.
+fn interrupt(frame: &mut Frame) {
+    cpu::section_begins();
+    percpu::this().idle_ends();
+    match frame.vector as u8 {
+        TIMER_VECTOR | LOOK_VECTOR => percpu::want_other(),
+        ANSWER_VECTOR => MACHINE.answer(),
+        BARRIER_VECTOR => percpu::this().quiesced(),
+        LEAVE_VECTOR => thread::leave_if_lazy(),
+        // Spurious: nothing happened, and nothing must be acknowledged.
+        _ => return,
+    }
+    apic::end_of_interrupt();
+    cpu::section_ends();
+}
+
+/// Another thread is wanted, and nothing keeps this one. Interrupts are off before and after.
+#[cold]
+fn occasion(frame: &mut Frame) {
+    sched::yield_now();
+    if frame.is_user() {
+        process::leaving_kernel();
+    }
+}
+
+/// A system call. Interrupts are off. Returns whether the frame must be restored as a whole.
+#[unsafe(no_mangle)]
+extern "C" fn syscall_handler(frame: &mut Frame) -> bool {
+    registers::enable_interrupts();
+    let whole = syscall::call(frame);
+    registers::disable_interrupts();
+    if percpu::preempt_word() == 0 {
+        occasion(frame);
+    }
+    whole
+}
+
+/// What is not returned from. Stays on the vector's stack.
+#[unsafe(no_mangle)]
+extern "C" fn fatal_handler(frame: &mut Frame) -> ! {
+    let address = (frame.vector == PAGE_FAULT).then(registers::fault_address);
+    report::unexpected(frame, address)
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.vector {
+            0 => "division",
+            2 => "NMI",
+            3 => "breakpoint",
+            6 => "undefined instruction",
+            8 => "double fault",
+            13 => "general protection",
+            14 => "page fault",
+            18 => "machine check",
+            _ => "vector",
+        };
+        let ring = self.cs & 3;
+        writeln!(f, "  {name} ({}), error {:#x}, in ring {ring}", self.vector, self.error)?;
+        writeln!(f, "  rip {:#018x}  rsp {:#018x}  rflags {:#x}", self.rip, self.rsp, self.rflags)?;
+        writeln!(f, "  rax {:#018x}  rbx {:#018x}  rcx {:#018x}", self.rax, self.rbx, self.rcx)?;
+        writeln!(f, "  rdx {:#018x}  rsi {:#018x}  rdi {:#018x}", self.rdx, self.rsi, self.rdi)?;
+        writeln!(f, "  rbp {:#018x}  r8  {:#018x}  r9  {:#018x}", self.rbp, self.r8, self.r9)?;
+        writeln!(f, "  r10 {:#018x}  r11 {:#018x}  r12 {:#018x}", self.r10, self.r11, self.r12)?;
+        write!(f, "  r13 {:#018x}  r14 {:#018x}  r15 {:#018x}", self.r13, self.r14, self.r15)
+    }
+}

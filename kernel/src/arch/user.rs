@@ -1,0 +1,123 @@
+//! Memory of programs, touched from the kernel.
+//!
+//! The copy is one routine of `trap.s`. A page fault in it goes to the space like any other; where that cannot resolve it, the
+//! routine ends early and says how much is missing: an error for the program, `EFAULT`. Nothing is locked meanwhile, because the
+//! fault may sleep; debug builds check that. With a reason to stay on the CPU or interrupts off, nothing is resolved at all: so
+//! [`try_load`] looks at a word under a lock.
+
+use super::percpu;
+use super::registers::Features;
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use interleaf::units::VirtAddr;
+
+/// The first address that is no program's: a page below the hole, as `sysret` wants.
+pub const USER_END: u64 = 0x7fff_ffff_f000;
+
+/// The program's memory could not be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAddress;
+
+/// Whether the CPUs protect programs' memory from the kernel; written once, at boot.
+static SMAP: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    fn copy_user(to: usize, from: usize, len: usize) -> usize;
+    fn load_user(at: u64) -> Loaded;
+    static copy_user_end: u8;
+    static copy_user_failed: u8;
+    static load_user_end: u8;
+    static load_user_failed: u8;
+}
+
+/// What `load_user` returns, in two registers.
+#[repr(C)]
+struct Loaded {
+    value: u64,
+    is_there: u64,
+}
+
+/// Notes what the CPUs can do. At boot.
+pub fn init(features: Features) {
+    SMAP.store(features.smap, Relaxed);
+}
+
+/// Runs `f`, which may touch programs' memory. An interrupt closes it for as long as it lasts, as its flags are the kernel's.
+fn open<R>(f: impl FnOnce() -> R) -> R {
+    let smap = SMAP.load(Relaxed);
+    if smap {
+        // SAFETY: `f` is one of the routines of `trap.s`, which touches what it was given.
+        unsafe { asm!("stac", options(nostack)) };
+    }
+    let result = f();
+    if smap {
+        // SAFETY: closing is always allowed.
+        unsafe { asm!("clac", options(nostack)) };
+    }
+    result
+}
+
+/// Whether `len` bytes at `at` lie where programs' memory is.
+fn is_users(at: VirtAddr, len: usize) -> bool {
+    at.0.checked_add(len as u64).is_some_and(|end| end <= USER_END)
+}
+
+fn copy(to: usize, from: usize, len: usize) -> Result<(), BadAddress> {
+    debug_assert!(
+        !percpu::is_pinned(),
+        "a program's memory is touched where its fault could not be resolved"
+    );
+    debug_assert_eq!(percpu::thread().context().held(), 0, "a program's memory is touched under a lock");
+    // SAFETY: one side is the caller's slice, the other was checked to be a program's: no kernel memory changes but the slice.
+    let missing = open(|| unsafe { copy_user(to, from, len) });
+    if missing == 0 { Ok(()) } else { Err(BadAddress) }
+}
+
+/// Fills `to` from a program's memory.
+///
+/// # Errors
+/// Where a byte cannot be read; `to` holds what came before.
+pub fn read(at: VirtAddr, to: &mut [u8]) -> Result<(), BadAddress> {
+    if !is_users(at, to.len()) {
+        return Err(BadAddress);
+    }
+    copy(to.as_mut_ptr().expose_provenance(), at.0 as usize, to.len())
+}
+
+/// Puts bytes into a program's memory.
+///
+/// # Errors
+/// Where a byte cannot be written; those before it are.
+pub fn write(at: VirtAddr, from: &[u8]) -> Result<(), BadAddress> {
+    if !is_users(at, from.len()) {
+        return Err(BadAddress);
+    }
+    copy(at.0 as usize, from.as_ptr().expose_provenance(), from.len())
+}
+
+/// Loads 8 bytes of a program's memory.
+pub fn try_load(at: VirtAddr) -> Option<u64> {
+    if !is_users(at, 8) {
+        return None;
+    }
+    // SAFETY: loads from a program's memory, or says that it could not.
+    let loaded = open(|| unsafe { load_user(at.0) });
+    (loaded.is_there == 1).then_some(loaded.value)
+}
+
+/// Loads 4 bytes of a program's memory, aligned to 4.
+pub fn try_load_u32(at: VirtAddr) -> Option<u32> {
+    // The 8 bytes around it lie in one page, as it does.
+    let word = try_load(VirtAddr(at.0 & !7))?;
+    Some((word >> (8 * (at.0 & 4))) as u32)
+}
+
+/// Where a routine goes on whose access at instruction `rip` could not be resolved; `None` where `rip` is none of those.
+pub fn recovery(rip: u64) -> Option<u64> {
+    let at = |symbol: *const u8| symbol.addr() as u64;
+    let routines = [
+        (copy_user as *const u8, &raw const copy_user_end, &raw const copy_user_failed),
+        (load_user as *const u8, &raw const load_user_end, &raw const load_user_failed),
+    ];
+    routines.iter().find(|r| (at(r.0)..at(r.1)).contains(&rip)).map(|r| at(r.2))
+}

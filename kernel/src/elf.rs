@@ -1,0 +1,227 @@
+//! Static programs for x86-64, as ELF files say them. Sources: System V ABI (gABI) chapters 4 and 5, and its AMD64 supplement.
+
+use core::fmt;
+use interleaf::units::{PAGE_SIZE, VirtAddr};
+
+/// A program that was checked: every segment lies in the file and in user space.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    file: &'a [u8],
+    /// Where it starts.
+    pub entry: VirtAddr,
+    /// Where its program headers are in memory, where they are loaded; 0 where not.
+    pub headers_at: VirtAddr,
+    /// How many there are.
+    pub nr_headers: u16,
+    offset: usize,
+}
+
+/// Something to be put into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Where its bytes begin.
+    pub at: VirtAddr,
+    /// Its bytes; zeroes follow up to `len_bytes`.
+    pub bytes: &'a [u8],
+    /// Bytes in memory.
+    pub len_bytes: u64,
+    /// `PF_X`, `PF_W`, `PF_R`: 1, 2, 4.
+    pub flags: u32,
+}
+
+/// Why a file is not a program that can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElfError {
+    /// Too short, or not ELF at all.
+    NotElf,
+    /// ELF, but not of 64 bits, little-endian, for x86-64.
+    OtherMachine,
+    /// Needs a loader, or may lie anywhere: link it with `-static -no-pie`.
+    NotStatic,
+    /// A header or segment lies outside of the file.
+    Truncated,
+    /// A segment lies outside of user space, or is larger in the file than in memory.
+    BadSegment,
+    /// Nothing to load.
+    Empty,
+}
+
+const HEADER_BYTES: usize = 64;
+const SEGMENT_BYTES: usize = 56;
+const LOAD: u32 = 1;
+const INTERPRETER: u32 = 3;
+const FIXED_PROGRAM: u16 = 2;
+const X86_64: u16 = 62;
+
+impl<'a> Program<'a> {
+    /// Checks a file.
+    ///
+    /// # Errors
+    /// The first thing wrong with it. Segments must lie below `end`, the end of user space.
+    pub fn parse(file: &'a [u8], end: VirtAddr) -> Result<Self, ElfError> {
+        if file.len() < HEADER_BYTES || file[..4] != *b"\x7fELF" {
+            return Err(ElfError::NotElf);
+        }
+        if file[4] != 2 || file[5] != 1 || half(file, 18) != X86_64 {
+            return Err(ElfError::OtherMachine);
+        }
+        if half(file, 16) != FIXED_PROGRAM {
+            return Err(ElfError::NotStatic);
+        }
+        let offset = usize::try_from(long(file, 32)).map_err(|_| ElfError::Truncated)?;
+        let nr_headers = half(file, 56);
+        let table_end = offset.checked_add(usize::from(nr_headers) * SEGMENT_BYTES);
+        if half(file, 54) as usize != SEGMENT_BYTES || table_end.is_none_or(|end| end > file.len()) {
+            return Err(ElfError::Truncated);
+        }
+        let entry = VirtAddr(long(file, 24));
+        let mut program = Self { file, entry, headers_at: VirtAddr(0), nr_headers, offset };
+        program.check(end)?;
+        Ok(program)
+    }
+
+    fn check(&mut self, end: VirtAddr) -> Result<(), ElfError> {
+        let mut loads = 0;
+        for header in self.headers() {
+            if int(header, 0) == INTERPRETER {
+                return Err(ElfError::NotStatic);
+            }
+            if int(header, 0) != LOAD {
+                continue;
+            }
+            let (from, at, in_file, in_memory) =
+                (long(header, 8), long(header, 16), long(header, 32), long(header, 40));
+            let in_bounds = from.checked_add(in_file).is_some_and(|end| end <= self.file.len() as u64);
+            if !in_bounds {
+                return Err(ElfError::Truncated);
+            }
+            let is_user = at.checked_add(in_memory).is_some_and(|last| last <= end.0);
+            if in_file > in_memory || !is_user || at < PAGE_SIZE as u64 {
+                return Err(ElfError::BadSegment);
+            }
+            let table = self.offset as u64;
+            if (from..from + in_file).contains(&table) {
+                self.headers_at = VirtAddr(at + (table - from));
+            }
+            loads += 1;
+        }
+        if loads == 0 { Err(ElfError::Empty) } else { Ok(()) }
+    }
+
+    fn headers(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let count = usize::from(self.nr_headers);
+        self.file[self.offset..].chunks_exact(SEGMENT_BYTES).take(count)
+    }
+
+    /// What is to be put into memory, in the file's order.
+    pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> + use<'a> {
+        let file = self.file;
+        self.headers().filter(|header| int(header, 0) == LOAD).map(move |header| {
+            let (from, len) = (long(header, 8) as usize, long(header, 32) as usize);
+            Segment {
+                at: VirtAddr(long(header, 16)),
+                bytes: &file[from..from + len],
+                len_bytes: long(header, 40),
+                flags: int(header, 4),
+            }
+        })
+    }
+
+    /// The first address after all segments: where the heap may start.
+    pub fn end(&self) -> VirtAddr {
+        self.segments().map(|segment| VirtAddr(segment.at.0 + segment.len_bytes)).max().unwrap_or_default()
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn int(bytes: &[u8], at: usize) -> u32 {
+    u32::from(half(bytes, at)) | u32::from(half(bytes, at + 2)) << 16
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(int(bytes, at)) | u64::from(int(bytes, at + 4)) << 32
+}
+
+impl fmt::Display for ElfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ElfError::NotElf => "not an ELF file",
+            ElfError::OtherMachine => "not a 64-bit x86 program",
+            ElfError::NotStatic => "not a static program: link it with -static -no-pie",
+            ElfError::Truncated => "cut off: a header or segment lies outside of the file",
+            ElfError::BadSegment => "a segment lies outside of user space",
+            ElfError::Empty => "nothing in it to load",
+        })
+    }
+}
+
+impl core::error::Error for ElfError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const END: VirtAddr = VirtAddr(1 << 47);
+
+    /// A program of one segment with the given numbers.
+    fn file(kind: u16, from: u64, at: u64, in_file: u64, in_memory: u64) -> Vec<u8> {
+        let mut bytes = std::vec![0; 200];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[16..18].copy_from_slice(&kind.to_le_bytes());
+        bytes[18..20].copy_from_slice(&X86_64.to_le_bytes());
+        bytes[24..32].copy_from_slice(&0x40_1000u64.to_le_bytes());
+        bytes[32..40].copy_from_slice(&64u64.to_le_bytes());
+        bytes[54..58].copy_from_slice(&[56, 0, 1, 0]);
+        bytes[64..72].copy_from_slice(&[1, 0, 0, 0, 5, 0, 0, 0]);
+        for (offset, value) in [(72, from), (80, at), (96, in_file), (104, in_memory)] {
+            bytes[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_static_program_says_what_goes_where() {
+        let bytes = file(2, 0, 0x40_0000, 200, 0x3000);
+        let program = Program::parse(&bytes, END).unwrap();
+        assert_eq!((program.entry, program.headers_at), (VirtAddr(0x40_1000), VirtAddr(0x40_0040)));
+        let segment = program.segments().next().unwrap();
+        assert_eq!((segment.bytes.len(), segment.len_bytes, segment.flags), (200, 0x3000, 5));
+        assert_eq!(program.end(), VirtAddr(0x40_3000));
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_for_its_own_reason() {
+        let refused = |bytes: &[u8]| Program::parse(bytes, END).unwrap_err();
+        assert_eq!(refused(b"#!/bin/sh"), ElfError::NotElf);
+        assert_eq!(refused(&file(3, 0, 0x40_0000, 200, 200)), ElfError::NotStatic);
+        assert_eq!(refused(&file(2, 0, 0x40_0000, 201, 300)), ElfError::Truncated);
+        assert_eq!(refused(&file(2, u64::MAX, 0x40_0000, 2, 300)), ElfError::Truncated);
+        assert_eq!(refused(&file(2, 0, 0x40_0000, 200, 100)), ElfError::BadSegment);
+        assert_eq!(refused(&file(2, 0, 1 << 47, 100, 100)), ElfError::BadSegment);
+        assert_eq!(refused(&file(2, 0, u64::MAX, 1, 1)), ElfError::BadSegment);
+        assert_eq!(refused(&file(2, 0, 0, 1, 1)), ElfError::BadSegment);
+    }
+
+    #[test]
+    fn no_cut_or_flipped_byte_panics() {
+        let bytes = file(2, 0, 0x40_0000, 200, 0x3000);
+        for len in 0..bytes.len() {
+            let _ = Program::parse(&bytes[..len], END);
+        }
+        for at in 0..120 {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut broken = bytes.clone();
+                broken[at] = value;
+                if let Ok(program) = Program::parse(&broken, END) {
+                    assert!(
+                        program.segments().all(|segment| segment.bytes.len() as u64 <= segment.len_bytes)
+                    );
+                }
+            }
+        }
+    }
+}

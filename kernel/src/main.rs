@@ -1,0 +1,87 @@
+//! Interleaf's kernel: boots under QEMU, gives the library all memory, and runs one static program in ring 3, or its own
+//! self-tests.
+//!
+//! ```text
+//! qemu-system-x86_64 -accel tcg -M q35 -cpu max -smp N -m M -nodefaults -no-user-config -display none -no-reboot
+//!     -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel interleaf-kernel [-initrd PROGRAM] [-append LINE]
+//! ```
+//!
+//! | what | is |
+//! |---|---|
+//! | `-initrd` | one static ELF program for ring 3 |
+//! | `-append` | the kernel's own words, then ` -- `, then the program's argv |
+//! | `selftest=NAME` | `conformance`, `storm`, `spaces`, `faults`, `panic`; instead of a program |
+//! | `path=locked`, `path=speculative` | which way page faults go |
+//! | `count` | no timer: guest instructions are the program's and the kernel's alone |
+//!
+//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: `0x10 + code` for an
+//! orderly end with `code`, 0 to 0x3f (a program's exit code modulo 64; 139 & 0x3f = 11 for an unhandled SIGSEGV); 0x7f for a
+//! panic.
+//!
+//! Built with `cargo build --profile kernel -p interleaf-kernel`, or `kernel-checked` for debug assertions. With another profile
+//! this is an ordinary program that says so, so that `cargo build` and `cargo test` stay ordinary.
+#![cfg_attr(metal, no_std, no_main)]
+
+#[cfg(metal)]
+mod arch;
+#[cfg(metal)]
+mod memory;
+#[cfg(metal)]
+mod process;
+#[cfg(metal)]
+mod report;
+#[cfg(metal)]
+mod sched;
+#[cfg(metal)]
+mod selftest;
+#[cfg(metal)]
+mod syscall;
+#[cfg(metal)]
+mod tables;
+
+#[cfg(metal)]
+pub use metal::main_of_boot_cpu;
+
+#[cfg(not(metal))]
+fn main() {
+    eprintln!("this is no kernel yet: build it with --profile kernel, or say `interleaf boot`");
+    std::process::exit(2);
+}
+
+#[cfg(metal)]
+mod metal {
+    use crate::arch::loader::{self, Loader};
+    use crate::arch::{Core, MACHINE, boot, clock, console, registers};
+    use crate::{memory, process, report, sched, selftest};
+    use interleaf::machine::{Cpu, Machine};
+    use interleaf_kernel::options::Options;
+
+    /// How the machine ends, for isa-debug-exit.
+    const ORDERLY: u8 = 0x10;
+
+    /// The order of booting.
+    pub fn main_of_boot_cpu(start_info: u32) -> ! {
+        console::init();
+        let loader = Loader::read(start_info).unwrap_or_else(|why| report::refuse("the loader", &why));
+        let options = Options::parse(loader.line).unwrap_or_else(|word| {
+            report::refuse("the command line", &format_args!("{word:?} means nothing"))
+        });
+        let nr_cpus = loader::nr_cpus().unwrap_or(1);
+        MACHINE.set_nr_cpus(nr_cpus);
+        memory::init(&loader);
+        boot::init_controller();
+        clock::calibrate();
+        sched::begin(!options.count);
+        boot::start_others(nr_cpus)
+            .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));
+        registers::enable_interrupts();
+        crate::say!("interleaf: {} CPUs, {} MiB, {} ms", nr_cpus, memory::mib(), Core::now_ns() / 1_000_000);
+        let code = match options.selftest {
+            Some(name) => selftest::run(name, &options),
+            None if loader.module.is_empty() => selftest::run("all", &options),
+            None => process::run(loader.module(), &options),
+        };
+        report::longest_section(MACHINE.nr_cpus());
+        console::exit(ORDERLY + (code & 0x3f))
+    }
+}

@@ -1,0 +1,300 @@
+//! Who runs when: one queue of ready threads for all CPUs, in order of arrival; sleeping and waking by address.
+//!
+//! # States
+//!
+//! ```text
+//!              spawn                  sleep                 the CPU has left its stack
+//!    FREE ──────────► READY ───────────────────► BLOCKING ─────────────────────────────► ASLEEP
+//!      ▲                ▲ ▲ runs, or is queued      │ wake                                  │ wake
+//!      │ join           │ └──── left its stack ── WOKEN                                     │
+//!    ENDED ◄── exit ────┘ ◄─────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A thread is put into the queue by whoever finds it complete: off its CPU and wanted. Two events make it so, in either order:
+//! the waker's, and that of the CPU which has left its stack. The state tells each whether the other was there: a waker that finds
+//! BLOCKING leaves WOKEN and goes; the CPU that finds WOKEN queues the thread itself.
+//!
+//! # Locks
+//!
+//! `WAITERS` (rank 48), then `QUEUE` (rank 50), both with interrupts off for a bounded loop over at most [`MAX_THREADS`]
+//! numbers: behind the library's last lock, because the library wakes sleepers while it holds its own.
+
+use crate::arch::percpu;
+use crate::arch::thread::{self, MAX_THREADS, Thread};
+use crate::arch::{Core, apic, cpu, registers};
+use crate::tables;
+use core::sync::atomic::{AtomicU64, Ordering::*, fence};
+use interleaf::machine::Cpu;
+use interleaf::sync::SpinLock;
+use interleaf::units::CpuId;
+
+/// Nobody's.
+pub const FREE: u32 = 0;
+/// Runs or is queued.
+pub const READY: u32 = 1;
+/// Noted as a sleeper; its CPU has not left its stack.
+pub const BLOCKING: u32 = 2;
+/// Woken before its CPU had left its stack.
+pub const WOKEN: u32 = 3;
+/// Sleeps.
+pub const ASLEEP: u32 = 4;
+/// Has run to its end; its CPU has not left its stack.
+pub const EXITING: u32 = 5;
+/// Over; waits to be joined.
+pub const ENDED: u32 = 6;
+
+/// Nanoseconds between two ticks.
+const TICK_NS: u64 = 2_000_000;
+
+/// A list of at most all threads, oldest first.
+struct List<T> {
+    items: [T; MAX_THREADS],
+    len: usize,
+}
+
+impl<T: Copy> List<T> {
+    const fn new(empty: T) -> Self {
+        Self { items: [empty; MAX_THREADS], len: 0 }
+    }
+
+    fn push(&mut self, item: T) {
+        self.items[self.len] = item;
+        self.len += 1;
+    }
+
+    fn has(&self, wanted: impl Fn(T) -> bool) -> bool {
+        self.items[..self.len].iter().any(|&item| wanted(item))
+    }
+
+    /// Takes the oldest that is `wanted`.
+    fn take(&mut self, wanted: impl Fn(T) -> bool) -> Option<T> {
+        let at = self.items[..self.len].iter().position(|&item| wanted(item))?;
+        let item = self.items[at];
+        self.items.copy_within(at + 1..self.len, at);
+        self.len -= 1;
+        Some(item)
+    }
+}
+
+/// Ready threads, by number.
+static QUEUE: SpinLock<List<u16>, Core, 50> = SpinLock::new(List::new(0));
+/// Who sleeps on which address.
+static WAITERS: SpinLock<List<(usize, u16)>, Core, 48> = SpinLock::new(List::new((0, 0)));
+/// CPUs that idle, one bit each. Set before the last look into the queue, read after a thread was queued: with the fences
+/// between, either the CPU finds the thread or the other finds the CPU.
+static IDLE: AtomicU64 = AtomicU64::new(0);
+
+fn allows(index: u16, cpu: CpuId) -> bool {
+    Thread::at(index.into()).affinity.load(Relaxed) >> cpu.0 & 1 == 1
+}
+
+/// Puts a complete thread into the queue, and has an idle CPU look. Interrupts are off.
+fn enqueue(thread: &Thread) {
+    QUEUE.lock().push(thread.index() as u16);
+    fence(SeqCst);
+    let idle = IDLE.load(SeqCst) & thread.affinity.load(Relaxed);
+    if idle != 0 {
+        let cpu = CpuId(idle.trailing_zeros());
+        // Who takes the bit sends: the CPU needs one interrupt.
+        if IDLE.fetch_and(!(1 << cpu.0), SeqCst) >> cpu.0 & 1 == 1 {
+            apic::send(percpu::of(cpu).apic_id(), apic::LOOK_VECTOR);
+        }
+    }
+}
+
+/// Lets other threads run, if any waits.
+pub fn yield_now() {
+    let state = Core::interrupts_off();
+    switch_away(true);
+    Core::interrupts_restore(state);
+}
+
+/// Runs another thread: the oldest in the queue; else this one, if it `may_stay`; else the CPU's idle thread. Interrupts are off.
+fn switch_away(may_stay: bool) {
+    percpu::preempt_off();
+    percpu::looked_for_other();
+    let cpu = Core::id();
+    let taken = QUEUE.lock().take(|index| allows(index, cpu));
+    let next = match taken {
+        Some(index) => Some(Thread::at(index.into())),
+        None if may_stay && may_run_here(percpu::thread(), cpu) => None,
+        None => Some(Thread::at(cpu.index())),
+    };
+    if let Some(next) = next {
+        thread::switch_to(next);
+        after_switch();
+    }
+    percpu::preempt_on();
+}
+
+fn may_run_here(thread: &Thread, cpu: CpuId) -> bool {
+    thread.affinity.load(Relaxed) >> cpu.0 & 1 == 1
+}
+
+/// The CPU has left another thread's stack: what becomes of that one. First thing on the new stack, interrupts off.
+pub fn after_switch() {
+    let previous = thread::release_previous();
+    if is_idle_thread(previous) {
+        return;
+    }
+    match previous.state.load(Acquire) {
+        READY => enqueue(previous),
+        EXITING => {
+            previous.state.store(ENDED, Release);
+            previous.ended.store(1, Release);
+            wake(previous.ended.as_ptr().addr(), u32::MAX);
+        }
+        _ => {
+            // Acquire and release: whoever wakes it after this sees its stack complete.
+            if previous.state.compare_exchange(BLOCKING, ASLEEP, AcqRel, Acquire).is_err() {
+                previous.state.store(READY, Release);
+                enqueue(previous);
+            }
+        }
+    }
+}
+
+fn is_idle_thread(thread: &Thread) -> bool {
+    thread.index() < percpu::MAX_CPUS
+}
+
+/// Sleeps on `address` while `still` says so, which is asked once nobody can wake unnoticed any more. May return early.
+pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
+    debug_assert!(!percpu::is_pinned(), "a thread sleeps that must stay on its CPU");
+    let state = Core::interrupts_off();
+    let me = percpu::thread();
+    let mut waiters = WAITERS.lock();
+    if still() {
+        me.state.store(BLOCKING, Relaxed);
+        waiters.push((address, me.index() as u16));
+        drop(waiters);
+        switch_away(false);
+    } else {
+        drop(waiters);
+    }
+    Core::interrupts_restore(state);
+}
+
+/// Wakes up to `count` of those who sleep on `address`, the longest first. Says how many.
+pub fn wake(address: usize, count: u32) -> u32 {
+    let state = Core::interrupts_off();
+    let mut waiters = WAITERS.lock();
+    let mut woken = 0;
+    while woken < count
+        && let Some((_, index)) = waiters.take(|(at, _)| at == address)
+    {
+        rouse(Thread::at(index.into()));
+        woken += 1;
+    }
+    drop(waiters);
+    Core::interrupts_restore(state);
+    woken
+}
+
+/// Wakes one thread, whatever it sleeps on.
+pub fn wake_thread(thread: &Thread) {
+    let state = Core::interrupts_off();
+    let mut waiters = WAITERS.lock();
+    if waiters.take(|(_, index)| index as usize == thread.index()).is_some() {
+        rouse(thread);
+    }
+    drop(waiters);
+    Core::interrupts_restore(state);
+}
+
+/// A sleeper was taken off the list, which is held.
+fn rouse(thread: &Thread) {
+    if thread.state.compare_exchange(BLOCKING, WOKEN, AcqRel, Acquire).is_err() {
+        thread.state.store(READY, Release);
+        enqueue(thread);
+    }
+}
+
+/// A thread that nobody has, its stack mapped. `None` where there is none, or no memory.
+pub fn claim() -> Option<&'static Thread> {
+    let free = |thread: &&Thread| thread.state.compare_exchange(FREE, BLOCKING, AcqRel, Relaxed).is_ok();
+    let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free)?;
+    thread.ended.store(0, Relaxed);
+    if tables::map_stack(thread.index()).is_none() {
+        thread.state.store(FREE, Release);
+        return None;
+    }
+    Some(thread)
+}
+
+/// Has a claimed and readied thread run.
+pub fn start(thread: &'static Thread, affinity: u64) {
+    thread.affinity.store(affinity, Relaxed);
+    thread.state.store(READY, Release);
+    let state = Core::interrupts_off();
+    enqueue(thread);
+    Core::interrupts_restore(state);
+}
+
+/// Runs `function(argument)` in a new kernel thread; its number, to be joined. `None` where there is no thread or no memory.
+pub fn spawn(function: fn(usize), argument: usize, affinity: u64) -> Option<usize> {
+    let thread = claim()?;
+    thread.begin_in(function, argument);
+    start(thread, affinity);
+    Some(thread.index())
+}
+
+/// Waits until a thread has ended, and lets its number be used again.
+pub fn join(thread: &'static Thread) {
+    while thread.ended.load(Acquire) == 0 {
+        Core::sleep(&thread.ended, 0);
+    }
+    thread.state.store(FREE, Release);
+}
+
+/// Ends the running thread.
+pub fn exit_thread() -> ! {
+    let _ = Core::interrupts_off();
+    percpu::thread().state.store(EXITING, Relaxed);
+    switch_away(false);
+    unreachable!("a thread that ended runs");
+}
+
+/// What a CPU does while nothing is to be done.
+pub fn idle(_: usize) {
+    let cpu = Core::id();
+    loop {
+        yield_now();
+        let _ = Core::interrupts_off();
+        IDLE.fetch_or(1 << cpu.0, SeqCst);
+        fence(SeqCst);
+        let nothing = !QUEUE.lock().has(|index| allows(index, cpu));
+        if nothing {
+            percpu::this().idle_begins();
+            cpu::section_ends();
+            registers::wait_for_interrupt();
+        } else {
+            cpu::section_ends();
+            registers::enable_interrupts();
+        }
+        IDLE.fetch_and(!(1 << cpu.0), SeqCst);
+    }
+}
+
+/// Turns this CPU's ticks on, at the rate that the boot CPU has measured.
+pub fn start_ticks() {
+    let per_10_ms = TICKS.load(Relaxed);
+    if per_10_ms > 0 {
+        apic::tick_every((per_10_ms * TICK_NS / 10_000_000) as u32);
+    }
+}
+
+/// Makes the boot CPU's idle thread, and measures the timer where there shall be ticks. Before the other CPUs start.
+pub fn begin(ticking: bool) {
+    let idle_thread = Thread::at(0);
+    tables::map_stack(0).expect("there is memory for the first stack");
+    idle_thread.begin_in(idle, 0);
+    idle_thread.state.store(READY, Relaxed);
+    if ticking {
+        TICKS.store(apic::calibrate().into(), Relaxed);
+        start_ticks();
+    }
+}
+
+/// Ticks of the timer in 10 ms; 0 for no preemption.
+static TICKS: AtomicU64 = AtomicU64::new(0);

@@ -1,0 +1,41 @@
+//! The library's conformance suite, on this machine.
+
+use crate::arch::{MACHINE, Metal, thread, user};
+use crate::memory;
+use interleaf::frame::Ask;
+use interleaf::machine::conformance::{self, FRAMES, Harness, Verdict};
+use interleaf::machine::{Answer, Machine};
+use interleaf::units::{Order, PfnRange, VirtAddr};
+use interleaf_kernel::options::Options;
+
+/// Threads that stay on their CPUs.
+struct Threads;
+
+impl Harness<Metal> for Threads {
+    fn run(&self, _: &Metal, programs: &[&(dyn Fn() + Sync)]) {
+        thread::run_all(programs, true);
+    }
+
+    fn load(&self, _: &Metal, at: VirtAddr) -> Option<u64> {
+        user::try_load(at)
+    }
+}
+
+/// A block of at least [`FRAMES`] frames.
+const BLOCK: Order = Order(5);
+
+/// Runs the suite; every rule that this machine's CPUs let it test must hold.
+pub fn run(_: &Options<'_>) -> bool {
+    let memory = memory::vm().memory();
+    let Some(block) = memory.alloc(BLOCK, Ask::DIRTY) else { return false };
+    // The suite installs answers of its own; nobody else may ask for the library's meanwhile.
+    let installed: Option<Answer<Metal>> = MACHINE.installed();
+    MACHINE.set_answer(None);
+    let frames = PfnRange::new(block.pfn(), block.pfn().add(FRAMES));
+    let report = conformance::run(&MACHINE, &Threads, frames);
+    MACHINE.set_answer(installed);
+    memory.free(block);
+    crate::say!("{report}");
+    let may_miss = MACHINE.nr_cpus() == 1;
+    report.iter().all(|(_, verdict)| verdict == Verdict::Holds || (may_miss && verdict == Verdict::Untested))
+}

@@ -1,0 +1,31 @@
+//! The kernel's own tests. Each says what it found, and whether that is right.
+
+mod conformance;
+
+use interleaf_kernel::options::Options;
+
+/// A test: whether it passed.
+type Test = fn(&Options<'_>) -> bool;
+
+/// By name, in the order in which `all` runs them.
+const TESTS: &[(&str, Test)] = &[("conformance", conformance::run)];
+
+/// Runs a test by name, or `all`. Returns the exit code: 0 where all is well, 1 where a test failed, 2 for an unknown name.
+pub fn run(name: &str, options: &Options<'_>) -> u8 {
+    let wanted = |test: &&(&str, Test)| name == "all" || test.0 == name;
+    let (mut ran, mut failed) = (0, 0);
+    for (name, test) in TESTS.iter().filter(wanted) {
+        ran += 1;
+        let passed = test(options);
+        failed += u32::from(!passed);
+        crate::say!("selftest {name}: {}", if passed { "passed" } else { "FAILED" });
+    }
+    if ran == 0 {
+        crate::say!("selftest {name}: there is none of that name");
+    }
+    match (ran, failed) {
+        (0, _) => 2,
+        (_, 0) => 0,
+        _ => 1,
+    }
+}

@@ -1,0 +1,169 @@
+//! The stack that a program starts on: arguments, no environment, and what Linux tells in the auxiliary vector.
+//!
+//! ```text
+//!   top      strings: argv[0] argv[1] ...   16 bytes that pass for random
+//!            auxv: (AT_PHDR, ..) (AT_PHNUM, ..) ... (AT_NULL, 0)
+//!            0                              end of the environment
+//!            0                              end of argv
+//!            argv[n - 1] ... argv[0]
+//!   start    argc                           aligned to 16, where rsp points
+//! ```
+//! Source: System V ABI, AMD64 supplement, section 3.4.1.
+
+use crate::elf::Program;
+use interleaf::units::{PAGE_SIZE, VirtAddr};
+
+/// Bytes that the image of a stack may take.
+pub const MAX_BYTES: usize = 2048;
+/// The most arguments.
+pub const MAX_ARGUMENTS: usize = 32;
+
+const AT_NULL: u64 = 0;
+const AT_PHDR: u64 = 3;
+const AT_PHENT: u64 = 4;
+const AT_PHNUM: u64 = 5;
+const AT_PAGESZ: u64 = 6;
+const AT_ENTRY: u64 = 9;
+const AT_SECURE: u64 = 23;
+const AT_RANDOM: u64 = 25;
+
+/// The bytes at the top of a stack.
+#[derive(Debug)]
+pub struct StackImage {
+    bytes: [u8; MAX_BYTES],
+    /// Bytes from here on are used.
+    start: usize,
+    top: VirtAddr,
+}
+
+/// The arguments do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl StackImage {
+    /// The stack of `program`, which ends at `top`, a multiple of 16.
+    ///
+    /// # Errors
+    /// Where the arguments are too many or too long.
+    pub fn new<'a>(
+        program: &Program<'_>,
+        argv: impl Iterator<Item = &'a str>,
+        top: VirtAddr,
+    ) -> Result<Self, TooLong> {
+        let mut image = Self { bytes: [0; MAX_BYTES], start: MAX_BYTES, top };
+        let mut at = [0; MAX_ARGUMENTS];
+        let mut argc = 0;
+        for argument in argv {
+            *at.get_mut(argc).ok_or(TooLong)? = image.push_string(argument)?;
+            argc += 1;
+        }
+        let random = image.push(&0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835u128.to_le_bytes())?;
+        image.start &= !15;
+        let auxv = [
+            (AT_PHDR, program.headers_at.0),
+            (AT_PHENT, 56),
+            (AT_PHNUM, program.nr_headers.into()),
+            (AT_PAGESZ, PAGE_SIZE as u64),
+            (AT_ENTRY, program.entry.0),
+            (AT_SECURE, 0),
+            (AT_RANDOM, random),
+            (AT_NULL, 0),
+        ];
+        // argc, argv, two ends and an even number of words in auxv: an odd argc keeps the start aligned.
+        if argc % 2 == 0 {
+            image.push_word(0)?;
+        }
+        for (key, value) in auxv.into_iter().rev() {
+            image.push_word(value)?;
+            image.push_word(key)?;
+        }
+        image.push_word(0)?;
+        image.push_word(0)?;
+        at[..argc].iter().rev().try_for_each(|&at| image.push_word(at).map(drop))?;
+        image.push_word(argc as u64)?;
+        debug_assert!(image.start_addr().0.is_multiple_of(16));
+        Ok(image)
+    }
+
+    /// Where the stack pointer starts, and the bytes from there to the top.
+    pub fn start_addr(&self) -> VirtAddr {
+        VirtAddr(self.top.0 - (MAX_BYTES - self.start) as u64)
+    }
+
+    /// The bytes from the start to the top.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn push_string(&mut self, text: &str) -> Result<u64, TooLong> {
+        self.push(&[0])?;
+        self.push(text.as_bytes())
+    }
+
+    fn push_word(&mut self, word: u64) -> Result<u64, TooLong> {
+        self.push(&word.to_le_bytes())
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<u64, TooLong> {
+        self.start = self.start.checked_sub(bytes.len()).ok_or(TooLong)?;
+        self.bytes[self.start..self.start + bytes.len()].copy_from_slice(bytes);
+        Ok(self.start_addr().0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+    use std::vec::Vec;
+
+    const TOP: VirtAddr = VirtAddr(0x7fff_f000_0000);
+
+    fn program() -> Vec<u8> {
+        let mut bytes = std::vec![0; 120];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[16..20].copy_from_slice(&[2, 0, 62, 0]);
+        bytes[32] = 64;
+        bytes[54..58].copy_from_slice(&[56, 0, 1, 0]);
+        bytes[64] = 1;
+        bytes[82] = 0x40;
+        bytes
+    }
+
+    fn words(image: &StackImage) -> Vec<u64> {
+        let chunks = image.bytes().chunks_exact(8);
+        chunks.map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+    }
+
+    fn text(image: &StackImage, at: u64) -> String {
+        let from = (at - image.start_addr().0) as usize;
+        let bytes = image.bytes()[from..].iter().take_while(|&&byte| byte != 0);
+        bytes.map(|&byte| byte as char).collect()
+    }
+
+    #[test]
+    fn a_program_finds_its_arguments_and_its_headers() {
+        let file = program();
+        let program = Program::parse(&file, VirtAddr(1 << 47)).unwrap();
+        for argv in [&["p"][..], &["prog", "one"], &["a", "b", "c"], &[]] {
+            let image = StackImage::new(&program, argv.iter().copied(), TOP).unwrap();
+            assert!(image.start_addr().0.is_multiple_of(16));
+            let words = words(&image);
+            assert_eq!(words[0] as usize, argv.len());
+            for (n, argument) in argv.iter().enumerate() {
+                assert_eq!(text(&image, words[1 + n]), *argument);
+            }
+            let after = 1 + argv.len();
+            assert_eq!(words[after..after + 4], [0, 0, AT_PHDR, program.headers_at.0]);
+        }
+    }
+
+    #[test]
+    fn arguments_that_do_not_fit_are_refused() {
+        let file = program();
+        let program = Program::parse(&file, VirtAddr(1 << 47)).unwrap();
+        let long = "x".repeat(MAX_BYTES);
+        assert_eq!(StackImage::new(&program, [long.as_str()].into_iter(), TOP).unwrap_err(), TooLong);
+        assert_eq!(StackImage::new(&program, ["a"; 33].into_iter(), TOP).unwrap_err(), TooLong);
+    }
+}

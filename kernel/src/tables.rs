@@ -1,0 +1,132 @@
+//! The kernel's own mappings, made with the library's tables out of the library's frames. `arch::space` has the drawing.
+//!
+//! Every right is the least: text is executable and not writable, constants are neither, nothing writable can be executed. RAM is
+//! seen in the direct map in the largest pages that fit, except for the image, which is seen only where it is linked.
+
+use crate::arch::space::{self, APIC_FRAME, APIC_PAGE, DIRECT_MAP, ImagePart};
+use crate::arch::thread::{STACK_BYTES, Thread};
+use crate::arch::{Metal, Once};
+use crate::memory;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use interleaf::frame::{Ask, Memory, Priority};
+use interleaf::machine::{Entry, Format, Leaf};
+use interleaf::table::{Table, format::X86_64};
+use interleaf::units::{Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn};
+
+/// The library is out of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+/// The kernel's tables, in the making or in use.
+#[derive(Clone, Copy)]
+struct Kernel<'m> {
+    memory: &'m Memory<'m, Metal>,
+    root: Pfn,
+}
+
+/// Stacks that are mapped, by thread.
+static STACKS: [AtomicBool; crate::arch::thread::MAX_THREADS] =
+    [const { AtomicBool::new(false) }; crate::arch::thread::MAX_THREADS];
+/// The root, once there is one.
+static ROOT: Once<Pfn> = Once::new();
+
+/// Makes the tables: the image, the usable memory that `each_ram` tells, the interrupt controller's page, and room for stacks.
+///
+/// # Errors
+/// Where the library has no frames left for them.
+pub fn build(memory: &Memory<'_, Metal>, ram: &[Range<u64>], giant: bool) -> Result<Pfn, NoMemory> {
+    let root = memory.alloc_table(Priority::Ordinary).ok_or(NoMemory)?;
+    let kernel = Kernel { memory, root };
+    for (part, range) in space::image_parts() {
+        kernel.map_image(part, range)?;
+    }
+    for range in ram {
+        kernel.map_ram(range.clone(), giant)?;
+    }
+    let device = Leaf { pfn: APIC_FRAME.pfn(), ..leaf(Rights::READ | Rights::WRITE) };
+    kernel.map(VirtAddr(APIC_PAGE as u64).vpn(), PageSize::Base, device)?;
+    // The table below the root must be there before roots of spaces copy it; stacks come later.
+    kernel.table_for(VirtAddr(space::STACKS as u64).vpn(), Level::Pud)?;
+    ROOT.set(root);
+    Ok(root)
+}
+
+/// An entry with these rights, for the kernel alone. Marked used, so that no walker has to write it.
+fn leaf(rights: Rights) -> Leaf {
+    Leaf { pfn: Pfn(0), rights, accessed: true, dirty: true }
+}
+
+impl<'m> Kernel<'m> {
+    fn map_image(&self, part: ImagePart, range: Range<usize>) -> Result<(), NoMemory> {
+        let rights = match part {
+            ImagePart::Text => Rights::READ | Rights::EXECUTE,
+            ImagePart::Constants => Rights::READ,
+            ImagePart::Data => Rights::READ | Rights::WRITE,
+        };
+        for page in range.step_by(PAGE_SIZE).filter(|&page| !space::is_guard(page)) {
+            let to = Leaf { pfn: space::image_frame(page), ..leaf(rights) };
+            self.map(VirtAddr(page as u64).vpn(), PageSize::Base, to)?;
+        }
+        Ok(())
+    }
+
+    /// The range in the direct map; parts of pages at its ends belong to nobody.
+    fn map_ram(&self, range: Range<u64>, giant: bool) -> Result<(), NoMemory> {
+        let sizes = if giant { &[PageSize::Giant, PageSize::Huge][..] } else { &[PageSize::Huge] };
+        let mut at = range.start.next_multiple_of(PAGE_SIZE as u64);
+        let end = range.end & !(PAGE_SIZE as u64 - 1);
+        while at < end {
+            let fits = |size: &&PageSize| at.is_multiple_of(size.bytes()) && at + size.bytes() <= end;
+            let size = sizes.iter().find(fits).copied().unwrap_or(PageSize::Base);
+            let to = Leaf { pfn: PhysAddr(at).pfn(), ..leaf(Rights::READ | Rights::WRITE) };
+            self.map(VirtAddr(DIRECT_MAP as u64 + at).vpn(), size, to)?;
+            at += size.bytes();
+        }
+        Ok(())
+    }
+
+    /// Puts one entry in, and the tables on the way.
+    fn map(&self, page: Vpn, size: PageSize, to: Leaf) -> Result<(), NoMemory> {
+        let table = self.table_for(page, size.level())?;
+        table.lock().ok_or(NoMemory)?.install(size.level().index(page), Entry::Leaf(to));
+        Ok(())
+    }
+
+    /// The table of `level` on the way to `page`; those that are missing are linked.
+    fn table_for(&self, page: Vpn, level: Level) -> Result<Table<'m, Metal>, NoMemory> {
+        let mut table = Table::at(self.memory, self.root, X86_64::ROOT);
+        while table.level() > level {
+            let slot = table.level().index(page);
+            let mut locked = table.lock().ok_or(NoMemory)?;
+            let next = match locked.entry(slot) {
+                Entry::Table(next) => next,
+                _ => {
+                    let next = self.memory.alloc_table(Priority::Ordinary).ok_or(NoMemory)?;
+                    locked.install(slot, Entry::Table(next));
+                    next
+                }
+            };
+            table = table.child(next).ok_or(NoMemory)?;
+        }
+        Ok(table)
+    }
+}
+
+/// Maps a thread's stack, which stays mapped for the threads that have the number later. `None` where there is no memory.
+pub fn map_stack(thread: usize) -> Option<()> {
+    if STACKS[thread].load(Relaxed) {
+        return Some(());
+    }
+    let memory = memory::vm().memory();
+    let kernel = Kernel { memory, root: *ROOT.get() };
+    for page in Thread::stack_of(thread).step_by(PAGE_SIZE) {
+        let frame = memory.alloc_frame(Ask::ZEROED)?;
+        let to = Leaf { pfn: frame, ..leaf(Rights::READ | Rights::WRITE) };
+        kernel.map(VirtAddr(page as u64).vpn(), PageSize::Base, to).ok()?;
+    }
+    STACKS[thread].store(true, Relaxed);
+    Some(())
+}
+
+const _: () = assert!(STACK_BYTES.is_multiple_of(PAGE_SIZE));
