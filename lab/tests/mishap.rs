@@ -37,6 +37,11 @@ fn cases() -> Vec<(Vec<Call>, Call)> {
         Call::Madvise { addr, len, advice }
     };
     let heap = Setting::default().start_brk;
+    let rights = || {
+        let mut calls = some();
+        calls.extend([protect(2, 2, Prot::READ), protect(5, 1, Prot::empty()), write(0), write(7)]);
+        calls
+    };
     let split = || {
         let mut calls = some();
         calls.push(protect(2, 2, Prot::READ));
@@ -58,6 +63,8 @@ fn cases() -> Vec<(Vec<Call>, Call)> {
         (some(), protect(2, 2, Prot::READ)),
         (some(), protect(2, 2, Prot::empty())),
         (split(), protect(2, 2, BOTH)),
+        (rights(), unmap(1, 6)),
+        (rights(), map(1, 6, MapFlags::PRIVATE)),
         (some(), advise(1, 2, advice::DONTNEED)),
         (some(), advise(1, 2, advice::FREE)),
         (some(), advise(2, 2, advice::DONTFORK)),

@@ -51,7 +51,11 @@ pub(super) struct World {
     relaxed_in_panic: Cell<u32>,
 }
 
-thread_local!(static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) });
+thread_local! {
+    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+    /// Whether a CPU runs in the world of this thread: asked at every access, most of which lie before and after a run.
+    static LIVE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// So often may a CPU wait while it unwinds, before the run is given up.
 const RELAXES_IN_PANIC: u32 = 1000;
@@ -77,8 +81,9 @@ impl World {
     }
 
     /// The world of this thread, while CPUs run in it.
+    #[inline]
     pub(super) fn running() -> Option<Rc<Self>> {
-        WORLD.with_borrow(|world| world.as_ref().filter(|world| world.running.get().is_some()).cloned())
+        if LIVE.get() { Self::of_this_thread() } else { None }
     }
 
     /// The world of this thread, whether CPUs run in it or not.
@@ -99,6 +104,7 @@ impl World {
         };
         let stage = self.ring.spawn(Box::new(whole)).expect("a stack for the scene");
         self.ring.switch_to(stage);
+        LIVE.set(false);
         WORLD.set(None);
         self.report()
     }
@@ -133,16 +139,16 @@ impl World {
             cpus.iter().zip(slots).for_each(|(cpu, &slot)| cpu.fiber.set(slot));
             self.closing.set(false);
             if let Some(&first) = slots.first() {
-                self.running.set(Some(0));
+                self.set_running(Some(0));
                 self.ring.switch_to(first);
             }
             // All are idle: each leaves its CPU in turn.
             self.closing.set(true);
             for (cpu, &slot) in slots.iter().enumerate() {
-                self.running.set(Some(cpu));
+                self.set_running(Some(cpu));
                 self.ring.switch_to(slot);
             }
-            self.running.set(None);
+            self.set_running(None);
         };
         self.ring.scope(fibers, drive).expect("stacks for the CPUs");
     }
@@ -281,11 +287,17 @@ impl World {
 
     /// Switches, and keeps the seat and who runs for the way back.
     fn go_to(&self, slot: usize, next: Option<usize>) {
-        let me = self.running.replace(next);
+        let me = self.running.get();
+        self.set_running(next);
         let seat = seat::park();
         self.ring.switch_to(slot);
         seat::unpark(seat);
-        self.running.set(me);
+        self.set_running(me);
+    }
+
+    fn set_running(&self, cpu: Option<usize>) {
+        self.running.set(cpu);
+        LIVE.set(cpu.is_some());
     }
 
     /// While a CPU unwinds nobody else runs. Where it waits for others all the same, the run is over.

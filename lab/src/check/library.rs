@@ -128,30 +128,39 @@ struct Run<'a, 'v, F: Format> {
 
 impl<F: Format> Run<'_, '_, F> {
     fn map(&self) -> Vec<MapLine> {
-        let mut seen: Vec<_> = Vec::new();
-        let mut lines = Vec::new();
-        self.driver.space.each_vma(|vma: &VmaSpec| {
-            let start = vma.range.start.addr().0;
-            if !self.setting.windows.iter().any(|window| window.contains(&start)) {
-                return;
-            }
-            let object = vma.backing.map(|backing| {
-                let number = seen.iter().position(|&known| known == backing).unwrap_or_else(|| {
-                    seen.push(backing);
-                    seen.len() - 1
-                });
-                (number as u32, vma.offset * PAGE)
-            });
-            let prot = Prot::from_bits_retain((vma.flags & VmaFlags::ACCESS).bits());
-            lines.push(MapLine { start, end: vma.range.end.addr().0, prot, object });
-        });
-        lines
+        let windows = &self.setting.windows;
+        map_lines(self.driver.space, |start| windows.iter().any(|window| window.contains(&start)))
     }
 
     fn pages(&self) -> Vec<(u64, PageState)> {
         let all = self.setting.looked_at().into_iter().flat_map(|range| range.step_by(PAGE as usize));
         all.filter_map(|addr| Some((addr, page_state(self.driver.space, addr)?))).collect()
     }
+}
+
+/// The map of a space, the mappings whose first bytes are wanted.
+pub(super) fn map_lines<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    wanted: impl Fn(u64) -> bool,
+) -> Vec<MapLine> {
+    let mut seen: Vec<_> = Vec::new();
+    let mut lines = Vec::new();
+    space.each_vma(|vma: &VmaSpec| {
+        let start = vma.range.start.addr().0;
+        if !wanted(start) {
+            return;
+        }
+        let object = vma.backing.map(|backing| {
+            let number = seen.iter().position(|&known| known == backing).unwrap_or_else(|| {
+                seen.push(backing);
+                seen.len() - 1
+            });
+            (number as u32, vma.offset * PAGE)
+        });
+        let prot = Prot::from_bits_retain((vma.flags & VmaFlags::ACCESS).bits());
+        lines.push(MapLine { start, end: vma.range.end.addr().0, prot, object });
+    });
+    lines
 }
 
 /// What the page at `addr` holds, if it is resident. Nobody writes it meanwhile.

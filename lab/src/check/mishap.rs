@@ -3,9 +3,9 @@
 //! The n-th allocation from the start of a call fails, for n = 1, 2, 3... until the call needs fewer. Each time mappings and
 //! contents are as they were where the call failed, everything adds up, and the same call succeeds when it is made again.
 
-use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, Prot, fingerprint};
+use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, fingerprint};
 use super::drive::Driver;
-use super::library::{boot_map, layout_of, page_state};
+use super::library::{boot_map, layout_of, map_lines, page_state};
 use super::recount::Scene;
 use super::setting::Setting;
 use crate::host::Host;
@@ -13,7 +13,6 @@ use crate::soft::{Plan, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error, Path, Vm};
 use interleaf::units::CpuId;
-use interleaf::vma::VmaFlags;
 use std::ops::Range;
 
 /// How often an operation was made to fail.
@@ -154,14 +153,11 @@ fn is_failure(call: &Call, answer: &Answer) -> bool {
 }
 
 fn look<F: Format>(space: &AddressSpace<'_, SoftMachine<Host, F>>, pages: &Range<u64>) -> Look {
-    let mut map = Vec::new();
-    space.each_vma(|vma| {
-        let (start, end) = (vma.range.start.addr().0, vma.range.end.addr().0);
-        let prot = Prot::from_bits_retain((vma.flags & VmaFlags::ACCESS).bits());
-        map.push(MapLine { start, end, prot, object: vma.backing.map(|_| (0, vma.offset * PAGE)) });
-    });
     let pages = pages.clone().step_by(PAGE as usize);
-    Look { map, pages: pages.filter_map(|addr| Some((addr, page_state(space, addr)?))).collect() }
+    Look {
+        map: map_lines(space, |_| true),
+        pages: pages.filter_map(|addr| Some((addr, page_state(space, addr)?))).collect(),
+    }
 }
 
 /// The same map, and the same contents: a page may have become present, with zeros.

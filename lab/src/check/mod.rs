@@ -14,3 +14,4 @@ mod oracle_host;
 pub mod pairs;
 pub mod recount;
 pub mod setting;
+pub mod stress;

@@ -41,7 +41,7 @@ impl Model {
         let mapping = self.mappings.at(addr).expect("the caller found it");
         if let Some(object) = mapping.object {
             let number = mapping.page_offset(addr);
-            let object = self.objects.get_mut(&object).expect("a mapped object lives");
+            let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");
             object.entry(number).or_insert_with(zeroes);
             return;
         }
@@ -58,7 +58,7 @@ impl Model {
     fn byte(&mut self, addr: u64) -> Option<&mut u8> {
         let mapping = self.mappings.at(addr)?;
         let contents = match mapping.object {
-            Some(object) => self.objects.get_mut(&object)?.get_mut(&mapping.page_offset(addr))?,
+            Some(object) => self.objects.contents.get_mut(&object)?.get_mut(&mapping.page_offset(addr))?,
             None => match self.pages.get_mut(&(addr / PAGE * PAGE))? {
                 Page::Own(contents) => contents,
                 Page::Zero => return None,

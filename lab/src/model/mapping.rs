@@ -59,7 +59,7 @@ impl VmFlags {
 }
 
 /// One mapping. Addresses are in bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Mapping {
     /// First byte.
     pub start: u64,

@@ -15,13 +15,15 @@ mod map;
 mod mapping;
 mod place;
 mod protect;
+mod spaces;
 mod unmap;
 
 use crate::check::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, System, fingerprint};
 use crate::check::setting::Setting;
 use mapping::Mappings;
 pub use mapping::{Mapping, VmFlags};
-use std::collections::BTreeMap;
+pub use spaces::Spaces;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Contents of one page.
@@ -39,6 +41,15 @@ enum Page {
 /// Shared anonymous memory: its pages by number within the object. It lives while a mapping names it.
 type Object = BTreeMap<u64, Contents>;
 
+/// All shared memory there is.
+#[derive(Clone, Debug, Default)]
+struct Objects {
+    contents: BTreeMap<u32, Object>,
+    next: u32,
+    /// What other spaces map.
+    held: BTreeSet<u32>,
+}
+
 /// One address space.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -46,10 +57,9 @@ pub struct Model {
     mappings: Mappings,
     /// Touched private pages, by address.
     pages: BTreeMap<u64, Page>,
-    objects: BTreeMap<u32, Object>,
+    objects: Objects,
     /// End of the heap in bytes.
     brk: u64,
-    next_object: u32,
     next_anon: u32,
 }
 
@@ -57,12 +67,16 @@ impl Model {
     /// An empty address space: all of it except the windows of `setting` is taken by foreign mappings.
     #[must_use]
     pub fn new(setting: Setting) -> Self {
+        Self::beside(setting, Objects::default())
+    }
+
+    /// An empty address space where there are objects of others.
+    fn beside(setting: Setting, objects: Objects) -> Self {
         let mut model = Self {
             mappings: Mappings::default(),
             pages: BTreeMap::new(),
-            objects: BTreeMap::new(),
+            objects,
             brk: setting.start_brk,
-            next_object: 0,
             next_anon: 0,
             setting,
         };
@@ -120,9 +134,13 @@ impl Model {
     /// What the page at `addr` holds, if it is resident.
     #[must_use]
     pub fn page(&self, addr: u64) -> Option<PageState> {
+        self.page_among(&self.objects, addr)
+    }
+
+    fn page_among(&self, objects: &Objects, addr: u64) -> Option<PageState> {
         let mapping = self.mappings.at(addr)?;
         if let Some(object) = mapping.object {
-            let contents = self.objects.get(&object)?.get(&mapping.page_offset(addr))?;
+            let contents = objects.contents.get(&object)?.get(&mapping.page_offset(addr))?;
             return Some(PageState::Shared(fingerprint(contents)));
         }
         Some(match self.pages.get(&(addr / PAGE * PAGE))? {
@@ -137,9 +155,9 @@ impl Model {
     }
 
     fn new_object(&mut self) -> u32 {
-        self.next_object += 1;
-        self.objects.insert(self.next_object, Object::new());
-        self.next_object
+        self.objects.next += 1;
+        self.objects.contents.insert(self.objects.next, Object::new());
+        self.objects.next
     }
 
     /// How many mappings there may be here: the foreign ones that are not modelled count too.

@@ -43,8 +43,9 @@ impl Model {
         }
         self.drop_private_pages(start, end);
         if shared {
-            let mappings = &self.mappings;
-            self.objects.retain(|object, _| mappings.iter().any(|mapping| mapping.object == Some(*object)));
+            let (mappings, held) = (&self.mappings, &self.objects.held);
+            let mapped = |object| mappings.iter().any(|mapping| mapping.object == Some(object));
+            self.objects.contents.retain(|&object, _| held.contains(&object) || mapped(object));
         }
     }
 

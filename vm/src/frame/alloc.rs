@@ -1,7 +1,7 @@
 //! Allocating and freeing.
 
 use super::biased::{Biased, claim_all};
-use super::cache::{CpuCache, MOST, Stocked, Way, pack, unpack};
+use super::cache::{CpuCache, Frames, MOST, Stocked, Way, pack, unpack};
 use super::{Ask, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::Own;
@@ -110,28 +110,35 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Gives every CPU's cached frames back to the zones. Returns how many.
     pub fn drain(&self) -> u64 {
-        if self.caches.iter().all(|(_, cache)| cache.tally.len() == 0) {
-            return 0;
-        }
+        self.drain_and(|| ()).0
+    }
+
+    /// Gives every CPU's cached frames back to the zones and calls `then` before any can go to a cache again.
+    ///
+    /// A look at the caches beforehand would spare the claim where all are empty, but cannot tell: while it goes from one to the
+    /// next, frames can go from the next through the zone to the one.
+    fn drain_and<R>(&self, then: impl FnOnce() -> R) -> (u64, R) {
         let _drain = self.drain.lock();
         let mut drained = 0;
-        claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
+        let give_back = |cache: &CpuCache<M::Cpu>, stack: &mut Frames<M::Cpu>| {
             let mut batch = [0; MOST];
             while let taken @ 1.. = stack.shift(&cache.tally, &mut batch) {
                 self.give_back(&batch[..taken]);
                 cache.drained.add_own(taken as u64);
                 drained += taken as u64;
             }
-        });
-        drained
+        };
+        let result = claim_all(&self.caches, self.machine, CpuCache::part, give_back, then);
+        (drained, result)
     }
 
     /// Shows every cached frame, while its owner is kept out.
     pub(super) fn visit_caches(&self, mut visit: impl FnMut(&CpuCache<M::Cpu>, Pfn, Init)) {
         let _drain = self.drain.lock();
-        claim_all(&self.caches, self.machine, CpuCache::part, |cache, stack| {
+        let show = |cache: &CpuCache<M::Cpu>, stack: &mut Frames<M::Cpu>| {
             stack.words(&cache.tally).map(unpack).for_each(|(pfn, init)| visit(cache, pfn, init));
-        });
+        };
+        claim_all(&self.caches, self.machine, CpuCache::part, show, || ());
     }
 
     /// The record of a cached frame says that it is out, and its bytes are as asked.
@@ -151,26 +158,45 @@ impl<M: Machine> Memory<'_, M> {
     #[cold]
     #[inline(never)]
     fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
+        // Taken inside, so that a claimant finds these frames in the zone or in the stack. A zone grows outside.
+        let word = loop {
+            let take = |stack: &mut Frames<M::Cpu>| self.take_lot(&own, stack, ask.priority);
+            let taken = Biased::with(&own, CpuCache::part, take);
+            let grow = |zone| self.grow(zone, Order::BASE, ask.priority);
+            if taken != Some(None) || !self.zones.iter().any(grow) {
+                break taken.flatten();
+            }
+        };
+        drop(own);
+        let Some(word) = word else { return self.alloc_frame_drained(ask) };
+        let (pfn, init) = unpack(word);
+        Some(self.hand_out(pfn, init, ask.init))
+    }
+
+    /// Moves a lot from the first zone that has something to give to the stack, all but the first frame, which is the answer.
+    fn take_lot(
+        &self,
+        own: &OwnCache<'_, M::Cpu>,
+        stack: &mut Frames<M::Cpu>,
+        priority: Priority,
+    ) -> Option<u64> {
         let mut batch = [0; MOST];
         let lot = &mut batch[..own.next_lot(Way::In)];
-        let taken = self.look(Order::BASE, ask.priority, |zone| {
-            match zone.take_run(&self.table, lot, ask.priority) {
-                0 => None,
-                taken => Some(taken),
-            }
-        });
-        let Some(taken) = taken else {
-            drop(own);
-            return self.alloc_frame_drained(ask);
-        };
+        let taken = self.zones.iter().find_map(|zone| match zone.take_run(&self.table, lot, priority) {
+            0 => None,
+            taken => Some(taken),
+        })?;
         own.came_in.add_own(taken as u64);
         own.past_stack.add_own(1);
         let frames = &lot[..taken];
         frames.iter().for_each(|&word| self.note_cached(word));
-        self.restock(&own, &frames[1..]);
-        drop(own);
-        let (pfn, init) = unpack(frames[0]);
-        Some(self.hand_out(pfn, init, ask.init))
+        // So that they go out in order; what the stack does not take goes back.
+        let left = stack.fill(&own.tally, &frames[1..]);
+        if left > 0 {
+            own.went_out.add_own(left as u64);
+            self.give_back(&frames[1..=left]);
+        }
+        Some(frames[0])
     }
 
     /// The record of a frame that came from a zone says that it is in a cache.
@@ -179,16 +205,6 @@ impl<M: Machine> Memory<'_, M> {
         let (pfn, init) = unpack(word);
         // SAFETY: the frame comes from a zone of this memory, where only frames with records are.
         unsafe { self.table.meta_unchecked(pfn) }.set_state(FrameState::cached(init));
-    }
-
-    /// Puts frames on the stack so that they go out in order; what it does not take goes back.
-    fn restock(&self, own: &OwnCache<'_, M::Cpu>, frames: &[u64]) {
-        let filled = Biased::with(own, CpuCache::part, |stack| stack.fill(&own.tally, frames));
-        let left = filled.unwrap_or(frames.len());
-        if left > 0 {
-            own.went_out.add_own(left as u64);
-            self.give_back(&frames[..left]);
-        }
     }
 
     /// The zones had nothing for us: take over what other CPUs hold, and look once more.
@@ -203,8 +219,8 @@ impl<M: Machine> Memory<'_, M> {
         Some(self.hand_out(pfn, init, ask.init))
     }
 
-    /// Looks in every zone, growing those that can, while any can; and once more after the caches are drained. Who can do
-    /// without looks once.
+    /// Looks in every zone, growing those that can, while any can; and once more with the caches drained, which finds every frame
+    /// that is free at that moment. Who can do without looks once.
     fn search(
         &self,
         order: Order,
@@ -221,7 +237,8 @@ impl<M: Machine> Memory<'_, M> {
             }
             M::Cpu::relax();
         }
-        if priority > Priority::Spare && self.drain() > 0 { self.look(order, priority, from) } else { None }
+        let look = || self.zones.iter().find_map(from);
+        if priority > Priority::Spare { self.drain_and(look).1 } else { None }
     }
 
     /// Looks in every zone, growing those that have nothing to give.
@@ -271,19 +288,20 @@ impl<M: Machine> Memory<'_, M> {
     #[cold]
     #[inline(never)]
     fn stock_slow(&self, own: OwnCache<'_, M::Cpu>, frame: u64) {
-        let mut batch = [0; MOST];
-        let lot = &mut batch[..own.next_lot(Way::Out)];
-        let shifted = Biased::with(&own, CpuCache::part, |stack| {
-            let taken = stack.shift(&own.tally, lot);
-            stack.push(&own.tally, frame);
-            taken
-        });
-        let gone = match shifted {
-            Some(taken) => &lot[..taken],
-            None => &[frame],
+        let gives = |frames: &[u64]| {
+            own.went_out.add_own(frames.len() as u64);
+            self.give_back(frames);
         };
-        own.went_out.add_own(gone.len() as u64);
-        self.give_back(gone);
+        let shifted = Biased::with(&own, CpuCache::part, |stack| {
+            let mut batch = [0; MOST];
+            let taken = stack.shift(&own.tally, &mut batch[..own.next_lot(Way::Out)]);
+            stack.push(&own.tally, frame);
+            // Inside, so that a claimant finds these frames in the stack or in the zone.
+            gives(&batch[..taken]);
+        });
+        if shifted.is_none() {
+            gives(&[frame]);
+        }
     }
 
     /// Cached frames go back to their zones, neighbours in the batch under one lock.

@@ -19,7 +19,9 @@
 //! miss. The release stores pair with the other side's acquire loads, so what one did is seen by the other.
 //!
 //! The subtle case: the owner is inside and something runs that comes here again on the same CPU. It finds `inside` 1, leaves it
-//! so and goes elsewhere, as if claimed. An owner inside never waits for anything, so the claimant's wait is short.
+//! so and goes elsewhere, as if claimed. An owner inside waits for nothing but spin locks whose holders wait for nothing, so
+//! the claimant's wait is short. What an owner takes from a shared stock for its data it takes inside: so whoever claims all
+//! data finds all of it there or in the shared stock, and nothing on the way.
 
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, light_fence};
@@ -48,7 +50,7 @@ impl<T, C: Cpu> Biased<T, C> {
     }
 
     /// The owner's use of `part` of its slot. `None` while it is claimed, or in use further up this very stack. `f` waits
-    /// for nothing.
+    /// for nothing but spin locks.
     #[inline(always)]
     pub fn with<S, R>(own: &Own<'_, S, C>, part: fn(&S) -> &Self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let this = part(own);
@@ -69,14 +71,15 @@ impl<T, C: Cpu> Biased<T, C> {
     }
 }
 
-/// Uses the data of every CPU in turn, in place of its owner. The caller makes sure that it is the only claimant, and is not
-/// an owner inside.
-pub(super) fn claim_all<S, T, M: Machine>(
+/// Uses the data of every CPU in turn, in place of its owner, and calls `then` while all owners are still kept out. The caller
+/// makes sure that it is the only claimant, and is not an owner inside.
+pub(super) fn claim_all<S, T, R, M: Machine>(
     slots: &PerCpu<S, M::Cpu>,
     machine: &M,
     part: fn(&S) -> &Biased<T, M::Cpu>,
     mut f: impl FnMut(&S, &mut T),
-) {
+    then: impl FnOnce() -> R,
+) -> R {
     slots.iter().for_each(|(_, slot)| part(slot).claimed.store(1, Relaxed));
     machine.barrier_all();
     for (_, slot) in slots.iter() {
@@ -85,8 +88,10 @@ pub(super) fn claim_all<S, T, M: Machine>(
         // SAFETY: the claim was set before the barrier, so an owner that enters after it sees the claim and stays out; one
         // that was inside has left, as the loop saw. The caller is the only claimant.
         f(slot, unsafe { &mut *this.value.get() });
-        this.claimed.store(0, Release);
     }
+    let result = then();
+    slots.iter().for_each(|(_, slot)| part(slot).claimed.store(0, Release));
+    result
 }
 
 impl<T, C: Cpu> fmt::Debug for Biased<T, C> {
@@ -150,6 +155,7 @@ mod loom_tests {
                     seen += cell.with(|value| unsafe { *value });
                     add(cell);
                 },
+                || (),
             );
             let entered = owner.join().unwrap();
             let mut total = 0;
@@ -161,6 +167,7 @@ mod loom_tests {
                     // SAFETY: as in `add`.
                     total += cell.with(|value| unsafe { *value });
                 },
+                || (),
             );
             assert_eq!(total, entered + 2);
             assert!(seen <= entered);

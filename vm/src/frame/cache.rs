@@ -55,8 +55,11 @@ pub(super) struct CpuCache<C: Cpu> {
     pub drained: AtomicU64<C>,
     /// The last lot: how many frames, and which way, as `way`. Read and written by this CPU alone.
     lot: AtomicU32<C>,
-    pub frames: Biased<Stack<C, CAPACITY>, C>,
+    pub frames: Biased<Frames<C>, C>,
 }
+
+/// A CPU's free frames.
+pub(super) type Frames<C> = Stack<C, CAPACITY>;
 
 /// Which way a lot goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,7 +130,7 @@ impl<C: Cpu> CpuCache<C> {
     }
 
     /// The part that its owner uses and a claimant may claim.
-    pub fn part(&self) -> &Biased<Stack<C, CAPACITY>, C> {
+    pub fn part(&self) -> &Biased<Frames<C>, C> {
         &self.frames
     }
 

@@ -127,7 +127,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
 
     /// Gives back what frames it can: every CPU's stack is emptied, and no spare is kept.
     pub fn shrink(&self, memory: &Memory<'m, M>) {
-        self.core.drain(memory);
+        self.core.drain_and(memory, || ());
         let spare = self.core.slabs.lock().take_spare();
         if let Some(pfn) = spare {
             memory.free_slab(pfn);
@@ -140,43 +140,53 @@ impl<C: Cpu> PoolCore<C> {
     #[cold]
     #[inline(never)]
     fn refill<M: Machine<Cpu = C>>(&self, own: OwnCache<'_, C>, memory: &Memory<'_, M>) -> Option<u64> {
+        // Taken inside, so that a claimant finds these objects in the slabs or in the stack.
+        let taken = Biased::with(&own, ObjectCache::part, |stack| self.take_batch(memory, &own.tally, stack));
+        drop(own);
+        let taken = taken.unwrap_or_else(|| self.take_one(&mut self.slabs.lock(), memory));
+        taken.or_else(|| self.grow(memory))
+    }
+
+    /// Moves a batch from the slabs to the stack, all but the first object, which is the answer.
+    fn take_batch<M: Machine<Cpu = C>>(
+        &self,
+        memory: &Memory<'_, M>,
+        tally: &Tally<C>,
+        stack: &mut Objects<C>,
+    ) -> Option<u64> {
         let mut batch = [0; BATCH];
-        let mut taken = self.take(memory, &mut batch);
-        if taken == 0 {
-            drop(own);
-            self.grow(memory);
-            return self.take_one(memory);
+        let taken = self.take_from(&mut self.slabs.lock(), memory, &mut batch);
+        let (&first, rest) = batch[..taken].split_first()?;
+        let left = stack.fill(tally, rest);
+        if left > 0 {
+            self.put_back(memory, &rest[..left]);
         }
-        while taken > 1 {
-            let word = batch[taken - 1];
-            let push = |stack: &mut Objects<C>| stack.push(&own.tally, word);
-            if Biased::with(&own, ObjectCache::part, push) != Some(true) {
-                self.put_back(memory, &batch[1..taken]);
-                break;
-            }
-            taken -= 1;
-        }
-        Some(batch[0])
+        Some(first)
     }
 
-    /// One more slab, or the objects of other CPUs in some.
-    fn grow<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) {
-        match memory.alloc_frame(Ask::DIRTY) {
-            Some(pfn) => {
-                memory.meta_of(pfn).put_to_use(Kind::Slab);
-                self.slabs.lock().add(&memory.table, &self.cut, pfn);
-            }
-            None => self.drain(memory),
-        }
-    }
-
-    fn take_one<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) -> Option<u64> {
-        let mut one = [0];
-        (self.take(memory, &mut one) == 1).then_some(one[0])
-    }
-
-    fn take<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, words: &mut [u64]) -> usize {
+    /// An object of one more slab, or one that other CPUs had in stock.
+    fn grow<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) -> Option<u64> {
+        let Some(pfn) = memory.alloc_frame(Ask::DIRTY) else {
+            return self.drain_and(memory, || self.take_one(&mut self.slabs.lock(), memory));
+        };
+        memory.meta_of(pfn).put_to_use(Kind::Slab);
+        // Under one lock: between two, other CPUs could take every object of the slab, and memory would seem to lack.
         let mut slabs = self.slabs.lock();
+        slabs.add(&memory.table, &self.cut, pfn);
+        self.take_one(&mut slabs, memory)
+    }
+
+    fn take_one<M: Machine<Cpu = C>>(&self, slabs: &mut Slabs<C>, memory: &Memory<'_, M>) -> Option<u64> {
+        let mut one = [0];
+        (self.take_from(slabs, memory, &mut one) == 1).then_some(one[0])
+    }
+
+    fn take_from<M: Machine<Cpu = C>>(
+        &self,
+        slabs: &mut Slabs<C>,
+        memory: &Memory<'_, M>,
+        words: &mut [u64],
+    ) -> usize {
         let mut take = || slabs.take(memory.machine, &memory.table, &self.cut);
         words.iter_mut().map_while(|word| take().map(|at| *word = at.0)).count()
     }
@@ -196,15 +206,14 @@ impl<C: Cpu> PoolCore<C> {
     #[cold]
     #[inline(never)]
     fn spill<M: Machine<Cpu = C>>(&self, own: OwnCache<'_, C>, memory: &Memory<'_, M>, word: u64) {
-        let mut batch = [0; BATCH];
         let shifted = Biased::with(&own, ObjectCache::part, |stack| {
+            let mut batch = [0; BATCH];
             let taken = stack.shift(&own.tally, &mut batch);
             stack.push(&own.tally, word);
-            taken
+            self.put_back(memory, &batch[..taken]);
         });
-        match shifted {
-            Some(taken) => self.put_back(memory, &batch[..taken]),
-            None => self.put_back(memory, &[word]),
+        if shifted.is_none() {
+            self.put_back(memory, &[word]);
         }
     }
 
@@ -223,14 +232,16 @@ impl<C: Cpu> PoolCore<C> {
         emptied[..count].iter().for_each(|&pfn| memory.free_slab(pfn));
     }
 
-    fn drain<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) {
+    /// Every CPU's objects go back to their slabs; `then` is called before any can go to a stack again.
+    fn drain_and<M: Machine<Cpu = C>, R>(&self, memory: &Memory<'_, M>, then: impl FnOnce() -> R) -> R {
         let _drain = self.drain.lock();
-        claim_all(&self.caches, memory.machine, ObjectCache::part, |cache, stack| {
+        let give_back = |cache: &ObjectCache<C>, stack: &mut Objects<C>| {
             let mut batch = [0; BATCH];
             while let taken @ 1.. = stack.shift(&cache.tally, &mut batch) {
                 self.put_back(memory, &batch[..taken]);
             }
-        });
+        };
+        claim_all(&self.caches, memory.machine, ObjectCache::part, give_back, then)
     }
 
     /// The first byte of the object that holds `at`.

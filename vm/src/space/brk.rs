@@ -12,14 +12,14 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// the old end.
     pub fn brk(&self, end: VirtAddr) -> VirtAddr {
         let alone = self.lock.0.lock();
-        let old = self.heap_end.load(Relaxed);
+        let old = self.heap_end.0.load(Relaxed);
         if end < self.layout.heap_start || end.0 > self.layout.areas.user.end.addr().0 {
             return VirtAddr(old);
         }
         if !self.move_break(&alone, page_up(old), page_up(end.0)) {
             return VirtAddr(old);
         }
-        self.heap_end.store(end.0, Relaxed);
+        self.heap_end.0.store(end.0, Relaxed);
         end
     }
 

@@ -102,7 +102,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The pages for a request, checked.
-    fn choose(&self, request: &MapRequest) -> Result<VpnRange, Error> {
+    pub(super) fn choose(&self, request: &MapRequest) -> Result<VpnRange, Error> {
         let len = page_len(request.len_bytes)?;
         if self.vmas.len() > self.layout.max_mappings || len > self.layout.areas.user.end.0 {
             return Err(Error::NoMemory);

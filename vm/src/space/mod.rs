@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `map` `unmap` `protect` `advise` `brk` `mincore` | Linux's calls, with Linux's behaviour and errors |
+//! | `share` | mapping shared memory once more, here or in another space |
 //! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next |
 //! | `edit` | how a writer replaces mappings; `zap` how entries are cleared |
 //! | `linux` | the same calls with Linux's numbers |
@@ -36,6 +37,7 @@ mod plan;
 mod proof;
 mod protect;
 mod run;
+mod share;
 mod unmap;
 mod vm;
 mod witness;
@@ -79,10 +81,10 @@ pub struct AddressSpace<'v, M: Machine> {
     lock: Lines<ShareLock<M::Cpu, { ladder::SPACE.0 }>>,
     /// Generations and running CPUs.
     tlb: SpaceTlb<M::Cpu>,
-    /// Identities handed out so far. Relaxed: only uniqueness matters.
-    identities: AtomicU64<M::Cpu>,
+    /// Identities handed out so far. Relaxed: only uniqueness matters. On a line that no other fault reads.
+    identities: Lines<AtomicU64<M::Cpu>>,
     /// Where the heap ends; changed with the space's lock held alone.
-    heap_end: AtomicU64<M::Cpu>,
+    heap_end: Lines<AtomicU64<M::Cpu>>,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -100,8 +102,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             vmas: VmaTree::new(),
             lock: Lines(ShareLock::new()),
             tlb: SpaceTlb::new(vm.next_space()),
-            identities: AtomicU64::new(0),
-            heap_end: AtomicU64::new(layout.heap_start.0),
+            identities: Lines(AtomicU64::new(0)),
+            heap_end: Lines(AtomicU64::new(layout.heap_start.0)),
         })
     }
 
@@ -190,7 +192,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let before = Vpn(spec.range.start.0.wrapping_sub(1));
         let prev = self.vmas.find(reading, before).map(Vma::spec);
         let next = self.vmas.find(reading, spec.range.end).map(Vma::spec);
-        let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
+        let fresh = || AnonId::new(self.identities.0.fetch_add(1, Relaxed) + 1);
         vma.give_anon(reusable_anon(prev, &spec, next).unwrap_or_else(fresh))
     }
 

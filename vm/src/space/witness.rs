@@ -28,8 +28,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         tell("the space's lock", extent(&self.lock));
         tell("the root of the space's index", extent(&self.vmas));
         tell("the space's flush generations", extent(&self.tlb));
-        tell("the space's last identity", extent(&self.identities));
-        tell("the end of the space's heap", extent(&self.heap_end));
+        tell("the space's last identity", extent(&self.identities.0));
+        tell("the end of the space's heap", extent(&self.heap_end.0));
     }
 }
 

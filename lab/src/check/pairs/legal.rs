@@ -1,22 +1,23 @@
 //! Which outcomes are legal: those of some merge of the two CPUs' steps, carried out by the model.
 
 use super::Operation;
-use super::operations::{Place, Step, Variation, setup, touches};
+use super::operations::{BASE, PAGES, Step, Variation, setup, subject, touches};
 use crate::check::calls::{Answer, Call, MapLine, PAGE, PageState, advice};
 use crate::check::setting::Setting;
-use crate::model::Model;
+use crate::model::{Mapping, Spaces};
 use std::collections::HashSet;
 
 /// All that is seen of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// What each CPU was answered.
     pub answers: [Vec<Answer>; 2],
-    /// The map afterwards.
-    pub map: Vec<MapLine>,
-    /// The pages afterwards.
-    pub pages: Vec<(u64, PageState)>,
+    /// Each space afterwards.
+    pub spaces: Vec<Shown>,
 }
+
+/// All that is seen of a space: its map and its pages.
+pub type Shown = (Vec<MapLine>, Vec<(u64, PageState)>);
 
 /// One indivisible step of the model.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ enum Atom {
 /// A state in the search: how far each CPU is, and what it was answered.
 #[derive(Clone)]
 struct State {
-    model: Model,
+    model: Spaces,
     at: [usize; 2],
     answers: [Vec<Answer>; 2],
 }
@@ -40,22 +41,29 @@ struct State {
 /// Every legal outcome of a pair.
 pub fn outcomes(pair: (Operation, Operation), variation: Variation, setting: &Setting) -> Vec<Seen> {
     let atoms = [pair.0, pair.1].into_iter().zip(0..);
-    let atoms = atoms.map(|(operation, cpu)| atoms_of(operation, cpu, variation.place, setting));
+    let atoms = atoms.map(|(operation, cpu)| atoms_of(operation, cpu, variation, setting));
     let atoms: [Vec<Atom>; 2] = std::array::from_fn({
         let mut lists: Vec<_> = atoms.collect();
         move |cpu| std::mem::take(&mut lists[cpu])
     });
-    let mut model = Model::new(setting.clone());
-    for call in setup(variation, setting.start_brk).iter().chain(&touches(variation)) {
-        model.call(call);
+    let mut model = Spaces::new(setting, variation.spaces());
+    for space in 0..variation.spaces() {
+        if space == 0 {
+            model.call(0, &subject(variation));
+        } else {
+            model.share(0, space, &(BASE..BASE + PAGES * PAGE));
+        }
+        for call in setup(variation, setting.start_brk).iter().chain(&touches(variation)) {
+            model.call(space, call);
+        }
     }
     let mut search = Search { atoms, setting, visited: HashSet::new(), found: Vec::new() };
     search.from(State { model, at: [0; 2], answers: [Vec::new(), Vec::new()] });
     search.found
 }
 
-fn atoms_of(operation: Operation, cpu: u64, place: Place, setting: &Setting) -> Vec<Atom> {
-    operation.steps(cpu, place, setting.start_brk).into_iter().flat_map(atoms_of_step).collect()
+fn atoms_of(operation: Operation, cpu: u64, variation: Variation, setting: &Setting) -> Vec<Atom> {
+    operation.steps(cpu, variation, setting.start_brk).into_iter().flat_map(atoms_of_step).collect()
 }
 
 fn atoms_of_step(step: Step) -> Vec<Atom> {
@@ -82,15 +90,16 @@ fn atoms_of_step(step: Step) -> Vec<Atom> {
 struct Search<'a> {
     atoms: [Vec<Atom>; 2],
     setting: &'a Setting,
-    visited: HashSet<String>,
+    visited: HashSet<([usize; 2], Seen, Vec<Vec<Mapping>>)>,
     found: Vec<Seen>,
 }
 
 impl Search<'_> {
     fn from(&mut self, state: State) {
         let seen = self.look(&state);
-        let mappings: Vec<_> = state.model.mappings().collect();
-        if !self.visited.insert(format!("{:?} {seen:?} {mappings:?}", state.at)) {
+        let spaces = 0..state.model.count();
+        let mappings = spaces.map(|space| state.model.mappings(space).cloned().collect()).collect();
+        if !self.visited.insert((state.at, seen.clone(), mappings)) {
             return;
         }
         let mut ended = true;
@@ -108,35 +117,35 @@ impl Search<'_> {
     }
 
     fn look(&self, state: &State) -> Seen {
-        let pages = self.setting_pages().filter_map(|addr| Some((addr, state.model.page(addr)?))).collect();
-        Seen { answers: state.answers.clone(), map: state.model.map(), pages }
-    }
-
-    fn setting_pages(&self) -> impl Iterator<Item = u64> {
-        looked_at(self.setting)
+        let shown = |space| {
+            let page = |addr| Some((addr, state.model.page(space, addr)?));
+            (state.model.map(space), looked_at(self.setting).filter_map(page).collect())
+        };
+        Seen { answers: state.answers.clone(), spaces: (0..state.model.count()).map(shown).collect() }
     }
 }
 
 /// The pages that are compared.
 pub fn looked_at(setting: &Setting) -> impl Iterator<Item = u64> {
     let heap = setting.start_brk..setting.start_brk + 8 * PAGE;
-    let near = super::operations::BASE..super::operations::BASE + 66 * PAGE;
+    let near = BASE..BASE + 66 * PAGE;
     near.chain(heap).step_by(PAGE as usize)
 }
 
 impl State {
     fn carry_out(&mut self, cpu: usize, atom: Atom) {
         self.at[cpu] += 1;
+        let space = cpu.min(self.model.count() - 1);
         match atom {
             Atom::Fault(call) => {
-                self.model.call(&call);
+                self.model.call(space, &call);
             }
             Atom::Call(call) => {
-                let answer = self.model.call(&call);
+                let answer = self.model.call(space, &call);
                 self.answers[cpu].push(answer);
             }
             Atom::Page { call, pages_left, stops } => {
-                let answer = self.model.call(&call);
+                let answer = self.model.call(space, &call);
                 let failed = matches!(answer, Answer::Error(_));
                 if failed && stops {
                     self.at[cpu] += pages_left as usize;

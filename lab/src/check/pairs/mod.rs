@@ -9,6 +9,8 @@
 //!                                        └──────── is one of ─────────┘
 //! ```
 //!
+//! Memory is private; or shared and mapped in one space; or shared and mapped in two, of which each CPU runs one.
+//!
 //! An operation is a list of [`Step`]s that are atomic with respect to each other: a call under the space's lock is one, a call
 //! that works page by page is one for each page, an access is one, preceded by its fault. The obvious model carries out
 //! every merge of the two CPUs' steps; what both CPUs were answered, the map and the pages must be what one of them gives.
@@ -19,7 +21,7 @@ mod legal;
 mod operations;
 mod play;
 
-pub use operations::{Operation, Place, Step, Variation};
+pub use operations::{Memory, Operation, Place, Step, Variation};
 pub use play::{Trouble, play_pair};
 
 /// All unordered pairs, an operation with itself among them.

@@ -88,6 +88,17 @@ pub enum Before {
     Anchored,
 }
 
+/// What the operations are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Private memory of one space that both CPUs run.
+    Private,
+    /// Shared memory, mapped once, in one space that both CPUs run.
+    Shared,
+    /// Shared memory that two spaces map; each CPU runs one of them.
+    TwoSpaces,
+}
+
 /// The circumstances of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variation {
@@ -97,11 +108,13 @@ pub struct Variation {
     pub before: Before,
     /// Which way faults go.
     pub path: Path,
+    /// Which kind of memory it is.
+    pub memory: Memory,
 }
 
 impl Variation {
     /// Number of variations.
-    pub const COUNT: u64 = 16;
+    pub const COUNT: u64 = 48;
 
     /// The variation that a seed plays.
     #[must_use]
@@ -109,7 +122,20 @@ impl Variation {
         let place = if seed & 1 == 0 { Place::Same } else { Place::Neighbours };
         let path = if seed & 2 == 0 { Path::Speculative } else { Path::Locked };
         let before = [Before::Nothing, Before::Read, Before::Written, Before::Anchored];
-        Self { place, path, before: before[(seed >> 2 & 3) as usize] }
+        let memory = [Memory::Private, Memory::Shared, Memory::TwoSpaces][(seed / 16 % 3) as usize];
+        Self { place, path, before: before[(seed >> 2 & 3) as usize], memory }
+    }
+
+    /// How many spaces the CPUs run.
+    #[must_use]
+    pub fn spaces(self) -> usize {
+        if self.memory == Memory::TwoSpaces { 2 } else { 1 }
+    }
+
+    /// How memory is mapped at a fixed place.
+    fn flags(self) -> MapFlags {
+        let kind = if self.memory == Memory::Private { MapFlags::PRIVATE } else { MapFlags::SHARED };
+        kind | MapFlags::ANONYMOUS | MapFlags::FIXED
     }
 }
 
@@ -124,15 +150,18 @@ const ANCHOR: u64 = BASE + 64 * PAGE;
 /// Pages of the heap before.
 const HEAP_PAGES: u64 = 4;
 
-const ANONYMOUS: MapFlags = MapFlags::PRIVATE.union(MapFlags::ANONYMOUS);
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
 
-/// What is mapped before a run.
+/// The mapping that the operations are about.
+pub fn subject(variation: Variation) -> Call {
+    Call::Mmap { hint: BASE, len: PAGES * PAGE, prot: BOTH, flags: variation.flags() }
+}
+
+/// What else is mapped in each space before a run.
 pub fn setup(variation: Variation, heap_start: u64) -> Vec<Call> {
-    let fixed = ANONYMOUS | MapFlags::FIXED;
-    let mut calls = vec![Call::Mmap { hint: BASE, len: PAGES * PAGE, prot: BOTH, flags: fixed }];
+    let mut calls = Vec::new();
     if variation.before == Before::Anchored {
-        calls.push(Call::Mmap { hint: ANCHOR, len: PAGE, prot: BOTH, flags: fixed });
+        calls.push(Call::Mmap { hint: ANCHOR, len: PAGE, prot: BOTH, flags: variation.flags() });
         calls.push(Call::Write { addr: ANCHOR, value: 9 });
     }
     calls.push(Call::Brk { addr: heap_start + HEAP_PAGES * PAGE });
@@ -177,11 +206,11 @@ impl Operation {
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
     #[must_use]
-    pub fn steps(self, cpu: u64, place: Place, heap_start: u64) -> Vec<Step> {
-        let first = if place == Place::Same { 1 } else { 1 + 2 * cpu };
+    pub fn steps(self, cpu: u64, variation: Variation, heap_start: u64) -> Vec<Step> {
+        let first = if variation.place == Place::Same { 1 } else { 1 + 2 * cpu };
         let (addr, len) = (BASE + first * PAGE, 2 * PAGE);
         let probe = Step::Access(Call::Read { addr });
-        let mut steps = self.own_steps(cpu, addr, len, heap_start);
+        let mut steps = self.own_steps(cpu, (addr, len), variation, heap_start);
         // Until MADV_DONTNEED returns, another CPU may still read what it remembers of a page that the tables no longer show, in
         // Linux too. Who has looked at the tables (populate, mincore) could tell, so those do not look at the page as well.
         if !matches!(self, Operation::Populate | Operation::Mincore) {
@@ -190,15 +219,13 @@ impl Operation {
         steps
     }
 
-    fn own_steps(self, cpu: u64, addr: u64, len: u64, heap_start: u64) -> Vec<Step> {
+    fn own_steps(self, cpu: u64, range: (u64, u64), variation: Variation, heap_start: u64) -> Vec<Step> {
+        let (addr, len) = range;
         let value = 10 + cpu as u8;
         let write = |addr| Step::Access(Call::Write { addr, value });
         let protect = |prot| Step::Call(Call::Mprotect { addr, len, prot });
         let pages = |advice, pages| Step::Pages { addr, pages, advice };
-        let map = |hint| {
-            let flags = ANONYMOUS | MapFlags::FIXED;
-            Step::Call(Call::Mmap { hint, len, prot: BOTH, flags })
-        };
+        let map = |hint| Step::Call(Call::Mmap { hint, len, prot: BOTH, flags: variation.flags() });
         match self {
             Operation::Read => vec![],
             Operation::Write => vec![write(addr)],

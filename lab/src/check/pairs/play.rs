@@ -2,22 +2,22 @@
 
 use super::Operation;
 use super::legal::{Seen, looked_at, outcomes};
-use super::operations::{Step, Variation, setup, touches};
-use crate::baton::{Baton, Options, Program, Report, Stage, play};
-use crate::check::calls::{Answer, Call, MapLine, PAGE, Prot};
+use super::operations::{BASE, Memory, PAGES, Step, Variation, setup, subject, touches};
+use crate::baton::{Baton, Options, Program, Report, Stage, explore};
+use crate::check::calls::{Answer, Call, PAGE};
 use crate::check::drive::Driver;
-use crate::check::library::{boot_map, layout_of, page_state};
+use crate::check::library::{boot_map, layout_of, map_lines, page_state};
 use crate::check::recount::Scene;
 use crate::check::setting::Setting;
 use crate::soft::{Plan, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, Vm};
-use interleaf::units::CpuId;
-use interleaf::vma::VmaFlags;
+use interleaf::space::{AddressSpace, MapRequest, Place, Sharing, Vm};
+use interleaf::units::{CpuId, VirtAddr};
 use std::cell::RefCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 type Machine<F> = SoftMachine<Baton, F>;
 type Space<'v, F> = AddressSpace<'v, Machine<F>>;
@@ -41,7 +41,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Frames of the machine.
+/// Frames of the machine: enough that nothing is refused, and few, as each run makes them dirty.
 const FRAMES: u64 = 512;
 
 /// The setting of all runs: nothing is refused for lack of memory.
@@ -54,20 +54,30 @@ fn setting() -> Setting {
 /// # Errors
 /// The first seed that went wrong.
 pub fn play_pair<F: Format>(pair: (Operation, Operation), seeds: Range<u64>) -> Result<u64, Box<Trouble>> {
-    let mut legal: Vec<Option<Vec<Seen>>> = vec![None; Variation::COUNT as usize];
-    let mut steps = 0;
-    for seed in seeds {
-        let variation = Variation::of_seed(seed);
-        let known = &mut legal[(seed % Variation::COUNT) as usize];
-        let legal = known.get_or_insert_with(|| outcomes(pair, variation, &setting())).clone();
-        let options = Options { limit_steps: 200_000, keep: 80 };
-        let report = play(seed, options, move |stage| scene::<F>(stage, pair, variation, &legal));
-        steps += report.steps;
-        if !report.passed() {
-            return Err(Box::new(Trouble { pair, variation, report }));
+    let legal: Arc<[OnceLock<Vec<Seen>>]> = (0..Variation::COUNT).map(|_| OnceLock::new()).collect();
+    let options = Options { limit_steps: 200_000, keep: 80 };
+    let played = explore(seeds, options, move |stage| {
+        let variation = Variation::of_seed(stage.seed());
+        let known = &legal[(stage.seed() % Variation::COUNT) as usize];
+        scene::<F>(stage, pair, variation, known.get_or_init(|| outcomes(pair, variation, &setting())));
+    });
+    match played {
+        Ok(summary) => Ok(summary.steps),
+        Err(report) => {
+            let variation = Variation::of_seed(report.seed);
+            Err(Box::new(Trouble { pair, variation, report: *report }))
         }
     }
-    Ok(steps)
+}
+/// What a run plays with.
+struct World<'a, 'v, F: Format> {
+    machine: &'a Machine<F>,
+    /// What each CPU runs: the same space, or one each.
+    own: [&'a Space<'v, F>; 2],
+    /// What each CPU runs for a while, or ends.
+    others: [RefCell<Option<Space<'v, F>>>; 2],
+    variation: Variation,
+    setting: Setting,
 }
 
 fn scene<F: Format>(stage: &Stage, pair: (Operation, Operation), variation: Variation, legal: &[Seen]) {
@@ -76,79 +86,93 @@ fn scene<F: Format>(stage: &Stage, pair: (Operation, Operation), variation: Vari
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
     let before = vm.memory().check().expect("frames add up at the start").handed_out;
     let new = || AddressSpace::new(&vm, layout_of(&setting), variation.path).expect("memory for a space");
-    // A check that fails leaves the space as it is.
-    let space = ManuallyDrop::new(new());
+    // A check that fails leaves the spaces as they are.
+    let spaces: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..variation.spaces()).map(|_| new()).collect());
+    let all: Vec<_> = spaces.iter().collect();
     let others = [new(), new()].map(|other| RefCell::new(Some(other)));
     drop(cpu);
-    prepare(&machine, &space, &others, variation, &setting);
-    let answers = race(stage, &machine, &space, &others, pair, variation, &setting);
+    let own = [all[0], all[variation.spaces() - 1]];
+    let world = World { machine: &machine, own, others, variation, setting };
+    world.prepare();
+    let answers = world.race(stage, pair);
     let cpu = machine.enter(CpuId(0));
-    let kept: Vec<_> = others.into_iter().filter_map(RefCell::into_inner).collect();
-    let spaces: Vec<_> = std::iter::once(&*space).chain(&kept).collect();
-    Scene { machine: &machine, vm: &vm, spaces: &spaces, path: variation.path }.must_hold();
-    let seen = look(&space, &setting, answers);
+    let kept: Vec<_> = world.others.into_iter().filter_map(RefCell::into_inner).collect();
+    let living: Vec<_> = all.iter().copied().chain(&kept).collect();
+    Scene { machine: &machine, vm: &vm, spaces: &living, path: variation.path }.must_hold();
+    let seen = look(&all, &world.setting, answers);
     assert!(legal.contains(&seen), "an outcome that no order explains: {seen:#x?}\nlegal are {legal:#x?}");
-    space.leave_cpu();
+    own[0].leave_cpu();
     drop(cpu);
     {
         let _cpu = machine.enter(CpuId(1));
-        space.leave_cpu();
+        own[1].leave_cpu();
         vm.trim();
     }
     let _cpu = machine.enter(CpuId(0));
-    drop((ManuallyDrop::into_inner(space), kept));
+    drop((ManuallyDrop::into_inner(spaces), kept));
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").handed_out;
     assert_eq!(after, before, "frames handed out before and after");
 }
 
-/// Maps, and has each CPU touch what it is to remember. Both run the space afterwards.
-fn prepare<F: Format>(
-    machine: &Machine<F>,
-    space: &Space<'_, F>,
-    others: &[RefCell<Option<Space<'_, F>>>; 2],
-    variation: Variation,
-    setting: &Setting,
-) {
-    let driver = Driver { machine, space };
-    for cpu in 0..2 {
-        let _cpu = machine.enter(CpuId(cpu));
-        if let Some(other) = &*others[cpu as usize].borrow() {
-            let _running = other.run();
-            let driver = Driver { machine, space: other };
-            setup(variation, setting.start_brk).iter().for_each(|call| drop(driver.call(call)));
-        }
-        space.enter_cpu();
-        if cpu == 0 {
-            setup(variation, setting.start_brk).iter().for_each(|call| drop(driver.call(call)));
-        }
-        touches(variation).iter().for_each(|call| drop(driver.call(call)));
-    }
-}
-
-/// Runs both CPUs; returns what each was answered.
-fn race<'v, F: Format>(
-    stage: &Stage,
-    machine: &Machine<F>,
-    space: &Space<'v, F>,
-    others: &[RefCell<Option<Space<'v, F>>>; 2],
-    pair: (Operation, Operation),
-    variation: Variation,
-    setting: &Setting,
-) -> [Vec<Answer>; 2] {
-    let answers = [RefCell::new(Vec::new()), RefCell::new(Vec::new())];
-    let program = |(cpu, operation): (usize, Operation)| -> Program<'_> {
-        let (other, answers) = (&others[cpu], &answers[cpu]);
-        let steps = operation.steps(cpu as u64, variation.place, setting.start_brk);
-        Box::new(move || {
-            for step in steps {
-                let answer = take_step(Driver { machine, space }, other, step);
-                answers.borrow_mut().extend(answer);
+impl<'v, F: Format> World<'_, 'v, F> {
+    /// Maps, and has each CPU touch what it is to remember. Both run their spaces afterwards.
+    fn prepare(&self) {
+        for cpu in 0..2 {
+            let _cpu = self.machine.enter(CpuId(cpu));
+            if let Some(other) = &*self.others[cpu as usize].borrow() {
+                let _running = other.run();
+                self.set_up(other, None);
             }
-        })
-    };
-    stage.run(machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
-    answers.map(RefCell::into_inner)
+            let own = self.own[cpu as usize];
+            own.enter_cpu();
+            if cpu == 0 {
+                self.set_up(own, None);
+            } else if self.variation.memory == Memory::TwoSpaces {
+                self.set_up(own, Some(self.own[0]));
+            }
+            self.call_all(own, &touches(self.variation));
+        }
+    }
+
+    /// Maps what a run begins with, the memory that it is about perhaps from another space.
+    fn set_up(&self, space: &Space<'v, F>, from: Option<&Space<'v, F>>) {
+        match from {
+            None => self.call_all(space, &[subject(self.variation)]),
+            Some(other) => {
+                let request = MapRequest {
+                    place: Place::Fixed(VirtAddr(BASE)),
+                    sharing: Sharing::Shared,
+                    ..MapRequest::anonymous(PAGES * PAGE)
+                };
+                space.map_shared(other, VirtAddr(BASE), &request).expect("it is shared");
+            }
+        }
+        self.call_all(space, &setup(self.variation, self.setting.start_brk));
+    }
+
+    fn call_all(&self, space: &Space<'_, F>, calls: &[Call]) {
+        let driver = Driver { machine: self.machine, space };
+        calls.iter().for_each(|call| drop(driver.call(call)));
+    }
+
+    /// Runs both CPUs; returns what each was answered.
+    fn race(&self, stage: &Stage, pair: (Operation, Operation)) -> [Vec<Answer>; 2] {
+        let answers = [RefCell::new(Vec::new()), RefCell::new(Vec::new())];
+        let program = |(cpu, operation): (usize, Operation)| -> Program<'_> {
+            let (other, answers) = (&self.others[cpu], &answers[cpu]);
+            let driver = Driver { machine: self.machine, space: self.own[cpu] };
+            let steps = operation.steps(cpu as u64, self.variation, self.setting.start_brk);
+            Box::new(move || {
+                for step in steps {
+                    let answer = take_step(driver, other, step);
+                    answers.borrow_mut().extend(answer);
+                }
+            })
+        };
+        stage.run(self.machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
+        answers.map(RefCell::into_inner)
+    }
 }
 
 fn take_step<'v, F: Format>(
@@ -169,7 +193,7 @@ fn take_step<'v, F: Format>(
             let other = other.borrow();
             let other = other.as_ref().expect("it is there until it ends");
             other.switch_from(driver.space);
-            let addr = super::operations::BASE;
+            let addr = BASE;
             let answer =
                 Driver { machine: driver.machine, space: other }.call(&Call::Write { addr, value: 5 });
             assert_eq!(answer, Answer::Written, "a store in the other space");
@@ -179,13 +203,10 @@ fn take_step<'v, F: Format>(
     }
 }
 
-fn look<F: Format>(space: &Space<'_, F>, setting: &Setting, answers: [Vec<Answer>; 2]) -> Seen {
-    let mut map = Vec::new();
-    space.each_vma(|vma| {
-        let (start, end) = (vma.range.start.addr().0, vma.range.end.addr().0);
-        let prot = Prot::from_bits_retain((vma.flags & VmaFlags::ACCESS).bits());
-        map.push(MapLine { start, end, prot, object: None });
-    });
-    let pages = looked_at(setting).filter_map(|addr| Some((addr, page_state(space, addr)?))).collect();
-    Seen { answers, map, pages }
+fn look<F: Format>(spaces: &[&Space<'_, F>], setting: &Setting, answers: [Vec<Answer>; 2]) -> Seen {
+    let shown = |&space: &&Space<'_, F>| {
+        let page = |addr| Some((addr, page_state(space, addr)?));
+        (map_lines(space, |_| true), looked_at(setting).filter_map(page).collect())
+    };
+    Seen { answers, spaces: spaces.iter().map(shown).collect() }
 }

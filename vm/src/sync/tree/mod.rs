@@ -124,10 +124,15 @@ pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
 pub struct RangeTree<T, C: Cpu, const F: usize = FAN_OUT> {
     /// Address of the root node and, in its low bits, its height; 0: no items. Published with release, loaded with acquire.
     root: AtomicUsize<C>,
-    /// 1 while something is prepared: a second writer at the same time is a bug of the user's.
-    writing: AtomicU32<C>,
+    /// 1 while something is prepared: a second writer at the same time is a bug of the user's. On a line that lookups do not
+    /// read.
+    writing: Apart<AtomicU32<C>>,
     _items: PhantomData<*const T>,
 }
+
+/// Something on a line of its own: what only writers use is not where lookups read.
+#[repr(align(64))]
+struct Apart<T>(T);
 
 // SAFETY: the tree lends `&T` to any thread; nodes are shared through atomics, under the rules above.
 unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeTree<T, C, F> {}
@@ -173,7 +178,7 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
     /// A tree without items.
     pub const fn new() -> Self {
         const { Self::FITS };
-        Self { root: AtomicUsize::new(0), writing: AtomicU32::new(0), _items: PhantomData }
+        Self { root: AtomicUsize::new(0), writing: Apart(AtomicU32::new(0)), _items: PhantomData }
     }
 
     /// Whether there is no item; stale at once unless the caller holds the writers' lock.

@@ -6,7 +6,7 @@
 //! What goes is chained through the links inside it before the replacement is published, when it can still be found, and
 //! retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
 
-use super::{NoMemory, NodeMemory, Prepared, RangeTree, Span};
+use super::{Apart, NoMemory, NodeMemory, Prepared, RangeTree, Span};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sync::rcu::List;
@@ -61,9 +61,6 @@ pub struct RangeIndex<T, C: Cpu> {
     /// Items; on a line that lookups do not read. Written by the one writer; relaxed: others see it stale.
     count: Apart<AtomicUsize<C>>,
 }
-
-#[repr(align(64))]
-struct Apart<T>(T);
 
 /// A replacement that needs nothing any more. [`Replacement::publish`] makes it visible; dropped, it never was.
 #[must_use = "nothing is replaced until this is published"]

@@ -46,7 +46,7 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
         new: &[NonNull<T>],
         memory: &'a N,
     ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
-        assert!(self.writing.swap(1, Acquire) == 0, "two writers");
+        assert!(self.writing.0.swap(1, Acquire) == 0, "two writers");
         let (built, replaced) = (Nodes::NONE, Nodes::NONE);
         let mut prepared = Prepared { tree: self, memory, change: None, built, replaced };
         let pages = hull(old, new);
@@ -188,7 +188,7 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Drop for Prepared<'_, T, C,
             // SAFETY: it came from this memory, and was not published.
             unsafe { self.memory.free_node(node) };
         }
-        self.tree.writing.store(0, Release);
+        self.tree.writing.0.store(0, Release);
     }
 }
 

@@ -1,0 +1,204 @@
+//! Real threads on real CPUs: tasks that map, write, protect, drop and unmap in one space, and check what they read.
+//!
+//! ```text
+//!   one space, run by all tasks             a space of each task's own
+//!   ┌───────────────────────────────┐       ┌───────────────┐
+//!   │ a task's own pages, every one │       │ as on the left│
+//!   │ contested pages: anybody maps,│       │               │
+//!   │ protects, drops, unmaps them  │       │               │
+//!   │ an object, shared ════════════╪═══════╪═ the object   │
+//!   │ the heap                      │       └───────────────┘
+//!   └───────────────────────────────┘
+//! ```
+//!
+//! There may be more tasks than CPUs: they take turns, switched between two instructions of user code, when they sleep, and in
+//! the middle of a call that waits. What a seed decides is what each task does; when it happens is the host's matter, so a
+//! failure does not come again by itself: the seeded machine ([`super::pairs`]) is for that.
+//!
+//! A task knows what its own pages must hold. Of a page that others may change it knows that it is absent, or holds zero, or
+//! the word that belongs to it and to no other page: so a frame that is shown in two places, or after it was freed, is noticed.
+//! When all are done, everything is recounted.
+
+mod task;
+
+use super::library::boot_map;
+use super::recount::Scene;
+use crate::host::Host;
+use crate::os::affinity;
+use crate::soft::{Plan as MachinePlan, SoftMachine};
+use interleaf::machine::Format;
+use interleaf::space::{AddressSpace, Counter, Fallback, Layout, Path, Vm};
+use interleaf::units::CpuId;
+use serde::Serialize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use task::Task;
+
+type Machine<F> = SoftMachine<Host, F>;
+type Space<'v, F> = AddressSpace<'v, Machine<F>>;
+
+/// How long tasks go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// So many rounds of each task.
+    Rounds(u64),
+    /// As many rounds as begin in that time.
+    Time(Duration),
+}
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Tasks, each a host thread.
+    pub tasks: u32,
+    /// CPUs that they take turns on.
+    pub cpus: u32,
+    /// How long.
+    pub length: Length,
+    /// What the tasks do.
+    pub seed: u64,
+    /// Which way faults go.
+    pub path: Path,
+}
+
+/// What was run. The field names are the JSON's and stay.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Done {
+    /// Tasks.
+    pub tasks: u32,
+    /// CPUs.
+    pub cpus: u32,
+    /// Rounds of all tasks together.
+    pub rounds: u64,
+    /// How often a task gave up its CPU to another, or to sleep.
+    pub turns: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// Of them, those that were resolved without the space's lock.
+    pub speculated: u64,
+    /// Of them, those that gave up speculating.
+    pub fell_back: u64,
+    /// Flushes of other CPUs' translations.
+    pub flushes: u64,
+}
+
+/// Frames for each task: its pages in two spaces, tables, and what CPUs keep in stock.
+const FRAMES_PER_TASK: u64 = 512;
+/// Frames for what all share.
+const FRAMES: u64 = 8192;
+/// The most tasks.
+pub const MOST_TASKS: u32 = 256;
+
+/// What the tasks of a run share.
+struct Crew<'a, 'v, F: Format> {
+    machine: &'a Machine<F>,
+    vm: &'a Vm<'v, Machine<F>>,
+    shared: &'a Space<'v, F>,
+    plan: &'a Plan,
+    start: Instant,
+    /// All tasks begin together, so that they take turns from the start.
+    begin: Barrier,
+    /// A task has found something wrong: the others end. Relaxed: soon is enough.
+    stop: AtomicBool,
+}
+
+/// Runs the tasks and recounts everything afterwards. Where the library panics in one, the process ends: its CPU would never
+/// answer again.
+///
+/// # Errors
+/// What a task found wrong, or a checker afterwards.
+pub fn run<F: Format>(plan: &Plan) -> Result<Done, String> {
+    let frames = FRAMES + FRAMES_PER_TASK * u64::from(plan.tasks);
+    let machine =
+        Machine::<F>::new(&MachinePlan::small(plan.cpus, frames)).map_err(|error| error.to_string())?;
+    let cpu = machine.enter(CpuId(0));
+    let vm = Vm::new(&machine, boot_map(&machine)).map_err(|error| error.to_string())?;
+    let handed_out =
+        || vm.memory().check().map(|census| census.handed_out).map_err(|wrong| wrong.to_string());
+    let before = handed_out()?;
+    let new = || AddressSpace::new(&vm, Layout::linux::<F>(), plan.path).map_err(|error| error.to_string());
+    let shared = new()?;
+    let own = (0..plan.tasks).map(|_| new()).collect::<Result<Vec<_>, _>>()?;
+    {
+        let _running = shared.run();
+        task::set_up(&machine, &shared, &own)?;
+    }
+    drop(cpu);
+    let crew = Crew {
+        machine: &machine,
+        vm: &vm,
+        shared: &shared,
+        plan,
+        start: Instant::now(),
+        begin: Barrier::new(plan.tasks as usize),
+        stop: AtomicBool::new(false),
+    };
+    let mut done = crew.run_tasks(&own)?;
+    let _cpu = machine.enter(CpuId(0));
+    let spaces: Vec<_> = std::iter::once(&shared).chain(&own).collect();
+    Scene { machine: &machine, vm: &vm, spaces: &spaces, path: plan.path }.recount()?;
+    let totals = vm.totals();
+    done.faults = totals.get(Counter::PgFault);
+    done.speculated = totals.get(Counter::SpeculativePgFault);
+    done.fell_back = Fallback::ALL.iter().map(|reason| totals.get(reason.counter())).sum();
+    done.flushes = totals.get(Counter::TlbFlush);
+    drop((shared, own));
+    vm.trim();
+    let after = handed_out()?;
+    if after == before {
+        Ok(done)
+    } else {
+        Err(format!("{before} frames were handed out before, {after} after"))
+    }
+}
+
+impl<'v, F: Format> Crew<'_, 'v, F> {
+    /// Starts all tasks and waits for them.
+    fn run_tasks(&self, own: &[Space<'v, F>]) -> Result<Done, String> {
+        let none = Done { tasks: self.plan.tasks, cpus: self.plan.cpus, ..Done::default() };
+        thread::scope(|scope| {
+            let start = |(index, own)| scope.spawn(move || self.task(index, own));
+            let tasks: Vec<_> = own.iter().enumerate().map(start).collect();
+            tasks.into_iter().try_fold(none, |sum, task| {
+                let (rounds, turns) = task.join().expect("a task that panics ends the process")?;
+                Ok(Done { rounds: sum.rounds + rounds, turns: sum.turns + turns, ..sum })
+            })
+        })
+    }
+
+    /// One task, from its first instruction to its last. Says how many rounds it did and how often it gave up its CPU.
+    fn task(&self, index: usize, own: &Space<'v, F>) -> Result<(u64, u64), String> {
+        let body = || {
+            let cpu = index % self.plan.cpus as usize;
+            // Unpinned is slower, not wrong.
+            let host_cpu = affinity::allowed().ok().and_then(|cpus| cpus.get(cpu).copied());
+            let _pinned = host_cpu.and_then(|host_cpu| affinity::pin(host_cpu).ok());
+            self.begin.wait();
+            let _seat = self.machine.enter(CpuId(cpu as u32));
+            let mut task = Task::new(self, own, index);
+            let result = task.work();
+            self.vm.trim();
+            result
+        };
+        let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+            eprintln!("task {index} of {:?} panicked", self.plan);
+            std::process::exit(101)
+        });
+        if result.is_err() {
+            self.stop.store(true, Relaxed);
+        }
+        result.map_err(|wrong| format!("task {index}: {wrong}"))
+    }
+
+    /// Whether a task that has done `rounds` rounds is to do another.
+    fn goes_on(&self, rounds: u64) -> bool {
+        let ended = match self.plan.length {
+            Length::Rounds(most) => rounds >= most,
+            Length::Time(most) => self.start.elapsed() >= most,
+        };
+        !ended && !self.stop.load(Relaxed)
+    }
+}

@@ -1,0 +1,105 @@
+//! Several address spaces that may show the same shared memory.
+
+use super::mapping::{Mapping, Sides};
+use super::{Model, Objects};
+use crate::check::calls::{Answer, Call, MapLine, PageState};
+use crate::check::setting::Setting;
+use std::mem::swap;
+use std::ops::Range;
+
+/// Spaces, and the objects that they show. A space has the objects while it is called, and no other then.
+#[derive(Clone, Debug)]
+pub struct Spaces {
+    spaces: Vec<Model>,
+    objects: Objects,
+}
+
+impl Spaces {
+    /// Empty spaces.
+    #[must_use]
+    pub fn new(setting: &Setting, count: usize) -> Self {
+        let mut all = Self { spaces: Vec::new(), objects: Objects::default() };
+        for _ in 0..count {
+            let mut space = Model::beside(setting.clone(), std::mem::take(&mut all.objects));
+            swap(&mut space.objects, &mut all.objects);
+            all.spaces.push(space);
+        }
+        all
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.spaces.len()
+    }
+
+    /// Carries out one call in a space.
+    pub fn call(&mut self, space: usize, call: &Call) -> Answer {
+        self.visit(space, |model| model.call(call))
+    }
+
+    /// What one space shows in a range, which is one shared mapping, another shows in the same place, where it has nothing.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub fn share(&mut self, from: usize, to: usize, range: &Range<u64>) {
+        let shown = self.spaces[from].mappings.at(range.start).expect("something is mapped there");
+        assert!(shown.object.is_some() && shown.end >= range.end, "one shared mapping");
+        let part = Mapping { anon: None, ..shown.part(range.start, range.end) };
+        self.spaces[to].mappings.insert_merged(part, Sides::Both);
+    }
+
+    /// The merged map of a space.
+    #[must_use]
+    pub fn map(&self, space: usize) -> Vec<MapLine> {
+        self.spaces[space].map()
+    }
+
+    /// The mappings of a space.
+    pub fn mappings(&self, space: usize) -> impl Iterator<Item = &Mapping> {
+        self.spaces[space].mappings()
+    }
+
+    /// What a page of a space holds, if it is resident.
+    #[must_use]
+    pub fn page(&self, space: usize, addr: u64) -> Option<PageState> {
+        self.spaces[space].page_among(&self.objects, addr)
+    }
+
+    fn visit<R>(&mut self, space: usize, f: impl FnOnce(&mut Model) -> R) -> R {
+        let others = self.spaces.iter().enumerate().filter(|(other, _)| *other != space);
+        self.objects.held =
+            others.flat_map(|(_, model)| model.mappings().filter_map(|mapping| mapping.object)).collect();
+        let model = &mut self.spaces[space];
+        swap(&mut self.objects, &mut model.objects);
+        let result = f(model);
+        swap(&mut self.objects, &mut model.objects);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::calls::{MapFlags, PAGE, Prot};
+
+    #[test]
+    fn shared_memory_lives_until_the_last_space_unmaps_it() {
+        let mut spaces = Spaces::new(&Setting::default(), 2);
+        let flags = MapFlags::SHARED | MapFlags::ANONYMOUS;
+        let prot = Prot::READ | Prot::WRITE;
+        let Answer::Value(addr) = spaces.call(0, &Call::Mmap { hint: 0, len: 2 * PAGE, prot, flags }) else {
+            panic!("there is room")
+        };
+        spaces.share(0, 1, &(addr..addr + 2 * PAGE));
+        assert_eq!(spaces.call(0, &Call::Write { addr, value: 7 }), Answer::Written);
+        assert_eq!(spaces.call(0, &Call::Munmap { addr, len: 2 * PAGE }), Answer::Value(0));
+        assert_eq!(spaces.page(0, addr), None);
+        assert!(matches!(spaces.page(1, addr), Some(PageState::Shared(_))));
+        assert_eq!(spaces.call(1, &Call::Read { addr }), Answer::Byte(7));
+        assert_eq!(spaces.call(1, &Call::Munmap { addr, len: PAGE }), Answer::Value(0));
+        assert_eq!(spaces.objects.contents.values().filter(|pages| !pages.is_empty()).count(), 1);
+        assert_eq!(spaces.call(1, &Call::Munmap { addr: addr + PAGE, len: PAGE }), Answer::Value(0));
+        assert!(spaces.objects.contents.values().all(|pages| pages.is_empty()));
+    }
+}

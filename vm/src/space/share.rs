@@ -1,0 +1,67 @@
+//! Mapping shared memory once more: here, or in another space.
+//!
+//! ```text
+//!   the other space's lock, shared: find the mapping, raise the object's count of mapped pages
+//!   this space's lock, alone:       choose a place, put the mapping there      refused: lower the count again
+//! ```
+//!
+//! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So two spaces' locks
+//! are never held together, and the other space may be this one.
+
+use super::AddressSpace;
+use super::error::Error;
+use super::map::{MapRequest, Sharing};
+use crate::file::Object;
+use crate::machine::Machine;
+use crate::units::{VirtAddr, VpnRange};
+use crate::vma::{BackingId, VmaFlags, VmaSpec};
+use core::ptr;
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Maps the shared memory that `other` shows from `from` on, as `request` says. Returns its first address. What is written
+    /// in either place is seen in both; the memory lives as long as a mapping of it.
+    ///
+    /// Shares the other space's lock, then takes this one's alone.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where `from` is not aligned, the request is for private memory, the spaces are of different systems, or
+    /// not all of it lies in one mapping of shared memory; else as [`map`](Self::map).
+    pub fn map_shared(
+        &self,
+        other: &AddressSpace<'v, M>,
+        from: VirtAddr,
+        request: &MapRequest,
+    ) -> Result<VirtAddr, Error> {
+        if request.sharing != Sharing::Shared || !ptr::eq(self.vm, other.vm) {
+            return Err(Error::Invalid);
+        }
+        let pages = VpnRange::from_bytes(from, request.len_bytes).ok_or(Error::Invalid)?;
+        let (backing, offset) = other.keep_shared(pages)?;
+        let mapped = self.put_shared(request, backing, offset);
+        if mapped.is_err() {
+            Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);
+        }
+        let range = mapped?;
+        if request.populate {
+            let _best_effort = self.populate(range, crate::units::Access::Read);
+        }
+        Ok(range.start.addr())
+    }
+
+    /// What backs the pages, and from where; it counts them as mapped once more.
+    fn keep_shared(&self, pages: VpnRange) -> Result<(BackingId, u64), Error> {
+        let _shared = self.lock.0.share();
+        let vma = self.first_in(pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
+        let backing = vma.backing.ok_or(Error::Invalid)?;
+        Object::at(&self.vm.memory, backing.0).mapped(pages.len());
+        Ok((backing, vma.offset_at(pages.start)))
+    }
+
+    fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
+        let alone = self.lock.0.lock();
+        let range = self.choose(request)?;
+        let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
+        self.put(&alone, VmaSpec::backed(range, flags, backing, offset))?;
+        Ok(range)
+    }
+}
