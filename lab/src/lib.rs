@@ -8,6 +8,7 @@ pub mod command;
 pub mod doctor;
 pub mod fault;
 pub mod host;
+pub mod init;
 pub mod lacking;
 pub mod model;
 pub mod os;

@@ -41,6 +41,38 @@ fn a_run_of_faults_says_where_each_fault_went() {
 }
 
 #[test]
+fn a_boot_of_a_frame_table_says_what_each_number_of_threads_took() {
+    let line = [
+        "init",
+        "--memory",
+        "256M",
+        "--nodes",
+        "2",
+        "--holes",
+        "7",
+        "--threads",
+        "1",
+        "--runs",
+        "2",
+        "--json",
+    ];
+    let report = one_object(&line);
+    assert_eq!((report["nodes"].as_u64(), report["holes"].as_u64()), (Some(2), Some(7)));
+    let rows = report["rows"].as_array().unwrap();
+    let threads: Vec<_> = rows.iter().map(|row| row["threads"].as_u64().unwrap()).collect();
+    assert_eq!(threads, [0, 1]);
+    let number =
+        |row: usize, name: &str| rows[row][name].as_f64().unwrap_or_else(|| panic!("{name} is missing"));
+    assert!(number(1, "first_bytes_per_gib") < number(0, "first_bytes_per_gib"));
+    assert!(
+        ["first_ms", "all_ms", "all_stdev", "cpu_ms_per_gib", "gb_per_second"]
+            .iter()
+            .all(|n| number(1, n) >= 0.0)
+    );
+    assert_eq!(rows[1]["by_node"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn a_figure_bears_every_name_of_the_schema() {
     let report = one_object(&["bench", "machine.rwlock", "--small", "--json"]);
     let figure = report["figures"][0].as_object().unwrap();
@@ -74,8 +106,17 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 11] = [
+    let cases: [&[&str]; 20] = [
         &["fault", "page_fault2"],
+        &["init", "--memory", "64"],
+        &["init", "--memory", "1M"],
+        &["init", "--memory", "16384T"],
+        &["init", "--memory", "16T"],
+        &["init", "--nodes", "0"],
+        &["init", "--memory", "64M", "--nodes", "9"],
+        &["init", "--threads", "0"],
+        &["init", "--threads", "100000"],
+        &["init", "--runs", "0"],
         &["fault", "pft", "--cpus", "0"],
         &["fault", "pft", "--cpus", "1,100000"],
         &["fault", "pft", "--seconds", "0"],

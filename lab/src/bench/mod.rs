@@ -24,6 +24,7 @@ pub mod yardstick;
 mod fault;
 mod frames;
 mod index;
+mod init;
 mod locks;
 mod memset;
 mod metadata;
@@ -84,6 +85,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     paths::BENCHMARK,
     index::BENCHMARK,
     metadata::BENCHMARK,
+    init::BENCHMARK,
     replay::BENCHMARK,
 ];
 

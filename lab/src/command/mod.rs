@@ -11,6 +11,7 @@ pub mod boot;
 pub mod check;
 pub mod doctor;
 pub mod fault;
+pub mod init;
 pub mod list;
 pub mod record;
 pub mod replay;
@@ -47,6 +48,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Run a workload of page faults, and say which way they went
     Fault(fault::Args),
+    /// Boot the frame table of a large machine, for real, and say how long it takes
+    Init(init::Args),
     /// List every command, benchmark and section of the tour, one line each
     List(list::Args),
     /// Record what a real program does to its memory
@@ -67,6 +70,7 @@ impl Command {
             Command::Check(args) => check::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Fault(args) => fault::run(args),
+            Command::Init(args) => init::run(args),
             Command::List(args) => list::run(args),
             Command::Record(args) => record::run(args),
             Command::Replay(args) => replay::run(args),

@@ -104,6 +104,14 @@ pub fn prefer_huge_pages<T>(memory: &[std::mem::MaybeUninit<T>]) {
     }
 }
 
+/// Bytes that the host could give now without taking them from anybody. `None` where it does not say.
+pub fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,11 +5,12 @@ use super::bus::{Bus, INTERRUPT, Respond};
 use super::flavour::Flavour;
 use super::helpers::Helpers;
 use super::seat::{self, Place};
+use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Answer, Format, Machine, TablePage};
 use interleaf::units::{
-    CpuId, CpuMask, Level, MAX_CPUS, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
+    CpuId, CpuMask, Level, MAX_CPUS, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -43,6 +44,8 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     bus: Arc<Bus>,
     cpus: Box<[Mmu]>,
     membarrier: Membarrier,
+    /// CPUs belong to so many nodes, turn by turn.
+    nodes: u32,
     helpers: Helpers,
     violations: Mutex<Vec<Violation>>,
     _types: PhantomData<fn() -> (C, F)>,
@@ -74,10 +77,18 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             bus: Arc::new(Bus::new(plan.nr_cpus)),
             cpus: (0..plan.nr_cpus).map(mmu).collect(),
             membarrier: Membarrier::register()?,
+            nodes: 1,
             helpers: Helpers::new(),
             violations: Mutex::new(Vec::new()),
             _types: PhantomData,
         })
+    }
+
+    /// The same machine with CPUs on so many nodes: each is on that of its number, modulo `nodes`.
+    #[must_use]
+    pub fn with_nodes(mut self, nodes: u32) -> Self {
+        self.nodes = nodes.max(1);
+        self
     }
 
     /// The memory.
@@ -259,6 +270,10 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.bus.nr_cpus()
     }
 
+    fn node_of(&self, cpu: CpuId) -> NodeId {
+        NodeId(cpu.0 % self.nodes)
+    }
+
     #[inline]
     fn window(&self, at: PhysAddr) -> NonNull<u8> {
         self.arena.window(at)
@@ -279,6 +294,14 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         let block = self.block(pfn.addr(), order.bytes(), AccessKind::Write);
         // SAFETY: the block lies in the arena, and its frames are the caller's.
         unsafe { block.write_bytes(0, order.bytes()) };
+    }
+
+    fn zero_past_caches(&self, frames: PfnRange) {
+        let len_bytes = frames.len() as usize * PAGE_SIZE;
+        let block = self.block(frames.start.addr(), len_bytes, AccessKind::Write);
+        // SAFETY: the frames lie in the arena and are the caller's, so nobody else reads or writes them meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len_bytes) };
+        stream::zero(bytes, stream::Width::Sse);
     }
 
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {

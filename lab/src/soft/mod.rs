@@ -22,6 +22,7 @@ mod helpers;
 mod machine;
 pub mod seat;
 mod set;
+pub mod stream;
 pub(crate) mod switch;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -38,6 +38,17 @@ impl<M: Machine> Memory<'_, M> {
         self.zones.iter().any(|zone| zone.may_grow(order, priority))
     }
 
+    /// Frames whose records nobody has claimed yet, those in large holes among them; stale at once.
+    pub fn raw_frames(&self) -> u64 {
+        let raw = |stretch: &super::Stretch<M::Cpu>| {
+            let frames = stretch.plan.frames;
+            let blocks =
+                sections_of(frames).map(|section| self.deferred.sections.raw(section, frames).count_ones());
+            blocks.map(u64::from).sum::<u64>() * Order::MAX.frames()
+        };
+        self.deferred.stretches.iter().map(raw).sum()
+    }
+
     /// Frames that no zone has got yet.
     pub fn deferred_frames(&self) -> u64 {
         self.zones.iter().map(Zone::waiting).sum()

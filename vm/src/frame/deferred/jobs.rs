@@ -4,7 +4,7 @@ use super::sections::{SECTION_FRAMES, blocks_in, sections_of};
 use crate::frame::Memory;
 use crate::job::{Chunk, Crew, Failed, Job, Spent};
 use crate::machine::{Cpu, Machine};
-use crate::units::{NodeId, NodeMask, PfnRange};
+use crate::units::{CpuId, NodeId, NodeMask, PfnRange};
 use core::convert::Infallible;
 use core::ops::Range;
 
@@ -67,10 +67,17 @@ impl<M: Machine> Memory<'_, M> {
             .align(SECTION_FRAMES)
             .min_chunk(SECTION_FRAMES)
             .most_helpers(helpers)
-            .on_nodes(NodeMask::of(zone.node()))
+            .on_nodes(self.helpers_of(zone.node()))
             .stop_if(stop_if);
         let spent = crew.run(&job)?;
         Ok(Initialised { node: zone.node(), frames, took_ns: M::Cpu::now_ns() - before, spent })
+    }
+
+    /// The node's CPUs help; where it has none, as memory behind a link has, anybody's.
+    fn helpers_of(&self, node: NodeId) -> NodeMask {
+        let has_cpu = (0..self.machine.nr_cpus()).any(|cpu| self.machine.node_of(CpuId(cpu)) == node);
+        let own = NodeMask::of(node);
+        if has_cpu && own != NodeMask::EMPTY { own } else { NodeMask::ALL }
     }
 
     /// From the first section that the zone has blocks in, to the last.

@@ -20,6 +20,8 @@
 
 mod grow;
 mod jobs;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod sections;
 mod stretch;
 #[cfg(all(test, not(loom)))]

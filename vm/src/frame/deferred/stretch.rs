@@ -83,7 +83,7 @@ impl<C: Cpu> Stretch<C> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::vec::Vec;

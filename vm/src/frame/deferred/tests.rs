@@ -187,6 +187,20 @@ fn what_is_written_at_start_does_not_depend_on_how_much_memory_there_is() {
 }
 
 #[test]
+fn the_first_allocation_writes_no_records_for_the_reserve() {
+    const MANY: u64 = 400_000;
+    let machine = TestMachine::new(MANY);
+    let memory = plain(&machine, 0, MANY);
+    let gives = |stretch: &&Stretch<TestCpu>| stretch.plan.gives.is_some();
+    let planned: u64 = memory.deferred.stretches().iter().filter(gives).map(|s| s.plan.frames.len()).sum();
+    let stats = memory.stats();
+    assert_eq!(stats.deferred, planned);
+    // It would have had to: what is there falls short of the reserve.
+    let at_start = stats.managed - stats.deferred - 1024;
+    assert!(at_start < memory.zones()[0].watermark().min, "{at_start}");
+}
+
+#[test]
 fn an_allocation_that_cannot_be_met_grows_its_zone_by_whole_blocks() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
