@@ -13,6 +13,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("cost", "What the smallest operations cost, in ticks: a call, faults, unmapping"),
     ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
     ("faults", "A page reads zero until it is written, and keeps what was written"),
+    ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),
     ("storm", "All CPUs map, write, protect, drop and unmap in one space, and check contents"),
     ("unmap_readers", "When munmap has returned, nobody reads the old pages"),

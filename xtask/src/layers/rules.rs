@@ -27,6 +27,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "lab/src/os",
     "lab/src/soft",
     "kernel/src/arch",
+    "kernel/plugin/src/qemu",
     "kernel/programs/src/sys",
 ];
 

@@ -1,0 +1,65 @@
+//! What the plugin recognises in a program, by the bytes of an instruction.
+
+/// What an instruction of the program says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing.
+    None,
+    /// It asks the kernel for something.
+    Call,
+    /// Windows count from here on.
+    Begin,
+    /// Windows do not count any more.
+    End,
+}
+
+/// `nop dword ptr [rax + rax * 1 + MAGIC]`: does nothing, and no compiler makes one with this displacement.
+const BEGIN: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x42, 0x4c, 0x49, 0x01];
+/// The same with another displacement.
+const END: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x45, 0x4c, 0x49, 0x01];
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+impl Mark {
+    /// What the bytes of one instruction say.
+    pub fn of(instruction: &[u8]) -> Mark {
+        match instruction {
+            i if i == BEGIN => Mark::Begin,
+            i if i == END => Mark::End,
+            i if i == SYSCALL => Mark::Call,
+            _ => Mark::None,
+        }
+    }
+
+    /// The mark as a number, for the emulator to keep.
+    pub fn number(self) -> usize {
+        self as usize
+    }
+
+    /// The mark of a number.
+    pub fn from_number(number: usize) -> Mark {
+        match number {
+            1 => Mark::Call,
+            2 => Mark::Begin,
+            3 => Mark::End,
+            _ => Mark::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_survive_their_number_and_only_whole_instructions_are_marks() {
+        for mark in [Mark::None, Mark::Call, Mark::Begin, Mark::End] {
+            assert_eq!(Mark::from_number(mark.number()), mark);
+        }
+        assert_eq!(
+            (Mark::of(&BEGIN), Mark::of(&END), Mark::of(&SYSCALL)),
+            (Mark::Begin, Mark::End, Mark::Call)
+        );
+        assert_eq!(Mark::of(&BEGIN[..7]), Mark::None);
+        assert_eq!(Mark::of(&[]), Mark::None);
+    }
+}
