@@ -13,6 +13,7 @@ pub fn test() -> Vec<fn() -> Step> {
         no_std_links,
         no_std_link_can_fail,
         programs_on_host,
+        kernel_boots,
         small_benchmarks,
         small_tour,
     ]
@@ -97,6 +98,11 @@ fn no_std_link_can_fail() -> Step {
 /// The programs for ring 3 hold on Linux, whose system calls they use.
 fn programs_on_host() -> Step {
     Step { name: "programs for ring 3, on the host", action: Action::Chore(boots::on_host) }
+}
+
+/// The kernel's own tests, booted.
+fn kernel_boots() -> Step {
+    Step { name: "the kernel boots", action: Action::Chore(boots::self_tests) }
 }
 
 fn small_benchmarks() -> Step {

@@ -23,8 +23,9 @@ pub const PROGRAMS: &[(&str, &str)] = &[
 const KERNEL: &str = "interleaf-kernel";
 /// The package of the programs.
 const PROGRAMS_PACKAGE: &str = "interleaf-programs";
-/// The profile both are built with, and so the folder they lie in.
+/// The profile both are built with, and so the folder they lie in; and the one in which the library checks itself.
 const PROFILE: &str = "kernel";
+const CHECKED: &str = "kernel-checked";
 /// The emulator.
 const QEMU: &str = "qemu-system-x86_64";
 /// How to get it.
@@ -41,15 +42,16 @@ pub fn no_qemu() -> String {
     format!("no {QEMU} in PATH: {QEMU_REMEDY}")
 }
 
-/// Builds the kernel and returns its file.
-pub fn kernel() -> Result<PathBuf, String> {
-    build(KERNEL, "kernel").map(|folder| folder.join(KERNEL))
+/// Builds the kernel, with the library's debug assertions if it is to check itself, and returns its file.
+pub fn kernel(checked: bool) -> Result<PathBuf, String> {
+    let profile = if checked { CHECKED } else { PROFILE };
+    build(KERNEL, "kernel", profile).map(|folder| folder.join(KERNEL))
 }
 
 /// The file of a program: one of ours by its name, which is built, or any other by its path.
 pub fn program(word: &str) -> Result<PathBuf, String> {
     if PROGRAMS.iter().any(|(name, _)| *name == word) {
-        return build(PROGRAMS_PACKAGE, "kernel/programs").map(|folder| folder.join(word));
+        return build(PROGRAMS_PACKAGE, "kernel/programs", PROFILE).map(|folder| folder.join(word));
     }
     if Path::new(word).is_file() {
         return Ok(PathBuf::from(word));
@@ -59,17 +61,17 @@ pub fn program(word: &str) -> Result<PathBuf, String> {
 }
 
 /// Builds a package of the checkout and returns the folder in which its files lie.
-fn build(package: &str, place: &str) -> Result<PathBuf, String> {
+fn build(package: &str, place: &str, profile: &str) -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     if !root.join(place).join("Cargo.toml").is_file() {
         return Err(format!("{}: no package {package} there to build", root.join(place).display()));
     }
     let target = root.join("target");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--profile", PROFILE, "--package", package]);
+    cargo.args(["build", "--quiet", "--profile", profile, "--package", package]);
     cargo.arg("--target-dir").arg(&target).current_dir(root);
     match cargo.status() {
-        Ok(status) if status.success() => Ok(target.join(PROFILE)),
+        Ok(status) if status.success() => Ok(target.join(profile)),
         Ok(status) => Err(format!("{package} does not build: cargo ended with {status}")),
         Err(error) => Err(format!("{package} cannot be built: cargo: {error}")),
     }
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_package_that_is_not_there_is_said_and_not_built() {
-        let line = build("interleaf-nothing", "nowhere").unwrap_err();
+        let line = build("interleaf-nothing", "nowhere", PROFILE).unwrap_err();
         assert!(line.contains("no package interleaf-nothing"), "{line}");
     }
 }

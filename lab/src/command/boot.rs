@@ -40,6 +40,9 @@ pub struct Args {
     /// With --count, fail if a bar is missed
     #[arg(long, requires = "count")]
     check: bool,
+    /// Build the kernel with the library's debug assertions: slower, and watches its locks
+    #[arg(long, conflicts_with_all = ["kernel", "count"])]
+    checked: bool,
     /// Boot this kernel instead of building the one of the checkout
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -101,7 +104,7 @@ impl Args {
         let kernel = match &self.kernel {
             Some(file) if file.is_file() => file.clone(),
             Some(file) => return Err(refuse(format!("{}: no such file", file.display()))),
-            None => image::kernel().map_err(refuse)?,
+            None => image::kernel(self.checked).map_err(refuse)?,
         };
         let (cpus, accel, clock) = (self.cpus, self.accel, Clock::Host);
         Ok(Boot { qemu, kernel, cpus, memory, accel, clock, options, program, timeout_s: self.timeout })
