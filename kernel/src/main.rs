@@ -35,6 +35,8 @@ mod sched;
 #[cfg(metal)]
 mod selftest;
 #[cfg(metal)]
+mod signal;
+#[cfg(metal)]
 mod syscall;
 #[cfg(metal)]
 mod tables;

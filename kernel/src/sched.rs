@@ -42,6 +42,8 @@ pub const ASLEEP: u32 = 4;
 pub const EXITING: u32 = 5;
 /// Over; waits to be joined.
 pub const ENDED: u32 = 6;
+/// As EXITING, and nobody joins it.
+pub const VANISHING: u32 = 7;
 
 /// Nanoseconds between two ticks.
 const TICK_NS: u64 = 2_000_000;
@@ -144,6 +146,7 @@ pub fn after_switch() {
             previous.ended.store(1, Release);
             wake(previous.ended.as_ptr().addr(), u32::MAX);
         }
+        VANISHING => previous.state.store(FREE, Release),
         _ => {
             // Acquire and release: whoever wakes it after this sees its stack complete.
             if previous.state.compare_exchange(BLOCKING, ASLEEP, AcqRel, Acquire).is_err() {
@@ -247,10 +250,19 @@ pub fn join(thread: &'static Thread) {
     thread.state.store(FREE, Release);
 }
 
-/// Ends the running thread.
+/// Ends the running thread, which somebody joins.
 pub fn exit_thread() -> ! {
+    end_as(EXITING)
+}
+
+/// Ends the running thread, which nobody joins.
+pub fn vanish() -> ! {
+    end_as(VANISHING)
+}
+
+fn end_as(state: u32) -> ! {
     let _ = Core::interrupts_off();
-    percpu::thread().state.store(EXITING, Relaxed);
+    percpu::thread().state.store(state, Relaxed);
     switch_away(false);
     unreachable!("a thread that ended runs");
 }

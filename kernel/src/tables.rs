@@ -8,7 +8,7 @@ use crate::arch::thread::{STACK_BYTES, Thread};
 use crate::arch::{Metal, Once};
 use crate::memory;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use interleaf::frame::{Ask, Memory, Priority};
 use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::table::{Table, format::X86_64};
@@ -104,6 +104,7 @@ impl<'m> Kernel<'m> {
                 _ => {
                     let next = self.memory.alloc_table(Priority::Ordinary).ok_or(NoMemory)?;
                     locked.install(slot, Entry::Table(next));
+                    TAKEN.fetch_add(1, Relaxed);
                     next
                 }
             };
@@ -111,6 +112,14 @@ impl<'m> Kernel<'m> {
         }
         Ok(table)
     }
+}
+
+/// Frames that stacks have taken since boot, their tables included.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Frames that the kernel has taken for itself since boot: the library has handed them out, and will not get them back.
+pub fn taken_since_boot() -> u64 {
+    TAKEN.load(Relaxed)
 }
 
 /// Maps a thread's stack, which stays mapped for the threads that have the number later. `None` where there is no memory.
@@ -122,6 +131,7 @@ pub fn map_stack(thread: usize) -> Option<()> {
     let kernel = Kernel { memory, root: *ROOT.get() };
     for page in Thread::stack_of(thread).step_by(PAGE_SIZE) {
         let frame = memory.alloc_frame(Ask::ZEROED)?;
+        TAKEN.fetch_add(1, Relaxed);
         let to = Leaf { pfn: frame, ..leaf(Rights::READ | Rights::WRITE) };
         kernel.map(VirtAddr(page as u64).vpn(), PageSize::Base, to).ok()?;
     }

@@ -50,6 +50,10 @@ pub struct Thread {
     pub state: AtomicU32,
     /// CPUs that may run it, one bit each.
     pub affinity: AtomicU64,
+    /// Not 0: the thread looks up before it goes back to ring 3, because its program ends.
+    pub attention: AtomicU32,
+    /// Where a program wants a 0 stored and woken when the thread ends; 0 for nowhere.
+    pub clear_tid: AtomicU64,
     /// Raised when the thread has ended; who waits for that sleeps on it.
     pub ended: AtomicU32,
 }
@@ -82,6 +86,8 @@ impl Thread {
             on_cpu: AtomicBool::new(false),
             state: AtomicU32::new(sched::FREE),
             affinity: AtomicU64::new(u64::MAX),
+            attention: AtomicU32::new(0),
+            clear_tid: AtomicU64::new(0),
             ended: AtomicU32::new(0),
         }
     }
@@ -136,11 +142,14 @@ impl Thread {
     }
 
     /// Readies the thread to begin in ring 3 with the registers of `frame`, in the space and with the thread-local base given.
-    pub fn begin_in_ring_3(&self, frame: &Frame, space: &'static Space, fs_base: u64) {
+    /// The space must outlive the thread: who owns it waits for its threads.
+    pub fn begin_in_ring_3(&self, frame: &Frame, space: &Space, fs_base: u64) {
         let stack = Self::stack_of(self.index());
         self.set_stack(stack.clone());
         self.space.set(space);
         self.fs_base.set(fs_base);
+        self.attention.store(0, Relaxed);
+        self.clear_tid.store(0, Relaxed);
         let sse = SseState::fresh();
         let frame_at = stack.end - size_of::<Frame>();
         let sse_at = frame_at - size_of::<SseState>();
@@ -174,11 +183,32 @@ impl Thread {
     }
 }
 
-/// What `fxsave64` stores.
+/// What `fxsave64` stores; it lies right below a frame.
 #[repr(C, align(16))]
-struct SseState([u8; 512]);
+pub struct SseState([u8; 512]);
 
 impl SseState {
+    /// The state saved with a frame.
+    pub fn of(frame: &mut Frame) -> &mut SseState {
+        let below = (&raw mut *frame).cast::<SseState>().wrapping_sub(1);
+        // SAFETY: `trap.s` stores the state below every frame that it hands out, and restores it from there; who has the frame
+        // alone has the state alone.
+        unsafe { &mut *below }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; 512] {
+        &self.0
+    }
+
+    /// Takes a program's bytes over. Bits that MXCSR does not have would make `fxrstor64` fault: they go.
+    pub fn set(&mut self, bytes: [u8; 512]) {
+        self.0 = bytes;
+        self.0[25] &= 0xff;
+        self.0[24] &= 0xbf;
+        (self.0[26], self.0[27]) = (0, 0);
+    }
+
     /// As after reset, exceptions masked: control word 0x37f, MXCSR 0x1f80.
     fn fresh() -> Self {
         let mut state = [0; 512];
@@ -295,16 +325,17 @@ pub fn leave_if_lazy() {
     }
 }
 
-/// A space that no CPU keeps when it ends.
+/// A space in its place, that no CPU keeps when it ends. Threads and CPUs note its address: it is lent, never moved.
 #[derive(Debug)]
 pub struct OwnedSpace(Space);
 
-impl OwnedSpace {
-    /// Takes a space over, which no CPU runs.
-    pub fn new(space: Space) -> Self {
-        Self(space)
-    }
+/// Keeps a space in place while `f` uses it, and ends it.
+pub fn with_owned<R>(space: Space, f: impl FnOnce(&OwnedSpace) -> R) -> R {
+    let owned = OwnedSpace(space);
+    f(&owned)
+}
 
+impl OwnedSpace {
     /// Has every CPU that keeps the space lazily leave it, and waits until they have.
     pub fn evict(&self) {
         let state = super::Core::interrupts_off();
@@ -337,6 +368,11 @@ pub fn in_space<R>(owned: &OwnedSpace, f: impl FnOnce() -> R) -> R {
     let result = f();
     set_own_space(thread, ptr::null());
     result
+}
+
+/// The running thread runs in no space from now on.
+pub fn leave_space() {
+    set_own_space(percpu::thread(), ptr::null());
 }
 
 fn set_own_space(thread: &Thread, space: *const Space) {

@@ -2,9 +2,10 @@
 
 use super::apic::{self, ANSWER_VECTOR, BARRIER_VECTOR, LEAVE_VECTOR, LOOK_VECTOR, TIMER_VECTOR};
 use super::{MACHINE, cpu, percpu, registers, segments, thread, user};
-use crate::{process, report, sched, syscall};
+use crate::{process, report, sched, signal, syscall};
 use core::arch::global_asm;
 use core::fmt;
+use core::sync::atomic::Ordering::*;
 use interleaf::space::Fault;
 use interleaf::units::{Access, VirtAddr};
 
@@ -92,11 +93,23 @@ extern "C" fn trap_handler(frame: &mut Frame) {
     } else if frame.vector >= u64::from(TIMER_VECTOR) {
         interrupt(frame);
     } else if frame.is_user() {
+        registers::enable_interrupts();
         process::exception(frame);
+        registers::disable_interrupts();
     } else {
         report::unexpected(frame, None);
     }
-    if percpu::preempt_word() == 0 && (frame.is_user() || frame.interrupts_were_on()) {
+    if frame.is_user() {
+        leaving(frame);
+    } else if percpu::preempt_word() == 0 && frame.interrupts_were_on() {
+        sched::yield_now();
+    }
+}
+
+/// On the way back to ring 3. Interrupts are off.
+#[inline(always)]
+fn leaving(frame: &mut Frame) {
+    if percpu::preempt_word() == 0 || percpu::thread().attention.load(Relaxed) != 0 {
         occasion(frame);
     }
 }
@@ -108,7 +121,7 @@ fn user_fault(frame: &mut Frame, address: VirtAddr) {
     let fault = Fault { addr: address, access: frame.wanted() };
     let outcome = percpu::thread().space().map(|space| space.fault(fault));
     if let Some(Err(error)) = outcome {
-        process::fault_failed(frame, address, error);
+        signal::fault_failed(frame, address, error);
     }
     registers::disable_interrupts();
 }
@@ -148,13 +161,13 @@ fn interrupt(frame: &mut Frame) {
     cpu::section_ends();
 }
 
-/// Another thread is wanted, and nothing keeps this one. Interrupts are off before and after.
+/// Another thread is wanted, or this one must not go back. Interrupts are off before and after.
 #[cold]
 fn occasion(frame: &mut Frame) {
     sched::yield_now();
-    if frame.is_user() {
-        process::leaving_kernel();
-    }
+    registers::enable_interrupts();
+    process::leaving_kernel(frame);
+    registers::disable_interrupts();
 }
 
 /// A system call. Interrupts are off. Returns whether the frame must be restored as a whole.
@@ -163,9 +176,7 @@ extern "C" fn syscall_handler(frame: &mut Frame) -> bool {
     registers::enable_interrupts();
     let whole = syscall::call(frame);
     registers::disable_interrupts();
-    if percpu::preempt_word() == 0 {
-        occasion(frame);
-    }
+    leaving(frame);
     whole
 }
 

@@ -1,0 +1,140 @@
+//! SIGSEGV as a program may handle it: Linux's frame on the program's stack, and the way back from it.
+//!
+//! ```text
+//!   rsp ─►  restorer            where the handler returns to: it calls rt_sigreturn
+//!           ucontext            the registers, in Linux's order
+//!           siginfo             signal, code, address
+//!           512 bytes           SSE state
+//!           ... red zone, then the interrupted stack
+//! ```
+//! Sources: Linux's `arch/x86/include/uapi/asm/sigcontext.h` and `ucontext.h` for the order of words.
+
+use crate::arch::registers::INTERRUPT_FLAG;
+use crate::arch::thread::SseState;
+use crate::arch::trap::Frame;
+use crate::arch::user::{self, BadAddress};
+use crate::process;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use interleaf::space::FaultError;
+use interleaf::units::VirtAddr;
+
+const SIGSEGV: u32 = 11;
+const SIGKILL: u32 = 9;
+/// Bytes that compiled code may use below its stack pointer.
+const RED_ZONE: u64 = 128;
+/// Flags that a program may bring back: arithmetic, direction, alignment check.
+const USER_FLAGS: u64 = 0x4_0cd5;
+
+/// Words of a ucontext up to and with the registers: five before them, then 23.
+const CONTEXT_WORDS: usize = 5 + 23 + 9;
+/// Words of the siginfo that are filled.
+const INFO_WORDS: usize = 16;
+/// All words of the frame before the SSE state.
+const WORDS: usize = 1 + CONTEXT_WORDS + INFO_WORDS;
+const BYTES: u64 = (WORDS * 8 + 512) as u64;
+
+/// What the program asked for. Relaxed: set before the threads that may fault are started, or by the thread itself.
+static HANDLER: AtomicU64 = AtomicU64::new(0);
+static RESTORER: AtomicU64 = AtomicU64::new(0);
+
+/// Installs a handler for SIGSEGV; 0 for none. Returns the one before.
+pub fn set_handler(handler: u64, restorer: u64) -> u64 {
+    RESTORER.store(restorer, Relaxed);
+    HANDLER.swap(handler, Relaxed)
+}
+
+/// The handler of SIGSEGV and its restorer.
+pub fn handler() -> (u64, u64) {
+    (HANDLER.load(Relaxed), RESTORER.load(Relaxed))
+}
+
+/// A program's page fault could not be resolved: its handler is called, or it ends.
+#[cold]
+pub fn fault_failed(frame: &mut Frame, address: VirtAddr, error: FaultError) {
+    let code = match error {
+        FaultError::NotMapped => 1,
+        FaultError::NotAllowed => 2,
+        _ => process::die_of(SIGKILL, frame, "there is no memory for a page"),
+    };
+    let (handler, restorer) = handler();
+    if handler == 0 {
+        crate::say!("at {address:?}: {error}");
+        process::die_of(SIGSEGV, frame, "segmentation fault");
+    }
+    if deliver(frame, handler, restorer, code, address).is_err() {
+        process::die_of(SIGSEGV, frame, "segmentation fault, and no stack to handle it on");
+    }
+}
+
+/// Makes the program call its handler instead of going on.
+fn deliver(
+    frame: &mut Frame,
+    handler: u64,
+    restorer: u64,
+    code: u64,
+    address: VirtAddr,
+) -> Result<(), BadAddress> {
+    // As after a call: 8 below a multiple of 16.
+    let at = (frame.rsp.wrapping_sub(RED_ZONE + BYTES) & !15).wrapping_sub(8);
+    let mut words = [0; WORDS];
+    words[0] = restorer;
+    words[6..29].copy_from_slice(&registers(frame, address));
+    let info = 1 + CONTEXT_WORDS;
+    (words[info], words[info + 1], words[info + 2]) = (SIGSEGV.into(), code, address.0);
+    let mut bytes = [0; WORDS * 8];
+    bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+    user::write(VirtAddr(at), &bytes)?;
+    user::write(VirtAddr(at + bytes.len() as u64), SseState::of(frame).bytes())?;
+    frame.rsp = at;
+    frame.rip = handler;
+    frame.rflags &= !USER_FLAGS;
+    (frame.rdi, frame.rsi, frame.rdx) = (SIGSEGV.into(), at + 8 * info as u64, at + 8);
+    (frame.rax, frame.rcx, frame.r11) = (0, 0, 0);
+    Ok(())
+}
+
+/// The registers in the order of Linux's sigcontext.
+fn registers(frame: &Frame, address: VirtAddr) -> [u64; 23] {
+    let f = frame;
+    let segments = f.cs | f.ss << 48;
+    [
+        f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx, f.rax,
+        f.rcx, f.rsp, f.rip, f.rflags, segments, f.error, f.vector, 0, address.0,
+    ]
+}
+
+/// The way back: the handler has returned to the restorer, which called `rt_sigreturn`. Nothing on the stack is trusted.
+pub fn come_back(frame: &mut Frame) {
+    let at = frame.rsp.wrapping_sub(8);
+    let (mut bytes, mut sse) = ([0; WORDS * 8], [0; 512]);
+    let read = user::read(VirtAddr(at), &mut bytes);
+    let read = read.and_then(|()| user::read(VirtAddr(at.wrapping_add(bytes.len() as u64)), &mut sse));
+    let word =
+        |n: usize| bytes[8 * (6 + n)..][..8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let rip = word(16);
+    if read.is_err() || rip >= user::USER_END {
+        process::die_of(SIGSEGV, frame, "it came back from a signal with nonsense");
+    }
+    SseState::of(frame).set(sse);
+    *frame = Frame {
+        r8: word(0),
+        r9: word(1),
+        r10: word(2),
+        r11: word(3),
+        r12: word(4),
+        r13: word(5),
+        r14: word(6),
+        r15: word(7),
+        rdi: word(8),
+        rsi: word(9),
+        rbp: word(10),
+        rbx: word(11),
+        rdx: word(12),
+        rax: word(13),
+        rcx: word(14),
+        rsp: word(15),
+        rip,
+        rflags: word(17) & USER_FLAGS | INTERRUPT_FLAG as u64 | 2,
+        ..*frame
+    };
+}

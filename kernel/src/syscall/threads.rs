@@ -1,0 +1,181 @@
+//! Calls about threads.
+
+use super::{Answer, Arguments, EAGAIN, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT};
+use crate::arch::thread::{MAX_THREADS, Thread};
+use crate::arch::trap::Frame;
+use crate::arch::{Core, MACHINE, percpu, user};
+use crate::process::PROCESS;
+use crate::sched;
+use core::sync::atomic::Ordering::*;
+use interleaf::machine::{Cpu, Machine};
+use interleaf::units::VirtAddr;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+
+/// A new thread that continues as this one, but for rax and the stack.
+pub fn clone(frame: &Frame) -> Answer {
+    let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
+    let has = |flag| flags & flag != 0;
+    if !has(CLONE_VM) || !has(CLONE_THREAD) {
+        return Err(ENOSYS);
+    }
+    let me = percpu::thread();
+    let space = me.space().ok_or(ENOSYS)?;
+    let thread = sched::claim().ok_or(EAGAIN)?;
+    let tid = (thread.index() as u32).to_le_bytes();
+    let wishes = [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)];
+    for (_, at) in wishes.into_iter().filter(|&(flag, _)| has(flag)) {
+        // Linux goes on without the number where it cannot be stored.
+        let _ = user::write(VirtAddr(at), &tid);
+    }
+    let mut child = *frame;
+    child.rax = 0;
+    child.rsp = if stack == 0 { frame.rsp } else { stack };
+    let fs_base = if has(CLONE_SETTLS) { tls } else { me.fs_base() };
+    thread.begin_in_ring_3(&child, space, fs_base);
+    if has(CLONE_CHILD_CLEARTID) {
+        thread.clear_tid.store(child_tid, Relaxed);
+    }
+    PROCESS.joined_by(thread);
+    sched::start(thread, me.affinity.load(Relaxed));
+    if PROCESS.is_ending() {
+        // The program's end may not have seen the new thread.
+        thread.attention.store(1, Release);
+    }
+    Ok(thread.index() as u64)
+}
+
+/// Ends the thread. A program whose last thread ends so has ended well.
+pub fn exit() -> Answer {
+    PROCESS.leave()
+}
+
+pub fn exit_group(code: u64) -> Answer {
+    PROCESS.end(code as u32);
+    PROCESS.leave()
+}
+
+pub fn gettid() -> u64 {
+    percpu::thread().index() as u64
+}
+
+pub fn set_tid_address(at: u64) -> Answer {
+    percpu::thread().clear_tid.store(at, Relaxed);
+    Ok(gettid())
+}
+
+pub fn sched_yield() -> Answer {
+    sched::yield_now();
+    Ok(0)
+}
+
+pub fn arch_prctl(what: u64, value: u64) -> Answer {
+    const SET_FS: u64 = 0x1002;
+    const GET_FS: u64 = 0x1003;
+    match what {
+        SET_FS if value < user::USER_END => percpu::thread().set_own_fs_base(value),
+        GET_FS => user::write(VirtAddr(value), &percpu::thread().fs_base().to_le_bytes())?,
+        _ => return Err(EINVAL),
+    }
+    Ok(0)
+}
+
+/// The thread of a number; 0 is the calling one.
+fn thread_of(tid: u64) -> Result<&'static Thread, super::Errno> {
+    match tid {
+        0 => Ok(percpu::thread()),
+        tid if (tid as usize) < MAX_THREADS => Ok(Thread::at(tid as usize)),
+        _ => Err(ESRCH),
+    }
+}
+
+/// Every CPU, one bit each.
+fn every_cpu() -> u64 {
+    (1 << MACHINE.nr_cpus()) - 1
+}
+
+pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> Answer {
+    let mut mask = [0; 8];
+    let len = len.min(8) as usize;
+    user::read(VirtAddr(at), &mut mask[..len])?;
+    let mask = u64::from_le_bytes(mask) & every_cpu();
+    if mask == 0 {
+        return Err(EINVAL);
+    }
+    thread_of(tid)?.affinity.store(mask, Relaxed);
+    // Moves, if this CPU is not among them any more.
+    sched::yield_now();
+    Ok(0)
+}
+
+pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> Answer {
+    if len < 8 || len % 8 != 0 {
+        return Err(EINVAL);
+    }
+    let mask = thread_of(tid)?.affinity.load(Relaxed) & every_cpu();
+    user::write(VirtAddr(at), &mask.to_le_bytes())?;
+    Ok(8)
+}
+
+pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> Answer {
+    const COMMAND: u64 = 0x7f;
+    const WAIT: u64 = 0;
+    const WAKE: u64 = 1;
+    if !at.is_multiple_of(4) {
+        return Err(EINVAL);
+    }
+    if at >= user::USER_END {
+        return Err(EFAULT);
+    }
+    match operation & COMMAND {
+        WAIT => futex_wait(VirtAddr(at), value as u32, deadline(timeout)?),
+        WAKE => Ok(sched::wake(at as usize, value.min(i32::MAX as u64) as u32).into()),
+        _ => Err(ENOSYS),
+    }
+}
+
+/// When a relative timeout has passed; `None` for never.
+fn deadline(timeout: u64) -> Result<Option<u64>, super::Errno> {
+    if timeout == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Core::now_ns().saturating_add(super::rest::duration_ns(timeout)?)))
+}
+
+/// Sleeps while the word holds `expected`. The word is looked at once more where nobody can wake unnoticed, and there its page
+/// cannot be made present: so it is made present before, and all begins again where it went away in between.
+fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> Answer {
+    loop {
+        let mut bytes = [0; 4];
+        user::read(at, &mut bytes)?;
+        if u32::from_le_bytes(bytes) != expected {
+            return Err(EAGAIN);
+        }
+        if let Some(deadline) = deadline {
+            // There is no list of timers: who has a deadline looks whenever it gets a turn.
+            if Core::now_ns() >= deadline {
+                return Err(ETIMEDOUT);
+            }
+            if PROCESS.is_ending() {
+                return Ok(0);
+            }
+            sched::yield_now();
+            continue;
+        }
+        let mut seen = None;
+        sched::sleep(at.0 as usize, || {
+            seen = user::try_load_u32(at);
+            seen == Some(expected) && !PROCESS.is_ending()
+        });
+        match seen {
+            Some(value) if value != expected => return Err(EAGAIN),
+            Some(_) => return Ok(0),
+            None => {}
+        }
+    }
+}
