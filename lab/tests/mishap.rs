@@ -3,7 +3,7 @@
 use interleaf::space::Path;
 use interleaf::table::format::X86_64;
 use interleaf_lab::check::calls::{Call, MapFlags, PAGE, Prot, advice};
-use interleaf_lab::check::mishap::Mishaps;
+use interleaf_lab::check::mishap::{Mishaps, Strike};
 use interleaf_lab::check::setting::Setting;
 
 const BASE: u64 = (16 << 40) + (8 << 30);
@@ -63,6 +63,12 @@ fn cases() -> Vec<(Vec<Call>, Call)> {
         (some(), protect(2, 2, Prot::READ)),
         (some(), protect(2, 2, Prot::empty())),
         (split(), protect(2, 2, BOTH)),
+        (rights(), protect(0, 8, Prot::READ)),
+        (rights(), protect(1, 5, Prot::READ | Prot::EXEC)),
+        (rights(), protect(1, 6, Prot::empty())),
+        (rights(), protect(0, 8, BOTH)),
+        (rights(), advise(1, 6, advice::DONTFORK)),
+        (rights(), advise(0, 8, advice::SEQUENTIAL)),
         (rights(), unmap(1, 6)),
         (rights(), map(1, 6, MapFlags::PRIVATE)),
         (some(), advise(1, 2, advice::DONTNEED)),
@@ -88,7 +94,7 @@ fn every_allocation_may_fail(path: Path) {
     let machine = Mishaps::<X86_64>::new(path).expect("a machine");
     let mut mishaps = 0;
     for (setup, call) in cases() {
-        let struck = machine.strike(&setup, &call, BASE..BASE + 32 * PAGE);
+        let struck = machine.strike(Strike::Nth, &setup, &call, BASE..BASE + 32 * PAGE);
         println!("{:>3} mishaps, {:>3} got over: {call}", struck.mishaps, struck.got_over);
         mishaps += struck.mishaps;
     }
@@ -104,4 +110,26 @@ fn a_failed_allocation_changes_nothing_where_faults_speculate() {
 #[test]
 fn a_failed_allocation_changes_nothing_where_faults_take_the_lock() {
     every_allocation_may_fail(Path::Locked);
+}
+
+/// Where waiting does not help, a fault ends with `NoMemory` and nothing has changed.
+fn memory_may_stay_away(path: Path) {
+    let machine = Mishaps::<X86_64>::new(path).expect("a machine");
+    for (setup, call) in cases() {
+        let struck = machine.strike(Strike::From, &setup, &call, BASE..BASE + 32 * PAGE);
+        println!("{:>3} mishaps, {:>3} got over: {call}", struck.mishaps, struck.got_over);
+        let faults = matches!(call, Call::Write { .. } | Call::Read { .. });
+        // A fault that needs memory at all cannot do without; what it prepared in vain it can.
+        assert!(!faults || struck.mishaps == 0 || struck.got_over < struck.mishaps, "{call} got over all");
+    }
+}
+
+#[test]
+fn where_memory_stays_away_faults_end_with_no_memory_where_they_speculate() {
+    memory_may_stay_away(Path::Speculative);
+}
+
+#[test]
+fn where_memory_stays_away_faults_end_with_no_memory_where_they_take_the_lock() {
+    memory_may_stay_away(Path::Locked);
 }

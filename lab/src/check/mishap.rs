@@ -1,7 +1,8 @@
 //! Every allocation of every operation, failed once.
 //!
-//! The n-th allocation from the start of a call fails, for n = 1, 2, 3... until the call needs fewer. Each time mappings and
-//! contents are as they were where the call failed, everything adds up, and the same call succeeds when it is made again.
+//! The n-th allocation from the start of a call fails, for n = 1, 2, 3... until the call needs fewer; or all from the n-th on.
+//! Each time mappings and contents are as they were where the call failed, everything adds up, and the same call succeeds when it is
+//! made again.
 
 use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, fingerprint};
 use super::drive::Driver;
@@ -22,6 +23,15 @@ pub struct Struck {
     pub mishaps: u64,
     /// Of them, those that the call got over: it succeeded all the same.
     pub got_over: u64,
+}
+
+/// Which allocations of a call fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// The n-th.
+    Nth,
+    /// The n-th and all after it: no waiting helps.
+    From,
 }
 
 /// A machine on which calls fail.
@@ -56,14 +66,14 @@ impl<F: Format> Mishaps<F> {
     ///
     /// # Panics
     /// Where something is not as it must be.
-    pub fn strike(&self, setup: &[Call], call: &Call, looked_at: Range<u64>) -> Struck {
+    pub fn strike(&self, strike: Strike, setup: &[Call], call: &Call, looked_at: Range<u64>) -> Struck {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
         let mut struck = Struck::default();
         for nth in 1..MOST {
             let handed_out = || vm.memory().check().expect("frames add up").handed_out;
             let before = handed_out();
-            let goes_on = self.strike_once(&vm, setup, call, &looked_at, nth, &mut struck);
+            let goes_on = self.strike_once(&vm, setup, call, &looked_at, (strike, nth), &mut struck);
             vm.trim();
             assert_eq!(handed_out(), before, "frames after {call} with mishap {nth}");
             if !goes_on {
@@ -80,7 +90,7 @@ impl<F: Format> Mishaps<F> {
         setup: &[Call],
         call: &Call,
         looked_at: &Range<u64>,
-        nth: u64,
+        (strike, nth): (Strike, u64),
         struck: &mut Struck,
     ) -> bool {
         let space = AddressSpace::new(vm, layout_of(&self.setting), self.path).expect("memory");
@@ -90,7 +100,10 @@ impl<F: Format> Mishaps<F> {
         // What is kept for later would hide the need for memory.
         vm.trim();
         let before = look(&space, looked_at);
-        vm.memory().plan_mishap(nth);
+        match strike {
+            Strike::Nth => vm.memory().plan_mishap(nth),
+            Strike::From => vm.memory().plan_mishaps_from(nth),
+        }
         let answer = driver.call(call);
         let happened = !vm.memory().is_mishap_planned();
         vm.memory().plan_mishap(0);

@@ -119,7 +119,12 @@ impl<'m, M: Machine> Memory<'m, M> {
 
     /// Has the `nth` allocation from now fail, 1 being the next, whatever asks for it. 0 takes it back. Debug builds only.
     pub fn plan_mishap(&self, nth: u64) {
-        self.mishap.plan(nth);
+        self.mishap.plan(nth, 1);
+    }
+
+    /// As [`plan_mishap`](Self::plan_mishap), and every allocation after it fails too, until that is taken back.
+    pub fn plan_mishaps_from(&self, nth: u64) {
+        self.mishap.plan(nth, u64::MAX);
     }
 
     /// Whether a planned mishap has not struck yet.

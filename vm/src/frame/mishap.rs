@@ -1,4 +1,4 @@
-//! Failure on demand: the n-th allocation from now fails, so that tests can fail every one in turn.
+//! Failure on demand: the n-th allocation from now fails, and perhaps some after it, so that tests can fail every one in turn.
 //!
 //! Debug builds only; in release builds [`Mishap::strikes`] is `false` and costs nothing.
 
@@ -6,34 +6,71 @@ use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Counts down to a failure.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..31 | allocations until the next failure, that one included; 0: no failure is planned any more |
+/// | 31..62 | failures in a row that are to come |
+/// | 62 | one has struck |
 #[derive(Debug)]
 pub(super) struct Mishap<C: Cpu> {
-    /// Allocations until the failure, that one included; 0 for none planned. Relaxed: only a count.
-    left: AtomicU64<C>,
+    /// Relaxed: only a count.
+    plan: AtomicU64<C>,
 }
+
+const LEFT: u64 = (1 << 31) - 1;
+const IN_A_ROW: u64 = 1 << 31;
+const STRUCK: u64 = 1 << 62;
 
 impl<C: Cpu> Mishap<C> {
     pub const fn new() -> Self {
-        Self { left: AtomicU64::new(0) }
+        Self { plan: AtomicU64::new(0) }
     }
 
-    /// Plans a failure, or takes it back with 0.
-    pub fn plan(&self, left: u64) {
-        self.left.store(left, Relaxed);
+    /// Plans `in_a_row` failures, the first of which is that of the `left`th allocation from now; takes them back with 0.
+    pub fn plan(&self, left: u64, in_a_row: u64) {
+        self.plan.store(left.min(LEFT) | (in_a_row.min(LEFT) * IN_A_ROW), Relaxed);
     }
 
     /// Whether a planned failure has not struck yet.
     pub fn is_planned(&self) -> bool {
-        self.left.load(Relaxed) != 0
+        let plan = self.plan.load(Relaxed);
+        plan & LEFT != 0 && plan & STRUCK == 0
     }
 
     /// Whether this allocation fails.
     #[inline(always)]
     pub fn strikes(&self) -> bool {
-        cfg!(debug_assertions) && self.is_planned() && self.count_down()
+        cfg!(debug_assertions) && self.plan.load(Relaxed) & LEFT != 0 && self.count_down()
     }
 
     fn count_down(&self) -> bool {
-        self.left.update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
+        self.plan.update(Relaxed, Relaxed, counted_down).is_ok_and(|plan| plan & LEFT == 1)
+    }
+}
+
+/// The plan after one allocation more.
+fn counted_down(plan: u64) -> Option<u64> {
+    match plan & LEFT {
+        0 => None,
+        1 if (plan / IN_A_ROW) & LEFT > 1 => Some((plan - IN_A_ROW) | STRUCK),
+        1 => Some(STRUCK),
+        _ => Some(plan - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_come_in_a_row_from_the_nth_on_and_end() {
+        let (mut plan, mut struck) = (3 | (2 * IN_A_ROW), [false; 6]);
+        for now in &mut struck {
+            *now = plan & LEFT == 1;
+            plan = counted_down(plan).unwrap_or(plan);
+        }
+        assert_eq!(struck, [false, false, true, true, false, false]);
+        assert_eq!((plan, counted_down(plan)), (STRUCK, None));
     }
 }

@@ -3,6 +3,7 @@
 use super::edit::Editor;
 use super::error::Error;
 use super::fault::Fault;
+use super::vm::Reserve;
 use super::{AddressSpace, SpaceAlone};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::table::{Run, sweep};
@@ -28,7 +29,7 @@ pub enum Advice {
     Flag(FlagAdvice),
 }
 
-impl<M: Machine> AddressSpace<'_, M> {
+impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Takes advice about a range, mapping by mapping.
     ///
     /// # Errors
@@ -70,21 +71,30 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
         let alone = self.lock.0.lock();
+        let reserve = self.reserve_for(range).map_err(|_| Error::Again)?;
         self.each_mapping(range, |part, vma| {
             if advice == FlagAdvice::WipeOnFork && !vma.is_private_anonymous() {
                 return Err(Error::Invalid);
             }
-            self.advise_one(&alone, part, advice)
+            self.advise_one(&alone, part, advice, reserve.as_ref())?;
+            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
+            Ok(())
         })
     }
 
-    fn advise_one(&self, alone: &SpaceAlone<'_, M>, part: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
+    fn advise_one(
+        &self,
+        alone: &SpaceAlone<'_, M>,
+        part: VpnRange,
+        advice: FlagAdvice,
+        reserve: Option<&Reserve<'_, 'v, M>>,
+    ) -> Result<(), Error> {
         let editor = Editor::new(self, alone);
         let Some(vma) = editor.at(part.start) else { return Ok(()) };
         let (prev, next) = (editor.ending_at(vma.range.start), editor.at(vma.range.end));
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
         // Linux: what mprotect calls ENOMEM is EAGAIN here.
-        self.apply(editor, &decided, prev, &vma, next).map_err(|_| Error::Again)
+        self.apply(editor, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
     /// Visits the part of each mapping that lies in the range, in order. Holes are skipped and answered at the end.

@@ -14,8 +14,9 @@
 use super::error::Error;
 use super::{AddressSpace, SpaceAlone};
 use crate::machine::Machine;
+use crate::sync::IndexMemory;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{VmaSpec, VmaState};
+use crate::vma::{Vma, VmaSpec, VmaState};
 use core::cell::Cell;
 
 /// The most mappings that one decision rests on: a mapping and its two neighbours, or both ends of a range.
@@ -69,9 +70,20 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
         new: &[Option<(VmaSpec, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
+        let store = self.space.vm.index_store();
+        self.replace_with(&store, old, new, gone)
+    }
+
+    /// As [`replace`](Self::replace), with memory from `memory`.
+    pub fn replace_with<N: IndexMemory<Vma<M::Cpu>, M::Cpu>>(
+        self,
+        memory: &N,
+        old: VpnRange,
+        new: &[Option<(VmaSpec, VmaState)>],
+        gone: VpnRange,
+    ) -> Result<(), Error> {
         let space = self.space;
-        let store = space.vm.index_store();
-        let prepared = space.vmas.prepare(old, new, &store).map_err(|_| Error::NoMemory)?;
+        let prepared = space.vmas.prepare(old, new, memory).map_err(|_| Error::NoMemory)?;
         let mut rest = old;
         while !rest.is_empty()
             && let Some(spec) = self.mark_first_stale(rest)

@@ -2,13 +2,14 @@
 
 use super::edit::Editor;
 use super::error::Error;
+use super::vm::Reserve;
 use super::{AddressSpace, SpaceAlone};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::table::{Run, sweep};
 use crate::units::{Rights, VirtAddr, VpnRange};
 use crate::vma::{Change, Charge, VmaFlags, VmaSpec, VmaState, protect};
 
-impl<M: Machine> AddressSpace<'_, M> {
+impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Gives every page of the range the rights `access` (READ, WRITE, EXECUTE). When it returns, no CPU uses rights that were
     /// taken away.
     ///
@@ -25,12 +26,23 @@ impl<M: Machine> AddressSpace<'_, M> {
         let range = VpnRange::from_bytes(addr, len_bytes).filter(|range| !range.is_empty());
         let range = range.ok_or(Error::NoMemory)?;
         let alone = self.lock.0.lock();
+        let reserve = self.reserve_for(range)?;
         let mut rest = range;
         while !rest.is_empty() {
-            let end = self.protect_one(&alone, rest, access)?;
+            let end = self.protect_one(&alone, rest, access, reserve.as_ref())?;
             rest = VpnRange::new(end, range.end);
+            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
         }
         Ok(())
+    }
+
+    /// What an edit of every mapping in the range puts aside, where that is more than one: it must not run out of memory after
+    /// it has changed some.
+    pub(super) fn reserve_for(&self, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
+        match self.first_in(range) {
+            Some(vma) if vma.range.end < range.end => self.vm.reserve().map(Some).ok_or(Error::NoMemory),
+            _ => Ok(None),
+        }
     }
 
     /// Changes the first mapping of the range, which must begin in it. Returns where it ends.
@@ -39,6 +51,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         alone: &SpaceAlone<'_, M>,
         range: VpnRange,
         access: VmaFlags,
+        reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<crate::units::Vpn, Error> {
         let editor = Editor::new(self, alone);
         let vma = editor.at(range.start).ok_or(Error::NoMemory)?;
@@ -48,30 +61,31 @@ impl<M: Machine> AddressSpace<'_, M> {
         if let Charge::More(pages) = decided.charge {
             self.promise(pages)?;
         }
-        self.apply(editor, &decided.change, prev, &vma, next)?;
+        self.apply(editor, &decided.change, [prev, Some(vma), next], reserve)?;
         self.set_rights(part, access.rights());
         Ok(part.end)
     }
 
-    /// Carries a decided change of a mapping and its neighbours out.
+    /// Carries a decided change of a mapping and its neighbours, `[prev, vma, next]`, out.
     pub(super) fn apply(
         &self,
         editor: Editor<'_, '_, M>,
         change: &Change,
-        prev: Option<VmaSpec>,
-        vma: &VmaSpec,
-        next: Option<VmaSpec>,
+        [prev, vma, next]: [Option<VmaSpec>; 3],
+        reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
-        if !change.removes_vma {
-            return Ok(());
-        }
+        let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
         if self.vmas.len() + change.nr_puts() > self.layout.max_mappings + change.nr_removes() {
             return Err(Error::NoMemory);
         }
         let start = prev.filter(|_| change.removes_prev).map_or(vma.range.start, |prev| prev.range.start);
         let end = next.filter(|_| change.removes_next).map_or(vma.range.end, |next| next.range.end);
         let live = change.puts.map(|spec| spec.map(|spec| (spec, VmaState::Live)));
-        editor.replace(VpnRange::new(start, end), &live, VpnRange::default())
+        let (old, gone) = (VpnRange::new(start, end), VpnRange::default());
+        match reserve {
+            None => editor.replace(old, &live, gone),
+            Some(reserve) => editor.replace_with(reserve, old, &live, gone),
+        }
     }
 
     /// Gives the leaves of the range at most `rights`. The right to write comes back by a fault, which may have to do more than

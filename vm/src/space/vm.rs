@@ -1,13 +1,19 @@
 //! What all spaces of a machine share: frames, garbage, the CPUs' translations, counters.
 
 use super::counters::{Counter, Counters, Totals};
-use crate::frame::{BootError, BootMap, IndexPools, IndexStore, Memory};
+use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Installed, Rcu};
 use crate::tlb::{ShootStats, Shootdown};
 use crate::vma::Vma;
 use core::fmt;
+
+/// Memory put aside for an edit of several mappings.
+pub(super) type Reserve<'a, 'm, M> = IndexReserve<'a, 'm, Vma<<M as Machine>::Cpu>, M>;
+
+/// So often is a reserve topped up where there is no memory.
+const TOP_UPS: u32 = 64;
 
 /// The virtual-memory system of one machine. Spaces borrow it.
 pub struct Vm<'m, M: Machine> {
@@ -68,6 +74,22 @@ impl<'m, M: Machine> Vm<'m, M> {
     pub fn trim(&self) {
         self.settle();
         self.mappings.shrink(&self.memory);
+    }
+
+    /// Puts aside what one replacement of mappings may need; for an edit of several that must not stop halfway.
+    pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
+        IndexReserve::new(self.index_store())
+    }
+
+    /// Puts aside again what a replacement took: if need be what it retired, after a grace period. Other CPUs may take that first,
+    /// so this tries for a while.
+    pub(super) fn top_up(&self, reserve: &Reserve<'_, 'm, M>) {
+        for _ in 0..TOP_UPS {
+            if reserve.top_up() {
+                return;
+            }
+            self.settle();
+        }
     }
 
     /// Memory for the indexes of spaces.
