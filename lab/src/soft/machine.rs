@@ -147,7 +147,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             return Err(Running(cpu));
         }
         // A copy, so that the callbacks may do what they like.
-        // SAFETY: this thread occupies the CPU, thus no other touches its TLB; `with_tlb` never calls out, so this thread is
+        // SAFETY: this thread occupies the CPU, thus no other touches its TLB; `with_mmu` never comes back, so this thread is
         // not inside of it.
         let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
         if sat_down {
@@ -174,14 +174,24 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         &self.cpus[cpu.index()]
     }
 
-    /// Lends the TLB of this CPU. `f` calls nothing that could come back here.
+    /// Lends root and TLB of this CPU. `f` calls nothing that could come back here: methods of the TLB, and the walker.
     #[inline]
-    pub(super) fn with_tlb<R>(&self, f: impl FnOnce(&mut Tlb) -> R) -> R {
-        // SAFETY: the thread sits on this CPU, and seats are exclusive; callers are in this module's parent and pass closures
-        // that only call methods of the TLB, so there is no second borrow on this thread either.
-        f(unsafe { &mut *self.mmu().tlb.get() })
+    pub(super) fn with_mmu<R>(&self, f: impl FnOnce(Option<Pfn>, &mut Tlb) -> R) -> R {
+        let mmu = self.mmu();
+        // SAFETY: the thread sits on this CPU, and seats are exclusive, so no other thread has the TLB. Callers are in this
+        // module's parent and pass closures that call methods of the TLB or walk. A walk loads and compares words of tables
+        // through the door; where that is observed, another CPU's thread may run meanwhile, but this one answers no interrupt,
+        // because instructions of observed flavours have interrupts off. So this thread does not borrow the TLB twice.
+        f(mmu.root.get(), unsafe { &mut *mmu.tlb.get() })
     }
 
+    /// Lends the TLB of this CPU, as [`with_mmu`](Self::with_mmu) does.
+    #[inline]
+    pub(super) fn with_tlb<R>(&self, f: impl FnOnce(&mut Tlb) -> R) -> R {
+        self.with_mmu(|_, tlb| f(tlb))
+    }
+
+    #[cold]
     pub(super) fn report(&self, violation: Violation) {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }

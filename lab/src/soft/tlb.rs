@@ -7,7 +7,7 @@
 //! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it says when two
 //! sizes cover one page, or when a page's frame changed with no flush between.
 
-use super::set::Set;
+use super::set::{Generation, Set};
 use interleaf::units::{Access, Level, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn, VpnRange};
 
 /// A page as a TLB remembers it.
@@ -44,38 +44,66 @@ pub enum Violation {
     },
 }
 
-/// Payload of a slot for pages.
+/// What a slot for pages holds: one word.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..8 | what user code may do without a walk, as bits of [`Rights`]: nothing unless `USER`, no store unless dirty |
+/// | 8..16 | rights |
+/// | 16 | dirty |
+/// | 24..64 | frame |
 #[derive(Clone, Copy, Debug)]
-struct Page {
-    pfn: Pfn,
-    rights: Rights,
-    dirty: bool,
-    /// What user code may do without a walk, as bits of [`Rights`]: nothing unless `USER`, no store unless dirty.
-    allowed: u8,
+struct Page(u64);
+
+impl Page {
+    fn of(new: &Translation) -> Self {
+        let mut allowed = if new.rights.contains(Rights::USER) { new.rights } else { Rights::empty() };
+        allowed.set(Rights::WRITE, allowed.contains(Rights::WRITE) && new.dirty);
+        let bits = |rights: Rights| u64::from(rights.bits());
+        Self(new.pfn.0 << 24 | u64::from(new.dirty) << 16 | bits(new.rights) << 8 | bits(allowed))
+    }
+
+    fn allows(self, access: Access) -> bool {
+        self.0 as u8 & access.needs().bits() != 0
+    }
+
+    fn pfn(self) -> Pfn {
+        Pfn(self.0 >> 24)
+    }
+
+    fn as_translation(self, vpn: Vpn, size: PageSize) -> Translation {
+        let rights = Rights::from_bits_truncate((self.0 >> 8) as u8);
+        Translation { vpn, size, pfn: self.pfn(), rights, dirty: self.0 & 1 << 16 != 0 }
+    }
 }
 
 /// The TLB of one CPU.
 #[derive(Clone, Debug)]
 pub struct Tlb {
-    generation: u32,
-    base: Set<Page, 1024>,
-    huge: Set<Page, 64>,
-    giant: Set<Page, 8>,
-    /// Tables found in entries of `Pmd`, `Pud`, `P4d`.
-    upper: [Set<Pfn, 16>; 3],
+    generation: Generation,
+    base: Set<1024>,
+    huge: Set<64>,
+    giant: Set<8>,
+    /// Whether a page larger than the base size came in since everything was forgotten: only then are their sets looked at.
+    holds_large: bool,
+    /// Tables found in entries of `Pmd`, `Pud`, `P4d`: their frames.
+    upper: [Set<16>; 3],
 }
 
 /// Levels whose entries' tables are remembered, lowest first.
 const UPPER: [Level; 3] = [Level::Pmd, Level::Pud, Level::P4d];
+/// And the levels of those tables.
+const BELOW: [Level; 3] = [Level::Pte, Level::Pmd, Level::Pud];
 
 impl Tlb {
     /// A TLB that remembers nothing.
     pub fn new() -> Self {
         Self {
-            generation: 1,
+            generation: Generation::FIRST,
             base: Set::new(Level::Pte.entry_shift()),
             huge: Set::new(Level::Pmd.entry_shift()),
             giant: Set::new(Level::Pud.entry_shift()),
+            holds_large: false,
             upper: UPPER.map(|level| Set::new(level.entry_shift())),
         }
     }
@@ -83,29 +111,50 @@ impl Tlb {
     /// Where user code finds the byte, if an entry allows the access.
     #[inline]
     pub fn hit(&self, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
-        let need = access.needs().bits();
-        match self.base.get(addr.vpn(), self.generation) {
-            Some(page) if page.allowed & need != 0 => {
-                Some(PhysAddr(page.pfn.addr().0 | addr.offset() as u64))
-            }
-            _ => self.hit_large(addr, need),
+        let page = self.base.get(addr.vpn(), self.generation).map(Page);
+        match page.filter(|page| page.allows(access)) {
+            Some(page) => Some(PhysAddr(page.pfn().addr().0 | addr.offset() as u64)),
+            None if self.holds_large => self.hit_large(addr, access),
+            None => None,
         }
     }
 
-    fn hit_large(&self, addr: VirtAddr, need: u8) -> Option<PhysAddr> {
+    #[cold]
+    fn hit_large(&self, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
         let sets = [
             (self.huge.get(addr.vpn(), self.generation), PageSize::Huge),
             (self.giant.get(addr.vpn(), self.generation), PageSize::Giant),
         ];
-        let found = sets.into_iter().find_map(|(page, size)| Some((page?, size)));
-        let (page, size) = found.filter(|(page, _)| page.allowed & need != 0)?;
-        Some(PhysAddr(page.pfn.addr().0 | (addr.0 & (size.bytes() - 1))))
+        let found = sets.into_iter().find_map(|(word, size)| Some((Page(word?), size)));
+        let (page, size) = found.filter(|(page, _)| page.allows(access))?;
+        Some(PhysAddr(page.pfn().addr().0 | (addr.0 & (size.bytes() - 1))))
     }
 
     /// Remembers a page. Says so where that contradicts what was remembered; the new page is remembered all the same.
+    #[inline]
     pub fn insert(&mut self, new: Translation) -> Option<Violation> {
+        let violation = if self.holds_large || new.size != PageSize::Base {
+            self.contradicted(&new)
+        } else {
+            let old = self.base.get(new.vpn, self.generation).map(Page);
+            let old = old.map(|page| page.as_translation(new.vpn, PageSize::Base));
+            old.filter(|old| old.pfn != new.pfn).map(|old| Violation::FrameChanged { old, new })
+        };
+        let word = Page::of(&new).0;
+        match new.size {
+            PageSize::Base => self.base.insert(new.vpn, self.generation, word),
+            PageSize::Huge => self.huge.insert(new.vpn, self.generation, word),
+            PageSize::Giant => self.giant.insert(new.vpn, self.generation, word),
+        }
+        self.holds_large |= new.size != PageSize::Base;
+        violation
+    }
+
+    /// What `new` contradicts, which is forgotten.
+    #[cold]
+    fn contradicted(&mut self, new: &Translation) -> Option<Violation> {
+        let (new, mut violation) = (*new, None);
         let range = VpnRange::new(new.vpn, new.vpn.add(new.size.pages()));
-        let mut violation = None;
         self.for_each_page(range, |old| {
             if old.size != new.size {
                 violation = Some(Violation::SizesOverlap { old, new });
@@ -116,28 +165,33 @@ impl Tlb {
         if violation.is_some() {
             self.flush_range(range);
         }
-        let mut allowed = if new.rights.contains(Rights::USER) { new.rights } else { Rights::empty() };
-        allowed.set(Rights::WRITE, allowed.contains(Rights::WRITE) && new.dirty);
-        let page = Page { pfn: new.pfn, rights: new.rights, dirty: new.dirty, allowed: allowed.bits() };
-        match new.size {
-            PageSize::Base => self.base.insert(new.vpn, self.generation, page),
-            PageSize::Huge => self.huge.insert(new.vpn, self.generation, page),
-            PageSize::Giant => self.giant.insert(new.vpn, self.generation, page),
-        }
         violation
     }
 
     /// The lowest table remembered on the way to `vpn`, and its level.
+    #[inline]
     pub fn table_for(&self, vpn: Vpn) -> Option<(Level, Pfn)> {
-        let found =
-            |(set, level): (&Set<Pfn, 16>, Level)| Some((level.below()?, *set.get(vpn, self.generation)?));
-        self.upper.iter().zip(UPPER).find_map(found)
+        let found = |(set, level): (&Set<16>, Level)| Some((level, Pfn(set.get(vpn, self.generation)?)));
+        self.upper.iter().zip(BELOW).find_map(found)
     }
 
     /// Remembers the table that an entry of `level` on the way to `vpn` points to.
+    #[inline]
     pub fn insert_table(&mut self, level: Level, vpn: Vpn, table: Pfn) {
         if let Some(at) = UPPER.iter().position(|&upper| upper == level) {
-            self.upper[at].insert(vpn, self.generation, table);
+            self.upper[at].insert(vpn, self.generation, table.0);
+        }
+    }
+
+    /// Forgets one page, whatever its size, and the tables on the way to it: what a page fault does.
+    #[inline]
+    pub fn forget(&mut self, vpn: Vpn) {
+        let generation = self.generation;
+        self.base.forget(vpn, generation);
+        self.upper.iter_mut().for_each(|set| set.forget(vpn, generation));
+        if self.holds_large {
+            self.huge.forget(vpn, generation);
+            self.giant.forget(vpn, generation);
         }
     }
 
@@ -145,34 +199,39 @@ impl Tlb {
     pub fn flush_range(&mut self, range: VpnRange) {
         let generation = self.generation;
         self.base.flush(range, generation);
-        self.huge.flush(range, generation);
-        self.giant.flush(range, generation);
         self.upper.iter_mut().for_each(|set| set.flush(range, generation));
+        if self.holds_large {
+            self.huge.flush(range, generation);
+            self.giant.flush(range, generation);
+        }
     }
 
     /// Forgets everything.
     pub fn flush_all(&mut self) {
-        match self.generation.checked_add(1) {
-            Some(next) => self.generation = next,
-            None => *self = Self::new(),
-        }
+        self.generation = self.generation.next().unwrap_or_else(|| {
+            self.base.clear();
+            self.huge.clear();
+            self.giant.clear();
+            self.upper.iter_mut().for_each(Set::clear);
+            Generation::FIRST
+        });
+        self.holds_large = false;
     }
 
     /// Shows every page remembered that shares a page with `range`.
     pub fn for_each_page(&self, range: VpnRange, mut f: impl FnMut(Translation)) {
-        let mut show = |size: PageSize, tag: u64, page: &Page| {
-            let vpn = Vpn(tag << size.level().entry_shift());
-            f(Translation { vpn, size, pfn: page.pfn, rights: page.rights, dirty: page.dirty });
+        let mut show = |size: PageSize, tag: u64, word: u64| {
+            f(Page(word).as_translation(Vpn(tag << size.level().entry_shift()), size));
         };
-        self.base.for_each(range, self.generation, |tag, page| show(PageSize::Base, tag, page));
-        self.huge.for_each(range, self.generation, |tag, page| show(PageSize::Huge, tag, page));
-        self.giant.for_each(range, self.generation, |tag, page| show(PageSize::Giant, tag, page));
+        self.base.for_each(range, self.generation, |tag, word| show(PageSize::Base, tag, word));
+        self.huge.for_each(range, self.generation, |tag, word| show(PageSize::Huge, tag, word));
+        self.giant.for_each(range, self.generation, |tag, word| show(PageSize::Giant, tag, word));
     }
 
     /// Shows every table remembered, with the level of the entry it was found in.
     pub fn for_each_table(&self, mut f: impl FnMut(Level, Pfn)) {
         for (set, level) in self.upper.iter().zip(UPPER) {
-            set.for_each(EVERYTHING, self.generation, |_, &table| f(level, table));
+            set.for_each(EVERYTHING, self.generation, |_, table| f(level, Pfn(table)));
         }
     }
 }
@@ -253,6 +312,31 @@ mod tests {
         assert_eq!(tlb.hit(addr, Access::Execute), None);
         tlb.insert(Translation { rights: Rights::READ, ..page(1, PageSize::Base, 5) });
         assert_eq!(tlb.hit(addr, Access::Read), None);
+    }
+
+    #[test]
+    fn nothing_comes_back_when_the_generations_have_gone_round() {
+        let mut tlb = Tlb::new();
+        tlb.insert(page(512, PageSize::Huge, 1024));
+        tlb.insert(page(7, PageSize::Base, 9));
+        tlb.insert_table(Level::Pmd, Vpn(7), Pfn(3));
+        for _ in 0..3 * 4096 {
+            tlb.flush_all();
+            assert_eq!((hit(&tlb, 7), hit(&tlb, 513), tlb.table_for(Vpn(7))), (None, None, None));
+        }
+    }
+
+    #[test]
+    fn a_forgotten_page_takes_the_tables_above_and_no_neighbour_with_it() {
+        for size in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+            let mut tlb = Tlb::new();
+            tlb.insert(page(1 << 18, size, 7 << 18));
+            tlb.insert(page(1 << 20, PageSize::Base, 5));
+            UPPER.iter().for_each(|&level| tlb.insert_table(level, Vpn(1 << 18), Pfn(9)));
+            tlb.forget(Vpn(1 << 18));
+            assert_eq!((hit(&tlb, 1 << 18), tlb.table_for(Vpn(1 << 18))), (None, None));
+            assert!(hit(&tlb, 1 << 20).is_some());
+        }
     }
 
     #[test]

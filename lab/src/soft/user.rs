@@ -6,9 +6,10 @@
 
 use super::flavour::Flavour;
 use super::machine::SoftMachine;
+use super::tlb::Tlb;
 use super::walker::{is_canonical, walk};
 use interleaf::machine::{AccessKind, Format, Machine};
-use interleaf::units::{Access, PAGE_SIZE, PhysAddr, Rights, VirtAddr, VpnRange};
+use interleaf::units::{Access, PAGE_SIZE, Pfn, PhysAddr, Rights, VirtAddr};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -115,7 +116,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
-    /// Touches one byte and leaves its value as it is.
+    /// Touches one byte: loads it, or stores what it holds. As with any program's plain store, another store to that byte at
+    /// the same time may be lost.
     ///
     /// # Errors
     /// As [`access`](Self::access).
@@ -123,11 +125,15 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     #[track_caller]
     pub fn touch(&self, addr: VirtAddr, access: Access, faults: &impl FaultHandler) -> Result<u8, Signal> {
         self.instruction(addr, access, faults, |at| {
-            let kind = if access == Access::Write { AccessKind::Update } else { AccessKind::Load };
+            let kind = if access == Access::Write { AccessKind::Store } else { AccessKind::Load };
             self.seen(at, 1, kind);
             // SAFETY: a byte of a frame of the arena; as in `read_u64`.
             let byte = unsafe { AtomicU8::from_ptr(at.as_ptr()) };
-            if access == Access::Write { byte.fetch_or(0, Relaxed) } else { byte.load(Relaxed) }
+            let value = byte.load(Relaxed);
+            if access == Access::Write {
+                byte.store(value, Relaxed);
+            }
+            value
         })
     }
 
@@ -217,34 +223,30 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 
     #[inline]
     fn translate(&self, addr: VirtAddr, access: Access) -> Option<NonNull<u8>> {
-        let hit = self.with_tlb(|tlb| tlb.hit(addr, access));
-        match hit {
-            Some(at) => Some(self.window(at)),
-            None => self.miss(addr, access),
-        }
+        self.with_mmu(|root, tlb| {
+            let at = tlb.hit(addr, access);
+            Some(self.window(at.or_else(|| self.miss(root, tlb, addr, access))?))
+        })
     }
 
     /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the address is dropped.
     #[inline(never)]
-    fn miss(&self, addr: VirtAddr, access: Access) -> Option<NonNull<u8>> {
-        let root = self.root()?;
-        let vpn = addr.vpn();
+    fn miss(&self, root: Option<Pfn>, tlb: &mut Tlb, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
+        let (root, vpn) = (root?, addr.vpn());
         if !is_canonical::<F>(addr) {
             return None;
         }
-        let from = self.with_tlb(|tlb| tlb.table_for(vpn)).unwrap_or((F::ROOT, root));
-        let found = walk(self, from, vpn, access, |level, table| {
-            self.with_tlb(|tlb| tlb.insert_table(level, vpn, table));
-        });
+        let from = tlb.table_for(vpn).unwrap_or((F::ROOT, root));
+        let found = walk(self, from, vpn, access, |level, table| tlb.insert_table(level, vpn, table));
         let Some(page) = found else {
-            self.with_tlb(|tlb| tlb.flush_range(VpnRange::new(vpn, vpn.add(1))));
+            tlb.forget(vpn);
             return None;
         };
         debug_assert!(page.rights.contains(Rights::USER));
-        let violation = self.with_tlb(|tlb| tlb.insert(page));
-        violation.into_iter().for_each(|violation| self.report(violation));
-        let at = self.with_tlb(|tlb| tlb.hit(addr, access)).expect("the page was inserted just now");
-        Some(self.window(at))
+        if let Some(violation) = tlb.insert(page) {
+            self.report(violation);
+        }
+        Some(PhysAddr(page.pfn.addr().0 | (addr.0 & (page.size.bytes() - 1))))
     }
 
     #[inline(always)]
