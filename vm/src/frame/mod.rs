@@ -82,6 +82,7 @@ pub use stats::Stats;
 pub use table::FrameTable;
 pub use unhooked::{Detention, Unhooked};
 pub use watermark::{Priority, Watermark};
+pub(crate) use words::Words;
 pub use zone::Zone;
 
 /// What bytes of memory start as.

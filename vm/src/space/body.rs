@@ -22,13 +22,16 @@ use super::carried::Carried;
 use super::counters::Counter;
 use super::fault::{Fallback, Fault};
 use super::landing::Landing;
-use super::plan::{Plan, plan};
+use super::plan::{Given, Plan, plan};
 use super::proof::Proof;
+use super::recent::RecentFault;
 use crate::machine::{Entry, Machine};
-use crate::sync::ReadGuard;
-use crate::table::{LockedTable, Spot, walk, walk_on};
+use crate::sync::{Own, ReadGuard};
+use crate::table::{LockedTable, Spot, walk_again, walk_on};
 use crate::units::{Level, Vpn};
 use crate::vma::Vma;
+
+type OwnRecent<'a, M> = Own<'a, RecentFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
 
 /// Why an attempt ended without resolving the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +85,23 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let vm = space.vm;
     let reading = vm.rcu.read();
     let page = fault.addr.vpn();
-    let vma = space.vmas.find(&reading, page).ok_or(Stop::NotMapped)?;
-    if !vma.flags().rights().contains(fault.access.needs()) {
+    let recent = vm.recent.own();
+    let vma = space.find_again(&reading, &recent, page).ok_or(Stop::NotMapped)?;
+    let rights = vma.rights();
+    if !rights.contains(fault.access.needs()) {
         return Err(Stop::NotAllowed);
     }
-    let aim = Aim { space, vma, page, proof, reading: &reading };
+    let aim = Aim { space, vma, page, proof, reading: &reading, recent: &recent };
     let spot = aim.reach(carried)?;
-    let plan = plan(spot.entry(), &vma.spec(), fault.access, vm.memory.zero_frame());
+    let plan = plan(
+        spot.entry(),
+        Given {
+            private_anonymous: vma.is_private_anonymous(),
+            rights,
+            access: fault.access,
+            zero: vm.memory.zero_frame(),
+        },
+    );
     match plan {
         Plan::Nothing => return Ok(Ended::Resolved),
         Plan::Wait => return Err(Stop::EntryBusy),
@@ -97,10 +110,23 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
         Plan::ShowZero | Plan::Allow(_) => {}
     }
     let Some(table) = aim.lock(&spot, plan, carried)? else { return Ok(Ended::Overtaken) };
-    let rights = vma.flags().rights();
-    drop(reading);
+    drop((recent, reading));
     Landing { space, table, slot: spot.slot, page, access: fault.access, rights }.carry_out(plan, carried);
     Ok(Ended::Resolved)
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// The mapping that holds the page: the one that this CPU found last, if it still says so.
+    #[inline(always)]
+    fn find_again<'g>(
+        &self,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+        recent: &OwnRecent<'_, M>,
+        page: Vpn,
+    ) -> Option<&'g Vma<M::Cpu>> {
+        let found = self.vmas.find_again(reading, recent, RecentFault::mapping, page);
+        if found.is_some_and(Vma::is_live) { found } else { self.vmas.find(reading, page) }
+    }
 }
 
 /// A fault on its way to its entry.
@@ -110,14 +136,23 @@ struct Aim<'a, 'v, M: Machine, P> {
     page: Vpn,
     proof: &'a P,
     reading: &'a ReadGuard<'a, M::Cpu>,
+    recent: &'a OwnRecent<'a, M>,
 }
+
+impl<M: Machine, P> Clone for Aim<'_, '_, M, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine, P> Copy for Aim<'_, '_, M, P> {}
 
 impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
     /// Walks to the entry of the page, linking the tables that are absent.
     #[inline(always)]
     fn reach(&self, carried: &mut Carried<'v, M>) -> Result<Spot<'v, M>, Stop> {
-        let memory = &self.space.vm.memory;
-        let mut spot = walk(memory, self.space.root, self.page, Level::Pte, self.reading);
+        let tree = (&self.space.vm.memory, self.space.root, &self.space.cuts);
+        let mut spot = walk_again(tree, self.page, self.reading, self.recent, RecentFault::table);
         while spot.table.level() != Level::Pte {
             if spot.entry() != Entry::Absent {
                 return Err(Stop::EntryBusy);
@@ -128,9 +163,11 @@ impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
         Ok(spot)
     }
 
-    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock).
+    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock). By value, so that an aim
+    /// lies in memory only here.
     #[cold]
-    fn link(&self, spot: &Spot<'v, M>, carried: &mut Carried<'v, M>) -> Result<(), Stop> {
+    #[inline(never)]
+    fn link(self, spot: &Spot<'v, M>, carried: &mut Carried<'v, M>) -> Result<(), Stop> {
         carried.prepare_table()?;
         let mut parent = spot.table.lock().ok_or(Stop::TableCut)?;
         if parent.read(spot.slot) == spot.word {

@@ -24,7 +24,6 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
     #[inline(always)]
     pub fn carry_out(mut self, plan: Plan, carried: &mut Carried<'v, M>) {
         match plan {
-            Plan::Nothing | Plan::Wait => {}
             Plan::Own => {
                 if let Some(pfn) = carried.take_frame() {
                     self.install(pfn, self.rights);
@@ -34,6 +33,15 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
                 self.install(self.space.vm.memory.zero_frame(), self.rights - Rights::WRITE);
                 self.space.vm.count(Counter::ZeroPageMapped);
             }
+            rarer => self.carry_out_rarer(rarer, carried),
+        }
+    }
+
+    /// By value, so that a landing lies in memory only here.
+    #[inline(never)]
+    fn carry_out_rarer(mut self, plan: Plan, carried: &mut Carried<'v, M>) {
+        match plan {
+            Plan::Nothing | Plan::Wait | Plan::Own | Plan::ShowZero => {}
             Plan::ShowBacking => {
                 if let Some(pfn) = carried.take_backing() {
                     self.install(pfn, self.rights);
@@ -54,7 +62,6 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
     /// P9: the frame of a present entry changes through non-present and a flush, else one CPU would go on reading zeros after
     /// another has written. The table's lock is held meanwhile, so nobody waits for us with something that we wait for: who
     /// waits for the lock answers flushes.
-    #[cold]
     fn replace_zero(&mut self, carried: &mut Carried<'v, M>) {
         let Some(pfn) = carried.take_frame() else { return };
         self.table.replace(self.slot, Entry::Marker(Marker::Busy));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `map` `unmap` `protect` `advise` `brk` `mincore` | Linux's calls, with Linux's behaviour and errors |
 //! | `share` | mapping shared memory once more, here or in another space |
-//! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next |
+//! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next, `recent` what a fault leaves to the CPU's next |
 //! | `edit` | how a writer replaces mappings; `zap` how entries are cleared |
 //! | `linux` | the same calls with Linux's numbers |
 //! | `run` | a CPU enters and leaves a space |
@@ -36,6 +36,7 @@ mod mincore;
 mod plan;
 mod proof;
 mod protect;
+mod recent;
 mod run;
 mod share;
 mod unmap;
@@ -56,6 +57,7 @@ use crate::file::Object;
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{ReadGuard, ShareLock, UniqueGuard, ladder};
+use crate::table::Cuts;
 use crate::tlb::SpaceTlb;
 use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
@@ -75,6 +77,8 @@ pub struct AddressSpace<'v, M: Machine> {
     root: Pfn,
     path: Path,
     layout: Layout,
+    /// Tables that the tree lost so far.
+    cuts: Cuts<M::Cpu>,
     /// Which mappings exist. Read under RCU or the lock, written with the lock held alone.
     vmas: VmaTree<M::Cpu>,
     /// See `docs/design/locking.md`.
@@ -94,14 +98,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::NoMemory`] where there is none for the root table or the index.
     pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
         let root = vm.memory.alloc_table(crate::frame::Priority::Ordinary).ok_or(Error::NoMemory)?;
+        let number = vm.next_space();
         Ok(Self {
             vm,
             root,
             path,
             layout,
+            cuts: Cuts::new(number),
             vmas: VmaTree::new(),
             lock: Lines(ShareLock::new()),
-            tlb: SpaceTlb::new(vm.next_space()),
+            tlb: SpaceTlb::new(number),
             identities: Lines(AtomicU64::new(0)),
             heap_end: Lines(AtomicU64::new(layout.heap_start.0)),
         })

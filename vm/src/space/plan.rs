@@ -2,7 +2,6 @@
 
 use crate::machine::{Entry, Leaf};
 use crate::units::{Access, Pfn, Rights};
-use crate::vma::VmaSpec;
 
 /// What to do, decided without a lock from an entry read once; carried out under the table's lock if the entry is still that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,28 +23,40 @@ pub enum Plan {
     Allow(Rights),
 }
 
-/// Decides. The mapping allows the access; `zero` is the frame of the zero page.
+/// What the decision rests on, besides the entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// Whether the mapping is private and filled with zeroes.
+    pub private_anonymous: bool,
+    /// What the mapping allows: the access, and more.
+    pub rights: Rights,
+    /// What is wanted.
+    pub access: Access,
+    /// The frame of the zero page.
+    pub zero: Pfn,
+}
+
+/// Decides.
 #[inline(always)]
-pub fn plan(entry: Entry, vma: &VmaSpec, access: Access, zero: Pfn) -> Plan {
+pub fn plan(entry: Entry, given: Given) -> Plan {
     match entry {
-        Entry::Marker(_) | Entry::Table(_) => Plan::Wait,
-        Entry::Absent if !vma.is_private_anonymous() => Plan::ShowBacking,
-        Entry::Absent if access == Access::Write => Plan::Own,
+        Entry::Absent if !given.private_anonymous => Plan::ShowBacking,
+        Entry::Absent if given.access == Access::Write => Plan::Own,
         Entry::Absent => Plan::ShowZero,
-        Entry::Leaf(leaf) => plan_present(leaf, vma, access, zero),
+        Entry::Marker(_) | Entry::Table(_) => Plan::Wait,
+        Entry::Leaf(leaf) => plan_present(leaf, given),
     }
 }
 
-#[inline(always)]
-fn plan_present(leaf: Leaf, vma: &VmaSpec, access: Access, zero: Pfn) -> Plan {
-    if leaf.rights.contains(access.needs()) {
+fn plan_present(leaf: Leaf, given: Given) -> Plan {
+    if leaf.rights.contains(given.access.needs()) {
         Plan::Nothing
-    } else if leaf.pfn != zero {
-        Plan::Allow(vma.rights())
-    } else if access == Access::Write {
+    } else if leaf.pfn != given.zero {
+        Plan::Allow(given.rights)
+    } else if given.access == Access::Write {
         Plan::ReplaceZero
     } else {
-        Plan::Allow(vma.rights() - Rights::WRITE)
+        Plan::Allow(given.rights - Rights::WRITE)
     }
 }
 
@@ -53,13 +64,12 @@ fn plan_present(leaf: Leaf, vma: &VmaSpec, access: Access, zero: Pfn) -> Plan {
 mod tests {
     use super::*;
     use crate::machine::Marker;
-    use crate::units::{Vpn, VpnRange};
-    use crate::vma::VmaFlags;
 
     const ZERO: Pfn = Pfn(7);
+    const ALL: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
 
-    fn memory() -> VmaSpec {
-        VmaSpec::anonymous(VpnRange::new(Vpn(1), Vpn(9)), VmaFlags::READ | VmaFlags::WRITE)
+    fn plan(entry: Entry, access: Access) -> Plan {
+        super::plan(entry, Given { private_anonymous: true, rights: ALL, access, zero: ZERO })
     }
 
     fn leaf(pfn: Pfn, rights: Rights) -> Entry {
@@ -68,23 +78,22 @@ mod tests {
 
     #[test]
     fn reads_of_nothing_show_the_zero_page_and_writes_get_a_frame() {
-        assert_eq!(plan(Entry::Absent, &memory(), Access::Read, ZERO), Plan::ShowZero);
-        assert_eq!(plan(Entry::Absent, &memory(), Access::Write, ZERO), Plan::Own);
+        assert_eq!(plan(Entry::Absent, Access::Read), Plan::ShowZero);
+        assert_eq!(plan(Entry::Absent, Access::Write), Plan::Own);
         let shown = leaf(ZERO, Rights::READ | Rights::USER);
-        assert_eq!(plan(shown, &memory(), Access::Write, ZERO), Plan::ReplaceZero);
-        assert_eq!(plan(shown, &memory(), Access::Read, ZERO), Plan::Nothing);
+        assert_eq!(plan(shown, Access::Write), Plan::ReplaceZero);
+        assert_eq!(plan(shown, Access::Read), Plan::Nothing);
     }
 
     #[test]
     fn a_leaf_that_lost_rights_gets_those_of_the_mapping_back() {
-        let all = Rights::READ | Rights::WRITE | Rights::USER;
-        assert_eq!(plan(leaf(Pfn(9), Rights::empty()), &memory(), Access::Read, ZERO), Plan::Allow(all));
-        let zero = plan(leaf(ZERO, Rights::empty()), &memory(), Access::Read, ZERO);
+        assert_eq!(plan(leaf(Pfn(9), Rights::empty()), Access::Read), Plan::Allow(ALL));
+        let zero = plan(leaf(ZERO, Rights::empty()), Access::Read);
         assert_eq!(zero, Plan::Allow(Rights::READ | Rights::USER));
     }
 
     #[test]
     fn a_marker_is_waited_for() {
-        assert_eq!(plan(Entry::Marker(Marker::Busy), &memory(), Access::Read, ZERO), Plan::Wait);
+        assert_eq!(plan(Entry::Marker(Marker::Busy), Access::Read), Plan::Wait);
     }
 }

@@ -1,10 +1,11 @@
 //! What all spaces of a machine share: frames, garbage, the CPUs' translations, counters.
 
 use super::counters::{Counter, Counters, Totals};
+use super::recent::RecentFault;
 use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Installed, Rcu};
+use crate::sync::{Installed, PerCpu, Rcu};
 use crate::tlb::{ShootStats, Shootdown};
 use crate::vma::Vma;
 use core::fmt;
@@ -23,6 +24,7 @@ pub struct Vm<'m, M: Machine> {
     pub(super) shootdown: Installed<'m, M, Shootdown<M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) counters: Counters<M::Cpu>,
+    pub(super) recent: PerCpu<RecentFault<M::Cpu>, M::Cpu>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
     pub(super) spaces: AtomicU64<M::Cpu>,
 }
@@ -37,11 +39,13 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mut carver = map.carver(machine);
         let rcu = Rcu::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
         let counters = Counters::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
+        let recent =
+            PerCpu::carve(&mut carver, nr_cpus, |_| RecentFault::new()).ok_or(BootError::TooSmall)?;
         let shootdown = Shootdown::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown = Installed::install(machine, &mut carver, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::new(machine, map)?;
         let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, spaces: AtomicU64::new(0) })
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, recent, spaces: AtomicU64::new(0) })
     }
 
     /// The machine that this runs on.

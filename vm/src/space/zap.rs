@@ -40,6 +40,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.unhook_leaves(range, &mut gather);
         cut_tables(&vm.memory, self.root, range, self.gap_around(alone, range), |pfn, covered| {
             vm.count(Counter::TableFree);
+            self.cuts.note();
             gather.table(pfn, covered);
         });
         self.finish(gather, range);

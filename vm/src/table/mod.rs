@@ -3,7 +3,7 @@
 //! | who | how |
 //! |---|---|
 //! | readers | [`walk`]: no lock, each entry read once; RCU keeps the tables from being freed |
-//! | faults | walk, then lock one table page, look again, install |
+//! | faults | walk (or [`walk_again`], from where the last walk ended), then lock one table page, look again, install |
 //! | writers | [`sweep`]: a table at a time under its lock; [`cut_tables`] takes empty ones out |
 //!
 //! The lock of a table page, its *attached* bit and the order in which a table dies are described at [`Table`]; the bits of
@@ -11,9 +11,11 @@
 
 pub mod format;
 mod node;
+mod recent;
 mod sweep;
 mod walk;
 
 pub use node::{LockedTable, Table};
+pub use recent::{Cuts, RecentTable, walk_again};
 pub use sweep::{Run, cut_tables, sweep};
 pub use walk::{Spot, is_canonical, walk, walk_on};

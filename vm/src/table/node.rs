@@ -9,7 +9,7 @@
 //! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it cleared restarts
 //! the walk. It is freed after the flush and a grace period, when no walker, software or hardware, can still reach it.
 
-use crate::frame::{FrameMeta, Memory, Unhooked};
+use crate::frame::{FrameMeta, Memory, Unhooked, Words};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{RawGuard, ladder};
@@ -19,6 +19,7 @@ use core::fmt;
 /// A table page of a known level. A plain handle: it keeps nothing alive.
 pub struct Table<'m, M: Machine> {
     memory: &'m Memory<'m, M>,
+    words: Words<'m, M::Cpu>,
     pfn: Pfn,
     level: Level,
 }
@@ -32,8 +33,9 @@ pub struct LockedTable<'m, M: Machine> {
 
 impl<'m, M: Machine> Table<'m, M> {
     /// The table of `level` in the frame `pfn`, which must have been allocated as a table.
+    #[inline(always)]
     pub fn at(memory: &'m Memory<'m, M>, pfn: Pfn, level: Level) -> Self {
-        Self { memory, pfn, level }
+        Self { memory, words: memory.words(pfn), pfn, level }
     }
 
     /// The frame that holds the table.
@@ -48,7 +50,7 @@ impl<'m, M: Machine> Table<'m, M> {
 
     #[inline(always)]
     fn word(&self, slot: usize) -> &'m AtomicU64<M::Cpu> {
-        self.memory.word(self.pfn, slot)
+        self.words.at(slot)
     }
 
     /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with [`LockedTable::install`].
@@ -64,8 +66,9 @@ impl<'m, M: Machine> Table<'m, M> {
     }
 
     /// The table below, where `slot` points to one.
+    #[inline(always)]
     pub fn child(&self, pfn: Pfn) -> Option<Table<'m, M>> {
-        Some(Table { memory: self.memory, pfn, level: self.level.below()? })
+        Some(Table::at(self.memory, pfn, self.level.below()?))
     }
 
     /// Waits for the table's lock. `None` where the table has been cut out: the walk must start again.

@@ -32,7 +32,7 @@ use super::{AnonId, BackingId, VmaFlags, VmaSpec};
 use crate::machine::Cpu;
 use crate::sync::Plain;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::units::{Vpn, VpnRange};
+use crate::units::{Rights, Vpn, VpnRange};
 use core::fmt;
 
 /// What became of a mapping's record.
@@ -96,6 +96,18 @@ impl<C: Cpu> Vma<C> {
     #[inline(always)]
     pub fn flags(&self) -> VmaFlags {
         self.flags.get()
+    }
+
+    /// What the hardware may be told.
+    #[inline(always)]
+    pub fn rights(&self) -> Rights {
+        self.flags.get().rights()
+    }
+
+    /// Whether it is private and filled with zeroes.
+    #[inline(always)]
+    pub fn is_private_anonymous(&self) -> bool {
+        self.backing.get().is_none()
     }
 
     /// What its pages are filled from.

@@ -5,14 +5,14 @@
 
 use super::{Gaps, Vma, VmaFlags, VmaSpec, VmaState};
 use crate::machine::Cpu;
-use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Replacement, Stored};
-use crate::sync::{ReadGuard, Span};
+use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Recent, Replacement, Stored};
+use crate::sync::{Own, ReadGuard, Span};
 use crate::units::{CACHE_LINE, Vpn, VpnRange};
 
 /// Mappings that Linux allows a process, unless it is told otherwise (`vm.max_map_count`).
 pub const MAX_MAPPINGS: usize = 65_530;
 
-/// The mappings of an address space. All-zero is empty.
+/// The mappings of an address space.
 #[derive(Debug)]
 pub struct VmaTree<C: Cpu> {
     index: RangeIndex<Vma<C>, C>,
@@ -36,7 +36,7 @@ impl<C: Cpu> Span for Vma<C> {
 
 impl<C: Cpu> VmaTree<C> {
     /// No mappings.
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         const { record_is_one_line::<C>() };
         Self { index: RangeIndex::new() }
     }
@@ -56,6 +56,19 @@ impl<C: Cpu> VmaTree<C> {
     #[track_caller]
     pub fn find<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g Vma<C>> {
         self.index.find(section, vpn)
+    }
+
+    /// As [`find`](Self::find), by way of the mapping that this CPU found last.
+    #[inline(always)]
+    #[track_caller]
+    pub fn find_again<'g, S>(
+        &self,
+        section: &'g ReadGuard<'_, C>,
+        own: &Own<'_, S, C>,
+        part: fn(&S) -> &Recent<C>,
+        vpn: Vpn,
+    ) -> Option<&'g Vma<C>> {
+        self.index.find_again(section, own, part, vpn)
     }
 
     /// The mapping that holds the page, or else the first one above it.

@@ -36,6 +36,7 @@
 //! | `replace` | prepare and publish |
 //! | `gap` | the lowest and the highest hole |
 //! | `owned` | a tree that owns its items |
+//! | `recent` | what a CPU found last |
 //! | `check` | recount everything |
 
 mod check;
@@ -46,9 +47,14 @@ mod lookup;
 mod loom_tests;
 mod node;
 mod owned;
+#[cfg(test)]
+mod owned_testing;
 #[cfg(all(test, not(loom)))]
 mod owned_tests;
 mod path;
+mod recent;
+#[cfg(test)]
+mod recent_tests;
 mod replace;
 #[cfg(test)]
 mod testing;
@@ -59,6 +65,7 @@ pub use check::Census;
 pub use lookup::Items;
 pub use node::TreeNode;
 pub use owned::{IndexMemory, MAX_NEW, RangeIndex, Replacement, Stored};
+pub use recent::Recent;
 pub use replace::Prepared;
 
 use super::atomic::{AtomicU32, AtomicUsize, Ordering::*};

@@ -6,9 +6,10 @@
 //! What goes is chained through the links inside it before the replacement is published, when it can still be found, and
 //! retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
 
+use super::recent::next_identity;
 use super::{Apart, NoMemory, NodeMemory, Prepared, RangeTree, Span};
 use crate::machine::Cpu;
-use crate::sync::atomic::{AtomicUsize, Ordering::*};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use crate::sync::rcu::List;
 use crate::sync::{Rcu, RcuHead, ReadGuard};
 use crate::units::{Vpn, VpnRange};
@@ -52,12 +53,16 @@ pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
     unsafe fn retire_item(&self, item: NonNull<Stored<T>>);
 }
 
-/// An index of disjoint ranges that owns its items. All-zero is empty.
+/// An index of disjoint ranges that owns its items.
 ///
 /// One index is always used with the same memory. Items still in it when it is dropped are lost to that memory: its user
 /// replaces everything by nothing first.
 pub struct RangeIndex<T, C: Cpu> {
     tree: RangeTree<Stored<T>, C>,
+    /// See [`Recent`](super::Recent).
+    pub(super) identity: u64,
+    /// Raised by the one writer after a replacement is published; see [`Recent`](super::Recent).
+    pub(super) version: AtomicU64<C>,
     /// Items; on a line that lookups do not read. Written by the one writer; relaxed: others see it stale.
     count: Apart<AtomicUsize<C>>,
 }
@@ -80,6 +85,12 @@ struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C>> {
 }
 
 impl<T> Stored<T> {
+    /// The item itself.
+    #[inline(always)]
+    pub(super) fn value(&self) -> &T {
+        &self.value
+    }
+
     /// The link to hand to [`Rcu::retire`].
     ///
     /// # Safety
@@ -110,9 +121,14 @@ impl<T: Span> Span for Stored<T> {
 
 impl<T: Span, C: Cpu> RangeIndex<T, C> {
     /// An index without items.
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         const { assert!(!needs_drop::<T>(), "items are forgotten, never dropped") };
-        Self { tree: RangeTree::new(), count: Apart(AtomicUsize::new(0)) }
+        Self {
+            tree: RangeTree::new(),
+            identity: next_identity(),
+            version: AtomicU64::new(0),
+            count: Apart(AtomicUsize::new(0)),
+        }
     }
 
     /// Number of items; stale at once unless the caller holds the writers' lock.
@@ -204,6 +220,8 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
         let memory = items.memory;
         let mut gone = index.chain(old, memory.rcu());
         prepared.publish();
+        // Release: who sees it finds nothing that went. Before anything is retired.
+        index.version.store(index.version.load(Relaxed) + 1, Release);
         let count = index.count.0.load(Relaxed) + items.len - gone.len() as usize;
         index.count.0.store(count, Relaxed);
         items.len = 0;

@@ -1,111 +1,14 @@
 //! The owning tree: nothing is lost, nothing is given back early.
 
-use super::testing::{Nodes, pages};
-use super::{IndexMemory, NoMemory, NodeMemory, RangeIndex, Span, Stored, TreeNode};
+use super::owned_testing::{ALIVE, Piece, Store, piece};
+use super::testing::pages;
+use super::{NoMemory, RangeIndex};
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::Rcu;
 use crate::sync::testing::Heap;
-use crate::sync::{Rcu, RcuHead, Reclaim};
 use crate::units::{Vpn, VpnRange};
-use core::cell::Cell;
-use core::mem::MaybeUninit;
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering::*};
-use std::alloc::{Layout, alloc, dealloc};
+use core::sync::atomic::Ordering::*;
 use std::vec::Vec;
-
-/// A range and a word that is poisoned when the memory goes back.
-struct Piece {
-    range: VpnRange,
-    alive: AtomicU64,
-}
-
-const ALIVE: u64 = 0x11fe;
-/// The tag of retired items; nodes use their fan-out.
-const ITEM: usize = 99;
-
-fn piece(start: u64, end: u64) -> Piece {
-    Piece { range: pages(start, end), alive: AtomicU64::new(ALIVE) }
-}
-
-impl Span for Piece {
-    fn span(&self) -> VpnRange {
-        self.range
-    }
-}
-
-/// Nodes and items from the host's heap, counted.
-struct Store<'a> {
-    nodes: Nodes<'a>,
-    rcu: &'a Rcu<TestCpu>,
-    items: Cell<usize>,
-}
-
-impl<'a> Store<'a> {
-    fn new(rcu: &'a Rcu<TestCpu>) -> Self {
-        Self { nodes: Nodes { rcu: Some(rcu), ..Nodes::default() }, rcu, items: Cell::new(0) }
-    }
-
-    fn strikes(&self) -> bool {
-        let left = self.nodes.left.get();
-        self.nodes.left.set(left.map(|left| left.saturating_sub(1)));
-        left == Some(0)
-    }
-}
-
-// SAFETY: the nodes' own promise.
-unsafe impl NodeMemory<TestCpu> for Store<'_> {
-    fn alloc_node(&self) -> Option<NonNull<TreeNode<TestCpu, 16>>> {
-        self.nodes.alloc_node()
-    }
-    unsafe fn free_node(&self, node: NonNull<TreeNode<TestCpu, 16>>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.nodes.free_node(node) }
-    }
-    unsafe fn retire_node(&self, node: NonNull<TreeNode<TestCpu, 16>>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.nodes.retire_node(node) }
-    }
-}
-
-// SAFETY: the heap's memory, given back after a grace period.
-unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
-    fn rcu(&self) -> &Rcu<TestCpu> {
-        self.rcu
-    }
-    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<Piece>>>> {
-        if self.strikes() {
-            return None;
-        }
-        self.items.set(self.items.get() + 1);
-        // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc(Layout::new::<Stored<Piece>>()) }.cast())
-    }
-    unsafe fn free_item(&self, item: NonNull<Stored<Piece>>) {
-        self.items.set(self.items.get() - 1);
-        // SAFETY: allocated above with this layout; poisoned first.
-        unsafe {
-            item.cast::<u8>().write_bytes(0xdd, size_of::<Stored<Piece>>());
-            dealloc(item.cast().as_ptr(), Layout::new::<Stored<Piece>>());
-        }
-    }
-    unsafe fn retire_item(&self, item: NonNull<Stored<Piece>>) {
-        // SAFETY: unlinked, says the caller; nobody else uses the head.
-        unsafe { self.rcu.defer(Stored::head(item), ITEM) };
-    }
-}
-
-impl Reclaim for Store<'_> {
-    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
-        // SAFETY: retired with the tag that tells what it is.
-        unsafe {
-            if tag == ITEM {
-                self.free_item(Stored::of_head(object));
-            } else {
-                self.nodes.reclaim(tag, object);
-            }
-        }
-    }
-}
 
 type Index = RangeIndex<Piece, TestCpu>;
 

@@ -1,0 +1,109 @@
+//! What a CPU remembers is never an item that has gone, nor another index's.
+
+use super::owned_testing::{ALIVE, Piece, Store, piece};
+use super::testing::pages;
+use super::{RangeIndex, Recent};
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::Heap;
+use crate::sync::{PerCpu, Rcu};
+use crate::units::{Vpn, VpnRange};
+use core::sync::atomic::Ordering::*;
+
+type Index = RangeIndex<Piece, TestCpu>;
+type Slots = PerCpu<Recent<TestCpu>, TestCpu>;
+
+fn slots(nr_cpus: u32) -> Slots {
+    PerCpu::carve(&mut Heap, nr_cpus, |_| Recent::new()).unwrap()
+}
+
+/// What this CPU finds at the page, by way of what it found last. The piece is in memory.
+fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<VpnRange> {
+    let (section, own) = (rcu.read(), slots.own());
+    let found = index.find_again(&section, &own, |recent| recent, Vpn(page))?;
+    assert_eq!(found.alive.load(Relaxed), ALIVE, "a piece that has been given back");
+    assert!(found.range.contains(Vpn(page)));
+    Some(found.range)
+}
+
+fn put(index: &Index, store: &Store<'_>, old: VpnRange, new: Option<(u64, u64)>) {
+    index.prepare(old, new.map(|(start, end)| piece(start, end)), store).unwrap().publish();
+}
+
+#[cfg(not(loom))]
+#[test]
+fn what_was_found_last_is_found_until_it_is_replaced() {
+    let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
+    let (index, store, slots) = (Index::new(), Store::new(&rcu), slots(1));
+    assert_eq!(look(&index, &rcu, &slots, 5), None);
+    put(&index, &store, VpnRange::default(), Some((4, 9)));
+    put(&index, &store, VpnRange::default(), Some((20, 30)));
+    for page in [4, 8, 20, 25, 5, 6] {
+        let expect = if page < 9 { pages(4, 9) } else { pages(20, 30) };
+        assert_eq!(look(&index, &rcu, &slots, page), Some(expect));
+    }
+    for page in [3, 9, 19, 30] {
+        assert_eq!(look(&index, &rcu, &slots, page), None, "page {page}");
+    }
+    put(&index, &store, pages(4, 9), Some((4, 7)));
+    rcu.wait(&machine, &store);
+    assert_eq!(look(&index, &rcu, &slots, 5), Some(pages(4, 7)));
+    put(&index, &store, pages(4, 7), None);
+    rcu.wait(&machine, &store);
+    assert_eq!(look(&index, &rcu, &slots, 5), None);
+    put(&index, &store, pages(0, 100), None);
+    rcu.wait(&machine, &store);
+    assert_eq!(store.items.get(), 0);
+}
+
+#[cfg(not(loom))]
+#[test]
+fn an_index_in_the_place_of_another_is_not_taken_for_it() {
+    let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
+    let (store, slots) = (Store::new(&rcu), slots(1));
+    for start in 0..5 {
+        // The same place on the stack, and as many replacements.
+        let index = Index::new();
+        put(&index, &store, VpnRange::default(), Some((start, start + 2)));
+        assert_eq!(look(&index, &rcu, &slots, 1).is_some(), start <= 1, "start {start}");
+        put(&index, &store, pages(0, 100), None);
+        rcu.wait(&machine, &store);
+    }
+    assert_eq!(store.items.get(), 0);
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_a_remembered_item_against_its_replacement_and_reclaim() {
+    use loom::thread;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    static SEEN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let machine = TestMachine::with_cpus(1, 2);
+        let world = Arc::new((Rcu::carve(&mut Heap, 2).unwrap(), Index::new(), slots(2)));
+        let store = Store::new(&world.0);
+        put(&world.1, &store, VpnRange::default(), Some((4, 9)));
+        // Touches the words of both CPUs before the thread is spawned, and fills what CPU 1 remembers.
+        world.0.poll(&machine, &store);
+        TestCpu::become_cpu(1);
+        assert_eq!(look(&world.1, &world.0, &world.2, 5), Some(pages(4, 9)));
+        TestCpu::become_cpu(0);
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || {
+                TestCpu::become_cpu(1);
+                for _ in 0..2 {
+                    let found = look(&world.1, &world.0, &world.2, 5).expect("mapped before and after");
+                    SEEN[usize::from(found == pages(4, 7))].fetch_add(1, Relaxed);
+                }
+            }
+        });
+        put(&world.1, &store, pages(4, 9), Some((4, 7)));
+        (0..5).for_each(|_| world.0.poll(&machine, &store));
+        reader.join().unwrap();
+    });
+    assert!(SEEN.iter().all(|seen| seen.load(Relaxed) > 0), "the model must see before and after: {SEEN:?}");
+}
