@@ -48,6 +48,7 @@ impl<M: Machine> Vm<'_, M> {
         tell("the last space's number", extent(&self.spaces));
         tell("a CPU's read sections and garbage", self.rcu.extent_of_cpus());
         tell("a CPU's counters", self.counters.extent());
+        tell("what a CPU's last fault found", self.recent.extent());
         tell("a CPU's flush requests", self.shootdown.extent());
         tell("a CPU's cache of frames", self.memory.extent_of_caches());
     }

@@ -44,6 +44,20 @@ pub const ALL: &[Mutation] = &[
         by: Model("loom_flush_against_a_cpu_that_enters_and_leaves"),
     },
     Mutation {
+        name: "what a CPU found last outlives its replacement",
+        file: "vm/src/sync/tree/owned.rs",
+        old: "        index.version.store(index.version.load(Relaxed) + 1, Release);\n",
+        new: "",
+        by: Model("loom_a_remembered_item_against_its_replacement_and_reclaim"),
+    },
+    Mutation {
+        name: "the table that a CPU's last walk ended in outlives its cut",
+        file: "vm/src/space/zap.rs",
+        old: "            self.cuts.note();\n",
+        new: "",
+        by: RANDOM,
+    },
+    Mutation {
         name: "a CPU behind by more than it was told of forgets only that",
         file: "vm/src/tlb/mailbox.rs",
         old: "kept.iter().filter(fresh).count() as u64 == self.newest - seen",
