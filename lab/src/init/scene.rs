@@ -7,7 +7,7 @@ use crate::os::{affinity, process};
 use crate::soft::arena::DIRT;
 use crate::soft::{Fill, Plan, SoftMachine};
 use interleaf::frame::{Ask, BootMap, FrameMeta, Initialised, Memory, Region, Start};
-use interleaf::job::Crew;
+use interleaf::job::{Crew, Patience};
 use interleaf::machine::Machine;
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,9 @@ use std::time::Instant;
 
 /// Bytes of boot memory that the library takes beside the records, and more.
 const BESIDE_RECORDS: u64 = 2 << 20;
+
+/// How often helpers look for work before they sleep: some milliseconds.
+const AWAKE: Patience = Patience(1_000_000);
 
 /// A machine with the memory of a world, most of it never touched.
 pub struct Scene {
@@ -147,6 +150,8 @@ impl Scene {
         let crew = Crew::hire(&self.machine, &mut map.carver(&self.machine));
         let crew = crew.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
         crew.set_most(helpers as u32);
+        // At boot nobody has anything else to do.
+        crew.set_patience(AWAKE);
         while !(1..=helpers as u32).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
             std::thread::yield_now();
         }

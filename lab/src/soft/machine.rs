@@ -284,6 +284,11 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         NodeId(cpu.0 % self.nodes)
     }
 
+    /// Nodes lie in a row.
+    fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+        10 + 10 * from.0.abs_diff(to.0)
+    }
+
     #[inline]
     fn window(&self, at: PhysAddr) -> NonNull<u8> {
         self.arena.window(at)

@@ -1,7 +1,8 @@
 //! Allocating and freeing.
 
 use super::biased::{Biased, claim_all};
-use super::cache::{CpuCache, Frames, MOST, Stocked, Way, pack, unpack};
+use super::cache::{CpuCache, Frames, MOST, Way, pack, unpack};
+use super::nodes::Whence;
 use super::{Ask, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::Own;
@@ -76,7 +77,7 @@ impl<M: Machine> Memory<'_, M> {
             return None;
         }
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, order, ask.priority);
-        let (pfn, init) = self.search(order, ask.priority, from)?;
+        let (pfn, init) = self.search(Whence::Here, order, ask.priority, from)?;
         self.meta_of(pfn).set_state(FrameState::taken(order));
         let own = self.caches.own();
         own.came_in.add_own(order.frames());
@@ -117,7 +118,7 @@ impl<M: Machine> Memory<'_, M> {
     ///
     /// A look at the caches beforehand would spare the claim where all are empty, but cannot tell: while it goes from one to the
     /// next, frames can go from the next through the zone to the one.
-    fn drain_and<R>(&self, then: impl FnOnce() -> R) -> (u64, R) {
+    pub(super) fn drain_and<R>(&self, then: impl FnOnce() -> R) -> (u64, R) {
         let _drain = self.drain.lock();
         let mut drained = 0;
         let give_back = |cache: &CpuCache<M::Cpu>, stack: &mut Frames<M::Cpu>| {
@@ -143,7 +144,7 @@ impl<M: Machine> Memory<'_, M> {
 
     /// The record of a cached frame says that it is out, and its bytes are as asked.
     #[inline(always)]
-    fn hand_out(&self, pfn: Pfn, init: Init, asked: Init) -> Pfn {
+    pub(super) fn hand_out(&self, pfn: Pfn, init: Init, asked: Init) -> Pfn {
         // SAFETY: the frame comes from a cache or zone of this memory, where only frames with records are.
         let meta = unsafe { self.table.meta_unchecked(pfn) };
         debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
@@ -154,38 +155,41 @@ impl<M: Machine> Memory<'_, M> {
         pfn
     }
 
-    /// The stack is empty: a lot from the first zone that has something to give, of which one frame is the answer.
+    /// The stack is empty: a lot from the nearest zone that has something to give or can grow, of which one frame is the answer.
     #[cold]
     #[inline(never)]
     fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
         // Taken inside, so that a claimant finds these frames in the zone or in the stack. A zone grows outside.
-        let word = loop {
-            let take = |stack: &mut Frames<M::Cpu>| self.take_lot(&own, stack, ask.priority);
-            let taken = Biased::with(&own, CpuCache::part, take);
-            let grow = |zone| self.grow(zone, Order::BASE, ask.priority);
-            if taken != Some(None) || !self.zones.iter().any(grow) {
-                break taken.flatten();
+        let word = self.zones_from(Whence::Here).find_map(|zone| {
+            loop {
+                let take = |stack: &mut Frames<M::Cpu>| self.take_lot(&own, stack, zone, ask.priority);
+                let taken = Biased::with(&own, CpuCache::part, take);
+                if taken != Some(None) || !self.grow(zone, Order::BASE, ask.priority) {
+                    break taken.flatten();
+                }
             }
-        };
+        });
         drop(own);
-        let Some(word) = word else { return self.alloc_frame_drained(ask) };
+        // The zones had nothing for us: take over what other CPUs hold, and look once more.
+        let Some(word) = word else { return self.alloc_frame_past_cache(Whence::Here, ask) };
         let (pfn, init) = unpack(word);
         Some(self.hand_out(pfn, init, ask.init))
     }
 
-    /// Moves a lot from the first zone that has something to give to the stack, all but the first frame, which is the answer.
+    /// Moves a lot from a zone to the stack, all but the first frame, which is the answer.
     fn take_lot(
         &self,
         own: &OwnCache<'_, M::Cpu>,
         stack: &mut Frames<M::Cpu>,
+        zone: &Zone<M::Cpu>,
         priority: Priority,
     ) -> Option<u64> {
         let mut batch = [0; MOST];
         let lot = &mut batch[..own.next_lot(Way::In)];
-        let taken = self.zones.iter().find_map(|zone| match zone.take_run(&self.table, lot, priority) {
-            0 => None,
-            taken => Some(taken),
-        })?;
+        let taken = zone.take_run(&self.table, lot, priority);
+        if taken == 0 {
+            return None;
+        }
         own.came_in.add_own(taken as u64);
         own.past_stack.add_own(1);
         let frames = &lot[..taken];
@@ -205,57 +209,6 @@ impl<M: Machine> Memory<'_, M> {
         let (pfn, init) = unpack(word);
         // SAFETY: the frame comes from a zone of this memory, where only frames with records are.
         unsafe { self.table.meta_unchecked(pfn) }.set_state(FrameState::cached(init));
-    }
-
-    /// The zones had nothing for us: take over what other CPUs hold, and look once more.
-    fn alloc_frame_drained(&self, ask: Ask) -> Option<Pfn> {
-        let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, Order::BASE, ask.priority);
-        let (pfn, init) = self.search(Order::BASE, ask.priority, from)?;
-        let own = self.caches.own();
-        own.came_in.add_own(1);
-        own.past_stack.add_own(1);
-        drop(own);
-        self.meta_of(pfn).set_state(FrameState::cached(init));
-        Some(self.hand_out(pfn, init, ask.init))
-    }
-
-    /// Looks in every zone, growing those that can, while any can; and once more with the caches drained, which finds every frame
-    /// that is free at that moment. Who can do without looks once.
-    fn search(
-        &self,
-        order: Order,
-        priority: Priority,
-        mut from: impl FnMut(&Zone<M::Cpu>) -> Option<Stocked>,
-    ) -> Option<Stocked> {
-        loop {
-            let may_grow = self.may_any_grow(order, priority);
-            if let Some(found) = self.look(order, priority, &mut from) {
-                return Some(found);
-            }
-            if !may_grow {
-                break;
-            }
-            M::Cpu::relax();
-        }
-        let look = || self.zones.iter().find_map(from);
-        if priority > Priority::Spare { self.drain_and(look).1 } else { None }
-    }
-
-    /// Looks in every zone, growing those that have nothing to give.
-    fn look<R>(
-        &self,
-        order: Order,
-        priority: Priority,
-        mut from: impl FnMut(&Zone<M::Cpu>) -> Option<R>,
-    ) -> Option<R> {
-        self.zones.iter().find_map(|zone| {
-            loop {
-                let found = from(zone);
-                if found.is_some() || !self.grow(zone, order, priority) {
-                    return found;
-                }
-            }
-        })
     }
 
     /// A frame goes to this CPU's cache.

@@ -216,6 +216,15 @@ impl<'m, M: Machine> Carver<'_, 'm, M> {
     }
 }
 
+impl<'m, M: Machine> Carver<'_, 'm, M> {
+    /// Room for `len` values, not zeroed before.
+    pub(super) fn room_as_found<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
+        let (at, _) = self.carve_as_found(size_of::<T>().checked_mul(len)?, align_of::<T>())?;
+        // SAFETY: as in `room`.
+        Some(unsafe { Room::new(at.cast(), len) })
+    }
+}
+
 impl<'m, T> Room<'m, T> {
     /// The room that `at` is.
     ///

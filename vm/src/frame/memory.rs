@@ -3,6 +3,7 @@
 use super::cache::CpuCache;
 use super::deferred::Deferred;
 use super::mishap::Mishap;
+use super::nodes::Nearness;
 use super::start::{Ground, Start};
 use super::{Ask, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
 use crate::machine::Machine;
@@ -23,6 +24,7 @@ pub struct Memory<'m, M: Machine> {
     pub(super) caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
     pub(super) zones: &'m [Zone<M::Cpu>],
     pub(super) spans: &'m [Span],
+    pub(super) nearness: Nearness<'m>,
     pub(super) deferred: Deferred<'m, M::Cpu>,
     pub(super) drain: SpinLock<(), M::Cpu, { ladder::DRAIN.0 }>,
     pub(super) mishap: Mishap<M::Cpu>,
@@ -65,10 +67,21 @@ impl<'m, M: Machine> Memory<'m, M> {
     ) -> Result<Self, BootError> {
         let mut ground = Ground::lay(machine, &mut map, start)?;
         open(&mut ground, &map);
-        let Ground { table, caches, zones, spans, deferred } = ground;
+        let Ground { table, caches, zones, spans, nearness, deferred } = ground;
         let (drain, mishap, refused) = (SpinLock::new(()), Mishap::new(), AtomicU64::new(0));
-        let mut memory =
-            Self { machine, table, caches, zones, spans, deferred, drain, mishap, refused, zero: Pfn(0) };
+        let mut memory = Self {
+            machine,
+            table,
+            caches,
+            zones,
+            spans,
+            nearness,
+            deferred,
+            drain,
+            mishap,
+            refused,
+            zero: Pfn(0),
+        };
         memory.zero = memory.alloc_frame(Ask::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);
         Ok(memory)

@@ -3,11 +3,12 @@
 use super::cache::CpuCache;
 use super::deferred::{Deferred, Sections, Stretch, most_stretches, plan};
 use super::memory::Span;
+use super::nodes::{Nearness, home_of, order_from};
 use super::{BootError, BootMap, Carver, FrameTable, Init, Zone};
 use crate::machine::Machine;
 use crate::sync::PerCpu;
 use crate::sync::atomic::AtomicU32;
-use crate::units::{NodeId, PfnRange};
+use crate::units::{CpuId, NodeId, PfnRange};
 
 /// The most nodes with memory, and so zones.
 pub(super) const MAX_ZONES: usize = 64;
@@ -27,6 +28,7 @@ pub(super) struct Ground<'m, M: Machine> {
     pub caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
     pub zones: &'m [Zone<M::Cpu>],
     pub spans: &'m [Span],
+    pub nearness: Nearness<'m>,
     pub deferred: Deferred<'m, M::Cpu>,
 }
 
@@ -39,9 +41,10 @@ impl<'m, M: Machine> Ground<'m, M> {
             records(map.carver(machine), span, start).ok_or(BootError::TooSmall)?;
         let caches = PerCpu::carve(&mut map.carver(machine), machine.nr_cpus(), |_| CpuCache::new());
         let caches = caches.ok_or(BootError::TooSmall)?;
+        let nearness = nodes.nearness(machine, &mut map.carver(machine)).ok_or(BootError::TooSmall)?;
         let carved = carve_zones(machine, map, &nodes, &table, start).ok_or(BootError::TooSmall)?;
         let deferred = Deferred::new(carved.stretches, Sections::new(table.span(), sections), records);
-        Ok(Self { table, caches, zones: carved.zones, spans: carved.spans, deferred })
+        Ok(Self { table, caches, zones: carved.zones, spans: carved.spans, nearness, deferred })
     }
 
     /// Writes the records of what does not wait, and gives it to the zones.
@@ -73,7 +76,8 @@ fn records<'m, M: Machine>(
         Start::Whole => Some((FrameTable::carve(&mut carver, span)?, Init::Zeroed, &[])),
         Start::Deferred => {
             let (table, init) = FrameTable::carve_as_found(&mut carver, span)?;
-            let words = carver.room(Sections::<M::Cpu>::nr_words(table.span()))?;
+            // Written once, as words, and not zeroed as bytes before.
+            let words = carver.room_as_found(Sections::<M::Cpu>::nr_words(table.span()))?;
             Some((table, init, words.fill(|_| AtomicU32::new(0))))
         }
     }
@@ -109,6 +113,23 @@ impl Nodes {
             }
         }
         Ok(found)
+    }
+
+    /// The order in which each zone's allocations look, and the CPUs' homes.
+    fn nearness<'m, M: Machine>(&self, machine: &M, carver: &mut Carver<'_, 'm, M>) -> Option<Nearness<'m>> {
+        let nodes = &self.nodes[..self.len];
+        let distance = |from, to| machine.distance(from, to);
+        let (mut row, mut of) = ([0; MAX_ZONES], usize::MAX);
+        let orders = carver.room::<u8>(self.len * self.len)?.fill(|at| {
+            if of != at / nodes.len() {
+                of = at / nodes.len();
+                order_from(of, &mut row[..nodes.len()], |zone| distance(nodes[of], nodes[zone]));
+            }
+            row[at % nodes.len()]
+        });
+        let home = |cpu: usize| home_of(nodes, machine.node_of(CpuId(cpu as u32)), distance);
+        let homes = carver.room::<u8>(machine.nr_cpus() as usize)?.fill(home);
+        Some(Nearness { orders, homes })
     }
 
     fn index(&self, node: NodeId) -> Option<usize> {

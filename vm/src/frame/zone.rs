@@ -51,7 +51,8 @@ impl<C: Cpu> Zone<C> {
         self.waiting.load(Acquire)
     }
 
-    /// Whether the zone is still to get frames, and `priority` may have 2^order of what there will be.
+    /// Whether the zone is still to get frames, and `priority` may have 2^order of what there will be. Asked *before* a look: what
+    /// arrives in between is found by the next one.
     pub(super) fn may_grow(&self, order: Order, priority: Priority) -> bool {
         let waiting = self.waiting();
         let free = || waiting + self.buddy.lock().free();

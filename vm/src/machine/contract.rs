@@ -113,6 +113,11 @@ pub unsafe trait Machine: Sync + Sized {
         let _ = cpu;
         NodeId(0)
     }
+    /// How far memory of node `to` is from CPUs of node `from`, as firmware says: larger is farther, and nothing else is made of
+    /// it. ACPI's tables call a node's distance from itself 10.
+    fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+        if from == to { 10 } else { 20 }
+    }
     /// Installs what helpers run, or takes it away and waits until no helper is inside of it. The program returns when the library
     /// dismisses the helper, which it does before it calls this with `None`.
     ///

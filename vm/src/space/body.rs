@@ -105,7 +105,10 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     match plan {
         Plan::Nothing => return Ok(Ended::Resolved),
         Plan::Wait => return Err(Stop::EntryBusy),
-        Plan::Own | Plan::ReplaceZero => carried.prepare_frame()?,
+        Plan::Own | Plan::ReplaceZero => {
+            carried.want_from(vma, page);
+            carried.prepare_frame()?;
+        }
         Plan::ShowBacking => carried.prepare_backing(vma, page, &reading)?,
         Plan::ShowZero | Plan::Allow(_) => {}
     }

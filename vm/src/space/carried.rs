@@ -3,7 +3,7 @@
 use super::Vm;
 use super::body::Stop;
 use crate::file::{Object, Refused};
-use crate::frame::{Ask, Init, Kind, Priority};
+use crate::frame::{Ask, Init, Kind, Priority, Whence};
 use crate::machine::Machine;
 use crate::sync::ReadGuard;
 use crate::units::{Pfn, Vpn};
@@ -13,6 +13,8 @@ use core::fmt;
 /// Frames prepared for a fault. What is left when the fault ends goes back.
 pub struct Carried<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
+    /// Where the frame is wanted from.
+    whence: Whence,
     /// Zeroed, owned alone.
     frame: Option<Pfn>,
     /// An empty table.
@@ -28,7 +30,7 @@ impl<'v, M: Machine> Carried<'v, M> {
     /// Nothing yet.
     #[inline]
     pub fn new(vm: &'v Vm<'v, M>) -> Self {
-        Self { vm, frame: None, table: None, backing: None }
+        Self { vm, whence: Whence::Here, frame: None, table: None, backing: None }
     }
 
     /// Begins with the zeroing, which most write faults need: its stores drain while the mapping is looked up and the table
@@ -39,11 +41,35 @@ impl<'v, M: Machine> Carried<'v, M> {
         self.frame = self.vm.memory.alloc_frame(AT_ONCE);
     }
 
+    /// Notes where the frame for a page is to come from. One that was prepared before and comes from elsewhere goes back.
+    #[inline(always)]
+    pub fn want_from(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
+        if !vma.policy().is_local() {
+            self.want_as_the_policy_says(vma, page);
+        }
+    }
+
+    #[cold]
+    fn want_as_the_policy_says(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
+        let (memory, whence) = (&self.vm.memory, vma.policy().whence(vma.frame_offset(page)));
+        let fits = |pfn: &Pfn| match whence {
+            Whence::Here => true,
+            Whence::Near(node) => memory.node_of(*pfn) == node,
+            Whence::Only(nodes) => nodes.contains(memory.node_of(*pfn)),
+        };
+        // What came from the very place already is as near as can be had.
+        if self.whence != whence && !self.frame.as_ref().is_none_or(fits) {
+            self.frame.take().into_iter().for_each(|pfn| memory.free_frame_as(pfn, Init::Zeroed));
+        }
+        self.whence = whence;
+    }
+
     /// Makes sure that there is a zeroed frame.
     #[inline]
     pub fn prepare_frame(&mut self) -> Result<(), Stop> {
         if self.frame.is_none() {
-            self.frame = Some(self.vm.memory.alloc_frame(AT_ONCE).ok_or(Stop::NoMemory)?);
+            let frame = self.vm.memory.alloc_frame_from(self.whence, AT_ONCE);
+            self.frame = Some(frame.ok_or(Stop::NoMemory)?);
         }
         Ok(())
     }
@@ -65,6 +91,7 @@ impl<'v, M: Machine> Carried<'v, M> {
         reading: &ReadGuard<'_, M::Cpu>,
     ) -> Result<(), Stop> {
         self.put_backing();
+        self.want_from(vma, page);
         let memory = &self.vm.memory;
         let object = Object::at(memory, vma.backing().ok_or(Stop::Changed)?.0);
         let offset = vma.frame_offset(page);
@@ -129,7 +156,7 @@ impl<'v, M: Machine> Carried<'v, M> {
         self.vm.settle();
         let ask = Ask::ZEROED.with(Priority::Ordinary);
         if self.frame.is_none() {
-            self.frame = Some(memory.alloc_frame(ask).ok_or(())?);
+            self.frame = Some(memory.alloc_frame_from(self.whence, ask).ok_or(())?);
         }
         if self.table.is_none() {
             self.table = Some(memory.alloc_table(Priority::Ordinary).ok_or(())?);

@@ -1,12 +1,18 @@
 //! Linux's system calls for anonymous memory, with Linux's numbers: untrusted words in, errors in Linux's order out.
 //!
-//! Numbers: `include/uapi/asm-generic/mman*.h`, `arch/x86/include/uapi/asm/mman.h`. What a word may not be is refused here, in
+//! Numbers: `include/uapi/asm-generic/mman*.h`, `arch/x86/include/uapi/asm/mman.h`, `mempolicy.h`. What a word may not be is refused here, in
 //! the order in which Linux looks at it; everything else is [`AddressSpace`]'s.
 
 use super::{AddressSpace, Advice, Error, MapRequest, Place, Sharing};
 use crate::machine::Machine;
-use crate::units::{PAGE_SIZE, VirtAddr};
-use crate::vma::{FlagAdvice, VmaFlags};
+use crate::units::{NodeId, PAGE_SIZE, VirtAddr};
+use crate::vma::{FlagAdvice, Policy, VmaFlags};
+
+const MPOL_DEFAULT: u32 = 0;
+const MPOL_PREFERRED: u32 = 1;
+const MPOL_BIND: u32 = 2;
+const MPOL_INTERLEAVE: u32 = 3;
+const MPOL_LOCAL: u32 = 4;
 
 const PROT_SEM: u32 = 0x8;
 const PROT_GROWSDOWN: u32 = 0x0100_0000;
@@ -106,6 +112,36 @@ pub fn mprotect<M: Machine>(
     space.protect(VirtAddr(addr), len_bytes, access(prot))
 }
 
+/// The policy that a mode of `mbind` and the bits of its nodes mean.
+pub fn policy(mode: u32, nodes: u64) -> Option<Policy> {
+    match (mode, nodes) {
+        (MPOL_DEFAULT | MPOL_LOCAL, 0) | (MPOL_PREFERRED, 0) => Some(Policy::LOCAL),
+        (MPOL_PREFERRED, _) => Policy::preferred(NodeId(nodes.trailing_zeros())),
+        (MPOL_BIND, _) => Policy::bind(nodes),
+        (MPOL_INTERLEAVE, _) => Policy::interleave(nodes),
+        _ => None,
+    }
+}
+
+/// `mbind(addr, len, mode, nodes, ..., flags)`; `nodes` is the first word of the mask. Pages that are present stay where they are: the
+/// flags that would move or judge them are refused.
+///
+/// # Errors
+/// As [`AddressSpace::set_policy`]; and [`Error::Invalid`] for unknown modes, flags, and nodes that do not go with the mode.
+pub fn mbind<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    addr: u64,
+    len_bytes: u64,
+    mode: u32,
+    nodes: u64,
+    flags: u32,
+) -> Result<(), Error> {
+    if flags != 0 {
+        return Err(Error::Invalid);
+    }
+    space.set_policy(VirtAddr(addr), len_bytes, policy(mode, nodes).ok_or(Error::Invalid)?)
+}
+
 /// The advice that a number of `madvise` means.
 pub fn advice(number: i32) -> Option<Advice> {
     use FlagAdvice::*;
@@ -142,4 +178,17 @@ pub fn madvise<M: Machine>(
     number: i32,
 ) -> Result<(), Error> {
     space.advise(VirtAddr(addr), len_bytes, advice(number).ok_or(Error::Invalid)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_of_mbind_are_linuxs_and_each_takes_its_nodes() {
+        assert_eq!([policy(0, 0), policy(4, 0), policy(1, 0)], [Some(Policy::LOCAL); 3]);
+        assert_eq!([policy(0, 1), policy(4, 1), policy(2, 0), policy(3, 0), policy(7, 1)], [None; 5]);
+        assert_eq!(policy(1, 0b110), Policy::preferred(NodeId(1)));
+        assert_eq!((policy(2, 3), policy(3, 3)), (Policy::bind(3), Policy::interleave(3)));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `map` `unmap` `protect` `advise` `brk` `mincore` | Linux's calls, with Linux's behaviour and errors |
+//! | `map` `unmap` `protect` `advise` `policy` `brk` `mincore` | Linux's calls, with Linux's behaviour and errors |
 //! | `share` | mapping shared memory once more, here or in another space |
 //! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next, `recent` what a fault leaves to the CPU's next |
 //! | `edit` | how a writer replaces mappings; `zap` how entries are cleared |
@@ -34,6 +34,7 @@ mod loom_tests;
 mod map;
 mod mincore;
 mod plan;
+mod policy;
 mod proof;
 mod protect;
 mod recent;

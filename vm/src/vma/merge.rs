@@ -1,6 +1,6 @@
 //! When neighbours become one mapping.
 //!
-//! Two mappings that touch are joined if a reader of either could not tell: all flags equal, the same backing with the page
+//! Two mappings that touch are joined if a reader of either could not tell: all flags and the policy equal, the same backing with the page
 //! numbers running on, and identities that agree ([`AnonId::agrees`]). Each decision looks at one new or changed piece and
 //! its two neighbours:
 //!
@@ -73,11 +73,12 @@ const fn agree_across(prev: AnonId, next: AnonId) -> bool {
     prev.is_none() || next.is_none() || prev.bits() == next.bits()
 }
 
-/// Whether `left` and `right` touch and the pages behind them run on.
+/// Whether `left` and `right` touch, the pages behind them run on, and come from the same nodes.
 fn runs_on(left: &VmaSpec, right: &VmaSpec) -> bool {
     left.range.end == right.range.start
         && left.backing == right.backing
         && left.offset_at(left.range.end) == right.offset
+        && left.policy == right.policy
 }
 
 /// Whether `left` and `right` may be one mapping.

@@ -29,6 +29,7 @@
 //! |---|---|
 //! | [`VmaFlags`], [`FlagAdvice`] | attributes |
 //! | [`VmaSpec`], [`AnonId`], [`BackingId`] | what a mapping says; whose private copies it holds |
+//! | [`Policy`] | which nodes its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | what is left, and what comes |
@@ -43,6 +44,7 @@ mod check;
 mod flags;
 mod merge;
 mod place;
+mod policy;
 mod protect;
 mod record;
 mod spec;
@@ -55,8 +57,9 @@ pub use check::{Flaw, check};
 pub use flags::{FlagAdvice, VmaFlags};
 pub use merge::{Merged, joins, merge, reusable_anon};
 pub use place::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place};
+pub use policy::Policy;
 pub use protect::{Charge, Protection, protect};
 pub use record::{Vma, VmaState};
 pub use spec::{AnonId, BackingId, VmaSpec, same_for_fault};
-pub use split::{Change, change, cut, split};
+pub use split::{Change, change, change_policy, cut, split};
 pub use tree::{MAX_MAPPINGS, TreeGaps, VmaTree};

@@ -28,7 +28,7 @@
 //! freezing stays, and what [`Vma::mark_stale`] returns is what the record ends with: no identity is lost on the way into
 //! the records that follow.
 
-use super::{AnonId, BackingId, VmaFlags, VmaSpec};
+use super::{AnonId, BackingId, Policy, VmaFlags, VmaSpec};
 use crate::machine::Cpu;
 use crate::sync::Plain;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,7 @@ pub struct Vma<C: Cpu> {
     /// whoever installs under that lock looks at the word first.
     word: AtomicU64<C>,
     flags: Plain<VmaFlags, C>,
+    policy: Plain<Policy, C>,
 }
 
 impl<C: Cpu> Vma<C> {
@@ -71,6 +72,7 @@ impl<C: Cpu> Vma<C> {
             backing: Plain::new(spec.backing),
             word: AtomicU64::new(word::of(state, spec.anon)),
             flags: Plain::new(spec.flags),
+            policy: Plain::new(spec.policy),
         }
     }
 
@@ -83,7 +85,14 @@ impl<C: Cpu> Vma<C> {
             backing: self.backing.get(),
             offset: self.offset.get(),
             anon: self.anon(),
+            policy: self.policy.get(),
         }
+    }
+
+    /// Which nodes its memory comes from.
+    #[inline(always)]
+    pub fn policy(&self) -> Policy {
+        self.policy.get()
     }
 
     /// Its pages.

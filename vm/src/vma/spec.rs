@@ -1,6 +1,6 @@
 //! What a mapping says, as a plain value.
 
-use super::VmaFlags;
+use super::{Policy, VmaFlags};
 use crate::units::{Rights, Vpn, VpnRange};
 use core::fmt;
 use core::num::NonZeroUsize;
@@ -88,17 +88,19 @@ pub struct VmaSpec {
     pub offset: u64,
     /// Whose private copies it holds.
     pub anon: AnonId,
+    /// Which nodes its memory comes from.
+    pub policy: Policy,
 }
 
 impl VmaSpec {
     /// Private anonymous memory nobody has touched.
     pub const fn anonymous(range: VpnRange, flags: VmaFlags) -> Self {
-        Self { range, flags, backing: None, offset: range.start.0, anon: AnonId::NONE }
+        Self { range, flags, backing: None, offset: range.start.0, anon: AnonId::NONE, policy: Policy::LOCAL }
     }
 
     /// Pages of `backing` from its page `offset` on.
     pub const fn backed(range: VpnRange, flags: VmaFlags, backing: BackingId, offset: u64) -> Self {
-        Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE }
+        Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE, policy: Policy::LOCAL }
     }
 
     /// What the hardware may be told.

@@ -1,8 +1,7 @@
 //! What is left of a mapping when a part of it goes, and what a change to a part makes of its neighbourhood.
 
-use super::VmaFlags;
-use super::VmaSpec;
 use super::merge::Sides;
+use super::{Policy, VmaFlags, VmaSpec};
 use crate::units::{Vpn, VpnRange};
 
 /// The mapping below and from `at`. Both halves keep the identity. `at` lies inside, not at an end.
@@ -76,11 +75,33 @@ pub fn change(
     range: VpnRange,
     flags: VmaFlags,
 ) -> Change {
+    change_to(prev, vma, next, range, &vma.with_flags(flags))
+}
+
+/// Gives the pages `range` of `vma` the memory policy `policy`, as [`change`] gives attributes.
+pub fn change_policy(
+    prev: Option<VmaSpec>,
+    vma: &VmaSpec,
+    next: Option<VmaSpec>,
+    range: VpnRange,
+    policy: Policy,
+) -> Change {
+    change_to(prev, vma, next, range, &VmaSpec { policy, ..*vma })
+}
+
+/// Gives the pages `range` of `vma` what `changed` says, which differs from it in flags or policy alone.
+fn change_to(
+    prev: Option<VmaSpec>,
+    vma: &VmaSpec,
+    next: Option<VmaSpec>,
+    range: VpnRange,
+    changed: &VmaSpec,
+) -> Change {
     let range = range.intersect(vma.range);
-    if range.is_empty() || flags == vma.flags {
+    if range.is_empty() || changed == vma {
         return Change::NOTHING;
     }
-    let piece = vma.over(range).with_flags(flags);
+    let piece = changed.over(range);
     let [before, after] = cut(vma, range);
     let sides = Sides::of(prev.filter(|_| before.is_none()), &piece, next.filter(|_| after.is_none()));
     let whole = Some(sides.join(&piece));

@@ -220,9 +220,9 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "an allocation asks after its look whether blocks are on their way",
-        file: "vm/src/frame/alloc.rs",
+        file: "vm/src/frame/nodes.rs",
         old: "            if !may_grow {\n",
-        new: "            if !(may_grow & self.may_any_grow(order, priority)) {\n",
+        new: "            let grows = self.zones_from(whence).any(|zone| zone.may_grow(order, priority));\n            if !(may_grow & grows) {\n",
         by: Model("loom_an_allocation_waits_for_the_block_that_a_helper_is_at"),
     },
     Mutation {

@@ -31,13 +31,6 @@ impl<M: Machine> Memory<'_, M> {
         })
     }
 
-    /// Whether any zone is still to get what `priority` may have. Asked *before* a look: what arrives in between is found by the
-    /// next one.
-    #[cold]
-    pub(in crate::frame) fn may_any_grow(&self, order: Order, priority: Priority) -> bool {
-        self.zones.iter().any(|zone| zone.may_grow(order, priority))
-    }
-
     /// Frames whose records nobody has claimed yet, those in large holes among them; stale at once.
     pub fn raw_frames(&self) -> u64 {
         let raw = |stretch: &super::Stretch<M::Cpu>| {

@@ -304,6 +304,37 @@ fn each_node_is_told_when_it_is_done() {
 }
 
 #[test]
+fn a_near_node_grows_before_a_far_one_is_asked_and_a_bound_request_asks_no_other() {
+    let machine = TestMachine::new(FRAMES);
+    let usable = Use::Usable(Init::Dirty);
+    let regions = [(0, 20_000, 1), (20_000, 45_000, 0), (45_000, FRAMES, 2)];
+    let memory =
+        deferred(&machine, &regions.map(|(from, to, node)| region(&machine, from, to, usable, node)))
+            .unwrap();
+    let ask = Ask::DIRTY.with(Priority::Reserve);
+    let managed = |node| memory.zones().iter().find(|zone| zone.node() == NodeId(node)).unwrap().managed();
+    // CPUs are on node 0, whose zone is the second; of equally far ones the next in turn comes first.
+    assert_eq!(memory.home(crate::units::CpuId(0)), NodeId(0));
+    assert_eq!(memory.fallback_order(NodeId(0)).map(|node| node.0).collect::<Vec<_>>(), [0, 2, 1]);
+    let held: Vec<_> =
+        core::iter::from_fn(|| memory.alloc_frame(ask)).map(|pfn| (memory.node_of(pfn).0, pfn)).collect();
+    let count = |node| held.iter().filter(|(n, _)| *n == node).count() as u64;
+    assert_eq!([count(0), count(2), count(1)], [managed(0) - 1, managed(2), managed(1)]);
+    assert!(
+        held.is_sorted_by_key(|(node, _)| [0, 2, 1][*node as usize]),
+        "a far frame came before a near one"
+    );
+    held.into_iter().for_each(|(_, pfn)| memory.free_frame(pfn));
+    memory.drain();
+    let only = crate::frame::Whence::Only(crate::units::NodeMask::of(NodeId(2)));
+    let bound: Vec<_> = core::iter::from_fn(|| memory.alloc_frame_from(only, ask)).collect();
+    assert!(bound.iter().all(|&pfn| memory.node_of(pfn) == NodeId(2)));
+    assert_eq!(bound.len() as u64, managed(2));
+    bound.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    memory.check().unwrap();
+}
+
+#[test]
 fn allocations_go_on_while_a_job_writes() {
     let machine = TestMachine::with_cpus(FRAMES, 3);
     for seed in 0..8 {

@@ -7,7 +7,7 @@
 //!
 //! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the space.
 
-use super::super::{AnonId, BackingId, VmaFlags, VmaSpec};
+use super::super::{AnonId, BackingId, Policy, VmaFlags, VmaSpec};
 use crate::units::{Vpn, VpnRange};
 use core::num::NonZeroUsize;
 use std::string::String;
@@ -54,7 +54,14 @@ pub fn mapping(letter: char, range: VpnRange) -> VmaSpec {
     let known = ATTRIBUTES.iter().find(|known| known.0 == letter);
     let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no attributes for {letter:?}"));
     let backing = NonZeroUsize::new(backing).map(BackingId);
-    VmaSpec { range, flags, backing, offset: range.start.0 + slide, anon: AnonId::NONE }
+    VmaSpec {
+        range,
+        flags,
+        backing,
+        offset: range.start.0 + slide,
+        anon: AnonId::NONE,
+        policy: Policy::LOCAL,
+    }
 }
 
 fn identity(drawn: char) -> AnonId {

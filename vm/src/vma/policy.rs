@@ -1,0 +1,113 @@
+//! Where the memory of a mapping comes from.
+
+use crate::frame::Whence;
+use crate::units::{NodeId, NodeMask};
+use core::fmt;
+
+/// The memory policy of a mapping, in one word.
+///
+/// | bits 0-2 | meaning of the nodes in bits 3-31 |
+/// |---|---|
+/// | 0 | none: memory comes from near the CPU that faults |
+/// | 1 | *preferred*: from this one node, or as near to it as there is any |
+/// | 2 | *bind*: from these nodes only, nearest first |
+/// | 3 | *interleave*: page by page from one of these after the other |
+///
+/// Nodes from 29 on cannot be named.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct Policy(u32);
+
+const MODE_BITS: u32 = 3;
+const PREFERRED: u32 = 1;
+const BIND: u32 = 2;
+const INTERLEAVE: u32 = 3;
+
+impl Policy {
+    /// Near the CPU that faults.
+    pub const LOCAL: Self = Self(0);
+    /// Nodes from this one on cannot be named.
+    pub const MAX_NODES: u32 = u32::BITS - MODE_BITS;
+
+    /// From this node first. `None` where the node cannot be named.
+    pub fn preferred(node: NodeId) -> Option<Self> {
+        Self::of(PREFERRED, 1u64.checked_shl(node.0)?)
+    }
+    /// From the nodes of these bits only. `None` where there is none, or one that cannot be named.
+    pub fn bind(nodes: u64) -> Option<Self> {
+        Self::of(BIND, nodes)
+    }
+    /// From the nodes of these bits in turn. `None` where there is none, or one that cannot be named.
+    pub fn interleave(nodes: u64) -> Option<Self> {
+        Self::of(INTERLEAVE, nodes)
+    }
+
+    fn of(mode: u32, nodes: u64) -> Option<Self> {
+        let named = nodes != 0 && nodes >> Self::MAX_NODES == 0;
+        named.then_some(Self((nodes as u32) << MODE_BITS | mode))
+    }
+
+    /// Whether memory comes from near the CPU that faults.
+    #[inline(always)]
+    pub const fn is_local(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The nodes it names, as bits.
+    pub const fn nodes(self) -> u64 {
+        (self.0 >> MODE_BITS) as u64
+    }
+
+    /// Where the frame for a page comes from; `offset` is the page's number within what the mapping shows, so that interleaving
+    /// does not depend on how mappings are cut.
+    pub fn whence(self, offset: u64) -> Whence {
+        match self.0 & ((1 << MODE_BITS) - 1) {
+            PREFERRED => Whence::Near(NodeId(self.nodes().trailing_zeros())),
+            BIND => Whence::Only(self.mask()),
+            INTERLEAVE => Whence::Near(self.nth(offset)),
+            _ => Whence::Here,
+        }
+    }
+
+    fn mask(self) -> NodeMask {
+        let nodes = (0..Self::MAX_NODES).filter(|node| self.nodes() >> node & 1 == 1);
+        nodes.fold(NodeMask::EMPTY, |mask, node| mask.with(NodeMask::of(NodeId(node))))
+    }
+
+    /// One node after the other.
+    fn nth(self, offset: u64) -> NodeId {
+        let mut nodes = self.nodes();
+        (0..offset % u64::from(nodes.count_ones())).for_each(|_| nodes &= nodes - 1);
+        NodeId(nodes.trailing_zeros())
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = ["local", "preferred", "bind", "interleave"][(self.0 & 3) as usize];
+        if self.is_local() { f.write_str(mode) } else { write!(f, "{mode} {:#b}", self.nodes()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interleaving_goes_round_the_nodes_by_page() {
+        let policy = Policy::interleave(0b1010_0001).unwrap();
+        let at = |offset| policy.whence(offset);
+        let near = |node| Whence::Near(NodeId(node));
+        assert_eq!([0, 1, 2, 3, 301].map(at), [near(0), near(5), near(7), near(0), near(5)]);
+    }
+
+    #[test]
+    fn a_policy_names_what_it_was_made_of() {
+        assert_eq!(Policy::LOCAL.whence(7), Whence::Here);
+        assert_eq!(Policy::preferred(NodeId(28)).map(|p| p.whence(0)), Some(Whence::Near(NodeId(28))));
+        let both = NodeMask::of(NodeId(0)).with(NodeMask::of(NodeId(3)));
+        assert_eq!(Policy::bind(0b1001).map(|p| p.whence(1)), Some(Whence::Only(both)));
+        assert_eq!([Policy::bind(0), Policy::interleave(1 << 29), Policy::preferred(NodeId(64))], [None; 3]);
+        assert_ne!(Policy::bind(1), Policy::interleave(1));
+    }
+}
