@@ -28,13 +28,15 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !policy.is_local() && !self.is_all_mapped(range) {
             return Err(Error::Fault);
         }
+        let reserve = self.reserve_for(range)?;
         let mut rest = range;
         while let Some(vma) = self.first_in(rest) {
             let part = rest.intersect(vma.range);
             let editor = Editor::new(self, &alone);
             let (prev, next) = (editor.ending_at(vma.range.start), editor.at(vma.range.end));
             let decided = change_policy(prev, &vma, next, part, policy);
-            self.apply(editor, &decided, prev, &vma, next)?;
+            self.apply(editor, &decided, [prev, Some(vma), next], reserve.as_ref())?;
+            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
             rest = VpnRange::new(part.end, range.end);
         }
         Ok(())
