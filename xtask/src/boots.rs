@@ -69,7 +69,7 @@ fn boots<const N: usize>(root: &Path, tests: &[([&str; N], Option<&str>)]) -> Re
 }
 
 /// Whether there is an emulator.
-fn has_qemu() -> bool {
+pub fn has_qemu() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("qemu-system-x86_64").is_file())
 }
@@ -114,7 +114,8 @@ fn programs(root: &Path) -> Result<Vec<String>, String> {
     if names.is_empty() { Err(format!("{} is empty", folder.display())) } else { Ok(names) }
 }
 
-fn succeed(command: &mut Command) -> Result<(), String> {
+/// Runs a command, which must succeed.
+pub fn succeed(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|e| format!("{command:?}: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }

@@ -7,12 +7,14 @@
 //! | `layers` | who may name whom, and where `unsafe` may stand |
 //! | `boots` | booting the kernel, and its programs on the host |
 //! | `storm` | many boots of one test |
+//! | `lines` | what two faults fight for, as the emulator sees it |
 //! | `mutate` | breaking the library on purpose |
 //! | `size` | files that have grown too long |
 //! | `readme` | the marked blocks of README.md, from real runs |
 
 mod boots;
 mod layers;
+mod lines;
 mod mutate;
 mod readme;
 mod runner;
@@ -29,6 +31,7 @@ usage: cargo xtask CHORE
   test     run every test there is: unit, loom, no_std link, layers, benchmarks at small size
   ci       what .ci/run calls: formatting, lints and documentation too
   boots    boot the kernel's self-tests and its programs, with one CPU and with more
+  lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED
   layers   check who names whom and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed; --list, --only N,M
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ["test"] => runner::run(&steps::test()),
         ["ci"] => runner::run(&steps::ci()),
         ["boots"] => boots::all(&root()),
+        ["lines"] => lines::run(&root()),
         ["storm", ref rest @ ..] => storm::run(&root(), rest),
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),

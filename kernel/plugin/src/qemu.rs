@@ -53,7 +53,7 @@ unsafe extern "C" {
 static WATCH: LazyLock<Watch> = LazyLock::new(Watch::default);
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Called once. The argument `file=PATH` says where the table goes.
+/// Called once. The argument `table=PATH` says where the table goes.
 ///
 /// # Safety
 ///
@@ -70,12 +70,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
         // SAFETY: our caller hands over so many terminated strings.
         let word = unsafe { CStr::from_ptr(*words.add(index)) }.to_string_lossy();
         match word.split_once('=') {
-            Some(("file", path)) if FILE.set(path.into()).is_ok() => {}
+            Some(("table", path)) if FILE.set(path.into()).is_ok() => {}
             _ => return 1,
         }
     }
     if FILE.get().is_none() {
-        eprintln!("the plugin wants file=PATH");
+        eprintln!("the plugin wants table=PATH");
         return 1;
     }
     // SAFETY: the id is ours; the functions have the types that are declared.

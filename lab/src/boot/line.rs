@@ -59,6 +59,9 @@ pub fn qemu_words(boot: &Boot) -> Vec<OsString> {
     if boot.clock == Clock::Instructions {
         words.extend(["-icount", "shift=0"].map(OsString::from));
     }
+    if let Some(plugin) = &boot.plugin {
+        words.extend(["-plugin", plugin].map(OsString::from));
+    }
     words.extend(["-kernel".into(), boot.kernel.clone().into_os_string()]);
     if let Some(program) = &boot.program {
         words.extend(["-initrd".into(), program.file.clone().into_os_string()]);
@@ -80,6 +83,7 @@ mod tests {
             memory: "1G".parse().unwrap(),
             accel: Accel::Tcg,
             clock: Clock::Host,
+            plugin: None,
             options: vec!["path=locked".into()],
             program: None,
             timeout_s: 1,

@@ -103,6 +103,8 @@ pub struct Boot {
     pub accel: Accel,
     /// How time passes.
     pub clock: Clock,
+    /// A plugin for the emulator and its arguments, as QEMU has them: `FILE,KEY=VALUE`.
+    pub plugin: Option<String>,
     /// The kernel's own options, in its order: `path=locked`, `selftest=storm`.
     pub options: Vec<String>,
     /// What runs in ring 3; the kernel's self-tests, if nothing does.

@@ -46,6 +46,12 @@ pub struct Args {
     /// Boot this kernel instead of building the one of the checkout
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
+    /// Have the kernel use no timer: nothing interrupts the program but what it asks for
+    #[arg(long)]
+    no_timer: bool,
+    /// Load this plugin into the emulator, with its arguments
+    #[arg(long, value_name = "FILE,KEY=VALUE")]
+    plugin: Option<String>,
     /// The emulator, instead of the one in PATH
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
@@ -107,13 +113,15 @@ impl Args {
             None => image::kernel(self.checked).map_err(refuse)?,
         };
         let (cpus, accel, clock) = (self.cpus, self.accel, Clock::Host);
-        Ok(Boot { qemu, kernel, cpus, memory, accel, clock, options, program, timeout_s: self.timeout })
+        let (plugin, timeout_s) = (self.plugin.clone(), self.timeout);
+        Ok(Boot { qemu, kernel, cpus, memory, accel, clock, plugin, options, program, timeout_s })
     }
 
     fn options(&self) -> Result<Vec<String>, Failure> {
         let path = self.path.map(|path| format!("path={}", path.name()));
         let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
-        let options: Vec<String> = path.into_iter().chain(selftest).collect();
+        let no_timer = self.no_timer.then(|| "count".to_string());
+        let options: Vec<String> = path.into_iter().chain(no_timer).chain(selftest).collect();
         line::check_words(&options).map_err(Failure::usage)?;
         Ok(options)
     }

@@ -43,7 +43,7 @@ static WAITED: AtomicU64 = AtomicU64::new(0);
 fn begin(args: Args) -> u8 {
     let cpus = sys::cpus();
     let readers = args.number(1, cpus.max(2)).clamp(1, READERS);
-    let rounds = args.number(2, 2_000) as u64;
+    let rounds = args.number(2, 200) as u64;
     let region = granted("mmap", Region::map(PAGES, Rights::WRITE));
     REGION.set(region);
     let handlers = match sys::on_segfault(wait_for_pages) {
@@ -63,7 +63,7 @@ fn begin(args: Args) -> u8 {
     while generation < rounds || READS.load(Ordering::Relaxed) < rounds {
         generation += 1;
         turn(&region, generation, handlers);
-        if generation.is_multiple_of(64) {
+        if generation.is_multiple_of(16) {
             sys::yield_now();
         }
     }
@@ -103,6 +103,7 @@ fn wait_for_pages(fault: SegFault) {
 fn read(index: usize) {
     sys::move_to_cpu((index + 1) % sys::cpus());
     let region = REGION.get();
+    let mut passes = 0u32;
     while !STOP.load(Ordering::Relaxed) {
         for page in 0..PAGES {
             let before = PUBLISHED.load(Ordering::SeqCst);
@@ -112,6 +113,11 @@ fn read(index: usize) {
             holds!(good, "page {page} holds {value:#x} while generation {before} to {after} is mapped");
         }
         READS.fetch_add(PAGES as u64, Ordering::Relaxed);
+        passes += 1;
+        if passes.is_multiple_of(64) {
+            // The writer is to have its turn where threads are more than CPUs.
+            sys::yield_now();
+        }
     }
 }
 
