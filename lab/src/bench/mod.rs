@@ -25,6 +25,7 @@ mod fault;
 mod frames;
 mod index;
 mod init;
+mod job;
 mod locks;
 mod memset;
 mod metadata;
@@ -87,6 +88,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     metadata::BENCHMARK,
     init::BENCHMARK,
     replay::BENCHMARK,
+    job::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.

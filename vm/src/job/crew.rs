@@ -113,8 +113,8 @@ impl<'m, M: Machine> Crew<'m, M> {
         let Some(cut) = Cut::new(job) else { return Ok(Spent::default()) };
         let program = self.program();
         let want = (cut.most_workers - 1).min(job.most_helpers).min(program.posts.nr_cpus());
-        let mut reserved = Reserved { program, count: if want > 0 { program.reserve(want) } else { 0 } };
-        let mut claimed = program.posts.claim(reserved.count, self.candidates(job.nodes));
+        let mut reserved = self.reserve(want);
+        let mut claimed = program.posts.claim(reserved.count(), self.candidates(job.nodes));
         reserved.keep(claimed.cpus().count());
         let running = Running::new(job, &cut, &program.posts, *claimed.cpus());
         let undoes = Undoes(&running);
@@ -130,6 +130,16 @@ impl<'m, M: Machine> Crew<'m, M> {
         running.result().map(|()| spent)
     }
 
+    pub(super) fn posts(&self) -> &Posts<M::Cpu> {
+        &self.program().posts
+    }
+
+    /// Reserves up to `want` helpers under the cap.
+    pub(super) fn reserve(&self, want: u32) -> Reserved<'_, M::Cpu> {
+        let program = self.program();
+        Reserved { program, count: if want > 0 { program.reserve(want) } else { 0 } }
+    }
+
     fn program(&self) -> &Program<M::Cpu> {
         self.hired.as_deref().unwrap_or(&self.nobody)
     }
@@ -143,14 +153,18 @@ impl<'m, M: Machine> Crew<'m, M> {
 }
 
 /// Helpers under the cap, given back when dropped.
-struct Reserved<'a, C: Cpu> {
+pub(super) struct Reserved<'a, C: Cpu> {
     program: &'a Program<C>,
     count: u32,
 }
 
 impl<C: Cpu> Reserved<'_, C> {
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
     /// Gives back what is more than `count`.
-    fn keep(&mut self, count: u32) {
+    pub(super) fn keep(&mut self, count: u32) {
         if count < self.count {
             self.program.release(self.count - count);
             self.count = count;

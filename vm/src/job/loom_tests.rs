@@ -1,7 +1,12 @@
-//! The word of a share, between its owner and two thieves: every grain is taken once.
+//! The word of a share, between its owner and a thief: every grain is taken once. And an ordered queue between who submits and the one
+//! helper: everything is finished in order, and no wake-up is lost.
 
 use super::share::{Share, split};
-use crate::machine::testing::TestCpu;
+use super::{Crew, Patience};
+use crate::machine::Cpu;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::Heap;
+use crate::units::{CpuId, CpuMask};
 use loom::thread;
 use std::boxed::Box;
 use std::sync::Arc;
@@ -66,4 +71,39 @@ fn explore(first: u32) -> usize {
 fn loom_a_share_loses_no_grain_and_gives_none_twice() {
     assert!(explore(4) > 50);
     assert!(explore(0) > 50);
+}
+
+/// One CPU does both parts; the caller hands in two items, of which one has room, and waits. Sleeping is for real.
+#[test]
+fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
+    let by_helper: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let machine = TestMachine::leaked(1, 2);
+        machine.run_as(0);
+        let crew = Crew::hire(machine, &mut Heap).unwrap();
+        crew.set_patience(Patience::NONE);
+        assert!(!crew.has_helper_racy(CpuId(1)));
+        let helper = thread::spawn(|| {
+            machine.run_as(1);
+            machine.help();
+        });
+        while !crew.has_helper_racy(CpuId(1)) {
+            thread::yield_now();
+        }
+        let (next, mut set) = (AtomicU32::new(0), CpuMask::EMPTY);
+        set.insert(CpuId(1));
+        let parallel = |_: &mut u32| {
+            by_helper.fetch_add(TestCpu::id().index(), Relaxed);
+        };
+        let serial = |item| assert_eq!(next.fetch_add(1, Relaxed), item, "out of order");
+        let opened = crew.ordered::<u32, _, _, _, 1>((&set, &set), parallel, serial, |queue| {
+            (0..2).for_each(|item| queue.submit(item, CpuId(1)));
+        });
+        assert!(opened.is_ok_and(|((), finished)| finished.submitted == 2) && next.load(Relaxed) == 2);
+        drop(crew);
+        helper.join().unwrap();
+    });
+    assert!(by_helper.load(Relaxed) > 0);
 }

@@ -3,12 +3,99 @@
 //! A [`Job`] says *what*: a range, how it may be cut, how many may help and on which nodes, the function for a chunk, and what
 //! undoes it. A [`Crew`] has the helpers; [`Crew::run`] returns when the job is done, or says why it is not.
 //!
-//! docs/design/jobs.md tells how, and when to use which kind of job.
+//! An [`Ordered`] queue ([`Crew::ordered`]) is for many items that are finished in the order in which they came.
+//!
+//! # A range, in any order
+//!
+//! ```
+//! use core::convert::Infallible;
+//! use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+//! use interleaf::job::{Chunk, Crew, Failed, Job, Spent};
+//! use interleaf::machine::Machine;
+//!
+//! /// Clears words with all helpers that are free. Less than 4096 words are not worth waking one.
+//! fn clear<M: Machine>(crew: &Crew<'_, M>, words: &[AtomicU64]) -> Result<Spent, Failed<Infallible>> {
+//!     let job = Job::new(0..words.len() as u64, |chunk: &Chunk<'_>| {
+//!         words[chunk.start as usize..chunk.end as usize].iter().for_each(|word| word.store(0, Relaxed));
+//!         Ok(())
+//!     });
+//!     crew.run(&job.min_chunk(4096))
+//! }
+//! ```
+//!
+//! # One that may fail, and then leaves nothing behind
+//!
+//! ```
+//! use interleaf::job::{Chunk, Crew, Failed, Job};
+//! use interleaf::machine::Machine;
+//!
+//! # struct NoMemory;
+//! # struct Table;
+//! # impl Table {
+//! #     fn fill(&self, _: u64) -> Result<(), NoMemory> { Ok(()) }
+//! #     fn empty(&self, _: u64) {}
+//! # }
+//! /// Fills the slots of a table, or none; gives up when `killed` says so.
+//! fn populate<M: Machine>(
+//!     crew: &Crew<'_, M>,
+//!     table: &Table,
+//!     slots: u64,
+//!     killed: &(dyn Fn() -> bool + Sync),
+//! ) -> Result<(), Failed<NoMemory>> {
+//!     let undo = |slots: core::ops::Range<u64>| slots.for_each(|slot| table.empty(slot));
+//!     let job = Job::new(0..slots, |chunk: &Chunk<'_>| {
+//!         chunk.range().try_for_each(|slot| {
+//!             table.fill(slot)?;
+//!             chunk.done_to(slot + 1);
+//!             Ok(())
+//!         })
+//!     });
+//!     crew.run(&job.align(512).min_chunk(512).undo(&undo).stop_if(killed)).map(|_| ())
+//! }
+//! ```
+//!
+//! # Many items, finished in the order in which they came
+//!
+//! ```
+//! use interleaf::job::{Crew, NotStarted};
+//! use interleaf::machine::Machine;
+//! use interleaf::units::{CpuId, CpuMask};
+//!
+//! # struct Packet { cpu: CpuId }
+//! # impl Packet {
+//! #     fn encrypt(&mut self) {}
+//! #     fn send(self) {}
+//! # }
+//! /// Encrypts packets on any CPU of `workers` and sends them in order, each on the CPU that it belongs to.
+//! fn send_all<M: Machine>(
+//!     crew: &Crew<'_, M>,
+//!     workers: &CpuMask,
+//!     senders: &CpuMask,
+//!     packets: impl Iterator<Item = Packet>,
+//! ) -> Result<u64, NotStarted> {
+//!     let ((), finished) = crew.ordered::<Packet, _, _, _, 64>(
+//!         (workers, senders),
+//!         |packet| packet.encrypt(),
+//!         |packet| packet.send(),
+//!         |queue| {
+//!             packets.for_each(|packet| {
+//!                 let cpu = packet.cpu;
+//!                 queue.submit(packet, cpu);
+//!             });
+//!         },
+//!     )?;
+//!     Ok(finished.submitted)
+//! }
+//! ```
+//!
+//! docs/design/jobs.md tells how it works, and when to use which kind.
 
 mod crew;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod ordered;
 mod plan;
+mod ring;
 mod run;
 mod share;
 #[cfg(all(test, not(loom)))]
@@ -18,4 +105,5 @@ mod value;
 
 pub use crate::sync::board::Patience;
 pub use crew::Crew;
+pub use ordered::{Finished, NotStarted, Ordered};
 pub use value::{Chunk, Failed, Job, Spent};

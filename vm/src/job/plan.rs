@@ -50,23 +50,22 @@ impl Cut {
 
     /// The largest chunk: a fourth of a worker's share, so that what one is behind is shared by all.
     pub(super) fn most_chunk(&self, workers: u32) -> u32 {
-        (self.count / workers.saturating_mul(4)).max(self.least)
+        let pieces = if workers == 1 { 1 } else { workers.saturating_mul(4) };
+        (self.count / pieces).max(self.least)
     }
 }
 
 /// A visit or a chunk should not take longer: others may want the CPU.
 pub(super) const BOUND_NS: u64 = 1_000_000;
 
-/// How many grains the next chunk has, after one of `grains` took `took_ns`: doubled while that is well below the bound, halved
-/// where it is above.
+/// How many grains the next chunk has, after one of `pace` that took `took_ns`: more while that is well below the bound (16 times
+/// at most: one chunk may have been a quick one), half where it is above.
 pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32, most: u32) -> u32 {
     if took_ns > BOUND_NS {
-        (pace / 2).max(least)
-    } else if took_ns < BOUND_NS / 4 {
-        pace.saturating_mul(2).min(most)
-    } else {
-        pace
+        return (pace / 2).max(least);
     }
+    let room = (BOUND_NS / 4 / took_ns.max(1)).clamp(1, 16) as u32;
+    pace.saturating_mul(room).min(most)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -126,7 +125,7 @@ mod tests {
     fn chunks_grow_to_a_fourth_of_a_share_unless_they_take_long() {
         let cut = cut(0..1000, 1, 10);
         assert_eq!(cut.most_chunk(5), 50);
-        assert_eq!([0, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10, 50)), [50, 40, 20]);
-        assert_eq!(next_pace(12, BOUND_NS * 2, 10, 50), 10);
+        assert_eq!([0, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10, 900)), [640, 40, 20]);
+        assert_eq!((next_pace(12, BOUND_NS * 2, 10, 50), next_pace(12, BOUND_NS / 12, 10, 50)), (10, 36));
     }
 }

@@ -25,6 +25,8 @@ pub const RCU: Rank = Rank(36);
 pub const SHARE_QUEUE: Rank = Rank(40);
 /// The error of a job; taken to put it there, whatever the worker holds.
 pub const JOB: Rank = Rank(42);
+/// The records of an ordered queue.
+pub const ORDER: Rank = Rank(43);
 /// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupts: so it is the last,
 /// for an interrupt may come while any other lock is held.
 pub const MAILBOX: Rank = Rank(44);

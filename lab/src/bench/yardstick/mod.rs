@@ -6,6 +6,7 @@
 pub mod dispatch;
 pub mod epoch;
 pub mod frames;
+pub mod jobs;
 pub mod locks;
 pub mod ranges;
 pub mod spaces;

@@ -12,6 +12,11 @@ pub trait Visit: Sync {
     /// Does some of it, on the CPU `me`. A visit that has lasted long pauses, so that others get the CPU; it comes back if the
     /// work is still offered then.
     fn visit(&self, me: CpuId) -> Then;
+
+    /// The helper of `me` goes, dismissed or because it panicked, and will not come again for this.
+    fn gone(&self, me: CpuId) {
+        let _ = me;
+    }
 }
 
 /// What a helper does after a visit.
@@ -23,10 +28,15 @@ pub enum Then {
     Leave,
 }
 
+/// A function of what is lent, without its type.
+pub(super) type Call = unsafe fn(what: *const (), me: CpuId) -> Then;
+
 /// Work on somebody's stack, without its type. Lives as long as it is offered.
 pub(super) struct Lent {
     /// Safe to call with `what` while it is offered.
-    pub(super) call: unsafe fn(what: *const (), me: CpuId) -> Then,
+    pub(super) call: Call,
+    /// As `call`.
+    pub(super) gone: Call,
     pub(super) what: *const (),
     /// The ranks that the caller holds.
     pub(super) held: u64,
@@ -37,6 +47,14 @@ pub(super) struct Lent {
 unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
     // SAFETY: by this function's contract; `V` is `Sync`.
     unsafe { &*what.cast::<V>() }.visit(me)
+}
+
+/// # Safety
+/// As [`visit`].
+unsafe fn gone<V: Visit>(what: *const (), me: CpuId) -> Then {
+    // SAFETY: by this function's contract; `V` is `Sync`.
+    unsafe { &*what.cast::<V>() }.gone(me);
+    Then::Leave
 }
 
 /// Posts that belong to this caller; given back when dropped.
@@ -63,6 +81,21 @@ impl<T: Sync, C: Cpu> Board<T, C> {
     }
 }
 
+impl<T: Sync, C: Cpu> Board<T, C> {
+    /// Has the helper of `cpu` look at what it was lent once more: there is more of it. Nothing happens where nothing is lent to
+    /// it. False where no helper is there.
+    pub fn ring(&self, cpu: CpuId) -> bool {
+        let word = &self.post(cpu).word;
+        match word.update(AcqRel, Relaxed, word::ring) {
+            Ok(was) => {
+                self.post(cpu).wake_helper(was);
+                was & word::GONE == 0
+            }
+            Err(found) => found & word::GONE == 0,
+        }
+    }
+}
+
 impl<T: Sync, C: Cpu> Claimed<'_, T, C> {
     /// The CPUs whose helpers were claimed.
     pub fn cpus(&self) -> &CpuMask {
@@ -79,7 +112,7 @@ impl<T: Sync, C: Cpu> Claimed<'_, T, C> {
     /// It may sleep: until visits end that have begun, never for a helper that has not come.
     pub fn lend<V: Visit, R>(&mut self, what: &V, own: impl FnOnce() -> R) -> R {
         let held = C::with_context(|context| context.held());
-        let lent = Lent { call: visit::<V>, what: (&raw const *what).cast(), held };
+        let lent = Lent { call: visit::<V>, gone: gone::<V>, what: (&raw const *what).cast(), held };
         // `what` and `lent` outlive this guard, which outlives every visit: that is what `Post::visit` relies on.
         let offers = Offers { board: self.board, posts: &self.posts };
         for cpu in self.posts.iter() {
@@ -113,10 +146,7 @@ impl<T: Sync, C: Cpu> Offers<'_, T, C> {
     /// Takes one offer back, if no visit is under way.
     fn try_withdraw(&self, cpu: CpuId) -> bool {
         let post = self.board.post(cpu);
-        match post.word.update(AcqRel, Acquire, word::withdraw) {
-            Ok(_) => true,
-            Err(found) => word::state(found) != word::VISITED,
-        }
+        post.word.update(AcqRel, Acquire, word::withdraw).is_ok()
     }
 
     /// Waits for the end of a visit and takes the offer back.

@@ -4,7 +4,9 @@
 //! What is lent is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses it again.
 
 use super::*;
+use crate::machine::Cpu;
 use crate::machine::testing::TestCpu;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::testing::Heap;
 use crate::units::{CpuId, NodeId};
 use loom::cell::UnsafeCell;
@@ -126,4 +128,54 @@ fn loom_a_helper_dismissed_while_lent_to_goes_and_leaves_the_post_to_its_caller(
         work.end()
     });
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}
+
+/// Two pieces handed in one after the other; the caller sleeps until each is done. A bell that is not heard is a deadlock.
+#[test]
+fn loom_a_helper_that_is_rung_for_looks_again() {
+    struct Desk {
+        handed_in: AtomicU32<TestCpu>,
+        done: AtomicU32<TestCpu>,
+    }
+    impl Visit for Desk {
+        fn visit(&self, _: CpuId) -> Then {
+            while self.done.load(Relaxed) < self.handed_in.load(Acquire) {
+                self.done.fetch_add(1, AcqRel);
+                self.done.wake(1);
+            }
+            Then::Leave
+        }
+    }
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let board = board();
+        let desk: &'static Desk =
+            Box::leak(Box::new(Desk { handed_in: AtomicU32::new(0), done: AtomicU32::new(0) }));
+        // The memory may have been another model's.
+        let at = (&raw const *desk).addr();
+        crate::sync::forget(at..at + size_of::<Desk>());
+        assert_eq!(desk.done.load(Relaxed) + desk.handed_in.load(Relaxed), 0);
+        let helper = thread::spawn({
+            let board = board.clone();
+            move || {
+                TestCpu::become_cpu(1);
+                board.stay(board.post(CpuId(1)));
+            }
+        });
+        let mut claimed = board.claim(1, [CpuId(1)].into_iter());
+        claimed.lend(desk, || {
+            for piece in 0..2 {
+                desk.handed_in.store(piece + 1, Release);
+                board.ring(CpuId(1));
+                while desk.done.load(Acquire) == piece {
+                    desk.done.sleep_while(piece);
+                    TestCpu::relax();
+                }
+            }
+        });
+        drop(claimed);
+        board.close();
+        helper.join().unwrap();
+    });
 }

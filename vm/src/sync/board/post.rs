@@ -1,6 +1,6 @@
 //! The posts, and a helper's life.
 
-use super::lend::{Lent, Then};
+use super::lend::{Call, Lent, Then};
 use super::word;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -156,7 +156,17 @@ impl<T: Sync, C: Cpu> Board<T, C> {
 impl<T, C: Cpu> Post<T, C> {
     /// Visits what is offered, if it still is.
     fn visit(&self) -> Then {
-        if self.word.update(AcqRel, Acquire, word::visit).is_err() {
+        self.enter(word::visit, |lent| lent.call)
+    }
+
+    /// Tells who lends to this helper, if anybody does, that it goes.
+    fn bow(&self) {
+        self.enter(word::bow, |lent| lent.gone);
+    }
+
+    /// A visit that begins by `begin`, and is a call of what `which` chooses.
+    fn enter(&self, begin: fn(u32) -> Option<u32>, which: fn(&Lent) -> Call) -> Then {
+        if self.word.update(AcqRel, Acquire, begin).is_err() {
             return Then::Leave;
         }
         let mut visit = Ends { post: self, then: Then::Leave, began_ns: C::now_ns(), held: 0 };
@@ -164,8 +174,8 @@ impl<T, C: Cpu> Post<T, C> {
         // ended: the pointer was stored before the offer, which we acquired, and what it points to stays as it is meanwhile.
         let lent = unsafe { &*self.lent.load(Relaxed) };
         visit.held = C::with_context(|context| context.stand_in(lent.held));
-        // SAFETY: `lend` made the two belong together, and what is lent is `Sync` and stays as above.
-        visit.then = unsafe { (lent.call)(lent.what, C::id()) };
+        // SAFETY: `lend` made the functions and `what` belong together, and what is lent is `Sync` and stays as above.
+        visit.then = unsafe { which(lent)(lent.what, C::id()) };
         visit.then
     }
 
@@ -226,6 +236,7 @@ struct Departs<'a, T, C: Cpu>(&'a Post<T, C>);
 
 impl<T, C: Cpu> Drop for Departs<'_, T, C> {
     fn drop(&mut self) {
+        self.0.bow();
         if let Ok(was) = self.0.word.update(AcqRel, Acquire, word::depart)
             && word::has_news(was)
         {

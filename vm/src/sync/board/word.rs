@@ -12,12 +12,16 @@
 //! *Claim*, *offer*, *withdraw* and *give back* are the caller's, *visit*, *pause* and *leave* the helper's. In KEPT, OFFERED and
 //! VISITED the post belongs to the caller that claimed it. What is offered may be looked at in VISITED only.
 //!
+//! Withdrawing takes a post from KEPT and OFFERED alike to KEPT without `LENT`.
+//!
 //! | bit | set by | says |
 //! |---|---|---|
 //! | `ASLEEP` | the helper | it sleeps on the word: whoever has news wakes it |
 //! | `AWAITED` | the caller | it sleeps on the word until the visit ends |
 //! | `GONE` | the helper | no helper serves this post |
 //! | `LEAVING` | anybody | the helper shall go |
+//! | `LENT` | the caller | what was offered still stands: [`ring`] offers it again |
+//! | `AGAIN` | anybody | the visit under way is not the last: there is more |
 //! | `CLOSED` | the owner of the board | the helper shall go, and none shall come |
 
 /// Nobody's: a helper without work.
@@ -34,6 +38,8 @@ pub const AWAITED: u32 = 8;
 pub const GONE: u32 = 16;
 pub const LEAVING: u32 = 32;
 pub const CLOSED: u32 = 64;
+pub const LENT: u32 = 128;
+pub const AGAIN: u32 = 256;
 
 /// A post that no helper has come to yet.
 pub const NOBODY: u32 = IDLE | GONE;
@@ -54,12 +60,22 @@ pub const fn claim(word: u32) -> Option<u32> {
 
 /// Lets the helper of a claimed post visit.
 pub const fn offer(word: u32) -> Option<u32> {
-    go(word, KEPT, OFFERED)
+    go(word | LENT, KEPT, OFFERED)
 }
 
-/// Takes an offer back that the helper is not visiting.
+/// Offers again what was offered before and is not taken back; before and during a visit, has the helper look once more. Where the
+/// offer stands already the word changes all the same: so the visit to come is ordered behind what the helper shall see.
+pub const fn ring(word: u32) -> Option<u32> {
+    match state(word) {
+        KEPT if word & LENT != 0 => go(word, KEPT, OFFERED),
+        OFFERED | VISITED => Some(word | AGAIN),
+        _ => None,
+    }
+}
+
+/// Takes back for good what the helper is not visiting.
 pub const fn withdraw(word: u32) -> Option<u32> {
-    go(word, OFFERED, KEPT)
+    if state(word) == VISITED { None } else { Some(word & !(STATE | LENT | AGAIN) | KEPT) }
 }
 
 /// Notes that the caller sleeps until the visit ends.
@@ -74,17 +90,26 @@ pub const fn give_back(word: u32) -> Option<u32> {
 
 /// Begins a visit.
 pub const fn visit(word: u32) -> Option<u32> {
-    if !has_news(word) { go(word, OFFERED, VISITED) } else { None }
+    if !has_news(word) { go(word & !AGAIN, OFFERED, VISITED) } else { None }
+}
+
+/// Begins the last visit of a helper that goes: to whoever lends to it.
+pub const fn bow(word: u32) -> Option<u32> {
+    if state(word) == OFFERED || state(word) == KEPT && word & LENT != 0 {
+        Some(word & !(STATE | AGAIN) | VISITED)
+    } else {
+        None
+    }
 }
 
 /// Ends a visit to come back; the caller is awake from now on.
 pub const fn pause(word: u32) -> Option<u32> {
-    go(word & !AWAITED, VISITED, OFFERED)
+    go(word & !(AWAITED | AGAIN), VISITED, OFFERED)
 }
 
-/// Ends a visit for good; the caller is awake from now on.
+/// Ends a visit that found nothing more, unless there is more by now; the caller is awake from now on.
 pub const fn leave(word: u32) -> Option<u32> {
-    go(word & !AWAITED, VISITED, KEPT)
+    go(word & !(AWAITED | AGAIN), VISITED, if word & AGAIN == 0 { KEPT } else { OFFERED })
 }
 
 /// Notes that the helper sleeps; there must be nothing for it to do.
@@ -128,7 +153,7 @@ mod tests {
 
     /// Every state with every set of bits.
     fn words() -> impl Iterator<Item = u32> {
-        0..128
+        0..512
     }
 
     #[test]
@@ -136,7 +161,8 @@ mod tests {
         for word in words() {
             let may = state(word) == OFFERED;
             assert_eq!(visit(word).is_some(), may && !has_news(word));
-            assert_eq!(withdraw(word).is_some(), may);
+            assert_eq!(withdraw(word).is_none(), state(word) == VISITED);
+            assert!(withdraw(word).is_none_or(|kept| state(kept) == KEPT && ring(kept).is_none()));
             assert_eq!(awaited(word).is_some(), state(word) == VISITED);
             assert_eq!(claim(word).is_some(), state(word) == IDLE && word & GONE == 0 && !has_news(word));
         }
@@ -145,9 +171,10 @@ mod tests {
     #[test]
     fn a_visit_that_ends_leaves_nobody_awaiting_and_the_other_bits_alone() {
         for word in words().filter(|&word| state(word) == VISITED) {
-            let others = word & !(STATE | AWAITED);
+            let others = word & !(STATE | AWAITED | AGAIN);
             assert_eq!(pause(word), Some(OFFERED | others));
-            assert_eq!(leave(word), Some(KEPT | others));
+            let next = if word & AGAIN == 0 { KEPT } else { OFFERED };
+            assert_eq!(leave(word), Some(next | others));
         }
     }
 

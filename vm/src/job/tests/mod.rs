@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 use std::thread;
 use std::vec::Vec;
 
+mod ordered;
+
 type TestCrew<'m> = Crew<'m, TestMachine>;
 
 /// Runs `f` on CPU 0 with helpers on CPUs 1, 2, ... that are there.

@@ -1,0 +1,167 @@
+//! What does it cost to have work done as a job, alone and by two CPUs, beside the loop it replaces and beside rayon?
+//!
+//! Work is blocks of memory to be filled, each behind a lock that nobody else wants, so that both sides call the very same function.
+//! Helper and rayon's workers are pinned, one to each CPU; the caller is a worker on both sides.
+
+use super::stage::{self, Stage};
+use super::yardstick::jobs;
+use super::{Bar, Benchmark, Figure, Options, alone, crew as threads, ns_per, paired};
+use crate::command::Failure;
+use crate::host::Host;
+use crate::os::affinity;
+use interleaf::job::{Chunk, Crew, Job};
+use interleaf::machine::Cpu;
+use interleaf::units::CpuId;
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+/// See the module.
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "job",
+    question: "What does a job cost beside a serial loop and beside rayon, and do two CPUs fill memory faster by it?",
+    figures: &["job.one_thread", "job.halves", "job.everywhere", "job.each", "job.two_cpus", "job.woken"],
+    run,
+};
+
+type BenchCrew<'m> = Crew<'m, Stage>;
+type Block = Mutex<Vec<u8>>;
+
+fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let machine = stage::machine(options, 64)?;
+    let cpus = options.cpus[..stage::nr_cpus(options) as usize].to_vec();
+    let pool = jobs::pool(&cpus)?;
+    let own = cpus.clone();
+    let pin = move |cpu: CpuId| std::mem::forget(affinity::pin(own[cpu.index()]));
+    machine.start_helpers((1..cpus.len() as u32).map(CpuId), pin);
+    let _entered = machine.enter(CpuId(0));
+    let mut map = stage::boot_map(&machine)?;
+    let lacks = || Failure::check("no memory for a crew".to_owned());
+    let crew = Crew::hire(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
+    while (1..cpus.len() as u32).any(|cpu| !crew.has_helper_racy(CpuId(cpu))) {
+        std::thread::yield_now();
+    }
+    let pinned = options.pin();
+    let times = options.size(2000, 20);
+    let mut figures = vec![one_thread(options, &crew)];
+    // No bar: rayon asks nobody before it has done its own half, ours asks at once, as what is worth asking takes longer.
+    let (ours, theirs) = (|| halves(&crew, times), || jobs::halves(&pool, times));
+    figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs));
+    figures.push(everywhere(options, &crew, &pool, cpus.len() as u32));
+    figures.push(each(options, &crew, &pool));
+    drop(pinned);
+    figures.push(two_cpus(options, &crew, &cpus));
+    figures.push(alone(options, "job.woken", "ns", || woken(&crew, options.size(50, 3))));
+    Ok(figures)
+}
+
+fn blocks(count: usize, bytes: usize) -> Vec<Block> {
+    (0..count).map(|_| Mutex::new(vec![0xA5; bytes])).collect()
+}
+
+fn fill(block: &Block) {
+    black_box(&mut *block.lock().expect("nobody panics")).fill(0);
+}
+
+/// Fills all blocks as a job of at most `helpers` helpers.
+fn fill_all(crew: &BenchCrew<'_>, blocks: &[Block], helpers: u32) {
+    let job = Job::new(0..blocks.len() as u64, |chunk: &Chunk<'_>| {
+        blocks[chunk.start as usize..chunk.end as usize].iter().for_each(fill);
+        Ok::<(), Infallible>(())
+    });
+    crew.run(&job.most_helpers(helpers)).expect("filling does not fail");
+}
+
+/// A MiB in blocks of a frame, by a job that nobody helps with, against the loop.
+fn one_thread(options: &Options, crew: &BenchCrew<'_>) -> Figure {
+    let (blocks, times) = (blocks(256, 4096), options.size(20, 2));
+    let ours = || ns_per(times, || fill_all(crew, &blocks, 0));
+    let theirs = || ns_per(times, || black_box(&blocks).iter().for_each(fill));
+    paired(options, "job.one_thread", "ns", ours, "the same, a loop", theirs).with_bar(Bar::AtMost(1.02))
+}
+
+/// Two empty halves, either of which may be done by either.
+fn halves(crew: &BenchCrew<'_>, times: u64) -> f64 {
+    let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+        black_box(chunk.start);
+        Ok::<(), Infallible>(())
+    });
+    ns_per(times, || {
+        black_box(crew.run(&job)).expect("nothing does not fail");
+    })
+}
+
+/// Something that every worker must come to: both sides wait for the last.
+fn everywhere(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool, workers: u32) -> Figure {
+    let times = options.size(1000, 10);
+    let here = AtomicU32::new(0);
+    // The round ends when all have come: a multiple of the workers.
+    let meet = || {
+        let until = here.fetch_add(1, AcqRel) / workers * workers + workers;
+        while here.load(Acquire) < until {
+            std::hint::spin_loop();
+        }
+    };
+    let ours = || {
+        here.store(0, SeqCst);
+        let job = Job::new(0..workers.into(), |chunk: &Chunk<'_>| {
+            chunk.range().for_each(|_| meet());
+            Ok::<(), Infallible>(())
+        });
+        ns_per(times, || {
+            let spent = crew.run(&job).expect("meeting does not fail");
+            assert_eq!(spent.helpers + 1, workers, "a helper that is idle is asked");
+        })
+    };
+    let theirs = || {
+        here.store(0, SeqCst);
+        jobs::everywhere(pool, times, meet)
+    };
+    paired(options, "job.everywhere", "ns", ours, "rayon, broadcast", theirs).with_bar(Bar::AtMost(1.0))
+}
+
+/// A MiB in blocks of a frame, by all.
+fn each(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool) -> Figure {
+    let (blocks, times) = (blocks(256, 4096), options.size(100, 2));
+    let ours = || ns_per(times, || fill_all(crew, &blocks, u32::MAX));
+    let theirs = || jobs::each(pool, times, &blocks, fill);
+    paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))
+}
+
+/// How many times faster two CPUs fill memory than one, by jobs, against threads that fill a half each.
+fn two_cpus(options: &Options, crew: &BenchCrew<'_>, cpus: &[usize]) -> Figure {
+    let blocks = blocks(options.size(1024, 16), 64 << 10);
+    let ours = || {
+        let _pinned = options.pin();
+        let alone = ns_per(1, || fill_all(crew, &blocks, 0));
+        alone / ns_per(1, || fill_all(crew, &blocks, u32::MAX))
+    };
+    let by = |cpus: &[usize]| {
+        let took = threads::together(cpus, |index| {
+            let part = blocks.len() / cpus.len();
+            blocks[index * part..(index + 1) * part].iter().for_each(fill);
+        });
+        took.as_secs_f64()
+    };
+    let theirs = || by(&cpus[..1]) / by(cpus);
+    let figure = paired(options, "job.two_cpus", "times", ours, "threads, memset", theirs);
+    if cpus.len() < 2 { figure } else { figure.with_bar(Bar::AtLeast(0.95)) }
+}
+
+/// As `everywhere`, where the helper sleeps when it is asked.
+fn woken(crew: &BenchCrew<'_>, times: u64) -> f64 {
+    let here = AtomicU32::new(0);
+    let job = Job::new(0..2, |_: &Chunk<'_>| {
+        here.fetch_add(1, AcqRel);
+        Ok::<(), Infallible>(())
+    });
+    let mut sum_ns = 0.0;
+    for _ in 0..times {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let began = Host::now_ns();
+        crew.run(&job).expect("counting does not fail");
+        sum_ns += (Host::now_ns() - began) as f64;
+    }
+    sum_ns / times as f64
+}

@@ -1,0 +1,197 @@
+//! The records of an ordered queue: what was submitted, how far it is, whose turn it is. Plain data; the queue's lock is around it.
+//!
+//! ```text
+//!   served      head          begun           tail
+//!     . . . . . |# # # . # # #|o o o o o o o o|
+//!                ready or under way   not begun
+//! ```
+//!
+//! A record's place is its number modulo the size. Parallel parts are begun in order and end in any; serial parts are done strictly
+//! in order, one at a time, each on the CPU asked for, or on one in its place where that is not in the set.
+
+use crate::units::{CpuId, CpuMask};
+
+/// How far a record is.
+enum Part<T> {
+    /// No record.
+    Free,
+    /// Its parallel part has not begun.
+    Waiting(T),
+    /// In somebody's hands: its parallel part, or its serial part.
+    Away,
+    /// Its parallel part is done; nothing where that panicked.
+    Ready(Option<T>),
+}
+
+struct Record<T> {
+    part: Part<T>,
+    /// Where its serial part is wanted.
+    wanted: CpuId,
+}
+
+/// See the module.
+pub(super) struct Ring<T, const N: usize> {
+    records: [Record<T>; N],
+    head: u64,
+    begun: u64,
+    tail: u64,
+    /// Whether somebody does a serial part now.
+    is_served: bool,
+    pub(super) parallel: CpuMask,
+    pub(super) serial: CpuMask,
+    /// Records whose parallel part panicked: they were dropped, and nobody served them.
+    pub(super) lost: u64,
+}
+
+impl<T, const N: usize> Ring<T, N> {
+    pub(super) fn new(parallel: CpuMask, serial: CpuMask) -> Self {
+        let records = core::array::from_fn(|_| Record { part: Part::Free, wanted: CpuId(0) });
+        Self { records, head: 0, begun: 0, tail: 0, is_served: false, parallel, serial, lost: 0 }
+    }
+
+    fn record(&mut self, number: u64) -> &mut Record<T> {
+        &mut self.records[(number % N as u64) as usize]
+    }
+
+    /// Takes a new record.
+    ///
+    /// # Errors
+    /// The item, where there is no room.
+    pub(super) fn submit(&mut self, item: T, wanted: CpuId) -> Result<(), T> {
+        if self.tail - self.head >= N as u64 {
+            return Err(item);
+        }
+        *self.record(self.tail) = Record { part: Part::Waiting(item), wanted };
+        self.tail += 1;
+        Ok(())
+    }
+
+    /// Takes a new record whose parallel part is done already: it was done by who submits it. Those before it need not be.
+    ///
+    /// # Errors
+    /// As [`Ring::submit`].
+    pub(super) fn submit_done(&mut self, item: T, wanted: CpuId) -> Result<(), T> {
+        if self.tail - self.head >= N as u64 {
+            return Err(item);
+        }
+        *self.record(self.tail) = Record { part: Part::Ready(Some(item)), wanted };
+        self.tail += 1;
+        Ok(())
+    }
+
+    /// The next record whose parallel part nobody has begun.
+    pub(super) fn begin(&mut self) -> Option<(u64, T)> {
+        while self.begun < self.tail {
+            let number = self.begun;
+            self.begun += 1;
+            let record = self.record(number);
+            match core::mem::replace(&mut record.part, Part::Away) {
+                Part::Waiting(item) => return Some((number, item)),
+                done => record.part = done,
+            }
+        }
+        None
+    }
+
+    /// The parallel part of a record is done; nothing is left of one that panicked.
+    pub(super) fn end(&mut self, number: u64, item: Option<T>) {
+        self.lost += u64::from(item.is_none());
+        self.record(number).part = Part::Ready(item);
+    }
+
+    /// Where the serial part of the first record is to be done, if it can be done now. `None` for no CPU: the set is empty.
+    pub(super) fn turn(&mut self) -> Option<Option<CpuId>> {
+        if self.is_served || self.head == self.tail {
+            return None;
+        }
+        let (number, serial) = (self.head, self.serial);
+        let record = self.record(number);
+        matches!(record.part, Part::Ready(_)).then(|| {
+            let instead = || serial.iter().nth((number % u64::from(serial.count().max(1))) as usize);
+            if serial.contains(record.wanted) { Some(record.wanted) } else { instead() }
+        })
+    }
+
+    /// Begins the first record's serial part, whose turn it is; `None` where the item was lost.
+    pub(super) fn serve(&mut self) -> Option<T> {
+        self.is_served = true;
+        let number = self.head;
+        match core::mem::replace(&mut self.record(number).part, Part::Away) {
+            Part::Ready(item) => item,
+            other => {
+                self.record(number).part = other;
+                None
+            }
+        }
+    }
+
+    /// The first record's serial part is done.
+    pub(super) fn served(&mut self) {
+        let number = self.head;
+        self.record(number).part = Part::Free;
+        self.is_served = false;
+        self.head += 1;
+    }
+
+    /// Records finished so far.
+    pub(super) fn finished(&self) -> u64 {
+        self.head
+    }
+
+    /// Records submitted so far.
+    pub(super) fn submitted(&self) -> u64 {
+        self.tail
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn cpus(of: &[u32]) -> CpuMask {
+        let mut mask = CpuMask::EMPTY;
+        of.iter().for_each(|&cpu| mask.insert(CpuId(cpu)));
+        mask
+    }
+
+    #[test]
+    fn records_end_in_any_order_and_are_served_in_theirs() {
+        let mut ring = Ring::<char, 3>::new(cpus(&[0, 1]), cpus(&[1, 2]));
+        for item in ['a', 'b', 'c'] {
+            ring.submit(item, CpuId(2)).unwrap();
+        }
+        assert_eq!(ring.submit('d', CpuId(2)), Err('d'));
+        let (a, b) = (ring.begin().unwrap(), ring.begin().unwrap());
+        ring.end(b.0, Some(b.1));
+        assert_eq!(ring.turn(), None);
+        ring.end(a.0, Some(a.1));
+        assert_eq!(ring.turn(), Some(Some(CpuId(2))));
+        assert_eq!(ring.serve(), Some('a'));
+        assert_eq!(ring.turn(), None, "one serial part at a time");
+        ring.served();
+        assert_eq!((ring.turn(), ring.serve()), (Some(Some(CpuId(2))), Some('b')));
+        ring.served();
+        assert_eq!(ring.turn(), None, "c has not begun");
+        assert_eq!(ring.begin(), Some((2, 'c')));
+        ring.end(2, None);
+        assert_eq!((ring.lost, ring.turn().is_some(), ring.serve()), (1, true, None));
+        ring.served();
+        assert!(ring.finished() == ring.submitted() && ring.begin().is_none());
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_in_the_set_is_stood_in_for() {
+        let mut ring = Ring::<u32, 4>::new(cpus(&[0]), cpus(&[1, 3]));
+        (0..4).for_each(|item| ring.submit_done(item, CpuId(item)).unwrap());
+        let mut turn = || {
+            let turn = ring.turn();
+            ring.serve();
+            ring.served();
+            turn.flatten().map(|cpu| cpu.0)
+        };
+        assert_eq!([turn(), turn(), turn(), turn()], [Some(1), Some(1), Some(1), Some(3)]);
+        ring.serial = CpuMask::EMPTY;
+        ring.submit_done(4, CpuId(3)).unwrap();
+        assert_eq!(ring.turn(), Some(None));
+    }
+}
