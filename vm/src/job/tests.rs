@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 use std::thread;
 use std::vec::Vec;
 
+#[path = "ordered_tests.rs"]
 mod ordered;
 
 type TestCrew<'m> = Crew<'m, TestMachine>;
