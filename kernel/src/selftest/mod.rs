@@ -1,6 +1,9 @@
 //! The kernel's own tests. Each says what it found, and whether that is right.
 
 mod conformance;
+mod faults;
+mod storm;
+mod world;
 
 use interleaf_kernel::options::Options;
 
@@ -8,10 +11,19 @@ use interleaf_kernel::options::Options;
 type Test = fn(&Options<'_>) -> bool;
 
 /// By name, in the order in which `all` runs them.
-const TESTS: &[(&str, Test)] = &[("conformance", conformance::run)];
+const TESTS: &[(&str, Test)] = &[
+    ("conformance", conformance::run),
+    ("faults", faults::of_the_kernel),
+    ("flushes", faults::interrupt_only_who_runs_the_space),
+    ("storm", storm::in_one_space),
+    ("spaces", storm::in_many_spaces),
+];
 
 /// Runs a test by name, or `all`. Returns the exit code: 0 where all is well, 1 where a test failed, 2 for an unknown name.
 pub fn run(name: &str, options: &Options<'_>) -> u8 {
+    if name == "panic" {
+        panic!("as the command line wants");
+    }
     let wanted = |test: &&(&str, Test)| name == "all" || test.0 == name;
     let (mut ran, mut failed) = (0, 0);
     for (name, test) in TESTS.iter().filter(wanted) {

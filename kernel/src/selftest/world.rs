@@ -1,0 +1,79 @@
+//! What the tests share: a space, dice, and memory of it touched from kernel threads, where every access faults for real.
+
+use crate::arch::thread::{self, OwnedSpace};
+use crate::arch::user::{self, BadAddress};
+use crate::{memory, process};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path};
+use interleaf::table::format::X86_64;
+use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf_kernel::options::Options;
+
+/// A seed's sequence of numbers: xorshift.
+pub struct Dice(u64);
+
+impl Dice {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// A number below `sides`.
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+/// Runs `test` in a fresh space, ends the space, and looks whether every frame came back and the index of mappings is sound.
+pub fn with_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
+    let before = process::frames_out();
+    let passed = in_fresh_space(options, |space| test(space) && is_sound(space));
+    passed && process::is_conserved(before)
+}
+
+/// Runs `test` with a fresh space, and ends the space.
+pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
+    let path = if options.locked { Path::Locked } else { Path::Speculative };
+    match AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path) {
+        Ok(space) => thread::with_owned(space, test),
+        Err(why) => complain(format_args!("there is no space: {why}")),
+    }
+}
+
+fn is_sound(space: &OwnedSpace) -> bool {
+    match space.check_index() {
+        Ok(_) => true,
+        Err(why) => complain(format_args!("the index of mappings is unsound: {why}")),
+    }
+}
+
+/// Says what is wrong, and that something is.
+pub fn complain(what: core::fmt::Arguments<'_>) -> bool {
+    crate::say!("WRONG: {what}");
+    false
+}
+
+/// Maps so many pages anywhere.
+pub fn map(space: &OwnedSpace, pages: u64) -> VirtAddr {
+    let request = MapRequest::anonymous(pages * PAGE_SIZE as u64);
+    space.map(&request).expect("there is room for a few pages")
+}
+
+/// The word at an address.
+pub fn load(at: VirtAddr) -> Result<u64, BadAddress> {
+    let mut bytes = [0; 8];
+    user::read(at, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Stores a word.
+pub fn store(at: VirtAddr, word: u64) -> Result<(), BadAddress> {
+    user::write(at, &word.to_le_bytes())
+}
+
+/// The address of a page behind another.
+pub fn page(base: VirtAddr, n: u64) -> VirtAddr {
+    VirtAddr(base.0 + n * PAGE_SIZE as u64)
+}
