@@ -1,7 +1,7 @@
 //! What `cargo xtask test` and `cargo xtask ci` run, in order.
 
 use crate::runner::{Action, Step};
-use crate::{boots, layers, size};
+use crate::{boots, layers, mutate, size};
 use std::process::Command;
 
 /// Every test there is.
@@ -14,6 +14,7 @@ pub fn test() -> Vec<fn() -> Step> {
         no_std_link_can_fail,
         programs_on_host,
         kernel_boots,
+        one_breakage,
         small_benchmarks,
         small_tour,
     ]
@@ -103,6 +104,11 @@ fn programs_on_host() -> Step {
 /// The kernel's own tests, booted.
 fn kernel_boots() -> Step {
     Step { name: "the kernel boots", action: Action::Chore(boots::self_tests) }
+}
+
+/// One breakage, so that the script that plays all of them does not rot.
+fn one_breakage() -> Step {
+    Step { name: "one breakage of the library is noticed", action: Action::Chore(mutate::sample) }
 }
 
 fn small_benchmarks() -> Step {

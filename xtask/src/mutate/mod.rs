@@ -58,8 +58,38 @@ enum Verdict {
     DoesNotCompile(String),
 }
 
+/// Runs one mutation that is soon played, so that this does not rot between two runs of all. Which one the library's sources
+/// decide: another when they change, the same where nothing does.
+pub fn sample(root: &Path) -> Result<(), String> {
+    let digest = crate::sources(&root.join("vm/src")).iter().try_fold(0, |digest, source| {
+        fs::read(source)
+            .map(|bytes| digest_of(digest, &bytes))
+            .map_err(|e| format!("{}: {e}", source.display()))
+    })?;
+    run(root, &["--only", &pick(digest, &quick()).to_string()])
+}
+
+/// One of the numbers, by the upper bits of a digest: the lower ones are less mixed.
+fn pick(digest: u32, numbers: &[usize]) -> usize {
+    numbers[(digest >> 12) as usize % numbers.len()]
+}
+
+/// The numbers of mutations for which only the library and its unit tests are built anew.
+fn quick() -> Vec<usize> {
+    let unit = |(mutation, number): (&Mutation, usize)| matches!(mutation.by, By::Unit(_)).then_some(number);
+    list::ALL.iter().zip(1..).filter_map(unit).collect()
+}
+
+/// A number that changes with every byte (FNV-1a).
+fn digest_of(digest: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(digest, |digest, &byte| (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
 /// Runs the mutations whose numbers stand after `--only`, or all of them; `--list` only names them.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    if arguments == ["--sample"] {
+        return sample(root);
+    }
     let chosen = chosen(arguments)?;
     if arguments == ["--list"] {
         print_list();
@@ -111,7 +141,7 @@ fn chosen(arguments: &[&str]) -> Result<Vec<usize>, String> {
             .map(|number| number.parse().ok().filter(|number| all.contains(number)))
             .collect::<Option<_>>()
             .ok_or(format!("--only takes numbers from 1 to {}, with commas", list::ALL.len())),
-        _ => Err("mutate takes nothing, --list, or --only N,M".to_string()),
+        _ => Err("mutate takes nothing, --list, --sample, or --only N,M".to_string()),
     }
 }
 
@@ -266,6 +296,14 @@ mod tests {
         assert!(matches!(verdict(Some(false), compile), Verdict::DoesNotCompile(_)));
         assert_eq!(verdict(Some(true), "test a ... ok"), Verdict::Passed);
         assert_eq!(verdict(None, ""), Verdict::Hung);
+    }
+
+    #[test]
+    fn every_quick_mutation_has_its_turn_as_the_sources_change() {
+        let (quick, mut seen) = (quick(), std::collections::BTreeSet::new());
+        assert!(quick.len() > 1, "{quick:?}");
+        (0..1000u32).for_each(|n| drop(seen.insert(pick(digest_of(0, &n.to_le_bytes()), &quick))));
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), quick);
     }
 
     #[test]

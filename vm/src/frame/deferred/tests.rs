@@ -201,6 +201,20 @@ fn the_first_allocation_writes_no_records_for_the_reserve() {
 }
 
 #[test]
+fn what_is_there_is_used_up_before_a_zone_grows_though_the_reserve_is_more() {
+    let machine = TestMachine::new(FRAMES);
+    let memory = plain(&machine, 0, FRAMES);
+    let (planned, there) = (memory.deferred_frames(), memory.stats().free() + memory.stats().cached);
+    let take = || memory.alloc_frame(Ask::DIRTY).unwrap();
+    let mut held: Vec<_> = (0..there).map(|_| take()).collect();
+    assert_eq!((memory.deferred_frames(), memory.stats().free()), (planned, 0));
+    held.push(take());
+    assert!(memory.deferred_frames() < planned);
+    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    memory.check().unwrap();
+}
+
+#[test]
 fn an_allocation_that_cannot_be_met_grows_its_zone_by_whole_blocks() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
