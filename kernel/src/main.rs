@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `-initrd` | one static ELF program for ring 3 |
 //! | `-append` | the kernel's own words, then ` -- `, then the program's argv |
-//! | `selftest=NAME` | `conformance`, `faults`, `flushes`, `storm`, `spaces`, `all`; `panic` panics; instead of a program |
+//! | `selftest=NAME` | `conformance`, `faults`, `flushes`, `storm`, `spaces`, `all`; `panic` and `guard` end as they must; instead of a program |
 //! | `path=locked`, `path=speculative` | which way page faults go |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!

@@ -1,7 +1,7 @@
 //! Last words: what is refused at boot, what must not happen, and a panic.
 
 use crate::arch::trap::Frame;
-use crate::arch::{console, percpu, space};
+use crate::arch::{console, percpu, registers, space};
 use core::fmt::Display;
 use core::panic::PanicInfo;
 use interleaf::units::{CpuId, VirtAddr};
@@ -69,7 +69,11 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     if console::begin_last_words() {
         console::last_words(format_args!("\nPANIC: {info}\n"));
         who();
-        console::last_words(format_args!("{}\n", Frame::of_caller()));
+        let (stack, flags) = (registers::stack_pointer(), registers::flags());
+        console::last_words(format_args!(
+            "  rsp {stack:#018x}  rflags {flags:#x}  {:?}\n",
+            registers::root()
+        ));
     }
     console::exit(PANIC)
 }

@@ -75,7 +75,7 @@ impl Metal {
     }
 }
 
-// SAFETY, by the contract's numbers: 1 and 2: the window is the direct map, one addition either way, and RAM is mapped there for
+// SAFETY: by the contract's numbers. 1 and 2: the window is the direct map, one addition either way, and RAM is mapped there for
 // good, before the library is given any. 3: `invlpg` drops the page's translations and all upper levels, loading CR3 drops
 // everything, as no entry is global; both order earlier stores before later walks. 4: interrupts between CPUs, taken as soon as
 // interrupts are on. 5: see `barrier_all`. 6: the lengths are those asked for.

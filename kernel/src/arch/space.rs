@@ -94,6 +94,13 @@ pub enum ImagePart {
     Data,
 }
 
+/// Stores into a guard page, as a stack that is full does: the machine ends.
+pub fn fill_a_stack() {
+    let below = ptr::with_exposed_provenance_mut::<u8>(BOOT_STACK.guard() + PAGE_SIZE - 1);
+    // SAFETY: the page is not mapped, so nothing changes.
+    unsafe { below.write_volatile(0) };
+}
+
 /// The parts of the image and their pages.
 pub fn image_parts() -> [(ImagePart, Range<usize>); 3] {
     let (text, constants) = ((&raw const __text_start).addr(), (&raw const __rodata_start).addr());

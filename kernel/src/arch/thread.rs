@@ -33,6 +33,9 @@ const STACK_STRIDE: usize = 64 << 10;
 /// What an entry on a kernel stack may need: a frame, SSE state, and room to panic.
 const STACK_RESERVE: u64 = 3 << 10;
 
+/// A function and its argument.
+type Beginning = (fn(usize), usize);
+
 /// A thread's machine side. Cells are touched by the thread itself, or by who has taken it off or not yet put it on a CPU.
 pub struct Thread {
     context: Context,
@@ -41,7 +44,7 @@ pub struct Thread {
     stack_limit: Cell<u64>,
     fs_base: Cell<u64>,
     /// Where a kernel thread begins, and with what.
-    begins: Cell<Option<(fn(usize), usize)>>,
+    begins: Cell<Option<Beginning>>,
     /// The space that the thread runs in; null for none.
     space: Cell<*const Space>,
     /// A CPU runs it or is about to leave its stack. The releasing clear pairs with the acquiring swap of the next CPU.

@@ -19,15 +19,15 @@ pub struct Frame {
     pub r14: u64,
     pub r13: u64,
     pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
     pub r11: u64,
     pub r10: u64,
     pub r9: u64,
     pub r8: u64,
-    pub rbp: u64,
     pub rdi: u64,
     pub rsi: u64,
     pub rdx: u64,
-    pub rbx: u64,
     pub rcx: u64,
     pub rax: u64,
     /// The vector; in a system call its number.
@@ -60,11 +60,6 @@ impl Frame {
         }
     }
 
-    /// What can be told of the code that calls this, for a panic.
-    pub fn of_caller() -> Self {
-        Self { rsp: registers::stack_pointer(), rflags: registers::flags() as u64, ..Self::default() }
-    }
-
     /// Whether ring 3 was interrupted.
     #[inline(always)]
     pub fn is_user(&self) -> bool {
@@ -88,8 +83,7 @@ impl Frame {
 #[unsafe(no_mangle)]
 extern "C" fn trap_handler(frame: &mut Frame) {
     if frame.vector == PAGE_FAULT {
-        let address = registers::fault_address();
-        if frame.is_user() { user_fault(frame, address) } else { kernel_fault(frame, address) }
+        kernel_fault(frame, registers::fault_address());
     } else if frame.vector >= u64::from(TIMER_VECTOR) {
         interrupt(frame);
     } else if frame.is_user() {
@@ -114,16 +108,42 @@ fn leaving(frame: &mut Frame) {
     }
 }
 
-/// A program touched memory that is not there, or not so.
-#[inline(always)]
-fn user_fault(frame: &mut Frame, address: VirtAddr) {
-    registers::enable_interrupts();
-    let fault = Fault { addr: address, access: frame.wanted() };
-    let outcome = percpu::thread().space().map(|space| space.fault(fault));
-    if let Some(Err(error)) = outcome {
-        signal::fault_failed(frame, address, error);
-    }
+/// The thread goes back to ring 3.
+const BACK: u32 = 0;
+/// Another thread is wanted, or this one must not go back.
+const OCCASION: u32 = 1;
+/// The access could not be resolved.
+const FAILED: u32 = 2;
+
+/// A program touched memory that is not there, or not so. Interrupts are on; they are off when it returns. The frame has no
+/// registers that calls keep, and the address in the place of the vector.
+#[unsafe(no_mangle)]
+extern "C" fn user_fault_handler(frame: &Frame) -> u32 {
+    let thread = percpu::thread();
+    let fault = Fault { addr: VirtAddr(frame.vector), access: frame.wanted() };
+    let resolved = thread.space().is_some_and(|space| space.fault(fault).is_ok());
     registers::disable_interrupts();
+    match resolved {
+        false => FAILED,
+        true if percpu::preempt_word() == 0 || thread.attention.load(Relaxed) != 0 => OCCASION,
+        true => BACK,
+    }
+}
+
+/// What [`user_fault_handler`] left. The frame is complete but for the vector. Interrupts are off, here and when it returns.
+#[unsafe(no_mangle)]
+extern "C" fn user_fault_unfinished(frame: &mut Frame, why: u32) {
+    let address = VirtAddr(core::mem::replace(&mut frame.vector, PAGE_FAULT));
+    if why == FAILED {
+        registers::enable_interrupts();
+        let fault = Fault { addr: address, access: frame.wanted() };
+        // Asked again: what is wrong is told only now, and may have been mended meanwhile.
+        if let Some(Err(error)) = percpu::thread().space().map(|space| space.fault(fault)) {
+            signal::fault_failed(frame, address, error);
+        }
+        registers::disable_interrupts();
+    }
+    leaving(frame);
 }
 
 /// The kernel touched a program's memory where that is allowed, or has gone wrong.

@@ -7,8 +7,8 @@
 #   from ring 3:   to the top of the thread's kernel stack
 #   from ring 0:   below the red zone of the interrupted code, aligned
 #
-# A frame, from high to low: ss rsp rflags cs rip | error vector | rax rcx rbx rdx rsi rdi rbp r8 ... r15. Below it 512 bytes
-# of fxsave: compiled kernel code uses SSE.
+# A frame, from high to low: ss rsp rflags cs rip | error vector | rax rcx rdx rsi rdi r8 ... r11 | rbx rbp r12 ... r15. Below it
+# 512 bytes of fxsave: compiled kernel code uses SSE.
 
     .section .text.trap, "ax", @progbits
     .code64
@@ -23,16 +23,33 @@
     popfq
     .endm
 
-    .macro push_registers
-    push %rbx
+# Those that a call may change, but for rax and rcx.
+    .macro push_scratch
     push %rdx
     push %rsi
     push %rdi
-    push %rbp
     push %r8
     push %r9
     push %r10
     push %r11
+    .endm
+
+    .macro pop_scratch
+    pop  %r11
+    pop  %r10
+    pop  %r9
+    pop  %r8
+    pop  %rdi
+    pop  %rsi
+    pop  %rdx
+    pop  %rcx
+    pop  %rax
+    .endm
+
+    .macro push_registers
+    push_scratch
+    push %rbx
+    push %rbp
     push %r12
     push %r13
     push %r14
@@ -45,25 +62,26 @@
     ldmxcsr kernel_mxcsr(%rip)
     .endm
 
-    .macro pop_all
+    .macro pop_registers
     fxrstor64 (%rsp)
     add  $512, %rsp
     pop  %r15
     pop  %r14
     pop  %r13
     pop  %r12
-    pop  %r11
-    pop  %r10
-    pop  %r9
-    pop  %r8
     pop  %rbp
-    pop  %rdi
-    pop  %rsi
-    pop  %rdx
     pop  %rbx
-    pop  %rcx
-    pop  %rax
-    add  $16, %rsp                      # vector, error
+    pop_scratch
+    .endm
+
+# The CPU's frame at rcx, and what was pushed below it, to the stack that belongs to it.
+    .macro push_frame
+    pushq 64(%rcx)                      # ss
+    pushq 56(%rcx)                      # rsp
+    pushq 48(%rcx)                      # rflags
+    pushq 40(%rcx)                      # cs
+    pushq 32(%rcx)                      # rip
+    pushq 24(%rcx)                      # error
     .endm
 
 # One stub for each vector, 16 bytes apart. 8, 10 to 14, 17, 21, 29 and 30 push an error code themselves.
@@ -81,6 +99,8 @@ trap_stubs:
     .long vector
     .if (vector == 2) || (vector == 8) || (vector == 18)
     jmp  fatal_entry
+    .elseif vector == 14
+    jmp  page_fault_entry
     .else
     jmp  trap_entry
     .endif
@@ -95,12 +115,7 @@ trap_entry:                             # vector error rip cs rflags rsp ss
     jz   1f
     swapgs
     mov  %gs:KERNEL_STACK, %rsp
-2:  pushq 64(%rcx)
-    pushq 56(%rcx)
-    pushq 48(%rcx)
-    pushq 40(%rcx)
-    pushq 32(%rcx)
-    pushq 24(%rcx)
+2:  push_frame
     pushq 16(%rcx)
     pushq 8(%rcx)
     pushq (%rcx)
@@ -111,11 +126,13 @@ trap_entry:                             # vector error rip cs rflags rsp ss
     call trap_handler
     .global trap_return
 trap_return:                            # rsp: fxsave, registers, frame; interrupts are off
-    pop_all
+    pop_registers
+    add  $16, %rsp                      # vector, error
     testb $3, 8(%rsp)
     jz   3f
     swapgs
 3:  iretq
+from_ring_0:
 1:  mov  56(%rcx), %rsp                 # the interrupted stack, below its red zone
     sub  $128, %rsp
     and  $-16, %rsp
@@ -124,6 +141,48 @@ trap_return:                            # rsp: fxsave, registers, frame; interru
     mov  %rcx, %rsp                     # no room: stay on the vector's stack and say so
     pop  %rcx
     pop  %rax
+
+# Page faults of ring 3, the most frequent way in: registers that calls keep are left where they are, and interrupts go on at
+# once. In the place of the vector the frame holds the address. Should there be more to do than to go back, the frame is completed.
+page_fault_entry:
+    push %rax
+    push %rcx
+    mov  %rsp, %rcx
+    testb $3, 40(%rcx)
+    jz   from_ring_0
+    swapgs
+    mov  %gs:KERNEL_STACK, %rsp
+    push_frame
+    mov  %cr2, %rax
+    push %rax
+    pushq 8(%rcx)
+    pushq (%rcx)
+    push_scratch
+    sub  $48 + 512, %rsp
+    fxsave64 (%rsp)
+    ldmxcsr kernel_mxcsr(%rip)
+    pushq $0x202                        # interrupts on; the rest as in clear_flags
+    popfq
+    lea  512(%rsp), %rdi
+    call user_fault_handler             # eax: 0 to go back; interrupts are off again
+    test %eax, %eax
+    jnz  1f
+    fxrstor64 (%rsp)
+    add  $512 + 48, %rsp
+    pop_scratch
+    add  $16, %rsp
+    swapgs
+    iretq
+1:  lea  512(%rsp), %rdi
+    mov  %r15, (%rdi)
+    mov  %r14, 8(%rdi)
+    mov  %r13, 16(%rdi)
+    mov  %r12, 24(%rdi)
+    mov  %rbp, 32(%rdi)
+    mov  %rbx, 40(%rdi)
+    mov  %eax, %esi
+    call user_fault_unfinished
+    jmp  trap_return
 
 # What cannot be returned from: double fault, machine check, NMI, a stack that is full. Stays on the vector's stack.
 fatal_entry:
@@ -160,23 +219,7 @@ syscall_entry:
     call syscall_handler                # al: 0 where rcx and r11 still are rip and rflags
     test %al, %al
     jnz  trap_return
-    fxrstor64 (%rsp)
-    add  $512, %rsp
-    pop  %r15
-    pop  %r14
-    pop  %r13
-    pop  %r12
-    pop  %r11
-    pop  %r10
-    pop  %r9
-    pop  %r8
-    pop  %rbp
-    pop  %rdi
-    pop  %rsi
-    pop  %rdx
-    pop  %rbx
-    pop  %rcx
-    pop  %rax
+    pop_registers
     mov  40(%rsp), %rsp                 # over vector, error, rip, cs, rflags
     swapgs
     sysretq

@@ -5,6 +5,7 @@ mod faults;
 mod storm;
 mod world;
 
+use crate::arch::space;
 use interleaf_kernel::options::Options;
 
 /// A test: whether it passed.
@@ -21,8 +22,10 @@ const TESTS: &[(&str, Test)] = &[
 
 /// Runs a test by name, or `all`. Returns the exit code: 0 where all is well, 1 where a test failed, 2 for an unknown name.
 pub fn run(name: &str, options: &Options<'_>) -> u8 {
-    if name == "panic" {
-        panic!("as the command line wants");
+    match name {
+        "panic" => panic!("as the command line wants"),
+        "guard" => space::fill_a_stack(),
+        _ => {}
     }
     let wanted = |test: &&(&str, Test)| name == "all" || test.0 == name;
     let (mut ran, mut failed) = (0, 0);

@@ -114,7 +114,7 @@ pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> Answer {
 }
 
 pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> Answer {
-    if len < 8 || len % 8 != 0 {
+    if len < 8 || !len.is_multiple_of(8) {
         return Err(EINVAL);
     }
     let mask = thread_of(tid)?.affinity.load(Relaxed) & every_cpu();
