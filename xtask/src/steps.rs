@@ -43,7 +43,7 @@ fn lints() -> Step {
 }
 
 /// What boots, and what runs in it: without its own profile it is hardly there.
-const KERNEL_PACKAGES: &[&str] = &["interleaf-programs"];
+const KERNEL_PACKAGES: &[&str] = &["interleaf-kernel", "interleaf-programs"];
 
 fn kernel_lints() -> Step {
     let mut clippy = cargo(&["clippy", "--quiet", "--profile", "kernel", "--all-targets"]);
