@@ -15,6 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{RawGuard, ladder};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 use core::fmt;
+use core::ops::Range;
 
 /// A table page of a known level. A plain handle: it keeps nothing alive.
 pub struct Table<'m, M: Machine> {
@@ -129,6 +130,13 @@ impl<'m, M: Machine> LockedTable<'m, M> {
             Ok(old) => (M::Format::decode(old, level), true),
             Err(old) => (M::Format::decode(old, level), false),
         }
+    }
+
+    /// The first of the slots that is not absent: most slots of most ranges are, so this is all that is done for them.
+    #[inline(always)]
+    pub fn first_used(&self, mut slots: Range<usize>) -> Option<usize> {
+        let absent = M::Format::encode(Entry::Absent, self.table.level);
+        slots.find(|&slot| self.read(slot) != absent)
     }
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed. `None` where the
