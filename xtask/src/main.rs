@@ -32,7 +32,7 @@ usage: cargo xtask CHORE
   ci       what .ci/run calls: formatting, lints and documentation too
   boots    boot the kernel's self-tests and its programs, with one CPU and with more
   lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
-  storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED
+  storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --selftest NAME
   layers   check who names whom and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed; --list, --only N,M, --sample
   size     warn of files over 400 lines

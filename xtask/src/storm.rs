@@ -1,8 +1,9 @@
 //! The same storm over many boots: nothing may go wrong in any of them.
 //!
-//! Each boot has another seed. They take turns between the kernel's own storm (many spaces) and the program's (one space,
-//! more threads than CPUs), and between the two paths of a fault. One line for each boot goes to `target/storm/log.txt`,
-//! and everything that a boot which failed has printed to a file beside it; a table for each number of CPUs is printed.
+//! Each boot has another seed, and boots take turns between the two paths of a fault. The program `storm` is booted, with
+//! more threads than CPUs in one space, or one of the kernel's self-tests. One line for each boot goes to
+//! `target/storm/log.txt`, and everything that a boot which failed has printed to a file beside it; a line of a table is
+//! printed for each number of CPUs.
 
 use crate::boots;
 use crate::runner::output_of;
@@ -16,14 +17,18 @@ struct Options {
     boots: usize,
     cpus: Vec<usize>,
     first: usize,
+    selftest: Option<String>,
 }
 
-const USAGE: &str = "storm takes --boots N, --cpus N,M,..., --first SEED";
+const USAGE: &str = "storm takes --boots N, --cpus N,M,..., --first SEED, --selftest NAME";
+/// Rounds of each thread of the program.
+const ROUNDS: usize = 150;
 
 /// Runs the storms that `arguments` ask for; fails if one of them did.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let options = Options::read(arguments).ok_or(USAGE)?;
-    let storm = Storm::new(root)?;
+    let storm = Storm::new(root, options.selftest)?;
+    println!("| CPUs | boots | clean | fastest, s | median, s | slowest, s |");
     let mut log = String::new();
     let mut failed = 0;
     for &cpus in &options.cpus {
@@ -48,11 +53,12 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
 
 impl Options {
     fn read(arguments: &[&str]) -> Option<Options> {
-        let mut options = Options { boots: 200, cpus: vec![1, 2, 4], first: 1 };
+        let mut options = Options { boots: 200, cpus: vec![1, 2, 4], first: 1, selftest: None };
         for pair in arguments.chunks(2) {
             match pair {
                 ["--boots", number] => options.boots = number.parse().ok().filter(|n| *n > 0)?,
                 ["--first", number] => options.first = number.parse().ok()?,
+                ["--selftest", name] => options.selftest = Some(name.to_string()),
                 ["--cpus", list] => {
                     options.cpus = list.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?
                 }
@@ -68,6 +74,7 @@ struct Storm {
     interleaf: PathBuf,
     kernel: String,
     program: String,
+    selftest: Option<String>,
     folder: PathBuf,
 }
 
@@ -79,7 +86,7 @@ struct Boot {
 }
 
 impl Storm {
-    fn new(root: &Path) -> Result<Storm, String> {
+    fn new(root: &Path, selftest: Option<String>) -> Result<Storm, String> {
         let built = boots::kernel_files(root)?;
         let name = |file: &str| built.join(file).to_str().map(str::to_string).ok_or("a path that is no text");
         let folder = root.join("target/storm");
@@ -87,29 +94,23 @@ impl Storm {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let (kernel, program) = (name("interleaf-kernel")?, name("storm")?);
-        Ok(Storm { interleaf: boots::interleaf(root)?, kernel, program, folder })
+        Ok(Storm { interleaf: boots::interleaf(root)?, kernel, program, selftest, folder })
     }
 
     fn boot(&self, cpus: usize, seed: usize) -> Result<Boot, String> {
         let path = if seed.is_multiple_of(2) { "locked" } else { "speculative" };
-        let many_spaces = (seed / 2).is_multiple_of(2);
         let cpus_word = cpus.to_string();
         let options = ["--kernel", &self.kernel, "--cpus", &cpus_word, "--path", path];
-        let mut command = if many_spaces {
-            boots::boot(&self.interleaf, &[&options[..], &["--selftest", "storm"]].concat(), None)
-        } else {
-            boots::boot(
-                &self.interleaf,
-                &options,
-                Some(&format!("{} {} 1000 {seed}", self.program, 2 * cpus + 1)),
-            )
+        let program = format!("{} {} {ROUNDS} {seed}", self.program, 2 * cpus + 1);
+        let mut command = match &self.selftest {
+            Some(name) => boots::boot(&self.interleaf, &[&options[..], &["--selftest", name]].concat(), None),
+            None => boots::boot(&self.interleaf, &options, Some(&program)),
         };
         let start = Instant::now();
         let (good, output) = output_of(&mut command)?;
         let seconds = start.elapsed().as_secs_f64();
-        let what = if many_spaces { "kernel" } else { "program" };
         let verdict = if good { "clean" } else { "FAILED" };
-        let line = format!("{cpus} CPUs, seed {seed}, {path}, the {what}'s storm: {verdict}, {seconds:.1} s");
+        let line = format!("{cpus} CPUs, seed {seed}, {path}: {verdict}, {seconds:.1} s");
         if !good {
             let file = self.folder.join(format!("{cpus}-{seed}.txt"));
             fs::write(&file, output).map_err(|e| format!("{}: {e}", file.display()))?;
