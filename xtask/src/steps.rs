@@ -1,7 +1,7 @@
 //! What `cargo xtask test` and `cargo xtask ci` run, in order.
 
 use crate::runner::{Action, Step};
-use crate::{boots, layers, mutate, size};
+use crate::{boots, layers, lines, mutate, size};
 use std::process::Command;
 
 /// Every test there is.
@@ -14,6 +14,8 @@ pub fn test() -> Vec<fn() -> Step> {
         no_std_link_can_fail,
         programs_on_host,
         kernel_boots,
+        programs_boot,
+        watched_faults,
         one_breakage,
         small_benchmarks,
         small_tour,
@@ -109,6 +111,16 @@ fn kernel_boots() -> Step {
 /// One breakage, so that the script that plays all of them does not rot.
 fn one_breakage() -> Step {
     Step { name: "one breakage of the library is noticed", action: Action::Chore(mutate::sample) }
+}
+
+/// The programs again, in the kernel.
+fn programs_boot() -> Step {
+    Step { name: "programs for ring 3, booted", action: Action::Chore(boots::in_ring_3) }
+}
+
+/// What faults fight for, as the emulator sees it.
+fn watched_faults() -> Step {
+    Step { name: "faults watched by the emulator", action: Action::Chore(lines::run) }
 }
 
 fn small_benchmarks() -> Step {

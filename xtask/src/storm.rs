@@ -22,7 +22,7 @@ struct Options {
 
 const USAGE: &str = "storm takes --boots N, --cpus N,M,..., --first SEED, --selftest NAME";
 /// Rounds of each thread of the program.
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 60;
 
 /// Runs the storms that `arguments` ask for; fails if one of them did.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {

@@ -28,7 +28,7 @@ static ARRIVED: AtomicU32 = AtomicU32::new(0);
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
 fn begin(args: Args) -> u8 {
-    let rounds = args.number(1, 2_000);
+    let rounds = args.number(1, 300);
     ROUNDS.store(rounds as u64, Ordering::Relaxed);
     REGION.set(granted("mmap", Region::map(PAGES, Rights::WRITE)));
     let other = granted("clone", sys::spawn(drop_pages, 1));

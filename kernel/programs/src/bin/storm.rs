@@ -27,7 +27,7 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 
 fn begin(args: Args) -> u8 {
     let threads = args.number(1, 2 * sys::cpus() + 1).clamp(1, THREADS);
-    ROUNDS.store(args.number(2, 3_000) as u64, Relaxed);
+    ROUNDS.store(args.number(2, 400) as u64, Relaxed);
     SEED.store(args.number(3, 1) as u64, Relaxed);
     ALL.set(granted("mmap", Region::map(COMMON, Rights::WRITE)));
     let started: [_; THREADS] =
