@@ -105,12 +105,16 @@ fn mean(boots: &[Boot], value: impl Fn(&Boot) -> f64) -> (f64, f64) {
 }
 
 impl Report {
-    /// As text: the nodes of the last row, then the table.
+    /// As text, with the machine.
     pub fn text(&self) -> String {
+        format!("{}\n\n{}", self.setting.line(), self.body())
+    }
+
+    /// The nodes of the last row, then the table.
+    pub fn body(&self) -> String {
         let holes = self.holes.map_or_else(String::new, |seed| format!(", holes of seed {seed}"));
         let mut text = format!(
-            "{}\n\n{} of memory on {} node{}, {} usable region{}{holes}; records of {} bytes\n",
-            self.setting.line(),
+            "{} of memory on {} node{}, {} usable region{}{holes}; records of {} bytes\n",
             size(self.memory_bytes),
             self.nodes,
             if self.nodes == 1 { "" } else { "s" },

@@ -6,6 +6,7 @@
 //!
 //! To add one: a file with one `pub const SECTION: Section`, and its name in [`SECTIONS`].
 
+mod init;
 mod locks;
 mod no_lock;
 mod ordering;
@@ -40,6 +41,7 @@ pub const SECTIONS: &[Section] = &[
     yardsticks::SECTION,
     own_costs::SECTION,
     no_lock::SECTION,
+    init::SECTION,
     replay::SECTION,
 ];
 

@@ -1,0 +1,70 @@
+//! Allocation while the frame table is being initialised, on the seeded machine: whatever the order, no block is given twice, none is
+//! lost, and nobody is refused memory that is only on its way.
+
+use interleaf::frame::{Ask, Folio, Memory, Priority, Start};
+use interleaf::job::{Crew, Patience};
+use interleaf::table::format::X86_64;
+use interleaf::units::{CpuId, Order};
+use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
+use interleaf_lab::check::library::boot_map;
+use interleaf_lab::soft::{Plan, SoftMachine};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+type Machine = SoftMachine<Baton, X86_64>;
+
+/// Four whole blocks, of which one is there at start, and two cut ones, the last of which holds the records.
+const FRAMES: u64 = 5 * 1024;
+const WHOLE_BLOCKS: usize = 4;
+const ASK: Ask = Ask::DIRTY.with(Priority::Reserve);
+
+/// Blocks that allocations found raw or on their way, in all seeds: the test is about them.
+static GREW: AtomicU64 = AtomicU64::new(0);
+
+/// CPU 0 runs the job, CPU 1 takes every whole block that there is, CPU 2 helps, CPU 3 takes single frames.
+fn boot_and_allocate(stage: &Stage) {
+    let machine = Machine::new(&Plan::small(4, FRAMES)).expect("a machine");
+    let cpu = machine.enter(CpuId(0));
+    let mut map = boot_map(&machine);
+    let crew = Crew::hire(&machine, &mut map.carver(&machine)).expect("memory for a crew");
+    crew.set_patience(Patience(2));
+    let memory = Memory::start(&machine, map, Start::Deferred).expect("memory");
+    drop(cpu);
+    let (memory, waiting) = (&memory, memory.deferred_frames());
+    assert_eq!(waiting, (WHOLE_BLOCKS as u64 - 1) * 1024);
+    let job: Program<'_> = Box::new(move || {
+        memory.initialise(&crew, u32::MAX, &|| false, &|_| ()).expect("nobody gives the job up");
+        assert_eq!(memory.deferred_frames(), 0);
+        // Sends the helper home.
+        drop(crew);
+    });
+    let blocks: Program<'_> = Box::new(move || {
+        let take = |n| memory.alloc(Order::MAX, ASK).unwrap_or_else(|| panic!("block {n} is refused"));
+        GREW.fetch_add(memory.deferred_frames() / 1024, Relaxed);
+        for _ in 0..2 {
+            let held: Vec<Folio> = (0..WHOLE_BLOCKS).map(take).collect();
+            held.into_iter().for_each(|block| memory.free(block));
+        }
+    });
+    let (help, frames): (Program<'_>, Program<'_>) = (
+        Box::new(|| machine.help()),
+        Box::new(move || {
+            for _ in 0..3 {
+                let frame =
+                    memory.alloc_frame_from(interleaf::frame::Whence::Here, Ask::DIRTY).expect("a frame");
+                memory.free_frame(frame);
+            }
+        }),
+    );
+    stage.run(&machine, vec![job, blocks, help, frames]);
+    let _cpu = machine.enter(CpuId(0));
+    memory.drain();
+    let census = memory.check().expect("frames add up");
+    assert_eq!((census.deferred, census.handed_out), (0, 1));
+}
+
+#[test]
+fn allocations_during_initialisation_get_every_block_once_whatever_the_seed() {
+    explore(0..120, Options::default(), boot_and_allocate).unwrap_or_else(|report| panic!("{report}"));
+    let grew = GREW.load(Relaxed);
+    assert!(grew > 40, "in all seeds only {grew} blocks were not there when an allocation asked");
+}
