@@ -130,7 +130,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Makes each page of the range present, as a fault would; stops at the first that cannot be.
-    pub(super) fn populate(&self, range: VpnRange, access: Access) -> Result<(), (Vpn, super::FaultError)> {
+    pub(super) fn populate_alone(
+        &self,
+        range: VpnRange,
+        access: Access,
+    ) -> Result<(), (Vpn, super::FaultError)> {
         let mut page = range.start;
         while page < range.end {
             self.make_present(Fault { addr: page.addr(), access }).map_err(|error| (page, error))?;

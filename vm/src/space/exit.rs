@@ -12,6 +12,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         debug_assert!(self.runs_nowhere(), "a space ends while CPUs run it");
         let all = VpnRange::new(Vpn(0), self.layout.areas.user.end);
         let alone = self.lock.0.lock();
+        self.clear_with_helpers(&alone, all);
         let emptied = Editor::new(self, &alone).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
         self.zap_and_cut(&alone, all);

@@ -26,6 +26,9 @@ mod edit;
 mod error;
 mod exit;
 mod fault;
+mod helped;
+#[cfg(all(test, not(loom)))]
+mod helped_tests;
 mod landing;
 mod layout;
 pub mod linux;

@@ -3,6 +3,7 @@
 use super::counters::{Counter, Counters, Totals};
 use super::recent::RecentFault;
 use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory};
+use crate::job::Crew;
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Installed, PerCpu, Rcu};
@@ -25,6 +26,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) counters: Counters<M::Cpu>,
     pub(super) recent: PerCpu<RecentFault<M::Cpu>, M::Cpu>,
+    /// Who helps with large ranges.
+    pub(super) crew: Option<&'m Crew<'m, M>>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
     pub(super) spaces: AtomicU64<M::Cpu>,
 }
@@ -45,7 +48,13 @@ impl<'m, M: Machine> Vm<'m, M> {
         let shootdown = Installed::install(machine, &mut carver, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::new(machine, map)?;
         let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, recent, spaces: AtomicU64::new(0) })
+        let (crew, spaces) = (None, AtomicU64::new(0));
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, recent, crew, spaces })
+    }
+
+    /// The same, with helpers for large ranges: populating, and the end of a space.
+    pub fn with_crew(self, crew: &'m Crew<'m, M>) -> Self {
+        Self { crew: Some(crew), ..self }
     }
 
     /// The machine that this runs on.

@@ -1,0 +1,82 @@
+//! Populating and the end of a space with helpers: the same pages, and every frame given back.
+
+use super::helped::TABLE_PAGES;
+use super::*;
+use crate::frame::{BootMap, Init, Region, Use};
+use crate::job::Crew;
+use crate::machine::Machine as _;
+use crate::machine::testing::{TestFormat, TestMachine};
+use crate::units::{CpuId, NodeId, VirtAddr, Vpn};
+use std::collections::HashSet;
+use std::thread;
+
+const PAGES: u64 = 8 * TABLE_PAGES + 77;
+const BYTES: u64 = PAGES * 4096;
+
+type TestSpace<'a> = AddressSpace<'a, TestMachine>;
+
+/// Runs `f` with a space on a machine of `frames` frames and three CPUs, two of which help; afterwards as many
+/// frames are handed out as before.
+fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
+    let machine = &TestMachine::with_cpus(frames, 3);
+    machine.run_as(0);
+    let usable = machine.frames();
+    let region = Region {
+        start: usable.start.addr(),
+        len_bytes: usable.len() * 4096,
+        purpose: Use::Usable(Init::Dirty),
+        node: NodeId(0),
+    };
+    thread::scope(|s| {
+        let mut map = BootMap::new(&[region]).unwrap();
+        let crew = Crew::hire(machine, &mut map.carver(machine)).unwrap();
+        for cpu in 1..machine.nr_cpus() {
+            s.spawn(move || {
+                machine.run_as(cpu);
+                machine.help();
+            });
+        }
+        while !(1..machine.nr_cpus()).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+            thread::yield_now();
+        }
+        let vm = Vm::new(machine, map).unwrap().with_crew(&crew);
+        let in_use = || {
+            vm.trim();
+            vm.memory().check().unwrap().handed_out
+        };
+        let before = in_use();
+        let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>(), Path::Speculative).unwrap();
+        f(&space);
+        drop(space);
+        assert_eq!(in_use(), before);
+    });
+}
+
+/// The frames of the pages from `start` on.
+fn frames_of(space: &TestSpace<'_>, start: VirtAddr) -> HashSet<crate::units::Pfn> {
+    let page = |page| Vpn(start.vpn().0 + page);
+    (0..PAGES).filter_map(|at| space.resident_frame(page(at))).map(|(pfn, ..)| pfn).collect()
+}
+
+#[test]
+fn a_populated_mapping_is_present_everywhere_and_all_of_it_is_given_back() {
+    with_helpers(1 << 14, |space| {
+        let start = space.map(&MapRequest { populate: true, ..MapRequest::anonymous(BYTES) }).unwrap();
+        assert_eq!(frames_of(space, start).len() as u64, PAGES, "every page has a frame of its own");
+        let lazy = space.map(&MapRequest::anonymous(BYTES)).unwrap();
+        assert!(frames_of(space, lazy).is_empty());
+        space.advise(lazy, BYTES, Advice::PopulateRead).unwrap();
+        assert_eq!(frames_of(space, lazy).len(), 1, "all pages show the zero page");
+        space.advise(lazy, BYTES, Advice::PopulateWrite).unwrap();
+        assert_eq!(frames_of(space, lazy).len() as u64, PAGES);
+    });
+}
+
+#[test]
+fn populating_more_than_there_is_says_so_and_leaks_nothing() {
+    with_helpers(3000, |space| {
+        let start = space.map(&MapRequest::anonymous(BYTES)).unwrap();
+        assert_eq!(space.advise(start, BYTES, Advice::PopulateWrite), Err(Error::NoMemory));
+        assert!((frames_of(space, start).len() as u64) < PAGES);
+    });
+}
