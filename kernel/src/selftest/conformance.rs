@@ -16,6 +16,11 @@ impl Harness<Metal> for Threads {
         thread::run_all(programs, true);
     }
 
+    /// Seconds under an emulator, where each look gives the other CPUs their turn; a helper is waited for as long, and none comes.
+    fn patience(&self) -> u64 {
+        2_000_000
+    }
+
     fn load(&self, _: &Metal, at: VirtAddr) -> Option<u64> {
         user::try_load(at)
     }

@@ -5,7 +5,8 @@ mod faults;
 mod storm;
 mod world;
 
-use crate::arch::space;
+use crate::arch::{Core, space};
+use interleaf::machine::Cpu;
 use interleaf_kernel::options::Options;
 
 /// A test: whether it passed.
@@ -31,9 +32,11 @@ pub fn run(name: &str, options: &Options<'_>) -> u8 {
     let (mut ran, mut failed) = (0, 0);
     for (name, test) in TESTS.iter().filter(wanted) {
         ran += 1;
+        let began = Core::now_ns();
         let passed = test(options);
+        let ms = (Core::now_ns() - began) / 1_000_000;
         failed += u32::from(!passed);
-        crate::say!("selftest {name}: {}", if passed { "passed" } else { "FAILED" });
+        crate::say!("selftest {name}: {} in {ms} ms", if passed { "passed" } else { "FAILED" });
     }
     if ran == 0 {
         crate::say!("selftest {name}: there is none of that name");
