@@ -254,6 +254,13 @@ pub const ALL: &[Mutation] = &[
         by: Unit("frame::deferred"),
     },
     Mutation {
+        name: "a fault does not ask for the policy of its mapping",
+        file: "vm/src/space/carried.rs",
+        old: "        if !vma.policy().is_local() {\n",
+        new: "        if vma.policy().is_local() {\n",
+        by: Unit("space::policy"),
+    },
+    Mutation {
         name: "a block that waited is linked by its head alone",
         file: "vm/src/frame/buddy.rs",
         old: "            record(table, before).set_next(Some(pfn));\n",
