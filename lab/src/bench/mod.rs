@@ -23,6 +23,7 @@ pub mod yardstick;
 
 mod fault;
 mod frames;
+mod helped;
 mod index;
 mod init;
 mod job;
@@ -89,6 +90,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     init::BENCHMARK,
     replay::BENCHMARK,
     job::BENCHMARK,
+    helped::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.

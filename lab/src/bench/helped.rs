@@ -1,0 +1,61 @@
+//! Are large ranges populated, and large spaces torn down, faster with a helper than without?
+
+use super::stage::{self, Stage};
+use super::{Benchmark, Figure, Options, paired};
+use crate::command::Failure;
+use crate::os::affinity;
+use interleaf::job::Crew;
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{CpuId, PAGE_SIZE};
+use std::time::Instant;
+
+/// See the module.
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "job.space",
+    question: "What does a helper bring to populating a large mapping, and to the end of its space?",
+    figures: &["job.populate", "job.teardown"],
+    run,
+};
+
+fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let pages = options.size(1 << 15, 1 << 11);
+    let machine = stage::machine(options, pages * 5 / 4)?;
+    let cpus = options.cpus[..stage::nr_cpus(options) as usize].to_vec();
+    let nr_helpers = cpus.len() as u32 - 1;
+    machine.start_helpers((1..=nr_helpers).map(CpuId), move |cpu| {
+        std::mem::forget(affinity::pin(cpus[cpu.index()]));
+    });
+    let _entered = machine.enter(CpuId(0));
+    let mut map = stage::boot_map(&machine)?;
+    let lacks = || Failure::check("no memory for a crew".to_owned());
+    let crew = Crew::hire(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
+    while (1..=nr_helpers).any(|cpu| !crew.has_helper_racy(CpuId(cpu))) {
+        std::thread::yield_now();
+    }
+    let _pinned = options.pin();
+    let vm = Vm::new(&machine, map).map_err(Failure::of)?.with_crew(&crew);
+    let with = |most| {
+        crew.set_most(most);
+        times(&vm, pages)
+    };
+    let figure = |name, which: fn([f64; 2]) -> f64| {
+        paired(options, name, "ns a page", || which(with(u32::MAX)), "one thread", || which(with(0)))
+    };
+    Ok(vec![figure("job.populate", |[populate, _]| populate), figure("job.teardown", |[_, end]| end)])
+}
+
+/// Nanoseconds for each page: to populate a mapping of a new space, and to end that.
+fn times(vm: &Vm<'_, Stage>, pages: u64) -> [f64; 2] {
+    let space =
+        AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a root");
+    let request = MapRequest { populate: true, ..MapRequest::anonymous(pages * PAGE_SIZE as u64) };
+    let began = Instant::now();
+    space.map(&request).expect("an empty space has room");
+    let populated = began.elapsed();
+    let began = Instant::now();
+    drop(space);
+    let ended = began.elapsed();
+    vm.settle();
+    [populated, ended].map(|took| took.as_nanos() as f64 / pages as f64)
+}
