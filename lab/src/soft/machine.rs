@@ -175,7 +175,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     }
 
     /// Lends root and TLB of this CPU. `f` calls nothing that could come back here: methods of the TLB, and the walker.
-    #[inline]
+    #[inline(always)]
     pub(super) fn with_mmu<R>(&self, f: impl FnOnce(Option<Pfn>, &mut Tlb) -> R) -> R {
         let mmu = self.mmu();
         // SAFETY: the thread sits on this CPU, and seats are exclusive, so no other thread has the TLB. Callers are in this

@@ -9,6 +9,7 @@ use interleaf::machine::{Context, Irq};
 use interleaf::units::CpuId;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -25,6 +26,8 @@ const NOWHERE: Place = Place { machine: 0, cpu: CpuId(u32::MAX) };
 
 struct Here {
     place: Cell<Place>,
+    /// The CPU's line, on the bus that `BUS` keeps: set exactly while that is.
+    line: Cell<Option<NonNull<Line>>>,
     interrupts_off: Cell<bool>,
     preempt_off: Cell<u32>,
     context: Context,
@@ -34,6 +37,7 @@ thread_local! {
     static HERE: Here = const {
         Here {
             place: Cell::new(NOWHERE),
+            line: Cell::new(None),
             interrupts_off: Cell::new(false),
             preempt_off: Cell::new(0),
             context: Context::new(),
@@ -83,8 +87,17 @@ pub fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
 pub fn sit(bus: &Arc<Bus>, cpu: CpuId) {
     assert!(place() == NOWHERE, "a thread runs on one CPU at a time");
     assert!(bus.line(cpu).try_occupy(thread_number()), "{cpu:?} is taken");
-    BUS.set(Some(bus.clone()));
-    HERE.with(|here| here.place.set(Place { machine: bus.id(), cpu }));
+    take_place(Some(bus.clone()), Place { machine: bus.id(), cpu });
+}
+
+/// Notes where this thread sits from now on, and returns the bus that it sat on.
+fn take_place(bus: Option<Arc<Bus>>, place: Place) -> (Option<Arc<Bus>>, Place) {
+    let line = bus.as_ref().map(|bus| NonNull::from(bus.line(place.cpu)));
+    let left = HERE.with(|here| {
+        here.line.set(line);
+        here.place.replace(place)
+    });
+    (BUS.replace(bus), left)
 }
 
 /// Stands up.
@@ -93,9 +106,8 @@ pub fn sit(bus: &Arc<Bus>, cpu: CpuId) {
 /// Where the thread sits nowhere, or has preemption or interrupts off.
 pub fn stand() {
     assert_may_leave();
-    let bus = BUS.take().expect("a thread that runs on a CPU");
-    let place = HERE.with(|here| here.place.replace(NOWHERE));
-    bus.line(place.cpu).vacate();
+    let (bus, place) = take_place(None, NOWHERE);
+    bus.expect("a thread that runs on a CPU").line(place.cpu).vacate();
 }
 
 /// Checks that the thread may leave its CPU.
@@ -121,9 +133,10 @@ pub struct Parked {
 
 /// Leaves the seat (or nowhere) as it is, still occupied by this thread, which may take another seat meanwhile.
 pub fn park() -> Parked {
+    let (bus, place) = take_place(None, NOWHERE);
     HERE.with(|here| Parked {
-        place: here.place.replace(NOWHERE),
-        bus: BUS.take(),
+        place,
+        bus,
         interrupts_off: here.interrupts_off.replace(false),
         preempt_off: here.preempt_off.replace(0),
         _thread: PhantomData,
@@ -136,9 +149,8 @@ pub fn park() -> Parked {
 /// Where the thread sits on another.
 pub fn unpark(seat: Parked) {
     assert!(place() == NOWHERE, "a thread runs on one CPU at a time");
-    BUS.set(seat.bus);
+    take_place(seat.bus, seat.place);
     HERE.with(|here| {
-        here.place.set(seat.place);
         here.interrupts_off.set(seat.interrupts_off);
         here.preempt_off.set(seat.preempt_off);
     });
@@ -149,10 +161,12 @@ pub fn bus() -> Option<Arc<Bus>> {
     BUS.with_borrow(Clone::clone)
 }
 
-/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none.
+/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither sits down nor stands up.
 #[inline]
 pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
-    BUS.with_borrow(|bus| Some(f(bus.as_ref()?.line(place().cpu))))
+    let line = HERE.with(|here| here.line.get())?;
+    // SAFETY: it lies on the bus that `BUS` keeps until another line, or none, is set.
+    Some(f(unsafe { line.as_ref() }))
 }
 
 /// The bits of attention that are up for this CPU.

@@ -229,7 +229,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
-    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the address is dropped.
+    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the page is dropped.
     #[inline(never)]
     fn miss(&self, root: Option<Pfn>, tlb: &mut Tlb, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
         let (root, vpn) = (root?, addr.vpn());

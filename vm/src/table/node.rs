@@ -114,10 +114,19 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     }
 
     /// Puts `entry`, which the hardware must not follow, into a slot; returns what the hardware last made of it.
+    ///
+    /// The hardware writes an entry only to set a bit that is clear. One that shows all its marks already, as a page that was
+    /// stored to does, changes under nobody's hands but ours: a plain store takes its place.
     #[inline(always)]
     pub fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
+        let cell = self.table.word(slot);
         let word = M::Format::encode(entry, self.table.level);
-        let old = self.table.word(slot).swap(word, AcqRel);
+        let mut old = cell.load(Relaxed);
+        if M::Format::used(old, true) == old {
+            cell.store(word, Release);
+        } else {
+            old = cell.swap(word, AcqRel);
+        }
         M::Format::decode(old, self.table.level)
     }
 
