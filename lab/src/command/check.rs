@@ -6,7 +6,7 @@ use crate::check::pairs::{all, play_pair};
 use crate::check::stress::{self, Done, Length, MOST_TASKS, Plan};
 use crate::show::{Output, Progress};
 use interleaf::space::Path;
-use interleaf::table::format::X86_64;
+use interleaf::table::format::{Aarch64, X86_64};
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -38,9 +38,21 @@ struct Pairs {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     first: u64,
+    /// The format of the tables
+    #[arg(long, value_enum, default_value_t = Tables::X86_64)]
+    format: Tables,
     /// Text or JSON.
     #[command(flatten)]
     output: Output,
+}
+
+/// A format of tables.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Tables {
+    /// Four levels, as x86-64 has them
+    X86_64,
+    /// AArch64 with pages of 4 KiB, where a present entry changes through an absent one
+    Aarch64,
 }
 
 /// The arguments of `interleaf check stress`.
@@ -93,7 +105,10 @@ fn pairs(args: &Pairs) -> Result<(), Failure> {
         let mut played = Played::default();
         while let Some(pair) = take() {
             progress.step(&format!("{:?} against {:?}", pair.0, pair.1));
-            let steps = play_pair::<X86_64>(pair, seeds.clone());
+            let steps = match args.format {
+                Tables::X86_64 => play_pair::<X86_64>(pair, seeds.clone()),
+                Tables::Aarch64 => play_pair::<Aarch64>(pair, seeds.clone()),
+            };
             played.steps += steps.map_err(|trouble| Failure::check(trouble.to_string()))?;
             played.pairs += 1;
         }

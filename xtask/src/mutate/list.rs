@@ -323,4 +323,18 @@ pub const ALL: &[Mutation] = &[
         new: "        if self.head == self.tail {\n",
         by: Unit("job::"),
     },
+    Mutation {
+        name: "who drains looks only when the caches are in use again",
+        file: "vm/src/frame/nodes.rs",
+        old: "        if priority > Priority::Spare { self.drain_and(look).1 } else { None }\n",
+        new: "        if priority > Priority::Spare && self.drain() > 0 { look() } else { None }\n",
+        by: Lab("scarce", "who_asks_for_no_more_than_there_is_gets_it_whatever_other_cpus_hold"),
+    },
+    Mutation {
+        name: "nothing is put aside for mprotect of several mappings",
+        file: "vm/src/space/protect.rs",
+        old: "            Some(vma) if vma.range.end < range.end => self.vm.reserve()",
+        new: "            Some(vma) if vma.range.end == range.end => self.vm.reserve()",
+        by: Lab("mishap", "a_failed_allocation_changes_nothing_where_faults_speculate"),
+    },
 ];
