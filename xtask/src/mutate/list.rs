@@ -317,13 +317,6 @@ pub const ALL: &[Mutation] = &[
         by: Model("loom_a_helper_that_is_rung_for_looks_again"),
     },
     Mutation {
-        name: "two serial parts at once",
-        file: "vm/src/job/ring.rs",
-        old: "        if self.is_served || self.head == self.tail {\n",
-        new: "        if self.head == self.tail {\n",
-        by: Unit("job::"),
-    },
-    Mutation {
         name: "who drains looks only when the caches are in use again",
         file: "vm/src/frame/nodes.rs",
         old: "        if priority > Priority::Spare { self.drain_and(look).1 } else { None }\n",
