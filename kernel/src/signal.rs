@@ -10,7 +10,7 @@
 //! Sources: Linux's `arch/x86/include/uapi/asm/sigcontext.h` and `ucontext.h` for the order of words.
 
 use crate::arch::registers::INTERRUPT_FLAG;
-use crate::arch::thread::SseState;
+use crate::arch::sse::SseState;
 use crate::arch::trap::Frame;
 use crate::arch::user::{self, BadAddress};
 use crate::process;

@@ -10,6 +10,7 @@
 //! | `space` | addresses of the kernel's half; its tables, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
 //! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |
+//! | `sse` | what is saved beside a frame |
 //! | `user` | memory of programs, touched from the kernel |
 //! | `ports` `console` | port I/O; the serial line, and the end of the machine |
 //! | `registers` | control and model-specific registers, CPU features |
@@ -31,6 +32,7 @@ mod ports;
 pub mod registers;
 mod segments;
 pub mod space;
+pub mod sse;
 pub mod thread;
 pub mod trap;
 pub mod user;

@@ -4,6 +4,7 @@ use super::arena::{Arena, Fill};
 use super::bus::{Bus, INTERRUPT, Respond};
 use super::flavour::Flavour;
 use super::helpers::Helpers;
+use super::reach::Reach;
 use super::seat::{self, Place};
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
@@ -381,20 +382,6 @@ impl<C: Flavour, F: Format> Drop for SoftMachine<C, F> {
         self.helpers.stop();
     }
 }
-
-/// Where a machine is, for its answer.
-struct Reach<M>(*const M);
-
-impl<M> Reach<M> {
-    fn get(&self) -> *const M {
-        self.0
-    }
-}
-
-// SAFETY: an address; following it is the answer's matter, and machines are `Sync`.
-unsafe impl<M: Sync> Send for Reach<M> {}
-// SAFETY: as above.
-unsafe impl<M: Sync> Sync for Reach<M> {}
 
 impl<C: Flavour, F: Format> fmt::Debug for SoftMachine<C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

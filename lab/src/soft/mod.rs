@@ -20,6 +20,7 @@ pub mod flavour;
 mod harness;
 mod helpers;
 mod machine;
+mod reach;
 pub mod seat;
 mod set;
 pub mod stream;

@@ -1,0 +1,38 @@
+//! The SSE state that an entry saves beside its frame.
+
+use super::trap::Frame;
+
+/// What `fxsave64` stores; it lies right below a frame.
+#[repr(C, align(16))]
+pub struct SseState([u8; 512]);
+
+impl SseState {
+    /// The state saved with a frame.
+    pub fn of(frame: &mut Frame) -> &mut SseState {
+        let below = (&raw mut *frame).cast::<SseState>().wrapping_sub(1);
+        // SAFETY: `trap.s` stores the state below every frame that it hands out, and restores it from there; who has the frame
+        // alone has the state alone.
+        unsafe { &mut *below }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; 512] {
+        &self.0
+    }
+
+    /// Takes a program's bytes over. Bits that MXCSR does not have would make `fxrstor64` fault: they go.
+    pub fn set(&mut self, bytes: [u8; 512]) {
+        self.0 = bytes;
+        self.0[25] &= 0xff;
+        self.0[24] &= 0xbf;
+        (self.0[26], self.0[27]) = (0, 0);
+    }
+
+    /// As after reset, exceptions masked: control word 0x37f, MXCSR 0x1f80.
+    pub(super) fn fresh() -> Self {
+        let mut state = [0; 512];
+        (state[0], state[1]) = (0x7f, 0x03);
+        (state[24], state[25]) = (0x80, 0x1f);
+        Self(state)
+    }
+}
