@@ -45,9 +45,9 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pinned = options.pin();
     let times = options.size(2000, 20);
     let mut figures = vec![one_thread(options, &crew)];
-    // No bar: rayon asks nobody before it has done its own half, ours asks at once, as what is worth asking takes longer.
+    // rayon asks nobody before it has done its own half; ours asks at once.
     let (ours, theirs) = (|| halves(&crew, times), || jobs::halves(&pool, times));
-    figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs));
+    figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs).with_bar(Bar::AtMost(1.0)));
     figures.push(everywhere(options, &crew, &pool, cpus.len() as u32));
     figures.push(each(options, &crew, &pool));
     drop(pinned);

@@ -271,7 +271,11 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         if help.is_none() && breaks(Rule::HelpAwaited) {
             return;
         }
-        *self.program.lock().unwrap() = help;
+        let before = std::mem::replace(&mut *self.program.lock().unwrap(), help);
+        if before.is_some() && breaks(Rule::HelpAwaited) {
+            // It was never taken away. Installing it once more would wait for helpers that wait for who is here.
+            return;
+        }
         let data = (&raw const *self).expose_provenance();
         self.inner.set_help(help.map(|_| Answer { call: relay_help::<C>, data }));
     }
