@@ -12,7 +12,7 @@
 //!   helper              visit --- pause   visit ------ leave (or pause)
 //! ```
 //!
-//! The order is that of one word ([`word`]): offering releases the work to the visit that acquires it, the end of a visit releases
+//! The order is that of one word (`word`): offering releases the work to the visit that acquires it, the end of a visit releases
 //! what was done to the withdrawal. Both sleep on that word; who changes it looks whether the other sleeps.
 //!
 //! A helper stands in for its caller: it holds, for the ladder, what the caller held when it offered; and its time is noted at the

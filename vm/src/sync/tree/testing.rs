@@ -118,6 +118,7 @@ pub fn replace<const F: usize>(
 }
 
 /// The spans in the tree, as iteration finds them.
+#[cfg(not(loom))]
 pub fn spans<const F: usize>(
     tree: &RangeTree<Item, TestCpu, F>,
     section: &ReadGuard<'_, TestCpu>,
