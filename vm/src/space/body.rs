@@ -25,7 +25,7 @@ use super::landing::Landing;
 use super::plan::{Given, Plan, plan};
 use super::proof::Proof;
 use super::recent::RecentFault;
-use crate::machine::{Entry, Machine};
+use crate::machine::{Cpu, Entry, Machine};
 use crate::sync::{Own, ReadGuard};
 use crate::table::{LockedTable, Spot, walk_again, walk_on};
 use crate::units::{Level, Vpn};
@@ -128,7 +128,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         page: Vpn,
     ) -> Option<&'g Vma<M::Cpu>> {
         let found = self.vmas.find_again(reading, recent, RecentFault::mapping, page);
-        if found.is_some_and(Vma::is_live) { found } else { self.vmas.find(reading, page) }
+        unless_replaced(found, || self.vmas.find(reading, page))
+    }
+}
+
+/// What was found, and if that has been replaced meanwhile, what is found now. Where nothing was found, nothing is remembered
+/// that could be out of date.
+#[inline(always)]
+fn unless_replaced<'g, C: Cpu>(
+    found: Option<&'g Vma<C>>,
+    now: impl FnOnce() -> Option<&'g Vma<C>>,
+) -> Option<&'g Vma<C>> {
+    match found {
+        Some(vma) if !vma.is_live() => now(),
+        found => found,
     }
 }
 
@@ -213,5 +226,28 @@ impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
     #[inline(always)]
     fn confirm(&self) -> Result<&Vma<M::Cpu>, Stop> {
         self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Stop::Changed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::machine::testing::TestCpu;
+    use crate::units::VpnRange;
+    use crate::vma::{VmaFlags, VmaSpec, VmaState};
+    use core::ptr;
+
+    #[test]
+    fn only_a_mapping_that_was_replaced_is_looked_for_again() {
+        let spec = VmaSpec::anonymous(VpnRange::new(Vpn(4), Vpn(6)), VmaFlags::READ);
+        let record = |state| Vma::<TestCpu>::new(spec, state);
+        let (live, stale, busy) = (record(VmaState::Live), record(VmaState::Stale), record(VmaState::Busy));
+        let not_again = || panic!("looked for again");
+        assert!(unless_replaced::<TestCpu>(None, not_again).is_none());
+        assert!(unless_replaced(Some(&live), not_again).is_some_and(|vma| ptr::eq(vma, &live)));
+        for old in [&stale, &busy] {
+            assert!(unless_replaced(Some(old), || Some(&live)).is_some_and(|vma| ptr::eq(vma, &live)));
+            assert!(unless_replaced(Some(old), || None).is_none());
+        }
     }
 }
