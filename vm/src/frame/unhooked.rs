@@ -48,18 +48,13 @@ impl Unhooked {
 
 /// Unhooked things that wait for one flush, without allocating: exclusive frames and tables are linked through their records,
 /// frames that others hold too are kept one by one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Detention {
     frames: Option<Pfn>,
     tables: Option<Pfn>,
-    shared: [Pfn; Self::SHARED],
+    /// `None` until there is one.
+    shared: Option<[Pfn; Self::SHARED]>,
     nr_shared: usize,
-}
-
-impl Default for Detention {
-    fn default() -> Self {
-        Self { frames: None, tables: None, shared: [Pfn(0); Self::SHARED], nr_shared: 0 }
-    }
 }
 
 impl Detention {
@@ -96,7 +91,7 @@ impl Detention {
             // Nobody else maps it, so nobody needs its owner words.
             meta.set_next(self.frames);
             self.frames = Some(pfn);
-        } else if let Some(slot) = self.shared.get_mut(self.nr_shared) {
+        } else if let Some(slot) = self.shared.get_or_insert_default().get_mut(self.nr_shared) {
             *slot = pfn;
             self.nr_shared += 1;
         }
@@ -105,7 +100,8 @@ impl Detention {
     /// Frees everything. No CPU uses a translation to any of it any more; tables wait for the readers too.
     pub fn release<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
         self.release_frames(memory);
-        self.shared[..self.nr_shared].iter().for_each(|&pfn| memory.put_mapping(pfn));
+        let shared = self.shared.iter().flatten().take(self.nr_shared);
+        shared.for_each(|&pfn| memory.put_mapping(pfn));
         self.nr_shared = 0;
         let mut next = self.tables.take();
         while let Some(pfn) = next {

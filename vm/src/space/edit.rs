@@ -38,11 +38,10 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
     pub fn at(&self, page: Vpn) -> Option<VmaSpec> {
         let reading = self.space.vm.rcu.read();
         let vma = self.space.vmas.find(&reading, page)?;
-        let spec = vma.spec();
-        if spec.is_private_anonymous() && spec.anon.is_none() && vma.freeze() {
-            self.note_frozen(spec.range.start);
+        if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
+            self.note_frozen(vma.range().start);
         }
-        // Read again: it may have got its identity just before it froze.
+        // Read now: it may have got its identity just before it froze.
         Some(vma.spec())
     }
 
@@ -82,28 +81,19 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
         new: &[Option<(VmaSpec, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let space = self.space;
-        let prepared = space.vmas.prepare(old, new, memory).map_err(|_| Error::NoMemory)?;
-        let mut rest = old;
-        while !rest.is_empty()
-            && let Some(spec) = self.mark_first_stale(rest)
-        {
-            rest = VpnRange::new(spec.range.end.min(rest.end), rest.end);
-            space.lose_backing(&spec, gone.intersect(spec.range));
-        }
-        prepared.publish();
+        let Ok(prepared) = self.space.vmas.prepare(old, new, memory) else { return Err(Error::NoMemory) };
+        prepared.publish_and(|vma| self.space.lose_backing(vma.backing(), gone.intersect(vma.range())));
+        self.forget_frozen(old);
         Ok(())
     }
 
-    /// Marks the first mapping of the range stale and returns what it said.
-    fn mark_first_stale(&self, range: VpnRange) -> Option<VmaSpec> {
-        let reading = self.space.vm.rcu.read();
-        let vma = self.space.vmas.at_or_after(&reading, range.start)?;
-        if vma.range().start >= range.end {
-            return None;
+    /// What was frozen in a range that was replaced is stale, and not thawed.
+    fn forget_frozen(&self, replaced: VpnRange) {
+        for slot in &self.frozen {
+            if slot.get().is_some_and(|start| replaced.contains(start)) {
+                slot.set(None);
+            }
         }
-        vma.mark_stale();
-        Some(vma.spec())
     }
 }
 

@@ -15,7 +15,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.clear_with_helpers(&alone, all);
         let emptied = Editor::new(self, &alone).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
-        self.zap_and_cut(&alone, all);
+        self.zap_and_cut(&alone, all, [None; 2]);
         drop(alone);
         let memory = &self.vm.memory;
         if memory.meta(self.root).is_some_and(|meta| meta.detach()) {

@@ -49,6 +49,22 @@ pub struct MapRequest {
     pub populate: bool,
 }
 
+/// The pages chosen for a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    /// Nothing is mapped there.
+    Free(VpnRange),
+    /// What is mapped there makes way.
+    Taken(VpnRange),
+}
+
+impl Site {
+    pub fn range(self) -> VpnRange {
+        let (Site::Free(range) | Site::Taken(range)) = self;
+        range
+    }
+}
+
 impl MapRequest {
     /// Private, readable and writable memory anywhere.
     pub fn anonymous(len_bytes: u64) -> Self {
@@ -74,10 +90,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed address where something is.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let alone = self.lock.0.lock();
-        let range = self.choose(request)?;
-        let spec = self.spec_of(request, range)?;
-        if let Err(error) = self.put(&alone, spec) {
-            self.lose_backing(&spec, range);
+        let site = self.choose(request)?;
+        let range = site.range();
+        let spec = self.spec_of(request, site)?;
+        if let Err(error) = self.put(&alone, site, spec) {
+            self.lose_backing(spec.backing, range);
             return Err(error);
         }
         drop(alone);
@@ -98,11 +115,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// As [`map`](Self::map), as far as the place goes.
     pub fn choose_place(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let _shared = self.lock.0.share();
-        Ok(self.choose(request)?.start.addr())
+        Ok(self.choose(request)?.range().start.addr())
     }
 
     /// The pages for a request, checked.
-    pub(super) fn choose(&self, request: &MapRequest) -> Result<VpnRange, Error> {
+    pub(super) fn choose(&self, request: &MapRequest) -> Result<Site, Error> {
         let len = page_len(request.len_bytes)?;
         if self.vmas.len() > self.layout.max_mappings || len > self.layout.areas.user.end.0 {
             return Err(Error::NoMemory);
@@ -123,14 +140,15 @@ impl<M: Machine> AddressSpace<'_, M> {
         if range.start < self.layout.areas.user.start {
             return Err(Error::NotPermitted);
         }
-        if !replaces && self.first_in(range).is_some() {
-            return Err(Error::Exists);
+        match self.first_in(range) {
+            None => Ok(Site::Free(range)),
+            Some(_) if replaces => Ok(Site::Taken(range)),
+            Some(_) => Err(Error::Exists),
         }
-        Ok(range)
     }
 
     /// Pages for a mapping that may go anywhere.
-    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<VpnRange, Error> {
+    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<Site, Error> {
         let areas = &self.layout.areas;
         let hint = areas.hint(wish);
         let request = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
@@ -140,17 +158,19 @@ impl<M: Machine> AddressSpace<'_, M> {
         };
         let reading = self.vm.rcu.read();
         let start = place(&self.vmas.gaps(&reading), &request).ok_or(Error::NoMemory)?;
-        Ok(VpnRange::new(start, start.add(len)))
+        Ok(Site::Free(VpnRange::new(start, start.add(len))))
     }
 
     /// What the new mapping says, its memory promised, its object made.
-    fn spec_of(&self, request: &MapRequest, range: VpnRange) -> Result<VmaSpec, Error> {
+    fn spec_of(&self, request: &MapRequest, site: Site) -> Result<VmaSpec, Error> {
+        let range = site.range();
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
                 let spec = VmaSpec::anonymous(range, flags);
                 if flags.contains(VmaFlags::ACCOUNT) {
-                    self.promise(range.len() - self.promised_in(range))?;
+                    let promised = if site == Site::Free(range) { 0 } else { self.promised_in(range) };
+                    self.promise(range.len() - promised)?;
                 }
                 Ok(spec)
             }
@@ -167,8 +187,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Puts a mapping into the index, over what is there, joined with the neighbours it agrees with.
-    pub(super) fn put(&self, alone: &SpaceAlone<'_, M>, new: VmaSpec) -> Result<(), Error> {
-        if self.first_in(new.range).is_some() {
+    pub(super) fn put(&self, alone: &SpaceAlone<'_, M>, site: Site, new: VmaSpec) -> Result<(), Error> {
+        if let Site::Taken(_) = site {
             return self.put_over(alone, new);
         }
         let editor = Editor::new(self, alone);

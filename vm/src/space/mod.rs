@@ -64,7 +64,7 @@ use crate::sync::{ReadGuard, ShareLock, UniqueGuard, ladder};
 use crate::table::Cuts;
 use crate::tlb::SpaceTlb;
 use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
-use crate::vma::{AnonId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
+use crate::vma::{AnonId, BackingId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
 use core::fmt;
 
 /// The space's lock, held alone.
@@ -166,8 +166,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The pages of a mapping that are no longer shown are taken from its backing.
-    fn lose_backing(&self, vma: &VmaSpec, pages: VpnRange) {
-        if let Some(backing) = vma.backing
+    fn lose_backing(&self, backing: Option<BackingId>, pages: VpnRange) {
+        if let Some(backing) = backing
             && !pages.is_empty()
         {
             Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);

@@ -59,9 +59,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
         let alone = self.lock.0.lock();
-        let range = self.choose(request)?;
+        let site = self.choose(request)?;
         let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
-        self.put(&alone, VmaSpec::backed(range, flags, backing, offset))?;
-        Ok(range)
+        self.put(&alone, site, VmaSpec::backed(site.range(), flags, backing, offset))?;
+        Ok(site.range())
     }
 }

@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::table::{Run, cut_tables, sweep};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
+use crate::vma::{Vma, VmaSpec};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A gather for an edit that is about to begin.
@@ -33,12 +34,19 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.finish(gather, range);
     }
 
-    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now.
-    pub(super) fn zap_and_cut(&self, alone: &SpaceAlone<'_, M>, range: VpnRange) {
+    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now. `left` and
+    /// `right` are the mappings that touch it, where that is known.
+    pub(super) fn zap_and_cut(
+        &self,
+        alone: &SpaceAlone<'_, M>,
+        range: VpnRange,
+        touching: [Option<VmaSpec>; 2],
+    ) {
         let vm = self.vm;
         let mut gather = self.gather();
         self.unhook_leaves(range, &mut gather);
-        cut_tables(&vm.memory, self.root, range, self.gap_around(alone, range), |pfn, covered| {
+        let gap = self.gap_around(alone, range, touching);
+        cut_tables(&vm.memory, self.root, range, gap, |pfn, covered| {
             vm.count(Counter::TableFree);
             self.cuts.note();
             gather.table(pfn, covered);
@@ -60,10 +68,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The hole around a range without mappings.
-    fn gap_around(&self, _alone: &SpaceAlone<'_, M>, range: VpnRange) -> VpnRange {
+    fn gap_around(
+        &self,
+        _alone: &SpaceAlone<'_, M>,
+        range: VpnRange,
+        [left, right]: [Option<VmaSpec>; 2],
+    ) -> VpnRange {
         let reading = self.vm.rcu.read();
-        let before = self.vmas.before(&reading, range.start).map_or(Vpn(0), |vma| vma.range().end);
-        let after = self.vmas.at_or_after(&reading, range.end).map(|vma| vma.range().start);
-        VpnRange::new(before, after.unwrap_or(Vpn(1 << 52)))
+        let end = |vma: &Vma<M::Cpu>| vma.range().end;
+        let before = || self.vmas.before(&reading, range.start).map_or(Vpn(0), end);
+        let start = |vma: &Vma<M::Cpu>| vma.range().start;
+        let after = || self.vmas.at_or_after(&reading, range.end).map_or(Vpn(1 << 52), start);
+        VpnRange::new(
+            left.map_or_else(before, |vma| vma.range.end),
+            right.map_or_else(after, |vma| vma.range.start),
+        )
     }
 }

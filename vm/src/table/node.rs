@@ -141,11 +141,20 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// The first of the slots that is not absent: most slots of most ranges are, so this is all that is done for them.
+    /// The first of the slots that is not absent. Most slots of most ranges are, in long runs: an absent entry is a word of 0 in
+    /// every format, and eight are looked at together.
     #[inline(always)]
-    pub fn first_used(&self, mut slots: Range<usize>) -> Option<usize> {
-        let absent = M::Format::encode(Entry::Absent, self.table.level);
-        slots.find(|&slot| self.read(slot) != absent)
+    pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
+        const TOGETHER: usize = 8;
+        let is_used = |slot: &usize| self.read(*slot) != 0;
+        let mut from = slots.start;
+        if from < slots.end && is_used(&from) {
+            return Some(from);
+        }
+        while from + TOGETHER <= slots.end && self.table.words.are_zero(from..from + TOGETHER) {
+            from += TOGETHER;
+        }
+        (from..slots.end).find(is_used)
     }
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed. `None` where the

@@ -45,11 +45,24 @@ pub fn sweep<'m, M: Machine>(
     let mut rest = range;
     while !rest.is_empty() {
         let mut done = rest.start;
-        if sweep_table(root, rest, &mut done, &mut visit).is_ok() {
+        if sweep_table(table_of_all(root, rest), rest, &mut done, &mut visit).is_ok() {
             return;
         }
         rest = VpnRange::new(done, range.end);
     }
+}
+
+/// The lowest table on the way down from `root` that covers all of `range`, which is not empty.
+fn table_of_all<'m, M: Machine>(root: Table<'m, M>, range: VpnRange) -> Table<'m, M> {
+    let apart = range.start.0 ^ (range.end.0 - 1);
+    let mut table = root;
+    while apart < table.level().entry_pages()
+        && let Entry::Table(pfn) = table.entry(table.level().index(range.start))
+        && let Some(child) = table.child(pfn)
+    {
+        table = child;
+    }
+    table
 }
 
 /// Sweeps the part of `range` that `table` covers. `done` is advanced past what needs no second visit.
@@ -123,6 +136,12 @@ pub fn cut_tables<'m, M: Machine>(
     gap: VpnRange,
     mut out: impl FnMut(Pfn, VpnRange),
 ) {
+    // A table on the way covers whole units of the smallest one's pages, and one of them holds pages of the range.
+    let unit = Level::Pte.table_pages();
+    let lowest = gap.start.0.next_multiple_of(unit).max(range.start.0 / unit * unit);
+    if lowest + unit > gap.end.0.min(range.end.0.next_multiple_of(unit)) {
+        return;
+    }
     cut_below(Table::at(memory, root, M::Format::ROOT), range, gap, &mut out);
 }
 

@@ -28,6 +28,11 @@ impl<C: Cpu> Span for Vma<C> {
         self.range()
     }
 
+    /// Faults that speculate fall back from here on.
+    fn is_replaced(&self) {
+        self.mark_stale();
+    }
+
     #[cfg(loom)]
     fn touch(&self) {
         let _state = self.is_live();
@@ -100,7 +105,7 @@ impl<C: Cpu> VmaTree<C> {
 
     /// Prepares that all mappings that hold a page of `old` go, and that `new` come: ascending, at most
     /// [`MAX_NEW`](crate::sync::tree::MAX_NEW), overlapping nothing that stays. The space's lock is held alone until the result
-    /// is published or dropped; records that go are marked stale before it is published.
+    /// is published or dropped. Publishing marks the records that go stale first.
     ///
     /// # Errors
     /// There was no memory; nothing has changed.

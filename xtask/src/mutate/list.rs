@@ -122,15 +122,15 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "mappings that go are not marked",
-        file: "vm/src/space/edit.rs",
-        old: "        vma.mark_stale();\n",
+        file: "vm/src/vma/tree.rs",
+        old: "        self.mark_stale();\n",
         new: "",
         by: Model("loom_fault_against_unmap_with_a_present_table"),
     },
     Mutation {
         name: "munmap clears before it marks and publishes",
         file: "vm/src/space/unmap.rs",
-        old: "        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n        self.zap_and_cut(alone, range);\n",
+        old: "        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n        self.zap_and_cut(alone, range, [left, right]);\n",
         new: "        self.zap(range);\n        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n",
         by: PAIRS,
     },

@@ -126,7 +126,8 @@ impl<T: Span> New<'_, T> {
     }
 }
 
-fn entry_of<T: Span>(item: NonNull<T>) -> Entry {
+/// An item as an entry of its leaf.
+pub(super) fn entry_of<T: Span>(item: NonNull<T>) -> Entry {
     // SAFETY: the user promised that the items handed in are valid.
     let item = unsafe { item.as_ref() };
     let span = item.span();

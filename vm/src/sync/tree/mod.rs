@@ -31,6 +31,7 @@
 //! |---|---|
 //! | `node` | a node and its fields |
 //! | `lookup` | find, next, previous, iteration |
+//! | `leaf` | a replacement within one leaf, which most are |
 //! | `path` | where a page is found, on every level, for writers |
 //! | `edit` | what one level of the tree becomes |
 //! | `replace` | prepare and publish |
@@ -42,6 +43,7 @@
 mod check;
 mod edit;
 mod gap;
+mod leaf;
 mod lookup;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -90,6 +92,10 @@ pub trait Span {
     fn keeps_free_below(&self) -> u64 {
         0
     }
+
+    /// The item is about to be unlinked. Said once, with the writers' lock held, of all that go before any is unlinked; not of
+    /// items in a [`RangeTree`] that owns none.
+    fn is_replaced(&self) {}
 
     /// The item lies where it stays and nobody else sees it yet: its words are touched, so that their shadows come to be with
     /// it.

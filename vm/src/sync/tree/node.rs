@@ -4,6 +4,7 @@ use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use crate::sync::{Plain, RcuHead};
 use core::fmt;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Key of a slot that holds nothing: above every page.
@@ -81,26 +82,33 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
     pub(super) unsafe fn init<'a>(memory: NonNull<Self>, low: u64) -> &'a mut Self {
         #[cfg(loom)]
         crate::sync::forget(memory.addr().get()..memory.addr().get() + size_of::<Self>());
+        let node = memory.as_ptr();
         let zeros = || [const { AtomicU64::new(0) }; F];
-        let node = Self {
-            keys: [const { Plain::new(VACANT) }; F],
-            slots: [const { AtomicUsize::new(0) }; F],
-            last: zeros(),
-            first: zeros(),
-            gap: zeros(),
-            link: AtomicUsize::new(0),
-            low,
-            head: RcuHead::new(),
-        };
-        // SAFETY: the caller has the memory alone, and its type says that size and alignment fit.
+        // Field by field: a whole node would be made on the stack, and copied from there.
+        // SAFETY: the caller has the memory alone, and its type says that size and alignment fit; all fields are written before
+        // the reference is made.
         unsafe {
-            memory.write(node);
-            &mut *memory.as_ptr()
+            (&raw mut (*node).keys).write([const { Plain::new(VACANT) }; F]);
+            (&raw mut (*node).slots).write([const { AtomicUsize::new(0) }; F]);
+            (&raw mut (*node).last).write(zeros());
+            (&raw mut (*node).first).write(zeros());
+            (&raw mut (*node).gap).write(zeros());
+            (&raw mut (*node).link).write(AtomicUsize::new(0));
+            (&raw mut (*node).low).write(low);
+            (&raw mut (*node).head).write(RcuHead::new());
+            &mut *node
+        }
+    }
+
+    /// Fills slots from `at` on with entries of another node of the same level, while this one is not yet published.
+    pub(super) fn copy_from(&mut self, at: usize, other: &Self, entries: Range<usize>) {
+        for (nth, entry) in entries.enumerate() {
+            self.set(at + nth, other.entry(entry));
         }
     }
 
     /// Fills slot `at` of a node that is not yet published.
-    fn set(&mut self, at: usize, entry: Entry) {
+    pub(super) fn set(&mut self, at: usize, entry: Entry) {
         self.keys[at].set(entry.key);
         self.slots[at].store(entry.slot, Relaxed);
         self.set_extent(at, entry.extent);
@@ -124,6 +132,12 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
         let before = at_or_below(&high[0]) * low.len();
         let half = if before == 0 { low } else { high };
         before + half.iter().map(at_or_below).sum::<usize>()
+    }
+
+    /// How many items of a leaf end at or below `page`.
+    pub(super) fn rank_of_end(&self, page: u64) -> usize {
+        let rank = self.rank(page.min(VACANT - 1));
+        rank - usize::from(rank > 0 && self.last(rank - 1) > page)
     }
 
     /// The slot of the child that answers for `page`, in an inner node.

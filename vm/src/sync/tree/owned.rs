@@ -17,8 +17,8 @@ use core::fmt;
 use core::mem::{MaybeUninit, needs_drop, offset_of};
 use core::ptr::NonNull;
 
-/// The most items that one replacement puts in.
-pub const MAX_NEW: usize = 8;
+/// The most items that one replacement puts in: what becomes of one that is changed in its middle.
+pub const MAX_NEW: usize = 3;
 
 /// An item as it lies in memory: the value, and the link that retires it.
 #[repr(C, align(64))]
@@ -199,11 +199,12 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
         Ok(Replacement { index: self, old, prepared, items })
     }
 
-    /// The items that overlap `range`, chained. The caller holds the writers' lock and is about to unlink them.
+    /// The items that overlap `range`, told so and chained. The caller holds the writers' lock and is about to unlink them.
     fn chain(&self, range: VpnRange, rcu: &Rcu<C>) -> List {
         let mut chain = List::new();
         let section = rcu.read();
         for item in self.tree.items(&section, range) {
+            item.value.is_replaced();
             // SAFETY: an item in the tree is valid until retired, which happens after it has been popped; its head is unused
             // until then, as only one writer at a time unlinks, and an item is unlinked once.
             unsafe { chain.push::<C>(Stored::head(NonNull::from(item)), 0) };
@@ -216,6 +217,11 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
     /// Makes the replacement visible, by one store, and retires what went. Cannot fail; may wait for readers, so it is not
     /// called in a read section.
     pub fn publish(self) {
+        self.publish_and(|_| ());
+    }
+
+    /// As [`publish`](Self::publish), and shows each item that went once more, outside any read section.
+    pub fn publish_and(self, mut gone_one: impl FnMut(&T)) {
         let Self { index, old, prepared, mut items } = self;
         let memory = items.memory;
         let mut gone = index.chain(old, memory.rcu());
@@ -226,8 +232,13 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
         index.count.0.store(count, Relaxed);
         items.len = 0;
         while let Some((head, _)) = gone.pop::<C>() {
-            // SAFETY: the head is that of an item of this index, so of this memory, and publishing unlinked it.
-            unsafe { memory.retire_item(Stored::of_head(head)) };
+            // SAFETY: the head is that of an item of this index, so of this memory, and publishing unlinked it; it is valid
+            // until it is retired.
+            unsafe {
+                let item = Stored::<T>::of_head(head);
+                gone_one(&item.as_ref().value);
+                memory.retire_item(item);
+            }
         }
     }
 }

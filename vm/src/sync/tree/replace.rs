@@ -1,8 +1,9 @@
 //! Replacing items: everything that can fail first, then one store.
 
 use super::edit::{Level, New, Nodes};
+use super::leaf::{OneLeaf, Slot};
 use super::node::TreeNode;
-use super::path::Path;
+use super::path::{Path, Step};
 use super::{MAX_HEIGHT, NoMemory, NodeMemory, RangeTree, Root, Span};
 use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
@@ -21,12 +22,11 @@ pub struct Prepared<'a, T, C: Cpu, N: NodeMemory<C, F>, const F: usize> {
 }
 
 /// The one store.
-#[expect(clippy::large_enum_variant, reason = "lives on the stack for a moment, and there is no heap")]
 enum Change<'a, C: Cpu, const F: usize> {
     /// Of the root word.
     Root(usize),
-    /// Of the slot through which the path leaves `level`, and the node it then holds.
-    Slot { path: Path<'a, C, F>, level: usize, node: usize },
+    /// Of a slot in a node of `level`, on the way to `page`, and the node it then holds.
+    Slot { slot: Slot<'a, C, F>, level: usize, page: u64, node: usize },
 }
 
 impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
@@ -56,7 +56,10 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
             match root {
                 Some(root) => {
                     debug_assert!(only_old_goes(root, old, pages), "an item in the way stays");
-                    prepared.edit(root, pages, New::Items(new))?;
+                    match OneLeaf::of(root, pages, new.len()) {
+                        Some(edit) => prepared.edit_leaf(edit, pages, new)?,
+                        None => prepared.edit(root, pages, New::Items(new))?,
+                    }
                 }
                 None => prepared.plant(New::Items(new))?,
             }
@@ -86,18 +89,35 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
         Ok(())
     }
 
+    /// Replaces within one leaf.
+    fn edit_leaf(
+        &mut self,
+        edit: OneLeaf<'a, C, F>,
+        pages: VpnRange,
+        new: &[NonNull<T>],
+    ) -> Result<(), NoMemory> {
+        if new.is_empty() && edit.takes_nothing() {
+            return Ok(());
+        }
+        let memory = self.memory.alloc_node().ok_or(NoMemory)?;
+        // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
+        let copy = unsafe { TreeNode::init(memory, 0) };
+        edit.fill(copy, new);
+        self.built.push(&*copy);
+        self.replaced.push(edit.leaf);
+        let node = self.built.only();
+        self.change = Some(match edit.slot {
+            Some(slot) => Change::Slot { slot, level: 1, page: pages.start.0, node },
+            None => Change::Root(Root::<C, F>::word(node, 0)),
+        });
+        Ok(())
+    }
+
     /// Replaces, from the leaves upwards, until one slot makes the difference.
     fn edit(&mut self, root: Root<'a, C, F>, pages: VpnRange, mut new: New<'_, T>) -> Result<(), NoMemory> {
         let mut left = Path::to(root, pages.start.0);
         let mut right = Path::to(root, pages.end.0 - 1);
-        let mut from = left.step(0).at;
-        if from > 0 && left.node(0).last(from - 1) > pages.start.0 {
-            from -= 1;
-        }
-        let mut to = right.step(0).at;
-        if matches!(&new, New::Items([])) && core::ptr::eq(left.node(0), right.node(0)) && from == to {
-            return Ok(());
-        }
+        let (mut from, mut to) = (left.node(0).rank_of_end(pages.start.0), right.step(0).at);
         for level in 0..=root.height {
             let edited = Level::between(level, (&mut left, from), (&mut right, to), new.len());
             self.replace_between(level, &left, &right);
@@ -109,7 +129,9 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
             let nodes = edited.build(&new, self.memory, &mut self.built)?;
             let one_for_one = core::ptr::eq(left.node(level), right.node(level)) && nodes.len() == 1;
             if one_for_one && total >= TreeNode::<C, F>::MIN {
-                self.change = Some(Change::Slot { path: left, level: level + 1, node: nodes.only() });
+                let Step { node, at } = left.step(level + 1);
+                let (slot, page) = (Slot { node, at }, pages.start.0);
+                self.change = Some(Change::Slot { slot, level: level + 1, page, node: nodes.only() });
                 return Ok(());
             }
             (from, to) = (left.step(level + 1).at, right.step(level + 1).at + 1);
@@ -155,10 +177,13 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
         match self.change.take() {
             None => return,
             Some(Change::Root(word)) => self.tree.root.store(word, Release),
-            Some(Change::Slot { path, level, node }) => {
-                let step = path.step(level);
-                step.node.replace_child(step.at, node);
-                note_extents(&path, level);
+            Some(Change::Slot { slot, level, page, node }) => {
+                slot.node.replace_child(slot.at, node);
+                // SAFETY: the writers' lock is held as long as the replacement is prepared.
+                let root = unsafe { Root::<C, F>::from_word(self.tree.root.load(Relaxed)) };
+                if let Some(root) = root {
+                    note_extents(root, page, level);
+                }
             }
         }
         self.built = Nodes::NONE;
@@ -169,17 +194,22 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
     }
 }
 
-/// Notes up to the root where the items of a new child begin and end, and its longest hole.
-fn note_extents<C: Cpu, const F: usize>(path: &Path<'_, C, F>, from: usize) {
-    for level in from..=path.height() {
-        let step = path.step(level);
-        // SAFETY: the slot holds a child, and the writers' lock is held.
-        let total = unsafe { step.node.child(step.at) }.total();
-        if step.node.extent(step.at) == total {
-            return;
-        }
-        step.node.set_extent(step.at, total);
+/// Notes from `level` up to the root where the items of the new child on the way to `page` begin and end, and its longest hole.
+/// Says whether the root notes another than before. Recursion is as deep as the tree.
+fn note_extents<C: Cpu, const F: usize>(root: Root<'_, C, F>, page: u64, level: usize) -> bool {
+    let Root { node, height } = root;
+    let at = node.child_of(page);
+    // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
+    let child = unsafe { node.child(at) };
+    if height > level && !note_extents(Root { node: child, height: height - 1 }, page, level) {
+        return false;
     }
+    let total = child.total();
+    let changes = node.extent(at) != total;
+    if changes {
+        node.set_extent(at, total);
+    }
+    changes
 }
 
 impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Drop for Prepared<'_, T, C, N, F> {
