@@ -3,7 +3,7 @@
 use super::{Memory, Pool};
 use crate::machine::Machine;
 use crate::sync::tree::{FAN_OUT, Stored, TreeNode};
-use crate::sync::{IndexMemory, NodeMemory, Rcu};
+use crate::sync::{IndexMemory, NodeMemory, Rcu, RcuList};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -60,18 +60,18 @@ unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexStore<'_, '_, T, M> {
         unsafe { self.pools.nodes.free(self.memory, node) }
     }
 
-    unsafe fn retire_node(&self, node: NonNull<TreeNode<M::Cpu, FAN_OUT>>) {
-        // SAFETY: it came from this pool and is unlinked, says the caller; its head lies in it and is unused until now.
-        unsafe { self.pools.nodes.retire(self.memory, self.rcu, TreeNode::head(node)) }
+    fn node_tag(&self) -> usize {
+        self.pools.nodes.tag()
+    }
+
+    unsafe fn retire(&self, objects: RcuList) {
+        // SAFETY: they came from these pools, have their tags and are unlinked, says the caller.
+        unsafe { self.rcu.retire_all(self.memory.machine, objects, self.memory) }
     }
 }
 
 // SAFETY: as above.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexStore<'_, '_, T, M> {
-    fn rcu(&self) -> &Rcu<M::Cpu> {
-        self.rcu
-    }
-
     fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<T>>>> {
         self.pools.items.alloc(self.memory)
     }
@@ -81,9 +81,8 @@ unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexStore<'_, '_, T, M> {
         unsafe { self.pools.items.free(self.memory, item) }
     }
 
-    unsafe fn retire_item(&self, item: NonNull<Stored<T>>) {
-        // SAFETY: it came from this pool and is unlinked, says the caller; its head lies in it and is unused until now.
-        unsafe { self.pools.items.retire(self.memory, self.rcu, Stored::head(item)) }
+    fn item_tag(&self) -> usize {
+        self.pools.items.tag()
     }
 }
 

@@ -6,7 +6,7 @@
 use super::index::IndexStore;
 use crate::machine::Machine;
 use crate::sync::tree::{FAN_OUT, MAX_NEW, Stored, TreeNode};
-use crate::sync::{IndexMemory, NodeMemory, Rcu};
+use crate::sync::{IndexMemory, NodeMemory, RcuList};
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -61,18 +61,18 @@ unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexReserve<'_, '_, T, M> {
         unsafe { self.store.free_node(node) }
     }
 
-    unsafe fn retire_node(&self, node: Node<M>) {
+    fn node_tag(&self) -> usize {
+        self.store.node_tag()
+    }
+
+    unsafe fn retire(&self, objects: RcuList) {
         // SAFETY: as above.
-        unsafe { self.store.retire_node(node) }
+        unsafe { self.store.retire(objects) }
     }
 }
 
 // SAFETY: as above.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexReserve<'_, '_, T, M> {
-    fn rcu(&self) -> &Rcu<M::Cpu> {
-        self.store.rcu()
-    }
-
     fn alloc_item(&self) -> Option<Item<T>> {
         self.store.alloc_item().or_else(|| take(&self.items))
     }
@@ -82,9 +82,8 @@ unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexReserve<'_, '_, T, M>
         unsafe { self.store.free_item(item) }
     }
 
-    unsafe fn retire_item(&self, item: NonNull<Stored<T>>) {
-        // SAFETY: as above.
-        unsafe { self.store.retire_item(item) }
+    fn item_tag(&self) -> usize {
+        self.store.item_tag()
     }
 }
 

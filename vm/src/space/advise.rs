@@ -116,17 +116,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
     fn mark_free(&self, range: VpnRange) {
-        let mut gather = self.gather();
-        sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
-            for slot in run.slots.clone() {
-                let (_, changed) = run.table.adjust(slot, cleaned);
-                if changed {
-                    let page = run.page(slot);
-                    gather.weakened(VpnRange::new(page, page.add(1)));
+        self.edit_entries(range, |gather| {
+            sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
+                for slot in run.slots.clone() {
+                    let (_, changed) = run.table.adjust(slot, cleaned);
+                    if changed {
+                        let page = run.page(slot);
+                        gather.weakened(VpnRange::new(page, page.add(1)));
+                    }
                 }
-            }
+            });
         });
-        self.finish(gather, range);
     }
 
     /// Makes each page of the range present, as a fault would; stops at the first that cannot be.

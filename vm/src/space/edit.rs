@@ -37,17 +37,28 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
     /// The mapping that holds `page`, as it stays until this editor is done.
     pub fn at(&self, page: Vpn) -> Option<VmaSpec> {
         let reading = self.space.vm.rcu.read();
-        let vma = self.space.vmas.find(&reading, page)?;
-        if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
-            self.note_frozen(vma.range().start);
-        }
-        // Read now: it may have got its identity just before it froze.
-        Some(vma.spec())
+        Some(self.keep(self.space.vmas.find(&reading, page)?))
     }
 
     /// The mapping that ends where `page` begins.
     pub fn ending_at(&self, page: Vpn) -> Option<VmaSpec> {
         self.at(Vpn(page.0.checked_sub(1)?))
+    }
+
+    /// The first mapping that holds a page of the range, which is not empty.
+    pub fn first_in(&self, range: VpnRange) -> Option<VmaSpec> {
+        let reading = self.space.vm.rcu.read();
+        let vma = self.space.vmas.at_or_after(&reading, range.start)?;
+        (vma.range().start < range.end).then(|| self.keep(vma))
+    }
+
+    /// What the mapping says, and goes on saying until this editor is done.
+    fn keep(&self, vma: &Vma<M::Cpu>) -> VmaSpec {
+        if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
+            self.note_frozen(vma.range().start);
+        }
+        // Read now: it may have got its identity just before it froze.
+        vma.spec()
     }
 
     fn note_frozen(&self, start: Vpn) {
@@ -99,8 +110,8 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
 
 impl<M: Machine> Drop for Editor<'_, '_, M> {
     fn drop(&mut self) {
-        let reading = self.space.vm.rcu.read();
         for start in self.frozen.iter().filter_map(Cell::get) {
+            let reading = self.space.vm.rcu.read();
             if let Some(vma) = self.space.vmas.find(&reading, start) {
                 vma.thaw();
             }

@@ -91,18 +91,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Gives the leaves of the range at most `rights`. The right to write comes back by a fault, which may have to do more than
     /// set a bit.
     fn set_rights(&self, range: VpnRange, rights: Rights) {
-        let mut gather = self.gather();
-        sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
-            let Run { table, slots, first } = run;
-            for slot in slots.clone() {
-                let (old, changed) = table.adjust(slot, |entry| with_rights(entry, rights));
-                if changed && weakens(old, rights) {
-                    let page = first.add((slot - slots.start) as u64);
-                    gather.weakened(VpnRange::new(page, page.add(1)));
+        self.edit_entries(range, |gather| {
+            sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
+                for slot in run.slots.clone() {
+                    let (old, changed) = run.table.adjust(slot, |entry| with_rights(entry, rights));
+                    if changed && weakens(old, rights) {
+                        let page = run.page(slot);
+                        gather.weakened(VpnRange::new(page, page.add(1)));
+                    }
                 }
-            }
+            });
         });
-        self.finish(gather, range);
     }
 }
 

@@ -27,16 +27,15 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     pub(super) fn unmap_range(&self, alone: &SpaceAlone<'_, M>, range: VpnRange) -> Result<(), Error> {
-        let Some(first) = self.first_in(range) else { return Ok(()) };
         let editor = Editor::new(self, alone);
-        let reaches_over = [first.range.start < range.start, first.range.end > range.end];
-        if reaches_over == [true; 2] && self.vmas.len() >= self.layout.max_mappings {
+        let Some(first) = editor.first_in(range) else { return Ok(()) };
+        let splits = first.range.start < range.start && first.range.end > range.end;
+        if splits && self.vmas.len() >= self.layout.max_mappings {
             return Err(Error::NoMemory);
         }
-        // Only a mapping that reaches over an end of the range is decided on.
-        let start = if reaches_over[0] { editor.at(range.start) } else { None };
-        let last = if first.range.end == range.end { None } else { editor.at(Vpn(range.end.0 - 1)) };
-        let left = start.and_then(|vma| cut(&vma, range)[0]);
+        let is_last = first.range.end >= range.end;
+        let last = if is_last { Some(first) } else { editor.at(Vpn(range.end.0 - 1)) };
+        let left = cut(&first, range)[0];
         let right = last.and_then(|vma| cut(&vma, range)[1]);
         let covered = VpnRange::new(
             left.map_or(range.start, |piece| piece.range.start),

@@ -9,15 +9,13 @@ use crate::units::{Vpn, VpnRange};
 use crate::vma::{Vma, VmaSpec};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// A gather for an edit that is about to begin.
-    pub(super) fn gather(&self) -> Gather<'_, 'v, M> {
+    /// Edits entries of the range: what `edit` gathers is flushed, freed and counted when this returns.
+    pub(super) fn edit_entries(&self, range: VpnRange, edit: impl FnOnce(&mut Gather<'_, 'v, M>)) {
         let vm = self.vm;
-        Gather::begin(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb)
-    }
-
-    /// Ends an edit of the range: flushed, freed, counted.
-    pub(super) fn finish(&self, gather: Gather<'_, 'v, M>, range: VpnRange) {
-        self.vm.count_many(Counter::TlbFlush, gather.finish(range));
+        let flushes = Gather::during(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb, range, edit);
+        if flushes > 0 {
+            vm.count_many(Counter::TlbFlush, flushes);
+        }
     }
 
     /// Makes every CPU that runs the space forget the range.
@@ -29,9 +27,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. The space's lock is held,
     /// shared or alone.
     pub(super) fn zap(&self, range: VpnRange) {
-        let mut gather = self.gather();
-        self.unhook_leaves(range, &mut gather);
-        self.finish(gather, range);
+        self.edit_entries(range, |gather| self.unhook_leaves(range, gather));
     }
 
     /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now. `left` and
@@ -43,15 +39,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         touching: [Option<VmaSpec>; 2],
     ) {
         let vm = self.vm;
-        let mut gather = self.gather();
-        self.unhook_leaves(range, &mut gather);
         let gap = self.gap_around(alone, range, touching);
-        cut_tables(&vm.memory, self.root, range, gap, |pfn, covered| {
-            vm.count(Counter::TableFree);
-            self.cuts.note();
-            gather.table(pfn, covered);
+        self.edit_entries(range, |gather| {
+            self.unhook_leaves(range, gather);
+            cut_tables(&vm.memory, self.root, range, gap, |pfn, covered| {
+                vm.count(Counter::TableFree);
+                self.cuts.note();
+                gather.table(pfn, covered);
+            });
         });
-        self.finish(gather, range);
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {

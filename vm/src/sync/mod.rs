@@ -42,7 +42,7 @@ pub use answer::{Installed, Respond};
 pub use enlist::{Enlisted, Help};
 pub use per_cpu::{Carve, Own, Owned, PerCpu};
 pub use plain::Plain;
-pub use rcu::{Rcu, RcuHead, ReadGuard, Reclaim};
+pub use rcu::{List as RcuList, Rcu, RcuHead, ReadGuard, Reclaim};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, restock};
 pub use share::{ShareLock, SharedGuard, UniqueGuard};

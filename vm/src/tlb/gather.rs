@@ -14,7 +14,6 @@ use crate::units::{Pfn, VpnRange};
 use core::fmt;
 
 /// An edit of a space under way.
-#[must_use = "a gather must be finished: that is when frames are freed"]
 pub struct Gather<'a, 'm, M: Machine> {
     memory: &'a Memory<'m, M>,
     rcu: &'a Rcu<M::Cpu>,
@@ -29,16 +28,25 @@ pub struct Gather<'a, 'm, M: Machine> {
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
-    /// Called before the first edit.
-    pub fn begin(
+    /// An edit of the space: what `edit` takes out of its tables and puts into the gather is flushed and then freed when this
+    /// returns. `asked` is the range that the operation is about. Returns how many flushes there were.
+    pub fn during(
         memory: &'a Memory<'m, M>,
         rcu: &'a Rcu<M::Cpu>,
         shootdown: &'a Shootdown<M::Cpu>,
         space: &'a SpaceTlb<M::Cpu>,
-    ) -> Self {
+        asked: VpnRange,
+        edit: impl FnOnce(&mut Self),
+    ) -> u64 {
         let pending = space.begin_edit();
         let (hull, detention) = (VpnRange::default(), Detention::default());
-        Self { memory, rcu, shootdown, space, pending, hull, detention, flushes: 0 }
+        let mut gather = Self { memory, rcu, shootdown, space, pending, hull, detention, flushes: 0 };
+        edit(&mut gather);
+        if gather.pending.overlaps_another() {
+            gather.weakened(asked);
+        }
+        gather.flush();
+        gather.flushes
     }
 
     /// Takes what was unhooked. May flush, with the table's lock held: who waits for it answers flushes.
@@ -64,15 +72,6 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         } else {
             VpnRange::new(self.hull.start.min(pages.start), self.hull.end.max(pages.end))
         };
-    }
-
-    /// Flushes and frees. `asked` is the range that the operation was about. Returns how many flushes there were.
-    pub fn finish(mut self, asked: VpnRange) -> u64 {
-        if self.pending.overlaps_another() {
-            self.weakened(asked);
-        }
-        self.flush();
-        self.flushes
     }
 
     fn flush(&mut self) {

@@ -40,8 +40,8 @@ impl fmt::Debug for RcuHead {
     }
 }
 
-/// Retired objects, or some about to be, in the order in which they came.
-pub(in crate::sync) struct List {
+/// Retired objects, or some about to be, in the order in which they came; each with its tag.
+pub struct List {
     ends: Option<(NonNull<RcuHead>, NonNull<RcuHead>)>,
     len: u32,
 }
@@ -50,17 +50,21 @@ pub(in crate::sync) struct List {
 unsafe impl Send for List {}
 
 impl List {
-    pub(in crate::sync) const fn new() -> Self {
+    /// None yet.
+    pub const fn new() -> Self {
         Self { ends: None, len: 0 }
     }
 
-    pub(in crate::sync) fn len(&self) -> u32 {
+    /// How many there are.
+    pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
+    /// Adds an object.
+    ///
     /// # Safety
     /// The object is valid until popped, and nobody else uses its head.
-    pub(in crate::sync) unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
+    pub unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
         // SAFETY: the caller says that the head is this list's from now on.
         unsafe { write::<C>(object, None, Some(tag)) };
         self.append::<C>(List { ends: Some((object, object)), len: 1 });
@@ -79,7 +83,7 @@ impl List {
     }
 
     /// The oldest object and its tag.
-    pub(in crate::sync) fn pop<C: Cpu>(&mut self) -> Option<(NonNull<RcuHead>, usize)> {
+    pub(crate) fn pop<C: Cpu>(&mut self) -> Option<(NonNull<RcuHead>, usize)> {
         let (first, last) = self.ends?;
         if C::OBSERVED {
             C::access(first.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Read);
@@ -105,6 +109,18 @@ unsafe fn write<C: Cpu>(head: NonNull<RcuHead>, next: Option<NonNull<RcuHead>>, 
         if let Some(tag) = tag {
             *head.as_ref().tag.get() = tag;
         }
+    }
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} objects", self.len)
     }
 }
 
@@ -138,16 +154,10 @@ impl Garbage {
         self.len
     }
 
-    /// Adds an object stamped `epoch` and says whether it is time to poll.
-    ///
-    /// # Safety
-    /// The object is valid until popped, and nobody else uses its head.
-    pub(super) unsafe fn add<C: Cpu>(&mut self, epoch: u64, object: NonNull<RcuHead>, tag: usize) -> bool {
-        let mut one = List::new();
-        // SAFETY: the caller's promise is the same.
-        unsafe { one.push::<C>(object, tag) };
-        self.put::<C>(epoch, one);
-        self.len += 1;
+    /// Adds objects stamped `epoch` and says whether it is time to poll.
+    pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: List) -> bool {
+        self.len += objects.len;
+        self.put::<C>(epoch, objects);
         let due = self.len >= self.poll_at && !self.reclaiming;
         if due {
             self.poll_at = self.len + SOFT;
@@ -194,10 +204,10 @@ impl Garbage {
     pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> List {
         for bin in &mut self.bins {
             if bin.stamp + GRACE <= epoch {
-                self.free.append::<C>(mem::replace(&mut bin.list, List::new()));
+                self.free.append::<C>(mem::take(&mut bin.list));
             }
         }
-        let free = mem::replace(&mut self.free, List::new());
+        let free = mem::take(&mut self.free);
         self.len -= free.len;
         free
     }
@@ -216,7 +226,7 @@ impl Garbage {
     /// Ends what [`Garbage::begin`] began; `rest` was not reclaimed yet.
     pub(super) fn end<C: Cpu>(&mut self, mut rest: List) {
         self.len += rest.len;
-        rest.append::<C>(mem::replace(&mut self.free, List::new()));
+        rest.append::<C>(mem::take(&mut self.free));
         self.free = rest;
         self.reclaiming = false;
         self.poll_at = self.len + SOFT;

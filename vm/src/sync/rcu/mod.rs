@@ -32,7 +32,7 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use garbage::RcuHead;
+pub use garbage::{List, RcuHead};
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
 use super::{Carve, Own, Owned, PerCpu, SpinLock, ladder};
@@ -41,7 +41,6 @@ use crate::units::Level;
 use core::fmt;
 use core::ptr::NonNull;
 use garbage::Garbage;
-pub(super) use garbage::List;
 
 /// A CPU tries to advance the epoch each time it has retired so many objects.
 pub const SOFT: u32 = 64;
@@ -141,9 +140,22 @@ impl<C: Cpu> Rcu<C> {
         tag: usize,
         reclaim: &impl Reclaim,
     ) {
+        let mut one = List::new();
+        // SAFETY: the caller's promise is the same, here and below.
+        unsafe {
+            one.push::<C>(object, tag);
+            self.retire_all(machine, one, reclaim);
+        }
+    }
+
+    /// As [`retire`](Self::retire), of objects that were unlinked together.
+    ///
+    /// # Safety
+    /// As there, for each.
+    pub unsafe fn retire_all<M: Machine<Cpu = C>>(&self, machine: &M, objects: List, reclaim: &impl Reclaim) {
         assert_may_wait::<C>();
         // SAFETY: the caller's promise is the same.
-        if unsafe { self.defer(object, tag) } {
+        if unsafe { self.defer_all(objects) } {
             self.poll(machine, reclaim);
             while self.is_full() {
                 C::relax();
@@ -160,13 +172,25 @@ impl<C: Cpu> Rcu<C> {
     /// the head, the pointer may be used for the whole object, and the object is not retired twice. It stays valid until
     /// reclaimed.
     pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize) -> bool {
+        let mut one = List::new();
+        // SAFETY: the caller's promise is the same, here and below.
+        unsafe {
+            one.push::<C>(object, tag);
+            self.defer_all(one)
+        }
+    }
+
+    /// As [`defer`](Self::defer), of objects that were unlinked together.
+    ///
+    /// # Safety
+    /// As there, for each.
+    pub unsafe fn defer_all(&self, objects: List) -> bool {
         let local = self.cpus.own();
         // Unlinked before stamped; pairs with `barrier_all` in `advance`.
         light_fence::<C>();
         let epoch = self.epoch.0.load(Relaxed);
-        local.count.0.add_own(1);
-        // SAFETY: the caller says that nobody else uses the head.
-        local.with(garbage_of, |garbage| unsafe { garbage.add::<C>(epoch, object, tag) }).expect(NOT_LENT)
+        local.count.0.add_own(objects.len().into());
+        local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_LENT)
     }
 
     /// Tries to advance the epoch, then reclaims what is free on this CPU. Does not wait for readers. May be called

@@ -53,6 +53,7 @@ impl Walk {
     ) -> Result<(), &'static str> {
         self.census.nodes += 1;
         let count = node.count();
+        require(count == node.rank(VACANT - 1), "a count that is not so")?;
         for at in 0..F {
             let used = node.key(at) != VACANT;
             require(used == (at < count), "keys out of order, or a vacant one between")?;

@@ -9,10 +9,12 @@
 //! and the copy is neither too full nor, beside others, too empty. Nine of ten edits are so. They take the way down once and
 //! remember of it the slot that leads to the leaf.
 
+use super::edit::entry_of;
 use super::node::TreeNode;
 use super::{Root, Span};
 use crate::machine::Cpu;
 use crate::units::VpnRange;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// A slot, and the node that it is in.
@@ -48,23 +50,24 @@ impl<'a, C: Cpu, const F: usize> OneLeaf<'a, C, F> {
             leaf = unsafe { node.child(at) };
             slot = Some(Slot { node, at });
         }
-        let (from, to, count) = (leaf.rank_of_end(first), leaf.rank(last), leaf.count());
+        let (from, count) = (leaf.rank_of_end(first), leaf.count());
+        let to = (from..count).find(|&at| leaf.key(at) > last).unwrap_or(count);
         let least = if slot.is_some() { TreeNode::<C, F>::MIN } else { 1 };
         let fits = (least..=F).contains(&(from + new + count - to));
         fits.then_some(Self { leaf, slot, from, to, count })
     }
 
-    /// Whether no entry goes.
-    pub(super) fn takes_nothing(&self) -> bool {
-        self.from == self.to
+    /// The entries that go.
+    pub(super) fn going(&self) -> Range<usize> {
+        self.from..self.to
     }
 
     /// Fills an empty node with what stays and what comes.
     pub(super) fn fill<T: Span>(&self, copy: &mut TreeNode<C, F>, new: &[NonNull<T>]) {
-        copy.copy_from(0, self.leaf, 0..self.from);
+        copy.copy_from(self.leaf, 0..self.from);
         for (nth, &item) in new.iter().enumerate() {
-            copy.set(self.from + nth, super::edit::entry_of(item));
+            copy.set(self.from + nth, entry_of(item));
         }
-        copy.copy_from(self.from + new.len(), self.leaf, self.to..self.count);
+        copy.copy_from(self.leaf, self.to..self.count);
     }
 }

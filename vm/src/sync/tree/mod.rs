@@ -70,6 +70,7 @@ pub use owned::{IndexMemory, MAX_NEW, RangeIndex, Replacement, Stored};
 pub use recent::Recent;
 pub use replace::Prepared;
 
+use super::RcuList;
 use super::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use crate::machine::Cpu;
 use crate::units::VpnRange;
@@ -111,7 +112,7 @@ pub struct NoMemory;
 ///
 /// # Safety
 /// `alloc_node` returns memory that is valid for a node and that nobody else uses until it is given to `free_node`, or a grace
-/// period has passed since it was given to `retire_node`.
+/// period has passed since it was given to `retire` with the tag for nodes.
 pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
     /// Memory for a node, whatever it contains.
     fn alloc_node(&self) -> Option<NonNull<TreeNode<C, F>>>;
@@ -122,12 +123,14 @@ pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
     /// It came from `alloc_node`, and its user has no use for it.
     unsafe fn free_node(&self, node: NonNull<TreeNode<C, F>>);
 
-    /// Takes back a node that readers may still hold: through [`Rcu::retire`](super::Rcu::retire) with
-    /// [`TreeNode::head`]. May wait for readers.
+    /// What [`Rcu`](super::Rcu) is to keep beside the [`head`](TreeNode::head) of a retired node.
+    fn node_tag(&self) -> usize;
+
+    /// Takes back what readers may still hold, through [`Rcu::retire_all`](super::Rcu::retire_all). May wait for readers.
     ///
     /// # Safety
-    /// It came from `alloc_node`, and is unlinked.
-    unsafe fn retire_node(&self, node: NonNull<TreeNode<C, F>>);
+    /// All came from this memory, have their kind's tag, and are unlinked.
+    unsafe fn retire(&self, objects: RcuList);
 }
 
 /// The index. All-zero is empty.

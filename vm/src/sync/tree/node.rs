@@ -32,6 +32,8 @@ pub struct TreeNode<C: Cpu, const F: usize> {
     gap: [AtomicU64<C>; F],
     /// Writers' lists: the next node built, or the next node replaced.
     link: AtomicUsize<C>,
+    /// Slots in use; never changes once published.
+    count: Plain<usize, C>,
     /// While unpublished: the first page that the node answers for.
     low: u64,
     head: RcuHead,
@@ -94,21 +96,24 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
             (&raw mut (*node).first).write(zeros());
             (&raw mut (*node).gap).write(zeros());
             (&raw mut (*node).link).write(AtomicUsize::new(0));
+            (&raw mut (*node).count).write(Plain::new(0));
             (&raw mut (*node).low).write(low);
             (&raw mut (*node).head).write(RcuHead::new());
             &mut *node
         }
     }
 
-    /// Fills slots from `at` on with entries of another node of the same level, while this one is not yet published.
-    pub(super) fn copy_from(&mut self, at: usize, other: &Self, entries: Range<usize>) {
+    /// Fills the next slots with entries of another node of the same level, while this one is not yet published.
+    pub(super) fn copy_from(&mut self, other: &Self, entries: Range<usize>) {
+        let free = self.count();
         for (nth, entry) in entries.enumerate() {
-            self.set(at + nth, other.entry(entry));
+            self.set(free + nth, other.entry(entry));
         }
     }
 
-    /// Fills slot `at` of a node that is not yet published.
+    /// Fills slot `at`, the next, of a node that is not yet published.
     pub(super) fn set(&mut self, at: usize, entry: Entry) {
+        self.count.set(at + 1);
         self.keys[at].set(entry.key);
         self.slots[at].store(entry.slot, Relaxed);
         self.set_extent(at, entry.extent);
@@ -150,7 +155,7 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
     /// Number of entries.
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.rank(VACANT - 1)
+        self.count.get()
     }
 
     #[inline(always)]

@@ -10,8 +10,7 @@ use super::recent::next_identity;
 use super::{Apart, NoMemory, NodeMemory, Prepared, RangeTree, Span};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::sync::rcu::List;
-use crate::sync::{Rcu, RcuHead, ReadGuard};
+use crate::sync::{RcuHead, RcuList as List, ReadGuard};
 use crate::units::{Vpn, VpnRange};
 use core::fmt;
 use core::mem::{MaybeUninit, needs_drop, offset_of};
@@ -32,11 +31,8 @@ pub struct Stored<T> {
 ///
 /// # Safety
 /// `alloc_item` returns memory that is valid for an item and that nobody else uses until it is given to `free_item`, or a grace
-/// period of [`rcu`](IndexMemory::rcu) has passed since it was given to `retire_item`.
+/// period has passed since it was given to `retire` with the tag for items.
 pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
-    /// The read sections that lookups in this index are made in.
-    fn rcu(&self) -> &Rcu<C>;
-
     /// Memory for an item, whatever it contains.
     fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<T>>>>;
 
@@ -46,11 +42,8 @@ pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
     /// It came from `alloc_item`, and its user has no use for it.
     unsafe fn free_item(&self, item: NonNull<Stored<T>>);
 
-    /// Takes back an item that readers may still hold: through [`Rcu::retire`] with [`Stored::head`]. May wait for readers.
-    ///
-    /// # Safety
-    /// It came from `alloc_item`, and is unlinked.
-    unsafe fn retire_item(&self, item: NonNull<Stored<T>>);
+    /// What [`Rcu`](crate::sync::Rcu) is to keep beside the [`head`](Stored::head) of a retired item.
+    fn item_tag(&self) -> usize;
 }
 
 /// An index of disjoint ranges that owns its items.
@@ -71,7 +64,6 @@ pub struct RangeIndex<T, C: Cpu> {
 #[must_use = "nothing is replaced until this is published"]
 pub struct Replacement<'a, T: Span, C: Cpu, N: IndexMemory<T, C>> {
     index: &'a RangeIndex<T, C>,
-    old: VpnRange,
     prepared: Prepared<'a, Stored<T>, C, N, { super::FAN_OUT }>,
     items: NewItems<'a, T, C, N>,
 }
@@ -91,7 +83,7 @@ impl<T> Stored<T> {
         &self.value
     }
 
-    /// The link to hand to [`Rcu::retire`].
+    /// The link to hand to [`Rcu::retire`](crate::sync::Rcu::retire).
     ///
     /// # Safety
     /// The item is valid memory for an item.
@@ -196,20 +188,7 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
             unsafe { item.as_ref() }.value.touch();
         }
         let prepared = self.tree.prepare(old, &items.items[..items.len], memory)?;
-        Ok(Replacement { index: self, old, prepared, items })
-    }
-
-    /// The items that overlap `range`, told so and chained. The caller holds the writers' lock and is about to unlink them.
-    fn chain(&self, range: VpnRange, rcu: &Rcu<C>) -> List {
-        let mut chain = List::new();
-        let section = rcu.read();
-        for item in self.tree.items(&section, range) {
-            item.value.is_replaced();
-            // SAFETY: an item in the tree is valid until retired, which happens after it has been popped; its head is unused
-            // until then, as only one writer at a time unlinks, and an item is unlinked once.
-            unsafe { chain.push::<C>(Stored::head(NonNull::from(item)), 0) };
-        }
-        chain
+        Ok(Replacement { index: self, prepared, items })
     }
 }
 
@@ -220,26 +199,28 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
         self.publish_and(|_| ());
     }
 
-    /// As [`publish`](Self::publish), and shows each item that went once more, outside any read section.
-    pub fn publish_and(self, mut gone_one: impl FnMut(&T)) {
-        let Self { index, old, prepared, mut items } = self;
+    /// As [`publish`](Self::publish), and shows each item that goes before it is unlinked.
+    pub fn publish_and(self, mut show: impl FnMut(&T)) {
+        let Self { index, prepared, mut items } = self;
         let memory = items.memory;
-        let mut gone = index.chain(old, memory.rcu());
-        prepared.publish();
+        let mut gone = List::new();
+        prepared.each_going(|item| {
+            // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused until then, as only one
+            // writer at a time unlinks, and an item is unlinked once.
+            unsafe {
+                item.as_ref().value.is_replaced();
+                show(&item.as_ref().value);
+                gone.push::<C>(Stored::head(item), memory.item_tag());
+            }
+        });
+        let count = index.count.0.load(Relaxed) + items.len - gone.len() as usize;
+        prepared.unlink_into(&mut gone);
         // Release: who sees it finds nothing that went. Before anything is retired.
         index.version.store(index.version.load(Relaxed) + 1, Release);
-        let count = index.count.0.load(Relaxed) + items.len - gone.len() as usize;
         index.count.0.store(count, Relaxed);
         items.len = 0;
-        while let Some((head, _)) = gone.pop::<C>() {
-            // SAFETY: the head is that of an item of this index, so of this memory, and publishing unlinked it; it is valid
-            // until it is retired.
-            unsafe {
-                let item = Stored::<T>::of_head(head);
-                gone_one(&item.as_ref().value);
-                memory.retire_item(item);
-            }
-        }
+        // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked just now.
+        unsafe { memory.retire(gone) };
     }
 }
 
@@ -282,6 +263,6 @@ impl<T, C: Cpu> fmt::Debug for RangeIndex<T, C> {
 
 impl<T: Span, C: Cpu, N: IndexMemory<T, C>> fmt::Debug for Replacement<'_, T, C, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} items in place of those in {:?}", self.items.len, self.old)
+        write!(f, "{} items by {:?}", self.items.len, self.prepared)
     }
 }

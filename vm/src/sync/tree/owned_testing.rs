@@ -3,7 +3,7 @@
 use super::testing::{Nodes, pages};
 use super::{IndexMemory, NodeMemory, Span, Stored, TreeNode};
 use crate::machine::testing::TestCpu;
-use crate::sync::{Rcu, RcuHead, Reclaim};
+use crate::sync::{Rcu, RcuHead, RcuList, Reclaim};
 use crate::units::VpnRange;
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -62,17 +62,17 @@ unsafe impl NodeMemory<TestCpu> for Store<'_> {
         // SAFETY: the caller's promise.
         unsafe { self.nodes.free_node(node) }
     }
-    unsafe fn retire_node(&self, node: NonNull<TreeNode<TestCpu, 16>>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.nodes.retire_node(node) }
+    fn node_tag(&self) -> usize {
+        NodeMemory::<TestCpu, 16>::node_tag(&self.nodes)
+    }
+    unsafe fn retire(&self, objects: RcuList) {
+        // SAFETY: unlinked, says the caller; nobody else uses their heads.
+        unsafe { self.rcu.defer_all(objects) };
     }
 }
 
 // SAFETY: the heap's memory, given back after a grace period.
 unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
-    fn rcu(&self) -> &Rcu<TestCpu> {
-        self.rcu
-    }
     fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<Piece>>>> {
         if self.strikes() {
             return None;
@@ -96,9 +96,8 @@ unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
             }
         }
     }
-    unsafe fn retire_item(&self, item: NonNull<Stored<Piece>>) {
-        // SAFETY: unlinked, says the caller; nobody else uses the head.
-        unsafe { self.rcu.defer(Stored::head(item), ITEM) };
+    fn item_tag(&self) -> usize {
+        ITEM
     }
 }
 

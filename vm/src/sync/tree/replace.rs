@@ -6,9 +6,11 @@ use super::node::TreeNode;
 use super::path::{Path, Step};
 use super::{MAX_HEIGHT, NoMemory, NodeMemory, RangeTree, Root, Span};
 use crate::machine::Cpu;
+use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Vpn, VpnRange};
 use core::fmt;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// A replacement that needs nothing any more. [`Prepared::publish`] makes it visible; dropped, it never was.
@@ -17,8 +19,18 @@ pub struct Prepared<'a, T, C: Cpu, N: NodeMemory<C, F>, const F: usize> {
     tree: &'a RangeTree<T, C, F>,
     memory: &'a N,
     change: Option<Change<'a, C, F>>,
+    going: Going<'a, C, F>,
     built: Nodes,
     replaced: Nodes,
+}
+
+/// The items that go.
+enum Going<'a, C: Cpu, const F: usize> {
+    /// Some of one leaf.
+    In(&'a TreeNode<C, F>, Range<usize>),
+    /// Those that overlap the pages, from the leaf on that answers for the first of them.
+    Overlapping(Root<'a, C, F>, VpnRange),
+    None,
 }
 
 /// The one store.
@@ -48,7 +60,7 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
     ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
         assert!(self.writing.0.swap(1, Acquire) == 0, "two writers");
         let (built, replaced) = (Nodes::NONE, Nodes::NONE);
-        let mut prepared = Prepared { tree: self, memory, change: None, built, replaced };
+        let mut prepared = Prepared { tree: self, memory, change: None, going: Going::None, built, replaced };
         let pages = hull(old, new);
         if !pages.is_empty() {
             // SAFETY: the caller holds the writers' lock for `'a`.
@@ -58,7 +70,10 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
                     debug_assert!(only_old_goes(root, old, pages), "an item in the way stays");
                     match OneLeaf::of(root, pages, new.len()) {
                         Some(edit) => prepared.edit_leaf(edit, pages, new)?,
-                        None => prepared.edit(root, pages, New::Items(new))?,
+                        None => {
+                            prepared.going = Going::Overlapping(root, old);
+                            prepared.edit(root, pages, New::Items(new))?;
+                        }
                     }
                 }
                 None => prepared.plant(New::Items(new))?,
@@ -96,9 +111,10 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
         pages: VpnRange,
         new: &[NonNull<T>],
     ) -> Result<(), NoMemory> {
-        if new.is_empty() && edit.takes_nothing() {
+        if new.is_empty() && edit.going().is_empty() {
             return Ok(());
         }
+        self.going = Going::In(edit.leaf, edit.going());
         let memory = self.memory.alloc_node().ok_or(NoMemory)?;
         // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
         let copy = unsafe { TreeNode::init(memory, 0) };
@@ -172,8 +188,36 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
 }
 
 impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
+    /// Shows each item that goes, in order.
+    pub(super) fn each_going(&self, mut show: impl FnMut(NonNull<T>)) {
+        let item =
+            |leaf: &TreeNode<C, F>, at| NonNull::new(core::ptr::with_exposed_provenance_mut(leaf.slot(at)));
+        match self.going {
+            Going::None => {}
+            Going::In(leaf, ref going) => going.clone().filter_map(|at| item(leaf, at)).for_each(show),
+            Going::Overlapping(root, old) => {
+                let mut path = Path::to(root, old.start.0);
+                let mut is_more = !old.is_empty();
+                while is_more {
+                    let leaf = path.node(0);
+                    let overlaps = |at: &usize| leaf.key(*at) < old.end.0 && leaf.last(*at) > old.start.0;
+                    (0..leaf.count()).filter(overlaps).filter_map(|at| item(leaf, at)).for_each(&mut show);
+                    is_more = leaf.key(leaf.count() - 1) < old.end.0 && path.go_right(0);
+                }
+            }
+        }
+    }
+
     /// Makes the replacement visible, by one store, and retires the old nodes. Cannot fail.
-    pub fn publish(mut self) {
+    pub fn publish(self) {
+        let (memory, mut gone) = (self.memory, RcuList::new());
+        self.unlink_into(&mut gone);
+        // SAFETY: all are nodes of the tree, so of this memory, and were unlinked just now.
+        unsafe { memory.retire(gone) };
+    }
+
+    /// Makes the replacement visible, by one store, and adds the old nodes to what is to be retired.
+    pub(super) fn unlink_into(mut self, gone: &mut RcuList) {
         match self.change.take() {
             None => return,
             Some(Change::Root(word)) => self.tree.root.store(word, Release),
@@ -187,9 +231,9 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
             }
         }
         self.built = Nodes::NONE;
-        for node in self.replaced.iter() {
-            // SAFETY: the store above unlinked it, and it came from this memory like all nodes of the tree.
-            unsafe { self.memory.retire_node(node) };
+        for node in self.replaced.iter::<C, F>() {
+            // SAFETY: the store above unlinked it; nobody else uses its head, and it stays until it is reclaimed.
+            unsafe { gone.push::<C>(TreeNode::head(node), self.memory.node_tag()) };
         }
     }
 }

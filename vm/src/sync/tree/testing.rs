@@ -2,7 +2,7 @@
 
 use super::{NodeMemory, RangeTree, Span, TreeNode};
 use crate::machine::testing::TestCpu;
-use crate::sync::{Rcu, RcuHead, ReadGuard, Reclaim};
+use crate::sync::{Rcu, RcuHead, RcuList, ReadGuard, Reclaim};
 use crate::units::{Vpn, VpnRange};
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -87,10 +87,20 @@ unsafe impl<const F: usize> NodeMemory<TestCpu, F> for Nodes<'_> {
         self.free(node);
     }
 
-    unsafe fn retire_node(&self, node: NonNull<TreeNode<TestCpu, F>>) {
-        let Some(rcu) = self.rcu else { return self.free(node) };
-        // SAFETY: the node is unlinked, says the caller; nobody else uses its head.
-        unsafe { rcu.defer(TreeNode::head(node), F) };
+    fn node_tag(&self) -> usize {
+        F
+    }
+
+    unsafe fn retire(&self, mut objects: RcuList) {
+        if let Some(rcu) = self.rcu {
+            // SAFETY: unlinked, says the caller; nobody else uses their heads.
+            unsafe { rcu.defer_all(objects) };
+            return;
+        }
+        while let Some((object, tag)) = objects.pop::<TestCpu>() {
+            // SAFETY: tests without an RCU have no readers.
+            unsafe { self.reclaim(tag, object) };
+        }
     }
 }
 
