@@ -26,12 +26,12 @@ use super::plan::{Given, Plan, plan};
 use super::proof::Proof;
 use super::recent::RecentFault;
 use crate::machine::{Cpu, Entry, Machine};
-use crate::sync::{Own, ReadGuard};
+use crate::sync::{Mine, ReadGuard};
 use crate::table::{LockedTable, Spot, walk_again, walk_on};
 use crate::units::{Level, Vpn};
 use crate::vma::Vma;
 
-type OwnRecent<'a, M> = Own<'a, RecentFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
+type MyRecent<'a, M> = Mine<'a, RecentFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
 
 /// Why an attempt ended without resolving the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +85,13 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let vm = space.vm;
     let reading = vm.rcu.read();
     let page = fault.addr.vpn();
-    let recent = vm.recent.own();
-    let vma = space.find_again(&reading, &recent, page).ok_or(Stop::NotMapped)?;
+    let recent = vm.recent.mine(&reading);
+    let vma = space.find_again(&reading, recent, page).ok_or(Stop::NotMapped)?;
     let rights = vma.rights();
     if !rights.contains(fault.access.needs()) {
         return Err(Stop::NotAllowed);
     }
-    let aim = Aim { space, vma, page, proof, reading: &reading, recent: &recent };
+    let aim = Aim { space, vma, page, proof, reading: &reading, recent };
     let spot = aim.reach(carried)?;
     let plan = plan(
         spot.entry(),
@@ -113,7 +113,10 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
         Plan::ShowZero | Plan::Allow(_) => {}
     }
     let Some(table) = aim.lock(&spot, plan, carried)? else { return Ok(Ended::Overtaken) };
-    drop((recent, reading));
+    if plan == Plan::ShowZero {
+        vm.counters.count_here(Counter::ZeroPageMapped, &reading);
+    }
+    drop(reading);
     Landing { space, table, slot: spot.slot, page, access: fault.access, rights }.carry_out(plan, carried);
     Ok(Ended::Resolved)
 }
@@ -124,7 +127,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn find_again<'g>(
         &self,
         reading: &'g ReadGuard<'_, M::Cpu>,
-        recent: &OwnRecent<'_, M>,
+        recent: MyRecent<'_, M>,
         page: Vpn,
     ) -> Option<&'g Vma<M::Cpu>> {
         let found = self.vmas.find_again(reading, recent, RecentFault::mapping, page);
@@ -152,7 +155,7 @@ struct Aim<'a, 'v, M: Machine, P> {
     page: Vpn,
     proof: &'a P,
     reading: &'a ReadGuard<'a, M::Cpu>,
-    recent: &'a OwnRecent<'a, M>,
+    recent: MyRecent<'a, M>,
 }
 
 impl<M: Machine, P> Clone for Aim<'_, '_, M, P> {

@@ -5,7 +5,7 @@
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Carve, PerCpu};
+use crate::sync::{Carve, PerCpu, Pinned};
 use core::fmt;
 
 macro_rules! counters {
@@ -87,6 +87,19 @@ impl<C: Cpu> Counters<C> {
     #[inline]
     pub fn count(&self, counter: Counter) {
         self.count_many(counter, 1);
+    }
+
+    /// Counts one of each, on this CPU's own lines.
+    #[inline]
+    pub fn count_each<const N: usize>(&self, counters: [Counter; N]) {
+        let own = self.cpus.own();
+        counters.iter().for_each(|&counter| own[counter as usize].add_own(1));
+    }
+
+    /// Counts one, on the lines of the CPU that `pinned` keeps the thread on.
+    #[inline]
+    pub fn count_here(&self, counter: Counter, pinned: &impl Pinned<C>) {
+        self.cpus.mine(pinned)[counter as usize].add_own(1);
     }
 
     /// Counts `times`, on this CPU's own lines.

@@ -31,7 +31,6 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
             }
             Plan::ShowZero => {
                 self.install(self.space.vm.memory.zero_frame(), self.rights - Rights::WRITE);
-                self.space.vm.count(Counter::ZeroPageMapped);
             }
             rarer => self.carry_out_rarer(rarer, carried),
         }

@@ -40,7 +40,7 @@ pub mod tree;
 
 pub use answer::{Installed, Respond};
 pub use enlist::{Enlisted, Help};
-pub use per_cpu::{Carve, Own, Owned, PerCpu};
+pub use per_cpu::{Carve, Mine, Own, Owned, PerCpu, Pinned};
 pub use plain::Plain;
 pub use rcu::{List as RcuList, Rcu, RcuHead, ReadGuard, Reclaim};
 #[cfg(loom)]

@@ -3,6 +3,9 @@
 //! A [`PerCpu`] is an array in boot memory with one slot for each CPU, each on lines of its own. [`PerCpu::own`] turns
 //! preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends anybody's, for words that others may read.
 //!
+//! Who is kept on a CPU anyway, by a lock or a read section, need not turn preemption off again: [`PerCpu::mine`] lends the slot for
+//! as long as that lasts.
+//!
 //! What only its CPU touches, and never an interrupt handler, lies in an [`Owned`] inside the slot: plain memory, no
 //! read-modify-write. The token for it is [`Own`], which exists only while preemption is off.
 
@@ -89,6 +92,24 @@ impl<T, C: Cpu> PerCpu<T, C> {
         C::preempt_off();
         Own { slot: self.of(C::id()), _cpu: PhantomData }
     }
+
+    /// The slot of the CPU that this runs on, as long as `_pinned` keeps it there.
+    #[inline(always)]
+    pub fn mine<'a>(&'a self, _pinned: &'a impl Pinned<C>) -> Mine<'a, T, C> {
+        Mine { slot: self.of(C::id()), _cpu: PhantomData }
+    }
+}
+
+/// Keeps the thread that has it on its CPU.
+///
+/// # Safety
+/// Preemption is off from before it is made until after it is dropped, and it cannot be sent to another thread.
+pub unsafe trait Pinned<C: Cpu> {}
+
+/// The slot of the CPU that this runs on, on which something else keeps the thread.
+pub struct Mine<'a, T, C: Cpu> {
+    slot: &'a T,
+    _cpu: PhantomData<*const C>,
 }
 
 /// The slot of the CPU that this runs on. The thread cannot leave the CPU while it exists.
@@ -96,6 +117,25 @@ impl<T, C: Cpu> PerCpu<T, C> {
 pub struct Own<'a, T, C: Cpu> {
     slot: &'a T,
     _cpu: PhantomData<*const C>,
+}
+
+// SAFETY: preemption goes off in `PerCpu::own` and on when it is dropped; the marker keeps it on its thread.
+unsafe impl<T, C: Cpu> Pinned<C> for Own<'_, T, C> {}
+
+impl<T, C: Cpu> Clone for Mine<'_, T, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, C: Cpu> Copy for Mine<'_, T, C> {}
+
+impl<T, C: Cpu> Deref for Mine<'_, T, C> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.slot
+    }
 }
 
 impl<'a, T, C: Cpu> Own<'a, T, C> {
@@ -144,6 +184,12 @@ impl<T> Owned<T> {
     /// Data holding `value`.
     pub const fn new(value: T) -> Self {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<T: fmt::Debug, C: Cpu> fmt::Debug for Mine<'_, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.slot.fmt(f)
     }
 }
 

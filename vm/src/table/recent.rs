@@ -13,7 +13,7 @@ use super::{Spot, Table, walk};
 use crate::frame::Memory;
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Own, ReadGuard};
+use crate::sync::{Mine, ReadGuard};
 use crate::units::{Level, Pfn, Vpn};
 use core::fmt;
 
@@ -65,10 +65,10 @@ pub fn walk_again<'m, M: Machine, S>(
     (memory, root, cuts): (&'m Memory<'m, M>, Pfn, &Cuts<M::Cpu>),
     vpn: Vpn,
     reading: &ReadGuard<'_, M::Cpu>,
-    own: &Own<'_, S, M::Cpu>,
+    mine: Mine<'_, S, M::Cpu>,
     part: fn(&S) -> &RecentTable<M::Cpu>,
 ) -> Spot<'m, M> {
-    let recent = part(own);
+    let recent = part(&mine);
     let count = cuts.count.load(Acquire);
     let same = |word: &AtomicU64<M::Cpu>, value: u64| word.load(Relaxed) == value;
     if same(&recent.region, region(vpn)) && same(&recent.tree, cuts.tree) && same(&recent.cuts, count) {

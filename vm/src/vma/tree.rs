@@ -6,7 +6,7 @@
 use super::{Gaps, Vma, VmaFlags, VmaSpec, VmaState};
 use crate::machine::Cpu;
 use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Recent, Replacement, Stored};
-use crate::sync::{Own, ReadGuard, Span};
+use crate::sync::{Mine, ReadGuard, Span};
 use crate::units::{CACHE_LINE, Vpn, VpnRange};
 
 /// Mappings that Linux allows a process, unless it is told otherwise (`vm.max_map_count`).
@@ -69,11 +69,11 @@ impl<C: Cpu> VmaTree<C> {
     pub fn find_again<'g, S>(
         &self,
         section: &'g ReadGuard<'_, C>,
-        own: &Own<'_, S, C>,
+        mine: Mine<'_, S, C>,
         part: fn(&S) -> &Recent<C>,
         vpn: Vpn,
     ) -> Option<&'g Vma<C>> {
-        self.index.find_again(section, own, part, vpn)
+        self.index.find_again(section, mine, part, vpn)
     }
 
     /// The mapping that holds the page, or else the first one above it.

@@ -186,8 +186,8 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "faults are not counted",
         file: "vm/src/space/fault.rs",
-        old: "        vm.count(Counter::PgFault);\n",
-        new: "",
+        old: "count_each([Counter::PgFault, Counter::SpeculativePgFault])",
+        new: "count_each([Counter::SpeculativePgFault])",
         by: RANDOM,
     },
     Mutation {

@@ -35,7 +35,7 @@ mod tests;
 pub use garbage::{List, RcuHead};
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
-use super::{Carve, Own, Owned, PerCpu, SpinLock, ladder};
+use super::{Carve, Own, Owned, PerCpu, Pinned, SpinLock, ladder};
 use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
@@ -90,6 +90,9 @@ struct Local<C: Cpu> {
 pub struct ReadGuard<'a, C: Cpu> {
     local: Own<'a, Local<C>, C>,
 }
+
+// SAFETY: it has an `Own`, which is pinned, from before it is made until it is dropped.
+unsafe impl<C: Cpu> Pinned<C> for ReadGuard<'_, C> {}
 
 impl<C: Cpu> Rcu<C> {
     /// Bytes that each CPU takes.

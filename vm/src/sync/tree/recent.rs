@@ -18,13 +18,13 @@
 //! seen in it, the raised version too.
 //!
 //! The item may have been unlinked a moment ago, as with any lookup. It is remembered by CPU, so nobody else writes the words;
-//! the token for them is [`Own`], which keeps the thread on its CPU.
+//! the token for them is [`Mine`], whose thread stays on its CPU.
 
 use super::Span;
 use super::owned::{RangeIndex, Stored};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::sync::{Own, ReadGuard};
+use crate::sync::{Mine, ReadGuard};
 use crate::units::Vpn;
 use core::fmt;
 
@@ -57,15 +57,15 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
     pub fn find_again<'g, S>(
         &self,
         section: &'g ReadGuard<'_, C>,
-        own: &Own<'_, S, C>,
+        mine: Mine<'_, S, C>,
         part: fn(&S) -> &Recent<C>,
         vpn: Vpn,
     ) -> Option<&'g T> {
-        let recent = part(own);
+        let recent = part(&mine);
         let version = self.version.load(Acquire);
         if recent.index.load(Relaxed) == self.identity && recent.version.load(Relaxed) == version {
             let item = core::ptr::with_exposed_provenance::<Stored<T>>(recent.item.load(Relaxed));
-            // SAFETY: only this function writes the words, on this CPU, whose slot `own` holds; so they are from one lookup, in
+            // SAFETY: only this function writes the words, on this CPU, whose slot it is; so they are from one lookup, in
             // the index of this identity, which no other index has. As the module says, the item is in memory until the read
             // section ends.
             let item = unsafe { &*item };
