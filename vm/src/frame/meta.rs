@@ -5,7 +5,7 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, refcount |
-//! | 8..12 | mapcount | `User`, `File`: entries that map the frame. `Table`: slots in use. `Slab`: objects in use. Else 0 |
+//! | 8..12 | mapcount | `User`, `File`: entries that map the frame. `Table`: which parts of it may be in use. `Slab`: objects in use. Else 0 |
 //! | 12..16 | word | `User`, `File`: pincount. `Table`: the lock of its entries. `Slab`: first free object. Else 0 |
 //! | 16..32 | link | `Free`: neighbours in the list. `Slab`: neighbours in the pool's list. `Table`: the retire link. `User`, `File`: owner and offset |
 //!
@@ -121,12 +121,12 @@ impl<C: Cpu> FrameMeta<C> {
         self.step(FrameState::detached).is_some()
     }
 
-    /// Entries that map the frame; of a table, slots in use; of a slab, objects in use.
+    /// Entries that map the frame; of a slab, objects in use.
     pub fn mapcount(&self) -> u32 {
         self.mapcount.load(Relaxed)
     }
 
-    /// Sets the mapcount of a frame that the caller owns alone, or of a table whose lock it holds.
+    /// Sets the mapcount of a frame that the caller owns alone.
     pub fn set_mapcount(&self, count: u32) {
         self.mapcount.store(count, Relaxed);
     }
@@ -166,6 +166,18 @@ impl<C: Cpu> FrameMeta<C> {
     /// and fences before.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)
+    }
+
+    /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds the table's lock.
+    #[inline(always)]
+    pub fn used_parts(&self) -> u32 {
+        self.mapcount.load(Relaxed)
+    }
+
+    /// Notes which parts of a table may be in use. The caller holds the table's lock.
+    #[inline(always)]
+    pub fn set_used_parts(&self, parts: u32) {
+        self.mapcount.store(parts, Relaxed);
     }
 
     /// The lock of a table page's entries.

@@ -2,10 +2,9 @@
 
 use super::{Kind, Memory};
 use crate::machine::{Cpu, Machine, TablePage};
-use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::atomic::AtomicU64;
 use crate::units::Pfn;
 use core::marker::PhantomData;
-use core::ops::Range;
 
 /// The 512 words of a frame that was allocated as a table. A plain handle: it keeps nothing alive.
 pub(crate) struct Words<'m, C> {
@@ -21,14 +20,6 @@ impl<'m, C: Cpu> Words<'m, C> {
         // SAFETY: frames of kind `Table` are reached as words only, here, by machines' walkers through atomics, and by the
         // hardware; the caller keeps the frame one.
         unsafe { AtomicU64::from_cell(&self.page.words[slot]) }
-    }
-
-    /// Whether all of the slots hold 0, each at the moment it is read; as [`at`](Self::at).
-    #[inline(always)]
-    pub(crate) fn are_zero(self, slots: Range<usize>) -> bool {
-        // SAFETY: as in `at`.
-        let read = |word| unsafe { AtomicU64::<C>::from_cell(word) }.load(Relaxed);
-        self.page.words[slots].iter().fold(0, |any, word| any | read(word)) == 0
     }
 }
 

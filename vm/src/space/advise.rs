@@ -117,14 +117,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
     fn mark_free(&self, range: VpnRange) {
         self.edit_entries(range, |gather| {
-            sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
-                for slot in run.slots.clone() {
-                    let (_, changed) = run.table.adjust(slot, cleaned);
+            sweep(&self.vm.memory, self.root, range, |mut run: Run<'_, '_, M>| {
+                run.each_used(|table, slot, page| {
+                    let (_, changed) = table.adjust(slot, cleaned);
                     if changed {
-                        let page = run.page(slot);
                         gather.weakened(VpnRange::new(page, page.add(1)));
                     }
-                }
+                });
             });
         });
     }

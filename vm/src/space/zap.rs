@@ -51,15 +51,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.vm.memory, self.root, range, |run: Run<'_, '_, M>| {
-            let mut slots = run.slots.clone();
-            while let Some(slot) = run.table.first_used(slots.clone()) {
-                let page = run.page(slot);
-                if let Some(unhooked) = run.table.unhook(slot, page) {
+        sweep(&self.vm.memory, self.root, range, |mut run: Run<'_, '_, M>| {
+            run.each_used(|table, slot, page| {
+                if let Some(unhooked) = table.unhook(slot, page) {
                     gather.add(unhooked);
                 }
-                slots.start = slot + 1;
-            }
+            });
+            run.table.note_absent(run.slots);
         });
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | read an entry | anybody who keeps the table from being freed: in an RCU read section, or under the table's lock while attached |
 //! | write an entry | who holds the table's lock and saw the table attached under it; the hardware sets accessed and dirty bits at any time |
+//! | note which parts of it may be in use | who holds the table's lock: a part that an entry is installed in is, until a sweep has cleared all of it |
 //! | clear *attached* | who holds the table's lock and its parent's (protocol P5) |
 //!
 //! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it cleared restarts
@@ -29,8 +30,12 @@ pub struct Table<'m, M: Machine> {
 #[must_use = "the lock is free again once this is dropped"]
 pub struct LockedTable<'m, M: Machine> {
     table: Table<'m, M>,
+    meta: &'m FrameMeta<M::Cpu>,
     _held: RawGuard<'m, M::Cpu>,
 }
+
+/// Slots whose use is noted together.
+const PART: usize = Level::ENTRIES / u32::BITS as usize;
 
 impl<'m, M: Machine> Table<'m, M> {
     /// The table of `level` in the frame `pfn`, which must have been allocated as a table.
@@ -78,7 +83,7 @@ impl<'m, M: Machine> Table<'m, M> {
     pub fn lock(&self) -> Option<LockedTable<'m, M>> {
         let meta = self.memory.meta(self.pfn)?;
         let held = meta.table_lock().lock(ladder::table(self.level));
-        meta.state().is_attached().then_some(LockedTable { table: *self, _held: held })
+        meta.state().is_attached().then_some(LockedTable { table: *self, meta, _held: held })
     }
 }
 
@@ -104,6 +109,10 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     #[inline(always)]
     pub fn install(&mut self, slot: usize, entry: Entry) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
+        let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
+        if used & part == 0 {
+            self.meta.set_used_parts(used | part);
+        }
         self.table.word(slot).store(M::Format::encode(entry, self.table.level), Release);
     }
 
@@ -141,20 +150,40 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// The first of the slots that is not absent. Most slots of most ranges are, in long runs: an absent entry is a word of 0 in
-    /// every format, and eight are looked at together.
+    /// The first of the slots that is not absent. Parts of the table that nothing was installed in are passed by unread.
     #[inline(always)]
     pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
-        const TOGETHER: usize = 8;
-        let is_used = |slot: &usize| self.read(*slot) != 0;
+        let absent = M::Format::encode(Entry::Absent, self.table.level);
+        let is_used = |slot: &usize| self.read(*slot) != absent;
         let mut from = slots.start;
         if from < slots.end && is_used(&from) {
             return Some(from);
         }
-        while from + TOGETHER <= slots.end && self.table.words.are_zero(from..from + TOGETHER) {
-            from += TOGETHER;
+        let used = self.meta.used_parts();
+        while from < slots.end {
+            let part = from / PART;
+            let passed = (used >> part).trailing_zeros() as usize;
+            if passed > 0 {
+                from = (part + passed) * PART;
+                continue;
+            }
+            let end = slots.end.min((part + 1) * PART);
+            let found = (from..end).find(is_used);
+            if found.is_some() {
+                return found;
+            }
+            from = end;
         }
-        (from..slots.end).find(is_used)
+        None
+    }
+
+    /// Notes that all of the slots are absent: they were cleared under this lock, or found so.
+    pub fn note_absent(&mut self, slots: Range<usize>) {
+        let (first, end) = (slots.start.div_ceil(PART), slots.end / PART);
+        if first < end {
+            let parts = ((1u64 << end) - (1u64 << first)) as u32;
+            self.meta.set_used_parts(self.meta.used_parts() & !parts);
+        }
     }
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed. `None` where the

@@ -21,7 +21,18 @@ pub struct Run<'a, 'm, M: Machine> {
     pub first: Vpn,
 }
 
-impl<M: Machine> Run<'_, '_, M> {
+impl<'m, M: Machine> Run<'_, 'm, M> {
+    /// Visits each slot that is not absent, in order, with its page.
+    #[inline(always)]
+    pub fn each_used(&mut self, mut visit: impl FnMut(&mut LockedTable<'m, M>, usize, Vpn)) {
+        let mut slots = self.slots.clone();
+        while let Some(slot) = self.table.first_used(slots.clone()) {
+            let page = self.page(slot);
+            visit(self.table, slot, page);
+            slots.start = slot + 1;
+        }
+    }
+
     /// The page of a slot of the run.
     pub fn page(&self, slot: usize) -> Vpn {
         self.first.add((slot - self.slots.start) as u64 * self.table.table().level().entry_pages())

@@ -86,6 +86,13 @@ pub const ALL: &[Mutation] = &[
         by: RANDOM,
     },
     Mutation {
+        name: "a table does not note where it is used",
+        file: "vm/src/table/node.rs",
+        old: "            self.meta.set_used_parts(used | part);\n",
+        new: "",
+        by: RANDOM,
+    },
+    Mutation {
         name: "a frame that is unhooked is lost",
         file: "vm/src/table/node.rs",
         old: "                Some(Unhooked::frame(pages, leaf.pfn))\n",
