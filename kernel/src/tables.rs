@@ -10,8 +10,8 @@ use crate::memory;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use interleaf::frame::{Ask, Memory, Priority};
-use interleaf::machine::{Entry, Format, Leaf};
-use interleaf::table::{Table, format::X86_64};
+use interleaf::machine::{Entry, Leaf};
+use interleaf::table::{PageTable, Table};
 use interleaf::units::{Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn};
 
 /// The library is out of frames.
@@ -22,22 +22,27 @@ pub struct NoMemory;
 #[derive(Clone, Copy)]
 struct Kernel<'m> {
     memory: &'m Memory<'m, Metal>,
-    root: Pfn,
+    table: &'m PageTable<'m, Metal>,
 }
 
 /// Stacks that are mapped, by thread.
 static STACKS: [AtomicBool; crate::arch::thread::MAX_THREADS] =
     [const { AtomicBool::new(false) }; crate::arch::thread::MAX_THREADS];
-/// The root, once there is one.
-static ROOT: Once<Pfn> = Once::new();
+/// The tables, once there are any.
+static TABLES: Once<PageTable<'static, Metal>> = Once::new();
 
 /// Makes the tables: the image, the usable memory that `each_ram` tells, the interrupt controller's page, and room for stacks.
 ///
 /// # Errors
 /// Where the library has no frames left for them.
-pub fn build(memory: &Memory<'_, Metal>, ram: &[Range<u64>], giant: bool) -> Result<Pfn, NoMemory> {
+pub fn build(
+    memory: &'static Memory<'static, Metal>,
+    ram: &[Range<u64>],
+    giant: bool,
+) -> Result<Pfn, NoMemory> {
     let root = memory.alloc_table(Priority::Ordinary).ok_or(NoMemory)?;
-    let kernel = Kernel { memory, root };
+    // No space has this number: no CPU remembers the kernel's tables.
+    let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root, u64::MAX)) };
     for (part, range) in space::image_parts() {
         kernel.map_image(part, range)?;
     }
@@ -48,7 +53,6 @@ pub fn build(memory: &Memory<'_, Metal>, ram: &[Range<u64>], giant: bool) -> Res
     kernel.map(VirtAddr(APIC_PAGE as u64).vpn(), PageSize::Base, device)?;
     // The table below the root must be there before roots of spaces copy it; stacks come later.
     kernel.table_for(VirtAddr(space::STACKS as u64).vpn(), Level::Pud)?;
-    ROOT.set(root);
     Ok(root)
 }
 
@@ -95,7 +99,7 @@ impl<'m> Kernel<'m> {
 
     /// The table of `level` on the way to `page`; those that are missing are linked.
     fn table_for(&self, page: Vpn, level: Level) -> Result<Table<'m, Metal>, NoMemory> {
-        let mut table = Table::at(self.memory, self.root, X86_64::ROOT);
+        let mut table = self.table.top();
         while table.level() > level {
             let slot = table.level().index(page);
             let mut locked = table.lock().ok_or(NoMemory)?;
@@ -128,7 +132,7 @@ pub fn map_stack(thread: usize) -> Option<()> {
         return Some(());
     }
     let memory = memory::vm().memory();
-    let kernel = Kernel { memory, root: *ROOT.get() };
+    let kernel = Kernel { memory, table: TABLES.get() };
     for page in Thread::stack_of(thread).step_by(PAGE_SIZE) {
         let frame = memory.alloc_frame(Ask::ZEROED)?;
         TAKEN.fetch_add(1, Relaxed);

@@ -4,11 +4,11 @@ use interleaf::frame::{Ask, Kind, Priority};
 use interleaf::machine::{Entry, Leaf, Marker};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::{LockedTable, Table};
-use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn};
+use interleaf::table::{LockedTable, sweep};
+use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn, VpnRange};
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::check::recount::{Scene, Seen, each_entry};
+use interleaf_lab::check::recount::Scene;
 use interleaf_lab::host::Host;
 use interleaf_lab::soft::{Plan, SoftMachine};
 
@@ -52,13 +52,12 @@ fn with_table(
     page: Vpn,
     f: impl FnOnce(&mut LockedTable<'_, Machine>, usize),
 ) {
-    let mut found = None;
-    each_entry(space, |seen| match seen {
-        Seen::Table { pfn, level: Level::Pte, covers } if covers.contains(page) => found = Some(pfn),
-        _ => {}
+    let mut f = Some(f);
+    sweep(space.page_table(), VpnRange::new(page, page.add(1)), |run| {
+        assert_eq!(run.table.table().level(), Level::Pte, "the page has a table");
+        f.take().expect("one page has one slot")(run.table, run.slots.start);
     });
-    let table = Table::at(space.vm().memory(), found.expect("the page has a table"), Level::Pte);
-    f(&mut table.lock().expect("it is attached"), Level::Pte.index(page));
+    assert!(f.is_none(), "the page has a table");
 }
 
 #[test]

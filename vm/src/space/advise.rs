@@ -117,7 +117,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
     fn mark_free(&self, range: VpnRange) {
         self.edit_entries(range, |gather| {
-            sweep(&self.vm.memory, self.root, range, |mut run: Run<'_, '_, M>| {
+            sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
                 run.each_used(|table, slot, page| {
                     let (_, changed) = table.adjust(slot, cleaned);
                     if changed {

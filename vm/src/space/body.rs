@@ -149,8 +149,8 @@ fn unless_replaced<'g, C: Cpu>(
 }
 
 /// A fault on its way to its entry.
-struct Aim<'a, 'v, M: Machine, P> {
-    space: &'a AddressSpace<'v, M>,
+struct Aim<'a, 's, 'v, M: Machine, P> {
+    space: &'s AddressSpace<'v, M>,
     vma: &'a Vma<M::Cpu>,
     page: Vpn,
     proof: &'a P,
@@ -158,20 +158,20 @@ struct Aim<'a, 'v, M: Machine, P> {
     recent: MyRecent<'a, M>,
 }
 
-impl<M: Machine, P> Clone for Aim<'_, '_, M, P> {
+impl<M: Machine, P> Clone for Aim<'_, '_, '_, M, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Machine, P> Copy for Aim<'_, '_, M, P> {}
+impl<M: Machine, P> Copy for Aim<'_, '_, '_, M, P> {}
 
-impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
+impl<'s, 'v, M: Machine, P: Proof<M>> Aim<'_, 's, 'v, M, P> {
     /// Walks to the entry of the page, linking the tables that are absent.
     #[inline(always)]
-    fn reach(&self, carried: &mut Carried<'v, M>) -> Result<Spot<'v, M>, Stop> {
-        let tree = (&self.space.vm.memory, self.space.root, &self.space.cuts);
-        let mut spot = walk_again(tree, self.page, self.reading, self.recent, RecentFault::table);
+    fn reach(&self, carried: &mut Carried<'v, M>) -> Result<Spot<'s, M>, Stop> {
+        let mut spot =
+            walk_again(&self.space.table, self.page, self.reading, self.recent, RecentFault::table);
         while spot.table.level() != Level::Pte {
             if spot.entry() != Entry::Absent {
                 return Err(Stop::EntryBusy);
@@ -186,7 +186,7 @@ impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
     /// lies in memory only here.
     #[cold]
     #[inline(never)]
-    fn link(self, spot: &Spot<'v, M>, carried: &mut Carried<'v, M>) -> Result<(), Stop> {
+    fn link(self, spot: &Spot<'s, M>, carried: &mut Carried<'v, M>) -> Result<(), Stop> {
         carried.prepare_table()?;
         let mut parent = spot.table.lock().ok_or(Stop::TableCut)?;
         if parent.read(spot.slot) == spot.word {
@@ -204,10 +204,10 @@ impl<'v, M: Machine, P: Proof<M>> Aim<'_, 'v, M, P> {
     #[inline(always)]
     fn lock(
         &self,
-        spot: &Spot<'v, M>,
+        spot: &Spot<'s, M>,
         plan: Plan,
         carried: &Carried<'v, M>,
-    ) -> Result<Option<LockedTable<'v, M>>, Stop> {
+    ) -> Result<Option<LockedTable<'s, M>>, Stop> {
         let table = spot.table.lock().ok_or(Stop::TableCut)?;
         if table.read(spot.slot) != spot.word {
             return Ok(None);

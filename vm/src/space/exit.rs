@@ -18,8 +18,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.zap_and_cut(&alone, all, [None; 2]);
         drop(alone);
         let memory = &self.vm.memory;
-        if memory.meta(self.root).is_some_and(|meta| meta.detach()) {
-            memory.free_table(self.root, Init::Dirty);
+        if memory.meta(self.root()).is_some_and(|meta| meta.detach()) {
+            memory.free_table(self.root(), Init::Dirty);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::units::{Access, Pfn, Rights, Vpn, VpnRange};
 /// Where a fault lands, with the table's lock held.
 pub struct Landing<'a, 'v, M: Machine> {
     pub space: &'a AddressSpace<'v, M>,
-    pub table: LockedTable<'v, M>,
+    pub table: LockedTable<'a, M>,
     pub slot: usize,
     pub page: Vpn,
     pub access: Access,

@@ -203,7 +203,7 @@ fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
 
 fn has_leaf<F: Format>(space: &Space<F>, page: Vpn) -> bool {
     let reading = space.vm.rcu.read();
-    walk(&space.vm.memory, space.root, page, Level::Pte, &reading).entry() != Entry::Absent
+    walk(&space.table, page, Level::Pte, &reading).entry() != Entry::Absent
 }
 
 fn assert_telling(seen: &Seen) {
@@ -340,7 +340,7 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
     let alone = space.lock.0.lock();
     let range = VpnRange::new(START, START.add(PAGES));
     Editor::new(space, &alone).replace(range, &[], range).unwrap();
-    sweep(&space.vm.memory, space.root, range, |run: Run<'_, '_, TestMachine<TwoLevels>>| {
+    sweep(&space.table, range, |run: Run<'_, '_, TestMachine<TwoLevels>>| {
         for slot in run.slots.clone() {
             if let Entry::Leaf(leaf) = run.table.clear(slot) {
                 then(leaf.pfn);

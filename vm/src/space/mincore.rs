@@ -52,7 +52,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let vm = self.vm;
         loop {
             let reading = vm.rcu.read();
-            let spot = walk(&vm.memory, self.root, page, Level::Pte, &reading);
+            let spot = walk(&self.table, page, Level::Pte, &reading);
             match (spot.entry(), vma.backing) {
                 (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
                 // A fault replaces the zero page: the page is resident all the time, its frame shows in a moment.

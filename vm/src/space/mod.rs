@@ -61,7 +61,7 @@ use crate::file::Object;
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{ReadGuard, ShareLock, UniqueGuard, ladder};
-use crate::table::Cuts;
+use crate::table::PageTable;
 use crate::tlb::SpaceTlb;
 use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{AnonId, BackingId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
@@ -77,12 +77,10 @@ struct Lines<T>(T);
 /// An address space: mappings, a page table, and the CPUs that run it.
 pub struct AddressSpace<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
-    /// The root table; never changes.
-    root: Pfn,
+    /// The entries.
+    table: PageTable<'v, M>,
     path: Path,
     layout: Layout,
-    /// Tables that the tree lost so far.
-    cuts: Cuts<M::Cpu>,
     /// Which mappings exist. Read under RCU or the lock, written with the lock held alone.
     vmas: VmaTree<M::Cpu>,
     /// See `docs/design/locking.md`.
@@ -105,10 +103,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let number = vm.next_space();
         Ok(Self {
             vm,
-            root,
+            table: PageTable::new(&vm.memory, root, number),
             path,
             layout,
-            cuts: Cuts::new(number),
             vmas: VmaTree::new(),
             lock: Lines(ShareLock::new()),
             tlb: SpaceTlb::new(number),
@@ -129,7 +126,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// The frame of the root table.
     pub fn root(&self) -> Pfn {
-        self.root
+        self.table.root()
     }
 
     /// Number of mappings; stale at once.

@@ -92,7 +92,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// set a bit.
     fn set_rights(&self, range: VpnRange, rights: Rights) {
         self.edit_entries(range, |gather| {
-            sweep(&self.vm.memory, self.root, range, |mut run: Run<'_, '_, M>| {
+            sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
                 run.each_used(|table, slot, page| {
                     let (old, changed) = table.adjust(slot, |entry| with_rights(entry, rights));
                     if changed && weakens(old, rights) {

@@ -22,17 +22,19 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Makes this CPU, which runs no space, translate through this one. It is flushed with the space until it leaves.
     pub fn enter_cpu(&self) {
-        self.vm.shootdown.switch(self.vm.machine, None, Some((&self.tlb, self.root)));
+        self.vm.shootdown.switch(self.vm.machine, None, Some((&self.tlb, self.root())));
     }
 
     /// Makes this CPU, which runs this space, translate through nothing.
     pub fn leave_cpu(&self) {
+        self.table.give_back_bias();
         self.vm.shootdown.switch(self.vm.machine, Some(&self.tlb), None);
     }
 
     /// Makes this CPU, which runs `from`, translate through this space: one load of the root.
     pub fn switch_from(&self, from: &AddressSpace<'v, M>) {
-        self.vm.shootdown.switch(self.vm.machine, Some(&from.tlb), Some((&self.tlb, self.root)));
+        from.table.give_back_bias();
+        self.vm.shootdown.switch(self.vm.machine, Some(&from.tlb), Some((&self.tlb, self.root())));
     }
 
     /// Whether no CPU translates through the space.

@@ -4,10 +4,16 @@
 use super::{AddressSpace, Vm};
 use crate::machine::Machine;
 use crate::sync::tree;
+use crate::table::PageTable;
 use crate::units::CpuMask;
 use core::ops::Range;
 
-impl<M: Machine> AddressSpace<'_, M> {
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// The space's tables.
+    pub fn page_table(&self) -> &PageTable<'v, M> {
+        &self.table
+    }
+
     /// Recounts the index of mappings. Shares the lock.
     ///
     /// # Errors

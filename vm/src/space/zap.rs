@@ -42,16 +42,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let gap = self.gap_around(alone, range, touching);
         self.edit_entries(range, |gather| {
             self.unhook_leaves(range, gather);
-            cut_tables(&vm.memory, self.root, range, gap, |pfn, covered| {
+            cut_tables(&self.table, range, gap, |pfn, covered| {
                 vm.count(Counter::TableFree);
-                self.cuts.note();
+                self.table.note_cut();
                 gather.table(pfn, covered);
             });
         });
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.vm.memory, self.root, range, |mut run: Run<'_, '_, M>| {
+        sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
             run.each_used(|table, slot, page| {
                 if let Some(unhooked) = table.unhook(slot, page) {
                     gather.add(unhooked);

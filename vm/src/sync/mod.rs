@@ -9,6 +9,7 @@
 //! | [`atomic`] | atomics generic over `C: Cpu`, fences |
 //! | [`Plain`] | a field of plain data under a lock |
 //! | [`RawSpinLock`], [`SpinLock`] | locks that never sleep |
+//! | [`Bias`] | spin locks that one CPU takes for nothing |
 //! | [`ShareLock`] | a sleeping reader-writer lock |
 //! | [`ladder`] | the ranks of all locks |
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
@@ -23,6 +24,9 @@
 
 mod answer;
 pub mod atomic;
+mod bias;
+#[cfg(all(test, loom))]
+mod bias_loom_tests;
 pub mod board;
 mod enlist;
 pub mod ladder;
@@ -39,6 +43,7 @@ pub mod testing;
 pub mod tree;
 
 pub use answer::{Installed, Respond};
+pub use bias::Bias;
 pub use enlist::{Enlisted, Help};
 pub use per_cpu::{Carve, Mine, Own, Owned, PerCpu, Pinned};
 pub use plain::Plain;

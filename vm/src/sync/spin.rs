@@ -16,21 +16,48 @@ use core::ops::{Deref, DerefMut};
 /// A spin lock that guards what its owner says it guards: entries of a table, fields of a record. All-zero is free.
 #[repr(transparent)]
 pub struct RawSpinLock<C: Cpu> {
-    /// 0 free, 1 held. The acquiring exchange pairs with the guard's releasing store.
+    /// 0 free, 1 held. The acquiring exchange pairs with the releasing store in `give_word`.
     word: AtomicU32<C>,
 }
 
 /// A [`RawSpinLock`] held; dropping gives it back.
 #[must_use = "the lock is free again once this is dropped"]
 pub struct RawGuard<'a, C: Cpu> {
-    #[cfg_attr(loom, allow(dead_code))]
-    lock: &'a RawSpinLock<C>,
-    /// For the ladder. A whole word: parts of words are slow to move.
+    /// The lock's word, or its owner's count of locks where it is [`COUNTED`].
+    word: &'a AtomicU32<C>,
+    /// For the ladder, and whether the lock is [`COUNTED`]. A whole word: parts of words are slow to move.
     rank: usize,
     #[cfg(loom)]
-    model: Option<loom::sync::MutexGuard<'static, ()>>,
-    #[cfg(loom)]
+    model: Option<Model>,
+}
+
+/// The mutex that stands for the lock in models, held. Fields are dropped in order.
+#[cfg(loom)]
+struct Model {
+    _guard: loom::sync::MutexGuard<'static, ()>,
     _mutex: std::sync::Arc<loom::sync::Mutex<()>>,
+}
+
+/// Added to the rank of a lock that is held by being counted.
+const COUNTED: usize = 1 << 8;
+
+impl<'a, C: Cpu> RawGuard<'a, C> {
+    /// For a lock that the CPU which alone writes `count` has counted there instead of taking it.
+    #[inline(always)]
+    pub(super) fn counted(count: &'a AtomicU32<C>, rank: Rank) -> Self {
+        Self {
+            word: count,
+            rank: usize::from(rank.0) + COUNTED,
+            #[cfg(loom)]
+            model: None,
+        }
+    }
+
+    /// Whether the lock is held by being counted there.
+    #[inline(always)]
+    pub(super) fn counts_in(&self, count: &AtomicU32<C>) -> bool {
+        core::ptr::eq(self.word, count)
+    }
 }
 
 impl<C: Cpu> RawSpinLock<C> {
@@ -82,18 +109,12 @@ impl<C: Cpu> RawSpinLock<C> {
         self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    #[inline(always)]
-    #[track_caller]
-    fn give_word(&self) {
-        self.word.store(0, Release);
-    }
-
     #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
-    fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
+    pub(super) fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
         self.take_word();
-        RawGuard { lock: self, rank: rank.0.into() }
+        RawGuard { word: &self.word, rank: rank.0.into() }
     }
 
     #[cfg(not(loom))]
@@ -101,25 +122,34 @@ impl<C: Cpu> RawSpinLock<C> {
     #[track_caller]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
         // Made only once the word is taken: a guard that is made and dropped gives the lock of somebody else back.
-        self.try_take_word().then(|| RawGuard { lock: self, rank: rank.0.into() })
+        self.try_take_word().then(|| RawGuard { word: &self.word, rank: rank.0.into() })
     }
 
     #[cfg(loom)]
-    fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
+    pub(super) fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
         let mutex = super::shadow::lock_at(&raw const *self as usize);
         let guard = mutex.lock().unwrap();
-        // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
-        let model = Some(unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) });
-        RawGuard { lock: self, rank: rank.0.into(), model, _mutex: mutex }
+        self.modelled(guard, &mutex, rank)
     }
 
     #[cfg(loom)]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
         let mutex = super::shadow::lock_at(&raw const *self as usize);
         let guard = mutex.try_lock().ok()?;
+        Some(self.modelled(guard, &mutex, rank))
+    }
+
+    #[cfg(loom)]
+    fn modelled(
+        &self,
+        guard: loom::sync::MutexGuard<'_, ()>,
+        mutex: &std::sync::Arc<loom::sync::Mutex<()>>,
+        rank: Rank,
+    ) -> RawGuard<'_, C> {
         // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
-        let model = Some(unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) });
-        Some(RawGuard { lock: self, rank: rank.0.into(), model, _mutex: mutex })
+        let _guard = unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) };
+        let model = Some(Model { _guard, _mutex: mutex.clone() });
+        RawGuard { word: &self.word, rank: rank.0.into(), model }
     }
 
     /// Whether somebody holds the lock; stale at once.
@@ -137,13 +167,26 @@ impl<C: Cpu> Default for RawSpinLock<C> {
 impl<C: Cpu> Drop for RawGuard<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        #[cfg(not(loom))]
-        self.lock.give_word();
-        #[cfg(loom)]
-        drop(self.model.take());
+        if self.rank >= COUNTED {
+            // Release: what was done under the lock.
+            self.word.store(self.word.load(Relaxed) - 1, Release);
+        } else {
+            #[cfg(loom)]
+            drop(self.model.take());
+            #[cfg(not(loom))]
+            give_word(self.word);
+        }
         C::preempt_on();
         ladder::give::<C>(Rank(self.rank as u8));
     }
+}
+
+/// Release: what was done under the lock.
+#[inline(always)]
+#[track_caller]
+#[cfg_attr(all(loom, not(test)), allow(dead_code))]
+fn give_word<C: Cpu>(word: &AtomicU32<C>) {
+    word.store(0, Release);
 }
 
 /// A value guarded by a spin lock of a fixed rank.
@@ -215,7 +258,7 @@ impl<C: Cpu> fmt::Debug for RawSpinLock<C> {
 
 impl<C: Cpu> fmt::Debug for RawGuard<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "held, rank {}", self.rank)
+        write!(f, "held, rank {}", self.rank as u8)
     }
 }
 
@@ -272,7 +315,7 @@ mod loom_tests {
         two_threads(|counter| {
             counter.lock.take_word();
             counter.add();
-            counter.lock.give_word();
+            give_word(&counter.lock.word);
         });
     }
 
@@ -295,7 +338,7 @@ mod loom_tests {
             }
             counter.lock.word.store(1, Relaxed);
             counter.add();
-            counter.lock.give_word();
+            give_word(&counter.lock.word);
         });
     }
 }

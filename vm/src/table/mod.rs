@@ -1,4 +1,4 @@
-//! Floor 5: page tables, as trees of [`Table`] pages in frames.
+//! Floor 5: page tables. A [`PageTable`] is a tree of [`Table`] pages in frames.
 //!
 //! | who | how |
 //! |---|---|
@@ -6,16 +6,18 @@
 //! | faults | walk (or [`walk_again`], from where the last walk ended), then lock one table page, look again, install |
 //! | writers | [`sweep`]: a table at a time under its lock; [`cut_tables`] takes empty ones out |
 //!
-//! The lock of a table page, its *attached* bit and the order in which a table dies are described at [`Table`]; the bits of
+//! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::Bias`), its *attached* bit and the order in which a table dies are described at [`Table`]; the bits of
 //! entries are data, in [`format`](mod@format).
 
 pub mod format;
 mod node;
 mod recent;
 mod sweep;
+mod tree;
 mod walk;
 
 pub use node::{LockedTable, Table};
 pub use recent::{Cuts, RecentTable, walk_again};
 pub use sweep::{Run, cut_tables, sweep};
+pub use tree::PageTable;
 pub use walk::{Spot, is_canonical, walk, walk_on};

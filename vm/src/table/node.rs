@@ -10,7 +10,8 @@
 //! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it cleared restarts
 //! the walk. It is freed after the flush and a grace period, when no walker, software or hardware, can still reach it.
 
-use crate::frame::{FrameMeta, Memory, Unhooked, Words};
+use super::PageTable;
+use crate::frame::{FrameMeta, Unhooked, Words};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{RawGuard, ladder};
@@ -20,7 +21,7 @@ use core::ops::Range;
 
 /// A table page of a known level. A plain handle: it keeps nothing alive.
 pub struct Table<'m, M: Machine> {
-    memory: &'m Memory<'m, M>,
+    tree: &'m PageTable<'m, M>,
     words: Words<'m, M::Cpu>,
     pfn: Pfn,
     level: Level,
@@ -31,17 +32,17 @@ pub struct Table<'m, M: Machine> {
 pub struct LockedTable<'m, M: Machine> {
     table: Table<'m, M>,
     meta: &'m FrameMeta<M::Cpu>,
-    _held: RawGuard<'m, M::Cpu>,
+    held: RawGuard<'m, M::Cpu>,
 }
 
 /// Slots whose use is noted together.
 const PART: usize = Level::ENTRIES / u32::BITS as usize;
 
 impl<'m, M: Machine> Table<'m, M> {
-    /// The table of `level` in the frame `pfn`, which must have been allocated as a table.
+    /// The table of `level` of the tree in the frame `pfn`, which must have been allocated as a table.
     #[inline(always)]
-    pub fn at(memory: &'m Memory<'m, M>, pfn: Pfn, level: Level) -> Self {
-        Self { memory, words: memory.words(pfn), pfn, level }
+    pub(super) fn at(tree: &'m PageTable<'m, M>, pfn: Pfn, level: Level) -> Self {
+        Self { tree, words: tree.memory.words(pfn), pfn, level }
     }
 
     /// The frame that holds the table.
@@ -74,16 +75,34 @@ impl<'m, M: Machine> Table<'m, M> {
     /// The table below, where `slot` points to one.
     #[inline(always)]
     pub fn child(&self, pfn: Pfn) -> Option<Table<'m, M>> {
-        Some(Table::at(self.memory, pfn, self.level.below()?))
+        Some(Table::at(self.tree, pfn, self.level.below()?))
     }
 
     /// Waits for the table's lock. `None` where the table has been cut out: the walk must start again.
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> Option<LockedTable<'m, M>> {
-        let meta = self.memory.meta(self.pfn)?;
-        let held = meta.table_lock().lock(ladder::table(self.level));
-        meta.state().is_attached().then_some(LockedTable { table: *self, meta, _held: held })
+        let (memory, bias) = (self.tree.memory, &self.tree.bias);
+        let meta = memory.meta(self.pfn)?;
+        let held = bias.lock(meta.table_lock(), ladder::table(self.level), memory.machine());
+        self.unless_cut(meta, held)
+    }
+
+    /// As [`lock`](Self::lock), while the lock of another table of the tree, above this one, is held.
+    #[track_caller]
+    pub fn lock_below(&self, above: &LockedTable<'m, M>) -> Option<LockedTable<'m, M>> {
+        let meta = self.tree.memory.meta(self.pfn)?;
+        let held = self.tree.bias.lock_below(&above.held, meta.table_lock(), ladder::table(self.level));
+        self.unless_cut(meta, held)
+    }
+
+    #[inline(always)]
+    fn unless_cut(
+        &self,
+        meta: &'m FrameMeta<M::Cpu>,
+        held: RawGuard<'m, M::Cpu>,
+    ) -> Option<LockedTable<'m, M>> {
+        meta.state().is_attached().then_some(LockedTable { table: *self, meta, held })
     }
 }
 
@@ -196,7 +215,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
         let pages = VpnRange::new(page, page.add(level.entry_pages()));
         match self.clear(slot) {
-            Entry::Leaf(leaf) if leaf.pfn != self.table.memory.zero_frame() => {
+            Entry::Leaf(leaf) if leaf.pfn != self.table.tree.memory.zero_frame() => {
                 Some(Unhooked::frame(pages, leaf.pfn))
             }
             _ => Some(Unhooked::translation(pages)),
@@ -206,7 +225,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     /// Cuts the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock and clears the
     /// parent's entry next.
     pub fn detach(self, _parent: &LockedTable<'m, M>) -> Pfn {
-        let detached = self.table.memory.meta(self.table.pfn).is_some_and(FrameMeta::detach);
+        let detached = self.table.tree.memory.meta(self.table.pfn).is_some_and(FrameMeta::detach);
         debug_assert!(detached, "a locked table is attached");
         self.table.pfn
     }

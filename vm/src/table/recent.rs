@@ -9,8 +9,7 @@
 //! raised number would be seen in this read section. So at worst the table was cut out a moment ago, as with any walk, and its
 //! lock tells (protocol P5: *attached*).
 
-use super::{Spot, Table, walk};
-use crate::frame::Memory;
+use super::{PageTable, Spot, Table, walk};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Mine, ReadGuard};
@@ -62,21 +61,21 @@ fn region(vpn: Vpn) -> u64 {
 /// that is remembered.
 #[inline(always)]
 pub fn walk_again<'m, M: Machine, S>(
-    (memory, root, cuts): (&'m Memory<'m, M>, Pfn, &Cuts<M::Cpu>),
+    tree: &'m PageTable<'m, M>,
     vpn: Vpn,
     reading: &ReadGuard<'_, M::Cpu>,
     mine: Mine<'_, S, M::Cpu>,
     part: fn(&S) -> &RecentTable<M::Cpu>,
 ) -> Spot<'m, M> {
-    let recent = part(&mine);
+    let (recent, cuts) = (part(&mine), &tree.cuts);
     let count = cuts.count.load(Acquire);
     let same = |word: &AtomicU64<M::Cpu>, value: u64| word.load(Relaxed) == value;
     if same(&recent.region, region(vpn)) && same(&recent.tree, cuts.tree) && same(&recent.cuts, count) {
-        let table = Table::at(memory, Pfn(recent.table.load(Relaxed)), Level::Pte);
+        let table = Table::at(tree, Pfn(recent.table.load(Relaxed)), Level::Pte);
         let slot = Level::Pte.index(vpn);
         return Spot { table, slot, word: table.read(slot) };
     }
-    let spot = walk(memory, root, vpn, Level::Pte, reading);
+    let spot = walk(tree, vpn, Level::Pte, reading);
     if spot.table.level() == Level::Pte {
         recent.tree.store(cuts.tree, Relaxed);
         recent.cuts.store(count, Relaxed);

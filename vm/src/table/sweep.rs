@@ -4,9 +4,8 @@
 //! or installs a leaf does so under that lock after asking whether its mapping still holds, so either the sweep sees what it
 //! installed, or it sees the mark that the sweep's caller put on the mapping before.
 
-use super::{LockedTable, Table};
-use crate::frame::Memory;
-use crate::machine::{Entry, Format, Machine};
+use super::{LockedTable, PageTable, Table};
+use crate::machine::{Entry, Machine};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 use core::ops::Range;
 
@@ -47,12 +46,11 @@ struct Detached;
 ///
 /// The caller keeps tables from being freed: it holds the space's lock.
 pub fn sweep<'m, M: Machine>(
-    memory: &'m Memory<'m, M>,
-    root: Pfn,
+    tree: &'m PageTable<'m, M>,
     range: VpnRange,
     mut visit: impl FnMut(Run<'_, 'm, M>),
 ) {
-    let root = Table::at(memory, root, M::Format::ROOT);
+    let root = tree.top();
     let mut rest = range;
     while !rest.is_empty() {
         let mut done = rest.start;
@@ -141,8 +139,7 @@ fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
 /// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are cleared. A table
 /// without a mapping was always cut when its last mapping went, so only those on the way to `range` can have lost theirs.
 pub fn cut_tables<'m, M: Machine>(
-    memory: &'m Memory<'m, M>,
-    root: Pfn,
+    tree: &'m PageTable<'m, M>,
     range: VpnRange,
     gap: VpnRange,
     mut out: impl FnMut(Pfn, VpnRange),
@@ -153,7 +150,7 @@ pub fn cut_tables<'m, M: Machine>(
     if lowest + unit > gap.end.0.min(range.end.0.next_multiple_of(unit)) {
         return;
     }
-    cut_below(Table::at(memory, root, M::Format::ROOT), range, gap, &mut out);
+    cut_below(tree.top(), range, gap, &mut out);
 }
 
 fn cut_below<M: Machine>(
@@ -186,13 +183,17 @@ fn cut_below<M: Machine>(
 
 /// P5: *attached* first, under the child's own lock, then the parent's entry.
 fn cut_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>) {
-    let (Some(mut parent), Some(child)) = (parent.lock(), child.lock()) else {
-        debug_assert!(false, "only the holder of the space's lock cuts tables out");
-        return;
-    };
+    let Some(mut parent) = parent.lock() else { return only_we_cut() };
+    let Some(child) = child.lock_below(&parent) else { return only_we_cut() };
     debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
     child.detach(&parent);
     parent.clear(slot);
+}
+
+/// A table that is to be cut out was cut out already.
+#[cold]
+fn only_we_cut() {
+    debug_assert!(false, "only the holder of the space's lock cuts tables out");
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,10 +1,9 @@
 //! Finding an entry without a lock.
 
-use super::Table;
-use crate::frame::Memory;
+use super::{PageTable, Table};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::ReadGuard;
-use crate::units::{Level, Pfn, Vpn};
+use crate::units::{Level, Vpn};
 
 /// Where a walk ended: a leaf, a marker, or nothing.
 #[derive(Debug)]
@@ -29,13 +28,12 @@ impl<M: Machine> Spot<'_, M> {
 /// table it passes from being freed.
 #[inline(always)]
 pub fn walk<'m, M: Machine>(
-    memory: &'m Memory<'m, M>,
-    root: Pfn,
+    tree: &'m PageTable<'m, M>,
     vpn: Vpn,
     to: Level,
     reading: &ReadGuard<'_, M::Cpu>,
 ) -> Spot<'m, M> {
-    walk_on(Table::at(memory, root, M::Format::ROOT), vpn, to, reading)
+    walk_on(tree.top(), vpn, to, reading)
 }
 
 /// As [`walk`], from a table that covers `vpn`.

@@ -53,9 +53,37 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "the table that a CPU's last walk ended in outlives its cut",
         file: "vm/src/space/zap.rs",
-        old: "            self.cuts.note();\n",
+        old: "            self.table.note_cut();\n",
         new: "",
         by: RANDOM,
+    },
+    Mutation {
+        name: "who takes a bias away does not wait for its owner",
+        file: "vm/src/sync/bias.rs",
+        old: "            wait_until::<C>(|| self.inside.load(Acquire) == 0);\n",
+        new: "",
+        by: Model("loom_bias"),
+    },
+    Mutation {
+        name: "a bias is taken away without a barrier",
+        file: "vm/src/sync/bias.rs",
+        old: "            machine.barrier_all();\n",
+        new: "            let _ = machine;\n",
+        by: Model("loom_bias"),
+    },
+    Mutation {
+        name: "the owner of biased locks does not look again",
+        file: "vm/src/sync/bias.rs",
+        old: "        let stays = self.owner.load(Acquire) == me::<C>();\n",
+        new: "        let stays = true;\n",
+        by: Model("loom_bias"),
+    },
+    Mutation {
+        name: "a bias is given back without release",
+        file: "vm/src/sync/bias.rs",
+        old: "compare_exchange(mine, NOBODY, Release, Relaxed)",
+        new: "compare_exchange(mine, NOBODY, Relaxed, Relaxed)",
+        by: Model("loom_bias"),
     },
     Mutation {
         name: "a CPU behind by more than it was told of forgets only that",
@@ -123,8 +151,8 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "a table that was cut out can still be locked",
         file: "vm/src/table/node.rs",
-        old: "        meta.state().is_attached().then_some(LockedTable { table: *self, _held: held })\n",
-        new: "        Some(LockedTable { table: *self, _held: held })\n",
+        old: "        meta.state().is_attached().then_some(LockedTable { table: *self, meta, held })\n",
+        new: "        Some(LockedTable { table: *self, meta, held })\n",
         by: Model("loom_fault_against_a_mapping_taken_away_and_made_again"),
     },
     Mutation {
@@ -186,8 +214,10 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "tables are cut child before parent",
         file: "vm/src/table/sweep.rs",
-        old: "    let (Some(mut parent), Some(child)) = (parent.lock(), child.lock()) else {\n",
-        new: "    let (Some(child), Some(mut parent)) = (child.lock(), parent.lock()) else {\n",
+        old: "    let Some(mut parent) = parent.lock() else { return only_we_cut() };
+    let Some(child) = child.lock_below(&parent) else",
+        new: "    let Some(child) = child.lock() else { return only_we_cut() };
+    let Some(mut parent) = parent.lock_below(&child) else",
         by: RANDOM,
     },
     Mutation {

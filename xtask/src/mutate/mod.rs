@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The tree itself is never touched: the copy lies in `target/mutate`, and shares the target directories, so that only our own
-//! packages are built anew. A mutation that no longer applies, or does not compile, fails the run, as does one that is not caught.
+//! packages are built anew. They are of another version there, else cargo would take what was built of a broken library for the
+//! tree's own. A mutation that no longer applies, or does not compile, fails the run, as does one that is not caught.
 //! What hangs is caught too: a wait that never ends is noticed by whoever runs the tests.
 
 mod list;
@@ -163,7 +164,10 @@ fn copy_tree(root: &Path) -> Result<PathBuf, String> {
     for name in String::from_utf8_lossy(&listed.stdout).lines() {
         let (from, to) = (root.join(name), tree.join(name));
         // A file that is listed may be gone.
-        let Ok(bytes) = fs::read(&from) else { continue };
+        let Ok(mut bytes) = fs::read(&from) else { continue };
+        if name == "Cargo.toml" {
+            bytes = of_another_version(&String::from_utf8_lossy(&bytes))?.into_bytes();
+        }
         if fs::read(&to).is_ok_and(|known| known == bytes) {
             continue;
         }
@@ -173,6 +177,13 @@ fn copy_tree(root: &Path) -> Result<PathBuf, String> {
             .map_err(|e| format!("{name}: {e}"))?;
     }
     Ok(tree)
+}
+
+/// The workspace's manifest, with a version whose packages are nobody else's.
+fn of_another_version(manifest: &str) -> Result<String, String> {
+    let line =
+        manifest.lines().find(|line| line.starts_with("version = ")).ok_or("the workspace has no version")?;
+    replace_once(manifest, line, &format!("{}+broken\"", line.trim_end_matches('"')))
 }
 
 /// The tree, and the copy that is broken.
@@ -280,6 +291,14 @@ mod tests {
             let broken = replace_once(&text, mutation.old, mutation.new);
             assert!(broken.is_ok_and(|broken| broken != text), "{}", mutation.name);
         }
+    }
+
+    #[test]
+    fn the_copy_has_packages_of_its_own() {
+        let manifest = "[workspace.package]\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+        let broken = of_another_version(manifest).unwrap();
+        assert_eq!(broken, manifest.replace("0.1.0", "0.1.0+broken"));
+        assert!(of_another_version("[workspace]").is_err());
     }
 
     #[test]

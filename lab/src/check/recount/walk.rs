@@ -1,6 +1,6 @@
 //! All that the tables of a space say, entry by entry.
 
-use interleaf::machine::{Entry, Format, Machine};
+use interleaf::machine::{Entry, Machine};
 use interleaf::space::AddressSpace;
 use interleaf::table::Table;
 use interleaf::units::{Level, Pfn, Vpn, VpnRange};
@@ -30,8 +30,7 @@ pub enum Seen {
 
 /// Tells all that stands in the tables of a space at rest, in order, tables before what they hold.
 pub fn each_entry<M: Machine>(space: &AddressSpace<'_, M>, mut tell: impl FnMut(Seen)) {
-    let root = Table::at(space.vm().memory(), space.root(), M::Format::ROOT);
-    visit(root, Vpn(0), &mut tell);
+    visit(space.page_table().top(), Vpn(0), &mut tell);
 }
 
 /// Recursion is as deep as the tables.

@@ -1,0 +1,121 @@
+//! One CPU that locks for nothing, and one that wants the same lock.
+
+use super::RawSpinLock;
+use super::atomic::Ordering::*;
+use super::bias::Bias;
+use super::ladder::table;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::units::Level;
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// Two locks, one below the other, and what both guard together.
+struct Pair {
+    machine: TestMachine,
+    bias: Bias<TestCpu>,
+    above: RawSpinLock<TestCpu>,
+    below: RawSpinLock<TestCpu>,
+    value: UnsafeCell<u32>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let pair = Self {
+            machine: TestMachine::with_cpus(1, 3),
+            bias: Bias::new(),
+            above: RawSpinLock::new(),
+            below: RawSpinLock::new(),
+            value: UnsafeCell::new(0),
+        };
+        // Shadows of words are made by who touches them first, and must be there before the threads are.
+        pair.bias.give_back();
+        pair
+    }
+
+    fn add(&self) {
+        // SAFETY: the upper lock is held: what loom is here to check.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+}
+
+fn once(pair: &Pair) {
+    let _above = pair.bias.lock(&pair.above, table(Level::Pmd), &pair.machine);
+    pair.add();
+}
+
+fn twice(pair: &Pair) {
+    once(pair);
+    once(pair);
+}
+
+fn both(pair: &Pair) {
+    let above = pair.bias.lock(&pair.above, table(Level::Pmd), &pair.machine);
+    let below = pair.bias.lock_below(&above, &pair.below, table(Level::Pte));
+    pair.add();
+    drop(below);
+    pair.add();
+}
+
+/// The upper one first: the count says that one is still held.
+fn crosswise(pair: &Pair) {
+    let above = pair.bias.lock(&pair.above, table(Level::Pmd), &pair.machine);
+    let below = pair.bias.lock_below(&above, &pair.below, table(Level::Pte));
+    pair.add();
+    drop(above);
+    drop(below);
+}
+
+fn once_and_leave(pair: &Pair) {
+    once(pair);
+    pair.bias.give_back();
+}
+
+/// Runs each on a CPU of its own. Returns how many executions there were.
+fn explore(preemptions: usize, first: fn(&Pair), others: &'static [fn(&Pair)], sum: u32) -> usize {
+    let executions: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        executions.fetch_add(1, Relaxed);
+        let pair = Arc::new(Pair::new());
+        let threads: std::vec::Vec<_> = (1..)
+            .zip(others)
+            .map(|(cpu, run)| {
+                let pair = pair.clone();
+                thread::spawn(move || {
+                    TestCpu::become_cpu(cpu);
+                    run(&pair);
+                })
+            })
+            .collect();
+        first(&pair);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // SAFETY: the other threads have ended.
+        pair.value.with(|value| assert_eq!(unsafe { *value }, sum));
+    });
+    executions.load(Relaxed)
+}
+
+#[test]
+fn loom_bias_excludes_and_publishes() {
+    assert!(explore(3, twice, &[twice], 4) > 10);
+}
+
+#[test]
+fn loom_bias_that_is_given_back_goes_to_the_next() {
+    assert!(explore(3, once_and_leave, &[once_and_leave], 2) > 10);
+}
+
+#[test]
+fn loom_bias_waits_for_the_lower_lock_too() {
+    assert!(explore(3, both, &[twice], 4) > 10);
+    assert!(explore(3, crosswise, &[once], 2) > 10);
+}
+
+#[test]
+fn loom_bias_is_taken_away_once_by_two() {
+    assert!(explore(2, once, &[once, once], 3) > 10);
+}

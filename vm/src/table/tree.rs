@@ -1,0 +1,61 @@
+//! A page table: a root, the memory that its table pages lie in, and what is known of all of them together.
+
+use super::{Cuts, Table};
+use crate::frame::Memory;
+use crate::machine::{Format, Machine};
+use crate::sync::Bias;
+use crate::units::Pfn;
+use core::fmt;
+
+/// A tree of [`Table`] pages.
+pub struct PageTable<'m, M: Machine> {
+    pub(super) memory: &'m Memory<'m, M>,
+    /// Never changes.
+    root: Pfn,
+    /// Tables that the tree lost so far.
+    pub(super) cuts: Cuts<M::Cpu>,
+    /// The locks of all its table pages.
+    pub(super) bias: Bias<M::Cpu>,
+}
+
+impl<'m, M: Machine> PageTable<'m, M> {
+    /// The tree below `root`, an empty table. `number` is not 0, and no other tree's that CPUs remember tables of.
+    pub fn new(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
+        // Models take a lock as the mutex that stands for it; the bias has models of its own.
+        let bias = if cfg!(loom) { Bias::none() } else { Bias::new() };
+        Self { memory, root, cuts: Cuts::new(number), bias }
+    }
+
+    /// The same, of a tree that any CPU edits at any time: no CPU's locks are cheaper than another's.
+    pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
+        Self { bias: Bias::none(), ..Self::new(memory, root, number) }
+    }
+
+    /// The frame of the root table.
+    pub fn root(&self) -> Pfn {
+        self.root
+    }
+
+    /// The root table.
+    #[inline(always)]
+    pub fn top(&self) -> Table<'_, M> {
+        Table::at(self, self.root, M::Format::ROOT)
+    }
+
+    /// A table was cut out; it is not yet retired. The caller keeps all other writers out.
+    pub fn note_cut(&self) {
+        self.cuts.note();
+    }
+
+    /// This CPU stops faulting here, for now: the next that does may take the locks as cheaply. It holds none of them.
+    #[inline]
+    pub fn give_back_bias(&self) {
+        self.bias.give_back();
+    }
+}
+
+impl<M: Machine> fmt::Debug for PageTable<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page table at {:?}, {:?}, {:?}", self.root, self.cuts, self.bias)
+    }
+}
