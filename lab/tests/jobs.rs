@@ -5,7 +5,7 @@ use interleaf::job::{Chunk, Crew, Failed, Job, Patience, Spent};
 use interleaf::machine::Cpu;
 use interleaf::sync::atomic::AtomicU64;
 use interleaf::table::format::X86_64;
-use interleaf::units::CpuId;
+use interleaf::units::{CpuId, CpuMask};
 use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::host::Host;
@@ -44,6 +44,10 @@ fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededCrew<'_>, u64
         crew.set_patience(Patience(2));
         let (seed, machine) = (stage.seed(), &machine);
         let first: Program<'_> = Box::new(move || {
+            // Half of the callers begin while their helpers are still on their way.
+            while seed % 2 == 0 && !(1..nr_cpus).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+                Baton::relax();
+            }
             let spent = caller(&crew, seed);
             CAME.lock().unwrap().push((me, spent.helpers.into()));
             // Sends the helpers home: their programs end.
@@ -123,6 +127,57 @@ fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
         spent
     });
     assert!(came > 100, "{came}");
+}
+
+fn cpus(of: impl IntoIterator<Item = u32>) -> CpuMask {
+    let mut mask = CpuMask::EMPTY;
+    of.into_iter().for_each(|cpu| mask.insert(CpuId(cpu)));
+    mask
+}
+
+/// A queue whose sets of CPUs change while items are under way, and one of whose CPUs is taken offline.
+#[test]
+fn an_ordered_queue_finishes_in_order_whatever_the_seed_while_its_cpus_change_and_go() {
+    let by_helpers = with_helpers(4, 0..500, |crew, seed| {
+        while !(1..4).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+            Baton::relax();
+        }
+        let (word, log) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        let (items, all, gone) = (7 + seed % 6, cpus(1..4), 1 + (seed / 3 % 3) as u32);
+        let parallel = |item: &mut u64| {
+            (0..*item % 3).for_each(|_| step(&word));
+            *item += 1000;
+        };
+        // Nothing but the log is done under its lock, so that it is no step.
+        let serial = |item: u64| {
+            step(&word);
+            log.lock().unwrap().push((item, Baton::id().0));
+        };
+        let opened = crew.ordered::<u64, _, _, _, 3>((&all, &all), parallel, serial, |queue| {
+            for item in 0..items {
+                if item == 1 + seed % 4 {
+                    let one = 1 + (seed % 3) as u32;
+                    // One that has gone leaves no set to change to.
+                    let changed = queue.set_cpus(&cpus([one]), &cpus([one % 3 + 1]));
+                    assert!(changed.is_ok() || item > 3);
+                }
+                if item == 3 + seed / 5 % 3 {
+                    crew.dismiss(CpuId(gone));
+                }
+                if item == 5 + seed % 2 {
+                    queue.flush();
+                    assert_eq!(log.lock().unwrap().len() as u64, item);
+                }
+                queue.submit(item, CpuId(1 + (item % 3) as u32));
+            }
+        });
+        assert_eq!(opened.map(|((), finished)| (finished.submitted, finished.lost)), Ok((items, 0)));
+        let log = log.into_inner().unwrap();
+        assert!(log.iter().map(|&(item, _)| item).eq(1000..1000 + items), "seed {seed}: {log:?}");
+        let helpers = log.iter().filter(|&&(_, cpu)| cpu != 0).count() as u32;
+        Spent { helpers, ..Spent::default() }
+    });
+    assert!(by_helpers > 2000, "{by_helpers}");
 }
 
 /// Helper time on the timed machine: both worked for as long as the caller waited.

@@ -1,8 +1,9 @@
 //! The memory map that firmware hands over: untrusted, checked once, carved from, then given to [`Memory`](super::Memory).
 
 use super::Init;
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::sync::Carve;
+use crate::sync::atomic::AtomicU32;
 use crate::units::{NodeId, PAGE_SIZE, PfnRange, PhysAddr};
 use core::fmt;
 use core::marker::PhantomData;
@@ -217,11 +218,12 @@ impl<'m, M: Machine> Carver<'_, 'm, M> {
 }
 
 impl<'m, M: Machine> Carver<'_, 'm, M> {
-    /// Room for `len` values, not zeroed before.
-    pub(super) fn room_as_found<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
-        let (at, _) = self.carve_as_found(size_of::<T>().checked_mul(len)?, align_of::<T>())?;
-        // SAFETY: as in `room`.
-        Some(unsafe { Room::new(at.cast(), len) })
+    /// Words as memory was found: they hold anything.
+    pub(super) fn words_as_found<C: Cpu>(&mut self, len: usize) -> Option<&'m [AtomicU32<C>]> {
+        let bytes = size_of::<AtomicU32<C>>().checked_mul(len)?;
+        let (at, _) = self.carve_as_found(bytes, align_of::<AtomicU32<C>>())?;
+        // SAFETY: the memory is large enough, aligned, carved for good, and nobody else's; whatever it holds is a value of each word.
+        Some(unsafe { core::slice::from_raw_parts(at.cast().as_ptr(), len) })
     }
 }
 

@@ -43,7 +43,7 @@ impl<'m, M: Machine> Ground<'m, M> {
         let caches = caches.ok_or(BootError::TooSmall)?;
         let nearness = nodes.nearness(machine, &mut map.carver(machine)).ok_or(BootError::TooSmall)?;
         let carved = carve_zones(machine, map, &nodes, &table, start).ok_or(BootError::TooSmall)?;
-        let deferred = Deferred::new(carved.stretches, Sections::new(table.span(), sections), records);
+        let deferred = Deferred::new(carved.stretches, sections, records);
         Ok(Self { table, caches, zones: carved.zones, spans: carved.spans, nearness, deferred })
     }
 
@@ -64,8 +64,8 @@ impl<'m, M: Machine> Ground<'m, M> {
     }
 }
 
-/// The records, how they start, and the words for claims.
-type Records<'m, M> = (FrameTable<<M as Machine>::Cpu>, Init, &'m [AtomicU32<<M as Machine>::Cpu>]);
+/// The records, how they start, and which of them are claimed.
+type Records<'m, M> = (FrameTable<<M as Machine>::Cpu>, Init, Sections<'m, <M as Machine>::Cpu>);
 
 fn records<'m, M: Machine>(
     mut carver: Carver<'_, 'm, M>,
@@ -73,12 +73,17 @@ fn records<'m, M: Machine>(
     start: Start,
 ) -> Option<Records<'m, M>> {
     match start {
-        Start::Whole => Some((FrameTable::carve(&mut carver, span)?, Init::Zeroed, &[])),
+        Start::Whole => {
+            let table = FrameTable::carve(&mut carver, span)?;
+            Some((table, Init::Zeroed, Sections::new(span, &[], &[])))
+        }
         Start::Deferred => {
             let (table, init) = FrameTable::carve_as_found(&mut carver, span)?;
-            // Written once, as words, and not zeroed as bytes before.
-            let words = carver.room_as_found(Sections::<M::Cpu>::nr_words(table.span()))?;
-            Some((table, init, words.fill(|_| AtomicU32::new(0))))
+            let nr_words = Sections::<M::Cpu>::nr_words(table.span());
+            // Made zero when they are first needed.
+            let words = carver.words_as_found(nr_words)?;
+            let lines = carver.room(Sections::<M::Cpu>::nr_line_words(nr_words))?.fill(|_| AtomicU32::new(0));
+            Some((table, init, Sections::new(span, words, lines)))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The word of a share, between its owner and a thief: every grain is taken once. And an ordered queue between who submits and the one
-//! helper: everything is finished in order, and no wake-up is lost.
+//! The shares, between workers of two nodes: every grain is taken once. And an ordered queue between who submits and the one helper:
+//! everything is finished in order, and no wake-up is lost.
 
-use super::share::{Share, split};
+use super::shares::{Shares, Side};
 use super::{Crew, Patience};
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
@@ -16,7 +16,7 @@ const GRAINS: u32 = 5;
 
 /// Host synchronisation, so that counting is no step of the model.
 struct World {
-    shares: [Share<TestCpu>; 2],
+    shares: Shares<TestCpu>,
     taken: [AtomicU32; GRAINS as usize],
 }
 
@@ -27,39 +27,29 @@ impl World {
         });
     }
 
-    /// What a worker does: its own share, then the other's, until both look empty.
-    fn work(&self, me: usize) {
-        loop {
-            if let Some(grains) = self.shares[me].take(1, 1) {
-                self.count(grains);
-            } else if let Some(stolen) = self.shares[1 - me].steal(1) {
-                let (first, rest) = split(stolen, 1, 1);
-                if !rest.is_empty() {
-                    self.shares[me].put(rest);
-                }
-                self.count(first);
-            } else {
-                return;
-            }
+    /// What a worker does, until all shares look empty.
+    fn work(&self, own: usize, side: Side) {
+        while let Some(grains) = self.shares.next(own, side, |_| 1, 1) {
+            self.count(grains);
         }
     }
 }
 
-/// Worker 0 has `first` grains at the start, worker 1 the others. Both workers steal from each other, back and forth.
-fn explore(first: u32) -> usize {
+/// All grains are in share 0 at the start; the caller and a helper on these shares. They steal from each other, back and forth.
+fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
     let executions: &'static AtomicUsize = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    model.preemption_bound = Some(preemptions);
     model.check(move || {
         executions.fetch_add(1, Relaxed);
-        let world = Arc::new(World { shares: [const { Share::new() }; 2], taken: Default::default() });
-        world.shares[0].begin(0..first);
-        world.shares[1].begin(first..GRAINS);
+        let world = Arc::new(World { shares: Shares::new(0, &(0..GRAINS), true), taken: Default::default() });
+        // In its place, and touched before threads are spawned: shadows go by address.
+        assert_eq!(world.shares.rests().map(|rest| rest.len()).sum::<usize>(), GRAINS as usize);
         let other = thread::spawn({
             let world = world.clone();
-            move || world.work(1)
+            move || world.work(helper, Side::Back)
         });
-        world.work(0);
+        world.work(caller, Side::Front);
         other.join().unwrap();
         // Whoever left while the other had a theft in its hands has nothing left to do: the other does it.
         assert!(world.taken.iter().all(|grain| grain.load(Relaxed) == 1), "a grain is lost");
@@ -69,8 +59,13 @@ fn explore(first: u32) -> usize {
 
 #[test]
 fn loom_a_share_loses_no_grain_and_gives_none_twice() {
-    assert!(explore(4) > 50);
-    assert!(explore(0) > 50);
+    assert!(explore(3, 0, 1) > 50);
+    assert!(explore(3, 0, 0) > 20);
+}
+
+#[test]
+fn loom_two_thieves_of_one_node_fill_its_share_one_at_a_time() {
+    assert!(explore(1, 1, 1) > 50);
 }
 
 /// One CPU does both parts; the caller hands in two items, of which one has room, and waits. Sleeping is for real.
@@ -84,6 +79,7 @@ fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
         machine.run_as(0);
         let crew = Crew::hire(machine, &mut Heap).unwrap();
         crew.set_patience(Patience::NONE);
+        crew.set_most(1);
         assert!(!crew.has_helper_racy(CpuId(1)));
         let helper = thread::spawn(|| {
             machine.run_as(1);

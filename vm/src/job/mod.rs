@@ -98,6 +98,7 @@ mod plan;
 mod ring;
 mod run;
 mod share;
+mod shares;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod undo;

@@ -17,10 +17,9 @@
 use super::crew::Crew;
 use super::plan::BOUND_NS;
 use super::ring::Ring;
-use super::run::Posts;
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
-use crate::sync::board::{Then, Visit};
+use crate::sync::board::{Board, Then, Visit};
 use crate::sync::{SpinLock, ladder};
 use crate::units::{CpuId, CpuMask};
 use core::fmt;
@@ -58,7 +57,7 @@ pub struct Finished {
 
 /// An open queue of at most `N` items under way; see the module.
 pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
-    posts: &'a Posts<C>,
+    posts: &'a Board<C>,
     /// The CPUs whose helpers are this queue's.
     claimed: CpuMask,
     parallel: P,
@@ -88,11 +87,12 @@ impl<M: Machine> Crew<'_, M> {
         S: Fn(T) + Sync,
     {
         const { assert!(N > 0, "a queue without room") };
-        let posts = self.posts();
+        let posts = self.board();
         let mut both = *sets.0;
         sets.1.iter().for_each(|cpu| both.insert(cpu));
-        let reserved = self.reserve(both.count());
+        let mut reserved = self.reserve(both.count());
         let mut claimed = posts.claim(reserved.count(), both.iter().filter(|cpu| cpu.0 < posts.nr_cpus()));
+        reserved.keep(claimed.cpus().count());
         let queue = Ordered {
             posts,
             claimed: *claimed.cpus(),

@@ -24,6 +24,13 @@ impl Cut {
         if job.range.is_empty() {
             return None;
         }
+        let length = job.range.end - job.range.start;
+        if job.align == 1 && job.min_chunk == 1 && length < u64::from(u32::MAX) {
+            // The usual case, without five divisions.
+            let count = length as u32;
+            let (range, base) = (job.range.clone(), job.range.start);
+            return Some(Self { range, base, grain: 1, count, least: 1, most_workers: count });
+        }
         let base = job.range.start - job.range.start % job.align;
         let (mut grain, last) = (job.align, job.range.end - 1 - base);
         while last / grain >= u64::from(u32::MAX) {
@@ -31,7 +38,7 @@ impl Cut {
         }
         let count = (last / grain + 1) as u32;
         let least = job.min_chunk.div_ceil(grain).clamp(1, count.into()) as u32;
-        let whole_chunks = (job.range.end - job.range.start) / job.min_chunk;
+        let whole_chunks = length / job.min_chunk;
         let most_workers = (count / least).min(whole_chunks.try_into().unwrap_or(u32::MAX)).max(1);
         Some(Self { range: job.range.clone(), base, grain, count, least, most_workers })
     }
@@ -41,31 +48,27 @@ impl Cut {
         let edge = |grain: u32| self.base.saturating_add(u64::from(grain).saturating_mul(self.grain));
         edge(grains.start).max(self.range.start)..edge(grains.end).min(self.range.end)
     }
-
-    /// The share of worker `number` of `workers`.
-    pub(super) fn share(&self, number: u32, workers: u32) -> Grains {
-        let edge = |number: u32| (u64::from(self.count) * u64::from(number) / u64::from(workers)) as u32;
-        edge(number)..edge(number + 1)
-    }
-
-    /// The largest chunk: a fourth of a worker's share, so that what one is behind is shared by all.
-    pub(super) fn most_chunk(&self, workers: u32) -> u32 {
-        let pieces = if workers == 1 { 1 } else { workers.saturating_mul(4) };
-        (self.count / pieces).max(self.least)
-    }
 }
 
 /// A visit or a chunk should not take longer: others may want the CPU.
 pub(super) const BOUND_NS: u64 = 1_000_000;
 
-/// How many grains the next chunk has, after one of `pace` that took `took_ns`: more while that is well below the bound (16 times
-/// at most: one chunk may have been a quick one), half where it is above.
-pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32, most: u32) -> u32 {
+/// How many grains take a quarter of the bound, after `pace` were thought to and took `took_ns`: more where that is well below it (16 times
+/// at most: one chunk may have been a quick one), half where it is above the bound.
+pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
     if took_ns > BOUND_NS {
         return (pace / 2).max(least);
     }
     let room = (BOUND_NS / 4 / took_ns.max(1)).clamp(1, 16) as u32;
-    pace.saturating_mul(room).min(most)
+    pace.saturating_mul(room)
+}
+
+/// How many grains to take of `have` that `workers` may share: three quarters of what each would get, so that what one is behind is shared
+/// by all; no more than `pace`, and no less than what takes a microsecond by that, as taking is not free.
+pub(super) fn chunk(have: u32, pace: u32, least: u32, workers: u32) -> u32 {
+    let pace = pace.max(least);
+    let part = u64::from(have) * 3 / (u64::from(workers) * 4);
+    (part as u32).clamp((pace / 256).max(least), pace)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -97,18 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn shares_cover_the_grains_and_each_holds_the_minimum() {
+    fn there_is_the_minimum_for_each_worker() {
         for (count, least) in (1..60).flat_map(|c| (1..=c).map(move |l| (c, l))) {
             let cut = cut(0..count, 1, least);
-            let workers = cut.most_workers;
-            for workers in 1..=workers {
-                let shares = (0..workers).map(|n| cut.share(n, workers));
-                let end = shares.fold(0, |at, share| {
-                    assert!(share.start == at && share.len() as u64 >= least);
-                    share.end
-                });
-                assert_eq!(end, cut.count);
-            }
+            assert!(u64::from(cut.most_workers) * least <= count || cut.most_workers == 1);
+            assert!(u64::from(cut.most_workers + 1) * least > count);
         }
     }
 
@@ -122,10 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn chunks_grow_to_a_fourth_of_a_share_unless_they_take_long() {
-        let cut = cut(0..1000, 1, 10);
-        assert_eq!(cut.most_chunk(5), 50);
-        assert_eq!([0, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10, 900)), [640, 40, 20]);
-        assert_eq!((next_pace(12, BOUND_NS * 2, 10, 50), next_pace(12, BOUND_NS / 12, 10, 50)), (10, 36));
+    fn chunks_grow_while_they_are_quick_and_shrink_towards_the_end() {
+        assert_eq!([0, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10)), [640, 40, 20]);
+        assert_eq!((next_pace(12, BOUND_NS * 2, 10), next_pace(12, BOUND_NS / 12, 10)), (10, 36));
+        assert_eq!([1000, 100, 30, 3].map(|have| chunk(have, 200, 10, 2)), [200, 37, 11, 10]);
+        assert_eq!([9000, 5].map(|have| chunk(have, 5120, 1, 2)), [3375, 20]);
+        assert_eq!(chunk(u32::MAX, u32::MAX, 1, 1), u32::MAX / 4 * 3 + 2);
     }
 }

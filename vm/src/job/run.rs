@@ -1,40 +1,47 @@
 //! A job under way: what all who work on it share, on the caller's stack.
 
 use super::plan::{self, BOUND_NS, Cut};
-use super::share::{self, Grains, Share};
+use super::share::Grains;
+use super::shares::{Shares, Side};
 use super::undo;
 use super::value::{Chunk, Failed, Job};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::board::{Board, Then, Visit};
-use crate::sync::{SpinLock, ladder};
-use crate::units::{CpuId, CpuMask, NodeId};
+use crate::sync::board::{Board, Offer, Then, Visit};
+use crate::sync::{SpinLock, Tray, ladder};
+use crate::units::CpuId;
 use core::ops::Range;
-
-/// The posts of helpers, each with its share of the job that it works on.
-pub(super) type Posts<C> = Board<Share<C>, C>;
 
 // Why nobody begins another chunk.
 const ERROR: u32 = 1;
 const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
 
+/// Most helpers of one job: as many chunks may be broken off at once, besides the caller's, as can be noted.
+pub(super) const MOST_HELPERS: u32 = 63;
+
 pub(super) struct Running<'a, W, E, C: Cpu> {
     job: &'a Job<'a, W>,
-    cut: &'a Cut,
-    posts: &'a Posts<C>,
-    /// The CPUs whose helpers were claimed: their shares are this job's.
-    helpers: CpuMask,
-    /// The caller's share.
-    own: Share<C>,
-    caller: CpuId,
+    cut: Cut,
+    board: &'a Board<C>,
+    /// How many may work on it.
+    workers: u32,
+    /// Whether the length of chunks matters: there is somebody to share with, or to listen to, for longer than two chunks.
+    is_paced: bool,
+    /// Which share is the caller's.
+    own: usize,
     /// 0 while chunks are begun. Relaxed: it only stops; results are ordered by the end of visits.
     stopped: AtomicU32<C>,
-    /// Grains of the next chunk, as all have learned. Relaxed: any value is right.
+    /// Grains of a chunk that lasts a quarter of the bound, as all have learned. Relaxed: any value is right.
     pace: AtomicU32<C>,
-    most_chunk: u32,
+    shares: Shares<C>,
     error: SpinLock<Option<E>, C, { ladder::JOB.0 }>,
+    /// What chunks that failed did not do. None begins once one has failed, so those under way then are the most.
+    lost: &'a Lost<C>,
 }
+
+/// What chunks that were broken off did not do: from, to.
+pub(super) type Lost<C> = Tray<(u64, u64), C, { MOST_HELPERS as usize + 1 }>;
 
 /// Who works: a helper, by its CPU, or the caller.
 type Worker = Option<CpuId>;
@@ -44,88 +51,122 @@ where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
-    /// A job shared out among the caller and `helpers`.
-    pub(super) fn new(job: &'a Job<'a, W>, cut: &'a Cut, posts: &'a Posts<C>, helpers: CpuMask) -> Self {
-        let workers = helpers.count() + 1;
+    /// A job that `helpers` may come to, and the caller's first chunk: everything, where there is nobody to share it with and nothing
+    /// to listen to.
+    #[inline(always)]
+    pub(super) fn new(
+        job: &'a Job<'a, W>,
+        cut: Cut,
+        lost: &'a Lost<C>,
+        (board, helpers): (&'a Board<C>, u32),
+    ) -> (Self, Grains) {
+        let is_cut = helpers > 0 || job.stop_if.is_some();
+        let first = if is_cut && cut.count - cut.least >= cut.least { cut.least } else { cut.count };
+        let is_paced = is_cut && cut.count / 2 > cut.least;
+        let own = share_of(board, C::id);
         let running = Self {
             job,
-            cut,
-            posts,
-            helpers,
-            own: Share::new(),
-            caller: C::id(),
+            board,
+            workers: helpers + 1,
+            is_paced,
+            own,
             stopped: AtomicU32::new(0),
             pace: AtomicU32::new(cut.least),
-            most_chunk: cut.most_chunk(workers),
+            shares: Shares::new(own, &(first..cut.count), board.nr_nodes() > 1),
             error: SpinLock::new(None),
+            lost,
+            cut,
         };
-        (0..).zip(running.shares()).for_each(|(number, share)| share.begin(cut.share(number, workers)));
-        running
+        (running, 0..first)
     }
 
-    /// The caller's part: until nobody has anything that is not begun.
-    pub(super) fn work_as_caller(&self) {
-        while self.one_chunk(None).is_some() {
-            C::relax();
+    /// The caller's part: its first chunk, and others until nobody has anything that is not begun.
+    #[inline]
+    pub(super) fn work_as_caller(&self, first: Grains, offer: Option<&Offer<'_, C>>) {
+        if self.is_stopped() {
+            return self.lose(self.cut.range(&first));
+        }
+        let mut next = Some(first);
+        let mut began_ns = self.is_paced.then(C::now_ns);
+        while let Some(grains) = next {
+            let length = grains.len() as u32;
+            self.one_chunk(None, grains, &mut began_ns);
+            if began_ns.is_some() {
+                let pace = self.pace.load(Relaxed);
+                if length > pace / 16 {
+                    C::relax();
+                }
+                // What is left is less than what takes long: its chunks need no clock.
+                began_ns = began_ns.filter(|_| self.shares.rest(self.own).len() as u32 > pace);
+            }
+            next = if self.is_stopped() { None } else { self.next_for_caller(offer) };
+        }
+    }
+
+    /// What helpers have left behind, once they have left: one that pauses right after a theft.
+    pub(super) fn work_on_rest(&self) {
+        let next = || self.shares.next(self.own, Side::Front, |have| self.wanted(have), self.cut.least);
+        while let Some(grains) = (!self.is_stopped()).then(next).flatten() {
+            self.one_chunk(None, grains, &mut None);
         }
     }
 
     /// Takes back what was done, where the job is stopped. Nobody works any more.
-    pub(super) fn undo_if_stopped(&self) {
+    pub(super) fn undo_if_stopped(&mut self) {
         if let Some(undo) = self.job.undo
-            && self.stopped.load(Relaxed) != 0
+            && *self.stopped.get_mut() != 0
         {
-            let undone = || self.shares().flat_map(|share| [self.cut.range(&share.rest()), share.lost()]);
-            undo::rest_of(&self.job.range, undone, undo);
+            // Whoever broke a chunk off has noted it before it left.
+            let (cut, shares, lost) = (&self.cut, &self.shares, self.lost.values().unwrap_or_default());
+            let rests = || shares.rests().map(|rest| cut.range(&rest));
+            undo::rest_of(&self.job.range, || rests().chain(lost.iter().map(|&(from, to)| from..to)), undo);
         }
     }
 
     /// How it ended. Nobody works any more.
-    pub(super) fn result(self) -> Result<(), Failed<E>> {
-        let Self { stopped, mut error, .. } = self;
-        match (stopped.load(Relaxed), error.get_mut().take()) {
-            (0, _) => Ok(()),
-            (ERROR, Some(error)) => Err(Failed::Error(error)),
-            (CANCELLED, _) => Err(Failed::Cancelled),
-            _ => Err(Failed::Panicked),
+    #[inline]
+    pub(super) fn result(&mut self) -> Result<(), Failed<E>> {
+        match *self.stopped.get_mut() {
+            0 => Ok(()),
+            why => Err(self.why_failed(why)),
         }
     }
 
-    /// The caller's share, then the helpers'.
-    fn shares(&self) -> impl Iterator<Item = &Share<C>> {
-        core::iter::once(&self.own).chain(self.helpers.iter().map(|cpu| self.posts.at(cpu)))
-    }
-
-    fn share_of(&self, worker: Worker) -> &Share<C> {
-        worker.map_or(&self.own, |cpu| self.posts.at(cpu))
-    }
-
-    /// Does one chunk of the worker's share, or of what it can steal, and says what time it is then. `None` where there is
-    /// nothing more, or the job is stopped.
-    fn one_chunk(&self, worker: Worker) -> Option<u64> {
-        if self.is_stopped() {
-            return None;
+    #[cold]
+    fn why_failed(&mut self, why: u32) -> Failed<E> {
+        match (why, self.error.get_mut().take()) {
+            (ERROR, Some(error)) => Failed::Error(error),
+            (CANCELLED, _) => Failed::Cancelled,
+            _ => Failed::Panicked,
         }
+    }
+
+    /// Does one chunk, and learns from it how long they should be, where that is to be learned: `began_ns` is when the last one ended.
+    #[inline]
+    fn one_chunk(&self, worker: Worker, grains: Grains, began_ns: &mut Option<u64>) {
         let pace = self.pace.load(Relaxed);
-        let share = self.share_of(worker);
-        let grains = share.take(pace, self.cut.least).or_else(|| self.steal(worker, pace))?;
-        let began_ns = C::now_ns();
         self.call(worker, self.cut.range(&grains));
-        let now_ns = C::now_ns();
-        let took_ns = now_ns.saturating_sub(began_ns);
-        let next = plan::next_pace(pace, took_ns, self.cut.least, self.most_chunk);
-        if next != pace {
-            self.pace.store(next, Relaxed);
+        if let Some(began_ns) = began_ns {
+            let now_ns = C::now_ns();
+            let took_ns = now_ns.saturating_sub(*began_ns);
+            *began_ns = now_ns;
+            // A chunk that was cut short says little of how many would take long.
+            let done = grains.len() as u32;
+            if done >= pace || took_ns > BOUND_NS {
+                let next = plan::next_pace(done, took_ns, self.cut.least);
+                if next != pace {
+                    self.pace.store(next, Relaxed);
+                }
+            }
         }
-        Some(now_ns)
     }
 
     /// Calls the job's function; what it leaves undone, should it fail or unwind, is noted.
+    #[inline]
     fn call(&self, worker: Worker, range: Range<u64>) {
         let stopped = || self.is_stopped();
         let number = worker.map_or(0, |cpu| cpu.0 + 1);
-        let mut guard =
-            BreaksOff { running: self, worker, chunk: Chunk::new(range, number, &stopped), why: PANIC };
+        let mut guard = BreaksOff { running: self, chunk: Chunk::new(range, number, &stopped), why: PANIC };
         if let Err(error) = (self.job.work)(&guard.chunk) {
             if self.stop(ERROR) {
                 *self.error.lock() = Some(error);
@@ -141,6 +182,7 @@ where
         self.stopped.compare_exchange(0, why, Relaxed, Relaxed).is_ok()
     }
 
+    #[inline]
     fn is_stopped(&self) -> bool {
         if self.stopped.load(Relaxed) == 0 && self.job.stop_if.is_some_and(|stop_if| stop_if()) {
             self.stop(CANCELLED);
@@ -148,34 +190,40 @@ where
         self.stopped.load(Relaxed) != 0
     }
 
-    /// Steals from somebody, on this node first: the first chunk of that is the worker's, the rest goes to its share. Who looks
-    /// between the two finds less than there is, and leaves early; nothing is lost by that.
+    /// Notes what was taken and is not done.
     #[cold]
-    fn steal(&self, worker: Worker, pace: u32) -> Option<Grains> {
-        let here = self.node_of(worker);
-        let near = || self.victims(worker).filter(|&victim| self.node_of(victim) == here);
-        let far = || self.victims(worker).filter(|&victim| self.node_of(victim) != here);
-        let mut victims = near().chain(far());
-        let stolen = victims.find_map(|victim| self.share_of(victim).steal(self.cut.least))?;
-        let (first, rest) = share::split(stolen, pace, self.cut.least);
-        if !rest.is_empty() {
-            self.share_of(worker).put(rest);
+    fn lose(&self, range: Range<u64>) {
+        let is_noted = self.lost.put((range.start, range.end));
+        debug_assert!(is_noted, "more chunks broken off than workers");
+    }
+
+    /// How many grains to take of so many.
+    fn wanted(&self, have: u32) -> u32 {
+        plan::chunk(have, self.pace.load(Relaxed), self.cut.least, self.workers)
+    }
+
+    /// The caller's next chunk. Before the last one the work is taken back, if nobody has come: nothing is left that could be shared.
+    #[inline]
+    fn next_for_caller(&self, offer: Option<&Offer<'_, C>>) -> Option<Grains> {
+        let (have, least) = (self.shares.rest(self.own).len() as u32, self.cut.least);
+        if have == 0 && offer.is_none_or(Offer::is_closed) {
+            return None;
         }
-        Some(first)
+        let wanted = self.wanted(have);
+        if have - wanted.min(have) < least && offer.is_none_or(Offer::close_unvisited) {
+            return Some(self.shares.take_all(self.own)).filter(|grains| !grains.is_empty());
+        }
+        self.shares.next(self.own, Side::Front, |have| self.wanted(have), least)
     }
+}
 
-    /// The others: helpers from this CPU on and round, then the caller.
-    fn victims(&self, worker: Worker) -> impl Iterator<Item = Worker> {
-        let me = worker.unwrap_or(self.caller);
-        let others = move || self.helpers.iter().filter(move |&cpu| Some(cpu) != worker);
-        let round = others().filter(move |&cpu| cpu >= me).chain(others().filter(move |&cpu| cpu < me));
-        round.map(Some).chain(worker.is_some().then_some(None))
+/// Which share is that of the workers on a CPU.
+fn share_of<C: Cpu>(board: &Board<C>, cpu: impl FnOnce() -> CpuId) -> usize {
+    if board.nr_nodes() <= 1 {
+        return 0;
     }
-
-    fn node_of(&self, worker: Worker) -> Option<NodeId> {
-        let cpu = worker.unwrap_or(self.caller);
-        (cpu.0 < self.posts.nr_cpus()).then(|| self.posts.node_of(cpu))
-    }
+    let cpu = cpu();
+    if cpu.0 < board.nr_cpus() { Shares::<C>::of_node(board.node_of(cpu)) } else { 0 }
 }
 
 impl<W, E, C: Cpu> Visit for Running<'_, W, E, C>
@@ -184,36 +232,39 @@ where
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
     fn visit(&self, me: CpuId) -> Then {
-        let began_ns = C::now_ns();
-        while let Some(now_ns) = self.one_chunk(Some(me)) {
-            if now_ns.saturating_sub(began_ns) > BOUND_NS {
+        let own = share_of(self.board, || me);
+        let next = || self.shares.next(own, Side::Back, |have| self.wanted(have), self.cut.least);
+        let mut began_ns = self.is_paced.then(C::now_ns);
+        let until_ns = began_ns.map(|now_ns| now_ns.saturating_add(BOUND_NS));
+        while !self.is_stopped() {
+            if began_ns > until_ns {
                 return Then::Pause;
             }
-            C::relax();
+            let Some(grains) = next() else { break };
+            self.one_chunk(Some(me), grains, &mut began_ns);
         }
         Then::Leave
     }
 }
 
 /// A chunk that did not come to its end: stops the job and notes what is not done. Also where it unwinds.
-struct BreaksOff<'a, W, E, C: Cpu>
+struct BreaksOff<'a, 'b, W, E, C: Cpu>
 where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
-    running: &'a Running<'a, W, E, C>,
-    worker: Worker,
+    running: &'a Running<'b, W, E, C>,
     chunk: Chunk<'a>,
     why: u32,
 }
 
-impl<W, E, C: Cpu> Drop for BreaksOff<'_, W, E, C>
+impl<W, E, C: Cpu> Drop for BreaksOff<'_, '_, W, E, C>
 where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
     fn drop(&mut self) {
         self.running.stop(self.why);
-        self.running.share_of(self.worker).lose(self.chunk.done()..self.chunk.end);
+        self.running.lose(self.chunk.done()..self.chunk.end);
     }
 }

@@ -115,7 +115,18 @@ fn a_job_too_small_for_a_second_worker_or_empty_asks_nobody() {
             crew.run(&Job::new(range, |_: &Chunk<'_>| Ok::<(), ()>(())).min_chunk(least)).unwrap().helpers
         };
         assert_eq!([run(0..0, 1), run(7..7, 9), run(3..22, 10), run(0..1, 1)], [0; 4]);
-        assert_eq!([run(0..20, 10), run(0..30, 10), run(0..1000, 10)], [1, 2, 2]);
+        // Who shows work finds its chunk small; who works alone does all at once.
+        let chunks = |range, least| {
+            let chunks = AtomicU32::new(0);
+            let job = Job::new(range, |_: &Chunk<'_>| {
+                chunks.fetch_add(1, Relaxed);
+                Ok::<(), ()>(())
+            });
+            crew.run(&job.min_chunk(least)).unwrap();
+            chunks.into_inner()
+        };
+        assert_eq!([chunks(3..22, 10), chunks(0..1, 1), chunks(0..20, 10)], [1, 1, 2]);
+        assert!(chunks(0..1000, 10) > 3);
     });
 }
 
@@ -162,7 +173,9 @@ fn a_chunk_that_says_nothing_of_its_progress_is_not_undone_when_it_fails() {
         let undone = Mutex::new(Vec::new());
         let undo = |range| undone.lock().unwrap().push(range);
         let job = Job::new(0..30, |chunk: &Chunk<'_>| if chunk.start < 10 { Ok(()) } else { Err(()) });
-        assert_eq!(crew.run(&job.undo(&undo).min_chunk(10)), Err(Failed::Error(())));
+        // Somebody to listen to has the job cut, also where nobody helps.
+        let stop = || false;
+        assert_eq!(crew.run(&job.undo(&undo).min_chunk(10).stop_if(&stop)), Err(Failed::Error(())));
         assert_eq!(undone.into_inner().unwrap().pop(), Some(0..10));
     });
 }
@@ -201,7 +214,11 @@ fn a_panic_of_the_callers_goes_on_after_the_helpers_have_left_and_all_is_undone(
         });
         assert!(catch_unwind(AssertUnwindSafe(|| crew.run(&job.undo(&undo)))).is_err());
         assert!(tally.is_once(0..0));
-        let again = Job::new(0..9, |_: &Chunk<'_>| Ok::<(), ()>(()));
+        here.store(0, SeqCst);
+        let again = Job::new(0..2, |_: &Chunk<'_>| {
+            meet(&here);
+            Ok::<(), ()>(())
+        });
         assert_eq!(crew.run(&again).unwrap().helpers, 1);
     });
 }
@@ -224,7 +241,8 @@ fn a_job_that_is_given_up_is_undone() {
 
 #[test]
 fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
-    with_helpers(2, |crew| {
+    // One of the four CPUs is the other caller's, so its helper comes to the first one's jobs only.
+    with_helpers(3, |crew| {
         let tally = Tally::new(3600);
         let machine = crew.machine();
         let run = |from: u64| {
@@ -252,44 +270,32 @@ fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
 #[test]
 fn the_cap_and_the_nodes_say_who_helps() {
     with_helpers(3, |crew| {
-        let workers = Mutex::new(Vec::new());
-        let (here, alone) = (AtomicU32::new(0), Mutex::new(0));
-        let work = |chunk: &Chunk<'_>| {
-            workers.lock().unwrap().push(chunk.worker());
-            if *alone.lock().unwrap() == 0 {
-                meet(&here);
-            }
-            Ok::<(), ()>(())
+        let meet_on = |workers, job: Job<'static, ()>| {
+            let (here, who) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+            let work = |chunk: &Chunk<'_>| {
+                who.lock().unwrap().push(chunk.worker());
+                here.fetch_add(1, SeqCst);
+                while here.load(SeqCst) < workers {
+                    TestCpu::relax();
+                }
+                (0..5).for_each(|_| thread::yield_now());
+                Ok::<(), ()>(())
+            };
+            let Job { range, align, min_chunk, most_helpers, nodes, undo, stop_if, .. } = job;
+            let job = Job { range, align, min_chunk, most_helpers, nodes, work, undo, stop_if };
+            let helpers = crew.run(&job).unwrap().helpers;
+            (helpers, who.into_inner().unwrap())
         };
-        let on_one = Job::new(0..2, work).on_nodes(NodeMask::of(NodeId(1)));
-        assert_eq!(crew.run(&on_one).unwrap().helpers, 1);
-        assert!(workers.lock().unwrap().iter().all(|worker| [0, 3, 4].contains(worker)));
-        *alone.lock().unwrap() = 1;
-        assert_eq!(crew.run(&Job::new(0..90, work).most_helpers(2)).unwrap().helpers, 2);
+        let job = || Job::new(0..40, ());
+        let (helpers, who) = meet_on(2, job().on_nodes(NodeMask::of(NodeId(1))));
+        assert!((1..=2).contains(&helpers) && who.iter().all(|worker| [0, 3, 4].contains(worker)));
+        assert_eq!(meet_on(3, job().most_helpers(2)).0, 2);
         crew.set_most(1);
-        assert_eq!(crew.run(&Job::new(0..90, work)).unwrap().helpers, 1);
+        assert_eq!(meet_on(2, job()).0, 1);
         crew.set_most(0);
-        assert_eq!(crew.run(&Job::new(0..90, work)).unwrap().helpers, 0);
+        assert_eq!(meet_on(1, job()), (0, Vec::from([0])));
         crew.set_most(u32::MAX);
-        assert_eq!(crew.run(&Job::new(0..90, work)).unwrap().helpers, 3);
-    });
-}
-
-#[test]
-fn a_dismissed_helper_leaves_its_work_to_the_others() {
-    with_helpers(2, |crew| {
-        let tally = Tally::new(400);
-        let job = Job::new(0..400, |chunk: &Chunk<'_>| {
-            tally.add(chunk.range(), 1);
-            if chunk.worker() == 0 && chunk.range().contains(&20) {
-                crew.dismiss(CpuId(1));
-            }
-            thread::yield_now();
-            Ok::<(), ()>(())
-        });
-        crew.run(&job).unwrap();
-        assert!(tally.is_once(0..400) && !crew.has_helper_racy(CpuId(1)));
-        assert_eq!(crew.run(&Job::new(0..9, |_: &Chunk<'_>| Ok::<(), ()>(()))).unwrap().helpers, 1);
+        assert_eq!(meet_on(4, job()).0, 3);
     });
 }
 

@@ -144,7 +144,7 @@ impl<E: fmt::Debug + fmt::Display> core::error::Error for Failed<E> {}
 /// What a job took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Helpers that were asked.
+    /// Helpers that came.
     pub helpers: u32,
     /// Nanoseconds that helpers worked, those that they asked in turn included. Also noted in the caller's
     /// [`Context`](crate::machine::Context::helped_ns).

@@ -38,6 +38,21 @@ pub fn light_fence<C: Cpu>() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
+/// Stores, releasing what came before, and orders the store before what this CPU loads afterwards with [`Ordering::SeqCst`]: where another
+/// stores with a full fence behind it and then loads `word`, one of the two sees the other's store. One locked instruction on x86.
+#[inline(always)]
+#[track_caller]
+pub fn store_and_fence<C: Cpu>(word: &AtomicU32<C>, value: u32) {
+    #[cfg(not(loom))]
+    word.swap(value, Ordering::SeqCst);
+    // loom knows sequential consistency of fences only.
+    #[cfg(loom)]
+    {
+        word.store(value, Ordering::Release);
+        fence::<C>(Ordering::SeqCst);
+    }
+}
+
 macro_rules! atomic {
     ($(#[$doc:meta])* $name:ident, $value:ty) => {
         $(#[$doc])*

@@ -15,6 +15,7 @@
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
 //! | [`Installed`] | what a CPU does when another interrupts it |
 //! | [`board`], [`Enlisted`] | work on a caller's stack that helpers visit |
+//! | [`Tray`] | values that several put in and one takes out |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
 //! | [`wait_until`] | the one wait loop |
@@ -40,6 +41,7 @@ mod slot;
 mod spin;
 #[cfg(any(test, loom))]
 pub mod testing;
+mod tray;
 pub mod tree;
 
 pub use answer::{Installed, Respond};
@@ -53,6 +55,7 @@ pub(crate) use shadow::{forget, restock};
 pub use share::{ShareLock, SharedGuard, UniqueGuard};
 pub use slot::RcuSlot;
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
+pub use tray::Tray;
 pub use tree::{IndexMemory, NodeMemory, RangeIndex, RangeTree, Span};
 
 use crate::machine::Cpu;

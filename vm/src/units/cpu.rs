@@ -38,6 +38,14 @@ impl NodeMask {
     pub const fn of(node: NodeId) -> Self {
         Self(if (node.0 as usize) < MAX_NODES { 1 << node.0 } else { 0 })
     }
+    /// A bit for each node; all ones for every node.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// The set that [`NodeMask::bits`] gave.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

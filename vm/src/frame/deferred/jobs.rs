@@ -26,7 +26,8 @@ pub struct Initialised {
 
 impl<M: Machine> Memory<'_, M> {
     /// Writes the records of everything that waits, and gives the frames to their zones: a job for each node, side by side, with at
-    /// most `helpers` helpers each. Tells `done` of each node. Allocations may go on meanwhile.
+    /// most `helpers` helpers each. Tells `done` of each node. Allocations may go on meanwhile; a block that one of them is about to
+    /// bring when this returns is given to its zone by it.
     ///
     /// # Errors
     /// Where a job was given up, by `stop_if` or because a helper panicked. What is left then waits as before.

@@ -1,8 +1,28 @@
 //! Which blocks have been claimed: one word for each section of 128 MiB.
+//!
+//! A terabyte has 32 KiB of such words. They come as memory was found, and are made zero a line at a time, by whoever first claims in one of
+//! the line's sections; so start writes two bits for each line, 128 bytes with a terabyte:
+//!
+//! ```text
+//!   UNTOUCHED  --- who first needs the line --->  ZEROING  --- 16 words are zero --->  READY
+//! ```
+//!
+//! Preemption is off meanwhile, so who finds a line in ZEROING waits for a few stores. Who only looks takes a line that is not READY for what
+//! it stands for: nothing is claimed.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sync::wait_until;
 use crate::units::{Order, Pfn, PfnRange};
+
+/// Words that are made zero together: a line.
+const LINE: usize = 16;
+/// Lines whose state is in one word.
+const LINES: usize = 16;
+/// State of a line; see the module.
+const UNTOUCHED: u32 = 0;
+const ZEROING: u32 = 1;
+const READY: u32 = 2;
 
 /// Blocks of the largest order in a section.
 pub const SECTION_BLOCKS: u64 = 32;
@@ -14,8 +34,10 @@ pub const SECTION_FRAMES: u64 = SECTION_BLOCKS * Order::MAX.frames();
 pub(in crate::frame) struct Sections<'m, C: Cpu> {
     first: u64,
     /// Bit b: block b of the section is claimed. Zero: nothing is. Relaxed: it only says whose a block is; what the claimant
-    /// writes is published by its zone's lock.
+    /// writes is published by its zone's lock. Says nothing before its line is ready.
     words: &'m [AtomicU32<C>],
+    /// Two bits for each line of words: its state. READY is released by who made the line zero, and acquired before a word is used.
+    lines: &'m [AtomicU32<C>],
 }
 
 /// Blocks of one section that somebody has claimed and nobody else will touch.
@@ -32,14 +54,20 @@ impl<'m, C: Cpu> Sections<'m, C> {
         (span.end.0.div_ceil(SECTION_FRAMES) - section_of(span.start)) as usize
     }
 
-    /// Nothing is claimed. There are as many words as [`nr_words`](Sections::nr_words) of `span` says.
-    pub fn new(span: PfnRange, words: &'m [AtomicU32<C>]) -> Self {
-        Self { first: section_of(span.start), words }
+    /// Number of words for the states of so many words' lines.
+    pub fn nr_line_words(nr_words: usize) -> usize {
+        nr_words.div_ceil(LINE * LINES)
+    }
+
+    /// Nothing is claimed. There are as many words as [`nr_words`](Sections::nr_words) of `span` says, holding anything, and as many of
+    /// `lines` as [`nr_line_words`](Sections::nr_line_words) says for them, all zero.
+    pub fn new(span: PfnRange, words: &'m [AtomicU32<C>], lines: &'m [AtomicU32<C>]) -> Self {
+        Self { first: section_of(span.start), words, lines }
     }
 
     /// Claims up to `most` blocks of `frames` in a section. `None` where all of them are claimed already.
     pub(super) fn claim(&self, section: u64, frames: PfnRange, most: u32) -> Option<Claim> {
-        let (word, wanted) = (self.word(section)?, blocks_in(section, frames));
+        let (word, wanted) = (self.word_to_claim(section)?, blocks_in(section, frames));
         let claim = |word| next_claim(word, wanted, most).map(|blocks| word | blocks);
         let before = word.update(Relaxed, Relaxed, claim).ok()?;
         let blocks = next_claim(before, wanted, most)?;
@@ -48,13 +76,51 @@ impl<'m, C: Cpu> Sections<'m, C> {
 
     /// Blocks of `frames` in a section that nobody has claimed; stale at once.
     pub fn raw(&self, section: u64, frames: PfnRange) -> u32 {
-        let claimed = self.word(section).map_or(u32::MAX, |word| word.load(Relaxed));
+        let claimed = match self.index(section) {
+            Some(index) if self.state(index / LINE) == READY => self.words[index].load(Relaxed),
+            Some(_) => 0,
+            None => u32::MAX,
+        };
         blocks_in(section, frames) & !claimed
     }
 
-    fn word(&self, section: u64) -> Option<&AtomicU32<C>> {
-        self.words.get(usize::try_from(section.checked_sub(self.first)?).ok()?)
+    fn index(&self, section: u64) -> Option<usize> {
+        usize::try_from(section.checked_sub(self.first)?).ok().filter(|&index| index < self.words.len())
     }
+
+    /// The word of a section, ready. Preemption is off.
+    fn word_to_claim(&self, section: u64) -> Option<&AtomicU32<C>> {
+        let index = self.index(section)?;
+        if self.state(index / LINE) != READY {
+            self.make_ready(index / LINE);
+        }
+        Some(&self.words[index])
+    }
+
+    fn state(&self, line: usize) -> u32 {
+        // Acquire: pairs with the release in `make_ready`.
+        self.lines[line / LINES].load(Acquire) >> shift(line) & 3
+    }
+
+    /// Makes a line of words zero, or waits until somebody else has.
+    #[cold]
+    fn make_ready(&self, line: usize) {
+        let states = &self.lines[line / LINES];
+        let begun =
+            |word: u32| (word >> shift(line) & 3 == UNTOUCHED).then_some(word | ZEROING << shift(line));
+        if states.update(Relaxed, Relaxed, begun).is_ok() {
+            let end = self.words.len().min((line + 1) * LINE);
+            self.words[line * LINE..end].iter().for_each(|word| word.store(0, Relaxed));
+            // From ZEROING to READY. Release: pairs with `state`.
+            states.fetch_add((READY - ZEROING) << shift(line), Release);
+        }
+        wait_until::<C>(|| self.state(line) == READY);
+    }
+}
+
+/// Where in its word the state of a line is.
+const fn shift(line: usize) -> u32 {
+    2 * (line % LINES) as u32
 }
 
 impl Claim {
@@ -110,7 +176,7 @@ const fn mask(start: u32, len: u32) -> u32 {
     (((1u64 << len) - 1) << start) as u32
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::vec::Vec;
@@ -127,6 +193,26 @@ mod tests {
         assert_eq!(next_claim(0, 0, 1), None);
         assert_eq!(next_claim(0, u32::MAX, 0), None);
         assert_eq!(next_claim(0, u32::MAX, 32), Some(u32::MAX));
+    }
+
+    #[test]
+    fn words_that_held_anything_say_nothing_is_claimed_until_something_is() {
+        type Word = AtomicU32<crate::machine::testing::TestCpu>;
+        let words: Vec<Word> = (0..600).map(|n| Word::new(n ^ 0xA5A5_A5A5)).collect();
+        let lines: Vec<Word> = (0..Sections::<crate::machine::testing::TestCpu>::nr_line_words(600))
+            .map(|_| Word::new(0))
+            .collect();
+        let span = range(0, 600 * SECTION_FRAMES);
+        let sections = Sections::new(span, &words, &lines);
+        assert!((0..600).all(|section| sections.raw(section, span) == u32::MAX));
+        for section in [599, 0, 17, 16, 299] {
+            assert_eq!(sections.claim(section, span, 2), Some(Claim { section, blocks: 0b11 }));
+            assert_eq!(sections.raw(section, span), !0b11);
+        }
+        assert_eq!((0..600).filter(|&section| sections.raw(section, span) == u32::MAX).count(), 595);
+        let made_zero = words.iter().filter(|word| word.load(Relaxed) & !0b11 == 0).count();
+        assert_eq!(made_zero, 3 * LINE + 600 % LINE);
+        assert_eq!((sections.raw(600, span), sections.claim(600, range(0, 1 << 40), 1)), (0, None));
     }
 
     #[test]

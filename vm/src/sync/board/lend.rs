@@ -1,4 +1,4 @@
-//! What a caller does: claim posts, lend its work, take it back.
+//! What a caller does that wants certain helpers: claim their posts, lend its work, take it back.
 
 use super::post::Board;
 use super::word;
@@ -44,7 +44,7 @@ pub(super) struct Lent {
 
 /// # Safety
 /// `what` points to a `V` that stays as it is during the call.
-unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
+pub(super) unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
     // SAFETY: by this function's contract; `V` is `Sync`.
     unsafe { &*what.cast::<V>() }.visit(me)
 }
@@ -59,14 +59,14 @@ unsafe fn gone<V: Visit>(what: *const (), me: CpuId) -> Then {
 
 /// Posts that belong to this caller; given back when dropped.
 #[must_use = "the helpers are free again once this is dropped"]
-pub struct Claimed<'b, T: Sync, C: Cpu> {
-    board: &'b Board<T, C>,
+pub struct Claimed<'b, C: Cpu> {
+    board: &'b Board<C>,
     posts: CpuMask,
 }
 
-impl<T: Sync, C: Cpu> Board<T, C> {
+impl<C: Cpu> Board<C> {
     /// Claims up to `most` idle helpers among `candidates`.
-    pub fn claim(&self, most: u32, candidates: impl Iterator<Item = CpuId>) -> Claimed<'_, T, C> {
+    pub fn claim(&self, most: u32, candidates: impl Iterator<Item = CpuId>) -> Claimed<'_, C> {
         let mut claimed = Claimed { board: self, posts: CpuMask::EMPTY };
         let idle = candidates.filter(|&cpu| {
             let word = &self.post(cpu).word;
@@ -81,7 +81,7 @@ impl<T: Sync, C: Cpu> Board<T, C> {
     }
 }
 
-impl<T: Sync, C: Cpu> Board<T, C> {
+impl<C: Cpu> Board<C> {
     /// Has the helper of `cpu` look at what it was lent once more: there is more of it. Nothing happens where nothing is lent to
     /// it. False where no helper is there.
     pub fn ring(&self, cpu: CpuId) -> bool {
@@ -96,7 +96,7 @@ impl<T: Sync, C: Cpu> Board<T, C> {
     }
 }
 
-impl<T: Sync, C: Cpu> Claimed<'_, T, C> {
+impl<C: Cpu> Claimed<'_, C> {
     /// The CPUs whose helpers were claimed.
     pub fn cpus(&self) -> &CpuMask {
         &self.posts
@@ -128,7 +128,7 @@ impl<T: Sync, C: Cpu> Claimed<'_, T, C> {
     }
 }
 
-impl<T: Sync, C: Cpu> Drop for Claimed<'_, T, C> {
+impl<C: Cpu> Drop for Claimed<'_, C> {
     fn drop(&mut self) {
         for cpu in self.posts.iter() {
             let _ = self.board.post(cpu).word.update(AcqRel, Relaxed, word::give_back);
@@ -137,12 +137,12 @@ impl<T: Sync, C: Cpu> Drop for Claimed<'_, T, C> {
 }
 
 /// Offers that are withdrawn when this is dropped.
-struct Offers<'a, T: Sync, C: Cpu> {
-    board: &'a Board<T, C>,
+struct Offers<'a, C: Cpu> {
+    board: &'a Board<C>,
     posts: &'a CpuMask,
 }
 
-impl<T: Sync, C: Cpu> Offers<'_, T, C> {
+impl<C: Cpu> Offers<'_, C> {
     /// Takes one offer back, if no visit is under way.
     fn try_withdraw(&self, cpu: CpuId) -> bool {
         let post = self.board.post(cpu);
@@ -164,7 +164,7 @@ impl<T: Sync, C: Cpu> Offers<'_, T, C> {
     }
 }
 
-impl<T: Sync, C: Cpu> Drop for Offers<'_, T, C> {
+impl<C: Cpu> Drop for Offers<'_, C> {
     fn drop(&mut self) {
         // First those that nobody has come to, so that nobody comes for nothing while we wait.
         self.posts.iter().for_each(|cpu| {
@@ -174,7 +174,7 @@ impl<T: Sync, C: Cpu> Drop for Offers<'_, T, C> {
     }
 }
 
-impl<T: Sync, C: Cpu> fmt::Debug for Claimed<'_, T, C> {
+impl<C: Cpu> fmt::Debug for Claimed<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "claimed {:?}", self.posts)
     }

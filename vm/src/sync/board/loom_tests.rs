@@ -15,10 +15,10 @@ use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
-type TestBoard = Board<(), TestCpu>;
+type TestBoard = Board<TestCpu>;
 
 fn board() -> Arc<TestBoard> {
-    let board = Board::carve(&mut Heap, 2, |_| NodeId(0), || ()).unwrap();
+    let board = Board::carve(&mut Heap, 2, |_| NodeId(0)).unwrap();
     let board = Arc::new(board);
     // In its place, and touched before threads are spawned: shadows go by address.
     board.set_patience(Patience::NONE);
@@ -85,7 +85,7 @@ fn explore(preemptions: usize, caller: fn(&TestBoard) -> u32) -> [usize; 3] {
             let board = board.clone();
             move || {
                 TestCpu::become_cpu(1);
-                board.stay(board.post(CpuId(1)));
+                board.stay(board.post(CpuId(1)), super::round::Round::new(&board, board.post(CpuId(1))));
             }
         });
         let visits = caller(&board);
@@ -160,7 +160,7 @@ fn loom_a_helper_that_is_rung_for_looks_again() {
             let board = board.clone();
             move || {
                 TestCpu::become_cpu(1);
-                board.stay(board.post(CpuId(1)));
+                board.stay(board.post(CpuId(1)), super::round::Round::new(&board, board.post(CpuId(1))));
             }
         });
         let mut claimed = board.claim(1, [CpuId(1)].into_iter());

@@ -1,6 +1,9 @@
-//! The posts, and a helper's life.
+//! The board, its posts, and a helper's life.
 
+use super::crowd::Crowd;
+use super::desk::Desk;
 use super::lend::{Call, Lent, Then};
+use super::round::Round;
 use super::word;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -8,8 +11,8 @@ use crate::sync::{Carve, PerCpu};
 use crate::units::{CpuId, NodeId};
 use core::fmt;
 
-/// One CPU's post, with what else the users of the board keep there.
-pub(super) struct Post<T, C: Cpu> {
+/// One CPU's post.
+pub(super) struct Post<C: Cpu> {
     /// See [`word`]. Every change is a read-modify-write that acquires and releases.
     pub(super) word: AtomicU32<C>,
     /// What is offered. Stored before the offer releases it, loaded after the visit has acquired it: relaxed.
@@ -17,51 +20,62 @@ pub(super) struct Post<T, C: Cpu> {
     /// Nanoseconds of the helper's visits since the post was claimed. Written by whose the post is: relaxed, ordered by the word.
     pub(super) spent_ns: AtomicU64<C>,
     pub(super) node: NodeId,
-    pub(super) value: T,
 }
 
 /// Helper, caller, and who dismisses: all sleep on the one word, and each looks what the news is.
 const ALL: u32 = u32::MAX;
 
-/// How often somebody who waits looks again before it sleeps.
+/// For how many turns of a wait loop somebody waits before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(pub u32);
 
 impl Patience {
-    /// Some microseconds: less than going to sleep and being woken takes.
+    /// Some ten microseconds: more than going to sleep and being woken takes.
     pub const SHORT: Self = Self(1000);
     /// None.
     pub const NONE: Self = Self(0);
 }
 
-/// Posts for the helpers of all CPUs; each with a `T`, which belongs to who claimed the post.
-pub struct Board<T, C: Cpu> {
-    posts: PerCpu<Post<T, C>, C>,
+/// Posts for the helpers of all CPUs, and desks for the callers of all CPUs.
+pub struct Board<C: Cpu> {
+    posts: PerCpu<Post<C>, C>,
+    desks: PerCpu<Desk<C>, C>,
+    pub(super) crowd: Crowd<C>,
+    /// Nodes that the CPUs are on: below this.
+    nr_nodes: u32,
     patience: AtomicU32<C>,
 }
 
-impl<T: Sync, C: Cpu> Board<T, C> {
+impl<C: Cpu> Board<C> {
     /// A board without posts.
     pub fn empty() -> Self {
-        Self { posts: PerCpu::none(), patience: AtomicU32::new(0) }
+        Self {
+            posts: PerCpu::none(),
+            desks: PerCpu::none(),
+            crowd: Crowd::new(),
+            nr_nodes: 1,
+            patience: AtomicU32::new(0),
+        }
     }
 
     /// A post for each CPU, at which nobody is yet. `None` where the memory does not suffice.
-    pub fn carve(
-        from: &mut impl Carve,
-        nr_cpus: u32,
-        node_of: impl Fn(CpuId) -> NodeId,
-        value: impl Fn() -> T,
-    ) -> Option<Self> {
+    pub fn carve(from: &mut impl Carve, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
         let post = |cpu| Post {
             word: AtomicU32::new(word::NOBODY),
             lent: AtomicPtr::null(),
             spent_ns: AtomicU64::new(0),
             node: node_of(cpu),
-            value: value(),
         };
         let posts = PerCpu::carve(from, nr_cpus, post)?;
-        Some(Self { posts, patience: AtomicU32::new(Patience::SHORT.0) })
+        let desks = PerCpu::carve(from, nr_cpus, |_| Desk::new())?;
+        let nr_nodes = posts.iter().map(|(_, post)| post.node.0 + 1).max().unwrap_or(1);
+        Some(Self {
+            posts,
+            desks,
+            crowd: Crowd::new(),
+            nr_nodes,
+            patience: AtomicU32::new(Patience::SHORT.0),
+        })
     }
 
     /// Number of posts.
@@ -69,7 +83,7 @@ impl<T: Sync, C: Cpu> Board<T, C> {
         self.posts.nr_cpus()
     }
 
-    /// How long those who wait look again before they sleep.
+    /// How long those wait who wait, before they sleep.
     pub fn set_patience(&self, patience: Patience) {
         // Relaxed: nothing hangs on it.
         self.patience.store(patience.0, Relaxed);
@@ -79,13 +93,37 @@ impl<T: Sync, C: Cpu> Board<T, C> {
         self.patience.load(Relaxed)
     }
 
-    pub(super) fn post(&self, cpu: CpuId) -> &Post<T, C> {
+    pub(super) fn post(&self, cpu: CpuId) -> &Post<C> {
         self.posts.of(cpu)
     }
 
-    /// What is kept at the post of `cpu`.
-    pub fn at(&self, cpu: CpuId) -> &T {
-        &self.post(cpu).value
+    pub(super) fn desk(&self, cpu: CpuId) -> &Desk<C> {
+        self.desks.of(cpu)
+    }
+
+    /// Lets at most so many helpers be at work at once; those at work stay there.
+    pub fn set_most(&self, most: u32) {
+        self.crowd.set_most(most);
+    }
+
+    /// How many helpers may come to work that is shown now, as soon as they are free; stale at once.
+    pub fn could_come_racy(&self) -> u32 {
+        self.crowd.present_racy()
+    }
+
+    /// Reserves up to `want` helpers under the cap, for claiming; to be given back with [`Board::release`].
+    pub fn reserve(&self, want: u32) -> u32 {
+        self.crowd.reserve(want)
+    }
+
+    /// Gives reserved ones back.
+    pub fn release(&self, reserved: u32) {
+        self.crowd.release(reserved);
+    }
+
+    /// The CPUs are on nodes below this.
+    pub fn nr_nodes(&self) -> u32 {
+        self.nr_nodes
     }
 
     /// The node of `cpu`.
@@ -102,33 +140,36 @@ impl<T: Sync, C: Cpu> Board<T, C> {
     /// stays on its CPU, and holds nothing.
     pub fn serve(&self) {
         let post = self.post(C::id());
+        // Counted before it is seen to be there.
+        let round = Round::new(self, post);
         if post.word.update(AcqRel, Acquire, word::arrive).is_ok() {
-            self.stay(post);
+            self.stay(post, round);
         }
     }
 
     /// From arrival to departure.
-    pub(super) fn stay(&self, post: &Post<T, C>) {
+    pub(super) fn stay(&self, post: &Post<C>, round: Round<'_, C>) {
         // Also where a visit unwinds: the caller must be able to withdraw, and others must see that nobody is here.
         let _departs = Departs(post);
-        let mut looks = 0;
+        let mut round = round;
         loop {
             let now = post.word.load(Acquire);
             if word::has_news(now) {
                 return;
             }
-            if word::state(now) == word::OFFERED {
-                looks = 0;
-                if post.visit() == Then::Pause {
-                    C::give_way();
+            match word::state(now) {
+                word::OFFERED => {
+                    round.stop();
+                    if post.visit() == Then::Pause {
+                        C::give_way();
+                    }
                 }
-            } else if looks < self.patience() {
-                looks += 1;
-                C::give_way();
-            } else {
-                post.doze();
-                C::relax();
-                looks = 0;
+                word::IDLE if round.look() => (),
+                word::IDLE => round.rest(),
+                _ => {
+                    round.stop();
+                    round.rest();
+                }
             }
         }
     }
@@ -153,7 +194,7 @@ impl<T: Sync, C: Cpu> Board<T, C> {
     }
 }
 
-impl<T, C: Cpu> Post<T, C> {
+impl<C: Cpu> Post<C> {
     /// Visits what is offered, if it still is.
     fn visit(&self) -> Then {
         self.enter(word::visit, |lent| lent.call)
@@ -179,14 +220,6 @@ impl<T, C: Cpu> Post<T, C> {
         visit.then
     }
 
-    /// Sleeps until there is news.
-    fn doze(&self) {
-        if let Ok(was) = self.word.update(AcqRel, Acquire, word::doze) {
-            self.word.sleep_while(was | word::ASLEEP);
-            let _ = self.word.update(AcqRel, Acquire, word::rouse);
-        }
-    }
-
     /// Waits for a helper that was told to go.
     fn wait_until_gone(&self) {
         loop {
@@ -208,14 +241,14 @@ impl<T, C: Cpu> Post<T, C> {
 }
 
 /// A visit under way; ends when dropped, also where it unwinds.
-struct Ends<'a, T, C: Cpu> {
-    post: &'a Post<T, C>,
+struct Ends<'a, C: Cpu> {
+    post: &'a Post<C>,
     then: Then,
     began_ns: u64,
     held: u64,
 }
 
-impl<T, C: Cpu> Drop for Ends<'_, T, C> {
+impl<C: Cpu> Drop for Ends<'_, C> {
     fn drop(&mut self) {
         let helped = C::with_context(|context| {
             context.stand_in(self.held);
@@ -232,9 +265,9 @@ impl<T, C: Cpu> Drop for Ends<'_, T, C> {
     }
 }
 
-struct Departs<'a, T, C: Cpu>(&'a Post<T, C>);
+struct Departs<'a, C: Cpu>(&'a Post<C>);
 
-impl<T, C: Cpu> Drop for Departs<'_, T, C> {
+impl<C: Cpu> Drop for Departs<'_, C> {
     fn drop(&mut self) {
         self.0.bow();
         if let Ok(was) = self.0.word.update(AcqRel, Acquire, word::depart)
@@ -245,7 +278,7 @@ impl<T, C: Cpu> Drop for Departs<'_, T, C> {
     }
 }
 
-impl<T: Sync, C: Cpu> fmt::Debug for Board<T, C> {
+impl<C: Cpu> fmt::Debug for Board<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Board of {}", self.nr_cpus())
     }

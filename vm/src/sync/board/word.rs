@@ -117,9 +117,14 @@ pub const fn doze(word: u32) -> Option<u32> {
     if state(word) == OFFERED || has_news(word) { None } else { Some(word | ASLEEP) }
 }
 
-/// Notes that the helper is awake.
+/// Notes that the helper is awake; `None` where somebody else has.
 pub const fn rouse(word: u32) -> Option<u32> {
-    Some(word & !ASLEEP)
+    if word & ASLEEP != 0 { Some(word & !ASLEEP) } else { None }
+}
+
+/// Has a helper that sleeps, and is nobody's, wake up to look round.
+pub const fn rouse_idle(word: u32) -> Option<u32> {
+    if state(word) == IDLE && !has_news(word) { rouse(word) } else { None }
 }
 
 /// Asks the helper to go; `None` where it is gone.

@@ -1,0 +1,208 @@
+//! What a caller does that takes any help: show its work at the desk of its CPU, take it back.
+
+use super::desk_word as word;
+use super::lend::{Call, Visit, visit};
+use super::post::Board;
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, store_and_fence};
+use crate::units::{CpuId, MAX_CPUS, NodeMask};
+use core::cell::Cell;
+use core::fmt;
+
+/// Pieces of work that callers on one CPU show at once: one line of memory. Who finds no place works alone.
+pub(super) const PLACES: usize = 3;
+
+/// Where callers on one CPU show their work.
+pub(super) struct Desk<C: Cpu> {
+    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; leaving releases what was done
+    /// to the caller, which acquires it when it closes.
+    pub(super) words: [AtomicU32<C>; PLACES],
+    /// Whose helpers may come. Relaxed, as `work`.
+    nodes: [AtomicU64<C>; PLACES],
+    /// What is shown; looked at by visitors only.
+    work: [AtomicPtr<Work<C>, C>; PLACES],
+}
+
+/// Work on a caller's stack, without its type. Stays until the place is closed and the last visitor has left. A line of its own, which the
+/// helper takes for itself when it comes.
+#[repr(align(64))]
+pub(super) struct Work<C: Cpu> {
+    /// Safe to call with `what` while it is visited.
+    pub(super) call: Call,
+    pub(super) what: *const (),
+    /// The ranks that the caller holds.
+    pub(super) held: u64,
+    /// Nanoseconds of all visits. Relaxed: read once the visitors have left.
+    pub(super) helped_ns: AtomicU64<C>,
+    /// The CPUs whose helpers came. As `helped_ns`.
+    pub(super) came: [AtomicU64<C>; MAX_CPUS / 64],
+}
+
+/// Who may help.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// So many at once.
+    pub seats: u32,
+    /// From these nodes.
+    pub nodes: NodeMask,
+}
+
+/// What helpers did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Helped {
+    /// How many came.
+    pub helpers: u32,
+    /// Nanoseconds that they worked, all together.
+    pub ns: u64,
+}
+
+impl<C: Cpu> Desk<C> {
+    pub(super) fn new() -> Self {
+        Self {
+            words: [const { AtomicU32::new(0) }; PLACES],
+            nodes: [const { AtomicU64::new(0) }; PLACES],
+            work: [const { AtomicPtr::null() }; PLACES],
+        }
+    }
+
+    /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
+    fn show(&self, work: &Work<C>, terms: Terms) -> Option<usize> {
+        // Acquire: pairs with the release of who had the place before, so that its visitors' looks are over.
+        let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
+        let (place, shown) = (0..PLACES).find_map(|place| free(&place))?;
+        self.nodes[place].store(terms.nodes.bits(), Relaxed);
+        self.work[place].store((&raw const *work).cast_mut(), Relaxed);
+        // Pairs with `enter`, and with the fences of `round::doze` and `round::see_that_somebody_looks`: either those find this, or `invite`
+        // finds what they wrote.
+        store_and_fence(&self.words[place], shown);
+        Some(place)
+    }
+
+    /// Whose helpers may come to what is shown in `place`.
+    pub(super) fn nodes(&self, place: usize) -> NodeMask {
+        NodeMask::from_bits(self.nodes[place].load(Relaxed))
+    }
+
+    /// What is shown in `place`. Its owner's only, but for visitors.
+    pub(super) fn work(&self, place: usize) -> *const Work<C> {
+        self.work[place].load(Relaxed)
+    }
+}
+
+impl<C: Cpu> Board<C> {
+    /// Lets helpers visit `what` while `own` runs, as far as there are any and `terms` allow. When this returns, or unwinds, none is
+    /// there or will come.
+    ///
+    /// It may sleep: until visits end that have begun, never for a helper that has not come.
+    pub fn show<V: Visit, R>(
+        &self,
+        what: &V,
+        terms: Terms,
+        own: impl FnOnce(&Offer<'_, C>) -> R,
+    ) -> (R, Helped) {
+        let work = Work {
+            call: visit::<V>,
+            what: (&raw const *what).cast(),
+            held: C::with_context(|context| context.held()),
+            helped_ns: AtomicU64::new(0),
+            came: [const { AtomicU64::new(0) }; MAX_CPUS / 64],
+        };
+        // `what` and `work` outlive the offer, which outlives every visit: that is what `round::visit` relies on.
+        let offer = Offer { board: self, place: Cell::new(self.show_here(&work, terms)) };
+        let result = own(&offer);
+        drop(offer);
+        let helpers = work.came.iter().map(|cpus| cpus.load(Relaxed).count_ones()).sum();
+        (result, Helped { helpers, ns: work.helped_ns.load(Relaxed) })
+    }
+
+    /// Shows work at this CPU's desk, and sees to it that somebody looks.
+    fn show_here(&self, work: &Work<C>, terms: Terms) -> Option<(&Desk<C>, usize)> {
+        let terms = Terms { seats: terms.seats.min(word::MOST_SEATS), ..terms };
+        C::preempt_off();
+        let me = C::id();
+        let desk = (terms.seats > 0 && me.0 < self.nr_cpus()).then(|| self.desk(me));
+        let place = desk.and_then(|desk| Some((desk, desk.show(work, terms)?)));
+        C::preempt_on();
+        if place.is_some() {
+            self.invite(me, terms);
+        }
+        place
+    }
+}
+
+/// Work that is shown; closed when dropped.
+pub struct Offer<'b, C: Cpu> {
+    board: &'b Board<C>,
+    /// Where, as long as it is.
+    place: Cell<Option<(&'b Desk<C>, usize)>>,
+}
+
+impl<C: Cpu> Offer<'_, C> {
+    /// Whether it is taken back.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.place.get().is_none()
+    }
+
+    /// Takes the work back if nobody is there: then nobody will come. True where it is taken back, now or before.
+    #[inline]
+    pub fn close_unvisited(&self) -> bool {
+        let Some((desk, place)) = self.place.get() else { return true };
+        let word = &desk.words[place];
+        // The look spares a line that visitors write.
+        let closed = word::close_unvisited(word.load(Relaxed)).is_some()
+            && word.update(AcqRel, Relaxed, word::close_unvisited).is_ok();
+        if closed {
+            self.place.set(None);
+        }
+        closed
+    }
+
+    /// Takes the work back, and waits until the last visitor has left.
+    fn close(&self) {
+        let Some((desk, place)) = self.place.take() else { return };
+        let word = &desk.words[place];
+        let was = word.update(AcqRel, Acquire, |word| Some(word::close(word)));
+        if was.is_ok_and(|was| word::visitors(was) > 0) {
+            self.wait_until_left(word);
+            // Release: pairs with the look of who shows work here next.
+            let _ = word.update(AcqRel, Acquire, word::close_unvisited);
+        }
+    }
+
+    fn wait_until_left(&self, word: &AtomicU32<C>) {
+        let mut turns = 0;
+        loop {
+            // Acquire: pairs with `leave`.
+            let now = word.load(Acquire);
+            if word::visitors(now) == 0 {
+                return;
+            }
+            if turns < self.board.patience() {
+                turns += 1;
+            } else if let Ok(was) = word.update(AcqRel, Acquire, word::awaited) {
+                word.sleep_while(was | word::AWAITED);
+            }
+            C::relax();
+        }
+    }
+}
+
+impl<C: Cpu> Drop for Offer<'_, C> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<C: Cpu> fmt::Debug for Offer<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Offer, {}", if self.place.get().is_some() { "open" } else { "closed" })
+    }
+}
+
+impl<C: Cpu> Work<C> {
+    /// Notes that the helper of `me` comes.
+    pub(super) fn note_visitor(&self, me: CpuId) {
+        self.came[me.index() / 64].fetch_or(1 << (me.0 % 64), Relaxed);
+    }
+}

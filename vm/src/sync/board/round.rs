@@ -1,0 +1,269 @@
+//! What a helper does that has nothing to do: look round the desks, visit what is shown there, or sleep.
+//!
+//! The one subtle thing is that work is never shown to sleepers only. Both sides write before they look:
+//!
+//! ```text
+//!   caller   show the work            fence   does nobody look, and somebody sleep?   then wake
+//!   helper   count as asleep, ASLEEP  fence   is work shown?                          else sleep
+//! ```
+//!
+//! Of the two looks at least one sees what the other has written. While somebody looks, the caller wakes nobody, and pays one load for
+//! it; so whoever ceases to look, because he found work, or is wanted elsewhere, and was the last, looks in the same way whether
+//! work is shown that others sleep over, and wakes two of them. Those do the same when they find theirs: so a piece of work for many has
+//! them all in as many steps as doubling takes, and none of its caller's time.
+//!
+//! Who looks at a line takes it from its owner for a moment, and who visits work that was about to end holds its caller up for ten times
+//! what it took. So a helper that finds nothing looks less and less often, down to every few microseconds, about what waking up takes; then
+//! it looks twice before it comes, and what is gone at the second look was too short to be shared. One visit that did something halves the
+//! pause: who is needed again and again is soon there at once. It stays awake while it sees that callers come and go.
+
+use super::desk::{Desk, PLACES, Terms, Work};
+use super::desk_word as word;
+use super::lend::Then;
+use super::post::{Board, Post};
+use super::word as post_word;
+use crate::machine::Cpu;
+use crate::sync::atomic::{Ordering::*, fence};
+use crate::units::{CpuId, NodeMask};
+
+/// The longest pause between two looks, in turns of a wait loop.
+const LONGEST: u32 = 64;
+
+/// Who pauses for longer than this comes only to work that is still shown at a second look.
+const EAGER: u32 = 4;
+
+/// A helper without work. Counted in the crowd while it looks.
+pub(super) struct Round<'b, C: Cpu> {
+    board: &'b Board<C>,
+    post: &'b Post<C>,
+    me: CpuId,
+    looks: bool,
+    /// What the words of the desks were, in one.
+    seen: u32,
+    /// Turns of waiting since something was seen.
+    turns: u32,
+    /// Of those the next to take at once.
+    pause: u32,
+}
+
+impl<'b, C: Cpu> Round<'b, C> {
+    /// A helper that is about to look.
+    pub(super) fn new(board: &'b Board<C>, post: &'b Post<C>) -> Self {
+        board.crowd.enter();
+        Self { board, post, me: C::id(), looks: true, seen: 0, turns: 0, pause: 1 }
+    }
+
+    /// Looks round, and visits the first work that is found. True where there was some.
+    pub(super) fn look(&mut self) -> bool {
+        if !self.looks {
+            self.looks = true;
+            self.board.crowd.enter();
+        }
+        let board = self.board;
+        let mut seen = 0u32;
+        for (desk, place) in board.places(self.me) {
+            // Acquire: `nodes` is as it was when this was shown.
+            let now = desk.words[place].load(Acquire);
+            seen = seen.rotate_left(5) ^ now;
+            if word::seats(now) > 0
+                && desk.nodes(place).contains(self.post.node)
+                && self.enter(desk, place, now)
+            {
+                (self.turns, self.pause) = (0, 1);
+                return true;
+            }
+        }
+        if seen != self.seen {
+            (self.seen, self.turns) = (seen, 0);
+        }
+        false
+    }
+
+    /// Enters, if that is still what was seen and the cap allows it, and does some of the work.
+    fn enter(&self, desk: &Desk<C>, place: usize, seen: u32) -> bool {
+        let Some(entered) = word::enter(seen).filter(|_| self.board.crowd.room_racy() > 0) else {
+            return false;
+        };
+        if self.pause > EAGER {
+            C::relax();
+            if desk.words[place].load(Relaxed) != seen {
+                return false;
+            }
+        }
+        if desk.words[place].compare_exchange(seen, entered, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        let may = self.board.crowd.begin();
+        if may {
+            self.board.see_that_somebody_looks(self.me);
+            visit(self, desk, place);
+        } else {
+            leave(desk, place, Then::Pause);
+        }
+        may
+    }
+
+    /// Does not look for now: others must, if there is something.
+    pub(super) fn stop(&mut self) {
+        if core::mem::take(&mut self.looks) {
+            self.board.crowd.leave();
+            self.board.see_that_somebody_looks(self.me);
+        }
+    }
+
+    /// Lets time pass, or sleeps if that was in vain for long.
+    pub(super) fn rest(&mut self) {
+        if self.turns < self.board.patience() {
+            C::give_way();
+            (1..self.pause).for_each(|_| C::relax());
+            self.turns += self.pause;
+            self.pause = (self.pause * 2).min(LONGEST);
+        } else {
+            self.doze();
+            C::relax();
+            (self.turns, self.pause) = (0, 1);
+        }
+    }
+
+    /// Sleeps until it is woken, unless there is something to do after all. Counted as looking when this returns.
+    fn doze(&mut self) {
+        let crowd = &self.board.crowd;
+        if !core::mem::replace(&mut self.looks, true) {
+            crowd.enter();
+        }
+        crowd.doze();
+        let Ok(was) = self.post.word.update(AcqRel, Acquire, post_word::doze) else { return crowd.rouse() };
+        // Pairs with `Desk::show`: either its caller finds us asleep, or we find what it shows.
+        fence::<C>(SeqCst);
+        if post_word::state(was) != post_word::IDLE || !self.is_wanted() {
+            self.post.word.sleep_while(was | post_word::ASLEEP);
+        }
+        // Who has woken us has counted us.
+        if self.post.word.update(AcqRel, Acquire, post_word::rouse).is_ok() {
+            crowd.rouse();
+        }
+    }
+
+    /// Whether work is shown that this helper may visit.
+    fn is_wanted(&self) -> bool {
+        let is_for_me = |(desk, place): (&Desk<C>, usize)| {
+            word::seats(desk.words[place].load(Relaxed)) > 0 && desk.nodes(place).contains(self.post.node)
+        };
+        self.board.crowd.room_racy() > 0 && self.board.places(self.me).any(is_for_me)
+    }
+}
+
+impl<C: Cpu> Drop for Round<'_, C> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Visits the work that was entered.
+fn visit<C: Cpu>(round: &Round<'_, C>, desk: &Desk<C>, place: usize) {
+    // SAFETY: we have entered and not left, thus the caller that showed this has not seen its last visitor leave: the pointer was stored
+    // before the word that we acquired, and what it points to stays meanwhile.
+    let work = unsafe { &*desk.work(place) };
+    // First of all, so that its line comes once and for good.
+    work.note_visitor(round.me);
+    let held = C::with_context(|context| context.stand_in(work.held));
+    let began_ns = C::now_ns();
+    let mut leaves = Leaves { round, desk, place, work, began_ns, held, then: Then::Pause };
+    // SAFETY: `show` made `call` and `what` belong together, and what is shown is `Sync` and stays as above.
+    leaves.then = unsafe { (work.call)(work.what, round.me) };
+    let pauses = leaves.then == Then::Pause;
+    drop(leaves);
+    if pauses {
+        C::give_way();
+    }
+}
+
+fn leave<C: Cpu>(desk: &Desk<C>, place: usize, then: Then) {
+    let word = &desk.words[place];
+    let left = if then == Then::Leave { word::leave_empty } else { word::leave };
+    // Release: pairs with the look of the caller, after which all of it is the caller's again.
+    if let Ok(was) = word.update(AcqRel, Acquire, |word| Some(left(word)))
+        && was & word::AWAITED != 0
+        && word::visitors(was) == 1
+    {
+        word.wake(u32::MAX);
+    }
+}
+
+/// A visit under way; ends when dropped, also where it unwinds.
+struct Leaves<'a, 'b, C: Cpu> {
+    round: &'a Round<'b, C>,
+    desk: &'a Desk<C>,
+    place: usize,
+    work: &'a Work<C>,
+    began_ns: u64,
+    held: u64,
+    then: Then,
+}
+
+impl<C: Cpu> Drop for Leaves<'_, '_, C> {
+    fn drop(&mut self) {
+        let helped = C::with_context(|context| {
+            context.stand_in(self.held);
+            context.settle()
+        });
+        let took_ns = C::now_ns().saturating_sub(self.began_ns).saturating_add(helped);
+        self.work.helped_ns.fetch_add(took_ns, Relaxed);
+        leave(self.desk, self.place, self.then);
+        self.round.board.crowd.end();
+    }
+}
+
+impl<C: Cpu> Board<C> {
+    /// All places but those of `me`, from the next CPU's on and round.
+    fn places(&self, me: CpuId) -> impl Iterator<Item = (&Desk<C>, usize)> {
+        self.others(me).flat_map(move |cpu| (0..PLACES).map(move |place| (self.desk(cpu), place)))
+    }
+
+    /// All CPUs but `me`, from the next on and round.
+    fn others(&self, me: CpuId) -> impl Iterator<Item = CpuId> {
+        let all = self.nr_cpus();
+        (me.0.saturating_add(1)..all).chain(0..me.0.min(all)).map(CpuId)
+    }
+
+    /// After work was shown on `me`, with a fence: wakes helpers unless somebody looks.
+    #[inline]
+    pub(super) fn invite(&self, me: CpuId, terms: Terms) {
+        let (somebody_sleeps, nobody_looks) = self.crowd.sleeps_and_nobody_looks();
+        // Who looks need not be on the right node.
+        if somebody_sleeps && (nobody_looks || terms.nodes != NodeMask::ALL) {
+            self.wake_some(me, terms);
+        }
+    }
+
+    /// After `me` has ceased to look: if nobody else does, wakes helpers for what is shown.
+    fn see_that_somebody_looks(&self, me: CpuId) {
+        // Pairs with `Desk::show`: either its caller finds us no longer looking, or we find what it shows.
+        fence::<C>(SeqCst);
+        if self.crowd.sleeps_and_nobody_looks() != (true, true) {
+            return;
+        }
+        for (desk, place) in self.places(me) {
+            let seats = word::seats(desk.words[place].load(Relaxed));
+            if seats > 0 {
+                self.wake_some(me, Terms { seats, nodes: desk.nodes(place) });
+            }
+        }
+    }
+
+    /// Wakes up to two helpers that may come; they see to the others.
+    #[cold]
+    fn wake_some(&self, me: CpuId, terms: Terms) {
+        let is_roused = |&cpu: &CpuId| {
+            let post = self.post(cpu);
+            terms.nodes.contains(post.node)
+                && post_word::rouse_idle(post.word.load(Relaxed)).is_some()
+                && post.word.update(AcqRel, Relaxed, post_word::rouse_idle).is_ok()
+        };
+        let most = terms.seats.min(2) as usize;
+        self.others(me).filter(is_roused).take(most).for_each(|cpu| {
+            self.crowd.rouse();
+            self.post(cpu).word.wake(u32::MAX);
+        });
+    }
+}
