@@ -135,7 +135,8 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.plan(nth, 1);
     }
 
-    /// As [`plan_mishap`](Self::plan_mishap), and every allocation after it fails too, until that is taken back.
+    /// As [`plan_mishap`](Self::plan_mishap), and every allocation of frames after it fails too, until that is taken back. Objects that were given
+    /// back to a pool can be had.
     pub fn plan_mishaps_from(&self, nth: u64) {
         self.mishap.plan(nth, u64::MAX);
     }

@@ -44,6 +44,13 @@ impl<C: Cpu> Mishap<C> {
         cfg!(debug_assertions) && self.plan.load(Relaxed) & LEFT != 0 && self.count_down()
     }
 
+    /// As [`strikes`](Self::strikes), for an object of a pool: however long memory stays away, one that was given back can be had again.
+    #[inline(always)]
+    pub fn strikes_object(&self) -> bool {
+        let untroubled = |plan| plan & LEFT == 0 || plan & STRUCK != 0;
+        cfg!(debug_assertions) && !untroubled(self.plan.load(Relaxed)) && self.count_down()
+    }
+
     fn count_down(&self) -> bool {
         self.plan.update(Relaxed, Relaxed, counted_down).is_ok_and(|plan| plan & LEFT == 1)
     }

@@ -77,7 +77,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     /// Memory for an object, with anything in it.
     #[inline]
     pub fn alloc(&self, memory: &Memory<'m, M>) -> Option<NonNull<MaybeUninit<T>>> {
-        if memory.mishap.strikes() {
+        if memory.mishap.strikes_object() {
             return None;
         }
         let own = self.core.caches.own();
