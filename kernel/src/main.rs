@@ -12,6 +12,7 @@
 //! | `-append` | the kernel's own words, then ` -- `, then the program's argv |
 //! | `selftest=NAME` | `conformance`, `faults`, `flushes`, `storm`, `spaces`, `all`; `panic` and `guard` end as they must; instead of a program |
 //! | `path=locked`, `path=speculative` | which way page faults go |
+//! | `start=whole`, `start=deferred` | whether all frame records are written before the first frame is handed out, or then by all CPUs |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
 //! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: `0x10 + code` for an
@@ -55,6 +56,7 @@ mod metal {
     use crate::arch::loader::{self, Loader};
     use crate::arch::{Core, MACHINE, boot, clock, console, registers};
     use crate::{memory, process, report, sched, selftest};
+    use interleaf::frame::Start;
     use interleaf::machine::{Cpu, Machine};
     use interleaf_kernel::options::Options;
 
@@ -70,13 +72,15 @@ mod metal {
         });
         let nr_cpus = loader::nr_cpus().unwrap_or(1);
         MACHINE.set_nr_cpus(nr_cpus);
-        memory::init(&loader);
+        let start = if options.whole { Start::Whole } else { Start::Deferred };
+        memory::init(&loader, start);
         boot::init_controller();
         clock::calibrate();
         sched::begin(!options.count);
         boot::start_others(nr_cpus)
             .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));
         registers::enable_interrupts();
+        memory::initialise(start);
         crate::say!("interleaf: {} CPUs, {} MiB, {} ms", nr_cpus, memory::mib(), Core::now_ns() / 1_000_000);
         let code = match options.selftest {
             Some(name) => selftest::run(name, &options),

@@ -1,15 +1,24 @@
 //! All memory becomes the library's.
 
 use crate::arch::loader::Loader;
-use crate::arch::{MACHINE, Metal, Once, registers, space};
+use crate::arch::{Core, MACHINE, Metal, Once, clock, helpers, registers, space};
 use crate::{report, tables};
 use core::ops::Range;
-use interleaf::frame::BootMap;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use interleaf::frame::{BootError, BootMap, Initialised, Start};
+use interleaf::job::Crew;
+use interleaf::machine::Cpu;
 use interleaf::space::Vm;
+use interleaf::units::{CpuId, NodeId};
 use interleaf_kernel::firmware::{self, MAX_ENTRIES, MapError};
 
 /// The virtual-memory system.
 static VM: Once<Vm<'static, Metal>> = Once::new();
+
+/// Who helps with large jobs.
+static CREW: Once<Crew<'static, Metal>> = Once::new();
+/// Cycles from the beginning to the end of the library's own start: from then on frames can be had.
+static STARTED_IN: AtomicU64 = AtomicU64::new(0);
 
 /// The virtual-memory system.
 #[inline]
@@ -18,7 +27,7 @@ pub fn vm() -> &'static Vm<'static, Metal> {
 }
 
 /// Gives the library what the firmware calls usable, and translates through tables made with it.
-pub fn init(loader: &Loader) {
+pub fn init(loader: &Loader, start: Start) {
     let refuse = |why: MapError| -> ! { report::refuse("the memory map", &why) };
     let nr_told = loader.nr_entries;
     if nr_told > MAX_ENTRIES {
@@ -36,9 +45,13 @@ pub fn init(loader: &Loader) {
     if reach < end {
         crate::say!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
     }
-    let map = boot_map(loader, reach).unwrap_or_else(|why| refuse(why));
-    let vm = Vm::new(&MACHINE, map).unwrap_or_else(|why| refuse(MapError::Boot(why)));
-    let vm = VM.set(vm);
+    let mut map = boot_map(loader, reach).unwrap_or_else(|why| refuse(why));
+    let crew = Crew::hire(&MACHINE, &mut map.carver(&MACHINE));
+    let crew = CREW.set(crew.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
+    let from = registers::time_stamp();
+    let vm = Vm::start(&MACHINE, map, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
+    STARTED_IN.store(registers::time_stamp() - from, Relaxed);
+    let vm = VM.set(vm.with_crew(crew));
     let giant = registers::Features::of_this_cpu().giant_pages;
     let Ok(root) = tables::build(vm.memory(), ram, giant) else {
         report::refuse("memory", &"there is not enough for the kernel's own tables");
@@ -53,6 +66,36 @@ fn boot_map(loader: &Loader, limit: u64) -> Result<BootMap, MapError> {
     let [info, list, line] = loader.own.clone();
     let taken = [FIRST_MIB, loader.module.clone(), info, list, line];
     firmware::boot_map(loader.entries(), &space::image_memory(), &taken, limit)
+}
+
+/// Who helps with large jobs.
+pub fn crew() -> &'static Crew<'static, Metal> {
+    CREW.get()
+}
+
+/// Nanoseconds that helpers have to come.
+const COME_NS: u64 = 100_000_000;
+
+/// Starts the helpers, has all CPUs write the frame records that wait, and says what that took. All CPUs are there.
+pub fn initialise(start: Start) {
+    let first_us = clock::cycles_to_ns(STARTED_IN.load(Relaxed)) / 1000;
+    crate::say!("memory: the first frame could be had after {first_us} us");
+    let helpers = helpers::start();
+    if start == Start::Whole {
+        return;
+    }
+    let (me, until) = (Core::id(), Core::now_ns() + COME_NS);
+    let others = (0..helpers).map(CpuId).filter(|&cpu| cpu != me);
+    while Core::now_ns() < until && !others.clone().all(|cpu| crew().has_helper_racy(cpu)) {
+        Core::relax();
+    }
+    let told = |done: Initialised| {
+        let (NodeId(node), frames, us) = (done.node, done.frames, done.took_ns / 1000);
+        let cpus = done.spent.helpers + 1;
+        crate::say!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
+    };
+    let written = vm().memory().initialise(crew(), helpers, &|| false, &told);
+    assert!(written.is_ok(), "nobody stops the initialisation");
 }
 
 /// MiB that the library manages.

@@ -12,6 +12,8 @@ pub struct Options<'a> {
     pub selftest: Option<&'a str>,
     /// `path=locked`: faults always share the space's lock.
     pub locked: bool,
+    /// `start=whole`: all frame records are written before the first frame is handed out.
+    pub whole: bool,
     /// `count`: no timer, so that guest instructions are the program's and the kernel's alone.
     pub count: bool,
     /// The words after `--`.
@@ -34,6 +36,8 @@ impl<'a> Options<'a> {
                 Some(("selftest", name)) if !name.is_empty() => options.selftest = Some(name),
                 Some(("path", "locked")) => options.locked = true,
                 Some(("path", "speculative")) => options.locked = false,
+                Some(("start", "whole")) => options.whole = true,
+                Some(("start", "deferred")) => options.whole = false,
                 None if word == "count" => options.count = true,
                 _ => return Err(word),
             }
@@ -54,8 +58,8 @@ mod tests {
 
     #[test]
     fn words_before_the_dashes_are_the_kernels_and_those_after_the_programs() {
-        let options = Options::parse("path=locked count -- /bin/p a -- b").unwrap();
-        assert!(options.locked && options.count && options.selftest.is_none());
+        let options = Options::parse("path=locked start=whole count -- /bin/p a -- b").unwrap();
+        assert!(options.locked && options.whole && options.count && options.selftest.is_none());
         assert_eq!(options.argv().collect::<Vec<_>>(), ["/bin/p", "a", "--", "b"]);
         assert_eq!(Options::parse("-- p").unwrap().argv().count(), 1);
     }

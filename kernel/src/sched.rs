@@ -116,7 +116,7 @@ fn switch_away(may_stay: bool) {
     percpu::preempt_off();
     percpu::looked_for_other();
     let cpu = Core::id();
-    let taken = QUEUE.lock().take(|index| allows(index, cpu));
+    let taken = take_ready(cpu);
     let next = match taken {
         Some(index) => Some(Thread::at(index.into())),
         None if may_stay && may_run_here(percpu::thread(), cpu) => None,
@@ -127,6 +127,15 @@ fn switch_away(may_stay: bool) {
         after_switch();
     }
     percpu::preempt_on();
+}
+
+/// The oldest thread in the queue that may run on the CPU; one that is behind the others only where there is no other.
+fn take_ready(cpu: CpuId) -> Option<u16> {
+    let mut queue = QUEUE.lock();
+    let in_front = |index: u16| !Thread::at(index.into()).is_behind.load(Relaxed);
+    queue
+        .take(|index| allows(index, cpu) && in_front(index))
+        .or_else(|| queue.take(|index| allows(index, cpu)))
 }
 
 fn may_run_here(thread: &Thread, cpu: CpuId) -> bool {
@@ -232,6 +241,16 @@ pub fn start(thread: &'static Thread, affinity: u64) {
     let state = Core::interrupts_off();
     enqueue(thread);
     Core::interrupts_restore(state);
+}
+
+/// Runs `function(0)` in a new kernel thread for good, where no other thread wants a CPU of `affinity`. `None` where there is no thread or no
+/// memory.
+pub fn spawn_behind_others(function: fn(usize), affinity: u64) -> Option<&'static Thread> {
+    let thread = claim()?;
+    thread.is_behind.store(true, Relaxed);
+    thread.begin_in(function, 0);
+    start(thread, affinity);
+    Some(thread)
 }
 
 /// Runs `function(argument)` in a new kernel thread; its number, to be joined. `None` where there is no thread or no memory.

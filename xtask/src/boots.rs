@@ -34,10 +34,14 @@ pub fn all(root: &Path) -> Result<(), String> {
     in_ring_3(root)
 }
 
-/// Boots the kernel's own tests, with the library's debug assertions.
+/// Boots the kernel's own tests, with the library's debug assertions; and on the smallest machine and the largest.
 pub fn self_tests(root: &Path) -> Result<(), String> {
     let options = |cpus, path| ["--checked", "--cpus", cpus, "--path", path];
-    boots(root, &[(options("2", "speculative"), None), (options("4", "locked"), None)])
+    boots(root, &[(options("2", "speculative"), None), (options("4", "locked"), None)])?;
+    let machine =
+        |cpus, memory, start| ["--selftest", "flushes", "--cpus", cpus, "--memory", memory, "--start", start];
+    let machines = [("1", "64M", "deferred"), ("2", "64M", "whole"), ("8", "64G", "deferred")];
+    boots(root, &machines.map(|(cpus, memory, start)| (machine(cpus, memory, start), None)))
 }
 
 /// Boots every program, with the library's debug assertions and as it is measured.

@@ -27,6 +27,10 @@ impl Cpu for Core {
         core::hint::spin_loop();
     }
 
+    fn give_way() {
+        sched::yield_now();
+    }
+
     fn sleep(word: &AtomicU32, expected: u32) {
         sched::sleep(word.as_ptr().addr(), || word.load(SeqCst) == expected);
     }

@@ -2,14 +2,14 @@
 
 use super::percpu::{self, MAX_CPUS};
 use super::space::{self, DIRECT_BYTES};
-use super::{Core, apic, registers};
+use super::{Core, apic, helpers, registers};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
 use interleaf::machine::{Answer, Cpu, Machine, TablePage};
 use interleaf::sync::wait_until;
 use interleaf::table::format::X86_64;
-use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PhysAddr, VpnRange};
+use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange};
 
 /// This machine. There is one.
 #[derive(Debug)]
@@ -69,6 +69,14 @@ impl Metal {
         call.map(|call| Answer { call, data: self.answer_data.load(Relaxed) })
     }
 
+    fn zero_words(&self, from: Pfn, words: usize) {
+        // SAFETY: the frames are the caller's.
+        unsafe {
+            asm!("rep stosq", inout("rcx") words => _, inout("rdi") self.window(from.addr()).as_ptr() => _,
+                 in("rax") 0u64, options(nostack, preserves_flags));
+        }
+    }
+
     fn others(&self) -> impl Iterator<Item = CpuId> {
         let me = Core::id();
         (0..self.online()).map(CpuId).filter(move |&cpu| cpu != me)
@@ -78,7 +86,7 @@ impl Metal {
 // SAFETY: by the contract's numbers. 1 and 2: the window is the direct map, one addition either way, and RAM is mapped there for
 // good, before the library is given any. 3: `invlpg` drops the page's translations and all upper levels, loading CR3 drops
 // everything, as no entry is global; both order earlier stores before later walks. 4: interrupts between CPUs, taken as soon as
-// interrupts are on. 5: see `barrier_all`. 6: the lengths are those asked for.
+// interrupts are on. 5: see `barrier_all`. 6: the lengths are those asked for. 7: see `helpers`.
 unsafe impl Machine for Metal {
     type Cpu = Core;
     type Format = X86_64;
@@ -106,12 +114,11 @@ unsafe impl Machine for Metal {
     }
 
     fn zero(&self, pfn: Pfn, order: Order) {
-        let (at, words) = (self.window(pfn.addr()).as_ptr(), order.bytes() / 8);
-        // SAFETY: the block is the caller's.
-        unsafe {
-            asm!("rep stosq", inout("rcx") words => _, inout("rdi") at => _, in("rax") 0u64,
-                 options(nostack, preserves_flags));
-        }
+        self.zero_words(pfn, order.bytes() / 8);
+    }
+
+    fn zero_past_caches(&self, frames: PfnRange) {
+        self.zero_words(frames.start, frames.len() as usize * PAGE_SIZE / 8);
     }
 
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
@@ -155,6 +162,10 @@ unsafe impl Machine for Metal {
             self.answer_data.store(data, Relaxed);
             self.answer.store(call as *mut (), Release);
         }
+    }
+
+    fn set_help(&self, help: Option<Answer<Self>>) {
+        helpers::install(help);
     }
 
     fn interrupt(&self, targets: &CpuMask) {

@@ -10,6 +10,7 @@
 //! | `space` | addresses of the kernel's half; its tables, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
 //! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |
+//! | `helpers` | threads behind all others that run the library's jobs |
 //! | `sse` | what is saved beside a frame |
 //! | `user` | memory of programs, touched from the kernel |
 //! | `ports` `console` | port I/O; the serial line, and the end of the machine |
@@ -24,6 +25,7 @@ mod bytes;
 pub mod clock;
 pub mod console;
 pub mod cpu;
+pub mod helpers;
 pub mod loader;
 pub mod machine;
 mod once;

@@ -54,6 +54,8 @@ pub struct Thread {
     pub state: AtomicU32,
     /// CPUs that may run it, one bit each.
     pub affinity: AtomicU64,
+    /// It runs only where no other thread would.
+    pub is_behind: AtomicBool,
     /// Not 0: the thread looks up before it goes back to ring 3, because its program ends.
     pub attention: AtomicU32,
     /// Where a program wants a 0 stored and woken when the thread ends; 0 for nowhere.
@@ -90,6 +92,7 @@ impl Thread {
             on_cpu: AtomicBool::new(false),
             state: AtomicU32::new(sched::FREE),
             affinity: AtomicU64::new(u64::MAX),
+            is_behind: AtomicBool::new(false),
             attention: AtomicU32::new(0),
             clear_tid: AtomicU64::new(0),
             ended: AtomicU32::new(0),
@@ -272,8 +275,12 @@ pub fn preempt() {
 /// Loads the space of a thread that is about to run, unless it has none or it is loaded.
 fn load_space_of(cpu: &PerCpu, next: &Thread) {
     let (wanted, loaded) = (next.space.get(), cpu.loaded.get());
-    if wanted.is_null() || wanted == loaded {
+    if wanted == loaded {
         return;
+    }
+    if wanted.is_null() {
+        // SAFETY: a loaded space leaves every CPU before it ends (`OwnedSpace`).
+        return unsafe { loaded.as_ref() }.map_or((), Space::rest_cpu);
     }
     // SAFETY: a thread's space outlives it (`Thread::space`), and a loaded one leaves every CPU before it ends (`OwnedSpace`).
     match unsafe { (loaded.as_ref(), &*wanted) } {

@@ -45,13 +45,16 @@ fn accel_words(accel: Accel, cpus: usize, cores: usize) -> &'static str {
 pub fn qemu_words(boot: &Boot) -> Vec<OsString> {
     let (cpus, memory) = (boot.cpus.to_string(), boot.memory.to_string());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Not promised by the host: a machine may have more than the host has, as long as it does not touch it.
+    let ram = format!("memory-backend-ram,id=ram,size={memory},reserve=off");
     let cpu = match boot.accel {
         Accel::Tcg => "max",
         Accel::Kvm => "host",
     };
     let mut words: Vec<OsString> = [
         ["-accel", accel_words(boot.accel, boot.cpus, cores)],
-        ["-M", "q35"],
+        ["-M", "q35,memory-backend=ram"],
+        ["-object", &ram],
         ["-cpu", cpu],
         ["-smp", &cpus],
         ["-m", &memory],
@@ -110,6 +113,7 @@ mod tests {
         for (switch, value) in [("-smp", "4"), ("-m", "1024M"), ("-append", "path=locked")] {
             assert_eq!(after(&boot, switch).as_deref(), Some(value));
         }
+        assert!(after(&boot, "-object").is_some_and(|ram| ram.contains("size=1024M")));
         assert_eq!((after(&boot, "-initrd"), after(&boot, "-icount")), (None, None));
         let counting = Boot { clock: Clock::Instructions, ..boot };
         assert_eq!(after(&counting, "-icount").as_deref(), Some("shift=0"));

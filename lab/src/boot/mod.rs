@@ -69,6 +69,26 @@ impl FaultPath {
     }
 }
 
+/// When the kernel writes the records of its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// All of them, before the first frame is handed out
+    Whole,
+    /// What the first frames need; the rest then, by all CPUs
+    Deferred,
+}
+
+impl Start {
+    /// The kernel's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Whole => "whole",
+            Start::Deferred => "deferred",
+        }
+    }
+}
+
 /// How time passes in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {

@@ -4,7 +4,7 @@ use super::Failure;
 use crate::bench::Figure;
 use crate::bench::report::figures_table;
 use crate::boot::{
-    self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, count, elf, image, line,
+    self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, Start, count, elf, image, line,
 };
 use crate::show::{Output, Progress};
 use serde::Serialize;
@@ -31,6 +31,9 @@ pub struct Args {
     /// Which way page faults go; as the kernel likes, if nothing is said
     #[arg(long, value_enum)]
     path: Option<FaultPath>,
+    /// When the records of its frames are written: before the first is handed out, or then, by all CPUs
+    #[arg(long, value_enum)]
+    start: Option<Start>,
     /// One of the kernel's self-tests; all of them, if nothing is said
     #[arg(long, value_name = "NAME", conflicts_with = "program")]
     selftest: Option<String>,
@@ -120,8 +123,9 @@ impl Args {
     fn options(&self) -> Result<Vec<String>, Failure> {
         let path = self.path.map(|path| format!("path={}", path.name()));
         let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
+        let start = self.start.map(|start| format!("start={}", start.name()));
         let no_timer = self.no_timer.then(|| "count".to_string());
-        let options: Vec<String> = path.into_iter().chain(no_timer).chain(selftest).collect();
+        let options: Vec<String> = path.into_iter().chain(start).chain(no_timer).chain(selftest).collect();
         line::check_words(&options).map_err(Failure::usage)?;
         Ok(options)
     }

@@ -37,6 +37,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.switch(self.vm.machine, Some(&from.tlb), Some((&self.tlb, self.root())));
     }
 
+    /// This CPU keeps the space loaded, but runs no thread of it for now: another one may fault as cheaply. It stays in the set of CPUs
+    /// that are flushed with the space.
+    pub fn rest_cpu(&self) {
+        self.table.give_back_bias();
+    }
+
     /// Whether no CPU translates through the space.
     pub fn runs_nowhere(&self) -> bool {
         self.tlb.cpus_racy().is_empty()
