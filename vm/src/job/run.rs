@@ -209,8 +209,9 @@ where
         if have == 0 && offer.is_none_or(Offer::is_closed) {
             return None;
         }
-        let wanted = self.wanted(have);
-        if have - wanted.min(have) < least && offer.is_none_or(Offer::close_unvisited) {
+        // The first question is the second, where that is easily answered.
+        let is_last = have / 2 < least || have - self.wanted(have).min(have) < least;
+        if is_last && offer.is_none_or(Offer::close_unvisited) {
             return Some(self.shares.take_all(self.own)).filter(|grains| !grains.is_empty());
         }
         self.shares.next(self.own, Side::Front, |have| self.wanted(have), least)

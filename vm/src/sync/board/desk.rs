@@ -66,6 +66,7 @@ impl<C: Cpu> Desk<C> {
     }
 
     /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
+    #[inline]
     fn show(&self, work: &Work<C>, terms: Terms) -> Option<usize> {
         // Acquire: pairs with the release of who had the place before, so that its visitors' looks are over.
         let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
@@ -94,6 +95,7 @@ impl<C: Cpu> Board<C> {
     /// there or will come.
     ///
     /// It may sleep: until visits end that have begun, never for a helper that has not come.
+    #[inline]
     pub fn show<V: Visit, R>(
         &self,
         what: &V,
@@ -111,11 +113,11 @@ impl<C: Cpu> Board<C> {
         let offer = Offer { board: self, place: Cell::new(self.show_here(&work, terms)) };
         let result = own(&offer);
         drop(offer);
-        let helpers = work.came.iter().map(|cpus| cpus.load(Relaxed).count_ones()).sum();
-        (result, Helped { helpers, ns: work.helped_ns.load(Relaxed) })
+        (result, work.helped())
     }
 
     /// Shows work at this CPU's desk, and sees to it that somebody looks.
+    #[inline]
     fn show_here(&self, work: &Work<C>, terms: Terms) -> Option<(&Desk<C>, usize)> {
         let terms = Terms { seats: terms.seats.min(word::MOST_SEATS), ..terms };
         C::preempt_off();
@@ -201,6 +203,16 @@ impl<C: Cpu> fmt::Debug for Offer<'_, C> {
 }
 
 impl<C: Cpu> Work<C> {
+    /// What visitors did; they have left.
+    #[inline]
+    fn helped(&self) -> Helped {
+        if self.came.iter().fold(0, |any, cpus| any | cpus.load(Relaxed)) == 0 {
+            return Helped::default();
+        }
+        let helpers = self.came.iter().map(|cpus| cpus.load(Relaxed).count_ones()).sum();
+        Helped { helpers, ns: self.helped_ns.load(Relaxed) }
+    }
+
     /// Notes that the helper of `me` comes.
     pub(super) fn note_visitor(&self, me: CpuId) {
         self.came[me.index() / 64].fetch_or(1 << (me.0 % 64), Relaxed);

@@ -14,8 +14,8 @@
 //!
 //! Who looks at a line takes it from its owner for a moment, and who visits work that was about to end holds its caller up for ten times
 //! what it took. So a helper that finds nothing looks less and less often, down to every few microseconds, about what waking up takes; then
-//! it looks twice before it comes, and what is gone at the second look was too short to be shared. One visit that did something halves the
-//! pause: who is needed again and again is soon there at once. It stays awake while it sees that callers come and go.
+//! it looks twice before it comes, and what is gone at the second look was too short to be shared. A visit makes the pause a fourth: who is
+//! needed again and again is soon there at once. It stays awake while it sees that callers come and go.
 
 use super::desk::{Desk, PLACES, Terms, Work};
 use super::desk_word as word;
