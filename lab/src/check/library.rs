@@ -55,7 +55,6 @@ pub(super) fn layout_of(setting: &Setting) -> Layout {
             user: VpnRange::new(page(setting.min_addr), page(setting.task_end)),
             mmap_base: page(setting.mmap_base),
             legacy_base: page(setting.legacy_base),
-            guard_pages: 256,
         },
         heap_start: VirtAddr(setting.start_brk),
         max_mappings: setting.max_mappings - setting.foreign_mappings + FOREIGN,

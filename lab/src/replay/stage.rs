@@ -9,7 +9,7 @@ use crate::trace::{Header, Image, Mapping};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
-use interleaf::vma::{Areas, GUARD_PAGES, VmaFlags};
+use interleaf::vma::{Areas, VmaFlags};
 use std::collections::HashSet;
 
 /// The timed machine with x86-64 tables of four levels.
@@ -70,7 +70,6 @@ pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
             user: VpnRange::new(page(setting("mmap_min_addr").unwrap_or(1 << 16)), page(TASK_END)),
             mmap_base: page(mmap_base),
             legacy_base: page(LEGACY_BASE),
-            guard_pages: GUARD_PAGES,
         },
         heap_start: VirtAddr(life.start.layout.start_brk),
         max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,

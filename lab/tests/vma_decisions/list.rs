@@ -166,7 +166,6 @@ impl Decisions {
             user: VpnRange::new(Vpn(self.setting.min_addr.div_ceil(PAGE)), page(self.setting.task_end)),
             mmap_base: page(self.setting.mmap_base),
             legacy_base: page(self.setting.legacy_base),
-            guard_pages: GUARD_PAGES,
         };
         let hint = areas.hint(VirtAddr(hint));
         let mut placement = areas.anywhere(hint, nr_pages);
@@ -299,16 +298,14 @@ impl Gaps for Decisions {
         let hole = self.holes(window).into_iter().rev().find(|hole| hole.len() >= nr_pages)?;
         Some(Vpn(hole.end.0 - nr_pages))
     }
-    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)> {
-        self.list.get(self.at(vpn)).map(|spec| (spec.range, spec.flags))
-    }
 }
 
 impl Decisions {
     fn holes(&self, window: VpnRange) -> Vec<VpnRange> {
         let ends = self.list.iter().map(|spec| spec.range.end);
-        let starts = self.list.iter().map(|spec| spec.range.start).chain([window.end]);
-        let holes = std::iter::once(Vpn(0)).chain(ends).zip(starts);
-        holes.map(|(start, end)| VpnRange::new(start, end).intersect(window)).collect()
+        let guard = |spec: &VmaSpec| if spec.flags.contains(VmaFlags::GROWS_DOWN) { GUARD_PAGES } else { 0 };
+        let starts = self.list.iter().map(|spec| Vpn(spec.range.start.0.saturating_sub(guard(spec))));
+        let holes = std::iter::once(Vpn(0)).chain(ends).zip(starts.chain([window.end]));
+        holes.map(|(start, end)| VpnRange::new(start, end.max(start)).intersect(window)).collect()
     }
 }

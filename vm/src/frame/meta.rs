@@ -57,6 +57,7 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// A transition of a frame that the caller owns alone: a load and a store. `None` where it is refused.
+    #[inline(always)]
     fn step(&self, next: impl FnOnce(FrameState) -> Option<FrameState>) -> Option<FrameState> {
         let new = next(self.state())?;
         // Release: a getter that sees the new kind sees what the owner did to the record before.
@@ -73,6 +74,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (attached), `Slab` or `Zero`. Counts are those of a
     /// frame that nothing maps yet. `false` where the frame is not just taken.
+    #[inline(always)]
     pub fn put_to_use(&self, kind: Kind) -> bool {
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
         self.step(|state| state.becomes(kind)).is_some()

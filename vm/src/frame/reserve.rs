@@ -16,6 +16,10 @@ use core::ptr::NonNull;
 /// below it does, at least; five are enough for the mappings that a process may have.
 const NODES: usize = 16;
 
+/// Items put aside: more than one replacement takes, as other CPUs may be faster to take what it gave back.
+const ITEMS: usize = 8;
+const _: () = assert!(ITEMS >= MAX_NEW);
+
 type Node<M> = NonNull<TreeNode<<M as Machine>::Cpu, FAN_OUT>>;
 type Item<T> = NonNull<MaybeUninit<Stored<T>>>;
 
@@ -23,7 +27,7 @@ type Item<T> = NonNull<MaybeUninit<Stored<T>>>;
 pub struct IndexReserve<'a, 'm, T, M: Machine> {
     store: IndexStore<'a, 'm, T, M>,
     nodes: [Cell<Option<Node<M>>>; NODES],
-    items: [Cell<Option<Item<T>>>; MAX_NEW],
+    items: [Cell<Option<Item<T>>>; ITEMS],
 }
 
 impl<'a, 'm, T, M: Machine> IndexReserve<'a, 'm, T, M> {
@@ -104,6 +108,6 @@ impl<T, M: Machine> fmt::Debug for IndexReserve<'_, '_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = self.nodes.iter().filter(|slot| slot.get().is_some()).count();
         let items = self.items.iter().filter(|slot| slot.get().is_some()).count();
-        write!(f, "{nodes} of {NODES} nodes and {items} of {MAX_NEW} items put aside")
+        write!(f, "{nodes} of {NODES} nodes and {items} of {ITEMS} items put aside")
     }
 }

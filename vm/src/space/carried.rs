@@ -65,7 +65,7 @@ impl<'v, M: Machine> Carried<'v, M> {
     }
 
     /// Makes sure that there is a zeroed frame.
-    #[inline]
+    #[inline(always)]
     pub fn prepare_frame(&mut self) -> Result<(), Stop> {
         if self.frame.is_none() {
             let frame = self.vm.memory.alloc_frame_from(self.whence, AT_ONCE);
@@ -126,7 +126,7 @@ impl<'v, M: Machine> Carried<'v, M> {
     }
 
     /// The zeroed frame, as user memory that one entry maps.
-    #[inline]
+    #[inline(always)]
     pub fn take_frame(&mut self) -> Option<Pfn> {
         let pfn = self.frame.take()?;
         let meta = self.vm.memory.meta(pfn)?;

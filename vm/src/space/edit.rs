@@ -25,13 +25,22 @@ const FROZEN: usize = 4;
 /// A writer at work: it holds the space's lock alone, and thaws what it froze when it is dropped.
 pub struct Editor<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
-    frozen: [Cell<Option<Vpn>>; FROZEN],
+    /// Where the mappings begin that it froze; the first so many of these.
+    frozen: [Cell<Vpn>; FROZEN],
+    nr_frozen: Cell<usize>,
+    /// What it replaced.
+    replaced: VpnRange,
 }
 
 impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
     /// A writer that has looked at nothing yet.
     pub fn new(space: &'a AddressSpace<'v, M>, _alone: &'a SpaceAlone<'_, M>) -> Self {
-        Self { space, frozen: Default::default() }
+        Self {
+            space,
+            frozen: [const { Cell::new(Vpn(0)) }; FROZEN],
+            nr_frozen: Cell::new(0),
+            replaced: VpnRange::default(),
+        }
     }
 
     /// The mapping that holds `page`, as it stays until this editor is done.
@@ -62,11 +71,9 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
     }
 
     fn note_frozen(&self, start: Vpn) {
-        let free = self.frozen.iter().find(|slot| slot.get().is_none());
-        debug_assert!(free.is_some(), "a decision rests on at most {FROZEN} mappings");
-        if let Some(slot) = free {
-            slot.set(Some(start));
-        }
+        let nr = self.nr_frozen.get();
+        self.frozen[nr].set(start);
+        self.nr_frozen.set(nr + 1);
     }
 
     /// Replaces every mapping that holds a page of `old` by `new`, at one instant. The pages of `gone` are not mapped any more,
@@ -86,7 +93,7 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
 
     /// As [`replace`](Self::replace), with memory from `memory`.
     pub fn replace_with<N: IndexMemory<Vma<M::Cpu>, M::Cpu>>(
-        self,
+        mut self,
         memory: &N,
         old: VpnRange,
         new: &[Option<(VmaSpec, VmaState)>],
@@ -94,23 +101,16 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
     ) -> Result<(), Error> {
         let Ok(prepared) = self.space.vmas.prepare(old, new, memory) else { return Err(Error::NoMemory) };
         prepared.publish_and(|vma| self.space.lose_backing(vma.backing(), gone.intersect(vma.range())));
-        self.forget_frozen(old);
+        self.replaced = old;
         Ok(())
-    }
-
-    /// What was frozen in a range that was replaced is stale, and not thawed.
-    fn forget_frozen(&self, replaced: VpnRange) {
-        for slot in &self.frozen {
-            if slot.get().is_some_and(|start| replaced.contains(start)) {
-                slot.set(None);
-            }
-        }
     }
 }
 
 impl<M: Machine> Drop for Editor<'_, '_, M> {
     fn drop(&mut self) {
-        for start in self.frozen.iter().filter_map(Cell::get) {
+        // What was replaced is stale, and not thawed.
+        let frozen = self.frozen[..self.nr_frozen.get()].iter().map(Cell::get);
+        for start in frozen.filter(|&start| !self.replaced.contains(start)) {
             let reading = self.space.vm.rcu.read();
             if let Some(vma) = self.space.vmas.find(&reading, start) {
                 vma.thaw();

@@ -104,16 +104,24 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             carried.prepare_early();
         }
         let fallback = match self.path {
-            Path::Locked => None,
+            Path::Locked => {
+                vm.count(Counter::PgFault);
+                if self.attempt_locked(fault, &mut carried).is_ok() {
+                    return Ok(Outcome::Locked);
+                }
+                None
+            }
             Path::Speculative => match self.speculate(fault, &mut carried) {
                 None => {
                     vm.counters.count_each([Counter::PgFault, Counter::SpeculativePgFault]);
                     return Ok(Outcome::Speculated);
                 }
-                Some(reason) => Some(reason),
+                Some(reason) => {
+                    vm.count(Counter::PgFault);
+                    Some(reason)
+                }
             },
         };
-        vm.count(Counter::PgFault);
         let result = self.fault_locked(fault, &mut carried);
         if result.is_err() {
             vm.count(Counter::PgFaultError);
@@ -152,16 +160,22 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Some(reason)
     }
 
-    /// Resolves the fault under the space's lock, shared. Part of its callers: a call would cost a tenth of a read fault.
+    /// Tries once under the space's lock, shared.
     #[inline(always)]
+    fn attempt_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, Stop> {
+        let guard = self.lock.0.share();
+        attempt(self, fault, &Locked::new(&guard), carried)
+    }
+
+    /// Resolves the fault under the space's lock, shared, however often that takes. Not part of [`fault`](Self::fault), whose first
+    /// attempts go without a call and without preparing for a second one.
+    #[inline(never)]
     fn fault_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, FaultError> {
         loop {
-            let guard = self.lock.0.share();
-            let stop = match attempt(self, fault, &Locked::new(&guard), carried) {
+            let stop = match self.attempt_locked(fault, carried) {
                 Ok(ended) => return Ok(ended),
                 Err(stop) => stop,
             };
-            drop(guard);
             match stop {
                 Stop::NotMapped => return Err(FaultError::NotMapped),
                 Stop::NotAllowed => return Err(FaultError::NotAllowed),

@@ -2,7 +2,7 @@
 
 use crate::machine::Format;
 use crate::units::{VirtAddr, Vpn, VpnRange};
-use crate::vma::{Areas, GUARD_PAGES};
+use crate::vma::Areas;
 
 /// Bounds and bases of a space. The embedder chooses; [`Layout::linux`] gives Linux's without randomisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,7 @@ impl Layout {
         // The stack's room and its gap lie above mmap_base: 8 MiB of stack limit, at least 128 MiB.
         let mmap_base = Vpn(end.0 - (128 << 20 >> 12));
         Self {
-            areas: Areas {
-                user: VpnRange::new(Vpn(16), end),
-                mmap_base,
-                legacy_base: Vpn(end.0 / 3),
-                guard_pages: GUARD_PAGES,
-            },
+            areas: Areas { user: VpnRange::new(Vpn(16), end), mmap_base, legacy_base: Vpn(end.0 / 3) },
             heap_start: VirtAddr(0x5555_5575_6000),
             max_mappings: 65_530,
             max_promise_pages: u64::MAX >> 12,

@@ -62,7 +62,7 @@ struct Case<F: Format> {
 
 fn layout() -> Layout {
     let user = VpnRange::new(Vpn(16), Vpn(2048));
-    let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600), guard_pages: 16 };
+    let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600) };
     Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_promise_pages: 1000 }
 }
 

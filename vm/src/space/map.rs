@@ -156,8 +156,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             Sharing::Private => request.for_private_anonymous(),
             Sharing::Shared => request,
         };
-        let reading = self.vm.rcu.read();
-        let start = place(&self.vmas.gaps(&reading), &request).ok_or(Error::NoMemory)?;
+        let start = place(&self.vmas, &request).ok_or(Error::NoMemory)?;
         Ok(Site::Free(VpnRange::new(start, start.add(len))))
     }
 

@@ -33,10 +33,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         if splits && self.vmas.len() >= self.layout.max_mappings {
             return Err(Error::NoMemory);
         }
-        let is_last = first.range.end >= range.end;
-        let last = if is_last { Some(first) } else { editor.at(Vpn(range.end.0 - 1)) };
-        let left = cut(&first, range)[0];
-        let right = last.and_then(|vma| cut(&vma, range)[1]);
+        let [left, mut right] = cut(&first, range);
+        if first.range.end < range.end {
+            right = editor.at(Vpn(range.end.0 - 1)).and_then(|last| cut(&last, range)[1]);
+        }
         let covered = VpnRange::new(
             left.map_or(range.start, |piece| piece.range.start),
             right.map_or(range.end, |piece| piece.range.end),

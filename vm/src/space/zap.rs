@@ -3,10 +3,10 @@
 use super::counters::Counter;
 use super::{AddressSpace, SpaceAlone};
 use crate::machine::Machine;
-use crate::table::{Run, cut_tables, sweep};
+use crate::table::{Run, cut_tables, may_cover_table, sweep};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{Vma, VmaSpec};
+use crate::vma::VmaSpec;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Edits entries of the range: what `edit` gathers is flushed, freed and counted when this returns.
@@ -30,23 +30,29 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.edit_entries(range, |gather| self.unhook_leaves(range, gather));
     }
 
-    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now. `left` and
-    /// `right` are the mappings that touch it, where that is known.
+    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now. `touching`
+    /// are the mappings that begin or end where the range does, where that is known.
     pub(super) fn zap_and_cut(
         &self,
         alone: &SpaceAlone<'_, M>,
         range: VpnRange,
         touching: [Option<VmaSpec>; 2],
     ) {
-        let vm = self.vm;
         let gap = self.gap_around(alone, range, touching);
         self.edit_entries(range, |gather| {
             self.unhook_leaves(range, gather);
-            cut_tables(&self.table, range, gap, |pfn, covered| {
-                vm.count(Counter::TableFree);
-                self.table.note_cut();
-                gather.table(pfn, covered);
-            });
+            if let Some(gap) = gap {
+                self.cut_tables(range, gap, gather);
+            }
+        });
+    }
+
+    #[cold]
+    fn cut_tables(&self, range: VpnRange, gap: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        cut_tables(&self.table, range, gap, |pfn, covered| {
+            self.vm.count(Counter::TableFree);
+            self.table.note_cut();
+            gather.table(pfn, covered);
         });
     }
 
@@ -61,21 +67,27 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
-    /// The hole around a range without mappings.
+    /// The hole around a range without mappings; `None` where it covers no table.
     fn gap_around(
         &self,
         _alone: &SpaceAlone<'_, M>,
         range: VpnRange,
         [left, right]: [Option<VmaSpec>; 2],
-    ) -> VpnRange {
+    ) -> Option<VpnRange> {
+        let mut gap = VpnRange::new(
+            left.map_or(Vpn(0), |vma| vma.range.end),
+            right.map_or(Vpn(1 << 52), |vma| vma.range.start),
+        );
+        if !may_cover_table(range, gap) {
+            return None;
+        }
         let reading = self.vm.rcu.read();
-        let end = |vma: &Vma<M::Cpu>| vma.range().end;
-        let before = || self.vmas.before(&reading, range.start).map_or(Vpn(0), end);
-        let start = |vma: &Vma<M::Cpu>| vma.range().start;
-        let after = || self.vmas.at_or_after(&reading, range.end).map_or(Vpn(1 << 52), start);
-        VpnRange::new(
-            left.map_or_else(before, |vma| vma.range.end),
-            right.map_or_else(after, |vma| vma.range.start),
-        )
+        if left.is_none() {
+            gap.start = self.vmas.before(&reading, range.start).map_or(gap.start, |vma| vma.range().end);
+        }
+        if right.is_none() {
+            gap.end = self.vmas.at_or_after(&reading, range.end).map_or(gap.end, |vma| vma.range().start);
+        }
+        may_cover_table(range, gap).then_some(gap)
     }
 }

@@ -18,6 +18,6 @@ mod walk;
 
 pub use node::{LockedTable, Table};
 pub use recent::{Cuts, RecentTable, walk_again};
-pub use sweep::{Run, cut_tables, sweep};
+pub use sweep::{Run, cut_tables, may_cover_table, sweep};
 pub use tree::PageTable;
 pub use walk::{Spot, is_canonical, walk, walk_on};

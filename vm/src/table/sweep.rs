@@ -133,6 +133,13 @@ fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
     VpnRange::new(at, end.min(Vpn(next)))
 }
 
+/// Whether a table on the way to `range` can cover nothing outside `gap`: then one of the smallest tables does.
+pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
+    let unit = Level::Pte.table_pages();
+    let lowest = gap.start.0.next_multiple_of(unit).max(range.start.0 / unit * unit);
+    lowest + unit <= gap.end.0.min(range.end.0.next_multiple_of(unit))
+}
+
 /// Cuts out the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands each to `out`
 /// with the pages it covered. The root stays.
 ///
@@ -144,12 +151,6 @@ pub fn cut_tables<'m, M: Machine>(
     gap: VpnRange,
     mut out: impl FnMut(Pfn, VpnRange),
 ) {
-    // A table on the way covers whole units of the smallest one's pages, and one of them holds pages of the range.
-    let unit = Level::Pte.table_pages();
-    let lowest = gap.start.0.next_multiple_of(unit).max(range.start.0 / unit * unit);
-    if lowest + unit > gap.end.0.min(range.end.0.next_multiple_of(unit)) {
-        return;
-    }
     cut_below(tree.top(), range, gap, &mut out);
 }
 

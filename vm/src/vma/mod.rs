@@ -62,4 +62,4 @@ pub use protect::{Charge, Protection, protect};
 pub use record::{Vma, VmaState};
 pub use spec::{AnonId, BackingId, VmaSpec, same_for_fault};
 pub use split::{Change, change, change_policy, cut, split};
-pub use tree::{MAX_MAPPINGS, TreeGaps, VmaTree};
+pub use tree::{MAX_MAPPINGS, VmaTree};

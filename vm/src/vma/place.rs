@@ -11,12 +11,11 @@
 //! upwards from 1 GiB only.
 //!
 //! Two refinements. Below a mapping that grows down a guard gap stays free, so that its growth meets an unmapped page before
-//! it meets a neighbour. And private anonymous memory of whole huge pages, without a wish, is put on a huge-page boundary:
+//! it meets a neighbour: pages there belong to no hole. And private anonymous memory of whole huge pages, without a wish, is put on a huge-page boundary:
 //! one huge page more is looked for, and the boundary is taken from what is found.
 //!
 //! Choosing looks at holes only, through [`Gaps`]; the index answers it in O(log n), a list in tests.
 
-use super::VmaFlags;
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 
 /// Pages that Linux keeps free below a mapping that grows down.
@@ -25,14 +24,13 @@ pub const GUARD_PAGES: u64 = 256;
 /// Where the lowest 2 GiB are searched (MAP_32BIT): 1 GiB to 2 GiB.
 pub const LOW: VpnRange = VpnRange { start: Vpn(0x4_0000), end: Vpn(0x8_0000) };
 
-/// What an index of mappings knows about the holes between them.
+/// What an index of mappings knows about the holes between them. The [`GUARD_PAGES`] below a mapping that grows down, as far as
+/// nothing else is mapped there, are part of none.
 pub trait Gaps {
     /// First of the lowest `nr_pages` free pages in a row within the window.
     fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
     /// First of the highest `nr_pages` free pages in a row within the window.
     fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
-    /// Pages and attributes of the first mapping that ends after `vpn`: it holds the page or lies above it.
-    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)>;
 }
 
 /// How an address space is divided for choosing.
@@ -44,8 +42,6 @@ pub struct Areas {
     pub mmap_base: Vpn,
     /// Upward searches begin here.
     pub legacy_base: Vpn,
-    /// Pages kept free below a mapping that grows down: [`GUARD_PAGES`].
-    pub guard_pages: u64,
 }
 
 /// Which end of the window a search begins at.
@@ -79,8 +75,6 @@ pub struct Placement {
     pub boundary: PageSize,
     /// Where to look, in this order.
     pub searches: [Option<Search>; 2],
-    /// Pages kept free below a mapping that grows down.
-    pub guard_pages: u64,
 }
 
 impl Areas {
@@ -102,7 +96,6 @@ impl Areas {
                 Some(Search { window: down, direction: Direction::Down }),
                 Some(Search { window: up, direction: Direction::Up }),
             ],
-            guard_pages: self.guard_pages,
         }
     }
 
@@ -137,14 +130,8 @@ pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
 /// Whether the mapping may go there.
 fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
     let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };
-    request.hint_window.covers(VpnRange::new(start, end))
-        && gaps.next_at_or_after(start).is_none_or(|next| end <= guarded_start(next, request.guard_pages))
-}
-
-/// Where a mapping begins, its guard gap counted in.
-fn guarded_start((range, flags): (VpnRange, VmaFlags), guard_pages: u64) -> Vpn {
-    let guard = if flags.contains(VmaFlags::GROWS_DOWN) { guard_pages } else { 0 };
-    Vpn(range.start.0.saturating_sub(guard))
+    let wish = VpnRange::new(start, end);
+    request.hint_window.covers(wish) && gaps.lowest_gap(request.nr_pages, wish) == Some(start)
 }
 
 /// A place on the boundary asked for, found by looking for so much more.
@@ -161,26 +148,8 @@ fn on_boundary(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
 /// The first search that finds a hole.
 fn find(gaps: &impl Gaps, request: &Placement, nr_pages: u64) -> Option<Vpn> {
     let mut searches = request.searches.iter().flatten();
-    searches.find_map(|search| find_in(gaps, *search, nr_pages, request.guard_pages))
-}
-
-/// A hole that leaves guard gaps alone. Each turn passes by one mapping that grows down; a space has few.
-fn find_in(gaps: &impl Gaps, search: Search, nr_pages: u64, guard_pages: u64) -> Option<Vpn> {
-    let mut window = search.window;
-    loop {
-        let start = match search.direction {
-            Direction::Down => gaps.highest_gap(nr_pages, window)?,
-            Direction::Up => gaps.lowest_gap(nr_pages, window)?,
-        };
-        let end = start.add(nr_pages);
-        let Some(next) = gaps.next_at_or_after(end) else { return Some(start) };
-        let guarded = guarded_start(next, guard_pages);
-        if end <= guarded {
-            return Some(start);
-        }
-        match search.direction {
-            Direction::Down => window.end = guarded.max(window.start),
-            Direction::Up => window.start = next.0.end.min(window.end),
-        }
-    }
+    searches.find_map(|search| match search.direction {
+        Direction::Down => gaps.highest_gap(nr_pages, search.window),
+        Direction::Up => gaps.lowest_gap(nr_pages, search.window),
+    })
 }

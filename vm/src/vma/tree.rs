@@ -3,7 +3,7 @@
 //! Lookups need a read section and nothing else. Whoever replaces mappings, or looks for holes, holds the space's lock (alone to
 //! replace); a replacement is prepared, where memory may run out, and then published by one store.
 
-use super::{Gaps, Vma, VmaFlags, VmaSpec, VmaState};
+use super::{GUARD_PAGES, Gaps, Vma, VmaFlags, VmaSpec, VmaState};
 use crate::machine::Cpu;
 use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Recent, Replacement, Stored};
 use crate::sync::{Mine, ReadGuard, Span};
@@ -26,6 +26,10 @@ const fn record_is_one_line<C: Cpu>() {
 impl<C: Cpu> Span for Vma<C> {
     fn span(&self) -> VpnRange {
         self.range()
+    }
+
+    fn keeps_free_below(&self) -> u64 {
+        if self.flags().contains(VmaFlags::GROWS_DOWN) { GUARD_PAGES } else { 0 }
     }
 
     /// Faults that speculate fall back from here on.
@@ -123,11 +127,6 @@ impl<C: Cpu> VmaTree<C> {
     pub fn index(&self) -> &RangeIndex<Vma<C>, C> {
         &self.index
     }
-
-    /// The mappings as [`place`](super::place()) wants to see them. The caller holds the space's lock.
-    pub fn gaps<'a>(&'a self, section: &'a ReadGuard<'a, C>) -> TreeGaps<'a, C> {
-        TreeGaps { tree: self, section }
-    }
 }
 
 impl<C: Cpu> Default for VmaTree<C> {
@@ -136,21 +135,12 @@ impl<C: Cpu> Default for VmaTree<C> {
     }
 }
 
-/// The holes of a [`VmaTree`], for as long as a read section.
-#[derive(Debug)]
-pub struct TreeGaps<'a, C: Cpu> {
-    tree: &'a VmaTree<C>,
-    section: &'a ReadGuard<'a, C>,
-}
-
-impl<C: Cpu> Gaps for TreeGaps<'_, C> {
+/// The caller holds the space's lock.
+impl<C: Cpu> Gaps for VmaTree<C> {
     fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
-        self.tree.index.tree().lowest_gap(window, nr_pages, 1)
+        self.index.tree().lowest_gap(window, nr_pages, 1)
     }
     fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
-        self.tree.index.tree().highest_gap(window, nr_pages, 1)
-    }
-    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)> {
-        self.tree.at_or_after(self.section, vpn).map(|vma| (vma.range(), vma.flags()))
+        self.index.tree().highest_gap(window, nr_pages, 1)
     }
 }

@@ -56,6 +56,13 @@ pub(super) struct Level<'a, C: Cpu, const F: usize> {
 impl Nodes {
     pub(super) const NONE: Self = Self { first: 0, last: 0, len: 0 };
 
+    /// A list of one node, which is in no other.
+    pub(super) fn one<C: Cpu, const F: usize>(node: &TreeNode<C, F>) -> Self {
+        let mut one = Self::NONE;
+        one.push(node);
+        one
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -181,7 +181,9 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
         memory: &'a N,
     ) -> Result<Replacement<'a, T, C, N>, NoMemory> {
         let mut items = NewItems::new(memory);
-        new.into_iter().try_for_each(|value| items.add(value))?;
+        for value in new {
+            items.add(value)?;
+        }
         #[cfg(loom)]
         for item in &items.items[..items.len] {
             // SAFETY: just written, and nobody else's.

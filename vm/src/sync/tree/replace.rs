@@ -59,31 +59,59 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
         memory: &'a N,
     ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
         assert!(self.writing.0.swap(1, Acquire) == 0, "two writers");
-        let (built, replaced) = (Nodes::NONE, Nodes::NONE);
-        let mut prepared = Prepared { tree: self, memory, change: None, going: Going::None, built, replaced };
         let pages = hull(old, new);
-        if !pages.is_empty() {
-            // SAFETY: the caller holds the writers' lock for `'a`.
-            let root = unsafe { Root::from_word(self.root.load(Acquire)) };
-            match root {
-                Some(root) => {
-                    debug_assert!(only_old_goes(root, old, pages), "an item in the way stays");
-                    match OneLeaf::of(root, pages, new.len()) {
-                        Some(edit) => prepared.edit_leaf(edit, pages, new)?,
-                        None => {
-                            prepared.going = Going::Overlapping(root, old);
-                            prepared.edit(root, pages, New::Items(new))?;
-                        }
-                    }
-                }
-                None => prepared.plant(New::Items(new))?,
-            }
+        // SAFETY: the caller holds the writers' lock for `'a`.
+        let root = unsafe { Root::from_word(self.root.load(Acquire)) }.filter(|_| !pages.is_empty());
+        let Some(root) = root else {
+            let mut prepared = Prepared::blank(self, memory, Going::None);
+            prepared.plant(New::Items(new))?;
+            return Ok(prepared);
+        };
+        debug_assert!(only_old_goes(root, old, pages), "an item in the way stays");
+        if let Some(edit) = OneLeaf::of(root, pages, new.len()) {
+            return self.prepare_leaf(edit, pages, new, memory);
         }
+        let mut prepared = Prepared::blank(self, memory, Going::Overlapping(root, old));
+        prepared.edit(root, pages, New::Items(new))?;
         Ok(prepared)
+    }
+
+    /// A replacement within one leaf.
+    #[inline(always)]
+    fn prepare_leaf<'a, N: NodeMemory<C, F>>(
+        &'a self,
+        edit: OneLeaf<'a, C, F>,
+        pages: VpnRange,
+        new: &[NonNull<T>],
+        memory: &'a N,
+    ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
+        if new.is_empty() && edit.going().is_empty() {
+            return Ok(Prepared::blank(self, memory, Going::None));
+        }
+        let Some(node) = memory.alloc_node() else {
+            self.writing.0.store(0, Release);
+            return Err(NoMemory);
+        };
+        // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
+        let copy = unsafe { TreeNode::init(node, 0) };
+        edit.fill(copy, new);
+        let (built, replaced) = (Nodes::one(copy), Nodes::one(edit.leaf));
+        let node = built.only();
+        let going = Going::In(edit.leaf, edit.going());
+        let change = match edit.slot {
+            Some(slot) => Change::Slot { slot, level: 1, page: pages.start.0, node },
+            None => Change::Root(Root::<C, F>::word(node, 0)),
+        };
+        Ok(Prepared { tree: self, memory, change: Some(change), going, built, replaced })
     }
 }
 
 impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C, N, F> {
+    /// Nothing prepared yet.
+    fn blank(tree: &'a RangeTree<T, C, F>, memory: &'a N, going: Going<'a, C, F>) -> Self {
+        Self { tree, memory, change: None, going, built: Nodes::NONE, replaced: Nodes::NONE }
+    }
+
     /// What an empty tree becomes.
     fn plant(&mut self, new: New<'_, T>) -> Result<(), NoMemory> {
         if new.len() > 0 {
@@ -101,31 +129,6 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
         }
         assert!(height < MAX_HEIGHT);
         self.change = Some(Change::Root(Root::<C, F>::word(nodes.only(), height)));
-        Ok(())
-    }
-
-    /// Replaces within one leaf.
-    fn edit_leaf(
-        &mut self,
-        edit: OneLeaf<'a, C, F>,
-        pages: VpnRange,
-        new: &[NonNull<T>],
-    ) -> Result<(), NoMemory> {
-        if new.is_empty() && edit.going().is_empty() {
-            return Ok(());
-        }
-        self.going = Going::In(edit.leaf, edit.going());
-        let memory = self.memory.alloc_node().ok_or(NoMemory)?;
-        // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
-        let copy = unsafe { TreeNode::init(memory, 0) };
-        edit.fill(copy, new);
-        self.built.push(&*copy);
-        self.replaced.push(edit.leaf);
-        let node = self.built.only();
-        self.change = Some(match edit.slot {
-            Some(slot) => Change::Slot { slot, level: 1, page: pages.start.0, node },
-            None => Change::Root(Root::<C, F>::word(node, 0)),
-        });
         Ok(())
     }
 

@@ -7,8 +7,10 @@ use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 use std::string::String;
 use std::vec::Vec;
 
-/// An index as a list: every hole is looked at.
+/// An index as a list: every hole is looked at. What grows down keeps few pages free, as the worlds are small.
 struct List(Vec<VmaSpec>);
+
+const GUARD_PAGES: u64 = 2;
 
 impl List {
     fn is_free(&self, range: VpnRange) -> bool {
@@ -19,24 +21,31 @@ impl List {
         let run = move |start| VpnRange::new(Vpn(start), Vpn(start + nr_pages));
         (window.start.0..last).filter(move |&start| self.is_free(run(start))).map(Vpn)
     }
+    /// Whether what ends there leaves the guard of the next mapping alone.
+    fn leaves_guard(&self, end: u64) -> bool {
+        let next = self.0.iter().find(|spec| spec.range.start.0 >= end);
+        next.is_none_or(|next| {
+            !next.flags.contains(VmaFlags::GROWS_DOWN) || end + GUARD_PAGES <= next.range.start.0
+        })
+    }
+    fn holes(&self, nr_pages: u64, window: VpnRange) -> impl DoubleEndedIterator<Item = Vpn> {
+        self.places(nr_pages, window).filter(move |start| self.leaves_guard(start.0 + nr_pages))
+    }
 }
 
 impl Gaps for List {
     fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
-        self.places(nr_pages, window).next()
+        self.holes(nr_pages, window).next()
     }
     fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
-        self.places(nr_pages, window).next_back()
-    }
-    fn next_at_or_after(&self, vpn: Vpn) -> Option<(VpnRange, VmaFlags)> {
-        self.0.iter().find(|spec| spec.range.end > vpn).map(|spec| (spec.range, spec.flags))
+        self.holes(nr_pages, window).next_back()
     }
 }
 
 /// A space whose picture is the user's part, searched down from its end and then up from its start.
 fn areas(nr_pages: u64) -> Areas {
     let user = pages(0, nr_pages);
-    Areas { user, mmap_base: user.end, legacy_base: user.start, guard_pages: 2 }
+    Areas { user, mmap_base: user.end, legacy_base: user.start }
 }
 
 /// Like a picture; `S` grows down.
@@ -127,7 +136,7 @@ fn the_lowest_two_gib_are_searched_upwards_and_a_wish_must_end_there() {
 fn whole_huge_pages_of_private_memory_are_put_on_a_boundary() {
     let unit = PageSize::Huge.pages();
     let user = VpnRange::new(Vpn(unit), Vpn(8 * unit + 5));
-    let space = Areas { user, mmap_base: user.end, legacy_base: user.start, guard_pages: 2 };
+    let space = Areas { user, mmap_base: user.end, legacy_base: user.start };
     let (empty, end) = (List(Vec::new()), user.end.0);
     let at = |list: &List, nr_pages| place(list, &space.anywhere(None, nr_pages).for_private_anonymous());
     assert_eq!(at(&empty, unit), Some(Vpn(7 * unit)));

@@ -135,11 +135,10 @@ fn a_refused_replacement_changes_nothing() {
 
 #[test]
 fn places_are_chosen_in_the_index_as_in_a_list() {
-    with_store(|tree, rcu, _, store| {
+    with_store(|tree, _, _, store| {
         let user = pages(16, 1 << 20);
-        let areas =
-            Areas { user, mmap_base: Vpn(1 << 19), legacy_base: Vpn(1 << 18), guard_pages: GUARD_PAGES };
-        let at = |nr_pages| place(&tree.gaps(&rcu.read()), &areas.anywhere(None, nr_pages));
+        let areas = Areas { user, mmap_base: Vpn(1 << 19), legacy_base: Vpn(1 << 18) };
+        let at = |nr_pages| place(tree, &areas.anywhere(None, nr_pages));
         assert_eq!(at(4), Some(Vpn((1 << 19) - 4)));
         let stack = spec((1 << 19) - 10, 1 << 19);
         put(tree, store, VpnRange::default(), &[stack.with_flags(stack.flags | VmaFlags::GROWS_DOWN)]);
@@ -148,8 +147,12 @@ fn places_are_chosen_in_the_index_as_in_a_list() {
         assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
         assert_eq!(at(40), Some(Vpn(1 << 19)), "no room below: upwards from the other base, which is taken");
         assert_eq!(at(1 << 20), None);
-        let section = rcu.read();
-        let hint = areas.anywhere(Some(Vpn(100)), 4);
-        assert_eq!(place(&tree.gaps(&section), &hint), Some(Vpn(100)));
+        assert_eq!(place(tree, &areas.anywhere(Some(Vpn(100)), 4)), Some(Vpn(100)));
+        let in_guard = areas.anywhere(Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 3)), 4);
+        assert_eq!(
+            place(tree, &in_guard),
+            at(4),
+            "a wish that reaches into the stack's guard is not granted"
+        );
     });
 }
