@@ -1,4 +1,4 @@
-//! The ways in which the library is broken.
+//! The ways in which the library is broken; those of jobs are in `list_jobs`.
 
 use super::By::{Lab, Model, Unit};
 use super::Mutation;
@@ -6,7 +6,7 @@ use super::Mutation;
 const PAIRS: super::By = Lab("pairs", "every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
 const RANDOM: super::By = Lab("library", "speculative_faults_on_x86_agree_with_the_model");
 
-/// All of them. Numbers in `--only` count from 1.
+/// All but those of jobs. Numbers in `--only` count from 1.
 pub const ALL: &[Mutation] = &[
     Mutation {
         name: "an edit ends without its flush",
@@ -303,111 +303,6 @@ pub const ALL: &[Mutation] = &[
         old: "            record(table, before).set_next(Some(pfn));\n",
         new: "            let _unlinked = before;\n",
         by: Unit("frame::deferred"),
-    },
-    Mutation {
-        name: "a thief leaves what it took",
-        file: "vm/src/job/share.rs",
-        old: "    Some((end - take..end, pack(&(start..end - take))))\n",
-        new: "    Some((end - take..end, word))\n",
-        by: Model("loom_a_share_loses_no_grain_and_gives_none_twice"),
-    },
-    Mutation {
-        name: "undo is skipped",
-        file: "vm/src/job/crew.rs",
-        old: "        self.0.undo_if_stopped();\n",
-        new: "",
-        by: Unit("job::tests"),
-    },
-    Mutation {
-        name: "what a chunk that failed did not do is undone all the same",
-        file: "vm/src/job/run.rs",
-        old: "        self.running.lose(self.chunk.done()..self.chunk.end);\n",
-        new: "",
-        by: Unit("job::tests"),
-    },
-    Mutation {
-        name: "a caller returns while its work is visited",
-        file: "vm/src/sync/board/word.rs",
-        old: "    if state(word) == VISITED { None } else { Some(word & !(STATE | LENT | AGAIN) | KEPT) }\n",
-        new: "    Some(word & !(STATE | LENT | AGAIN) | KEPT)\n",
-        by: Model("loom_lent_work_is_left_before_it_is_taken_back"),
-    },
-    Mutation {
-        name: "a caller returns while what it showed is visited",
-        file: "vm/src/sync/board/desk.rs",
-        old: "            self.wait_until_left(word);\n",
-        new: "",
-        by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
-    },
-    Mutation {
-        name: "shown work is taken back under its visitor",
-        file: "vm/src/sync/board/desk_word.rs",
-        old: "    if visitors(word) == 0 { Some(turn(word)) } else { None }\n",
-        new: "    Some(turn(word))\n",
-        by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
-    },
-    Mutation {
-        name: "a visitor leaves without release",
-        file: "vm/src/sync/board/round.rs",
-        old: "    if let Ok(was) = word.update(AcqRel, Acquire, |word| Some(left(word)))\n",
-        new: "    if let Ok(was) = word.update(Relaxed, Acquire, |word| Some(left(word)))\n",
-        by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
-    },
-    Mutation {
-        name: "work is shown without a fence before the look for sleepers",
-        file: "vm/src/sync/atomic.rs",
-        old: "        word.store(value, Ordering::Release);\n        fence::<C>(Ordering::SeqCst);\n",
-        new: "        word.store(value, Ordering::Release);\n",
-        by: Model("loom_work_is_never_shown_to_sleepers_only"),
-    },
-    Mutation {
-        name: "a helper falls asleep without looking once more",
-        file: "vm/src/sync/board/round.rs",
-        old: "        if post_word::state(was) != post_word::IDLE || !self.is_wanted() {\n",
-        new: "        if post_word::state(was) != post_word::IDLE || self.looks {\n",
-        by: Model("loom_work_is_never_shown_to_sleepers_only"),
-    },
-    Mutation {
-        name: "who finds work for more wakes nobody",
-        file: "vm/src/sync/board/round.rs",
-        old: "            self.board.see_that_somebody_looks(self.me);\n            visit(self, desk, place);\n",
-        new: "            visit(self, desk, place);\n",
-        by: Model("loom_who_finds_work_for_more_wakes_the_next"),
-    },
-    Mutation {
-        name: "two thieves of one node both fill its share",
-        file: "vm/src/job/share.rs",
-        old: "        let begun = |word| (len(word) == 0 && word != FILLING).then_some(FILLING);\n",
-        new: "        let begun = |word| (len(word) == 0).then_some(FILLING);\n",
-        by: Model("loom_two_thieves_of_one_node_fill_its_share_one_at_a_time"),
-    },
-    Mutation {
-        name: "how much is taken is asked twice",
-        file: "vm/src/job/share.rs",
-        old: "            let (grains, rest) = cut(word)?;\n",
-        new: "            let (rest, grains) = (cut(word)?.1, cut(word)?.0);\n",
-        by: Lab("jobs", "an_error_is_undone_and_told_whatever_the_seed"),
-    },
-    Mutation {
-        name: "a visit ends without release",
-        file: "vm/src/sync/board/post.rs",
-        old: "        if let Ok(was) = self.post.word.update(AcqRel, Acquire, end)\n",
-        new: "        if let Ok(was) = self.post.word.update(Relaxed, Acquire, end)\n",
-        by: Model("loom_lent_work_is_left_before_it_is_taken_back"),
-    },
-    Mutation {
-        name: "a bell is not heard by who is on its way out",
-        file: "vm/src/sync/board/word.rs",
-        old: "        OFFERED | VISITED => Some(word | AGAIN),\n",
-        new: "        OFFERED => Some(word | AGAIN),\n",
-        by: Model("loom_a_helper_that_is_rung_for_looks_again"),
-    },
-    Mutation {
-        name: "a bell for what is on offer orders nothing",
-        file: "vm/src/sync/board/word.rs",
-        old: "        OFFERED | VISITED => Some(word | AGAIN),\n",
-        new: "        VISITED => Some(word | AGAIN),\n",
-        by: Model("loom_a_helper_that_is_rung_for_looks_again"),
     },
     Mutation {
         name: "who drains looks only when the caches are in use again",

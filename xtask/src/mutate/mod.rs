@@ -14,6 +14,7 @@
 //! What hangs is caught too: a wait that never ends is noticed by whoever runs the tests.
 
 mod list;
+mod list_jobs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,10 +76,15 @@ fn pick(digest: u32, numbers: &[usize]) -> usize {
     numbers[(digest >> 12) as usize % numbers.len()]
 }
 
+/// All mutations, in the order of their numbers.
+fn all() -> impl Iterator<Item = &'static Mutation> {
+    list::ALL.iter().chain(list_jobs::ALL)
+}
+
 /// The numbers of mutations for which only the library and its unit tests are built anew.
 fn quick() -> Vec<usize> {
     let unit = |(mutation, number): (&Mutation, usize)| matches!(mutation.by, By::Unit(_)).then_some(number);
-    list::ALL.iter().zip(1..).filter_map(unit).collect()
+    all().zip(1..).filter_map(unit).collect()
 }
 
 /// A number that changes with every byte (FNV-1a).
@@ -103,7 +109,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let mut healthy: Vec<By> = Vec::new();
     println!("| # | broken | noticed by | s |\n|---|---|---|---|");
     for number in chosen {
-        let mutation = &list::ALL[number - 1];
+        let mutation = all().nth(number - 1).expect("a chosen number is one of them");
         if !healthy.contains(&mutation.by) {
             match bench.test(mutation.by)? {
                 Verdict::Passed => healthy.push(mutation.by),
@@ -128,20 +134,20 @@ fn trouble(troubles: &mut Vec<usize>, number: usize, row: String) -> String {
 }
 
 fn print_list() {
-    for (mutation, number) in list::ALL.iter().zip(1..) {
+    for (mutation, number) in all().zip(1..) {
         println!("{number:3}  {} ({}), by {:?}", mutation.name, mutation.file, mutation.by);
     }
 }
 
 fn chosen(arguments: &[&str]) -> Result<Vec<usize>, String> {
-    let all = 1..=list::ALL.len();
+    let numbers_of_all = 1..=all().count();
     match arguments {
-        [] | ["--list"] => Ok(all.collect()),
+        [] | ["--list"] => Ok(numbers_of_all.collect()),
         ["--only", numbers] => numbers
             .split(',')
-            .map(|number| number.parse().ok().filter(|number| all.contains(number)))
+            .map(|number| number.parse().ok().filter(|number| numbers_of_all.contains(number)))
             .collect::<Option<_>>()
-            .ok_or(format!("--only takes numbers from 1 to {}, with commas", list::ALL.len())),
+            .ok_or(format!("--only takes numbers from 1 to {}, with commas", all().count())),
         _ => Err("mutate takes nothing, --list, --sample, or --only N,M".to_string()),
     }
 }
@@ -286,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_mutation_applies_to_the_tree_as_it_is() {
-        for mutation in list::ALL {
+        for mutation in all() {
             let text = fs::read_to_string(crate::root().join(mutation.file)).unwrap();
             let broken = replace_once(&text, mutation.old, mutation.new);
             assert!(broken.is_ok_and(|broken| broken != text), "{}", mutation.name);
