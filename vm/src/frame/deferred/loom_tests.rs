@@ -33,7 +33,9 @@ fn blocks(memory: &TestMemory) -> (u64, u32) {
 
 #[test]
 fn loom_helper_and_growth_share_the_blocks_of_a_section() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
         lend(world(3), |memory| {
             let before = blocks(memory).0;
             let helper = loom::thread::spawn(move || {
