@@ -160,8 +160,31 @@ fn loom_work_is_never_shown_to_sleepers_only() {
     assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
 }
 
+/// One helper sleeps and another one looks when work for both is shown: the caller wakes nobody, so the one who finds it must.
 #[test]
 fn loom_who_finds_work_for_more_wakes_the_next() {
-    let seen = explore(2, 1, |board| meet(board, 2));
-    assert!(seen[2] > 0 && seen[..2] == [0, 0], "{seen:?}");
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(1);
+    model.check(|| {
+        let board = board(3);
+        let serve = |cpu| {
+            let board = board.clone();
+            thread::spawn(move || {
+                TestCpu::become_cpu(cpu);
+                board.serve();
+            })
+        };
+        let sleeps = serve(1);
+        while !board.crowd.sleeps_and_nobody_looks().0 {
+            thread::yield_now();
+        }
+        board.set_patience(Patience(2));
+        let looks = serve(2);
+        while board.crowd.present_racy() < 2 {
+            thread::yield_now();
+        }
+        assert_eq!(meet(&board, 2), 2);
+        board.close();
+        [sleeps, looks].into_iter().for_each(|thread| thread.join().unwrap());
+    });
 }
