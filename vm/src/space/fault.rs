@@ -103,13 +103,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if fault.access == Access::Write {
             carried.prepare_early();
         }
-        let fallback = match self.path {
+        let (fallback, stopped) = match self.path {
             Path::Locked => {
                 vm.count(Counter::PgFault);
-                if self.attempt_locked(fault, &mut carried).is_ok() {
-                    return Ok(Outcome::Locked);
+                match self.attempt_locked(fault, &mut carried) {
+                    Ok(_) => return Ok(Outcome::Locked),
+                    Err(stop) => (None, Some(stop)),
                 }
-                None
             }
             Path::Speculative => match self.speculate(fault, &mut carried) {
                 None => {
@@ -118,11 +118,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 }
                 Some(reason) => {
                     vm.count(Counter::PgFault);
-                    Some(reason)
+                    (Some(reason), None)
                 }
             },
         };
-        let result = self.fault_locked(fault, &mut carried);
+        let result = self.fault_locked(fault, &mut carried, stopped);
         if result.is_err() {
             vm.count(Counter::PgFaultError);
         }
@@ -133,7 +133,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// attempt that was overtaken (by a read fault that shows the zero page, say) is made again.
     pub(super) fn make_present(&self, fault: Fault) -> Result<(), FaultError> {
         let mut carried = Carried::new(self.vm);
-        while self.fault_locked(fault, &mut carried)? == Ended::Overtaken {}
+        while self.fault_locked(fault, &mut carried, None)? == Ended::Overtaken {}
         Ok(())
     }
 
@@ -167,12 +167,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         attempt(self, fault, &Locked::new(&guard), carried)
     }
 
-    /// Resolves the fault under the space's lock, shared, however often that takes. Not part of [`fault`](Self::fault), whose first
-    /// attempts go without a call and without preparing for a second one.
+    /// Resolves the fault under the space's lock, shared, however often that takes; `stopped` is what ended the first attempt, if that
+    /// was made. Not part of [`fault`](Self::fault), whose first attempts go without a call and without preparing for a second one.
     #[inline(never)]
-    fn fault_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, FaultError> {
+    fn fault_locked(
+        &self,
+        fault: Fault,
+        carried: &mut Carried<'v, M>,
+        mut stopped: Option<Stop>,
+    ) -> Result<Ended, FaultError> {
         loop {
-            let stop = match self.attempt_locked(fault, carried) {
+            let stop = match stopped.take().map_or_else(|| self.attempt_locked(fault, carried), Err) {
                 Ok(ended) => return Ok(ended),
                 Err(stop) => stop,
             };
