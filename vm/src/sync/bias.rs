@@ -78,10 +78,12 @@ impl<C: Cpu> Bias<C> {
     ) -> RawGuard<'a, C> {
         super::ladder::take::<C>(rank);
         C::preempt_off();
-        if self.owner.load(Relaxed) == me::<C>() && self.enter() {
+        let mine = me::<C>();
+        // Relaxed: `enter` looks again.
+        if self.owner.load(Relaxed) == mine && self.enter(mine) {
             return RawGuard::counted(&self.inside, rank);
         }
-        self.lock_by_word(lock, rank, machine)
+        self.lock_by_word(mine, lock, rank, machine)
     }
 
     /// Waits for `lock`, which is one of the set, while `held`, another one of it, is held.
@@ -112,14 +114,14 @@ impl<C: Cpu> Bias<C> {
         }
     }
 
-    /// Counts this CPU, which was the owner a moment ago, in; unless it is no longer.
+    /// Counts this CPU, `mine`, which was the owner a moment ago, in; unless it is no longer.
     #[inline(always)]
-    fn enter(&self) -> bool {
+    fn enter(&self, mine: u32) -> bool {
         let inside = self.inside.load(Relaxed);
         self.inside.store(inside + 1, Relaxed);
         light_fence::<C>();
         // Acquire: what the lock guards is looked at after this.
-        let stays = self.owner.load(Acquire) == me::<C>();
+        let stays = self.owner.load(Acquire) == mine;
         if !stays {
             self.inside.store(inside, Release);
         }
@@ -130,6 +132,7 @@ impl<C: Cpu> Bias<C> {
     #[track_caller]
     fn lock_by_word<'a, M: Machine<Cpu = C>>(
         &'a self,
+        mine: u32,
         lock: &'a RawSpinLock<C>,
         rank: Rank,
         machine: &M,
@@ -140,11 +143,11 @@ impl<C: Cpu> Bias<C> {
                 ALL => return lock.acquire(rank),
                 NOBODY => {
                     // Acquire: pairs with the release of who gave it back.
-                    let _first = self.owner.compare_exchange(NOBODY, me::<C>(), Acquire, Relaxed);
+                    let _first = self.owner.compare_exchange(NOBODY, mine, Acquire, Relaxed);
                 }
                 REVOKED => wait_until::<C>(|| self.owner.load(Relaxed) != REVOKED),
-                owner if owner == me::<C>() => {
-                    if self.enter() {
+                owner if owner == mine => {
+                    if self.enter(mine) {
                         return RawGuard::counted(&self.inside, rank);
                     }
                 }
