@@ -19,7 +19,7 @@ use crate::units::{Access, Level, Vpn, VpnRange};
 use core::convert::Infallible;
 
 /// Pages that one table of leaves covers: the least that is worth a helper, and where ranges are cut.
-pub(super) const TABLE_PAGES: u64 = Level::ENTRIES as u64;
+pub(super) const TABLE_PAGES: u64 = Level::Pte.table_pages();
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The system's crew, where two workers would each have a table's worth to do.

@@ -141,7 +141,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         self.replace(slot, Entry::Absent)
     }
 
-    /// Puts `entry`, which the hardware must not follow, into a slot; returns what the hardware last made of it.
+    /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns what the hardware last made of it.
     ///
     /// The hardware writes an entry only to set a bit that is clear. One that shows all its marks already, as a page that was
     /// stored to does, changes under nobody's hands but ours: a plain store takes its place.
@@ -150,6 +150,10 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         let cell = self.table.word(slot);
         let word = M::Format::encode(entry, self.table.level);
         let mut old = cell.load(Relaxed);
+        debug_assert!(
+            entry == Entry::Absent || self.meta.used_parts() >> (slot / PART) & 1 == 1,
+            "what is put into an absent slot is installed"
+        );
         if M::Format::used(old, true) == old {
             cell.store(word, Release);
         } else {

@@ -14,7 +14,7 @@ pub(super) const PLACES: usize = 3;
 
 /// Where callers on one CPU show their work.
 pub(super) struct Desk<C: Cpu> {
-    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; leaving releases what was done
+    /// See [`word`]. Shown by a store that releases `nodes` and `work`, acquired by who enters, and has a fence behind it; leaving releases what was done
     /// to the caller, which acquires it when it closes.
     pub(super) words: [AtomicU32<C>; PLACES],
     /// Whose helpers may come. Relaxed, as `work`.
