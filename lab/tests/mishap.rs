@@ -22,31 +22,49 @@ fn write(page: u64) -> Call {
     Call::Write { addr: BASE + page * PAGE, value: 40 + page as u8 }
 }
 
-/// An operation, and what is there before.
-fn cases() -> Vec<(Vec<Call>, Call)> {
-    let some =
-        || vec![map(0, 8, MapFlags::PRIVATE), write(1), write(3), Call::Read { addr: BASE + 4 * PAGE }];
-    let shared = || vec![map(0, 8, MapFlags::SHARED), write(1), write(3)];
-    let unmap = |page, pages| Call::Munmap { addr: range(page, pages).0, len: range(page, pages).1 };
-    let protect = |page, pages, prot| {
-        let (addr, len) = range(page, pages);
-        Call::Mprotect { addr, len, prot }
-    };
-    let advise = |page, pages, advice| {
-        let (addr, len) = range(page, pages);
-        Call::Madvise { addr, len, advice }
-    };
-    let heap = Setting::default().start_brk;
-    let rights = || {
-        let mut calls = some();
-        calls.extend([protect(2, 2, Prot::READ), protect(5, 1, Prot::empty()), write(0), write(7)]);
-        calls
-    };
-    let split = || {
-        let mut calls = some();
-        calls.push(protect(2, 2, Prot::READ));
-        calls
-    };
+type Case = (Vec<Call>, Call);
+
+fn unmap(page: u64, pages: u64) -> Call {
+    let (addr, len) = range(page, pages);
+    Call::Munmap { addr, len }
+}
+
+fn protect(page: u64, pages: u64, prot: Prot) -> Call {
+    let (addr, len) = range(page, pages);
+    Call::Mprotect { addr, len, prot }
+}
+
+fn advise(page: u64, pages: u64, advice: i32) -> Call {
+    let (addr, len) = range(page, pages);
+    Call::Madvise { addr, len, advice }
+}
+
+/// Eight private pages: two written, one read.
+fn some() -> Vec<Call> {
+    vec![map(0, 8, MapFlags::PRIVATE), write(1), write(3), Call::Read { addr: BASE + 4 * PAGE }]
+}
+
+/// Eight shared pages, two written.
+fn shared() -> Vec<Call> {
+    vec![map(0, 8, MapFlags::SHARED), write(1), write(3)]
+}
+
+/// The private ones in three mappings.
+fn split() -> Vec<Call> {
+    [some(), vec![protect(2, 2, Prot::READ)]].concat()
+}
+
+/// In five.
+fn rights() -> Vec<Call> {
+    [split(), vec![protect(5, 1, Prot::empty()), write(0), write(7)]].concat()
+}
+
+/// Operations, and what is there before.
+fn cases() -> Vec<Case> {
+    [mapping(), changing(), advising(), touching()].concat()
+}
+
+fn mapping() -> Vec<Case> {
     vec![
         (vec![], map(0, 8, MapFlags::PRIVATE)),
         (vec![], map(0, 8, MapFlags::SHARED)),
@@ -55,10 +73,17 @@ fn cases() -> Vec<(Vec<Call>, Call)> {
         (some(), map(2, 4, MapFlags::PRIVATE)),
         (some(), map(2, 4, MapFlags::SHARED)),
         (some(), map(20, 4, MapFlags::PRIVATE | MapFlags::POPULATE)),
+        (rights(), map(1, 6, MapFlags::PRIVATE)),
         (some(), unmap(0, 8)),
         (some(), unmap(2, 2)),
         (some(), unmap(0, 2)),
         (shared(), unmap(2, 2)),
+        (rights(), unmap(1, 6)),
+    ]
+}
+
+fn changing() -> Vec<Case> {
+    vec![
         (some(), protect(0, 8, Prot::READ)),
         (some(), protect(2, 2, Prot::READ)),
         (some(), protect(2, 2, Prot::empty())),
@@ -67,16 +92,25 @@ fn cases() -> Vec<(Vec<Call>, Call)> {
         (rights(), protect(1, 5, Prot::READ | Prot::EXEC)),
         (rights(), protect(1, 6, Prot::empty())),
         (rights(), protect(0, 8, BOTH)),
+    ]
+}
+
+fn advising() -> Vec<Case> {
+    vec![
         (rights(), advise(1, 6, advice::DONTFORK)),
         (rights(), advise(0, 8, advice::SEQUENTIAL)),
-        (rights(), unmap(1, 6)),
-        (rights(), map(1, 6, MapFlags::PRIVATE)),
         (some(), advise(1, 2, advice::DONTNEED)),
         (some(), advise(1, 2, advice::FREE)),
         (some(), advise(2, 2, advice::DONTFORK)),
         (some(), advise(0, 8, advice::POPULATE_WRITE)),
         (some(), advise(0, 8, advice::POPULATE_READ)),
         (shared(), advise(0, 8, advice::POPULATE_WRITE)),
+    ]
+}
+
+fn touching() -> Vec<Case> {
+    let heap = Setting::default().start_brk;
+    vec![
         (some(), write(2)),
         (some(), write(4)),
         (some(), Call::Read { addr: BASE + 5 * PAGE }),
