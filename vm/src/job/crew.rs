@@ -1,8 +1,8 @@
 //! The helpers of a machine.
 
 use super::plan::Cut;
-use super::run::{Lost, MOST_HELPERS, Running};
-use super::share::Grains;
+use super::run::{self, Lost, MOST_HELPERS, Running};
+use super::shares::{Others, Shares};
 use super::value::{Chunk, Failed, Job, Spent};
 use crate::machine::{Cpu, Machine};
 use crate::sync::board::{Board, Patience, Terms};
@@ -84,37 +84,28 @@ impl<'m, M: Machine> Crew<'m, M> {
     {
         let Some(cut) = Cut::new(job) else { return Ok(Spent::default()) };
         let board = self.board();
-        let helpers = (cut.most_workers - 1).min(job.most_helpers).min(MOST_HELPERS);
+        let helpers = (cut.most_workers(job) - 1).min(job.most_helpers).min(MOST_HELPERS);
         let helpers = if helpers == 0 { 0 } else { helpers.min(board.could_come_racy()) };
         let lost = Lost::new();
-        let (running, first) = Running::new(job, cut, &lost, (board, helpers));
-        let mut undoes = Undoes(running);
-        let spent = if helpers == 0 {
-            undoes.0.work_as_caller(first, None);
-            Spent::default()
+        let first = cut.first(helpers > 0 || job.stop_if.is_some());
+        let others;
+        let others = if board.nr_nodes() > 1 {
+            others = Others::new(run::node_of(board, M::Cpu::id()));
+            Some(&others)
         } else {
-            let terms = Terms { seats: helpers, nodes: job.nodes };
-            Self::work_with_helpers(board, &undoes.0, first, terms)
+            None
         };
-        undoes.0.result().map(|()| spent)
-    }
-
-    #[inline]
-    fn work_with_helpers<E: Send, W>(
-        board: &Board<M::Cpu>,
-        running: &Running<'_, W, E, M::Cpu>,
-        first: Grains,
-        terms: Terms,
-    ) -> Spent
-    where
-        W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
-    {
-        let ((), helped) = board.show(running, terms, |offer| running.work_as_caller(first, Some(offer)));
+        let shares = Shares::new(&(first.end..cut.count), others);
+        let mut running = Running::new(job, cut, shares, &lost, (board, helpers));
+        let undoes = Undoes(&mut running);
+        let running = &*undoes.0;
+        let terms = Terms { seats: helpers, nodes: job.nodes };
+        let ((), helped) = board.show(running, terms, |offer| running.work_as_caller(first, offer));
         if helped.helpers > 0 {
             M::Cpu::with_context(|context| context.was_helped(helped.ns));
             running.work_on_rest();
         }
-        Spent { helpers: helped.helpers, helper_ns: helped.ns }
+        undoes.0.result().map(|()| Spent { helpers: helped.helpers, helper_ns: helped.ns })
     }
 
     pub(super) fn board(&self) -> &Board<M::Cpu> {
@@ -157,16 +148,17 @@ impl<C: Cpu> Drop for Reserved<'_, C> {
 }
 
 /// Undoes what was done, also where the caller's own chunk unwinds. Outlives every visit.
-struct Undoes<'a, W, E, C: Cpu>(Running<'a, W, E, C>)
+struct Undoes<'r, 'a, W, E, C: Cpu>(&'r mut Running<'a, W, E, C>)
 where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync;
 
-impl<W, E, C: Cpu> Drop for Undoes<'_, W, E, C>
+impl<W, E, C: Cpu> Drop for Undoes<'_, '_, W, E, C>
 where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
+    #[inline]
     fn drop(&mut self) {
         self.0.undo_if_stopped();
     }

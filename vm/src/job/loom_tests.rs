@@ -1,12 +1,12 @@
 //! The shares, between workers of two nodes: every grain is taken once. And an ordered queue between who submits and the one helper:
 //! everything is finished in order, and no wake-up is lost.
 
-use super::shares::{Shares, Side};
+use super::shares::{Others, Shares, Side};
 use super::{Crew, Patience};
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::testing::Heap;
-use crate::units::{CpuId, CpuMask};
+use crate::units::{CpuId, CpuMask, NodeId};
 use loom::thread;
 use std::boxed::Box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const GRAINS: u32 = 5;
 
 /// Host synchronisation, so that counting is no step of the model.
 struct World {
-    shares: Shares<TestCpu>,
+    shares: Shares<'static, TestCpu>,
     taken: [AtomicU32; GRAINS as usize],
 }
 
@@ -42,7 +42,9 @@ fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
     model.preemption_bound = Some(preemptions);
     model.check(move || {
         executions.fetch_add(1, Relaxed);
-        let world = Arc::new(World { shares: Shares::new(0, &(0..GRAINS), true), taken: Default::default() });
+        let others = Box::leak(Box::new(Others::new(NodeId(0))));
+        let shares = Shares::new(&(0..GRAINS), Some(others));
+        let world = Arc::new(World { shares, taken: Default::default() });
         // In its place, and touched before threads are spawned: shadows go by address.
         assert_eq!(world.shares.rests().map(|rest| rest.len()).sum::<usize>(), GRAINS as usize);
         let other = thread::spawn({

@@ -7,19 +7,17 @@ use core::ops::Range;
 /// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) * grain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    range: Range<u64>,
     base: u64,
     grain: u64,
     /// Number of grains.
     pub(super) count: u32,
     /// The minimum chunk in grains.
     pub(super) least: u32,
-    /// How many may work on it so that each has the minimum to do.
-    pub(super) most_workers: u32,
 }
 
 impl Cut {
     /// `None` where there is nothing to do.
+    #[inline]
     pub(super) fn new<W>(job: &Job<'_, W>) -> Option<Self> {
         if job.range.is_empty() {
             return None;
@@ -27,9 +25,7 @@ impl Cut {
         let length = job.range.end - job.range.start;
         if job.align == 1 && job.min_chunk == 1 && length < u64::from(u32::MAX) {
             // The usual case, without five divisions.
-            let count = length as u32;
-            let (range, base) = (job.range.clone(), job.range.start);
-            return Some(Self { range, base, grain: 1, count, least: 1, most_workers: count });
+            return Some(Self { base: job.range.start, grain: 1, count: length as u32, least: 1 });
         }
         let base = job.range.start - job.range.start % job.align;
         let (mut grain, last) = (job.align, job.range.end - 1 - base);
@@ -38,15 +34,30 @@ impl Cut {
         }
         let count = (last / grain + 1) as u32;
         let least = job.min_chunk.div_ceil(grain).clamp(1, count.into()) as u32;
-        let whole_chunks = length / job.min_chunk;
-        let most_workers = (count / least).min(whole_chunks.try_into().unwrap_or(u32::MAX)).max(1);
-        Some(Self { range: job.range.clone(), base, grain, count, least, most_workers })
+        Some(Self { base, grain, count, least })
     }
 
-    /// The range that `grains` are.
-    pub(super) fn range(&self, grains: &Grains) -> Range<u64> {
+    /// How many may work on the job so that each has the minimum to do.
+    #[inline]
+    pub(super) fn most_workers<W>(&self, job: &Job<'_, W>) -> u32 {
+        if job.min_chunk == 1 {
+            return self.count;
+        }
+        let whole_chunks = (job.range.end - job.range.start) / job.min_chunk;
+        (self.count / self.least).min(whole_chunks.try_into().unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// The caller's first chunk: everything, where there is nobody to share it with and nothing to listen to.
+    #[inline]
+    pub(super) fn first(&self, is_shared: bool) -> Grains {
+        0..if is_shared && self.count - self.least >= self.least { self.least } else { self.count }
+    }
+
+    /// The part of the job's range, which is `whole`, that `grains` are.
+    #[inline]
+    pub(super) fn range(&self, whole: &Range<u64>, grains: &Grains) -> Range<u64> {
         let edge = |grain: u32| self.base.saturating_add(u64::from(grain).saturating_mul(self.grain));
-        edge(grains.start).max(self.range.start)..edge(grains.end).min(self.range.end)
+        edge(grains.start).max(whole.start)..edge(grains.end).min(whole.end)
     }
 }
 
@@ -65,6 +76,7 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
 
 /// How many grains to take of `have` that `workers` may share: three quarters of what each would get, so that what one is behind is shared
 /// by all; no more than `pace`, and no less than what takes a microsecond by that, as taking is not free.
+#[inline]
 pub(super) fn chunk(have: u32, pace: u32, least: u32, workers: u32) -> u32 {
     let pace = pace.max(least);
     let part = u64::from(have) * 3 / (u64::from(workers) * 4);
@@ -76,7 +88,11 @@ mod tests {
     use super::*;
 
     fn cut(range: Range<u64>, align: u64, min_chunk: u64) -> Cut {
-        Cut::new(&Job::new(range, ()).align(align).min_chunk(min_chunk)).unwrap()
+        Cut::new(&job(range, align, min_chunk)).unwrap()
+    }
+
+    fn job(range: Range<u64>, align: u64, min_chunk: u64) -> Job<'static, ()> {
+        Job::new(range, ()).align(align).min_chunk(min_chunk)
     }
 
     #[test]
@@ -87,7 +103,7 @@ mod tests {
             let cut = cut(start..end, align, 1);
             let mut at = start;
             for grain in 0..cut.count {
-                let piece = cut.range(&(grain..grain + 1));
+                let piece = cut.range(&(start..end), &(grain..grain + 1));
                 assert!(
                     piece.start == at
                         && !piece.is_empty()
@@ -102,19 +118,23 @@ mod tests {
     #[test]
     fn there_is_the_minimum_for_each_worker() {
         for (count, least) in (1..60).flat_map(|c| (1..=c).map(move |l| (c, l))) {
-            let cut = cut(0..count, 1, least);
-            assert!(u64::from(cut.most_workers) * least <= count || cut.most_workers == 1);
-            assert!(u64::from(cut.most_workers + 1) * least > count);
+            let workers = u64::from(cut(0..count, 1, least).most_workers(&job(0..count, 1, least)));
+            assert!(workers * least <= count || workers == 1);
+            assert!((workers + 1) * least > count);
         }
+        let unaligned = job(3..35, 8, 9);
+        assert_eq!(Cut::new(&unaligned).unwrap().most_workers(&unaligned), 2);
     }
 
     #[test]
     fn the_widest_range_and_the_largest_numbers_are_cut_without_overflow() {
-        let whole = cut(0..u64::MAX, 1, 1);
-        assert_eq!(whole.range(&(0..whole.count)), 0..u64::MAX);
-        let end = cut(u64::MAX - 10..u64::MAX, 64, u64::MAX);
-        assert_eq!((end.count, end.least, end.range(&(0..1))), (1, 1, u64::MAX - 10..u64::MAX));
-        assert_eq!(cut(5..6, u64::MAX, 3).range(&(0..1)), 5..6);
+        let most = u64::MAX;
+        let whole = cut(0..most, 1, 1);
+        assert_eq!(whole.range(&(0..most), &(0..whole.count)), 0..most);
+        let end = cut(most - 10..most, 64, most);
+        assert_eq!((end.count, end.least), (1, 1));
+        assert_eq!(end.range(&(most - 10..most), &(0..1)), most - 10..most);
+        assert_eq!(cut(5..6, most, 3).range(&(5..6), &(0..1)), 5..6);
     }
 
     #[test]

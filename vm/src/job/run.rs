@@ -7,9 +7,9 @@ use super::undo;
 use super::value::{Chunk, Failed, Job};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::board::{Board, Offer, Then, Visit};
+use crate::sync::board::{Board, Offer, Terms, Then, Visit};
 use crate::sync::{SpinLock, Tray, ladder};
-use crate::units::CpuId;
+use crate::units::{CpuId, NodeId};
 use core::ops::Range;
 
 // Why nobody begins another chunk.
@@ -21,20 +21,16 @@ const CANCELLED: u32 = 3;
 pub(super) const MOST_HELPERS: u32 = 63;
 
 pub(super) struct Running<'a, W, E, C: Cpu> {
+    shares: Shares<'a, C>,
     job: &'a Job<'a, W>,
     cut: Cut,
     board: &'a Board<C>,
     /// How many may work on it.
     workers: u32,
-    /// Whether the length of chunks matters: there is somebody to share with, or to listen to, for longer than two chunks.
-    is_paced: bool,
-    /// Which share is the caller's.
-    own: usize,
     /// 0 while chunks are begun. Relaxed: it only stops; results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     /// Grains of a chunk that lasts a quarter of the bound, as all have learned. Relaxed: any value is right.
     pace: AtomicU32<C>,
-    shares: Shares<C>,
     error: SpinLock<Option<E>, C, { ladder::JOB.0 }>,
     /// What chunks that failed did not do. None begins once one has failed, so those under way then are the most.
     lost: &'a Lost<C>,
@@ -51,61 +47,98 @@ where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
-    /// A job that `helpers` may come to, and the caller's first chunk: everything, where there is nobody to share it with and nothing
-    /// to listen to.
+    /// A job that `helpers` may come to; `shares` are without the caller's first chunk.
     #[inline(always)]
     pub(super) fn new(
         job: &'a Job<'a, W>,
         cut: Cut,
+        shares: Shares<'a, C>,
         lost: &'a Lost<C>,
         (board, helpers): (&'a Board<C>, u32),
-    ) -> (Self, Grains) {
-        let is_cut = helpers > 0 || job.stop_if.is_some();
-        let first = if is_cut && cut.count - cut.least >= cut.least { cut.least } else { cut.count };
-        let is_paced = is_cut && cut.count / 2 > cut.least;
-        let own = share_of(board, C::id);
-        let running = Self {
+    ) -> Self {
+        Self {
             job,
             board,
             workers: helpers + 1,
-            is_paced,
-            own,
             stopped: AtomicU32::new(0),
             pace: AtomicU32::new(cut.least),
-            shares: Shares::new(own, &(first..cut.count), board.nr_nodes() > 1),
+            shares,
             error: SpinLock::new(None),
             lost,
             cut,
-        };
-        (running, 0..first)
+        }
     }
 
     /// The caller's part: its first chunk, and others until nobody has anything that is not begun.
-    #[inline]
-    pub(super) fn work_as_caller(&self, first: Grains, offer: Option<&Offer<'_, C>>) {
-        if self.is_stopped() {
-            return self.lose(self.cut.range(&first));
+    #[inline(always)]
+    pub(super) fn work_as_caller(&self, first: Grains, offer: &Offer<'_, C>) {
+        if self.job.stop_if.is_some() && self.is_stopped() {
+            return self.lose(self.range(&first));
         }
-        let mut next = Some(first);
-        let mut began_ns = self.is_paced.then(C::now_ns);
-        while let Some(grains) = next {
-            let length = grains.len() as u32;
-            self.one_chunk(None, grains, &mut began_ns);
-            if began_ns.is_some() {
-                let pace = self.pace.load(Relaxed);
-                if length > pace / 16 {
-                    C::relax();
-                }
-                // What is left is less than what takes long: its chunks need no clock.
-                began_ns = began_ns.filter(|_| self.shares.rest(self.own).len() as u32 > pace);
+        if self.is_shared() && self.is_paced() {
+            let (done, mut began_ns) = (first.len() as u32, Some(C::now_ns()));
+            self.one_chunk(None, first, &mut began_ns);
+            return self.work_on(offer, done, began_ns);
+        }
+        // Two chunks, as a rule: without a loop, and without a look at the clock.
+        self.call(None, self.range(&first));
+        match self.next_for_caller(offer) {
+            Next::Last(rest) => self.call(None, self.range(&rest)),
+            Next::Chunk(second) => {
+                let done = second.len() as u32;
+                self.call(None, self.range(&second));
+                self.work_on(offer, done, None);
             }
-            next = if self.is_stopped() { None } else { self.next_for_caller(offer) };
+            Next::None => (),
         }
+    }
+
+    /// The caller's part behind a chunk of `done` grains; `began_ns` is when that ended, where it matters.
+    #[inline(never)]
+    fn work_on(&self, offer: &Offer<'_, C>, mut done: u32, mut began_ns: Option<u64>) {
+        offer.ask_again(Terms { seats: self.workers - 1, nodes: self.job.nodes });
+        loop {
+            if began_ns.is_some() && done > self.pace.load(Relaxed) / 16 {
+                C::relax();
+            }
+            began_ns = self.while_long(began_ns, CALLERS);
+            let grains = match self.next_for_caller(offer) {
+                Next::Last(rest) => return self.call(None, self.range(&rest)),
+                Next::Chunk(next) => next,
+                Next::None => return,
+            };
+            done = grains.len() as u32;
+            self.one_chunk(None, grains, &mut began_ns);
+        }
+    }
+
+    /// Whether there is somebody to share with, or to listen to.
+    #[inline]
+    fn is_shared(&self) -> bool {
+        self.workers > 1 || self.job.stop_if.is_some()
+    }
+
+    /// Whether the length of chunks matters to those: the job has more than two.
+    #[inline]
+    fn is_paced(&self) -> bool {
+        self.cut.count / 2 > self.cut.least
+    }
+
+    /// When the next chunk begins, which is `began_ns`, where that is known. The chunks of what does not take long need no clock.
+    #[inline]
+    fn while_long(&self, began_ns: Option<u64>, own: usize) -> Option<u64> {
+        let is_long = self.is_paced() && self.shares.rest(own).len() as u32 > self.pace.load(Relaxed);
+        is_long.then(|| began_ns.unwrap_or_else(C::now_ns))
+    }
+
+    #[inline]
+    fn range(&self, grains: &Grains) -> Range<u64> {
+        self.cut.range(&self.job.range, grains)
     }
 
     /// What helpers have left behind, once they have left: one that pauses right after a theft.
     pub(super) fn work_on_rest(&self) {
-        let next = || self.shares.next(self.own, Side::Front, |have| self.wanted(have), self.cut.least);
+        let next = || self.shares.next(CALLERS, Side::Front, |have| self.wanted(have), self.cut.least);
         while let Some(grains) = (!self.is_stopped()).then(next).flatten() {
             self.one_chunk(None, grains, &mut None);
         }
@@ -117,8 +150,8 @@ where
             && *self.stopped.get_mut() != 0
         {
             // Whoever broke a chunk off has noted it before it left.
-            let (cut, shares, lost) = (&self.cut, &self.shares, self.lost.values().unwrap_or_default());
-            let rests = || shares.rests().map(|rest| cut.range(&rest));
+            let lost = self.lost.values().unwrap_or_default();
+            let rests = || self.shares.rests().map(|rest| self.range(&rest));
             undo::rest_of(&self.job.range, || rests().chain(lost.iter().map(|&(from, to)| from..to)), undo);
         }
     }
@@ -145,7 +178,7 @@ where
     #[inline]
     fn one_chunk(&self, worker: Worker, grains: Grains, began_ns: &mut Option<u64>) {
         let pace = self.pace.load(Relaxed);
-        self.call(worker, self.cut.range(&grains));
+        self.call(worker, self.range(&grains));
         if let Some(began_ns) = began_ns {
             let now_ns = C::now_ns();
             let took_ns = now_ns.saturating_sub(*began_ns);
@@ -204,27 +237,37 @@ where
 
     /// The caller's next chunk. Before the last one the work is taken back, if nobody has come: nothing is left that could be shared.
     #[inline]
-    fn next_for_caller(&self, offer: Option<&Offer<'_, C>>) -> Option<Grains> {
-        let (have, least) = (self.shares.rest(self.own).len() as u32, self.cut.least);
-        if have == 0 && offer.is_none_or(Offer::is_closed) {
-            return None;
+    fn next_for_caller(&self, offer: &Offer<'_, C>) -> Next {
+        let (have, least) = (self.shares.rest(CALLERS).len() as u32, self.cut.least);
+        if self.is_stopped() || have == 0 && offer.is_closed() {
+            return Next::None;
         }
         // The first question is the second, where that is easily answered.
         let is_last = have / 2 < least || have - self.wanted(have).min(have) < least;
-        if is_last && offer.is_none_or(Offer::close_unvisited) {
-            return Some(self.shares.take_all(self.own)).filter(|grains| !grains.is_empty());
+        if is_last && offer.close_unvisited() {
+            let rest = self.shares.take_first();
+            return if rest.is_empty() { Next::None } else { Next::Last(rest) };
         }
-        self.shares.next(self.own, Side::Front, |have| self.wanted(have), least)
+        let chunk = self.shares.next(CALLERS, Side::Front, |have| self.wanted(have), least);
+        chunk.map_or(Next::None, Next::Chunk)
     }
 }
 
-/// Which share is that of the workers on a CPU.
-fn share_of<C: Cpu>(board: &Board<C>, cpu: impl FnOnce() -> CpuId) -> usize {
-    if board.nr_nodes() <= 1 {
-        return 0;
-    }
-    let cpu = cpu();
-    if cpu.0 < board.nr_cpus() { Shares::<C>::of_node(board.node_of(cpu)) } else { 0 }
+/// What the caller does next.
+enum Next {
+    /// A chunk. There may be more.
+    Chunk(Grains),
+    /// Everything that is left.
+    Last(Grains),
+    None,
+}
+
+/// The caller's share.
+const CALLERS: usize = 0;
+
+/// The node of a worker.
+pub(super) fn node_of<C: Cpu>(board: &Board<C>, cpu: CpuId) -> NodeId {
+    if cpu.0 < board.nr_cpus() { board.node_of(cpu) } else { NodeId(0) }
 }
 
 impl<W, E, C: Cpu> Visit for Running<'_, W, E, C>
@@ -233,9 +276,9 @@ where
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
     fn visit(&self, me: CpuId) -> Then {
-        let own = share_of(self.board, || me);
+        let own = self.shares.of_node(|| node_of(self.board, me));
         let next = || self.shares.next(own, Side::Back, |have| self.wanted(have), self.cut.least);
-        let mut began_ns = self.is_paced.then(C::now_ns);
+        let mut began_ns = self.is_paced().then(C::now_ns);
         let until_ns = began_ns.map(|now_ns| now_ns.saturating_add(BOUND_NS));
         while !self.is_stopped() {
             if began_ns > until_ns {
@@ -243,6 +286,7 @@ where
             }
             let Some(grains) = next() else { break };
             self.one_chunk(Some(me), grains, &mut began_ns);
+            began_ns = self.while_long(began_ns, own);
         }
         Then::Leave
     }

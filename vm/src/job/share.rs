@@ -40,6 +40,7 @@ pub(super) const fn len(word: u64) -> u32 {
 }
 
 /// Cuts `wanted` grains off the front; everything where less than `least` would stay.
+#[inline]
 fn cut_front(word: u64, wanted: u32, least: u32) -> Option<(Grains, u64)> {
     let Grains { start, end } = unpack(word);
     let have = Some(len(word)).filter(|&have| have > 0)?;
@@ -48,6 +49,7 @@ fn cut_front(word: u64, wanted: u32, least: u32) -> Option<(Grains, u64)> {
 }
 
 /// Cuts them off the back; everything where less than `least` would stay, or would be taken.
+#[inline]
 fn cut_back(word: u64, wanted: u32, least: u32) -> Option<(Grains, u64)> {
     let Grains { start, end } = unpack(word);
     let have = Some(len(word)).filter(|&have| have > 0)?;

@@ -1,7 +1,7 @@
 //! The shares of a job, one for each node (or a few, where there are more than four), and how a worker comes by its next chunk.
 //!
-//! All of a job begins in the share of the caller's node. Who finds the share of its own node empty steals half of another's and puts it
-//! there, for all who are on this node:
+//! All of a job begins in the share of the caller's node, which is the only one where there is one node. Who finds the share of its own
+//! node empty steals half of another's and puts it there, for all who are on this node:
 //!
 //! ```text
 //!   start    node 0 |0 1 2 3 4 5 6 7 8 9 a b|   node 1 |           |
@@ -12,7 +12,7 @@ use super::share::{Grains, Share};
 use crate::machine::Cpu;
 use crate::units::NodeId;
 
-/// Shares of a job.
+/// Shares of a job, where there are several nodes.
 const SHARES: usize = 4;
 
 /// From which end a worker takes: so that the caller and the first helper each work on neighbouring pieces.
@@ -23,39 +23,63 @@ pub(super) enum Side {
 }
 
 /// See the module.
-pub(super) struct Shares<C: Cpu> {
-    shares: [Share<C>; SHARES],
-    /// Whether there are several nodes. Where there are not, nobody looks at other shares.
-    are_several: bool,
+pub(super) struct Shares<'a, C: Cpu> {
+    /// That of the caller's node, share 0.
+    first: Share<C>,
+    /// Where there are several nodes.
+    others: Option<&'a Others<C>>,
 }
 
-impl<C: Cpu> Shares<C> {
+/// The shares of the nodes behind the caller's, which is `home`.
+pub(super) struct Others<C: Cpu> {
+    home: NodeId,
+    shares: [Share<C>; SHARES - 1],
+}
+
+impl<C: Cpu> Others<C> {
+    pub(super) fn new(home: NodeId) -> Self {
+        Self { home, shares: [const { Share::of(&(0..0)) }; SHARES - 1] }
+    }
+}
+
+impl<'a, C: Cpu> Shares<'a, C> {
+    /// All of `rest` in the share of the caller's node.
     #[inline]
-    pub(super) fn new(own: usize, rest: &Grains, are_several: bool) -> Self {
-        let share = |number| Share::of(&if number == own { rest.clone() } else { 0..0 });
-        Self { shares: [share(0), share(1), share(2), share(3)], are_several }
+    pub(super) fn new(rest: &Grains, others: Option<&'a Others<C>>) -> Self {
+        Self { first: Share::of(rest), others }
     }
 
-    /// The share of the workers on `node`.
-    pub(super) const fn of_node(node: NodeId) -> usize {
-        node.0 as usize % SHARES
+    /// The share of the workers on a node; `node` is asked where there are several.
+    #[inline]
+    pub(super) fn of_node(&self, node: impl FnOnce() -> NodeId) -> usize {
+        self.others.map_or(0, |others| node().0.wrapping_sub(others.home.0) as usize % SHARES)
     }
 
-    /// What is not yet begun of one share; stale at once while others work.
+    /// One of them, by number.
+    #[inline]
+    fn share(&self, number: usize) -> &Share<C> {
+        match (number, self.others) {
+            (1.., Some(others)) => &others.shares[number - 1],
+            _ => &self.first,
+        }
+    }
+
+    /// What is not yet begun of a share; stale at once while others work.
     #[inline]
     pub(super) fn rest(&self, share: usize) -> Grains {
-        self.shares[share].rest()
+        self.share(share).rest()
     }
 
     /// As [`Shares::rest`], of each.
     pub(super) fn rests(&self) -> impl Iterator<Item = Grains> {
-        self.shares.iter().map(Share::rest)
+        let others = self.others.into_iter().flat_map(|others| &others.shares);
+        core::iter::once(&self.first).chain(others).map(Share::rest)
     }
 
-    /// Takes all of one share, where nobody else works, nor ever has.
+    /// Takes all of the caller's share, where nobody else works, nor ever has.
     #[inline]
-    pub(super) fn take_all(&self, share: usize) -> Grains {
-        self.shares[share].take_all()
+    pub(super) fn take_first(&self) -> Grains {
+        self.first.take_all()
     }
 
     /// The next chunk of a worker whose share is `own`: as many grains as `wanted` makes of what there is. `None` where it finds nothing
@@ -68,19 +92,19 @@ impl<C: Cpu> Shares<C> {
         wanted: impl Fn(u32) -> u32,
         least: u32,
     ) -> Option<Grains> {
-        let share = &self.shares[own];
+        let share = self.share(own);
         let chunk = match side {
             Side::Front => share.take(&wanted, least),
             Side::Back => share.take_back(&wanted, least),
         };
-        if chunk.is_some() || !self.are_several { chunk } else { self.steal(own, wanted, least) }
+        if chunk.is_some() || self.others.is_none() { chunk } else { self.steal(own, wanted, least) }
     }
 
     /// Fills an empty share with half of another, and takes a chunk of that. While somebody else does, takes a chunk of another's. Who
     /// looks around between the two steps of a theft finds less than there is, and leaves early; nothing is lost by that.
     #[cold]
     fn steal(&self, own: usize, wanted: impl Fn(u32) -> u32, least: u32) -> Option<Grains> {
-        let share = &self.shares[own];
+        let share = self.share(own);
         while share.begin_filling() {
             let stolen = self.others(own).find_map(|other| other.steal(least));
             let is_nothing = stolen.is_none();
@@ -98,6 +122,6 @@ impl<C: Cpu> Shares<C> {
     }
 
     fn others(&self, own: usize) -> impl Iterator<Item = &Share<C>> {
-        (0..SHARES).filter(move |&other| other != own).map(|other| &self.shares[other])
+        (0..SHARES).filter(move |&other| other != own).map(|other| self.share(other))
     }
 }

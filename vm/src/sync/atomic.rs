@@ -27,6 +27,13 @@ pub fn fence<C: Cpu>(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
+/// Keeps the compiler, but not the CPU, from moving accesses. Orders nothing: what another CPU sees, it sees a little later.
+#[inline(always)]
+pub fn compiler_fence<C: Cpu>() {
+    #[cfg(not(loom))]
+    raw::compiler_fence(Ordering::SeqCst);
+}
+
 /// Keeps the compiler, but not the CPU, from moving accesses: the reader's half of an asymmetric barrier whose other half is
 /// [`Machine::barrier_all`](crate::machine::Machine::barrier_all).
 #[inline(always)]
@@ -36,21 +43,6 @@ pub fn light_fence<C: Cpu>() {
     // loom has no asymmetric barrier: both halves are full fences there.
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
-}
-
-/// Stores, releasing what came before, and orders the store before what this CPU loads afterwards with [`Ordering::SeqCst`]: where another
-/// stores with a full fence behind it and then loads `word`, one of the two sees the other's store. One locked instruction on x86.
-#[inline(always)]
-#[track_caller]
-pub fn store_and_fence<C: Cpu>(word: &AtomicU32<C>, value: u32) {
-    #[cfg(not(loom))]
-    word.swap(value, Ordering::SeqCst);
-    // loom knows sequential consistency of fences only.
-    #[cfg(loom)]
-    {
-        word.store(value, Ordering::Release);
-        fence::<C>(Ordering::SeqCst);
-    }
 }
 
 macro_rules! atomic {

@@ -51,7 +51,8 @@ impl<C: Cpu> Crowd<C> {
         (count(word, LOOKING) + count(word, SLEEPING) + count(word, AT_WORK)).min(self.most.load(Relaxed))
     }
 
-    /// Whether somebody sleeps, and, of that the reason to care, whether nobody looks. `SeqCst`: see `store_and_fence`.
+    /// Whether somebody sleeps, and, of that the reason to care, whether nobody looks. `SeqCst`: behind the fences of
+    /// [`super::round`].
     #[inline]
     pub(super) fn sleeps_and_nobody_looks(&self) -> (bool, bool) {
         let word = self.word.load(SeqCst);

@@ -4,7 +4,7 @@ use super::desk_word as word;
 use super::lend::{Call, Visit, visit};
 use super::post::Board;
 use crate::machine::Cpu;
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, store_and_fence};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, compiler_fence, fence};
 use crate::units::{CpuId, MAX_CPUS, NodeMask};
 use core::cell::Cell;
 use core::fmt;
@@ -14,8 +14,8 @@ pub(super) const PLACES: usize = 3;
 
 /// Where callers on one CPU show their work.
 pub(super) struct Desk<C: Cpu> {
-    /// See [`word`]. Shown by a store that releases `nodes` and `work`, acquired by who enters, and has a fence behind it; leaving releases what was done
-    /// to the caller, which acquires it when it closes.
+    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; leaving releases what was done to
+    /// the caller, which acquires it when it closes.
     pub(super) words: [AtomicU32<C>; PLACES],
     /// Whose helpers may come. Relaxed, as `work`.
     nodes: [AtomicU64<C>; PLACES],
@@ -67,16 +67,16 @@ impl<C: Cpu> Desk<C> {
 
     /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
     #[inline]
-    fn show(&self, work: &Work<C>, terms: Terms) -> Option<usize> {
+    fn show(&self, work: &Work<C>, terms: Terms) -> Option<&AtomicU32<C>> {
         // Acquire: pairs with the release of who had the place before, so that its visitors' looks are over.
         let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
         let (place, shown) = (0..PLACES).find_map(|place| free(&place))?;
         self.nodes[place].store(terms.nodes.bits(), Relaxed);
         self.work[place].store((&raw const *work).cast_mut(), Relaxed);
-        // Pairs with `enter`, and with the fences of `round::doze` and `round::see_that_somebody_looks`: either those find this, or `invite`
-        // finds what they wrote.
-        store_and_fence(&self.words[place], shown);
-        Some(place)
+        // Release: pairs with `enter`. No fence of the CPU's: `round` tells who sees this nevertheless.
+        self.words[place].store(shown, Release);
+        compiler_fence::<C>();
+        Some(&self.words[place])
     }
 
     /// Whose helpers may come to what is shown in `place`.
@@ -110,60 +110,70 @@ impl<C: Cpu> Board<C> {
             came: [const { AtomicU64::new(0) }; MAX_CPUS / 64],
         };
         // `what` and `work` outlive the offer, which outlives every visit: that is what `round::visit` relies on.
-        let offer = Offer { board: self, place: Cell::new(self.show_here(&work, terms)) };
-        let result = own(&offer);
-        drop(offer);
+        let result = {
+            let offer = Offer { board: self, shown: Cell::new(self.show_here(&work, terms)) };
+            own(&offer)
+        };
         (result, work.helped())
     }
 
     /// Shows work at this CPU's desk, and sees to it that somebody looks.
     #[inline]
-    fn show_here(&self, work: &Work<C>, terms: Terms) -> Option<(&Desk<C>, usize)> {
+    fn show_here(&self, work: &Work<C>, terms: Terms) -> Option<&AtomicU32<C>> {
+        if terms.seats == 0 {
+            return None;
+        }
         let terms = Terms { seats: terms.seats.min(word::MOST_SEATS), ..terms };
         C::preempt_off();
         let me = C::id();
-        let desk = (terms.seats > 0 && me.0 < self.nr_cpus()).then(|| self.desk(me));
-        let place = desk.and_then(|desk| Some((desk, desk.show(work, terms)?)));
+        let shown = if me.0 < self.nr_cpus() { self.desk(me).show(work, terms) } else { None };
         C::preempt_on();
-        if place.is_some() {
+        if shown.is_some() {
             self.invite(me, terms);
         }
-        place
+        shown
     }
 }
 
 /// Work that is shown; closed when dropped.
 pub struct Offer<'b, C: Cpu> {
     board: &'b Board<C>,
-    /// Where, as long as it is.
-    place: Cell<Option<(&'b Desk<C>, usize)>>,
+    /// The word of its place, as long as it is there.
+    shown: Cell<Option<&'b AtomicU32<C>>>,
 }
 
 impl<C: Cpu> Offer<'_, C> {
     /// Whether it is taken back.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.place.get().is_none()
+        self.shown.get().is_none()
+    }
+
+    /// Sees once more to it that somebody looks, now that what is shown is seen by all. `terms` are those that it was shown on.
+    pub fn ask_again(&self, terms: Terms) {
+        if !self.is_closed() {
+            // Pairs with the fences of `round::doze` and `round::see_that_somebody_looks`: either those find what is shown, or this finds
+            // what they wrote.
+            fence::<C>(SeqCst);
+            self.board.invite(C::id(), terms);
+        }
     }
 
     /// Takes the work back if nobody is there: then nobody will come. True where it is taken back, now or before.
     #[inline]
     pub fn close_unvisited(&self) -> bool {
-        let Some((desk, place)) = self.place.get() else { return true };
-        let word = &desk.words[place];
+        let Some(word) = self.shown.get() else { return true };
         // The look spares a line that visitors write.
         let closed = word::close_unvisited(word.load(Relaxed)).is_some()
             && word.update(AcqRel, Relaxed, word::close_unvisited).is_ok();
         if closed {
-            self.place.set(None);
+            self.shown.set(None);
         }
         closed
     }
 
     /// Takes the work back, and waits until the last visitor has left.
-    fn close(&self) {
-        let Some((desk, place)) = self.place.take() else { return };
-        let word = &desk.words[place];
+    fn close(&self, word: &AtomicU32<C>) {
         let was = word.update(AcqRel, Acquire, |word| Some(word::close(word)));
         if was.is_ok_and(|was| word::visitors(was) > 0) {
             self.wait_until_left(word);
@@ -191,14 +201,17 @@ impl<C: Cpu> Offer<'_, C> {
 }
 
 impl<C: Cpu> Drop for Offer<'_, C> {
+    #[inline]
     fn drop(&mut self) {
-        self.close();
+        if let Some(word) = self.shown.take() {
+            self.close(word);
+        }
     }
 }
 
 impl<C: Cpu> fmt::Debug for Offer<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Offer, {}", if self.place.get().is_some() { "open" } else { "closed" })
+        write!(f, "Offer, {}", if self.shown.get().is_some() { "open" } else { "closed" })
     }
 }
 

@@ -142,7 +142,7 @@ impl Visit for Meeting {
     }
 }
 
-/// The caller waits in its own part until `helpers` have come, as a long chunk would.
+/// The caller waits in its own part until `helpers` have come, as a long chunk behind the first would.
 fn meet(board: &TestBoard, helpers: u32) -> u32 {
     let meeting: &'static Meeting =
         Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: helpers + 1 }));
@@ -150,12 +150,15 @@ fn meet(board: &TestBoard, helpers: u32) -> u32 {
     let at = (&raw const *meeting).addr();
     crate::sync::forget(at..at + size_of::<Meeting>());
     assert_eq!(meeting.here.load(Relaxed), 0);
-    let ((), helped) = board.show(meeting, terms(helpers), |_| meeting.come());
+    let ((), helped) = board.show(meeting, terms(helpers), |offer| {
+        offer.ask_again(terms(helpers));
+        meeting.come();
+    });
     helped.helpers
 }
 
 #[test]
-fn loom_work_is_never_shown_to_sleepers_only() {
+fn loom_what_goes_on_is_never_left_to_sleepers() {
     let seen = explore(1, 3, |board| meet(board, 1));
     assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
 }

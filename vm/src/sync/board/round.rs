@@ -1,16 +1,21 @@
 //! What a helper does that has nothing to do: look round the desks, visit what is shown there, or sleep.
 //!
-//! The one subtle thing is that work is never shown to sleepers only. Both sides write before they look:
+//! The one subtle thing is that work is not shown to sleepers only. Both sides write before they look:
 //!
 //! ```text
-//!   caller   show the work            fence   does nobody look, and somebody sleep?   then wake
-//!   helper   count as asleep, ASLEEP  fence   is work shown?                          else sleep
+//!   caller   show the work                           does nobody look, and somebody sleep?   then wake
+//!   helper   count as asleep, ASLEEP, fence, wait    is work shown?                          else sleep
 //! ```
 //!
-//! Of the two looks at least one sees what the other has written. While somebody looks, the caller wakes nobody, and pays one load for
-//! it; so whoever ceases to look, because he found work, or is wanted elsewhere, and was the last, looks in the same way whether
-//! work is shown that others sleep over, and wakes two of them. Those do the same when they find theirs: so a piece of work for many has
-//! them all in as many steps as doubling takes, and none of its caller's time.
+//! With a fence on both sides at least one look would see what the other side has written. The caller has none: it would wait until all that
+//! describes the work has left its CPU, which is most of what a short job costs. So its store may be seen after its look, by as long as a
+//! store takes to come out, some ten nanoseconds; and the helper waits for a microsecond before its own look. That is likely and no proof.
+//! Therefore a caller that goes on behind its second chunk asks once more, with a fence: what is not begun by then is never left to
+//! sleepers. What could be lost, where a store takes longer than a microsecond, is help with what the caller does until then anyway.
+//!
+//! While somebody looks, the caller wakes nobody, and pays one load for it; so whoever ceases to look, because he found work, or is wanted
+//! elsewhere, and was the last, looks in the same way whether work is shown that others sleep over, and wakes two of them. Those do the same
+//! when they find theirs: so a piece of work for many has them all in as many steps as doubling takes, and none of its caller's time.
 //!
 //! Who looks at a line takes it from its owner for a moment, and who visits work that was about to end holds its caller up for ten times
 //! what it took. So a helper that finds nothing looks less and less often, down to every few microseconds, about what waking up takes; then
@@ -28,6 +33,9 @@ use crate::units::{CpuId, NodeMask};
 
 /// The longest pause between two looks, in turns of a wait loop.
 const LONGEST: u32 = 64;
+
+/// Turns of a wait loop, about a microsecond of them, after which what another CPU has stored is seen. Models have fences instead.
+const ARRIVAL: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// Who pauses for longer than this comes only to work that is still shown at a second look.
 const EAGER: u32 = 4;
@@ -133,8 +141,9 @@ impl<'b, C: Cpu> Round<'b, C> {
         }
         crowd.doze();
         let Ok(was) = self.post.word.update(AcqRel, Acquire, post_word::doze) else { return crowd.rouse() };
-        // Pairs with `Desk::show`: either its caller finds us asleep, or we find what it shows.
+        // Pairs with `Offer::ask_again`: either its caller finds us asleep, or we find what it shows.
         fence::<C>(SeqCst);
+        (0..ARRIVAL).for_each(|_| C::relax());
         if post_word::state(was) != post_word::IDLE || !self.is_wanted() {
             self.post.word.sleep_while(was | post_word::ASLEEP);
         }
@@ -226,7 +235,7 @@ impl<C: Cpu> Board<C> {
         (me.0.saturating_add(1)..all).chain(0..me.0.min(all)).map(CpuId)
     }
 
-    /// After work was shown on `me`, with a fence: wakes helpers unless somebody looks.
+    /// After work was shown on `me`: wakes helpers unless somebody looks.
     #[inline]
     pub(super) fn invite(&self, me: CpuId, terms: Terms) {
         let (somebody_sleeps, nobody_looks) = self.crowd.sleeps_and_nobody_looks();
@@ -238,7 +247,7 @@ impl<C: Cpu> Board<C> {
 
     /// After `me` has ceased to look: if nobody else does, wakes helpers for what is shown.
     fn see_that_somebody_looks(&self, me: CpuId) {
-        // Pairs with `Desk::show`: either its caller finds us no longer looking, or we find what it shows.
+        // Pairs with `Offer::ask_again`: either its caller finds us no longer looking, or we find what it shows.
         fence::<C>(SeqCst);
         if self.crowd.sleeps_and_nobody_looks() != (true, true) {
             return;

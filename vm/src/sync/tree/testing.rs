@@ -2,12 +2,15 @@
 
 use super::{NodeMemory, RangeTree, Span, TreeNode};
 use crate::machine::testing::TestCpu;
-use crate::sync::{Rcu, RcuHead, RcuList, ReadGuard, Reclaim};
+#[cfg(not(loom))]
+use crate::sync::ReadGuard;
+use crate::sync::{Rcu, RcuHead, RcuList, Reclaim};
 use crate::units::{Vpn, VpnRange};
 use core::cell::Cell;
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc, dealloc};
 use std::boxed::Box;
+#[cfg(not(loom))]
 use std::vec::Vec;
 
 /// An item of the tests.
