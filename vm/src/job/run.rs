@@ -4,7 +4,7 @@ use super::plan::{self, BOUND_NS, Cut};
 use super::share::Grains;
 use super::shares::{Shares, Side};
 use super::undo;
-use super::value::{Chunk, Failed, Job};
+use super::value::{Chunk, Failed, Job, Undo};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::board::{Board, Offer, Terms, Then, Visit};
@@ -75,21 +75,21 @@ where
         if self.job.stop_if.is_some() && self.is_stopped() {
             return self.lose(self.range(&first));
         }
+        let done = first.len() as u32;
         if self.is_shared() && self.is_paced() {
-            let (done, mut began_ns) = (first.len() as u32, Some(C::now_ns()));
+            let mut began_ns = Some(C::now_ns());
             self.one_chunk(None, first, &mut began_ns);
             return self.work_on(offer, done, began_ns);
         }
         // Two chunks, as a rule: without a loop, and without a look at the clock.
         self.call(None, self.range(&first));
-        match self.next_for_caller(offer) {
-            Next::Last(rest) => self.call(None, self.range(&rest)),
-            Next::Chunk(second) => {
-                let done = second.len() as u32;
-                self.call(None, self.range(&second));
-                self.work_on(offer, done, None);
-            }
-            Next::None => (),
+        if self.is_stopped() {
+            return;
+        }
+        match self.take_last(offer) {
+            None => self.work_on(offer, done, None),
+            Some(rest) if rest.is_empty() => (),
+            Some(rest) => self.call(None, self.range(&rest)),
         }
     }
 
@@ -97,18 +97,23 @@ where
     #[inline(never)]
     fn work_on(&self, offer: &Offer<'_, C>, mut done: u32, mut began_ns: Option<u64>) {
         offer.ask_again(Terms { seats: self.workers - 1, nodes: self.job.nodes });
-        loop {
+        while !self.is_stopped() {
             if began_ns.is_some() && done > self.pace.load(Relaxed) / 16 {
                 C::relax();
             }
             began_ns = self.while_long(began_ns, CALLERS);
-            let grains = match self.next_for_caller(offer) {
-                Next::Last(rest) => return self.call(None, self.range(&rest)),
-                Next::Chunk(next) => next,
-                Next::None => return,
+            let last = self.take_last(offer);
+            let is_last = last.is_some();
+            let Some(grains) =
+                last.or_else(|| self.next(CALLERS, Side::Front)).filter(|next| !next.is_empty())
+            else {
+                return;
             };
             done = grains.len() as u32;
             self.one_chunk(None, grains, &mut began_ns);
+            if is_last {
+                return;
+            }
         }
     }
 
@@ -138,22 +143,27 @@ where
 
     /// What helpers have left behind, once they have left: one that pauses right after a theft.
     pub(super) fn work_on_rest(&self) {
-        let next = || self.shares.next(CALLERS, Side::Front, |have| self.wanted(have), self.cut.least);
-        while let Some(grains) = (!self.is_stopped()).then(next).flatten() {
+        while let Some(grains) = if self.is_stopped() { None } else { self.next(CALLERS, Side::Front) } {
             self.one_chunk(None, grains, &mut None);
         }
     }
 
     /// Takes back what was done, where the job is stopped. Nobody works any more.
+    #[inline]
     pub(super) fn undo_if_stopped(&mut self) {
         if let Some(undo) = self.job.undo
             && *self.stopped.get_mut() != 0
         {
-            // Whoever broke a chunk off has noted it before it left.
-            let lost = self.lost.values().unwrap_or_default();
-            let rests = || self.shares.rests().map(|rest| self.range(&rest));
-            undo::rest_of(&self.job.range, || rests().chain(lost.iter().map(|&(from, to)| from..to)), undo);
+            self.undo(undo);
         }
+    }
+
+    #[cold]
+    fn undo(&mut self, undo: Undo<'a>) {
+        // Whoever broke a chunk off has noted it before it left.
+        let lost = self.lost.values().unwrap_or_default();
+        let rests = || self.shares.rests().map(|rest| self.range(&rest));
+        undo::rest_of(&self.job.range, || rests().chain(lost.iter().map(|&(from, to)| from..to)), undo);
     }
 
     /// How it ended. Nobody works any more.
@@ -235,31 +245,21 @@ where
         plan::chunk(have, self.pace.load(Relaxed), self.cut.least, self.workers)
     }
 
-    /// The caller's next chunk. Before the last one the work is taken back, if nobody has come: nothing is left that could be shared.
+    /// The next chunk of a worker, where that is to be had.
     #[inline]
-    fn next_for_caller(&self, offer: &Offer<'_, C>) -> Next {
+    fn next(&self, own: usize, side: Side) -> Option<Grains> {
+        self.shares.next(own, side, |have| self.wanted(have), self.cut.least)
+    }
+
+    /// All that is left, where the caller's next chunk is the last one and nobody is there: the work is taken back before it is begun, as
+    /// nothing is left that could be shared.
+    #[inline]
+    fn take_last(&self, offer: &Offer<'_, C>) -> Option<Grains> {
         let (have, least) = (self.shares.rest(CALLERS).len() as u32, self.cut.least);
-        if self.is_stopped() || have == 0 && offer.is_closed() {
-            return Next::None;
-        }
         // The first question is the second, where that is easily answered.
         let is_last = have / 2 < least || have - self.wanted(have).min(have) < least;
-        if is_last && offer.close_unvisited() {
-            let rest = self.shares.take_first();
-            return if rest.is_empty() { Next::None } else { Next::Last(rest) };
-        }
-        let chunk = self.shares.next(CALLERS, Side::Front, |have| self.wanted(have), least);
-        chunk.map_or(Next::None, Next::Chunk)
+        (is_last && offer.close_unvisited()).then(|| self.shares.take_first())
     }
-}
-
-/// What the caller does next.
-enum Next {
-    /// A chunk. There may be more.
-    Chunk(Grains),
-    /// Everything that is left.
-    Last(Grains),
-    None,
 }
 
 /// The caller's share.
@@ -277,14 +277,13 @@ where
 {
     fn visit(&self, me: CpuId) -> Then {
         let own = self.shares.of_node(|| node_of(self.board, me));
-        let next = || self.shares.next(own, Side::Back, |have| self.wanted(have), self.cut.least);
         let mut began_ns = self.is_paced().then(C::now_ns);
         let until_ns = began_ns.map(|now_ns| now_ns.saturating_add(BOUND_NS));
         while !self.is_stopped() {
             if began_ns > until_ns {
                 return Then::Pause;
             }
-            let Some(grains) = next() else { break };
+            let Some(grains) = self.next(own, Side::Back) else { break };
             self.one_chunk(Some(me), grains, &mut began_ns);
             began_ns = self.while_long(began_ns, own);
         }

@@ -163,9 +163,7 @@ impl<C: Cpu> Offer<'_, C> {
     #[inline]
     pub fn close_unvisited(&self) -> bool {
         let Some(word) = self.shown.get() else { return true };
-        // The look spares a line that visitors write.
-        let closed = word::close_unvisited(word.load(Relaxed)).is_some()
-            && word.update(AcqRel, Relaxed, word::close_unvisited).is_ok();
+        let closed = word.update(AcqRel, Relaxed, word::close_unvisited).is_ok();
         if closed {
             self.shown.set(None);
         }
