@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The unit is a block of the largest order: a merge never looks beyond one, and a lockless walker only at frames that were
-//! handed out. Blocks with an edge of a region in them are written at start; those that wait are whole. An allocation that
+//! handed out. Blocks with an edge of a region in them are written at start; those that wait are whole, or hold nothing usable. An allocation that
 //! finds its zone empty claims one or two ([`grow`](Memory::grow)), a job claims all ([`Memory::initialise`]). A claim is one exchange
 //! of the section's word, so no two ever write the same record.
 //!
@@ -30,6 +30,7 @@ mod tests;
 pub use jobs::Initialised;
 pub use sections::SECTION_FRAMES;
 pub(super) use sections::Sections;
+use stretch::whole_blocks;
 pub(super) use stretch::{Stretch, most_stretches, plan};
 
 use super::{Init, Memory};
@@ -87,9 +88,23 @@ impl<M: Machine> Memory<'_, M> {
 
     fn write_records(&self, claim: Claim) {
         if self.deferred.must_write() {
-            // SAFETY: stretches are whole blocks within the table, which was carved as found; the claim says that nobody else
-            // writes these records, and nobody reads those of a block that was not given yet.
-            claim.pieces().for_each(|piece| unsafe { self.table.clear_blocks(self.machine, piece) });
+            claim.pieces().for_each(|piece| self.write_piece(piece.intersect(self.table.span())));
+        }
+    }
+
+    /// Writes the records of claimed blocks, as far as the table has them: of its first block and its last one it may have a part.
+    fn write_piece(&self, frames: PfnRange) {
+        let whole = whole_blocks(frames);
+        let before = PfnRange::new(frames.start, whole.start.min(frames.end));
+        let after = PfnRange::new(whole.end.max(before.end), frames.end);
+        // SAFETY: the three are parts of the table, which was carved as found; the claim says that nobody else writes these
+        // records, and nobody reads those of a block that was not given yet.
+        unsafe {
+            self.table.clear(before);
+            if !whole.is_empty() {
+                self.table.clear_blocks(self.machine, whole);
+            }
+            self.table.clear(after);
         }
     }
 

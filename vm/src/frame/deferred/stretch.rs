@@ -41,7 +41,7 @@ pub(in crate::frame) fn whole_blocks(frames: PfnRange) -> PfnRange {
 }
 
 /// Tells `each` what of `table` may wait, by ascending address: of each usable span the whole blocks, less the first of each
-/// zone; of what is not usable the blocks without any usable frame.
+/// zone; of what is not usable the blocks without any usable frame, the table's first and last ones among them, which it may hold in part.
 pub(in crate::frame) fn plan(
     table: PfnRange,
     spans: impl Iterator<Item = Usable>,
@@ -53,8 +53,11 @@ pub(in crate::frame) fn plan(
             each(Plan { frames, zone, gives });
         }
     };
+    let size = Order::MAX.frames();
     for (frames, zone, init) in spans {
-        tell(whole_blocks(PfnRange::new(at, frames.start)), zone, None);
+        // Nobody has a frame of the table's first block before it starts.
+        let from = if at == table.start { at.0 / size * size } else { at.0 };
+        tell(whole_blocks(PfnRange::new(Pfn(from), frames.start)), zone, None);
         let mut whole = whole_blocks(frames);
         if started >> zone & 1 == 0 && !whole.is_empty() {
             started |= 1 << zone;
@@ -63,7 +66,8 @@ pub(in crate::frame) fn plan(
         tell(whole, zone, Some(init));
         (at, last) = (frames.end, zone);
     }
-    tell(whole_blocks(PfnRange::new(at, table.end)), last, None);
+    let end = table.end.0.checked_next_multiple_of(size).map_or(table.end, Pfn);
+    tell(whole_blocks(PfnRange::new(at, end)), last, None);
 }
 
 impl<C: Cpu> Stretch<C> {
@@ -103,7 +107,8 @@ mod tests {
     fn edges_and_the_first_block_of_a_zone_do_not_wait() {
         let table = range(100, 9000);
         assert_eq!(plans(table, &[(100, 9000, 0)]), [(2048, 8192, 0, true)]);
-        assert_eq!(plans(table, &[(100, 1500, 0)]), [(2048, 8192, 0, false)]);
+        assert_eq!(plans(table, &[(100, 1500, 0)]), [(2048, 9216, 0, false)]);
+        assert_eq!(plans(table, &[(1500, 8200, 0)]), [(0, 1024, 0, false), (3072, 8192, 0, true)]);
         assert_eq!(plans(range(0, 1024), &[(0, 1024, 0)]), []);
     }
 
@@ -115,7 +120,7 @@ mod tests {
             (6144, 8192, 1, true),
             (9216, 19_456, 1, false),
             (20_480, 24_576, 1, true),
-            (24_576, 30_720, 1, false),
+            (24_576, 31_744, 1, false),
         ];
         assert_eq!(plans(range(0, 30_800), &spans), expected);
     }
