@@ -124,6 +124,29 @@ impl<C: Cpu> Share<C> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::machine::testing::TestCpu;
+    use core::cell::Cell;
+
+    /// As it is while another worker learns how long chunks should be.
+    #[test]
+    fn nothing_is_lost_where_another_look_at_how_much_is_wanted_sees_another_answer() {
+        let (share, asked) = (Share::<TestCpu>::of(&(0..1000)), Cell::new(0));
+        let wanted = |_| {
+            asked.set(asked.get() + 1);
+            asked.get()
+        };
+        let mut left = 0..1000;
+        while !left.is_empty() {
+            let front = share.take(wanted, 1).unwrap();
+            assert_eq!(front.start, left.start);
+            left.start = front.end;
+            if let Some(back) = share.take_back(wanted, 1) {
+                assert_eq!(back.end, left.end);
+                left.end = back.start;
+            }
+            assert!(share.rest() == left || share.rest().is_empty() && left.is_empty());
+        }
+    }
 
     #[test]
     fn both_cuts_lose_nothing_and_leave_no_crumbs() {

@@ -87,7 +87,7 @@ pub const ALL: &[Mutation] = &[
         file: "vm/src/job/share.rs",
         old: "            let (grains, rest) = cut(word)?;\n",
         new: "            let (rest, grains) = (cut(word)?.1, cut(word)?.0);\n",
-        by: Lab("jobs", "an_error_is_undone_and_told_whatever_the_seed"),
+        by: Unit("job::share"),
     },
     Mutation {
         name: "a visit ends without release",
