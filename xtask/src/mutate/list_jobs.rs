@@ -1,6 +1,6 @@
 //! The ways in which jobs, and where their callers and helpers meet, are broken.
 
-use super::By::{Lab, Model, Unit};
+use super::By::{Model, Unit};
 use super::Mutation;
 
 /// All of them. Their numbers follow those of `list`.

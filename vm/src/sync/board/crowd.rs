@@ -26,14 +26,27 @@ const fn count(word: u32, unit: u32) -> u32 {
 
 /// See the module.
 pub(super) struct Crowd<C: Cpu> {
-    word: AtomicU32<C>,
+    counts: Counts<C>,
     /// So many may be at work. Relaxed: nothing hangs on when it is seen.
     most: AtomicU32<C>,
+    /// How many look, sleep or are at work that was shown: a caller asks before it shows any, and finds it changed only when
+    /// somebody has come or gone. Relaxed, as `most`.
+    present: AtomicU32<C>,
+}
+
+/// A line of its own: it changes hands with each visit, and what is beside it is read by every caller.
+#[repr(align(64))]
+struct Counts<C: Cpu> {
+    word: AtomicU32<C>,
 }
 
 impl<C: Cpu> Crowd<C> {
     pub(super) const fn new() -> Self {
-        Self { word: AtomicU32::new(0), most: AtomicU32::new(LIMIT) }
+        Self {
+            counts: Counts { word: AtomicU32::new(0) },
+            most: AtomicU32::new(LIMIT),
+            present: AtomicU32::new(0),
+        }
     }
 
     pub(super) fn set_most(&self, most: u32) {
@@ -42,66 +55,69 @@ impl<C: Cpu> Crowd<C> {
 
     /// How many may be at work beside those that are; stale at once.
     pub(super) fn room_racy(&self) -> u32 {
-        self.most.load(Relaxed).saturating_sub(count(self.word.load(Relaxed), AT_WORK))
+        self.most.load(Relaxed).saturating_sub(count(self.counts.word.load(Relaxed), AT_WORK))
     }
 
     /// How many there are, but no more than may be at work; stale at once.
+    #[inline]
     pub(super) fn present_racy(&self) -> u32 {
-        let word = self.word.load(Relaxed);
-        (count(word, LOOKING) + count(word, SLEEPING) + count(word, AT_WORK)).min(self.most.load(Relaxed))
+        self.present.load(Relaxed).min(self.most.load(Relaxed))
     }
 
     /// Whether somebody sleeps, and, of that the reason to care, whether nobody looks. `SeqCst`: behind the fences of
     /// [`super::round`].
     #[inline]
     pub(super) fn sleeps_and_nobody_looks(&self) -> (bool, bool) {
-        let word = self.word.load(SeqCst);
+        let word = self.counts.word.load(SeqCst);
         (count(word, SLEEPING) > 0, count(word, LOOKING) == 0)
     }
 
     /// Somebody looks from now on.
     pub(super) fn enter(&self) {
-        self.word.fetch_add(LOOKING, Relaxed);
+        self.present.fetch_add(1, Relaxed);
+        self.counts.word.fetch_add(LOOKING, Relaxed);
     }
 
     /// Who looked is away.
     pub(super) fn leave(&self) {
-        self.word.fetch_sub(LOOKING, Relaxed);
+        self.counts.word.fetch_sub(LOOKING, Relaxed);
+        self.present.fetch_sub(1, Relaxed);
     }
 
     /// Who looked is at work, if the cap allows it.
     pub(super) fn begin(&self) -> bool {
         let most = self.most.load(Relaxed);
         let begun = |word: u32| (count(word, AT_WORK) < most).then(|| word + AT_WORK - LOOKING);
-        self.word.update(Relaxed, Relaxed, begun).is_ok()
+        self.counts.word.update(Relaxed, Relaxed, begun).is_ok()
     }
 
     /// Who was at work looks again.
     pub(super) fn end(&self) {
-        self.word.fetch_sub(AT_WORK - LOOKING, Relaxed);
+        self.counts.word.fetch_sub(AT_WORK - LOOKING, Relaxed);
     }
 
     /// Who looked sleeps.
     pub(super) fn doze(&self) {
-        self.word.fetch_add(SLEEPING - LOOKING, Relaxed);
+        self.counts.word.fetch_add(SLEEPING - LOOKING, Relaxed);
     }
 
     /// Who slept looks.
     pub(super) fn rouse(&self) {
-        self.word.fetch_sub(SLEEPING - LOOKING, Relaxed);
+        self.counts.word.fetch_sub(SLEEPING - LOOKING, Relaxed);
     }
 
     /// Counts up to `want` more as being at work, under the cap, and says how many; to be given back with [`Crowd::release`].
     pub(super) fn reserve(&self, want: u32) -> u32 {
         let most = self.most.load(Relaxed);
         let granted = |word: u32| want.min(most.saturating_sub(count(word, AT_WORK)));
-        self.word
+        self.counts
+            .word
             .update(Relaxed, Relaxed, |word| Some(word + granted(word) * AT_WORK).filter(|&sum| sum > word))
             .map_or(0, granted)
     }
 
     pub(super) fn release(&self, reserved: u32) {
-        self.word.fetch_sub(reserved * AT_WORK, Relaxed);
+        self.counts.word.fetch_sub(reserved * AT_WORK, Relaxed);
     }
 }
 
@@ -127,6 +143,6 @@ mod tests {
         assert!(!crowd.begin() && !crowd.sleeps_and_nobody_looks().0);
         (0..156).for_each(|_| crowd.end());
         (0..256).for_each(|_| crowd.leave());
-        assert_eq!((crowd.word.load(Relaxed), crowd.reserve(0)), (0, 0));
+        assert_eq!((crowd.counts.word.load(Relaxed), crowd.reserve(0)), (0, 0));
     }
 }
