@@ -185,8 +185,8 @@ fn first_us(scene: &Scene) -> Result<f64, Failure> {
 }
 
 /// Time until the first allocation has succeeded, on the largest machine against the smallest. What start writes is present: it
-/// is the second boot of the machine. How much start writes goes by where the edges fall in their blocks, and by two bits for each 2 GiB; the bar
-/// is a quarter over 16 384 times the memory.
+/// is the second boot of the machine. How much start writes goes by where the edges fall in their blocks, and by two bits for
+/// each 2 GiB; the bar is a quarter over 16 384 times the memory.
 fn first(options: &Options) -> Result<Figure, Failure> {
     let largest = options.size(1024 * GIB, GIB);
     let scenes: Result<Vec<(u64, Scene)>, Failure> =

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The unit is a block of the largest order: a merge never looks beyond one, and a lockless walker only at frames that were
-//! handed out. Blocks with an edge of a region in them are written at start; those that wait are whole, or hold nothing usable. An allocation that
-//! finds its zone empty claims one or two ([`grow`](Memory::grow)), a job claims all ([`Memory::initialise`]). A claim is one exchange
-//! of the section's word, so no two ever write the same record.
+//! handed out. Blocks with an edge of a region in them are written at start; those that wait are whole, or hold nothing
+//! usable. An allocation that finds its zone empty claims one or two ([`grow`](Memory::grow)), a job claims all
+//! ([`Memory::initialise`]). A claim is one exchange of the section's word, so no two ever write the same record.
 //!
 //! Between claim and gift preemption is off and nothing is waited for but the zone's lock. So an allocation may wait for blocks
 //! that are on their way: whoever has them is running.
@@ -98,7 +98,7 @@ impl<M: Machine> Memory<'_, M> {
         let before = PfnRange::new(frames.start, whole.start.min(frames.end));
         let after = PfnRange::new(whole.end.max(before.end), frames.end);
         // SAFETY: the three are parts of the table, which was carved as found; the claim says that nobody else writes these
-        // records, and nobody reads those of a block that was not given yet.
+        // records, and nobody reads those of a block that was not given yet. The middle one is whole blocks.
         unsafe {
             self.table.clear(before);
             if !whole.is_empty() {

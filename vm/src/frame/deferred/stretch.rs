@@ -41,7 +41,8 @@ pub(in crate::frame) fn whole_blocks(frames: PfnRange) -> PfnRange {
 }
 
 /// Tells `each` what of `table` may wait, by ascending address: of each usable span the whole blocks, less the first of each
-/// zone; of what is not usable the blocks without any usable frame, the table's first and last ones among them, which it may hold in part.
+/// zone; of what is not usable the blocks without any usable frame, the table's first and last ones among them, which it may
+/// hold in part.
 pub(in crate::frame) fn plan(
     table: PfnRange,
     spans: impl Iterator<Item = Usable>,
