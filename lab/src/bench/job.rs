@@ -81,7 +81,7 @@ fn fill_all(crew: &BenchCrew<'_>, blocks: &[Block], helpers: u32) {
 
 /// A MiB in blocks of a frame, by a job that nobody helps with, against the loop.
 fn one_thread(options: &Options, crew: &BenchCrew<'_>) -> Figure {
-    let (blocks, times) = (blocks(256, 4096), options.size(20, 2));
+    let (blocks, times) = (blocks(256, 4096), options.size(100, 2));
     let ours = || ns_per(times, || fill_all(crew, &blocks, 0));
     let theirs = || ns_per(times, || fill_each(&blocks));
     paired(options, "job.one_thread", "ns", ours, "the same, a loop", theirs).with_bar(Bar::AtMost(1.02))

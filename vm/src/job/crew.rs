@@ -2,10 +2,10 @@
 
 use super::plan::Cut;
 use super::run::{self, Lost, MOST_HELPERS, Running};
-use super::shares::{Others, Shares};
+use super::shares::Others;
 use super::value::{Chunk, Failed, Job, Spent};
 use crate::machine::{Cpu, Machine};
-use crate::sync::board::{Board, Patience, Terms};
+use crate::sync::board::{Board, Exhibit, Patience, Terms};
 use crate::sync::{Carve, Enlisted, Help};
 use crate::units::CpuId;
 use core::fmt;
@@ -95,17 +95,17 @@ impl<'m, M: Machine> Crew<'m, M> {
         } else {
             None
         };
-        let shares = Shares::new(&(first.end..cut.count), others);
-        let mut running = Running::new(job, cut, shares, &lost, (board, helpers));
-        let undoes = Undoes(&mut running);
-        let running = &*undoes.0;
+        let running = Running::new(job, (cut, first.end), (board, helpers), others, &lost);
+        let mut shown = Exhibit::new(running);
+        let undoes = Undoes(&mut shown);
+        let (shown, running) = (&*undoes.0, &undoes.0.what);
         let terms = Terms { seats: helpers, nodes: job.nodes };
-        let ((), helped) = board.show(running, terms, |offer| running.work_as_caller(first, offer));
+        let ((), helped) = board.show(shown, terms, |offer| running.work_as_caller(first, offer));
         if helped.helpers > 0 {
             M::Cpu::with_context(|context| context.was_helped(helped.ns));
             running.work_on_rest();
         }
-        undoes.0.result().map(|()| Spent { helpers: helped.helpers, helper_ns: helped.ns })
+        undoes.0.what.result().map(|()| Spent { helpers: helped.helpers, helper_ns: helped.ns })
     }
 
     pub(super) fn board(&self) -> &Board<M::Cpu> {
@@ -148,7 +148,7 @@ impl<C: Cpu> Drop for Reserved<'_, C> {
 }
 
 /// Undoes what was done, also where the caller's own chunk unwinds. Outlives every visit.
-struct Undoes<'r, 'a, W, E, C: Cpu>(&'r mut Running<'a, W, E, C>)
+struct Undoes<'r, 'a, W, E, C: Cpu>(&'r mut Exhibit<Running<'a, W, E, C>, C>)
 where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync;
@@ -160,7 +160,7 @@ where
 {
     #[inline]
     fn drop(&mut self) {
-        self.0.undo_if_stopped();
+        self.0.what.undo_if_stopped();
     }
 }
 

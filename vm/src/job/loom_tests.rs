@@ -1,6 +1,7 @@
 //! The shares, between workers of two nodes: every grain is taken once. And an ordered queue between who submits and the one helper:
 //! everything is finished in order, and no wake-up is lost.
 
+use super::share::Share;
 use super::shares::{Others, Shares, Side};
 use super::{Crew, Patience};
 use crate::machine::Cpu;
@@ -43,7 +44,8 @@ fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
     model.check(move || {
         executions.fetch_add(1, Relaxed);
         let others = Box::leak(Box::new(Others::new(NodeId(0))));
-        let shares = Shares::new(&(0..GRAINS), Some(others));
+        let first = Box::leak(Box::new(Share::of(&(0..GRAINS))));
+        let shares = Shares { first, others: Some(others) };
         let world = Arc::new(World { shares, taken: Default::default() });
         // In its place, and touched before threads are spawned: shadows go by address.
         assert_eq!(world.shares.rests().map(|rest| rest.len()).sum::<usize>(), GRAINS as usize);

@@ -13,6 +13,8 @@ pub(super) struct Cut {
     pub(super) count: u32,
     /// The minimum chunk in grains.
     pub(super) least: u32,
+    /// Whether grain `n` is the `n`th number of the job's range.
+    pub(super) is_plain: bool,
 }
 
 impl Cut {
@@ -25,7 +27,13 @@ impl Cut {
         let length = job.range.end - job.range.start;
         if job.align == 1 && job.min_chunk == 1 && length < u64::from(u32::MAX) {
             // The usual case, without five divisions.
-            return Some(Self { base: job.range.start, grain: 1, count: length as u32, least: 1 });
+            return Some(Self {
+                base: job.range.start,
+                grain: 1,
+                count: length as u32,
+                least: 1,
+                is_plain: true,
+            });
         }
         let base = job.range.start - job.range.start % job.align;
         let (mut grain, last) = (job.align, job.range.end - 1 - base);
@@ -34,7 +42,7 @@ impl Cut {
         }
         let count = (last / grain + 1) as u32;
         let least = job.min_chunk.div_ceil(grain).clamp(1, count.into()) as u32;
-        Some(Self { base, grain, count, least })
+        Some(Self { base, grain, count, least, is_plain: false })
     }
 
     /// How many may work on the job so that each has the minimum to do.
@@ -64,23 +72,26 @@ impl Cut {
 /// A visit or a chunk should not take longer: others may want the CPU.
 pub(super) const BOUND_NS: u64 = 1_000_000;
 
-/// How many grains take a quarter of the bound, after `pace` were thought to and took `took_ns`: more where that is well below it (16 times
-/// at most: one chunk may have been a quick one), half where it is above the bound.
+/// How many grains take a quarter of the bound, after `pace` were thought to and took `took_ns`: more where that is well below it, half where
+/// it is above the bound. What took less than a microsecond may have been quick by chance, and counts for 16 times as much at most.
 pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
     if took_ns > BOUND_NS {
         return (pace / 2).max(least);
     }
-    let room = (BOUND_NS / 4 / took_ns.max(1)).clamp(1, 16) as u32;
+    let room = BOUND_NS / 4 / took_ns.max(1);
+    let room = if took_ns < 1000 { room.min(16) } else { room.max(1) } as u32;
     pace.saturating_mul(room)
 }
 
-/// How many grains to take of `have` that `workers` may share: three quarters of what each would get, so that what one is behind is shared
-/// by all; no more than `pace`, and no less than what takes a microsecond by that, as taking is not free.
+/// The pace takes so much longer than what is worth taking by itself, which is half a microsecond: taking costs a fifth of that.
+const PACE_TO_LEAST: u32 = 512;
+
+/// How many grains to take of `have` that `workers` may share: what each would get, so that what one is behind is shared by all (guided
+/// self-scheduling, Polychronopoulos and Kuck 1987); no more than `pace`, and no less than is worth taking.
 #[inline]
 pub(super) fn chunk(have: u32, pace: u32, least: u32, workers: u32) -> u32 {
     let pace = pace.max(least);
-    let part = u64::from(have) * 3 / (u64::from(workers) * 4);
-    (part as u32).clamp((pace / 256).max(least), pace)
+    (have / workers).clamp((pace / PACE_TO_LEAST).max(least), pace)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -139,10 +150,13 @@ mod tests {
 
     #[test]
     fn chunks_grow_while_they_are_quick_and_shrink_towards_the_end() {
-        assert_eq!([0, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10)), [640, 40, 20]);
+        assert_eq!(
+            [0, 2000, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10)),
+            [640, 5000, 40, 20]
+        );
         assert_eq!((next_pace(12, BOUND_NS * 2, 10), next_pace(12, BOUND_NS / 12, 10)), (10, 36));
-        assert_eq!([1000, 100, 30, 3].map(|have| chunk(have, 200, 10, 2)), [200, 37, 11, 10]);
-        assert_eq!([9000, 5].map(|have| chunk(have, 5120, 1, 2)), [3375, 20]);
-        assert_eq!(chunk(u32::MAX, u32::MAX, 1, 1), u32::MAX / 4 * 3 + 2);
+        assert_eq!([1000, 100, 30, 3].map(|have| chunk(have, 200, 10, 2)), [200, 50, 15, 10]);
+        assert_eq!([9000, 5].map(|have| chunk(have, 5120, 1, 2)), [4500, 10]);
+        assert_eq!(chunk(u32::MAX, u32::MAX, 1, 1), u32::MAX);
     }
 }

@@ -1,13 +1,13 @@
 //! A job under way: what all who work on it share, on the caller's stack.
 
 use super::plan::{self, BOUND_NS, Cut};
-use super::share::Grains;
-use super::shares::{Shares, Side};
+use super::share::{Grains, Share};
+use super::shares::{Others, Shares, Side};
 use super::undo;
 use super::value::{Chunk, Failed, Job, Undo};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::board::{Board, Offer, Terms, Then, Visit};
+use crate::sync::board::{Board, HEAD_ROOM, Offer, Terms, Then, Visit};
 use crate::sync::{SpinLock, Tray, ladder};
 use crate::units::{CpuId, NodeId};
 use core::ops::Range;
@@ -20,21 +20,40 @@ const CANCELLED: u32 = 3;
 /// Most helpers of one job: as many chunks may be broken off at once, besides the caller's, as can be noted.
 pub(super) const MOST_HELPERS: u32 = 63;
 
+/// Laid out by hand: what a helper needs to begin, and between chunks, is on one line with the head of what is shown.
+#[repr(C)]
 pub(super) struct Running<'a, W, E, C: Cpu> {
-    shares: Shares<'a, C>,
+    /// What the workers of the caller's node have still to begin.
+    first: Share<C>,
     job: &'a Job<'a, W>,
-    cut: Cut,
-    board: &'a Board<C>,
-    /// How many may work on it.
-    workers: u32,
     /// 0 while chunks are begun. Relaxed: it only stops; results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     /// Grains of a chunk that lasts a quarter of the bound, as all have learned. Relaxed: any value is right.
     pace: AtomicU32<C>,
+    /// The minimum chunk in grains.
+    least: u32,
+    /// How many may work on it.
+    workers: u16,
+    /// What it needs; see [`CUT`] and those behind it.
+    needs: u16,
+    // From here on what is seldom needed.
+    cut: Cut,
+    others: Option<&'a Others<C>>,
+    board: &'a Board<C>,
     error: SpinLock<Option<E>, C, { ladder::JOB.0 }>,
     /// What chunks that failed did not do. None begins once one has failed, so those under way then are the most.
     lost: &'a Lost<C>,
 }
+
+// What a job needs that the simplest does not.
+/// Its cut, as grains are not the numbers of its range.
+const CUT: u16 = 1;
+/// A look at how long chunks take: there are more than two.
+const PACE: u16 = 2;
+/// An ear for who calls it off.
+const EAR: u16 = 4;
+/// The shares of other nodes.
+const NODES: u16 = 8;
 
 /// What chunks that were broken off did not do: from, to.
 pub(super) type Lost<C> = Tray<(u64, u64), C, { MOST_HELPERS as usize + 1 }>;
@@ -47,36 +66,55 @@ where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
-    /// A job that `helpers` may come to; `shares` are without the caller's first chunk.
+    /// A job that `helpers` may come to, whose caller does the grains before `from`.
     #[inline(always)]
     pub(super) fn new(
         job: &'a Job<'a, W>,
-        cut: Cut,
-        shares: Shares<'a, C>,
-        lost: &'a Lost<C>,
+        (cut, from): (Cut, u32),
         (board, helpers): (&'a Board<C>, u32),
+        others: Option<&'a Others<C>>,
+        lost: &'a Lost<C>,
     ) -> Self {
+        #[cfg(not(loom))]
+        const {
+            assert!(core::mem::offset_of!(Self, cut) == HEAD_ROOM)
+        };
+        let need = |which: u16, is_needed: bool| if is_needed { which } else { 0 };
         Self {
+            first: Share::of(&(from..cut.count)),
             job,
-            board,
-            workers: helpers + 1,
             stopped: AtomicU32::new(0),
             pace: AtomicU32::new(cut.least),
-            shares,
+            least: cut.least,
+            workers: helpers as u16 + 1,
+            needs: need(CUT, !cut.is_plain)
+                | need(PACE, cut.count / 2 > cut.least)
+                | need(EAR, job.stop_if.is_some())
+                | need(NODES, others.is_some()),
+            cut,
+            others,
+            board,
             error: SpinLock::new(None),
             lost,
-            cut,
         }
+    }
+
+    fn needs(&self, which: u16) -> bool {
+        self.needs & which != 0
+    }
+
+    fn shares(&self) -> Shares<'_, C> {
+        Shares { first: &self.first, others: if self.needs(NODES) { self.others } else { None } }
     }
 
     /// The caller's part: its first chunk, and others until nobody has anything that is not begun.
     #[inline(always)]
     pub(super) fn work_as_caller(&self, first: Grains, offer: &Offer<'_, C>) {
-        if self.job.stop_if.is_some() && self.is_stopped() {
+        if self.needs(EAR) && self.is_stopped() {
             return self.lose(self.range(&first));
         }
         let done = first.len() as u32;
-        if self.is_shared() && self.is_paced() {
+        if self.is_shared() && self.needs(PACE) {
             let mut began_ns = Some(C::now_ns());
             self.one_chunk(None, first, &mut began_ns);
             return self.work_on(offer, done, began_ns);
@@ -96,7 +134,7 @@ where
     /// The caller's part behind a chunk of `done` grains; `began_ns` is when that ended, where it matters.
     #[inline(never)]
     fn work_on(&self, offer: &Offer<'_, C>, mut done: u32, mut began_ns: Option<u64>) {
-        offer.ask_again(Terms { seats: self.workers - 1, nodes: self.job.nodes });
+        offer.ask_again(Terms { seats: u32::from(self.workers) - 1, nodes: self.job.nodes });
         while !self.is_stopped() {
             if began_ns.is_some() && done > self.pace.load(Relaxed) / 16 {
                 C::relax();
@@ -120,25 +158,23 @@ where
     /// Whether there is somebody to share with, or to listen to.
     #[inline]
     fn is_shared(&self) -> bool {
-        self.workers > 1 || self.job.stop_if.is_some()
-    }
-
-    /// Whether the length of chunks matters to those: the job has more than two.
-    #[inline]
-    fn is_paced(&self) -> bool {
-        self.cut.count / 2 > self.cut.least
+        self.workers > 1 || self.needs(EAR)
     }
 
     /// When the next chunk begins, which is `began_ns`, where that is known. The chunks of what does not take long need no clock.
     #[inline]
     fn while_long(&self, began_ns: Option<u64>, own: usize) -> Option<u64> {
-        let is_long = self.is_paced() && self.shares.rest(own).len() as u32 > self.pace.load(Relaxed);
+        let is_long = self.needs(PACE) && self.shares().rest(own).len() as u32 > self.pace.load(Relaxed);
         is_long.then(|| began_ns.unwrap_or_else(C::now_ns))
     }
 
     #[inline]
     fn range(&self, grains: &Grains) -> Range<u64> {
-        self.cut.range(&self.job.range, grains)
+        let whole = &self.job.range;
+        if self.needs(CUT) {
+            return self.cut.range(whole, grains);
+        }
+        whole.start + u64::from(grains.start)..whole.start + u64::from(grains.end)
     }
 
     /// What helpers have left behind, once they have left: one that pauses right after a theft.
@@ -162,7 +198,7 @@ where
     fn undo(&mut self, undo: Undo<'a>) {
         // Whoever broke a chunk off has noted it before it left.
         let lost = self.lost.values().unwrap_or_default();
-        let rests = || self.shares.rests().map(|rest| self.range(&rest));
+        let rests = || self.shares().rests().map(|rest| self.range(&rest));
         undo::rest_of(&self.job.range, || rests().chain(lost.iter().map(|&(from, to)| from..to)), undo);
     }
 
@@ -196,7 +232,7 @@ where
             // A chunk that was cut short says little of how many would take long.
             let done = grains.len() as u32;
             if done >= pace || took_ns > BOUND_NS {
-                let next = plan::next_pace(done, took_ns, self.cut.least);
+                let next = plan::next_pace(done, took_ns, self.least);
                 if next != pace {
                     self.pace.store(next, Relaxed);
                 }
@@ -227,7 +263,10 @@ where
 
     #[inline]
     fn is_stopped(&self) -> bool {
-        if self.stopped.load(Relaxed) == 0 && self.job.stop_if.is_some_and(|stop_if| stop_if()) {
+        if self.stopped.load(Relaxed) == 0
+            && self.needs(EAR)
+            && self.job.stop_if.is_some_and(|stop_if| stop_if())
+        {
             self.stop(CANCELLED);
         }
         self.stopped.load(Relaxed) != 0
@@ -242,23 +281,26 @@ where
 
     /// How many grains to take of so many.
     fn wanted(&self, have: u32) -> u32 {
-        plan::chunk(have, self.pace.load(Relaxed), self.cut.least, self.workers)
+        plan::chunk(have, self.pace.load(Relaxed), self.least, self.workers.into())
     }
 
     /// The next chunk of a worker, where that is to be had.
     #[inline]
     fn next(&self, own: usize, side: Side) -> Option<Grains> {
-        self.shares.next(own, side, |have| self.wanted(have), self.cut.least)
+        self.shares().next(own, side, |have| self.wanted(have), self.least)
     }
 
     /// All that is left, where the caller's next chunk is the last one and nobody is there: the work is taken back before it is begun, as
-    /// nothing is left that could be shared.
+    /// nothing is left that could be shared. Nothing, where nothing is left and there is nowhere that more could come from.
     #[inline]
     fn take_last(&self, offer: &Offer<'_, C>) -> Option<Grains> {
-        let (have, least) = (self.shares.rest(CALLERS).len() as u32, self.cut.least);
+        let (have, least) = (self.first.rest().len() as u32, self.least);
+        if have == 0 && !self.needs(NODES) {
+            return Some(0..0);
+        }
         // The first question is the second, where that is easily answered.
         let is_last = have / 2 < least || have - self.wanted(have).min(have) < least;
-        (is_last && offer.close_unvisited()).then(|| self.shares.take_first())
+        (is_last && offer.close_unvisited()).then(|| self.first.take_all())
     }
 }
 
@@ -276,8 +318,8 @@ where
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
     fn visit(&self, me: CpuId) -> Then {
-        let own = self.shares.of_node(|| node_of(self.board, me));
-        let mut began_ns = self.is_paced().then(C::now_ns);
+        let own = self.shares().of_node(|| node_of(self.board, me));
+        let mut began_ns = self.needs(PACE).then(C::now_ns);
         let until_ns = began_ns.map(|now_ns| now_ns.saturating_add(BOUND_NS));
         while !self.is_stopped() {
             if began_ns > until_ns {

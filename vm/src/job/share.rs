@@ -58,7 +58,6 @@ fn cut_back(word: u64, wanted: u32, least: u32) -> Option<(Grains, u64)> {
 }
 
 /// What a node's workers have still to begin.
-#[repr(align(64))]
 pub(super) struct Share<C: Cpu> {
     /// See the module. Relaxed: grains carry no data; the work itself is ordered by visits, and by nothing among workers.
     word: AtomicU64<C>,

@@ -25,30 +25,28 @@ pub(super) enum Side {
 /// See the module.
 pub(super) struct Shares<'a, C: Cpu> {
     /// That of the caller's node, share 0.
-    first: Share<C>,
+    pub(super) first: &'a Share<C>,
     /// Where there are several nodes.
-    others: Option<&'a Others<C>>,
+    pub(super) others: Option<&'a Others<C>>,
 }
 
 /// The shares of the nodes behind the caller's, which is `home`.
 pub(super) struct Others<C: Cpu> {
     home: NodeId,
-    shares: [Share<C>; SHARES - 1],
+    shares: [Apart<C>; SHARES - 1],
 }
+
+/// A share on a line of its own.
+#[repr(align(64))]
+struct Apart<C: Cpu>(Share<C>);
 
 impl<C: Cpu> Others<C> {
     pub(super) fn new(home: NodeId) -> Self {
-        Self { home, shares: [const { Share::of(&(0..0)) }; SHARES - 1] }
+        Self { home, shares: [const { Apart(Share::of(&(0..0))) }; SHARES - 1] }
     }
 }
 
 impl<'a, C: Cpu> Shares<'a, C> {
-    /// All of `rest` in the share of the caller's node.
-    #[inline]
-    pub(super) fn new(rest: &Grains, others: Option<&'a Others<C>>) -> Self {
-        Self { first: Share::of(rest), others }
-    }
-
     /// The share of the workers on a node; `node` is asked where there are several.
     #[inline]
     pub(super) fn of_node(&self, node: impl FnOnce() -> NodeId) -> usize {
@@ -57,10 +55,10 @@ impl<'a, C: Cpu> Shares<'a, C> {
 
     /// One of them, by number.
     #[inline]
-    fn share(&self, number: usize) -> &Share<C> {
+    fn share(&self, number: usize) -> &'a Share<C> {
         match (number, self.others) {
-            (1.., Some(others)) => &others.shares[number - 1],
-            _ => &self.first,
+            (1.., Some(others)) => &others.shares[number - 1].0,
+            _ => self.first,
         }
     }
 
@@ -71,15 +69,9 @@ impl<'a, C: Cpu> Shares<'a, C> {
     }
 
     /// As [`Shares::rest`], of each.
-    pub(super) fn rests(&self) -> impl Iterator<Item = Grains> {
+    pub(super) fn rests(&self) -> impl Iterator<Item = Grains> + use<'a, C> {
         let others = self.others.into_iter().flat_map(|others| &others.shares);
-        core::iter::once(&self.first).chain(others).map(Share::rest)
-    }
-
-    /// Takes all of the caller's share, where nobody else works, nor ever has.
-    #[inline]
-    pub(super) fn take_first(&self) -> Grains {
-        self.first.take_all()
+        core::iter::once(self.first).chain(others.map(|apart| &apart.0)).map(Share::rest)
     }
 
     /// The next chunk of a worker whose share is `own`: as many grains as `wanted` makes of what there is. `None` where it finds nothing

@@ -11,13 +11,15 @@ use core::ops::Range;
 /// multiples of the alignment (but for the two ends of the range), and hold at least the minimum (but for those ends, and where the
 /// whole range holds less). They come in no particular order.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Job<'a, W> {
+    // What a helper needs comes first, and together.
     pub(super) range: Range<u64>,
+    pub(super) work: W,
     pub(super) align: u64,
     pub(super) min_chunk: u64,
     pub(super) most_helpers: u32,
     pub(super) nodes: NodeMask,
-    pub(super) work: W,
     pub(super) undo: Option<Undo<'a>>,
     pub(super) stop_if: Option<StopIf<'a>>,
 }

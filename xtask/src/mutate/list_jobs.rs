@@ -36,22 +36,22 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "a caller returns while what it showed is visited",
         file: "vm/src/sync/board/desk.rs",
-        old: "            self.wait_until_left(word);\n",
+        old: "            self.wait_until_left(word, closed);\n",
         new: "",
         by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
     },
     Mutation {
         name: "shown work is taken back under its visitor",
         file: "vm/src/sync/board/desk_word.rs",
-        old: "    if visitors(word) == 0 { Some(turn(word)) } else { None }\n",
-        new: "    Some(turn(word))\n",
-        by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
+        old: "    if visitors(word) == 0 { Some(word - SHOWN) } else { None }\n",
+        new: "    Some(word - SHOWN)\n",
+        by: Model("loom_what_is_shown_next_in_the_same_place_is_another_visit"),
     },
     Mutation {
         name: "a visitor leaves without release",
         file: "vm/src/sync/board/round.rs",
-        old: "    if let Ok(was) = word.update(AcqRel, Acquire, |word| Some(left(word)))\n",
-        new: "    if let Ok(was) = word.update(Relaxed, Acquire, |word| Some(left(word)))\n",
+        old: "word::LEAVE_EMPTY } else { word::LEAVE }, AcqRel);\n",
+        new: "word::LEAVE_EMPTY } else { word::LEAVE }, Relaxed);\n",
         by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
     },
     Mutation {
@@ -109,5 +109,12 @@ pub const ALL: &[Mutation] = &[
         old: "        OFFERED | VISITED => Some(word | AGAIN),\n",
         new: "        VISITED => Some(word | AGAIN),\n",
         by: Model("loom_a_helper_that_is_rung_for_looks_again"),
+    },
+    Mutation {
+        name: "work is shown in a place that somebody is still at",
+        file: "vm/src/sync/board/desk_word.rs",
+        old: "    let is_free = word & SHOWN == 0 && visitors(word) == 0;\n",
+        new: "    let is_free = word & SHOWN == 0;\n",
+        by: Unit("sync::board::desk_word"),
     },
 ];

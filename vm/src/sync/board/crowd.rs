@@ -1,4 +1,4 @@
-//! How many helpers look for work, sleep, and are at work: one word for all.
+//! How many helpers look for work, sleep, and are at work.
 //!
 //! ```text
 //!            enter            begin
@@ -8,15 +8,17 @@
 //!                    sleeping
 //! ```
 //!
-//! Callers read it when they show work: while somebody looks, nobody need be woken. Ten bits for each count, lowest first: looking,
-//! sleeping, at work. Relaxed where it is counted: what must be ordered is ordered by the fences of [`super::round`].
+//! Callers ask when they show work: while nobody sleeps, or somebody looks, nobody need be woken. Those that sleep are counted by themselves:
+//! callers ask for them first, and find the count changed only where somebody has fallen asleep; the word that changes with each visit is the
+//! helpers'. On the way from one count to the other a helper is in both, so that it is never overlooked. Relaxed where it is counted: what must
+//! be ordered is ordered by the fences of [`super::round`].
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 
+// Ten bits for each.
 const LOOKING: u32 = 1;
-const SLEEPING: u32 = 1 << 10;
-const AT_WORK: u32 = 1 << 20;
+const AT_WORK: u32 = 1 << 10;
 /// More are never at work, whatever the cap: what is counted must fit.
 const LIMIT: u32 = 511;
 
@@ -32,9 +34,10 @@ pub(super) struct Crowd<C: Cpu> {
     /// How many look, sleep or are at work that was shown: a caller asks before it shows any, and finds it changed only when
     /// somebody has come or gone. Relaxed, as `most`.
     present: AtomicU32<C>,
+    sleeping: AtomicU32<C>,
 }
 
-/// A line of its own: it changes hands with each visit, and what is beside it is read by every caller.
+/// How many look, and are at work. A line of its own: it changes with each visit, and what is beside it is read by every caller.
 #[repr(align(64))]
 struct Counts<C: Cpu> {
     word: AtomicU32<C>,
@@ -46,6 +49,7 @@ impl<C: Cpu> Crowd<C> {
             counts: Counts { word: AtomicU32::new(0) },
             most: AtomicU32::new(LIMIT),
             present: AtomicU32::new(0),
+            sleeping: AtomicU32::new(0),
         }
     }
 
@@ -64,12 +68,16 @@ impl<C: Cpu> Crowd<C> {
         self.present.load(Relaxed).min(self.most.load(Relaxed))
     }
 
-    /// Whether somebody sleeps, and, of that the reason to care, whether nobody looks. `SeqCst`: behind the fences of
-    /// [`super::round`].
+    /// Whether somebody sleeps. `SeqCst`, as [`Crowd::nobody_looks`]: behind the fences of [`super::round`].
     #[inline]
-    pub(super) fn sleeps_and_nobody_looks(&self) -> (bool, bool) {
-        let word = self.counts.word.load(SeqCst);
-        (count(word, SLEEPING) > 0, count(word, LOOKING) == 0)
+    pub(super) fn somebody_sleeps(&self) -> bool {
+        self.sleeping.load(SeqCst) > 0
+    }
+
+    /// Whether nobody looks, who would find what is shown; to be asked behind [`Crowd::somebody_sleeps`].
+    #[inline]
+    pub(super) fn nobody_looks(&self) -> bool {
+        count(self.counts.word.load(SeqCst), LOOKING) == 0
     }
 
     /// Somebody looks from now on.
@@ -98,12 +106,14 @@ impl<C: Cpu> Crowd<C> {
 
     /// Who looked sleeps.
     pub(super) fn doze(&self) {
-        self.counts.word.fetch_add(SLEEPING - LOOKING, Relaxed);
+        self.sleeping.fetch_add(1, Relaxed);
+        self.counts.word.fetch_sub(LOOKING, Relaxed);
     }
 
     /// Who slept looks.
     pub(super) fn rouse(&self) {
-        self.counts.word.fetch_sub(SLEEPING - LOOKING, Relaxed);
+        self.counts.word.fetch_add(LOOKING, Relaxed);
+        self.sleeping.fetch_sub(1, Relaxed);
     }
 
     /// Counts up to `want` more as being at work, under the cap, and says how many; to be given back with [`Crowd::release`].
@@ -133,14 +143,15 @@ mod tests {
         (0..100).for_each(|_| crowd.doze());
         assert!(
             (0..156).all(|_| crowd.begin())
-                && crowd.sleeps_and_nobody_looks() == (true, true)
+                && crowd.somebody_sleeps()
+                && crowd.nobody_looks()
                 && crowd.present_racy() == 256
         );
         assert_eq!((crowd.reserve(1000), crowd.reserve(1), crowd.room_racy()), (511 - 156, 0, 0));
         crowd.release(511 - 156);
         (0..100).for_each(|_| crowd.rouse());
         crowd.set_most(156);
-        assert!(!crowd.begin() && !crowd.sleeps_and_nobody_looks().0);
+        assert!(!crowd.begin() && !crowd.somebody_sleeps());
         (0..156).for_each(|_| crowd.end());
         (0..256).for_each(|_| crowd.leave());
         assert_eq!((crowd.counts.word.load(Relaxed), crowd.reserve(0)), (0, 0));

@@ -1,7 +1,7 @@
 //! What a caller does that takes any help: show its work at the desk of its CPU, take it back.
 
 use super::desk_word as word;
-use super::lend::{Call, Visit, visit};
+use super::lend::{Then, Visit};
 use super::post::Board;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, compiler_fence, fence};
@@ -20,22 +20,41 @@ pub(super) struct Desk<C: Cpu> {
     /// Whose helpers may come. Relaxed, as `work`.
     nodes: [AtomicU64<C>; PLACES],
     /// What is shown; looked at by visitors only.
-    work: [AtomicPtr<Work<C>, C>; PLACES],
+    work: [AtomicPtr<Head<C>, C>; PLACES],
 }
 
-/// Work on a caller's stack, without its type. Stays until the place is closed and the last visitor has left. A line of its own, which the
-/// helper takes for itself when it comes.
-#[repr(align(64))]
-pub(super) struct Work<C: Cpu> {
-    /// Safe to call with `what` while it is visited.
-    pub(super) call: Call,
-    pub(super) what: *const (),
+/// Work that can be shown, on its caller's stack: once.
+///
+/// It begins with a line of memory that helpers take for themselves when they come. What a visit needs to begin, and what it writes, belongs
+/// to the first [`HEAD_ROOM`] bytes of `what`.
+#[repr(C, align(64))]
+pub struct Exhibit<V, C: Cpu> {
+    head: Head<C>,
+    /// What is visited.
+    pub what: V,
+    beyond: Beyond<C>,
+}
+
+/// As [`Head::came`], of all other CPUs. Aligned so that no two are written across the end of a line.
+#[repr(align(16))]
+struct Beyond<C: Cpu> {
+    came: [AtomicU64<C>; MAX_CPUS / 64 - 1],
+}
+
+/// So much of what is shown is on the line that a visitor takes first.
+pub const HEAD_ROOM: usize = 32;
+
+/// Work without its type. It stays until the place is closed and the last visitor has left.
+#[repr(C)]
+pub(super) struct Head<C: Cpu> {
+    /// Safe to call with this while it is visited.
+    pub(super) call: unsafe fn(*const Self, CpuId) -> Then,
     /// The ranks that the caller holds.
     pub(super) held: u64,
     /// Nanoseconds of all visits. Relaxed: read once the visitors have left.
     pub(super) helped_ns: AtomicU64<C>,
-    /// The CPUs whose helpers came. As `helped_ns`.
-    pub(super) came: [AtomicU64<C>; MAX_CPUS / 64],
+    /// Which of the first 64 CPUs' helpers came. As `helped_ns`.
+    came: AtomicU64<C>,
 }
 
 /// Who may help.
@@ -67,12 +86,12 @@ impl<C: Cpu> Desk<C> {
 
     /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
     #[inline]
-    fn show(&self, work: &Work<C>, terms: Terms) -> Option<&AtomicU32<C>> {
+    fn show(&self, work: *const Head<C>, terms: Terms) -> Option<&AtomicU32<C>> {
         // Acquire: pairs with the release of who had the place before, so that its visitors' looks are over.
         let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
         let (place, shown) = (0..PLACES).find_map(|place| free(&place))?;
         self.nodes[place].store(terms.nodes.bits(), Relaxed);
-        self.work[place].store((&raw const *work).cast_mut(), Relaxed);
+        self.work[place].store(work.cast_mut(), Relaxed);
         // Release: pairs with `enter`. No fence of the CPU's: `round` tells who sees this nevertheless.
         self.words[place].store(shown, Release);
         compiler_fence::<C>();
@@ -85,41 +104,35 @@ impl<C: Cpu> Desk<C> {
     }
 
     /// What is shown in `place`. Its owner's only, but for visitors.
-    pub(super) fn work(&self, place: usize) -> *const Work<C> {
+    pub(super) fn work(&self, place: usize) -> *const Head<C> {
         self.work[place].load(Relaxed)
     }
 }
 
 impl<C: Cpu> Board<C> {
-    /// Lets helpers visit `what` while `own` runs, as far as there are any and `terms` allow. When this returns, or unwinds, none is
-    /// there or will come.
+    /// Lets helpers visit what `exhibit` holds while `own` runs, as far as there are any and `terms` allow. When this returns, or unwinds,
+    /// none is there or will come.
     ///
     /// It may sleep: until visits end that have begun, never for a helper that has not come.
     #[inline]
     pub fn show<V: Visit, R>(
         &self,
-        what: &V,
+        exhibit: &Exhibit<V, C>,
         terms: Terms,
         own: impl FnOnce(&Offer<'_, C>) -> R,
     ) -> (R, Helped) {
-        let work = Work {
-            call: visit::<V>,
-            what: (&raw const *what).cast(),
-            held: C::with_context(|context| context.held()),
-            helped_ns: AtomicU64::new(0),
-            came: [const { AtomicU64::new(0) }; MAX_CPUS / 64],
-        };
-        // `what` and `work` outlive the offer, which outlives every visit: that is what `round::visit` relies on.
+        // The exhibit outlives the offer, which outlives every visit: that is what `round::visit` relies on.
         let result = {
-            let offer = Offer { board: self, shown: Cell::new(self.show_here(&work, terms)) };
+            let head = (&raw const *exhibit).cast();
+            let offer = Offer { board: self, shown: Cell::new(self.show_here(head, terms)) };
             own(&offer)
         };
-        (result, work.helped())
+        (result, exhibit.helped())
     }
 
     /// Shows work at this CPU's desk, and sees to it that somebody looks.
     #[inline]
-    fn show_here(&self, work: &Work<C>, terms: Terms) -> Option<&AtomicU32<C>> {
+    fn show_here(&self, work: *const Head<C>, terms: Terms) -> Option<&AtomicU32<C>> {
         if terms.seats == 0 {
             return None;
         }
@@ -172,25 +185,19 @@ impl<C: Cpu> Offer<'_, C> {
 
     /// Takes the work back, and waits until the last visitor has left.
     fn close(&self, word: &AtomicU32<C>) {
-        let was = word.update(AcqRel, Acquire, |word| Some(word::close(word)));
-        if was.is_ok_and(|was| word::visitors(was) > 0) {
-            self.wait_until_left(word);
-            // Release: pairs with the look of who shows work here next.
-            let _ = word.update(AcqRel, Acquire, word::close_unvisited);
+        let closed = word.fetch_sub(word::SHOWN, AcqRel);
+        if word::visitors(closed) > 0 {
+            self.wait_until_left(word, closed);
         }
     }
 
-    fn wait_until_left(&self, word: &AtomicU32<C>) {
+    fn wait_until_left(&self, word: &AtomicU32<C>, closed: u32) {
         let mut turns = 0;
-        loop {
-            // Acquire: pairs with `leave`.
-            let now = word.load(Acquire);
-            if word::visitors(now) == 0 {
-                return;
-            }
+        // Acquire: pairs with `leave`.
+        while !word::is_left(word.load(Acquire), closed) {
             if turns < self.board.patience() {
                 turns += 1;
-            } else if let Ok(was) = word.update(AcqRel, Acquire, word::awaited) {
+            } else if let Ok(was) = word.update(AcqRel, Acquire, |word| word::awaited(word, closed)) {
                 word.sleep_while(was | word::AWAITED);
             }
             C::relax();
@@ -213,19 +220,55 @@ impl<C: Cpu> fmt::Debug for Offer<'_, C> {
     }
 }
 
-impl<C: Cpu> Work<C> {
+impl<V: Visit, C: Cpu> Exhibit<V, C> {
+    /// Something to be shown; who holds the ranks that the current thread holds.
+    #[inline(always)]
+    pub fn new(what: V) -> Self {
+        #[cfg(not(loom))]
+        const {
+            assert!(core::mem::offset_of!(Self, what) + HEAD_ROOM == 64)
+        };
+        Self {
+            head: Head {
+                call: visit::<V, C>,
+                held: C::with_context(|context| context.held()),
+                helped_ns: AtomicU64::new(0),
+                came: AtomicU64::new(0),
+            },
+            what,
+            beyond: Beyond { came: [const { AtomicU64::new(0) }; MAX_CPUS / 64 - 1] },
+        }
+    }
+
     /// What visitors did; they have left.
     #[inline]
     fn helped(&self) -> Helped {
-        if self.came.iter().fold(0, |any, cpus| any | cpus.load(Relaxed)) == 0 {
+        let all =
+            || core::iter::once(&self.head.came).chain(&self.beyond.came).map(|cpus| cpus.load(Relaxed));
+        if all().fold(0, |any, cpus| any | cpus) == 0 {
             return Helped::default();
         }
-        let helpers = self.came.iter().map(|cpus| cpus.load(Relaxed).count_ones()).sum();
-        Helped { helpers, ns: self.helped_ns.load(Relaxed) }
+        Helped { helpers: all().map(u64::count_ones).sum(), ns: self.head.helped_ns.load(Relaxed) }
     }
 
     /// Notes that the helper of `me` comes.
-    pub(super) fn note_visitor(&self, me: CpuId) {
-        self.came[me.index() / 64].fetch_or(1 << (me.0 % 64), Relaxed);
+    fn note_visitor(&self, me: CpuId) {
+        let cpus = if me.0 < 64 { &self.head.came } else { &self.beyond.came[me.index() / 64 - 1] };
+        cpus.fetch_or(1 << (me.0 % 64), Relaxed);
     }
+}
+
+impl<V, C: Cpu> fmt::Debug for Exhibit<V, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Exhibit of {}", core::any::type_name::<V>())
+    }
+}
+
+/// # Safety
+/// `head` is that of an `Exhibit<V, C>`, and may reach all of it, which stays as it is during the call.
+unsafe fn visit<V: Visit, C: Cpu>(head: *const Head<C>, me: CpuId) -> Then {
+    // SAFETY: by this function's contract; the exhibit begins with its head, and is `Sync` as `V` is.
+    let exhibit = unsafe { &*head.cast::<Exhibit<V, C>>() };
+    exhibit.note_visitor(me);
+    exhibit.what.visit(me)
 }

@@ -80,10 +80,10 @@ impl Visit for Work {
 
 /// Shows work once, does `own` meanwhile, and says how often it was visited.
 fn show(board: &TestBoard, pauses: u32, own: impl FnOnce(&Offer<'_, TestCpu>)) -> u32 {
-    let work = Work { visits: UnsafeCell::new(0), pauses };
+    let work = Exhibit::new(Work { visits: UnsafeCell::new(0), pauses });
     board.show(&work, terms(1), own);
     // SAFETY: no helper is there or will come: what loom is here to check.
-    work.visits.with_mut(|visits| std::mem::replace(unsafe { &mut *visits }, OVER))
+    work.what.visits.with_mut(|visits| std::mem::replace(unsafe { &mut *visits }, OVER))
 }
 
 #[test]
@@ -144,13 +144,14 @@ impl Visit for Meeting {
 
 /// The caller waits in its own part until `helpers` have come, as a long chunk behind the first would.
 fn meet(board: &TestBoard, helpers: u32) -> u32 {
-    let meeting: &'static Meeting =
-        Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: helpers + 1 }));
+    let shown: &'static Exhibit<Meeting, TestCpu> =
+        Box::leak(Box::new(Exhibit::new(Meeting { here: AtomicU32::new(0), want: helpers + 1 })));
     // The memory may have been another model's.
-    let at = (&raw const *meeting).addr();
-    crate::sync::forget(at..at + size_of::<Meeting>());
+    let at = (&raw const *shown).addr();
+    crate::sync::forget(at..at + size_of_val(shown));
+    let meeting = &shown.what;
     assert_eq!(meeting.here.load(Relaxed), 0);
-    let ((), helped) = board.show(meeting, terms(helpers), |offer| {
+    let ((), helped) = board.show(shown, terms(helpers), |offer| {
         offer.ask_again(terms(helpers));
         meeting.come();
     });
@@ -178,7 +179,7 @@ fn loom_who_finds_work_for_more_wakes_the_next() {
             })
         };
         let sleeps = serve(1);
-        while !board.crowd.sleeps_and_nobody_looks().0 {
+        while !board.crowd.somebody_sleeps() {
             thread::yield_now();
         }
         board.set_patience(Patience(2));

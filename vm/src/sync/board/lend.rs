@@ -44,7 +44,7 @@ pub(super) struct Lent {
 
 /// # Safety
 /// `what` points to a `V` that stays as it is during the call.
-pub(super) unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
+unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
     // SAFETY: by this function's contract; `V` is `Sync`.
     unsafe { &*what.cast::<V>() }.visit(me)
 }

@@ -40,6 +40,6 @@ mod post;
 mod round;
 mod word;
 
-pub use desk::{Helped, Offer, Terms};
+pub use desk::{Exhibit, HEAD_ROOM, Helped, Offer, Terms};
 pub use lend::{Claimed, Then, Visit};
 pub use post::{Board, Patience};

@@ -22,7 +22,7 @@
 //! it looks twice before it comes, and what is gone at the second look was too short to be shared. A visit makes the pause a fourth: who is
 //! needed again and again is soon there at once. It stays awake while it sees that callers come and go.
 
-use super::desk::{Desk, PLACES, Terms, Work};
+use super::desk::{Desk, Head, PLACES, Terms};
 use super::desk_word as word;
 use super::lend::Then;
 use super::post::{Board, Post};
@@ -170,16 +170,16 @@ impl<C: Cpu> Drop for Round<'_, C> {
 
 /// Visits the work that was entered.
 fn visit<C: Cpu>(round: &Round<'_, C>, desk: &Desk<C>, place: usize) {
+    let (at, began_ns) = (desk.work(place), C::now_ns());
     // SAFETY: we have entered and not left, thus the caller that showed this has not seen its last visitor leave: the pointer was stored
     // before the word that we acquired, and what it points to stays meanwhile.
-    let work = unsafe { &*desk.work(place) };
-    // First of all, so that its line comes once and for good.
-    work.note_visitor(round.me);
+    let work = unsafe { &*at };
+    // First of all, so that its line comes once and for good. What the clock says at the end is added.
+    work.helped_ns.fetch_sub(began_ns, Relaxed);
     let held = C::with_context(|context| context.stand_in(work.held));
-    let began_ns = C::now_ns();
-    let mut leaves = Leaves { round, desk, place, work, began_ns, held, then: Then::Pause };
-    // SAFETY: `show` made `call` and `what` belong together, and what is shown is `Sync` and stays as above.
-    leaves.then = unsafe { (work.call)(work.what, round.me) };
+    let mut leaves = Leaves { round, desk, place, work, held, then: Then::Pause };
+    // SAFETY: `show` stored a pointer to all of an exhibit that `call` belongs to; it is `Sync` and stays as above.
+    leaves.then = unsafe { (work.call)(at, round.me) };
     let pauses = leaves.then == Then::Pause;
     drop(leaves);
     if pauses {
@@ -189,12 +189,9 @@ fn visit<C: Cpu>(round: &Round<'_, C>, desk: &Desk<C>, place: usize) {
 
 fn leave<C: Cpu>(desk: &Desk<C>, place: usize, then: Then) {
     let word = &desk.words[place];
-    let left = if then == Then::Leave { word::leave_empty } else { word::leave };
     // Release: pairs with the look of the caller, after which all of it is the caller's again.
-    if let Ok(was) = word.update(AcqRel, Acquire, |word| Some(left(word)))
-        && was & word::AWAITED != 0
-        && word::visitors(was) == 1
-    {
+    let was = word.fetch_add(if then == Then::Leave { word::LEAVE_EMPTY } else { word::LEAVE }, AcqRel);
+    if word::was_awaited(was) {
         word.wake(u32::MAX);
     }
 }
@@ -204,8 +201,7 @@ struct Leaves<'a, 'b, C: Cpu> {
     round: &'a Round<'b, C>,
     desk: &'a Desk<C>,
     place: usize,
-    work: &'a Work<C>,
-    began_ns: u64,
+    work: &'a Head<C>,
     held: u64,
     then: Then,
 }
@@ -216,8 +212,7 @@ impl<C: Cpu> Drop for Leaves<'_, '_, C> {
             context.stand_in(self.held);
             context.settle()
         });
-        let took_ns = C::now_ns().saturating_sub(self.began_ns).saturating_add(helped);
-        self.work.helped_ns.fetch_add(took_ns, Relaxed);
+        self.work.helped_ns.fetch_add(C::now_ns().wrapping_add(helped), Relaxed);
         leave(self.desk, self.place, self.then);
         self.round.board.crowd.end();
     }
@@ -238,9 +233,8 @@ impl<C: Cpu> Board<C> {
     /// After work was shown on `me`: wakes helpers unless somebody looks.
     #[inline]
     pub(super) fn invite(&self, me: CpuId, terms: Terms) {
-        let (somebody_sleeps, nobody_looks) = self.crowd.sleeps_and_nobody_looks();
         // Who looks need not be on the right node.
-        if somebody_sleeps && (nobody_looks || terms.nodes != NodeMask::ALL) {
+        if self.crowd.somebody_sleeps() && (self.crowd.nobody_looks() || terms.nodes != NodeMask::ALL) {
             self.wake_some(me, terms);
         }
     }
@@ -249,7 +243,7 @@ impl<C: Cpu> Board<C> {
     fn see_that_somebody_looks(&self, me: CpuId) {
         // Pairs with `Offer::ask_again`: either its caller finds us no longer looking, or we find what it shows.
         fence::<C>(SeqCst);
-        if self.crowd.sleeps_and_nobody_looks() != (true, true) {
+        if !self.crowd.somebody_sleeps() || !self.crowd.nobody_looks() {
             return;
         }
         for (desk, place) in self.places(me) {
