@@ -1,11 +1,12 @@
 //! What does it cost to have work done as a job, alone and by two CPUs, beside the loop it replaces and beside rayon?
 //!
 //! Work is blocks of memory to be filled, each behind a lock that nobody else wants, so that both sides call the very same function.
-//! Helper and rayon's workers are pinned, one to each CPU; the caller is a worker on both sides.
+//! Helper and rayon's workers are pinned, one to each CPU; the caller is a worker on both sides. Either side's workers look for more work for
+//! a while when theirs has ended, on the CPUs that the other side needs next; so each begins when those have fallen asleep.
 
 use super::stage::{self, Stage};
 use super::yardstick::jobs;
-use super::{Bar, Benchmark, Figure, Options, alone, crew as threads, ns_per, paired};
+use super::{Bar, Benchmark, Figure, Options, alone, crew as threads, ns_per, ns_per_rested, paired};
 use crate::command::Failure;
 use crate::host::Host;
 use crate::os::affinity;
@@ -94,7 +95,7 @@ fn halves(crew: &BenchCrew<'_>, times: u64) -> f64 {
         Ok::<(), Infallible>(())
     });
     let mut helpers = 0;
-    let took = ns_per(times, || helpers += crew.run(&job).expect("nothing does not fail").helpers);
+    let took = ns_per_rested(times, || helpers += crew.run(&job).expect("nothing does not fail").helpers);
     black_box(helpers);
     took
 }
@@ -116,7 +117,7 @@ fn everywhere(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool,
             chunk.range().for_each(|_| meet());
             Ok::<(), Infallible>(())
         });
-        ns_per(times, || {
+        ns_per_rested(times, || {
             let spent = crew.run(&job).expect("meeting does not fail");
             assert_eq!(spent.helpers + 1, workers, "a helper that is idle is asked");
         })
@@ -131,7 +132,7 @@ fn everywhere(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool,
 /// A MiB in blocks of a frame, by all.
 fn each(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool) -> Figure {
     let (blocks, times) = (blocks(256, 4096), options.size(100, 2));
-    let ours = || ns_per(times, || fill_all(crew, &blocks, u32::MAX));
+    let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));
     let theirs = || jobs::each(pool, times, &blocks, fill);
     paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))
 }

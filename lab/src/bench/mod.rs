@@ -41,7 +41,7 @@ pub use arena::{Arena, Frame};
 pub use figure::{Bar, Curve, Figure, WIDEST_SLACK};
 pub use median::Median;
 pub use options::Options;
-pub use paired::{alone, ns_per, paired};
+pub use paired::{alone, ns_per, ns_per_rested, paired};
 
 use crate::command::Failure;
 

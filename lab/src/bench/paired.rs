@@ -17,7 +17,7 @@
 use super::Options;
 use super::figure::Figure;
 use super::median::Median;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs `work` `times` times and returns the nanoseconds that one took.
 pub fn ns_per(times: u64, mut work: impl FnMut()) -> f64 {
@@ -26,6 +26,14 @@ pub fn ns_per(times: u64, mut work: impl FnMut()) -> f64 {
         work();
     }
     start.elapsed().as_nanos() as f64 / times as f64
+}
+
+/// As [`ns_per`], on a machine that has come to rest, but for who works here: threads that earlier work has left look for more for a
+/// while, and they are not this work's.
+pub fn ns_per_rested(times: u64, mut work: impl FnMut()) -> f64 {
+    std::thread::sleep(Duration::from_millis(2));
+    work();
+    ns_per(times, work)
 }
 
 /// Times `ours` against `theirs` in [`Options::pairs`] interleaved pairs.

@@ -1,7 +1,7 @@
 //! rayon: splitting work among a caller who is a worker and the others. The caller is in the pool, which is rayon's best case: it
 //! is not woken, and it works.
 
-use crate::bench::ns_per;
+use crate::bench::ns_per_rested;
 use crate::command::Failure;
 use crate::os::affinity;
 use rayon::prelude::*;
@@ -24,7 +24,7 @@ pub fn pool(cpus: &[usize]) -> Result<ThreadPool, Failure> {
 /// Two empty halves, either of which any worker may do.
 pub fn halves(pool: &ThreadPool, times: u64) -> f64 {
     pool.install(|| {
-        ns_per(times, || {
+        ns_per_rested(times, || {
             black_box(rayon::join(|| black_box(1), || black_box(2)));
         })
     })
@@ -33,7 +33,7 @@ pub fn halves(pool: &ThreadPool, times: u64) -> f64 {
 /// `work` once on every worker.
 pub fn everywhere(pool: &ThreadPool, times: u64, work: impl Fn() + Sync) -> f64 {
     pool.install(|| {
-        ns_per(times, || {
+        ns_per_rested(times, || {
             pool.broadcast(|_| work());
         })
     })
@@ -41,5 +41,5 @@ pub fn everywhere(pool: &ThreadPool, times: u64, work: impl Fn() + Sync) -> f64 
 
 /// `work` for each of the items.
 pub fn each<T: Sync>(pool: &ThreadPool, times: u64, items: &[T], work: impl Fn(&T) + Sync) -> f64 {
-    pool.install(|| ns_per(times, || items.par_iter().for_each(&work)))
+    pool.install(|| ns_per_rested(times, || items.par_iter().for_each(&work)))
 }
