@@ -131,7 +131,7 @@ fn everywhere(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool,
 
 /// A MiB in blocks of a frame, by all.
 fn each(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool) -> Figure {
-    let (blocks, times) = (blocks(256, 4096), options.size(100, 2));
+    let (blocks, times) = (blocks(256, 4096), options.size(400, 2));
     let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));
     let theirs = || jobs::each(pool, times, &blocks, fill);
     paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))

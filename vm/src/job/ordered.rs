@@ -262,7 +262,7 @@ where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    fn visit(&self, me: CpuId) -> Then {
+    fn visit(&self, me: CpuId, _: u64) -> Then {
         let began_ns = C::now_ns();
         loop {
             let may = self.ring.lock().parallel.contains(me);

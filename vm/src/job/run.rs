@@ -7,8 +7,8 @@ use super::undo;
 use super::value::{Chunk, Failed, Job, Undo};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::board::{Board, HEAD_ROOM, Offer, Terms, Then, Visit};
-use crate::sync::{SpinLock, Tray, ladder};
+use crate::sync::board::{Board, Offer, Terms, Then, Visit};
+use crate::sync::{SpinLock, Tray, board, ladder};
 use crate::units::{CpuId, NodeId};
 use core::ops::Range;
 
@@ -77,7 +77,7 @@ where
     ) -> Self {
         #[cfg(not(loom))]
         const {
-            assert!(core::mem::offset_of!(Self, cut) == HEAD_ROOM)
+            assert!(core::mem::offset_of!(Self, cut) == board::HEAD_ROOM)
         };
         let need = |which: u16, is_needed: bool| if is_needed { which } else { 0 };
         Self {
@@ -317,9 +317,9 @@ where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
-    fn visit(&self, me: CpuId) -> Then {
+    fn visit(&self, me: CpuId, began_ns: u64) -> Then {
         let own = self.shares().of_node(|| node_of(self.board, me));
-        let mut began_ns = self.needs(PACE).then(C::now_ns);
+        let mut began_ns = self.needs(PACE).then_some(began_ns);
         let until_ns = began_ns.map(|now_ns| now_ns.saturating_add(BOUND_NS));
         while !self.is_stopped() {
             if began_ns > until_ns {

@@ -43,15 +43,15 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "shown work is taken back under its visitor",
         file: "vm/src/sync/board/desk_word.rs",
-        old: "    if visitors(word) == 0 { Some(word - SHOWN) } else { None }\n",
-        new: "    Some(word - SHOWN)\n",
+        old: "    if is_visited(word) { None } else { Some(free(word)) }\n",
+        new: "    Some(free(word))\n",
         by: Model("loom_what_is_shown_next_in_the_same_place_is_another_visit"),
     },
     Mutation {
         name: "a visitor leaves without release",
         file: "vm/src/sync/board/round.rs",
-        old: "word::LEAVE_EMPTY } else { word::LEAVE }, AcqRel);\n",
-        new: "word::LEAVE_EMPTY } else { word::LEAVE }, Relaxed);\n",
+        old: "        self.work.ended.fetch_add(took_ns + VISIT, AcqRel);\n",
+        new: "        self.work.ended.fetch_add(took_ns + VISIT, Relaxed);\n",
         by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
     },
     Mutation {
@@ -113,8 +113,15 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "work is shown in a place that somebody is still at",
         file: "vm/src/sync/board/desk_word.rs",
-        old: "    let is_free = word & SHOWN == 0 && visitors(word) == 0;\n",
-        new: "    let is_free = word & SHOWN == 0;\n",
+        old: "    if word & KEPT == 0 { Some(turn",
+        new: "    if word & SHOWN == 0 { Some(turn",
         by: Unit("sync::board::desk_word"),
+    },
+    Mutation {
+        name: "a visitor looks too early whether its caller sleeps",
+        file: "vm/src/sync/board/round.rs",
+        old: "        fence::<C>(SeqCst);\n        if self.word.update(",
+        new: "        if self.word.update(",
+        by: Model("loom_shown_work_is_left_before_it_is_taken_back"),
     },
 ];

@@ -14,8 +14,8 @@ pub(super) const PLACES: usize = 3;
 
 /// Where callers on one CPU show their work.
 pub(super) struct Desk<C: Cpu> {
-    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; leaving releases what was done to
-    /// the caller, which acquires it when it closes.
+    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; freed by one that releases the place to
+    /// who shows something there next.
     pub(super) words: [AtomicU32<C>; PLACES],
     /// Whose helpers may come. Relaxed, as `work`.
     nodes: [AtomicU64<C>; PLACES],
@@ -48,14 +48,18 @@ pub const HEAD_ROOM: usize = 32;
 #[repr(C)]
 pub(super) struct Head<C: Cpu> {
     /// Safe to call with this while it is visited.
-    pub(super) call: unsafe fn(*const Self, CpuId) -> Then,
+    pub(super) call: unsafe fn(*const Self, CpuId, u64) -> Then,
     /// The ranks that the caller holds.
     pub(super) held: u64,
-    /// Nanoseconds of all visits. Relaxed: read once the visitors have left.
-    pub(super) helped_ns: AtomicU64<C>,
-    /// Which of the first 64 CPUs' helpers came. As `helped_ns`.
+    /// What a visitor writes last: [`VISIT`] for each visit that has ended, and the nanoseconds that they took. Released by the visitor,
+    /// acquired by the caller, whose all of it is again after the last.
+    pub(super) ended: AtomicU64<C>,
+    /// Which of the first 64 CPUs' helpers came. Relaxed: read once the visitors have left.
     came: AtomicU64<C>,
 }
+
+/// Above the nanoseconds of two years.
+pub(super) const VISIT: u64 = 1 << 56;
 
 /// Who may help.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +91,7 @@ impl<C: Cpu> Desk<C> {
     /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
     #[inline]
     fn show(&self, work: *const Head<C>, terms: Terms) -> Option<&AtomicU32<C>> {
-        // Acquire: pairs with the release of who had the place before, so that its visitors' looks are over.
+        // Acquire: pairs with `Offer::free` of who had the place before, so that its visitors' looks are over.
         let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
         let (place, shown) = (0..PLACES).find_map(|place| free(&place))?;
         self.nodes[place].store(terms.nodes.bits(), Relaxed);
@@ -121,10 +125,10 @@ impl<C: Cpu> Board<C> {
         terms: Terms,
         own: impl FnOnce(&Offer<'_, C>) -> R,
     ) -> (R, Helped) {
-        // The exhibit outlives the offer, which outlives every visit: that is what `round::visit` relies on.
+        // The exhibit outlives the offer, which outlives every visit: that is what `Round::enter` relies on.
         let result = {
-            let head = (&raw const *exhibit).cast();
-            let offer = Offer { board: self, shown: Cell::new(self.show_here(head, terms)) };
+            let shown = self.show_here((&raw const *exhibit).cast(), terms);
+            let offer = Offer { board: self, shown: Cell::new(shown), ended: &exhibit.head.ended };
             own(&offer)
         };
         (result, exhibit.helped())
@@ -153,6 +157,8 @@ pub struct Offer<'b, C: Cpu> {
     board: &'b Board<C>,
     /// The word of its place, as long as it is there.
     shown: Cell<Option<&'b AtomicU32<C>>>,
+    /// As [`Head::ended`].
+    ended: &'b AtomicU64<C>,
 }
 
 impl<C: Cpu> Offer<'_, C> {
@@ -172,7 +178,7 @@ impl<C: Cpu> Offer<'_, C> {
         }
     }
 
-    /// Takes the work back if nobody is there: then nobody will come. True where it is taken back, now or before.
+    /// Takes the work back if nobody has come: then nobody will. True where it is taken back, now or before.
     #[inline]
     pub fn close_unvisited(&self) -> bool {
         let Some(word) = self.shown.get() else { return true };
@@ -186,19 +192,28 @@ impl<C: Cpu> Offer<'_, C> {
     /// Takes the work back, and waits until the last visitor has left.
     fn close(&self, word: &AtomicU32<C>) {
         let closed = word.fetch_sub(word::SHOWN, AcqRel);
-        if word::visitors(closed) > 0 {
+        if word::is_visited(closed) {
             self.wait_until_left(word, closed);
         }
+        // Release: pairs with the look of who shows work here next. A plain store, as nobody else changes the word any more but to rouse us,
+        // which is an exchange and finds it changed.
+        word.store(word::free(closed), Release);
     }
 
     fn wait_until_left(&self, word: &AtomicU32<C>, closed: u32) {
+        // Acquire: pairs with `Visiting::leave`.
+        let have_left = || (self.ended.load(Acquire) / VISIT) as u8 == word::entries(closed);
         let mut turns = 0;
-        // Acquire: pairs with `leave`.
-        while !word::is_left(word.load(Acquire), closed) {
+        while !have_left() {
             if turns < self.board.patience() {
                 turns += 1;
-            } else if let Ok(was) = word.update(AcqRel, Acquire, |word| word::awaited(word, closed)) {
-                word.sleep_while(was | word::AWAITED);
+            } else {
+                let was = word.fetch_or(word::AWAITED, AcqRel);
+                // Pairs with the fence of `Visiting::leave`: either this finds the visit ended, or its visitor finds us asleep.
+                fence::<C>(SeqCst);
+                if !have_left() {
+                    word.sleep_while(was | word::AWAITED);
+                }
             }
             C::relax();
         }
@@ -232,7 +247,7 @@ impl<V: Visit, C: Cpu> Exhibit<V, C> {
             head: Head {
                 call: visit::<V, C>,
                 held: C::with_context(|context| context.held()),
-                helped_ns: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
                 came: AtomicU64::new(0),
             },
             what,
@@ -248,13 +263,23 @@ impl<V: Visit, C: Cpu> Exhibit<V, C> {
         if all().fold(0, |any, cpus| any | cpus) == 0 {
             return Helped::default();
         }
-        Helped { helpers: all().map(u64::count_ones).sum(), ns: self.head.helped_ns.load(Relaxed) }
+        Helped { helpers: all().map(u64::count_ones).sum(), ns: self.head.ended.load(Relaxed) % VISIT }
     }
+}
 
-    /// Notes that the helper of `me` comes.
+impl<C: Cpu> Head<C> {
+    /// Notes that the helper of `me` comes. The first thing that it does: so that the line comes once, and for good. Those beyond the first 64
+    /// note nothing here, but have the line come all the same.
+    pub(super) fn note_visitor(&self, me: CpuId) {
+        self.came.fetch_or(1u64.checked_shl(me.0).unwrap_or(0), Relaxed);
+    }
+}
+
+impl<C: Cpu> Beyond<C> {
     fn note_visitor(&self, me: CpuId) {
-        let cpus = if me.0 < 64 { &self.head.came } else { &self.beyond.came[me.index() / 64 - 1] };
-        cpus.fetch_or(1 << (me.0 % 64), Relaxed);
+        if let Some(cpus) = (me.index() / 64).checked_sub(1).and_then(|index| self.came.get(index)) {
+            cpus.fetch_or(1 << (me.0 % 64), Relaxed);
+        }
     }
 }
 
@@ -266,9 +291,9 @@ impl<V, C: Cpu> fmt::Debug for Exhibit<V, C> {
 
 /// # Safety
 /// `head` is that of an `Exhibit<V, C>`, and may reach all of it, which stays as it is during the call.
-unsafe fn visit<V: Visit, C: Cpu>(head: *const Head<C>, me: CpuId) -> Then {
+unsafe fn visit<V: Visit, C: Cpu>(head: *const Head<C>, me: CpuId, began_ns: u64) -> Then {
     // SAFETY: by this function's contract; the exhibit begins with its head, and is `Sync` as `V` is.
     let exhibit = unsafe { &*head.cast::<Exhibit<V, C>>() };
-    exhibit.note_visitor(me);
-    exhibit.what.visit(me)
+    exhibit.beyond.note_visitor(me);
+    exhibit.what.visit(me, began_ns)
 }

@@ -67,7 +67,7 @@ unsafe impl Sync for Work {}
 const OVER: u32 = 1000;
 
 impl Visit for Work {
-    fn visit(&self, _: CpuId) -> Then {
+    fn visit(&self, _: CpuId, _: u64) -> Then {
         // SAFETY: one seat, and the caller is not there meanwhile: what loom is here to check.
         let visits = self.visits.with_mut(|visits| unsafe {
             *visits += 1;
@@ -136,7 +136,7 @@ impl Meeting {
 }
 
 impl Visit for Meeting {
-    fn visit(&self, _: CpuId) -> Then {
+    fn visit(&self, _: CpuId, _: u64) -> Then {
         self.come();
         Then::Leave
     }
@@ -182,7 +182,7 @@ fn loom_who_finds_work_for_more_wakes_the_next() {
         while !board.crowd.somebody_sleeps() {
             thread::yield_now();
         }
-        board.set_patience(Patience(2));
+        board.set_patience(Patience(1));
         let looks = serve(2);
         while board.crowd.present_racy() < 2 {
             thread::yield_now();

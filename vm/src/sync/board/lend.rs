@@ -9,9 +9,9 @@ use core::fmt;
 
 /// Work that helpers may visit.
 pub trait Visit: Sync {
-    /// Does some of it, on the CPU `me`. A visit that has lasted long pauses, so that others get the CPU; it comes back if the
+    /// Does some of it, on the CPU `me`; the clock said `began_ns` when the visit began. A visit that has lasted long pauses, so that others get the CPU; it comes back if the
     /// work is still offered then.
-    fn visit(&self, me: CpuId) -> Then;
+    fn visit(&self, me: CpuId, began_ns: u64) -> Then;
 
     /// The helper of `me` goes, dismissed or because it panicked, and will not come again for this.
     fn gone(&self, me: CpuId) {
@@ -29,7 +29,7 @@ pub enum Then {
 }
 
 /// A function of what is lent, without its type.
-pub(super) type Call = unsafe fn(what: *const (), me: CpuId) -> Then;
+pub(super) type Call = unsafe fn(what: *const (), me: CpuId, began_ns: u64) -> Then;
 
 /// Work on somebody's stack, without its type. Lives as long as it is offered.
 pub(super) struct Lent {
@@ -44,14 +44,14 @@ pub(super) struct Lent {
 
 /// # Safety
 /// `what` points to a `V` that stays as it is during the call.
-unsafe fn visit<V: Visit>(what: *const (), me: CpuId) -> Then {
+unsafe fn visit<V: Visit>(what: *const (), me: CpuId, began_ns: u64) -> Then {
     // SAFETY: by this function's contract; `V` is `Sync`.
-    unsafe { &*what.cast::<V>() }.visit(me)
+    unsafe { &*what.cast::<V>() }.visit(me, began_ns)
 }
 
 /// # Safety
 /// As [`visit`].
-unsafe fn gone<V: Visit>(what: *const (), me: CpuId) -> Then {
+unsafe fn gone<V: Visit>(what: *const (), me: CpuId, _: u64) -> Then {
     // SAFETY: by this function's contract; `V` is `Sync`.
     unsafe { &*what.cast::<V>() }.gone(me);
     Then::Leave

@@ -52,7 +52,7 @@ impl Work {
 }
 
 impl Visit for Work {
-    fn visit(&self, me: CpuId) -> Then {
+    fn visit(&self, me: CpuId, _: u64) -> Then {
         assert_eq!(me, CpuId(1));
         // SAFETY: one helper, and the caller is not there meanwhile: what loom is here to check.
         let visits = self.visits.with_mut(|visits| unsafe {
@@ -138,7 +138,7 @@ fn loom_a_helper_that_is_rung_for_looks_again() {
         done: AtomicU32<TestCpu>,
     }
     impl Visit for Desk {
-        fn visit(&self, _: CpuId) -> Then {
+        fn visit(&self, _: CpuId, _: u64) -> Then {
             while self.done.load(Relaxed) < self.handed_in.load(Acquire) {
                 self.done.fetch_add(1, AcqRel);
                 self.done.wake(1);

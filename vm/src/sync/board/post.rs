@@ -216,7 +216,7 @@ impl<C: Cpu> Post<C> {
         let lent = unsafe { &*self.lent.load(Relaxed) };
         visit.held = C::with_context(|context| context.stand_in(lent.held));
         // SAFETY: `lend` made the functions and `what` belong together, and what is lent is `Sync` and stays as above.
-        visit.then = unsafe { which(lent)(lent.what, C::id()) };
+        visit.then = unsafe { which(lent)(lent.what, C::id(), visit.began_ns) };
         visit.then
     }
 

@@ -19,16 +19,16 @@
 //!
 //! Who looks at a line takes it from its owner for a moment, and who visits work that was about to end holds its caller up for ten times
 //! what it took. So a helper that finds nothing looks less and less often, down to every few microseconds, about what waking up takes; then
-//! it looks twice before it comes, and what is gone at the second look was too short to be shared. A visit makes the pause a fourth: who is
-//! needed again and again is soon there at once. It stays awake while it sees that callers come and go.
+//! it looks twice before it comes, and what is gone at the second look was too short to be shared. After a visit it looks without a pause for
+//! a while, the longer the longer that was: who is needed again and again is there at once. It stays awake while it sees that callers come and go.
 
-use super::desk::{Desk, Head, PLACES, Terms};
+use super::desk::{Desk, Head, PLACES, Terms, VISIT};
 use super::desk_word as word;
 use super::lend::Then;
 use super::post::{Board, Post};
 use super::word as post_word;
 use crate::machine::Cpu;
-use crate::sync::atomic::{Ordering::*, fence};
+use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::units::{CpuId, NodeMask};
 
 /// The longest pause between two looks, in turns of a wait loop.
@@ -52,13 +52,15 @@ pub(super) struct Round<'b, C: Cpu> {
     turns: u32,
     /// Of those the next to take at once.
     pause: u32,
+    /// So often more it looks without a longer pause.
+    eager: u32,
 }
 
 impl<'b, C: Cpu> Round<'b, C> {
     /// A helper that is about to look.
     pub(super) fn new(board: &'b Board<C>, post: &'b Post<C>) -> Self {
         board.crowd.enter();
-        Self { board, post, me: C::id(), looks: true, seen: 0, turns: 0, pause: 1 }
+        Self { board, post, me: C::id(), looks: true, seen: 0, turns: 0, pause: 1, eager: 0 }
     }
 
     /// Looks round, and visits the first work that is found. True where there was some.
@@ -75,9 +77,10 @@ impl<'b, C: Cpu> Round<'b, C> {
             seen = seen.rotate_left(5) ^ now;
             if word::seats(now) > 0
                 && desk.nodes(place).contains(self.post.node)
-                && self.enter(desk, place, now)
+                && let Some(took_ns) = self.enter(desk, place, now)
             {
                 (self.turns, self.pause) = (0, 1);
+                self.eager = (took_ns / 64).min(LONGEST.into()) as u32;
                 return true;
             }
         }
@@ -87,28 +90,38 @@ impl<'b, C: Cpu> Round<'b, C> {
         false
     }
 
-    /// Enters, if that is still what was seen and the cap allows it, and does some of the work.
-    fn enter(&self, desk: &Desk<C>, place: usize, seen: u32) -> bool {
-        let Some(entered) = word::enter(seen).filter(|_| self.board.crowd.room_racy() > 0) else {
-            return false;
-        };
+    /// Enters, if that is still what was seen and the cap allows it, and does some of the work. Says how many nanoseconds that took.
+    fn enter(&self, desk: &Desk<C>, place: usize, seen: u32) -> Option<u64> {
+        let entered = word::enter(seen).filter(|_| self.board.crowd.room_racy() > 0)?;
         if self.pause > EAGER {
             C::relax();
             if desk.words[place].load(Relaxed) != seen {
-                return false;
+                return None;
             }
         }
-        if desk.words[place].compare_exchange(seen, entered, AcqRel, Relaxed).is_err() {
-            return false;
+        desk.words[place].compare_exchange(seen, entered, AcqRel, Relaxed).ok()?;
+        let at = desk.work(place);
+        // SAFETY: we have entered, and our visit has not ended: the caller that showed this has not seen it end, nor returned. The pointer was
+        // stored before the word that we acquired, and what it points to stays meanwhile.
+        let work = unsafe { &*at };
+        work.note_visitor(self.me);
+        let mut visiting =
+            Visiting { round: self, word: &desk.words[place], entered, work, begun: None, then: Then::Pause };
+        if !self.board.crowd.begin() {
+            return None;
         }
-        let may = self.board.crowd.begin();
-        if may {
-            self.board.see_that_somebody_looks(self.me);
-            visit(self, desk, place);
-        } else {
-            leave(desk, place, Then::Pause);
+        let began_ns = C::now_ns();
+        visiting.begun = Some((began_ns, C::with_context(|context| context.stand_in(work.held))));
+        self.board.see_that_somebody_looks(self.me);
+        // SAFETY: `show` stored a pointer to all of an exhibit that `call` belongs to; it is `Sync` and stays as above.
+        visiting.then = unsafe { (work.call)(at, self.me, began_ns) };
+        let pauses = visiting.then == Then::Pause;
+        let took_ns = visiting.leave();
+        core::mem::forget(visiting);
+        if pauses {
+            C::give_way();
         }
-        may
+        Some(took_ns)
     }
 
     /// Does not look for now: others must, if there is something.
@@ -125,7 +138,10 @@ impl<'b, C: Cpu> Round<'b, C> {
             C::give_way();
             (1..self.pause).for_each(|_| C::relax());
             self.turns += self.pause;
-            self.pause = (self.pause * 2).min(LONGEST);
+            match self.eager.checked_sub(1) {
+                Some(less) => self.eager = less,
+                None => self.pause = (self.pause * 2).min(LONGEST),
+            }
         } else {
             self.doze();
             C::relax();
@@ -168,53 +184,51 @@ impl<C: Cpu> Drop for Round<'_, C> {
     }
 }
 
-/// Visits the work that was entered.
-fn visit<C: Cpu>(round: &Round<'_, C>, desk: &Desk<C>, place: usize) {
-    let (at, began_ns) = (desk.work(place), C::now_ns());
-    // SAFETY: we have entered and not left, thus the caller that showed this has not seen its last visitor leave: the pointer was stored
-    // before the word that we acquired, and what it points to stays meanwhile.
-    let work = unsafe { &*at };
-    // First of all, so that its line comes once and for good. What the clock says at the end is added.
-    work.helped_ns.fetch_sub(began_ns, Relaxed);
-    let held = C::with_context(|context| context.stand_in(work.held));
-    let mut leaves = Leaves { round, desk, place, work, held, then: Then::Pause };
-    // SAFETY: `show` stored a pointer to all of an exhibit that `call` belongs to; it is `Sync` and stays as above.
-    leaves.then = unsafe { (work.call)(at, round.me) };
-    let pauses = leaves.then == Then::Pause;
-    drop(leaves);
-    if pauses {
-        C::give_way();
-    }
-}
-
-fn leave<C: Cpu>(desk: &Desk<C>, place: usize, then: Then) {
-    let word = &desk.words[place];
-    // Release: pairs with the look of the caller, after which all of it is the caller's again.
-    let was = word.fetch_add(if then == Then::Leave { word::LEAVE_EMPTY } else { word::LEAVE }, AcqRel);
-    if word::was_awaited(was) {
-        word.wake(u32::MAX);
-    }
-}
-
-/// A visit under way; ends when dropped, also where it unwinds.
-struct Leaves<'a, 'b, C: Cpu> {
+/// A visit; ends when dropped, also where it unwinds.
+struct Visiting<'a, 'b, C: Cpu> {
     round: &'a Round<'b, C>,
-    desk: &'a Desk<C>,
-    place: usize,
+    word: &'a AtomicU32<C>,
+    /// What that was when it began.
+    entered: u32,
     work: &'a Head<C>,
-    held: u64,
+    /// When it came to working, and the ranks held before.
+    begun: Option<(u64, u64)>,
     then: Then,
 }
 
-impl<C: Cpu> Drop for Leaves<'_, '_, C> {
-    fn drop(&mut self) {
-        let helped = C::with_context(|context| {
-            context.stand_in(self.held);
-            context.settle()
+impl<C: Cpu> Visiting<'_, '_, C> {
+    /// Says how many nanoseconds it was at work. `work` is gone when this returns.
+    fn leave(&mut self) -> u64 {
+        let took_ns = self.begun.map_or(0, |(began_ns, held)| {
+            let helped = C::with_context(|context| {
+                context.stand_in(held);
+                context.settle()
+            });
+            C::now_ns().saturating_sub(began_ns).saturating_add(helped).min(VISIT / 256)
         });
-        self.work.helped_ns.fetch_add(C::now_ns().wrapping_add(helped), Relaxed);
-        leave(self.desk, self.place, self.then);
-        self.round.board.crowd.end();
+        // Who comes back needs its seat; who does not says that nobody else need come, where somebody could.
+        if self.then == Then::Pause {
+            self.word.fetch_add(word::SEAT, Relaxed);
+        } else if word::seats(self.entered) > 0 {
+            self.word.fetch_or(word::EMPTY, Relaxed);
+        }
+        // Release: pairs with `Offer::wait_until_left`, after which all of it is the caller's again.
+        self.work.ended.fetch_add(took_ns + VISIT, AcqRel);
+        // Pairs with the fence there: either the caller finds the visit ended, or this finds it asleep.
+        fence::<C>(SeqCst);
+        if self.word.update(Relaxed, Relaxed, |word| word::rouse(word, self.entered)).is_ok() {
+            self.word.wake(u32::MAX);
+        }
+        if self.begun.is_some() {
+            self.round.board.crowd.end();
+        }
+        took_ns
+    }
+}
+
+impl<C: Cpu> Drop for Visiting<'_, '_, C> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
