@@ -86,12 +86,14 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
 /// The pace takes so much longer than what is worth taking by itself, which is half a microsecond: taking costs a fifth of that.
 const PACE_TO_LEAST: u32 = 512;
 
-/// How many grains to take of `have` that `workers` may share: what each would get, so that what one is behind is shared by all (guided
-/// self-scheduling, Polychronopoulos and Kuck 1987); no more than `pace`, and no less than is worth taking.
+/// How many grains to take of `have` that `workers` may share, for one of whose part `due` have not come to it yet. What each would get of
+/// what is left, so that what one is behind is shared by all (guided self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of
+/// what is due at once, as nobody else would take that, were all equally fast. No more than `pace`, and no less than is worth taking.
 #[inline]
-pub(super) fn chunk(have: u32, pace: u32, least: u32, workers: u32) -> u32 {
+pub(super) fn chunk(have: u32, due: u32, pace: u32, least: u32, workers: u32) -> u32 {
     let pace = pace.max(least);
-    (have / workers).clamp((pace / PACE_TO_LEAST).max(least), pace)
+    let part = (have / workers).max(due - due / 4).min(have);
+    part.clamp((pace / PACE_TO_LEAST).max(least), pace)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -155,8 +157,10 @@ mod tests {
             [2560, 5000, 40, 20]
         );
         assert_eq!((next_pace(12, BOUND_NS * 2, 10), next_pace(12, BOUND_NS / 12, 10)), (10, 36));
-        assert_eq!([1000, 100, 30, 3].map(|have| chunk(have, 200, 10, 2)), [200, 50, 15, 10]);
-        assert_eq!([9000, 5].map(|have| chunk(have, 5120, 1, 2)), [4500, 10]);
-        assert_eq!(chunk(u32::MAX, u32::MAX, 1, 1), u32::MAX);
+        assert_eq!([1000, 100, 30, 3].map(|have| chunk(have, 0, 200, 10, 2)), [200, 50, 15, 10]);
+        assert_eq!([9000, 5].map(|have| chunk(have, 0, 5120, 1, 2)), [4500, 10]);
+        assert_eq!(chunk(u32::MAX, u32::MAX, u32::MAX, 1, 1), u32::MAX);
+        assert_eq!([100, 60, 10, 1].map(|due| chunk(100, due, 5120, 1, 4)), [75, 45, 25, 25]);
+        assert_eq!((chunk(30, 100, 5120, 1, 2), chunk(1000, 1000, 200, 1, 2)), (30, 200));
     }
 }

@@ -134,6 +134,7 @@ where
     /// The caller's part behind a chunk of `done` grains; `began_ns` is when that ended, where it matters.
     #[inline(never)]
     fn work_on(&self, offer: &Offer<'_, C>, mut done: u32, mut began_ns: Option<u64>) {
+        let mut mine = done;
         offer.ask_again(Terms { seats: u32::from(self.workers) - 1, nodes: self.job.nodes });
         while !self.is_stopped() {
             if began_ns.is_some() && done > self.pace.load(Relaxed) / 16 {
@@ -143,11 +144,12 @@ where
             let last = self.take_last(offer);
             let is_last = last.is_some();
             let Some(grains) =
-                last.or_else(|| self.next(CALLERS, Side::Front)).filter(|next| !next.is_empty())
+                last.or_else(|| self.next(CALLERS, Side::Front, mine)).filter(|next| !next.is_empty())
             else {
                 return;
             };
             done = grains.len() as u32;
+            mine = mine.saturating_add(done);
             self.one_chunk(None, grains, &mut began_ns);
             if is_last {
                 return;
@@ -179,7 +181,9 @@ where
 
     /// What helpers have left behind, once they have left: one that pauses right after a theft.
     pub(super) fn work_on_rest(&self) {
-        while let Some(grains) = if self.is_stopped() { None } else { self.next(CALLERS, Side::Front) } {
+        while let Some(grains) =
+            if self.is_stopped() { None } else { self.next(CALLERS, Side::Front, u32::MAX) }
+        {
             self.one_chunk(None, grains, &mut None);
         }
     }
@@ -279,15 +283,17 @@ where
         debug_assert!(is_noted, "more chunks broken off than workers");
     }
 
-    /// How many grains to take of so many.
-    fn wanted(&self, have: u32) -> u32 {
-        plan::chunk(have, self.pace.load(Relaxed), self.least, self.workers.into())
+    /// How many of `have` grains a worker takes that has had `mine`.
+    fn wanted(&self, have: u32, mine: u32) -> u32 {
+        let workers = u32::from(self.workers);
+        let due = (self.cut.count / workers).saturating_sub(mine);
+        plan::chunk(have, due, self.pace.load(Relaxed), self.least, workers)
     }
 
-    /// The next chunk of a worker, where that is to be had.
+    /// The next chunk of a worker that has had `mine` grains, where that is to be had.
     #[inline]
-    fn next(&self, own: usize, side: Side) -> Option<Grains> {
-        self.shares().next(own, side, |have| self.wanted(have), self.least)
+    fn next(&self, own: usize, side: Side, mine: u32) -> Option<Grains> {
+        self.shares().next(own, side, |have| self.wanted(have, mine), self.least)
     }
 
     /// All that is left, where the caller's next chunk is the last one and nobody is there: the work is taken back before it is begun, as
@@ -299,7 +305,7 @@ where
             return Some(0..0);
         }
         // The first question is the second, where that is easily answered.
-        let is_last = have / 2 < least || have - self.wanted(have).min(have) < least;
+        let is_last = have / 2 < least || have - self.wanted(have, u32::MAX).min(have) < least;
         (is_last && offer.close_unvisited()).then(|| self.first.take_all())
     }
 }
@@ -319,13 +325,14 @@ where
 {
     fn visit(&self, me: CpuId, began_ns: u64) -> Then {
         let own = self.shares().of_node(|| node_of(self.board, me));
-        let mut began_ns = self.needs(PACE).then_some(began_ns);
+        let (mut began_ns, mut mine) = (self.needs(PACE).then_some(began_ns), 0u32);
         let until_ns = began_ns.map(|now_ns| now_ns.saturating_add(BOUND_NS));
         while !self.is_stopped() {
             if began_ns > until_ns {
                 return Then::Pause;
             }
-            let Some(grains) = self.next(own, Side::Back) else { break };
+            let Some(grains) = self.next(own, Side::Back, mine) else { break };
+            mine = mine.saturating_add(grains.len() as u32);
             self.one_chunk(Some(me), grains, &mut began_ns);
             began_ns = self.while_long(began_ns, own);
         }
