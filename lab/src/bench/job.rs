@@ -22,7 +22,15 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "job",
     question: "What does a job cost beside a serial loop and beside rayon, and do two CPUs fill memory faster by it?",
-    figures: &["job.one_thread", "job.halves", "job.everywhere", "job.each", "job.two_cpus", "job.woken"],
+    figures: &[
+        "job.one_thread",
+        "job.halves",
+        "job.everywhere",
+        "job.each",
+        "job.each_by_hand",
+        "job.two_cpus",
+        "job.woken",
+    ],
     run,
 };
 
@@ -51,6 +59,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs).with_bar(Bar::AtMost(1.0)));
     figures.push(everywhere(options, &crew, &pool, cpus.len() as u32));
     figures.push(each(options, &crew, &pool));
+    figures.push(each_by_hand(options, &crew, &cpus));
     drop(pinned);
     figures.push(two_cpus(options, &crew, &cpus));
     figures.push(alone(options, "job.woken", "ns", || woken(&crew, options.size(50, 3))));
@@ -135,6 +144,14 @@ fn each(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool) -> Fi
     let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));
     let theirs = || jobs::each(pool, times, &blocks, fill);
     paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))
+}
+
+/// The same, against what no pool can do better: two threads that only wait for each other, and each have their half.
+fn each_by_hand(options: &Options, crew: &BenchCrew<'_>, cpus: &[usize]) -> Figure {
+    let (blocks, times) = (blocks(256, 4096), options.size(400, 2));
+    let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));
+    let theirs = || jobs::by_hand(cpus.get(1).copied(), times, &blocks, fill);
+    paired(options, "job.each_by_hand", "ns", ours, "two threads, a half each", theirs)
 }
 
 /// How many times faster two CPUs fill memory than one, by jobs, against threads that fill a half each.

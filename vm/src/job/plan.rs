@@ -73,13 +73,13 @@ impl Cut {
 pub(super) const BOUND_NS: u64 = 1_000_000;
 
 /// How many grains take a quarter of the bound, after `pace` were thought to and took `took_ns`: more where that is well below it, half where
-/// it is above the bound. What took less than a microsecond may have been quick by chance, and counts for 64 times as much at most.
+/// it is above the bound. What took less than a microsecond may have been quick by chance, and counts for 128 times as much at most.
 pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
     if took_ns > BOUND_NS {
         return (pace / 2).max(least);
     }
     let room = BOUND_NS / 4 / took_ns.max(1);
-    let room = if took_ns < 1000 { room.min(64) } else { room.max(1) } as u32;
+    let room = if took_ns < 1000 { room.min(128) } else { room.max(1) } as u32;
     pace.saturating_mul(room)
 }
 
@@ -154,7 +154,7 @@ mod tests {
     fn chunks_grow_while_they_are_quick_and_shrink_towards_the_end() {
         assert_eq!(
             [0, 2000, BOUND_NS / 2, BOUND_NS + 1].map(|ns| next_pace(40, ns, 10)),
-            [2560, 5000, 40, 20]
+            [5120, 5000, 40, 20]
         );
         assert_eq!((next_pace(12, BOUND_NS * 2, 10), next_pace(12, BOUND_NS / 12, 10)), (10, 36));
         assert_eq!([1000, 100, 30, 3].map(|have| chunk(have, 0, 200, 10, 2)), [200, 50, 15, 10]);

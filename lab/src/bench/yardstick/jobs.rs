@@ -1,4 +1,6 @@
-//! rayon: splitting work among a caller who is a worker and the others. The caller is in the pool, which is rayon's best case: it
+//! Work by rayon, and by hand.
+//!
+//! rayon splits work among a caller who is a worker and the others. The caller is in the pool, which is rayon's best case: it
 //! is not woken, and it works.
 
 use crate::bench::ns_per_rested;
@@ -7,6 +9,7 @@ use crate::os::affinity;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// A pool of one worker for each CPU, each pinned to its own.
 pub fn pool(cpus: &[usize]) -> Result<ThreadPool, Failure> {
@@ -42,4 +45,43 @@ pub fn everywhere(pool: &ThreadPool, times: u64, work: impl Fn() + Sync) -> f64 
 /// `work` for each of the items.
 pub fn each<T: Sync>(pool: &ThreadPool, times: u64, items: &[T], work: impl Fn(&T) + Sync) -> f64 {
     pool.install(|| ns_per_rested(times, || items.par_iter().for_each(&work)))
+}
+
+/// A number on a line of its own.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// `work` for each of the items, the second half of them on another CPU if there is one, by a thread that does nothing else: no pool, nothing
+/// is balanced, nobody sleeps. What is left is one line of memory there and one back.
+pub fn by_hand<T: Sync>(other: Option<usize>, times: u64, items: &[T], work: impl Fn(&T) + Sync) -> f64 {
+    let (own, others) = items.split_at(if other.is_some() { items.len() / 2 } else { items.len() });
+    let (asked, done) = (Line(AtomicU64::new(0)), Line(AtomicU64::new(0)));
+    let wait = |line: &Line, round: u64| {
+        while line.0.load(Acquire) < round {
+            std::hint::spin_loop();
+        }
+    };
+    let helper = || {
+        let _pinned = other.map(affinity::pin);
+        // One more than is timed: see `ns_per_rested`.
+        for round in 1..=times + 1 {
+            wait(&asked, round);
+            others.iter().for_each(&work);
+            done.0.store(round, Release);
+        }
+    };
+    std::thread::scope(|scope| {
+        if other.is_some() {
+            scope.spawn(helper);
+        }
+        let mut round = 0;
+        ns_per_rested(times, || {
+            round += 1;
+            asked.0.store(round, Release);
+            own.iter().for_each(&work);
+            if other.is_some() {
+                wait(&done, round);
+            }
+        })
+    })
 }
