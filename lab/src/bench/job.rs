@@ -52,7 +52,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         std::thread::yield_now();
     }
     let pinned = options.pin();
-    let times = options.size(2000, 20);
+    let times = options.size(20_000, 20);
     let mut figures = vec![one_thread(options, &crew)];
     // rayon asks nobody before it has done its own half; ours asks at once.
     let (ours, theirs) = (|| halves(&crew, times), || jobs::halves(&pool, times));

@@ -22,8 +22,8 @@
 //!   helper              visit --- pause   visit ------ leave (or pause)
 //! ```
 //!
-//! The order is that of one word each (`desk_word`, `word`): showing or offering releases the work to the visit that acquires it, the end of
-//! a visit releases what was done to the caller. Both sleep on that word; who changes it looks whether the other sleeps.
+//! The order is that of one word each (`desk_word`, `word`): showing or offering releases the work to the visit that acquires it. The end
+//! of a visit releases what was done to the caller; it is told in that word, or in what is shown. Both sleep on the word; who changes it looks whether the other sleeps.
 //!
 //! A helper stands in for its caller: it holds, for the ladder, what the caller held; and its time is noted for the caller, who is charged
 //! with it.

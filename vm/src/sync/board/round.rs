@@ -80,6 +80,7 @@ impl<'b, C: Cpu> Round<'b, C> {
                 && let Some(took_ns) = self.enter(desk, place, now)
             {
                 (self.turns, self.pause) = (0, 1);
+                // A turn takes some twenty nanoseconds: for a quarter of the time that the visit took.
                 self.eager = (took_ns / 64).min(LONGEST.into()) as u32;
                 return true;
             }
