@@ -8,7 +8,7 @@ use super::value::{Chunk, Failed, Job, Undo};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::board::{Board, Offer, Terms, Then, Visit};
-use crate::sync::{SpinLock, Tray, board, ladder};
+use crate::sync::{SpinLock, Tray, ladder};
 use crate::units::{CpuId, NodeId};
 use core::ops::Range;
 
@@ -77,7 +77,7 @@ where
     ) -> Self {
         #[cfg(not(loom))]
         const {
-            assert!(core::mem::offset_of!(Self, cut) == board::HEAD_ROOM)
+            assert!(core::mem::offset_of!(Self, cut) == crate::sync::board::HEAD_ROOM)
         };
         let need = |which: u16, is_needed: bool| if is_needed { which } else { 0 };
         Self {

@@ -15,7 +15,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "undo is skipped",
         file: "vm/src/job/crew.rs",
-        old: "        self.0.undo_if_stopped();\n",
+        old: "        self.0.what.undo_if_stopped();\n",
         new: "",
         by: Unit("job::tests"),
     },
