@@ -91,7 +91,7 @@ impl<C: Cpu> Desk<C> {
     /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
     #[inline]
     fn show(&self, work: *const Head<C>, terms: Terms) -> Option<&AtomicU32<C>> {
-        // Acquire: pairs with `Offer::free` of who had the place before, so that its visitors' looks are over.
+        // Acquire: pairs with `Offer::close` of who had the place before, so that its visitors' looks are over.
         let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
         let (place, shown) = (0..PLACES).find_map(|place| free(&place))?;
         self.nodes[place].store(terms.nodes.bits(), Relaxed);
@@ -236,7 +236,7 @@ impl<C: Cpu> fmt::Debug for Offer<'_, C> {
 }
 
 impl<V: Visit, C: Cpu> Exhibit<V, C> {
-    /// Something to be shown; who holds the ranks that the current thread holds.
+    /// Something that the current thread is to show, once: visits are counted from its making. Visitors hold the ranks that it holds now.
     #[inline(always)]
     pub fn new(what: V) -> Self {
         #[cfg(not(loom))]

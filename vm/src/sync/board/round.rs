@@ -213,7 +213,7 @@ impl<C: Cpu> Visiting<'_, '_, C> {
         } else if word::seats(self.entered) > 0 {
             self.word.fetch_or(word::EMPTY, Relaxed);
         }
-        // Release: pairs with `Offer::wait_until_left`, after which all of it is the caller's again.
+        // Release: pairs with `Offer::wait_until_left`, after which all of it is the caller's again, and may be gone.
         self.work.ended.fetch_add(took_ns + VISIT, AcqRel);
         // Pairs with the fence there: either the caller finds the visit ended, or this finds it asleep.
         fence::<C>(SeqCst);
