@@ -1,4 +1,5 @@
-//! Static programs for x86-64, as ELF files say them. Sources: System V ABI (gABI) chapters 4 and 5, and its AMD64 supplement.
+//! Static programs for x86-64, as ELF files say them. Sources: System V ABI (gABI) chapters 4 and 5, and its
+//! AMD64 supplement.
 
 use core::fmt;
 use interleaf::units::{PAGE_SIZE, VirtAddr};

@@ -89,7 +89,8 @@ impl Ranges {
     }
 }
 
-/// The usable memory that `entries` describe, in ascending order, contradictions refused. Calls `tell` with each range.
+/// The usable memory that `entries` describe, in ascending order, contradictions refused. Calls `tell` with
+/// each range.
 ///
 /// # Errors
 /// The first thing wrong with the map.
@@ -99,7 +100,8 @@ pub fn each_usable(entries: &[MemoryEntry], mut tell: impl FnMut(Range<u64>)) ->
     Ok(())
 }
 
-/// The boot map: usable memory in whole frames below `limit`, less what is `taken` (the first MiB, the image, modules).
+/// The boot map: usable memory in whole frames below `limit`, less what is `taken` (the first MiB, the image,
+/// modules).
 ///
 /// # Errors
 /// The first thing wrong with the map; `image` must lie in usable memory, or the map is not this machine's.

@@ -1,5 +1,5 @@
-//! The part of the kernel that needs no machine: it reads what firmware, boot loader and program files say. All of that is
-//! untrusted; each has one checked way through, which the host's tests take too.
+//! The part of the kernel that needs no machine: it reads what firmware, boot loader and program files say.
+//! All of that is untrusted; each has one checked way through, which the host's tests take too.
 //!
 //! | file | reads |
 //! |---|---|

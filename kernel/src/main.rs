@@ -1,5 +1,5 @@
-//! Interleaf's kernel: boots under QEMU, gives the library all memory, and runs one static program in ring 3, or its own
-//! self-tests.
+//! Interleaf's kernel: boots under QEMU, gives the library all memory, and runs one static program in ring 3,
+//! or its own self-tests.
 //!
 //! ```text
 //! qemu-system-x86_64 -accel tcg -M q35 -cpu max -smp N -m M -nodefaults -no-user-config -display none -no-reboot
@@ -15,12 +15,13 @@
 //! | `start=whole`, `start=deferred` | whether all frame records are written before the first frame is handed out, or then by all CPUs |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
-//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: `0x10 + code` for an
-//! orderly end with `code`, 0 to 0x3f (a program's exit code modulo 64; 139 & 0x3f = 11 for an unhandled SIGSEGV); 0x7f for a
-//! panic.
+//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: `0x10
+//! + code` for an orderly end with `code`, 0 to 0x3f (a program's exit code modulo 64; 139 & 0x3f = 11 for an
+//! unhandled SIGSEGV); 0x7f for a panic.
 //!
-//! Built with `cargo build --profile kernel -p interleaf-kernel`, or `kernel-checked` for debug assertions. With another profile
-//! this is an ordinary program that says so, so that `cargo build` and `cargo test` stay ordinary.
+//! Built with `cargo build --profile kernel -p interleaf-kernel`, or `kernel-checked` for debug assertions.
+//! With another profile this is an ordinary program that says so, so that `cargo build` and `cargo test` stay
+//! ordinary.
 #![cfg_attr(metal, no_std, no_main)]
 
 #[cfg(metal)]

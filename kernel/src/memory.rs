@@ -76,7 +76,8 @@ pub fn crew() -> &'static Crew<'static, Metal> {
 /// Nanoseconds that helpers have to come.
 const COME_NS: u64 = 100_000_000;
 
-/// Starts the helpers, has all CPUs write the frame records that wait, and says what that took. All CPUs are there.
+/// Starts the helpers, has all CPUs write the frame records that wait, and says what that took. All CPUs are
+/// there.
 pub fn initialise(start: Start) {
     let first_us = clock::cycles_to_ns(STARTED_IN.load(Relaxed)) / 1000;
     crate::say!("memory: the first frame could be had after {first_us} us");

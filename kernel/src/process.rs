@@ -14,7 +14,8 @@ use interleaf_kernel::elf::{Program, Segment};
 use interleaf_kernel::options::Options;
 use interleaf_kernel::stack::StackImage;
 
-/// Exit codes of programs that never ran, that leaked, and that a signal ended: 128 + its number, modulo 64 as any.
+/// Exit codes of programs that never ran, that leaked, and that a signal ended: 128 + its number, modulo 64
+/// as any.
 const CANNOT_RUN: u8 = 0x3f;
 const LEAKED: u8 = 0x3e;
 
@@ -147,7 +148,8 @@ fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u
     code
 }
 
-/// Puts the program into its space, in which this thread runs. `None` where that does not work, with a line that says why.
+/// Puts the program into its space, in which this thread runs. `None` where that does not work, with a line
+/// that says why.
 fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Option<Frame> {
     let refuse = |why: &str| crate::say!("the program cannot be loaded: {why}");
     for segment in program.segments() {
@@ -170,7 +172,8 @@ fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Opt
     Some(Frame::at_start(program.entry, image.start_addr()))
 }
 
-/// Maps a segment, fills it, and gives it its rights. Segments that share a page: the later one's rights hold for that page.
+/// Maps a segment, fills it, and gives it its rights. Segments that share a page: the later one's rights hold
+/// for that page.
 fn place(space: &OwnedSpace, segment: &Segment<'_>) -> Result<(), &'static str> {
     let page = PAGE_SIZE as u64;
     let start = VirtAddr(segment.at.0 & !(page - 1));
@@ -195,7 +198,8 @@ fn map_fixed(
     space.map(&request).map(drop)
 }
 
-/// Frames that the library has handed out to others than the kernel itself, once every CPU has given back what it keeps.
+/// Frames that the library has handed out to others than the kernel itself, once every CPU has given back
+/// what it keeps.
 pub fn frames_out() -> u64 {
     let vm = memory::vm();
     let trim: &(dyn Fn() + Sync) = &|| vm.trim();

@@ -1,4 +1,5 @@
-//! Who runs when: one queue of ready threads for all CPUs, in order of arrival; sleeping and waking by address.
+//! Who runs when: one queue of ready threads for all CPUs, in order of arrival; sleeping and waking by
+//! address.
 //!
 //! # States
 //!
@@ -10,14 +11,16 @@
 //!    ENDED ◄── exit ────┘ ◄─────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A thread is put into the queue by whoever finds it complete: off its CPU and wanted. Two events make it so, in either order:
-//! the waker's, and that of the CPU which has left its stack. The state tells each whether the other was there: a waker that finds
-//! BLOCKING leaves WOKEN and goes; the CPU that finds WOKEN queues the thread itself.
+//! A thread is put into the queue by whoever finds it complete: off its CPU and wanted. Two events make it
+//! so, in either order: the waker's, and that of the CPU which has left its stack. The state tells each
+//! whether the other was there: a waker that finds BLOCKING leaves WOKEN and goes; the CPU that finds WOKEN
+//! queues the thread itself.
 //!
 //! # Locks
 //!
-//! `WAITERS` (rank 48), then `QUEUE` (rank 50), both with interrupts off for a bounded loop over at most [`MAX_THREADS`]
-//! numbers: behind the library's last lock, because the library wakes sleepers while it holds its own.
+//! `WAITERS` (rank 48), then `QUEUE` (rank 50), both with interrupts off for a bounded loop over at most
+//! [`MAX_THREADS`] numbers: behind the library's last lock, because the library wakes sleepers while it holds
+//! its own.
 
 use crate::arch::percpu;
 use crate::arch::thread::{self, MAX_THREADS, Thread};
@@ -82,8 +85,8 @@ impl<T: Copy> List<T> {
 static QUEUE: SpinLock<List<u16>, Core, 50> = SpinLock::new(List::new(0));
 /// Who sleeps on which address.
 static WAITERS: SpinLock<List<(usize, u16)>, Core, 48> = SpinLock::new(List::new((0, 0)));
-/// CPUs that idle, one bit each. Set before the last look into the queue, read after a thread was queued: with the fences
-/// between, either the CPU finds the thread or the other finds the CPU.
+/// CPUs that idle, one bit each. Set before the last look into the queue, read after a thread was queued:
+/// with the fences between, either the CPU finds the thread or the other finds the CPU.
 static IDLE: AtomicU64 = AtomicU64::new(0);
 
 fn allows(index: u16, cpu: CpuId) -> bool {
@@ -111,7 +114,8 @@ pub fn yield_now() {
     Core::interrupts_restore(state);
 }
 
-/// Runs another thread: the oldest in the queue; else this one, if it `may_stay`; else the CPU's idle thread. Interrupts are off.
+/// Runs another thread: the oldest in the queue; else this one, if it `may_stay`; else the CPU's idle thread.
+/// Interrupts are off.
 fn switch_away(may_stay: bool) {
     percpu::preempt_off();
     percpu::looked_for_other();
@@ -129,7 +133,8 @@ fn switch_away(may_stay: bool) {
     percpu::preempt_on();
 }
 
-/// The oldest thread in the queue that may run on the CPU; one that is behind the others only where there is no other.
+/// The oldest thread in the queue that may run on the CPU; one that is behind the others only where there is
+/// no other.
 fn take_ready(cpu: CpuId) -> Option<u16> {
     let mut queue = QUEUE.lock();
     let in_front = |index: u16| !Thread::at(index.into()).is_behind.load(Relaxed);
@@ -142,7 +147,8 @@ fn may_run_here(thread: &Thread, cpu: CpuId) -> bool {
     thread.affinity.load(Relaxed) >> cpu.0 & 1 == 1
 }
 
-/// The CPU has left another thread's stack: what becomes of that one. First thing on the new stack, interrupts off.
+/// The CPU has left another thread's stack: what becomes of that one. First thing on the new stack,
+/// interrupts off.
 pub fn after_switch() {
     let previous = thread::release_previous();
     if is_idle_thread(previous) {
@@ -170,7 +176,8 @@ fn is_idle_thread(thread: &Thread) -> bool {
     thread.index() < percpu::MAX_CPUS
 }
 
-/// Sleeps on `address` while `still` says so, which is asked once nobody can wake unnoticed any more. May return early.
+/// Sleeps on `address` while `still` says so, which is asked once nobody can wake unnoticed any more. May
+/// return early.
 pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
     debug_assert!(!percpu::is_pinned(), "a thread sleeps that must stay on its CPU");
     let state = Core::interrupts_off();
@@ -243,8 +250,8 @@ pub fn start(thread: &'static Thread, affinity: u64) {
     Core::interrupts_restore(state);
 }
 
-/// Runs `function(0)` in a new kernel thread for good, where no other thread wants a CPU of `affinity`. `None` where there is no thread or no
-/// memory.
+/// Runs `function(0)` in a new kernel thread for good, where no other thread wants a CPU of `affinity`.
+/// `None` where there is no thread or no memory.
 pub fn spawn_behind_others(function: fn(usize), affinity: u64) -> Option<&'static Thread> {
     let thread = claim()?;
     thread.is_behind.store(true, Relaxed);
@@ -253,7 +260,8 @@ pub fn spawn_behind_others(function: fn(usize), affinity: u64) -> Option<&'stati
     Some(thread)
 }
 
-/// Runs `function(argument)` in a new kernel thread; its number, to be joined. `None` where there is no thread or no memory.
+/// Runs `function(argument)` in a new kernel thread; its number, to be joined. `None` where there is no
+/// thread or no memory.
 pub fn spawn(function: fn(usize), argument: usize, affinity: u64) -> Option<usize> {
     let thread = claim()?;
     thread.begin_in(function, argument);
@@ -315,7 +323,8 @@ pub fn start_ticks() {
     }
 }
 
-/// Makes the boot CPU's idle thread, and measures the timer where there shall be ticks. Before the other CPUs start.
+/// Makes the boot CPU's idle thread, and measures the timer where there shall be ticks. Before the other CPUs
+/// start.
 pub fn begin(ticking: bool) {
     let idle_thread = Thread::at(0);
     tables::map_stack(0).expect("there is memory for the first stack");

@@ -33,7 +33,8 @@ const INFO_WORDS: usize = 16;
 const WORDS: usize = 1 + CONTEXT_WORDS + INFO_WORDS;
 const BYTES: u64 = (WORDS * 8 + 512) as u64;
 
-/// What the program asked for. Relaxed: set before the threads that may fault are started, or by the thread itself.
+/// What the program asked for. Relaxed: set before the threads that may fault are started, or by the thread
+/// itself.
 static HANDLER: AtomicU64 = AtomicU64::new(0);
 static RESTORER: AtomicU64 = AtomicU64::new(0);
 
@@ -103,7 +104,8 @@ fn registers(frame: &Frame, address: VirtAddr) -> [u64; 23] {
     ]
 }
 
-/// The way back: the handler has returned to the restorer, which called `rt_sigreturn`. Nothing on the stack is trusted.
+/// The way back: the handler has returned to the restorer, which called `rt_sigreturn`. Nothing on the stack
+/// is trusted.
 pub fn come_back(frame: &mut Frame) {
     let at = frame.rsp.wrapping_sub(8);
     let (mut bytes, mut sse) = ([0; WORDS * 8], [0; 512]);

@@ -1,4 +1,5 @@
-//! The stack that a program starts on: arguments, no environment, and what Linux tells in the auxiliary vector.
+//! The stack that a program starts on: arguments, no environment, and what Linux tells in the auxiliary
+//! vector.
 //!
 //! ```text
 //!   top      strings: argv[0] argv[1] ...   16 bytes that pass for random

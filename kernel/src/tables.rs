@@ -1,7 +1,9 @@
-//! The kernel's own mappings, made with the library's tables out of the library's frames. `arch::space` has the drawing.
+//! The kernel's own mappings, made with the library's tables out of the library's frames. `arch::space` has
+//! the drawing.
 //!
-//! Every right is the least: text is executable and not writable, constants are neither, nothing writable can be executed. RAM is
-//! seen in the direct map in the largest pages that fit, except for the image, which is seen only where it is linked.
+//! Every right is the least: text is executable and not writable, constants are neither, nothing writable can
+//! be executed. RAM is seen in the direct map in the largest pages that fit, except for the image, which is
+//! seen only where it is linked.
 
 use crate::arch::space::{self, APIC_FRAME, APIC_PAGE, DIRECT_MAP, ImagePart};
 use crate::arch::thread::{STACK_BYTES, Thread};
@@ -31,7 +33,8 @@ static STACKS: [AtomicBool; crate::arch::thread::MAX_THREADS] =
 /// The tables, once there are any.
 static TABLES: Once<PageTable<'static, Metal>> = Once::new();
 
-/// Makes the tables: the image, the usable memory that `each_ram` tells, the interrupt controller's page, and room for stacks.
+/// Makes the tables: the image, the usable memory that `each_ram` tells, the interrupt controller's page, and
+/// room for stacks.
 ///
 /// # Errors
 /// Where the library has no frames left for them.
@@ -121,12 +124,14 @@ impl<'m> Kernel<'m> {
 /// Frames that stacks have taken since boot, their tables included.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Frames that the kernel has taken for itself since boot: the library has handed them out, and will not get them back.
+/// Frames that the kernel has taken for itself since boot: the library has handed them out, and will not get
+/// them back.
 pub fn taken_since_boot() -> u64 {
     TAKEN.load(Relaxed)
 }
 
-/// Maps a thread's stack, which stays mapped for the threads that have the number later. `None` where there is no memory.
+/// Maps a thread's stack, which stays mapped for the threads that have the number later. `None` where there
+/// is no memory.
 pub fn map_stack(thread: usize) -> Option<()> {
     if STACKS[thread].load(Relaxed) {
         return Some(());

@@ -1,7 +1,7 @@
 //! Tests that this machine cannot run say so here, instead of passing in silence.
 //!
-//! `cargo xtask test` names a file in `INTERLEAF_LACKING`, lists its lines at the end, and fails if there is one
-//! where `CI=true`. Under a plain `cargo test` the line goes to stderr alone.
+//! `cargo xtask test` names a file in `INTERLEAF_LACKING`, lists its lines at the end, and fails if there is
+//! one where `CI=true`. Under a plain `cargo test` the line goes to stderr alone.
 
 use std::fs::OpenOptions;
 use std::io::Write;

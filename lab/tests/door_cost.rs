@@ -1,4 +1,5 @@
-//! No cost where nobody observes: the door and core's atomics execute the same number of instructions, counted exactly.
+//! No cost where nobody observes: the door and core's atomics execute the same number of instructions,
+//! counted exactly.
 
 use interleaf::machine::Cpu;
 use interleaf::sync::atomic as door;

@@ -1,5 +1,5 @@
-//! Populating and the end of a space with helpers, on the seeded machine: whatever the seed, every page is there once, and every frame
-//! comes back.
+//! Populating and the end of a space with helpers, on the seeded machine: whatever the seed, every page is
+//! there once, and every frame comes back.
 
 use interleaf::job::{Crew, Patience};
 use interleaf::machine::Machine as _;
@@ -19,8 +19,8 @@ type Space<'v> = AddressSpace<'v, Seeded>;
 const PAGES: u64 = 3 * 512 + 9;
 const BYTES: u64 = PAGES * 4096;
 
-/// Plays `caller` with a space on CPU 0 and helpers on two others, on a machine of `frames` frames; then ends the space, with helpers, and
-/// counts the frames.
+/// Plays `caller` with a space on CPU 0 and helpers on two others, on a machine of `frames` frames; then ends
+/// the space, with helpers, and counts the frames.
 fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)) {
     let scene = move |stage: &Stage| {
         let machine = Seeded::new(&Plan::small(3, frames)).unwrap();

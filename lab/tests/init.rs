@@ -1,5 +1,5 @@
-//! Allocation while the frame table is being initialised, on the seeded machine: whatever the order, no block is given twice, none is
-//! lost, and nobody is refused memory that is only on its way.
+//! Allocation while the frame table is being initialised, on the seeded machine: whatever the order, no block
+//! is given twice, none is lost, and nobody is refused memory that is only on its way.
 
 use interleaf::frame::{Ask, Folio, Memory, Priority, Start};
 use interleaf::job::{Crew, Patience};

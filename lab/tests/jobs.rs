@@ -1,5 +1,5 @@
-//! Jobs on the seeded machine: every access is a choice, and whatever the choices, each unit is done once, and undone exactly
-//! where it was done.
+//! Jobs on the seeded machine: every access is a choice, and whatever the choices, each unit is done once,
+//! and undone exactly where it was done.
 
 use interleaf::job::{Chunk, Crew, Failed, Job, Patience, Spent};
 use interleaf::machine::Cpu;
@@ -34,7 +34,8 @@ impl Tally {
     }
 }
 
-/// Plays `caller` on CPU 0 and helpers on all others of `nr_cpus`, for every seed, and says how many helpers came in all.
+/// Plays `caller` on CPU 0 and helpers on all others of `nr_cpus`, for every seed, and says how many helpers
+/// came in all.
 fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededCrew<'_>, u64) -> Spent) -> u64 {
     static CAME: Mutex<Vec<(usize, u64)>> = Mutex::new(Vec::new());
     let me = caller as usize;

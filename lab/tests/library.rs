@@ -14,8 +14,8 @@ use interleaf_lab::model::Model;
 use interleaf_lab::soft::{Plan, SoftMachine};
 
 fn agrees<F: Format>(path: Path, seeds: std::ops::Range<u64>) {
-    // A refused promise leaves things as they were here; Linux leaves the ends split (docs/design/linux-semantics.md). So
-    // nothing is refused.
+    // A refused promise leaves things as they were here; Linux leaves the ends split
+    // (docs/design/linux-semantics.md). So nothing is refused.
     let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
     let mut library = Library::<F>::new(setting.clone(), path).expect("a machine");
     let mut model = Model::new(setting.clone());

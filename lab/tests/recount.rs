@@ -23,8 +23,8 @@ fn recount_after(harm: Harm) -> String {
     recount_as(Path::Speculative, harm)
 }
 
-/// A machine with two pages written and one read by a CPU that still runs the space; `harm` is done; what is recounted then,
-/// faults being taken to have gone `path`.
+/// A machine with two pages written and one read by a CPU that still runs the space; `harm` is done; what is
+/// recounted then, faults being taken to have gone `path`.
 fn recount_as(path: Path, harm: Harm) -> String {
     let machine = Machine::new(&Plan::small(2, 2048)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));

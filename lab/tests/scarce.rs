@@ -15,8 +15,8 @@ const CPUS: u32 = 3;
 const FRAMES: u64 = 128;
 const ASK: Ask = Ask::DIRTY.with(Priority::Ordinary);
 
-/// Each CPU takes its share of all memory that there is, frame by frame, and gives it back; together they never hold more
-/// than there is.
+/// Each CPU takes its share of all memory that there is, frame by frame, and gives it back; together they
+/// never hold more than there is.
 fn everybody_takes_a_share(stage: &Stage) {
     let machine = Machine::new(&Plan::small(CPUS, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));

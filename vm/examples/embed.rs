@@ -1,8 +1,8 @@
 //! Embedding the library: a platform in one page, and a program's memory on it.
 //!
-//! The platform is as small as one can be: one CPU, memory from the host's allocator, no MMU of its own (so nothing is ever
-//! cached), no other CPU to interrupt. A kernel fills in the same two traits with its direct map, `invlpg`, and its interrupt
-//! controller, and runs `machine::conformance` on them.
+//! The platform is as small as one can be: one CPU, memory from the host's allocator, no MMU of its own (so
+//! nothing is ever cached), no other CPU to interrupt. A kernel fills in the same two traits with its direct
+//! map, `invlpg`, and its interrupt controller, and runs `machine::conformance` on them.
 //!
 //! ```text
 //! cargo run --package interleaf --example embed
@@ -77,9 +77,9 @@ impl Board {
     }
 }
 
-// SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 2: `table` is the window. 3: no
-// translation is ever cached. 4: there is no other CPU to interrupt. 5: one thread needs no barrier. 6: lengths are those asked
-// for, within one frame or block, and `window` checks the start.
+// SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 2: `table` is
+// the window. 3: no translation is ever cached. 4: there is no other CPU to interrupt. 5: one thread needs no
+// barrier. 6: lengths are those asked for, within one frame or block, and `window` checks the start.
 unsafe impl Machine for Board {
     type Cpu = OneCpu;
     type Format = X86_64;

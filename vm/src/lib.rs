@@ -1,4 +1,5 @@
-//! Interleaf: the part of a kernel that owns physical page frames, page tables, address spaces and page faults.
+//! Interleaf: the part of a kernel that owns physical page frames, page tables, address spaces and page
+//! faults.
 //!
 //! The modules are floors; each knows only the floors below it (`units` is the lowest):
 //!

@@ -1,7 +1,7 @@
 //! Booting the kernel, and running its programs for ring 3: in the machine, and on the host as their oracle.
 //!
-//! `boots` is a part of `test`: it boots the kernel's own self-tests and every program, with one CPU and with more, on
-//! both paths of a fault, with and without the library's debug assertions.
+//! `boots` is a part of `test`: it boots the kernel's own self-tests and every program, with one CPU and with
+//! more, on both paths of a fault, with and without the library's debug assertions.
 
 use crate::runner::{note_lacking, output_of};
 use std::fs;
@@ -34,7 +34,8 @@ pub fn all(root: &Path) -> Result<(), String> {
     in_ring_3(root)
 }
 
-/// Boots the kernel's own tests, with the library's debug assertions; and on the smallest machine and the largest.
+/// Boots the kernel's own tests, with the library's debug assertions; and on the smallest machine and the
+/// largest.
 pub fn self_tests(root: &Path) -> Result<(), String> {
     let options = |cpus, path| ["--checked", "--cpus", cpus, "--path", path];
     boots(root, &[(options("2", "speculative"), None), (options("4", "locked"), None)])?;

@@ -1,9 +1,10 @@
 //! Which lines two faults fight for, as the emulator sees it, beside what the library's recorder sees.
 //!
-//! The program `pair` does on two CPUs what the recorder's first pair does; the plugin counts, for each line, in how many
-//! faults of each CPU it was written or read. A line that one CPU writes while the other touches it is fought for. The
-//! recorder's answer is in `lab/tests/conflicts.txt`: every fault under the space's lock fights for that lock and for nothing
-//! else, and a speculated fault for nothing; what faults meet in now and then are frames' records and the zone.
+//! The program `pair` does on two CPUs what the recorder's first pair does; the plugin counts, for each line,
+//! in how many faults of each CPU it was written or read. A line that one CPU writes while the other touches
+//! it is fought for. The recorder's answer is in `lab/tests/conflicts.txt`: every fault under the space's
+//! lock fights for that lock and for nothing else, and a speculated fault for nothing; what faults meet in
+//! now and then are frames' records and the zone.
 
 use crate::boots;
 use crate::runner::{note_lacking, output_of};
@@ -103,7 +104,8 @@ impl Line {
         (self.written[0] > 0 && self.touched(1) > 0) || (self.written[1] > 0 && self.touched(0) > 0)
     }
 
-    /// Whether that is so in (nearly) every fault: one CPU writes it in every fault, and the other touches it in every one.
+    /// Whether that is so in (nearly) every fault: one CPU writes it in every fault, and the other touches it
+    /// in every one.
     fn is_always(&self, windows: [u64; 2]) -> bool {
         let often = |count: u64, cpu: usize| count as f64 >= EVERY * windows[cpu] as f64;
         let one_way = |a: usize, b: usize| often(self.written[a], a) && often(self.touched(b), b);

@@ -1,9 +1,9 @@
 //! The same storm over many boots: nothing may go wrong in any of them.
 //!
-//! Each boot has another seed, and boots take turns between the two paths of a fault. The program `storm` is booted, with
-//! more threads than CPUs in one space, or one of the kernel's self-tests. One line for each boot goes to
-//! `target/storm/log.txt`, and everything that a boot which failed has printed to a file beside it; a line of a table is
-//! printed for each number of CPUs.
+//! Each boot has another seed, and boots take turns between the two paths of a fault. The program `storm` is
+//! booted, with more threads than CPUs in one space, or one of the kernel's self-tests. One line for each
+//! boot goes to `target/storm/log.txt`, and everything that a boot which failed has printed to a file beside
+//! it; a line of a table is printed for each number of CPUs.
 
 use crate::boots;
 use crate::runner::output_of;

@@ -1,4 +1,5 @@
-//! A program without std or alloc that takes the library's locks on a machine of one CPU: the smallest embedder.
+//! A program without std or alloc that takes the library's locks on a machine of one CPU: the smallest
+//! embedder.
 //!
 //! It links only if nothing beneath it drags the standard library in. It is not run.
 #![no_std]

@@ -1,12 +1,13 @@
-//! A plugin for QEMU: which lines of memory the guest's kernel touches while it handles page faults of one program.
+//! A plugin for QEMU: which lines of memory the guest's kernel touches while it handles page faults of one
+//! program.
 //!
-//! The lab's recorder hears of an access because the library reports it. Nothing obliges the library to: an access that goes
-//! past the door is not heard. Here the emulator reports every access of every instruction, so the two can be held against
-//! each other.
+//! The lab's recorder hears of an access because the library reports it. Nothing obliges the library to: an
+//! access that goes past the door is not heard. Here the emulator reports every access of every instruction,
+//! so the two can be held against each other.
 //!
-//! A *window* is a stay in the kernel that was not asked for by `syscall`: with the timer off (the kernel's option `count`) and
-//! nobody else to interrupt, a page fault. Windows count from the program's mark "begin" to its mark "end", two instructions
-//! that do nothing ([`mark`]). At the end the table is written to a file:
+//! A *window* is a stay in the kernel that was not asked for by `syscall`: with the timer off (the kernel's
+//! option `count`) and nobody else to interrupt, a page fault. Windows count from the program's mark "begin"
+//! to its mark "end", two instructions that do nothing ([`mark`]). At the end the table is written to a file:
 //!
 //! ```text
 //! windows 1000 1000                 of CPU 0 and CPU 1

@@ -1,7 +1,8 @@
 //! The door to the emulator: the functions of its plugin interface that are used, and those that it calls.
 //!
-//! The interface is C's (`qemu-plugin.h`, version 1). QEMU loads this library, asks it for `qemu_plugin_version` and calls
-//! `qemu_plugin_install` once, before any CPU runs; then it calls what was registered, from the threads of its CPUs.
+//! The interface is C's (`qemu-plugin.h`, version 1). QEMU loads this library, asks it for
+//! `qemu_plugin_version` and calls `qemu_plugin_install` once, before any CPU runs; then it calls what was
+//! registered, from the threads of its CPUs.
 
 use crate::mark::Mark;
 use crate::watch::{Watch, is_kernel};
@@ -127,7 +128,8 @@ extern "C" fn of_kernel(cpu: c_uint, _: *mut c_void) {
 }
 
 extern "C" fn touched(cpu: c_uint, info: u32, address: u64, _: *mut c_void) {
-    // SAFETY: QEMU calls this for the access that `info` and `address` describe, and answers questions about it meanwhile.
+    // SAFETY: QEMU calls this for the access that `info` and `address` describe, and answers questions about
+    // it meanwhile.
     let (physical, write) = unsafe {
         let found = qemu_plugin_get_hwaddr(info, address);
         if found.is_null() || qemu_plugin_hwaddr_is_io(found) {

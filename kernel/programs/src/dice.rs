@@ -22,8 +22,8 @@ impl Dice {
     }
 }
 
-/// A number that looks like chance and depends on `value` alone: what is written into pages, so that a page that is
-/// not the expected one is noticed.
+/// A number that looks like chance and depends on `value` alone: what is written into pages, so that a page
+/// that is not the expected one is noticed.
 pub fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

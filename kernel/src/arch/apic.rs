@@ -1,4 +1,5 @@
-//! The local interrupt controller: interrupts between CPUs, and the timer. Source: Intel SDM volume 3, chapter 11.
+//! The local interrupt controller: interrupts between CPUs, and the timer. Source: Intel SDM volume 3,
+//! chapter 11.
 
 use super::space::APIC_PAGE;
 use super::{Core, clock, ports};
@@ -31,7 +32,8 @@ const PERIODIC: u32 = 1 << 17;
 const MASKED: u32 = 1 << 16;
 
 fn read(register: usize) -> u32 {
-    // SAFETY: the controller's page is mapped before this is called, and every register is 16 bytes aligned in it.
+    // SAFETY: the controller's page is mapped before this is called, and every register is 16 bytes aligned
+    // in it.
     unsafe { ptr::with_exposed_provenance::<u32>(APIC_PAGE + register).read_volatile() }
 }
 
@@ -40,7 +42,8 @@ fn write(register: usize, value: u32) {
     unsafe { ptr::with_exposed_provenance_mut::<u32>(APIC_PAGE + register).write_volatile(value) }
 }
 
-/// Silences the controllers that were there before: they would interrupt with vectors that mean exceptions. Once.
+/// Silences the controllers that were there before: they would interrupt with vectors that mean exceptions.
+/// Once.
 pub fn silence_predecessors() {
     for port in [0x21, 0xa1] {
         // SAFETY: the mask registers of the two 8259s, which touch no memory.
@@ -64,7 +67,8 @@ pub fn end_of_interrupt() {
     write(END, 0);
 }
 
-/// Sends a command to another CPU's controller. The two halves are written without an interrupt between, which might send too.
+/// Sends a command to another CPU's controller. The two halves are written without an interrupt between,
+/// which might send too.
 fn command(to: u32, what: u32) {
     let state = Core::interrupts_off();
     write(COMMAND_HIGH, to << 24);

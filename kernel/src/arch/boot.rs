@@ -13,8 +13,8 @@ global_asm!(include_str!("boot.s"), options(att_syntax));
 /// Where another CPU starts, in real mode: below 1 MiB, in memory that the library is not given.
 const TRAMPOLINE: PhysAddr = PhysAddr(0x8000);
 
-/// What `boot.s` gives a CPU that starts: the root it loads, and the top of its stack. Written before the CPU is started, which
-/// is one at a time.
+/// What `boot.s` gives a CPU that starts: the root it loads, and the top of its stack. Written before the CPU
+/// is started, which is one at a time.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 static other_cpu_root: AtomicU64 = AtomicU64::new(0);
@@ -73,7 +73,8 @@ extern "C" fn other_cpu_main() -> ! {
 /// The first that does not come.
 pub fn start_others(nr_cpus: u32) -> Result<(), CpuId> {
     let len = (&raw const trampoline_end).addr() - (&raw const trampoline).addr();
-    // SAFETY: the boot part is RAM that nobody writes any more, and the trampoline's place is RAM that nobody else uses.
+    // SAFETY: the boot part is RAM that nobody writes any more, and the trampoline's place is RAM that nobody
+    // else uses.
     unsafe {
         let code = left_by_firmware(PhysAddr((&raw const trampoline).addr() as u64), len);
         space::window(TRAMPOLINE).as_ptr().copy_from_nonoverlapping(code.as_ptr(), len);

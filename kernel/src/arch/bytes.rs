@@ -1,7 +1,8 @@
-//! What compiled code calls to move and compare bytes, and two names that it mentions although nothing unwinds. On a hosted
-//! target these come from the C library, which a kernel does not have.
+//! What compiled code calls to move and compare bytes, and two names that it mentions although nothing
+//! unwinds. On a hosted target these come from the C library, which a kernel does not have.
 //!
-//! Moving and filling is assembly, `bytes.s`: a Rust loop over bytes would be made a call of the very function.
+//! Moving and filling is assembly, `bytes.s`: a Rust loop over bytes would be made a call of the very
+//! function.
 
 use core::arch::global_asm;
 

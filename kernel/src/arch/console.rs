@@ -10,7 +10,8 @@ const COM1: u16 = 0x3f8;
 /// QEMU's isa-debug-exit: a value `v` ends it with status `v << 1 | 1`.
 const EXIT: u16 = 0xf4;
 
-/// The rank of the console's lock: the last but for those taken with interrupts off, so that nearly anybody may speak.
+/// The rank of the console's lock: the last but for those taken with interrupts off, so that nearly anybody
+/// may speak.
 const RANK: u8 = 42;
 
 /// One line at a time, on whichever CPU.
@@ -63,7 +64,8 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// Prints a panic's report without the lock, whose holder may be who panics. False where another CPU panicked first.
+/// Prints a panic's report without the lock, whose holder may be who panics. False where another CPU panicked
+/// first.
 pub fn begin_last_words() -> bool {
     !PANICKED.swap(true, AcqRel)
 }

@@ -8,8 +8,8 @@
 //!                            │ runs it, once; inside - 1
 //! ```
 //!
-//! Of a helper that counts itself in and the thread that takes the program away, one sees the other: both store first, then look,
-//! and all four are in one order (SeqCst).
+//! Of a helper that counts itself in and the thread that takes the program away, one sees the other: both
+//! store first, then look, and all four are in one order (SeqCst).
 
 use super::{MACHINE, Metal};
 use crate::arch::thread::Thread;
@@ -26,7 +26,8 @@ static INSIDE: AtomicU32 = AtomicU32::new(0);
 static CALL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// Has helpers run a program, once each, or takes it away and waits until all have left it. One caller at a time.
+/// Has helpers run a program, once each, or takes it away and waits until all have left it. One caller at a
+/// time.
 pub fn install(help: Option<Answer<Metal>>) {
     if TURN.load(Relaxed) & 1 == 1 {
         TURN.fetch_add(1, SeqCst);
@@ -71,8 +72,8 @@ fn help(_: usize) {
         INSIDE.fetch_add(1, SeqCst);
         if TURN.load(SeqCst) == turn {
             last = turn;
-            // SAFETY: the turn said, after this helper had counted itself in, that the program is installed; who takes it away
-            // waits until nobody is inside. It may be called with its data on any CPU.
+            // SAFETY: the turn said, after this helper had counted itself in, that the program is installed;
+            // who takes it away waits until nobody is inside. It may be called with its data on any CPU.
             unsafe { call()(&MACHINE, DATA.load(Relaxed)) };
         }
         INSIDE.fetch_sub(1, SeqCst);

@@ -1,7 +1,8 @@
-//! What the boot loader has to say: PVH's start information. Source: Xen's `public/arch-x86/hvm/start_info.h`.
+//! What the boot loader has to say: PVH's start information. Source: Xen's
+//! `public/arch-x86/hvm/start_info.h`.
 //!
-//! The loader is trusted as far as addresses of its own structures go (nothing could be checked without them); what they say of
-//! memory is not.
+//! The loader is trusted as far as addresses of its own structures go (nothing could be checked without
+//! them); what they say of memory is not.
 
 use super::{ports, space};
 use core::ops::Range;
@@ -41,8 +42,8 @@ impl Loader {
     /// What is wrong with it.
     pub fn read(at: u32) -> Result<Self, &'static str> {
         let at = PhysAddr(at.into());
-        // SAFETY: the loader puts its structures into memory below 4 GiB, which is mapped, and does not run any more. The range is
-        // kept from the library by `own`.
+        // SAFETY: the loader puts its structures into memory below 4 GiB, which is mapped, and does not run
+        // any more. The range is kept from the library by `own`.
         let info = unsafe { space::left_by_firmware(at, 56) };
         if number(&info[..4]) != u64::from(MAGIC) {
             return Err("not started by a PVH loader");
@@ -70,7 +71,8 @@ impl Loader {
     /// The module's bytes.
     pub fn module(&self) -> &'static [u8] {
         let (start, len) = (PhysAddr(self.module.start), (self.module.end - self.module.start) as usize);
-        // SAFETY: the loader put it into RAM, which is mapped; the range is kept from the library, so nobody writes it.
+        // SAFETY: the loader put it into RAM, which is mapped; the range is kept from the library, so nobody
+        // writes it.
         unsafe { space::left_by_firmware(start, len) }
     }
 }

@@ -54,8 +54,8 @@ impl Metal {
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
             let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
-            // SAFETY: `set_answer` keeps the two together: the data was stored before the function, and another function is not
-            // stored before every CPU has left this handler.
+            // SAFETY: `set_answer` keeps the two together: the data was stored before the function, and
+            // another function is not stored before every CPU has left this handler.
             unsafe { call(self, self.answer_data.load(Relaxed)) };
         }
     }
@@ -83,10 +83,11 @@ impl Metal {
     }
 }
 
-// SAFETY: by the contract's numbers. 1 and 2: the window is the direct map, one addition either way, and RAM is mapped there for
-// good, before the library is given any. 3: `invlpg` drops the page's translations and all upper levels, loading CR3 drops
-// everything, as no entry is global; both order earlier stores before later walks. 4: interrupts between CPUs, taken as soon as
-// interrupts are on. 5: see `barrier_all`. 6: the lengths are those asked for. 7: see `helpers`.
+// SAFETY: by the contract's numbers. 1 and 2: the window is the direct map, one addition either way, and RAM
+// is mapped there for good, before the library is given any. 3: `invlpg` drops the page's translations and
+// all upper levels, loading CR3 drops everything, as no entry is global; both order earlier stores before
+// later walks. 4: interrupts between CPUs, taken as soon as interrupts are on. 5: see `barrier_all`. 6: the
+// lengths are those asked for. 7: see `helpers`.
 unsafe impl Machine for Metal {
     type Cpu = Core;
     type Format = X86_64;
@@ -172,9 +173,10 @@ unsafe impl Machine for Metal {
         targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::ANSWER_VECTOR));
     }
 
-    /// Every CPU that does anything is interrupted, and notes that in its count of quiescence by a read-modify-write; a switch of
-    /// threads in the meantime is as good, and a CPU that idles makes no accesses, and a fence when it begins and ends. Nobody
-    /// waits with interrupts off: two CPUs may want a barrier at once.
+    /// Every CPU that does anything is interrupted, and notes that in its count of quiescence by a
+    /// read-modify-write; a switch of threads in the meantime is as good, and a CPU that idles makes no
+    /// accesses, and a fence when it begins and ends. Nobody waits with interrupts off: two CPUs may want a
+    /// barrier at once.
     fn barrier_all(&self) {
         fence(SeqCst);
         Core::preempt_off();

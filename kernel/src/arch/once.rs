@@ -10,8 +10,8 @@ pub struct Once<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the value is written by the one thread that moved the state from 0 to 1, before it moves it to 2, and only shared
-// after that.
+// SAFETY: the value is written by the one thread that moved the state from 0 to 1, before it moves it to 2,
+// and only shared after that.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {

@@ -1,8 +1,8 @@
 //! What each CPU knows of itself, found through GS.
 //!
-//! The first words have fixed places, because `trap.s` uses them. Words that running code asks for all the time (the number, the
-//! preemption count, the running thread) are read and written by single instructions with a GS operand: they are right whichever
-//! CPU the thread runs on at that instant.
+//! The first words have fixed places, because `trap.s` uses them. Words that running code asks for all the
+//! time (the number, the preemption count, the running thread) are read and written by single instructions
+//! with a GS operand: they are right whichever CPU the thread runs on at that instant.
 //!
 //! # The preemption count
 //!
@@ -10,8 +10,8 @@
 //!   bit 31        0: this CPU should run another thread
 //!   bits 0..31    how many reasons keep the thread here
 //! ```
-//! So the word is zero exactly if nothing keeps the thread and another should run: the last `preempt_on` finds that out by the
-//! zero flag of its decrement.
+//! So the word is zero exactly if nothing keeps the thread and another should run: the last `preempt_on`
+//! finds that out by the zero flag of its decrement.
 
 use super::registers::{self, GS_BASE, KERNEL_GS_BASE};
 use super::segments::Segments;
@@ -29,7 +29,8 @@ pub const MAX_CPUS: usize = 8;
 /// No thread is wanted instead.
 pub const NO_OTHER: u32 = 1 << 31;
 
-/// One CPU. Fields without atomics are its own: written by it alone, with interrupts off or by one instruction.
+/// One CPU. Fields without atomics are its own: written by it alone, with interrupts off or by one
+/// instruction.
 #[repr(C, align(128))]
 pub struct PerCpu {
     /// The address of this very structure.
@@ -56,8 +57,8 @@ pub struct PerCpu {
     longest_off: AtomicU64,
     /// Its descriptors.
     pub segments: Segments,
-    /// Moves on at each switch of threads and each barrier; odd while the CPU idles. Written by its CPU alone, by
-    /// read-modify-writes, which are full fences; pairs with the loads in `barrier_all`.
+    /// Moves on at each switch of threads and each barrier; odd while the CPU idles. Written by its CPU
+    /// alone, by read-modify-writes, which are full fences; pairs with the loads in `barrier_all`.
     quiescent: AtomicU64,
 }
 
@@ -178,7 +179,8 @@ pub fn of(id: CpuId) -> &'static PerCpu {
 #[inline(always)]
 pub fn id() -> CpuId {
     let id;
-    // SAFETY: a word of the structure that GS points to. Not `pure`: the thread may be elsewhere the next time.
+    // SAFETY: a word of the structure that GS points to. Not `pure`: the thread may be elsewhere the next
+    // time.
     unsafe {
         asm!("mov {:e}, gs:[{}]", out(reg) id, const offset_of!(PerCpu, id),
              options(nostack, preserves_flags, readonly));

@@ -102,8 +102,8 @@ pub fn forget(page: VirtAddr) {
 #[inline(always)]
 pub fn flags() -> usize {
     let flags;
-    // SAFETY: reading the flags changes nothing; the push may go below the red zone only if the compiler knows of it, so this
-    // is not `nostack`.
+    // SAFETY: reading the flags changes nothing; the push may go below the red zone only if the compiler
+    // knows of it, so this is not `nostack`.
     unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
     flags
 }
@@ -120,7 +120,8 @@ pub fn stack_pointer() -> u64 {
 /// Interrupts off.
 #[inline(always)]
 pub fn disable_interrupts() {
-    // SAFETY: an interrupt that comes later is as good. Not `nomem`: it orders memory accesses for the compiler.
+    // SAFETY: an interrupt that comes later is as good. Not `nomem`: it orders memory accesses for the
+    // compiler.
     unsafe { asm!("cli", options(nostack, preserves_flags)) };
 }
 
@@ -131,8 +132,8 @@ pub fn enable_interrupts() {
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }
 
-/// Turns interrupts on and stops until one comes. An interrupt between the two wakes as well: `sti` holds them off for one
-/// instruction.
+/// Turns interrupts on and stops until one comes. An interrupt between the two wakes as well: `sti` holds
+/// them off for one instruction.
 pub fn wait_for_interrupt() {
     // SAFETY: as `enable_interrupts`.
     unsafe { asm!("sti", "hlt", options(nostack, preserves_flags)) };

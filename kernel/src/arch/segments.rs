@@ -68,8 +68,8 @@ impl Segments {
             *descriptors = descriptor_table(task.addr() as u64);
         }
         let pointer = TablePointer { limit: 7 * 8 - 1, base: descriptors.addr() as u64 };
-        // SAFETY: the table has kernel code at 8 and data at 16, as the boot table had, and a task at 0x28. The far return goes
-        // to the next instruction. GS is left alone: loading it would clear its base.
+        // SAFETY: the table has kernel code at 8 and data at 16, as the boot table had, and a task at 0x28.
+        // The far return goes to the next instruction. GS is left alone: loading it would clear its base.
         unsafe {
             asm!("lgdt [{pointer}]", "push {code}", "lea {scratch}, [rip + 2f]", "push {scratch}", "retfq", "2:",
                  "mov ss, {data:e}", "ltr {task:x}",
@@ -79,7 +79,8 @@ impl Segments {
     }
 }
 
-/// Source: SDM, figure 8-11: interrupt stacks from byte 36 on; the I/O map's offset at byte 102, beyond the limit: none.
+/// Source: SDM, figure 8-11: interrupt stacks from byte 36 on; the I/O map's offset at byte 102, beyond the
+/// limit: none.
 fn fill_task(task: &mut [u32; 26], stacks: &[GuardedStack<4096>; 2]) {
     for (number, stack) in (1..).zip(stacks) {
         let (top, word) = (stack.top() as u64, 9 + 2 * (number - 1));
@@ -107,7 +108,8 @@ pub fn enable_syscalls() {
         fn syscall_entry();
     }
     let entry = (syscall_entry as *const ()).addr() as u64;
-    // SAFETY: the selectors are those of the table above; the entry follows the instruction's rules (`trap.s`).
+    // SAFETY: the selectors are those of the table above; the entry follows the instruction's rules
+    // (`trap.s`).
     unsafe {
         registers::write_msr(STAR, u64::from(KERNEL_CODE) << 32 | u64::from(KERNEL_DATA) << 48);
         registers::write_msr(LSTAR, entry);

@@ -10,8 +10,8 @@
 //!   ffff_ffff_8010_0000   the image: text r-x, rodata r--, data and bss rw-; guard pages left out
 //! ```
 //!
-//! Each part hangs on one slot of the root, and what hangs there never changes after boot. So a space's root gets the kernel's
-//! half by four stores when it is loaded.
+//! Each part hangs on one slot of the root, and what hangs there never changes after boot. So a space's root
+//! gets the kernel's half by four stores when it is loaded.
 
 use super::registers;
 use super::segments;
@@ -144,8 +144,8 @@ pub unsafe fn left_by_firmware(at: PhysAddr, len: usize) -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(window(at).as_ptr(), len) }
 }
 
-/// Before the kernel's own tables: the direct map of the boot tables reaches up to 4 GiB. Extends it to `end`, if the CPU has
-/// pages of 1 GiB. Says up to where it reaches then.
+/// Before the kernel's own tables: the direct map of the boot tables reaches up to 4 GiB. Extends it to
+/// `end`, if the CPU has pages of 1 GiB. Says up to where it reaches then.
 pub fn extend_boot_map(end: u64) -> u64 {
     const BOOT_LIMIT: u64 = 4 << 30;
     if end <= BOOT_LIMIT || !registers::Features::of_this_cpu().giant_pages {
@@ -154,8 +154,8 @@ pub fn extend_boot_map(end: u64) -> u64 {
     let end = end.min(DIRECT_BYTES).next_multiple_of(1 << 30);
     let table = boot_table_seen();
     for (slot, address) in (BOOT_LIMIT..end).step_by(1 << 30).enumerate() {
-        // SAFETY: the table of the direct map in the boot tables, which this CPU alone uses now; a slot that was absent becomes
-        // present, which needs no flush.
+        // SAFETY: the table of the direct map in the boot tables, which this CPU alone uses now; a slot that
+        // was absent becomes present, which needs no flush.
         unsafe { table.add(4 + slot).write_volatile(address | 0x83) };
     }
     end
@@ -174,7 +174,8 @@ pub fn adopt(root: Pfn) {
     let mut deepest = 0;
     walk_from(root, VirtAddr(here as u64), |_, word| deepest = word);
     assert_eq!(PhysAddr(deepest & FRAME).pfn(), image_frame(here), "the new tables do not map the kernel");
-    // SAFETY: `tables::build` maps what this module's drawing says: image, stacks and direct map as the boot tables do.
+    // SAFETY: `tables::build` maps what this module's drawing says: image, stacks and direct map as the boot
+    // tables do.
     unsafe { registers::set_root(root) };
 }
 

@@ -10,8 +10,8 @@ impl SseState {
     /// The state saved with a frame.
     pub fn of(frame: &mut Frame) -> &mut SseState {
         let below = (&raw mut *frame).cast::<SseState>().wrapping_sub(1);
-        // SAFETY: `trap.s` stores the state below every frame that it hands out, and restores it from there; who has the frame
-        // alone has the state alone.
+        // SAFETY: `trap.s` stores the state below every frame that it hands out, and restores it from there;
+        // who has the frame alone has the state alone.
         unsafe { &mut *below }
     }
 

@@ -1,11 +1,11 @@
-//! Threads as the machine sees them: a stack, the switch from one to another, and the space that must be loaded meanwhile. Who
-//! runs when is decided in `sched`.
+//! Threads as the machine sees them: a stack, the switch from one to another, and the space that must be
+//! loaded meanwhile. Who runs when is decided in `sched`.
 //!
 //! # Lazy roots
 //!
-//! A CPU keeps the root of the last space it ran while it runs threads that have none (idle, kernel threads): coming back costs
-//! nothing. It stays in the space's mask and is flushed with it, until something else is loaded, [`leave_if_lazy`] is called, or
-//! the space ends ([`OwnedSpace`]).
+//! A CPU keeps the root of the last space it ran while it runs threads that have none (idle, kernel threads):
+//! coming back costs nothing. It stays in the space's mask and is flushed with it, until something else is
+//! loaded, [`leave_if_lazy`] is called, or the space ends ([`OwnedSpace`]).
 
 use super::percpu::{self, PerCpu};
 use super::registers::{self, FS_BASE};
@@ -37,7 +37,8 @@ const STACK_RESERVE: u64 = 3 << 10;
 /// A function and its argument.
 type Beginning = (fn(usize), usize);
 
-/// A thread's machine side. Cells are touched by the thread itself, or by who has taken it off or not yet put it on a CPU.
+/// A thread's machine side. Cells are touched by the thread itself, or by who has taken it off or not yet put
+/// it on a CPU.
 pub struct Thread {
     context: Context,
     stack_pointer: Cell<u64>,
@@ -48,7 +49,8 @@ pub struct Thread {
     begins: Cell<Option<Beginning>>,
     /// The space that the thread runs in; null for none.
     space: Cell<*const Space>,
-    /// A CPU runs it or is about to leave its stack. The releasing clear pairs with the acquiring swap of the next CPU.
+    /// A CPU runs it or is about to leave its stack. The releasing clear pairs with the acquiring swap of the
+    /// next CPU.
     on_cpu: AtomicBool,
     /// What the scheduler makes of it; see `sched`.
     pub state: AtomicU32,
@@ -64,7 +66,8 @@ pub struct Thread {
     pub ended: AtomicU32,
 }
 
-// SAFETY: see `Thread`: cells have one user at a time, and `on_cpu` hands them from CPU to CPU; everything else is atomic.
+// SAFETY: see `Thread`: cells have one user at a time, and `on_cpu` hands them from CPU to CPU; everything
+// else is atomic.
 unsafe impl Sync for Thread {}
 
 /// Every thread there can be. The first ones are the CPUs' idle threads; then the one that boots.
@@ -127,7 +130,8 @@ impl Thread {
 
     /// The space that it runs in.
     pub fn space(&self) -> Option<&'static Space> {
-        // SAFETY: a space outlives the threads that run in it: `in_space` borrows it for as long, and programs end before theirs.
+        // SAFETY: a space outlives the threads that run in it: `in_space` borrows it for as long, and
+        // programs end before theirs.
         unsafe { self.space.get().as_ref() }
     }
 
@@ -148,8 +152,8 @@ impl Thread {
         self.push(stack.end, &[0, 0, 0, 0, 0, 0, entry]);
     }
 
-    /// Readies the thread to begin in ring 3 with the registers of `frame`, in the space and with the thread-local base given.
-    /// The space must outlive the thread: who owns it waits for its threads.
+    /// Readies the thread to begin in ring 3 with the registers of `frame`, in the space and with the
+    /// thread-local base given. The space must outlive the thread: who owns it waits for its threads.
     pub fn begin_in_ring_3(&self, frame: &Frame, space: &Space, fs_base: u64) {
         let stack = Self::stack_of(self.index());
         self.set_stack(stack.clone());
@@ -216,8 +220,9 @@ fn enter_stack(cpu: &PerCpu, thread: &Thread) {
     cpu.stack_limit.set(thread.stack_limit.get());
 }
 
-/// Runs `next` on this CPU in place of the running thread; comes back when somebody does the same for that one, perhaps on
-/// another CPU. Interrupts are off, and one reason keeps the thread here. `sched::after_switch` must follow.
+/// Runs `next` on this CPU in place of the running thread; comes back when somebody does the same for that
+/// one, perhaps on another CPU. Interrupts are off, and one reason keeps the thread here.
+/// `sched::after_switch` must follow.
 pub fn switch_to(next: &'static Thread) {
     let (cpu, me) = (percpu::this(), percpu::thread());
     debug_assert!(!cpu::interrupts_are_on());
@@ -231,7 +236,8 @@ pub fn switch_to(next: &'static Thread) {
         // SAFETY: FS is the program's; the kernel does not use it.
         unsafe { registers::write_msr(FS_BASE, next.fs_base.get()) };
     }
-    // SAFETY: `next` is on no CPU, as just checked, so its stack pointer is where it switched away or was readied.
+    // SAFETY: `next` is on no CPU, as just checked, so its stack pointer is where it switched away or was
+    // readied.
     unsafe { switch_stacks(me.stack_pointer.as_ptr(), next.stack_pointer.get()) };
 }
 
@@ -264,7 +270,8 @@ extern "C" fn user_thread_begins() {
     registers::disable_interrupts();
 }
 
-/// The last reason to stay is gone, and another thread is wanted. Not where interrupts are off: then the next occasion serves.
+/// The last reason to stay is gone, and another thread is wanted. Not where interrupts are off: then the next
+/// occasion serves.
 #[cold]
 pub fn preempt() {
     if cpu::interrupts_are_on() {
@@ -282,7 +289,8 @@ fn load_space_of(cpu: &PerCpu, next: &Thread) {
         // SAFETY: a loaded space leaves every CPU before it ends (`OwnedSpace`).
         return unsafe { loaded.as_ref() }.map_or((), Space::rest_cpu);
     }
-    // SAFETY: a thread's space outlives it (`Thread::space`), and a loaded one leaves every CPU before it ends (`OwnedSpace`).
+    // SAFETY: a thread's space outlives it (`Thread::space`), and a loaded one leaves every CPU before it
+    // ends (`OwnedSpace`).
     match unsafe { (loaded.as_ref(), &*wanted) } {
         (None, wanted) => wanted.enter_cpu(),
         (Some(loaded), wanted) => wanted.switch_from(loaded),
@@ -301,7 +309,8 @@ pub fn leave_if_lazy() {
     }
 }
 
-/// A space in its place, that no CPU keeps when it ends. Threads and CPUs note its address: it is lent, never moved.
+/// A space in its place, that no CPU keeps when it ends. Threads and CPUs note its address: it is lent, never
+/// moved.
 #[derive(Debug)]
 pub struct OwnedSpace(Space);
 

@@ -115,8 +115,8 @@ const OCCASION: u32 = 1;
 /// The access could not be resolved.
 const FAILED: u32 = 2;
 
-/// A program touched memory that is not there, or not so. Interrupts are on; they are off when it returns. The frame has no
-/// registers that calls keep, and the address in the place of the vector.
+/// A program touched memory that is not there, or not so. Interrupts are on; they are off when it returns.
+/// The frame has no registers that calls keep, and the address in the place of the vector.
 #[unsafe(no_mangle)]
 extern "C" fn user_fault_handler(frame: &Frame) -> u32 {
     let thread = percpu::thread();
@@ -130,7 +130,8 @@ extern "C" fn user_fault_handler(frame: &Frame) -> u32 {
     }
 }
 
-/// What [`user_fault_handler`] left. The frame is complete but for the vector. Interrupts are off, here and when it returns.
+/// What [`user_fault_handler`] left. The frame is complete but for the vector. Interrupts are off, here and
+/// when it returns.
 #[unsafe(no_mangle)]
 extern "C" fn user_fault_unfinished(frame: &mut Frame, why: u32) {
     let address = VirtAddr(core::mem::replace(&mut frame.vector, PAGE_FAULT));

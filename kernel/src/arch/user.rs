@@ -1,9 +1,10 @@
 //! Memory of programs, touched from the kernel.
 //!
-//! The copy is one routine of `trap.s`. A page fault in it goes to the space like any other; where that cannot resolve it, the
-//! routine ends early and says how much is missing: an error for the program, `EFAULT`. Nothing is locked meanwhile, because the
-//! fault may sleep; debug builds check that. With a reason to stay on the CPU or interrupts off, nothing is resolved at all: so
-//! [`try_load`] looks at a word under a lock.
+//! The copy is one routine of `trap.s`. A page fault in it goes to the space like any other; where that
+//! cannot resolve it, the routine ends early and says how much is missing: an error for the program,
+//! `EFAULT`. Nothing is locked meanwhile, because the fault may sleep; debug builds check that. With a reason
+//! to stay on the CPU or interrupts off, nothing is resolved at all: so [`try_load`] looks at a word under a
+//! lock.
 
 use super::percpu;
 use super::registers::Features;
@@ -42,7 +43,8 @@ pub fn init(features: Features) {
     SMAP.store(features.smap, Relaxed);
 }
 
-/// Runs `f`, which may touch programs' memory. An interrupt closes it for as long as it lasts, as its flags are the kernel's.
+/// Runs `f`, which may touch programs' memory. An interrupt closes it for as long as it lasts, as its flags
+/// are the kernel's.
 fn open<R>(f: impl FnOnce() -> R) -> R {
     let smap = SMAP.load(Relaxed);
     if smap {
@@ -68,7 +70,8 @@ fn copy(to: usize, from: usize, len: usize) -> Result<(), BadAddress> {
         "a program's memory is touched where its fault could not be resolved"
     );
     debug_assert_eq!(percpu::thread().context().held(), 0, "a program's memory is touched under a lock");
-    // SAFETY: one side is the caller's slice, the other was checked to be a program's: no kernel memory changes but the slice.
+    // SAFETY: one side is the caller's slice, the other was checked to be a program's: no kernel memory
+    // changes but the slice.
     let missing = open(|| unsafe { copy_user(to, from, len) });
     if missing == 0 { Ok(()) } else { Err(BadAddress) }
 }
@@ -112,7 +115,8 @@ pub fn try_load_u32(at: VirtAddr) -> Option<u32> {
     Some((word >> (8 * (at.0 & 4))) as u32)
 }
 
-/// Where a routine goes on whose access at instruction `rip` could not be resolved; `None` where `rip` is none of those.
+/// Where a routine goes on whose access at instruction `rip` could not be resolved; `None` where `rip` is
+/// none of those.
 pub fn recovery(rip: u64) -> Option<u64> {
     let at = |symbol: *const u8| symbol.addr() as u64;
     let routines = [

@@ -66,7 +66,8 @@ pub fn interrupt_only_who_runs_the_space(options: &Options<'_>) -> bool {
     alone && pair
 }
 
-/// Interrupts that CPU 0 sends by unmapping, while the first `inside` CPUs run the space and all others run something else.
+/// Interrupts that CPU 0 sends by unmapping, while the first `inside` CPUs run the space and all others run
+/// something else.
 fn interrupts_of(space: &OwnedSpace, inside: u32) -> u64 {
     let (ready, over) = (AtomicU32::new(0), AtomicBool::new(false));
     let sent = core::sync::atomic::AtomicU64::new(0);

@@ -21,7 +21,8 @@ const TESTS: &[(&str, Test)] = &[
     ("spaces", storm::in_many_spaces),
 ];
 
-/// Runs a test by name, or `all`. Returns the exit code: 0 where all is well, 1 where a test failed, 2 for an unknown name.
+/// Runs a test by name, or `all`. Returns the exit code: 0 where all is well, 1 where a test failed, 2 for an
+/// unknown name.
 pub fn run(name: &str, options: &Options<'_>) -> u8 {
     match name {
         "panic" => panic!("as the command line wants"),

@@ -1,8 +1,8 @@
-//! A storm: more threads than CPUs, preempted and moved about, map, write, protect, drop and unmap at random, and check by
-//! touching that each page holds what it must, or is not there.
+//! A storm: more threads than CPUs, preempted and moved about, map, write, protect, drop and unmap at random,
+//! and check by touching that each page holds what it must, or is not there.
 //!
-//! Each thread has pages of its own, of which it knows everything. A few common pages have one owner each and many readers; an
-//! epoch tells them what must be there:
+//! Each thread has pages of its own, of which it knows everything. A few common pages have one owner each and
+//! many readers; an epoch tells them what must be there:
 //!
 //! ```text
 //!   epoch     2n          2n + 1        2n + 2
@@ -144,7 +144,8 @@ impl Sky<'_> {
         if before % 2 == 1 {
             self.must(found.is_err(), "a CPU kept the translation of a page that was unmapped");
         } else {
-            // The owner may already have taken the page, before it says so; what is read must be right all the same.
+            // The owner may already have taken the page, before it says so; what is read must be right all
+            // the same.
             self.must(found.is_err() || found == Ok(before), "a common page holds something else");
         }
     }
@@ -194,7 +195,8 @@ impl Own<'_> {
     fn remap(&mut self) {
         self.unmap();
         let gone = (0..PAGES).all(|n| load(page(self.base, n)).is_err());
-        // Another thread may have been given the addresses meanwhile; then they hold that one's words, never ours.
+        // Another thread may have been given the addresses meanwhile; then they hold that one's words, never
+        // ours.
         let ours = |n| load(page(self.base, n)).is_ok_and(|word| word != 0 && word == self.holds[n as usize]);
         self.sky.must(gone || !(0..PAGES).any(ours), "what was unmapped is still there");
         self.base = map(self.sky.space, PAGES);

@@ -1,4 +1,5 @@
-//! What the tests share: a space, dice, and memory of it touched from kernel threads, where every access faults for real.
+//! What the tests share: a space, dice, and memory of it touched from kernel threads, where every access
+//! faults for real.
 
 use crate::arch::thread::{self, OwnedSpace};
 use crate::arch::user::{self, BadAddress};
@@ -26,7 +27,8 @@ impl Dice {
     }
 }
 
-/// Runs `test` in a fresh space, ends the space, and looks whether every frame came back and the index of mappings is sound.
+/// Runs `test` in a fresh space, ends the space, and looks whether every frame came back and the index of
+/// mappings is sound.
 pub fn with_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
     let before = process::frames_out();
     let passed = in_fresh_space(options, |space| test(space) && is_sound(space));

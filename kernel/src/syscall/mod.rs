@@ -1,4 +1,5 @@
-//! System calls, with Linux's numbers for x86-64: what the self-test programs need. Everything else is `ENOSYS`.
+//! System calls, with Linux's numbers for x86-64: what the self-test programs need. Everything else is
+//! `ENOSYS`.
 //!
 //! | file | calls |
 //! |---|---|
@@ -47,7 +48,8 @@ type Answer = Result<u64, Errno>;
 #[derive(Clone, Copy, Debug)]
 struct Arguments([u64; 6]);
 
-/// Carries out a call. Returns whether the frame must be restored as a whole, because more of it changed than rax.
+/// Carries out a call. Returns whether the frame must be restored as a whole, because more of it changed than
+/// rax.
 #[inline(always)]
 pub fn call(frame: &mut Frame) -> bool {
     const RT_SIGRETURN: u64 = 15;

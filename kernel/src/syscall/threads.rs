@@ -147,8 +147,9 @@ fn deadline(timeout: u64) -> Result<Option<u64>, super::Errno> {
     Ok(Some(Core::now_ns().saturating_add(super::rest::duration_ns(timeout)?)))
 }
 
-/// Sleeps while the word holds `expected`. The word is looked at once more where nobody can wake unnoticed, and there its page
-/// cannot be made present: so it is made present before, and all begins again where it went away in between.
+/// Sleeps while the word holds `expected`. The word is looked at once more where nobody can wake unnoticed,
+/// and there its page cannot be made present: so it is made present before, and all begins again where it
+/// went away in between.
 fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> Answer {
     loop {
         let mut bytes = [0; 4];

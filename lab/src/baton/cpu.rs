@@ -10,7 +10,8 @@ use interleaf::units::CpuId;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// A CPU that runs while it holds the baton. Outside of a run, before the scene starts and after it, it is a plain CPU.
+/// A CPU that runs while it holds the baton. Outside of a run, before the scene starts and after it, it is a
+/// plain CPU.
 #[derive(Debug)]
 pub enum Baton {}
 
@@ -90,7 +91,8 @@ impl Flavour for Baton {
         }
     }
 
-    /// One CPU runs at a time and every switch is a full fence, so there is nothing to do but to let others run.
+    /// One CPU runs at a time and every switch is a full fence, so there is nothing to do but to let others
+    /// run.
     #[track_caller]
     fn barrier_all(_membarrier: Membarrier) {
         Self::access(0, 0, AccessKind::Fence);

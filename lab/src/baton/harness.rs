@@ -6,7 +6,8 @@ use interleaf::machine::Format;
 use interleaf::machine::conformance::Harness;
 use interleaf::units::VirtAddr;
 
-/// Runs the programs on the stage of this thread's scene. The machine's CPUs are [`Baton`](super::Baton)s, or made of them.
+/// Runs the programs on the stage of this thread's scene. The machine's CPUs are [`Baton`](super::Baton)s, or
+/// made of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeded;
 

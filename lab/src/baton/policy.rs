@@ -1,9 +1,9 @@
 //! How a seed chooses.
 //!
-//! Bugs differ in what brings them out: some need a switch at every access, some need one CPU stopped at one place for a long
-//! time. So the seed first draws a policy and then follows it: *random* policies switch with a chance between one in two and one
-//! in 96 at each step; *ranked* ones always run the highest CPU that can, and lower its rank at rare random steps. Who waits
-//! gives way under either.
+//! Bugs differ in what brings them out: some need a switch at every access, some need one CPU stopped at one
+//! place for a long time. So the seed first draws a policy and then follows it: *random* policies switch with
+//! a chance between one in two and one in 96 at each step; *ranked* ones always run the highest CPU that can,
+//! and lower its rank at rare random steps. Who waits gives way under either.
 
 /// A small generator of random numbers (SplitMix64): every seed is as good as any other.
 #[derive(Clone, Debug)]

@@ -39,8 +39,8 @@ impl Stage {
         self.seed
     }
 
-    /// Runs `programs` on the CPUs of the machine, from CPU 0, and returns when all have come to their ends. Where one fails, or
-    /// none can go on, this does not return: the scene is over.
+    /// Runs `programs` on the CPUs of the machine, from CPU 0, and returns when all have come to their ends.
+    /// Where one fails, or none can go on, this does not return: the scene is over.
     ///
     /// # Panics
     /// Where there are more programs than CPUs, or the scene itself still runs on one.

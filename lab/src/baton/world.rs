@@ -53,7 +53,8 @@ pub(super) struct World {
 
 thread_local! {
     static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
-    /// Whether a CPU runs in the world of this thread: asked at every access, most of which lie before and after a run.
+    /// Whether a CPU runs in the world of this thread: asked at every access, most of which lie before and
+    /// after a run.
     static LIVE: Cell<bool> = const { Cell::new(false) };
 }
 

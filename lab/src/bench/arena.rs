@@ -1,8 +1,8 @@
 //! Memory to measure on: present and dirty before the clock starts.
 //!
-//! Linux gives out memory at the first touch, zeroed. A benchmark that touched its memory first while the clock
-//! ran would measure Linux; one that zeroed memory that is still zero would find it in whatever cache Linux left
-//! it. So an arena is written once, with something else than zeroes, when it is made.
+//! Linux gives out memory at the first touch, zeroed. A benchmark that touched its memory first while the
+//! clock ran would measure Linux; one that zeroed memory that is still zero would find it in whatever cache
+//! Linux left it. So an arena is written once, with something else than zeroes, when it is made.
 
 use crate::os::memory::prefer_huge_pages;
 

@@ -5,9 +5,9 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs `work` on every one of `cpus` at once, each call with its index in `cpus`, and returns the time from the
-/// common start to the end of the last. Give no more CPUs than the host has, and each once: the threads wait for
-/// each other without sleeping.
+/// Runs `work` on every one of `cpus` at once, each call with its index in `cpus`, and returns the time from
+/// the common start to the end of the last. Give no more CPUs than the host has, and each once: the threads
+/// wait for each other without sleeping.
 pub fn together(cpus: &[usize], work: impl Fn(usize) + Sync) -> Duration {
     let arrived = AtomicUsize::new(0);
     let member = |index: usize| {

@@ -1,8 +1,8 @@
 //! What does a page fault cost, without the zeroing that no design can save?
 //!
-//! `fault.write_warm` is the handler alone: the time of a run of write faults less the time of zeroing the very frames that
-//! they installed, in the order in which they did, taken right after. `fault.write_cold` keeps the zeroing, over more memory
-//! than the caches hold.
+//! `fault.write_warm` is the handler alone: the time of a run of write faults less the time of zeroing the
+//! very frames that they installed, in the order in which they did, taken right after. `fault.write_cold`
+//! keeps the zeroing, over more memory than the caches hold.
 
 use super::stage::{self, Stage};
 use super::{Bar, Benchmark, Figure, Options, alone, paired};

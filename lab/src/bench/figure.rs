@@ -1,19 +1,20 @@
 //! One measured number, what it is held against, and whether it holds.
 //!
-//! A figure is timed or counted. A timed one carries the interval of its median and what the same code gave when
-//! it was compared with itself in the same run (`aa`): no bar is held against more than that run could resolve.
-//! A counted one (instructions, shared lines written, bytes) is exact and has neither.
+//! A figure is timed or counted. A timed one carries the interval of its median and what the same code gave
+//! when it was compared with itself in the same run (`aa`): no bar is held against more than that run could
+//! resolve. A counted one (instructions, shared lines written, bytes) is exact and has neither.
 
 use super::median::Median;
 use crate::show::table::number;
 use serde::Serialize;
 use std::fmt;
 
-/// The most that a noisy run may relax a bar: 10 %. A run noisier than that fails its bars rather than passing
-/// everything.
+/// The most that a noisy run may relax a bar: 10 %. A run noisier than that fails its bars rather than
+/// passing everything.
 pub const WIDEST_SLACK: f64 = 0.10;
 
-/// What a figure must meet. It is held against `ratio` where there is a yardstick, else against `value`; see `low`.
+/// What a figure must meet. It is held against `ratio` where there is a yardstick, else against `value`; see
+/// `low`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bar {
@@ -70,7 +71,8 @@ pub struct Figure {
     pub yardstick_value: Option<f64>,
     /// The median of ours divided by the yardstick's, pair by pair.
     pub ratio: Option<f64>,
-    /// The lower end of the 95 % interval of `ratio`; of `value` where there is no yardstick, or it only stands beside.
+    /// The lower end of the 95 % interval of `ratio`; of `value` where there is no yardstick, or it only
+    /// stands beside.
     pub low: f64,
     /// The upper end.
     pub high: f64,

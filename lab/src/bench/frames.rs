@@ -1,4 +1,5 @@
-//! What does a frame cost to get and to give back, beside a buddy of ordered sets, and do two CPUs get twice as far?
+//! What does a frame cost to get and to give back, beside a buddy of ordered sets, and do two CPUs get twice
+//! as far?
 
 use super::stage::{self, Stage};
 use super::{Bar, Benchmark, Figure, Options, crew, ns_per, paired, yardstick};

@@ -19,7 +19,8 @@ pub const BENCHMARK: Benchmark = Benchmark {
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let sizes: &[u64] = options.size(&[100, 1_000, 10_000, 100_000, 1_000_000], &[100, 1_000, 2_000]);
-    // Records and nodes take less than 256 bytes for each mapping, and all spaces together hold less than twice the largest.
+    // Records and nodes take less than 256 bytes for each mapping, and all spaces together hold less than
+    // twice the largest.
     let most = sizes.iter().max().copied().unwrap_or_default();
     let machine = stage::machine(options, most / 8 + (1 << 13))?;
     let _entered = machine.enter(CpuId(0));
@@ -63,8 +64,9 @@ fn lookup(options: &Options, vm: &Vm<'_, Stage>) -> Result<Figure, Failure> {
 /// How many sizes of holes there are, each once.
 const HOLES: u64 = 64;
 
-/// A space with so many mappings of a page each, a page of hole after each, and larger holes at equal distances, which grow
-/// downwards: each length asked for fits one place best, and they lie all over the index.
+/// A space with so many mappings of a page each, a page of hole after each, and larger holes at equal
+/// distances, which grow downwards: each length asked for fits one place best, and they lie all over the
+/// index.
 fn with_holes<'v>(vm: &'v Vm<'v, Stage>, nr_mappings: u64) -> Result<AddressSpace<'v, Stage>, Failure> {
     let space = space(vm)?;
     let page = PAGE_SIZE as u64;

@@ -1,7 +1,8 @@
 //! How fast is a frame table initialised, and how soon does the first allocation succeed?
 //!
-//! The yardstick is the best streaming store of the host over as many bytes, dirty and present as the records are, by the same
-//! CPUs. Ours writes them block by block, links the heads, and gives every block to its zone.
+//! The yardstick is the best streaming store of the host over as many bytes, dirty and present as the records
+//! are, by the same CPUs. Ours writes them block by block, links the heads, and gives every block to its
+//! zone.
 
 use super::stage::Stage;
 use super::{Bar, Benchmark, Figure, Options, alone, crew, paired};
@@ -184,9 +185,9 @@ fn first_us(scene: &Scene) -> Result<f64, Failure> {
     Ok(scene.boot(When::Needed)?.first_ns / 1e3)
 }
 
-/// Time until the first allocation has succeeded, on the largest machine against the smallest. What start writes is present: it
-/// is the second boot of the machine. How much start writes goes by where the edges fall in their blocks, and by two bits for
-/// each 2 GiB; the bar is a quarter over 16 384 times the memory.
+/// Time until the first allocation has succeeded, on the largest machine against the smallest. What start
+/// writes is present: it is the second boot of the machine. How much start writes goes by where the edges
+/// fall in their blocks, and by two bits for each 2 GiB; the bar is a quarter over 16 384 times the memory.
 fn first(options: &Options) -> Result<Figure, Failure> {
     let largest = options.size(1024 * GIB, GIB);
     let scenes: Result<Vec<(u64, Scene)>, Failure> =
@@ -231,7 +232,8 @@ fn all_written(options: &Options) -> Result<Figure, Failure> {
     Ok(figure.with_curve("memory, GiB", points))
 }
 
-/// What a frame costs when its block's records are written for it, against one whose records were written before.
+/// What a frame costs when its block's records are written for it, against one whose records were written
+/// before.
 fn first_use(options: &Options) -> Result<Figure, Failure> {
     let scene = Scene::new(&world(options.size(4 * GIB, GIB / 8)), &options.cpus[..1])?;
     let frames = options.size(1 << 19, 1 << 13);

@@ -1,8 +1,10 @@
-//! What does it cost to have work done as a job, alone and by two CPUs, beside the loop it replaces and beside rayon?
+//! What does it cost to have work done as a job, alone and by two CPUs, beside the loop it replaces and
+//! beside rayon?
 //!
-//! Work is blocks of memory to be filled, each behind a lock that nobody else wants, so that both sides call the very same function.
-//! Helper and rayon's workers are pinned, one to each CPU; the caller is a worker on both sides. Either side's workers look for more work for
-//! a while when theirs has ended, on the CPUs that the other side needs next; so each begins when those have fallen asleep.
+//! Work is blocks of memory to be filled, each behind a lock that nobody else wants, so that both sides call
+//! the very same function. Helper and rayon's workers are pinned, one to each CPU; the caller is a worker on
+//! both sides. Either side's workers look for more work for a while when theirs has ended, on the CPUs that
+//! the other side needs next; so each begins when those have fallen asleep.
 
 use super::stage::{self, Stage};
 use super::yardstick::jobs;
@@ -146,7 +148,8 @@ fn each(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool) -> Fi
     paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))
 }
 
-/// The same, against what no pool can do better: two threads that only wait for each other, and each have their half.
+/// The same, against what no pool can do better: two threads that only wait for each other, and each have
+/// their half.
 fn each_by_hand(options: &Options, crew: &BenchCrew<'_>, cpus: &[usize]) -> Figure {
     let (blocks, times) = (blocks(256, 4096), options.size(400, 2));
     let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));

@@ -1,10 +1,10 @@
 //! The median and its interval, without any assumption about how the samples are distributed.
 //!
 //! On a shared machine the time of one run has no tidy distribution: interrupts and neighbours give it a long
-//! tail. The order of the samples needs none. Each sample is below the true median with probability 1/2, so how
-//! many are is a coin thrown n times, and the k-th smallest and k-th largest sample enclose the true median
-//! unless fewer than k throws, on one side or the other, came up. `rank` finds the largest k for which that
-//! happens in at most 5 % of runs; with 31 samples it is the 10th from either end.
+//! tail. The order of the samples needs none. Each sample is below the true median with probability 1/2, so
+//! how many are is a coin thrown n times, and the k-th smallest and k-th largest sample enclose the true
+//! median unless fewer than k throws, on one side or the other, came up. `rank` finds the largest k for which
+//! that happens in at most 5 % of runs; with 31 samples it is the 10th from either end.
 
 /// The median of some samples and the 95 % interval of the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +35,8 @@ impl Median {
     }
 }
 
-/// The largest k such that the k-th smallest and the k-th largest of `n` samples enclose the true median with a
-/// probability of at least 95 %; 1 (smallest and largest) where `n` is too small for that.
+/// The largest k such that the k-th smallest and the k-th largest of `n` samples enclose the true median with
+/// a probability of at least 95 %; 1 (smallest and largest) where `n` is too small for that.
 fn rank(n: usize) -> usize {
     let all_throws = 2f64.powi(n as i32);
     let mut ways = 1.0;

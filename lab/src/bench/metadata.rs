@@ -1,7 +1,7 @@
 //! How much memory does the library keep for itself: for each frame, mapping, CPU, and GiB that is mapped?
 //!
-//! Nothing is added up from the sizes of types: each figure is the difference between two machines, or two moments of one, that
-//! differ in nothing else. So it holds padding, rounding, and what the boot keeps.
+//! Nothing is added up from the sizes of types: each figure is the difference between two machines, or two
+//! moments of one, that differ in nothing else. So it holds padding, rounding, and what the boot keeps.
 
 use super::stage::{self, Stage};
 use super::{Benchmark, Figure, Options};
@@ -77,8 +77,8 @@ fn per_mapping(options: &Options) -> Result<Figure, Failure> {
     Ok(Figure::count("metadata.per_mapping", frames as f64 * PAGE / nr_mappings as f64, "bytes"))
 }
 
-/// Tables for memory that is present page by page. It is read, not written: all pages show the page of zeros, and tables are
-/// all that takes frames. At small size a part of the GiB stands for it.
+/// Tables for memory that is present page by page. It is read, not written: all pages show the page of zeros,
+/// and tables are all that takes frames. At small size a part of the GiB stands for it.
 fn per_gib(options: &Options) -> Result<Figure, Failure> {
     let parts = options.size(1, 32);
     let len_bytes = (1 << 30) / parts;

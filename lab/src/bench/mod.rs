@@ -1,13 +1,13 @@
 //! Measuring: one question per file, every answer a [`Figure`].
 //!
 //! A benchmark answers a question with ratios to a yardstick that ran in the same moments (`paired`), or with
-//! exact counts. What the machine itself costs (zeroing a frame, a fence, a lock) is measured in every run and
-//! printed as context: a figure is read beside it.
+//! exact counts. What the machine itself costs (zeroing a frame, a fence, a lock) is measured in every run
+//! and printed as context: a figure is read beside it.
 //!
-//! Three habits keep figures honest. Memory is dirty and prefaulted before the clock starts ([`Arena`]), except
-//! where the first touch is the question. Threads are pinned, and never more of them run than the host has CPUs
-//! ([`crew`]). Every benchmark runs at small size as a test, where times are taken but not judged, so that none
-//! can rot.
+//! Three habits keep figures honest. Memory is dirty and prefaulted before the clock starts ([`Arena`]),
+//! except where the first touch is the question. Threads are pinned, and never more of them run than the host
+//! has CPUs ([`crew`]). Every benchmark runs at small size as a test, where times are taken but not judged,
+//! so that none can rot.
 //!
 //! To add one: a file with one `pub const BENCHMARK: Benchmark`, and its name in [`BENCHMARKS`].
 

@@ -32,8 +32,8 @@ impl Options {
         if self.small { small } else { full }
     }
 
-    /// Keeps the calling thread on the first CPU until the guard is dropped, where the host allows it. Threads
-    /// that it starts meanwhile stay there too unless they are pinned themselves, as those of
+    /// Keeps the calling thread on the first CPU until the guard is dropped, where the host allows it.
+    /// Threads that it starts meanwhile stay there too unless they are pinned themselves, as those of
     /// [`crew`](super::crew) are.
     pub fn pin(&self) -> Option<Pinned> {
         affinity::pin(self.cpus[0]).ok()

@@ -45,8 +45,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     ])
 }
 
-/// Measures while a second thread of this process spins on the second CPU: the barrier must interrupt it. With
-/// one CPU there is no such thread, and the figure is that of the quiet barrier.
+/// Measures while a second thread of this process spins on the second CPU: the barrier must interrupt it.
+/// With one CPU there is no such thread, and the figure is that of the quiet barrier.
 fn while_another_thread_runs(options: &Options, measure: impl FnOnce() -> Figure) -> Figure {
     let Some(&second) = options.cpus.get(1) else { return measure() };
     let done = AtomicBool::new(false);

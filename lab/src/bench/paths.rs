@@ -1,8 +1,8 @@
 //! How many faults take no lock of the space, and what is that worth while other CPUs fault, or map?
 //!
-//! The shares are counted over workloads of [`crate::fault`]. The rates are of the same workload in the same run, its faults
-//! going one way and the other in turn; rounds are small enough for frames to stay in the caches, so that the handler is what
-//! is measured rather than zeroing.
+//! The shares are counted over workloads of [`crate::fault`]. The rates are of the same workload in the same
+//! run, its faults going one way and the other in turn; rounds are small enough for frames to stay in the
+//! caches, so that the handler is what is measured rather than zeroing.
 
 use super::stage;
 use super::{Bar, Benchmark, Figure, Options, paired};
@@ -57,9 +57,9 @@ impl Run<'_, '_> {
         Ok(Figure::count(figure, done.share_speculated(), "of faults").with_bar(Bar::AtLeast(0.99)))
     }
 
-    /// Faults per second of a workload, speculative against locked, each for some milliseconds at a time: long enough that a
-    /// host which takes a CPU away for a time slice takes it from both sides. With one CPU there is nobody to be in the way,
-    /// and no bar.
+    /// Faults per second of a workload, speculative against locked, each for some milliseconds at a time:
+    /// long enough that a host which takes a CPU away for a time slice takes it from both sides. With one CPU
+    /// there is nobody to be in the way, and no bar.
     fn time(&self, figure: &'static str, workload: &str, ms: u64, bar: f64) -> Result<Figure, Failure> {
         let workload = find(workload)?;
         let pages = self.options.size(256, 64);

@@ -1,9 +1,10 @@
 //! What does a recorded program cost on our address space, against zeroing the frames that it needs?
 //!
-//! The fault-heavy trace is Python's: more than nine in ten of its events are faults. The call-heavy one is the allocator's, in
-//! which a call comes after every four faults. Zeroing with a fence after each frame asks how much of the ratio is that a fault, which
-//! installs its frame under a lock, cannot overlap its zeroing with the next. Each replay goes from exec to the end of the space: mapping, faulting, touching,
-//! unmapping, and the program's own choice of places.
+//! The fault-heavy trace is Python's: more than nine in ten of its events are faults. The call-heavy one is
+//! the allocator's, in which a call comes after every four faults. Zeroing with a fence after each frame asks
+//! how much of the ratio is that a fault, which installs its frame under a lock, cannot overlap its zeroing
+//! with the next. Each replay goes from exec to the end of the space: mapping, faulting, touching, unmapping,
+//! and the program's own choice of places.
 
 use super::{Bar, Benchmark, Figure, Options, paired};
 use crate::command::Failure;

@@ -1,4 +1,5 @@
-//! What does a mapping cost that is made, touched and unmapped, beside the crates that kernels use for it today?
+//! What does a mapping cost that is made, touched and unmapped, beside the crates that kernels use for it
+//! today?
 
 use super::stage::{self, Stage};
 use super::yardstick::spaces::{self, Frames};
@@ -44,9 +45,10 @@ fn untouched(options: &Options, vm: &Vm<'_, Stage>) -> Result<Figure, Failure> {
     Ok(alone(options, "space.map_unmap", "ns", ours))
 }
 
-/// 64 pages mapped, faulted in for writing, and unmapped: beside crates that do the same work, with an allocator of the same
-/// size, and beside the same crates with a stack of ready frames, which is the zeroing and little else. Neither side
-/// translates addresses in software; the CPU runs our space, so that unmapping has somebody to flush.
+/// 64 pages mapped, faulted in for writing, and unmapped: beside crates that do the same work, with an
+/// allocator of the same size, and beside the same crates with a stack of ready frames, which is the zeroing
+/// and little else. Neither side translates addresses in software; the CPU runs our space, so that unmapping
+/// has somebody to flush.
 fn map64(options: &Options, vm: &Vm<'_, Stage>) -> Result<[Figure; 2], Failure> {
     const PAGES: u64 = 64;
     let times = options.size(200, 2);

@@ -1,14 +1,17 @@
-//! Guest instructions of the smallest operations, exact, held against Linux and against what this project asks of itself.
+//! Guest instructions of the smallest operations, exact, held against Linux and against what this project
+//! asks of itself.
 //!
-//! The program `cost` prints `count NAME VALUE` for each operation, in ticks of the guest's time-stamp counter; booted with
-//! [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted by the same operations under
-//! the same emulator, mitigations off and huge pages never, so its numbers stand beside ours. Zeroing a frame is what no
-//! kernel can avoid: it is counted by itself and taken off the write fault.
+//! The program `cost` prints `count NAME VALUE` for each operation, in ticks of the guest's time-stamp
+//! counter; booted with [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted
+//! by the same operations under the same emulator, mitigations off and huge pages never, so its numbers stand
+//! beside ours. Zeroing a frame is what no kernel can avoid: it is counted by itself and taken off the write
+//! fault.
 
 use super::FaultPath;
 use crate::bench::{Bar, Figure};
 
-/// One operation: its figures' names by path, what Linux 6.1 needs, the most that is allowed, and what is taken off.
+/// One operation: its figures' names by path, what Linux 6.1 needs, the most that is allowed, and what is
+/// taken off.
 struct Operation {
     /// What the program calls it.
     name: &'static str,

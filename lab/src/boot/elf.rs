@@ -1,7 +1,8 @@
 //! What may be run in ring 3: one static ELF file for x86-64, linked to fixed addresses.
 //!
-//! The kernel checks for itself what it is handed; this says in one line what is wrong before a machine is started.
-//! Every offset comes from the file, so each is looked up with `get` and added with overflow in mind.
+//! The kernel checks for itself what it is handed; this says in one line what is wrong before a machine is
+//! started. Every offset comes from the file, so each is looked up with `get` and added with overflow in
+//! mind.
 
 use super::Memory;
 use std::path::Path;

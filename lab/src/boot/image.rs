@@ -1,7 +1,7 @@
 //! Which packages are built for a boot, and where their files lie.
 //!
-//! The lab was built from a checkout, and builds the kernel from the same one. A lab that was carried elsewhere can
-//! still boot a kernel and a program that are named by their files.
+//! The lab was built from a checkout, and builds the kernel from the same one. A lab that was carried
+//! elsewhere can still boot a kernel and a program that are named by their files.
 
 use std::env;
 use std::fs;
@@ -23,7 +23,8 @@ pub const PROGRAMS: &[(&str, &str)] = &[
 const KERNEL: &str = "interleaf-kernel";
 /// The package of the programs.
 const PROGRAMS_PACKAGE: &str = "interleaf-programs";
-/// The profile both are built with, and so the folder they lie in; and the one in which the library checks itself.
+/// The profile both are built with, and so the folder they lie in; and the one in which the library checks
+/// itself.
 const PROFILE: &str = "kernel";
 const CHECKED: &str = "kernel-checked";
 /// The emulator.

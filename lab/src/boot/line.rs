@@ -34,9 +34,9 @@ pub fn kernel_line(boot: &Boot) -> String {
     words.join(" ")
 }
 
-/// QEMU's words for who executes the instructions. An emulator with more CPUs than the host has cores takes turns: a CPU that
-/// waits for another gives it its turn, where threads of the host would use up their time slices. A flush is a hundred times
-/// faster so.
+/// QEMU's words for who executes the instructions. An emulator with more CPUs than the host has cores takes
+/// turns: a CPU that waits for another gives it its turn, where threads of the host would use up their time
+/// slices. A flush is a hundred times faster so.
 fn accel_words(accel: Accel, cpus: usize, cores: usize) -> &'static str {
     if accel == Accel::Tcg && cpus > cores { "tcg,thread=single" } else { accel.name() }
 }

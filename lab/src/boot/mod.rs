@@ -1,7 +1,7 @@
 //! Booting the kernel under QEMU, as one call: build, boot, stream the console, end with a verdict.
 //!
-//! The lab knows of the kernel only what a machine knows of it: a file to boot, a command line, and the status with
-//! which the machine ends. They meet in five conventions, and each stands in one file here:
+//! The lab knows of the kernel only what a machine knows of it: a file to boot, a command line, and the
+//! status with which the machine ends. They meet in five conventions, and each stands in one file here:
 //!
 //! | file | convention |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | `outcome` | what a machine's last status means |
 //! | `count` | lines in which a program says what it counted |
 //!
-//! `memory` reads sizes, and `run` starts the emulator, passes its console on and ends it when its time is up.
-//! Nothing here trusts the guest: a console may print anything, a machine may never end, a status may be any.
+//! `memory` reads sizes, and `run` starts the emulator, passes its console on and ends it when its time is
+//! up. Nothing here trusts the guest: a console may print anything, a machine may never end, a status may be
+//! any.
 
 pub mod count;
 pub mod elf;
@@ -94,8 +95,8 @@ impl Start {
 pub enum Clock {
     /// As on the host.
     Host,
-    /// By one tick for each guest instruction: its time-stamp counter counts instructions, exactly and the same in
-    /// every run.
+    /// By one tick for each guest instruction: its time-stamp counter counts instructions, exactly and the
+    /// same in every run.
     Instructions,
 }
 

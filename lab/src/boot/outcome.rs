@@ -1,9 +1,9 @@
 //! What a machine's last status means.
 //!
-//! The kernel ends the machine through QEMU's `isa-debug-exit` device: it writes a value `v`, and QEMU ends with status
-//! `v << 1 | 1`. An orderly end writes `0x10 + code`, a panic `0x7f`. Any other status was never written by the kernel:
-//! 0 is a machine that reset or switched itself off (`-no-reboot` makes a triple fault one), 1 is QEMU refusing its
-//! own command line.
+//! The kernel ends the machine through QEMU's `isa-debug-exit` device: it writes a value `v`, and QEMU ends
+//! with status `v << 1 | 1`. An orderly end writes `0x10 + code`, a panic `0x7f`. Any other status was never
+//! written by the kernel: 0 is a machine that reset or switched itself off (`-no-reboot` makes a triple fault
+//! one), 1 is QEMU refusing its own command line.
 
 use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;

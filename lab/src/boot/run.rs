@@ -1,8 +1,9 @@
 //! Starting the emulator, passing its console on as it comes, and ending it when its time is up.
 //!
-//! A thread reads what the guest prints and hands it over piece by piece; whoever waits for pieces also watches the
-//! clock. The end of the pieces is the end of QEMU, or nearly so: its status is asked for then, with the rest of the
-//! time. Another thread drains what QEMU says on its own account, so that neither pipe can fill and block it.
+//! A thread reads what the guest prints and hands it over piece by piece; whoever waits for pieces also
+//! watches the clock. The end of the pieces is the end of QEMU, or nearly so: its status is asked for then,
+//! with the rest of the time. Another thread drains what QEMU says on its own account, so that neither pipe
+//! can fill and block it.
 
 use super::{Boot, Outcome, line};
 use crate::os::process;
@@ -26,8 +27,8 @@ const PIECE_BYTES: usize = 4096;
 /// How often a QEMU that has closed its console is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Boots, hands each piece of the console to `console`, and returns when the machine has ended or was ended. An
-/// error is one of this side: QEMU could not be started, or the console could not be passed on.
+/// Boots, hands each piece of the console to `console`, and returns when the machine has ended or was ended.
+/// An error is one of this side: QEMU could not be started, or the console could not be passed on.
 pub fn run(boot: &Boot, mut console: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Run> {
     let mut command = Command::new(&boot.qemu);
     command.args(line::qemu_words(boot)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

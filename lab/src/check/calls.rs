@@ -1,9 +1,10 @@
 //! Memory calls as values, and what is seen of them.
 //!
-//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model ([`crate::model`]) and the
-//! library. A [`Call`] is what a program does to its memory, system call or plain access; an [`Answer`] is what it gets
-//! back; an [`Outcome`] is all the answers of a sequence and the state that it left. Numbers are those of Linux x86-64,
-//! taken as they come: unaligned, overflowing and senseless arguments are part of the language.
+//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model ([`crate::model`])
+//! and the library. A [`Call`] is what a program does to its memory, system call or plain access; an
+//! [`Answer`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the state that it
+//! left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and senseless
+//! arguments are part of the language.
 
 use std::fmt;
 
@@ -206,7 +207,8 @@ pub struct MapLine {
     pub end: u64,
     /// Rights.
     pub prot: Prot,
-    /// For shared memory: which object, counted from 0 by first appearance in the map, and the byte within it.
+    /// For shared memory: which object, counted from 0 by first appearance in the map, and the byte within
+    /// it.
     pub object: Option<(u32, u64)>,
 }
 
@@ -252,7 +254,8 @@ pub trait System {
     fn run(&mut self, calls: &[Call]) -> Outcome;
 }
 
-/// A number for the contents of a page, equal for equal contents (64-bit FNV-1a over its words, four of them side by side).
+/// A number for the contents of a page, equal for equal contents (64-bit FNV-1a over its words, four of them
+/// side by side).
 #[must_use]
 pub fn fingerprint(contents: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);

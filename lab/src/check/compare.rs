@@ -28,7 +28,8 @@ pub fn compare(
     Some(Difference { calls, sides })
 }
 
-/// Shortens `calls` while `differs` holds: leaves out calls, many at a time first, then simplifies their arguments.
+/// Shortens `calls` while `differs` holds: leaves out calls, many at a time first, then simplifies their
+/// arguments.
 pub fn shortest(setting: &Setting, calls: &[Call], differs: &mut dyn FnMut(&[Call]) -> bool) -> Vec<Call> {
     let mut best = calls.to_vec();
     loop {

@@ -1,9 +1,10 @@
 //! Random sequences of memory calls, with a taste for trouble.
 //!
-//! Most calls meet in a few dozen pages, so that ranges touch, overlap, split and cover one another; some arguments are
-//! unaligned, overflowing, empty or huge. In each sequence some kinds of call are switched off at random: what needs,
-//! say, many mappings and no unmap would else hardly ever happen. And each sequence has a theme: merging turns on which
-//! page was written first, and the limits of memory are met only by ranges that are vast.
+//! Most calls meet in a few dozen pages, so that ranges touch, overlap, split and cover one another; some
+//! arguments are unaligned, overflowing, empty or huge. In each sequence some kinds of call are switched off
+//! at random: what needs, say, many mappings and no unmap would else hardly ever happen. And each sequence
+//! has a theme: merging turns on which page was written first, and the limits of memory are met only by
+//! ranges that are vast.
 
 use super::calls::{Call, MapFlags, PAGE, Prot, advice};
 use super::dice::Dice;
@@ -164,8 +165,8 @@ impl<'a> Habits<'a> {
 
     fn prot(&mut self) -> Prot {
         if self.odd() {
-            // Unknown bits, and the two that only growing mappings take. Execute alone is left out: what it means depends
-            // on whether the CPU has protection keys.
+            // Unknown bits, and the two that only growing mappings take. Execute alone is left out: what it
+            // means depends on whether the CPU has protection keys.
             let odd = self.dice.pick(&[8, 16, 0x0100_0000, 0x0200_0000, 0x0300_0000, 0x8000_0000]);
             return Prot::READ | Prot::from_bits_retain(odd);
         }

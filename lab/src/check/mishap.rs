@@ -1,8 +1,8 @@
 //! Every allocation of every operation, failed once.
 //!
-//! The n-th allocation from the start of a call fails, for n = 1, 2, 3... until the call needs fewer; or all from the n-th on.
-//! Each time mappings and contents are as they were where the call failed, everything adds up, and the same call succeeds when it is
-//! made again.
+//! The n-th allocation from the start of a call fails, for n = 1, 2, 3... until the call needs fewer; or all
+//! from the n-th on. Each time mappings and contents are as they were where the call failed, everything adds
+//! up, and the same call succeeds when it is made again.
 
 use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, fingerprint};
 use super::drive::Driver;
@@ -62,7 +62,8 @@ impl<F: Format> Mishaps<F> {
         Ok(Self { machine: SoftMachine::new(&Plan::small(1, FRAMES))?, setting, path })
     }
 
-    /// Makes `call` after `setup`, failing each of its allocations in turn. Pages of `looked_at` are compared.
+    /// Makes `call` after `setup`, failing each of its allocations in turn. Pages of `looked_at` are
+    /// compared.
     ///
     /// # Panics
     /// Where something is not as it must be.

@@ -1,5 +1,5 @@
-//! What must hold, and the means to find out: memory calls as values, the host's Linux as oracle, random sequences,
-//! and the shortest sequence on which two systems differ.
+//! What must hold, and the means to find out: memory calls as values, the host's Linux as oracle, random
+//! sequences, and the shortest sequence on which two systems differ.
 
 pub mod calls;
 pub mod compare;

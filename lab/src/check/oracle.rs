@@ -1,9 +1,9 @@
 //! The host's Linux as oracle: what does the real thing say to these calls?
 //!
-//! One child process lives as long as the oracle. Its address space is the experiment's ([`Setting`]): everything but
-//! the windows is filled, the heap starts in the main window, huge pages are off, and no capability is left that would
-//! make it a special case. A sequence is carried out in one go; then the parent reads the child's map and pages
-//! while the child sleeps; the next sequence starts with emptied windows.
+//! One child process lives as long as the oracle. Its address space is the experiment's ([`Setting`]):
+//! everything but the windows is filled, the heap starts in the main window, huge pages are off, and no
+//! capability is left that would make it a special case. A sequence is carried out in one go; then the parent
+//! reads the child's map and pages while the child sleeps; the next sequence starts with emptied windows.
 
 use super::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
 use super::oracle_host::{self as host, HostLine};
@@ -30,8 +30,8 @@ impl Oracle {
     /// Starts the child and prepares its address space.
     ///
     /// # Errors
-    /// Says what this host lacks: Linux 6.18 or later, overcommit and huge-page settings as by default, or leave to
-    /// arrange the child's address space.
+    /// Says what this host lacks: Linux 6.18 or later, overcommit and huge-page settings as by default, or
+    /// leave to arrange the child's address space.
     pub fn open() -> Result<Self> {
         Self::with_heap_at(Setting::default().start_brk)
     }

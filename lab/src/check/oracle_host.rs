@@ -78,7 +78,8 @@ fn stack_is_unlimited() -> Result<bool> {
     Ok(stack.is_some_and(|stack| stack.trim_start().starts_with("unlimited")))
 }
 
-/// Fills the child's address space but for the windows, puts its heap there, takes huge pages and capabilities from it.
+/// Fills the child's address space but for the windows, puts its heap there, takes huge pages and
+/// capabilities from it.
 pub(super) fn prepare(child: &mut Child, start_brk: u64) -> Result<Setting> {
     let mut setting = Setting { start_brk, ..host_limits()? };
     let taken = lines(child.pid())?;

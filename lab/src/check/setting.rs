@@ -1,8 +1,9 @@
 //! The setting of an experiment: the part of an address space that calls may touch, and the host's limits.
 //!
-//! Random calls must not destroy the process that carries them out, and where Linux puts a mapping must not depend on
-//! what else that process has. So all of the address space except two *windows* is filled with inaccessible foreign
-//! mappings, and a call is admitted only if it stays within a window or is refused before it does anything:
+//! Random calls must not destroy the process that carries them out, and where Linux puts a mapping must not
+//! depend on what else that process has. So all of the address space except two *windows* is filled with
+//! inaccessible foreign mappings, and a call is admitted only if it stays within a window or is refused
+//! before it does anything:
 //!
 //! ```text
 //!  0      1 GiB            2 GiB         16 TiB                        17 TiB          2^47
@@ -10,7 +11,8 @@
 //!                                                        heap ^
 //! ```
 //!
-//! The arena, the last pages of the main window, is where most calls go, and where Linux puts what it may place freely.
+//! The arena, the last pages of the main window, is where most calls go, and where Linux puts what it may
+//! place freely.
 
 use super::calls::{Call, MapFlags, PAGE, advice};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, each with its `Args` and its `run`.
 //!
-//! To add one: a file with `pub struct Args` (a `clap::Args` that flattens [`Output`](crate::show::Output)) and
-//! `pub fn run(args: Args) -> Result<(), Failure>`, then one line in each of the three lists below, in
+//! To add one: a file with `pub struct Args` (a `clap::Args` that flattens [`Output`](crate::show::Output))
+//! and `pub fn run(args: Args) -> Result<(), Failure>`, then one line in each of the three lists below, in
 //! alphabetical order.
 
 mod failure;
@@ -82,7 +82,8 @@ impl Command {
 }
 
 /// Reads the command line, does what it says and returns the exit status: 0 for success, 1 for a check that
-/// failed, 2 for a line or an input that cannot be understood; `boot` ends as the program in its machine does.
+/// failed, 2 for a line or an input that cannot be understood; `boot` ends as the program in its machine
+/// does.
 pub fn main() -> ExitCode {
     let line = Line::parse();
     match line.command.unwrap_or(Command::Tour(line.tour)).run() {
@@ -101,7 +102,8 @@ pub fn every() -> Vec<(String, String)> {
     line.get_subcommands().map(describe).collect()
 }
 
-/// Whether `text`, starting with `interleaf`, is a line that is understood; a benchmark that it names must exist.
+/// Whether `text`, starting with `interleaf`, is a line that is understood; a benchmark that it names must
+/// exist.
 pub fn understands(text: &str) -> bool {
     let Ok(line) = Line::try_parse_from(text.split_whitespace()) else { return false };
     match line.command {

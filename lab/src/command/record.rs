@@ -25,7 +25,8 @@ pub struct Args {
     /// Size of the ring buffer of each CPU, MiB, a power of two
     #[arg(long, default_value_t = 16, value_parser = power_of_two)]
     ring_mib: usize,
-    /// Also run the command N times without and N times with recording, in turns, and print the ratio of medians
+    /// Also run the command N times without and N times with recording, in turns, and print the ratio of
+    /// medians
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
     measure_slowdown: Option<usize>,
     /// Text or JSON.

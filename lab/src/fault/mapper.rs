@@ -1,5 +1,6 @@
-//! One task maps, writes to, protects and unmaps small pieces of memory all the time, while the others fault in mappings of
-//! their own in the same space: what a lock of the whole space costs those that have nothing to do with each other.
+//! One task maps, writes to, protects and unmaps small pieces of memory all the time, while the others fault
+//! in mappings of their own in the same space: what a lock of the whole space costs those that have nothing
+//! to do with each other.
 
 use super::{Does, Worker, Workload};
 use crate::command::Failure;

@@ -1,4 +1,5 @@
-//! Workloads that fault: tasks that touch memory of one address space, through the software TLB, counted and checked.
+//! Workloads that fault: tasks that touch memory of one address space, through the software TLB, counted and
+//! checked.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,7 +1,8 @@
-//! will-it-scale's page_fault1: each task maps memory, writes to every page of it, unmaps it, and begins again.
+//! will-it-scale's page_fault1: each task maps memory, writes to every page of it, unmaps it, and begins
+//! again.
 //!
-//! The tasks' mappings lie next to each other and say the same, so they are one mapping most of the time, which grows and
-//! shrinks at its ends while everybody faults in the middle of it.
+//! The tasks' mappings lie next to each other and say the same, so they are one mapping most of the time,
+//! which grows and shrinks at its ends while everybody faults in the middle of it.
 
 use super::{Worker, Workload};
 use crate::command::Failure;

@@ -1,4 +1,5 @@
-//! pft: all tasks write to one mapping at the same time, each to a part of its own. Only the touching is timed.
+//! pft: all tasks write to one mapping at the same time, each to a part of its own. Only the touching is
+//! timed.
 //!
 //! ```text
 //!   task 0   map ─┐      ┌─ write part 0 ─┐      ┌─ unmap, again

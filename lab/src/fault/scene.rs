@@ -1,7 +1,7 @@
 //! Sets a workload up, runs its tasks, and checks afterwards that everything adds up.
 //!
-//! A task is a host thread, pinned to the host CPU under the CPU that it runs on. There are at most as many CPUs as the host
-//! lends; further tasks take turns.
+//! A task is a host thread, pinned to the host CPU under the CPU that it runs on. There are at most as many
+//! CPUs as the host lends; further tasks take turns.
 
 use super::Workload;
 use super::tally::{Tally, Timing};
@@ -72,7 +72,8 @@ impl Scene {
     /// What the host says.
     pub fn new(host_cpus: &[usize], pages: u64) -> Result<Self, Failure> {
         let first = Pfn(1 << 8);
-        // Records, tables, what caches and flushes under way hold back, and the last frames, which are for those in need.
+        // Records, tables, what caches and flushes under way hold back, and the last frames, which are for
+        // those in need.
         let frames = pages + pages / 8 + 4096;
         let regions = vec![PfnRange::new(first, first.add(frames))];
         let plan = Plan { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
@@ -110,7 +111,8 @@ pub struct Stand<'v> {
 }
 
 impl Stand<'_> {
-    /// Runs a workload in a space of its own. `watch` hears every tenth of a second or so how much is done, from 0 to 1.
+    /// Runs a workload in a space of its own. `watch` hears every tenth of a second or so how much is done,
+    /// from 0 to 1.
     ///
     /// # Errors
     /// What a task met with, or that the counts do not agree.

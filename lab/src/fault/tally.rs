@@ -1,4 +1,5 @@
-//! What is counted, and what must add up: done, fallbacks and errors are all faults there were, by our count and the library's.
+//! What is counted, and what must add up: done, fallbacks and errors are all faults there were, by our count
+//! and the library's.
 
 use crate::command::Failure;
 use hdrhistogram::Histogram;
@@ -128,7 +129,8 @@ impl Tally {
         agree("speculated", self.speculated, Counter::SpeculativePgFault)?;
         agree("errors", self.errors, Counter::PgFaultError)?;
         if self.errors > 0 {
-            // A fault that ended with a signal may have fallen back before, for a reason that only the library counted.
+            // A fault that ended with a signal may have fallen back before, for a reason that only the
+            // library counted.
             return Ok(());
         }
         let reasons = Fallback::ALL.into_iter().zip(self.fell_back);

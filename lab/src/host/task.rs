@@ -1,16 +1,18 @@
 //! Tasks: threads that take turns at a CPU.
 //!
-//! A timed run never has more running CPUs than the host has cores, else it measures the host's scheduler: a polled
-//! acknowledgement among 8 threads on 2 cores takes 16 ms. Further threads queue for a CPU's turn. The owner gives it up
-//! between two user instructions when a waiter's slice is over, when it sleeps, and in [`away`]; a task keeps its CPU for life.
+//! A timed run never has more running CPUs than the host has cores, else it measures the host's scheduler: a
+//! polled acknowledgement among 8 threads on 2 cores takes 16 ms. Further threads queue for a CPU's turn. The
+//! owner gives it up between two user instructions when a waiter's slice is over, when it sleeps, and in
+//! [`away`]; a task keeps its CPU for life.
 //!
 //! ```text
 //!   task A   | runs ....... boundary: leaves, gives |            waits            | takes, enters, runs
 //!   task B   | waits, slice over: raises HAND_OVER  | takes, enters, runs .. sleeps: leaves, gives |
 //! ```
 //!
-//! *Leaves* and *enters* are the task's [`Switch`], installed by [`with_switch`](crate::soft::with_switch): there an address
-//! space takes the CPU out of its flush set and catches up by generation. A CPU that nobody owns is thus in no flush set, and nobody waits for its answer.
+//! *Leaves* and *enters* are the task's [`Switch`], installed by [`with_switch`](crate::soft::with_switch):
+//! there an address space takes the CPU out of its flush set and catches up by generation. A CPU that nobody
+//! owns is thus in no flush set, and nobody waits for its answer.
 
 use crate::soft::bus::{Bus, HAND_OVER};
 use crate::soft::{Switch, seat, switch};
@@ -29,7 +31,8 @@ impl<M: Machine> Switch for AddressSpace<'_, M> {
     }
 }
 
-/// Gives up the CPU while `f` runs, which may block. `f` touches nothing of the library's. Without a CPU, just runs `f`.
+/// Gives up the CPU while `f` runs, which may block. `f` touches nothing of the library's. Without a CPU,
+/// just runs `f`.
 pub fn away<R>(f: impl FnOnce() -> R) -> R {
     let Some(bus) = seat::bus() else { return f() };
     seat::assert_may_leave();

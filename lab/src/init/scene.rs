@@ -84,8 +84,8 @@ impl Scene {
         Ok(Scene { machine, regions, records })
     }
 
-    /// Boots once. The records' memory is dirty and present before the clock starts; where records are only written when they are needed,
-    /// it holds what the boot before left, and of the first boot nothing.
+    /// Boots once. The records' memory is dirty and present before the clock starts; where records are only
+    /// written when they are needed, it holds what the boot before left, and of the first boot nothing.
     ///
     /// # Errors
     /// Where the library refuses the map.

@@ -67,7 +67,8 @@ impl Model {
         Some(&mut contents[(addr % PAGE) as usize])
     }
 
-    /// Gives the mapping at `addr` an anon identity if it has none: a like neighbour's, the upper one first, or a new one.
+    /// Gives the mapping at `addr` an anon identity if it has none: a like neighbour's, the upper one first,
+    /// or a new one.
     fn give_anon(&mut self, addr: u64) {
         let mapping = self.mappings.at(addr).expect("the caller found it");
         if mapping.anon.is_some() {

@@ -1,9 +1,9 @@
 //! Mappings, and when two of them become one.
 //!
-//! What `/proc/self/maps` does not show decides too: whether the memory counts as promised (ACCOUNT), advice, and the
-//! *anon identity*. Linux gives a mapping such an identity when its first private page is made; a neighbour that looks
-//! the same takes over the neighbour's, any other gets a new one. Mappings with different identities never merge; one
-//! without merges with any.
+//! What `/proc/self/maps` does not show decides too: whether the memory counts as promised (ACCOUNT), advice,
+//! and the *anon identity*. Linux gives a mapping such an identity when its first private page is made; a
+//! neighbour that looks the same takes over the neighbour's, any other gets a new one. Mappings with
+//! different identities never merge; one without merges with any.
 
 use crate::check::calls::{Errno, PAGE, Prot};
 use std::collections::BTreeMap;
@@ -200,8 +200,9 @@ impl Mappings {
         self.insert(merged);
     }
 
-    /// Gives `[start, end)`, which lies in one mapping, other flags: as one with the neighbours where they agree, else
-    /// as a mapping of its own. If that takes more than `most` mappings, an end that was split off before stays so.
+    /// Gives `[start, end)`, which lies in one mapping, other flags: as one with the neighbours where they
+    /// agree, else as a mapping of its own. If that takes more than `most` mappings, an end that was split
+    /// off before stays so.
     pub fn change_flags(&mut self, start: u64, end: u64, flags: VmFlags, most: usize) -> Result<(), Errno> {
         let whole = self.at(start).expect("the range is mapped");
         let part = Mapping { flags, ..whole.part(start, end) };

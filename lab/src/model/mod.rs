@@ -1,12 +1,14 @@
 //! The obvious implementation of Linux's memory calls: what it does, without any thought of how fast.
 //!
-//! One sorted map of mappings, one of pages, one of shared objects; every call walks what it needs page by page or
-//! mapping by mapping. There are no locks, no tables, no frames. It stands beside the host's Linux (do both say the
-//! same?) and beside the library (does the fast one agree with the obvious one?), so it follows Linux even where Linux
-//! is odd: which check comes first, what is left when a call fails halfway, and which neighbours become one line of
-//! `/proc/self/maps`. `docs/design/linux-semantics.md` tells the same as tables.
+//! One sorted map of mappings, one of pages, one of shared objects; every call walks what it needs page by
+//! page or mapping by mapping. There are no locks, no tables, no frames. It stands beside the host's Linux
+//! (do both say the same?) and beside the library (does the fast one agree with the obvious one?), so it
+//! follows Linux even where Linux is odd: which check comes first, what is left when a call fails halfway,
+//! and which neighbours become one line of `/proc/self/maps`. `docs/design/linux-semantics.md` tells the same
+//! as tables.
 //!
-//! Not modelled: files, growing stacks, mlock, huge pages, protection keys (execute-only mappings are readable here).
+//! Not modelled: files, growing stacks, mlock, huge pages, protection keys (execute-only mappings are
+//! readable here).
 
 mod advise;
 mod brk;

@@ -38,7 +38,8 @@ impl Spaces {
         self.visit(space, |model| model.call(call))
     }
 
-    /// What one space shows in a range, which is one shared mapping, another shows in the same place, where it has nothing.
+    /// What one space shows in a range, which is one shared mapping, another shows in the same place, where
+    /// it has nothing.
     ///
     /// # Panics
     /// Where that is not so.

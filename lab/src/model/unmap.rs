@@ -22,7 +22,8 @@ impl Model {
         Ok(())
     }
 
-    /// Makes both ends of a range boundaries. Only a hole in the middle of one mapping makes one mapping more.
+    /// Makes both ends of a range boundaries. Only a hole in the middle of one mapping makes one mapping
+    /// more.
     pub(super) fn cut_out(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let inside = |mapping: &Mapping| mapping.start < start && mapping.end > end;
         if self.mappings.len() >= self.most_mappings() && self.mappings.at(start).is_some_and(inside) {
@@ -33,7 +34,8 @@ impl Model {
         Ok(())
     }
 
-    /// Removes mappings, which end with the range, and their pages; a shared object goes with its last mapping.
+    /// Removes mappings, which end with the range, and their pages; a shared object goes with its last
+    /// mapping.
     pub(super) fn remove_range(&mut self, start: u64, end: u64) {
         let mut shared = false;
         while let Some(first) = self.mappings.first_after(start).filter(|first| first.start < end) {

@@ -9,7 +9,8 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| contains(&set, cpu)).collect())
 }
 
-/// Keeps the calling thread on host CPU `cpu` until the guard is dropped; then it may run where it did before.
+/// Keeps the calling thread on host CPU `cpu` until the guard is dropped; then it may run where it did
+/// before.
 pub fn pin(cpu: usize) -> io::Result<Pinned> {
     if cpu >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::other(format!("no CPU has the number {cpu}")));

@@ -7,8 +7,9 @@
 //!  read(pipe) sleeps         results                <- write(pipe)
 //! ```
 //!
-//! The child is a fork that never returns to Rust code of the parent: it loops in `serve`, allocates nothing, and
-//! knows only the shared area and two pipes. So whatever the steps do to its memory, only the child can break.
+//! The child is a fork that never returns to Rust code of the parent: it loops in `serve`, allocates nothing,
+//! and knows only the shared area and two pipes. So whatever the steps do to its memory, only the child can
+//! break.
 
 use super::touch;
 use std::io::{Error, ErrorKind, Result};
@@ -105,8 +106,8 @@ impl Child {
         (at..at + len).map(byte).collect()
     }
 
-    /// Has the child carry out `steps`, at most [`MAX_STEPS`]; one result each: what the system call returned, negative
-    /// for an error, or what [`touch`] says.
+    /// Has the child carry out `steps`, at most [`MAX_STEPS`]; one result each: what the system call
+    /// returned, negative for an error, or what [`touch`] says.
     ///
     /// # Errors
     /// `BrokenPipe` if the child died of them.
@@ -135,8 +136,8 @@ impl Drop for Child {
     fn drop(&mut self) {
         close(self.request);
         close(self.done);
-        // SAFETY: the child is ours and not yet waited for, so its number cannot have been reused; the area was mapped
-        // with this address and size and no reference to it outlives `self`.
+        // SAFETY: the child is ours and not yet waited for, so its number cannot have been reused; the area
+        // was mapped with this address and size and no reference to it outlives `self`.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
@@ -164,8 +165,9 @@ fn serve(area: &[AtomicU64], request: i32, done: i32) -> ! {
 
 fn carry_out(place: &[AtomicU64]) -> u64 {
     let [number, a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5, 6].map(|word| place[word].load(Relaxed));
-    // SAFETY: this process has one thread and SIGSEGV is caught. The parent's steps name only memory that nothing in
-    // this process refers to; should they not, the child dies or answers nonsense, and nobody else is harmed.
+    // SAFETY: this process has one thread and SIGSEGV is caught. The parent's steps name only memory that
+    // nothing in this process refers to; should they not, the child dies or answers nonsense, and nobody else
+    // is harmed.
     unsafe {
         match number {
             Step::READ => touch::read_byte(a),
@@ -196,8 +198,9 @@ unsafe fn raw_syscall(number: u64, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
 fn shared_area() -> Result<&'static [AtomicU64]> {
     let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     let bytes = AREA_WORDS * size_of::<AtomicU64>();
-    // SAFETY: a fresh mapping where the kernel likes; it is zeroed, and zero is a valid AtomicU64. Both processes use it
-    // through atomics only. It is unmapped when the `Child`, the only holder of the slice, is dropped.
+    // SAFETY: a fresh mapping where the kernel likes; it is zeroed, and zero is a valid AtomicU64. Both
+    // processes use it through atomics only. It is unmapped when the `Child`, the only holder of the slice,
+    // is dropped.
     unsafe {
         let start = libc::mmap(std::ptr::null_mut(), bytes, prot, flags, -1, 0);
         if start == libc::MAP_FAILED {

@@ -1,10 +1,12 @@
 //! Fibers: several stacks on one host thread, switched by hand.
 //!
-//! A switch saves six registers and loads six: a few nanoseconds, where handing over between host threads takes microseconds.
-//! That is what lets a seeded machine choose another CPU at every access to shared memory.
+//! A switch saves six registers and loads six: a few nanoseconds, where handing over between host threads
+//! takes microseconds. That is what lets a seeded machine choose another CPU at every access to shared
+//! memory.
 //!
-//! A [`Ring`] is a number of stacks; slot 0 is the host thread's own. Exactly one slot runs. A fiber whose turn never comes again
-//! is leaked, stack and all: what it borrows must then never end, which [`Ring::scope`] sees to by not returning either.
+//! A [`Ring`] is a number of stacks; slot 0 is the host thread's own. Exactly one slot runs. A fiber whose
+//! turn never comes again is leaked, stack and all: what it borrows must then never end, which
+//! [`Ring::scope`] sees to by not returning either.
 
 use super::memory::Reservation;
 use std::arch::naked_asm;
@@ -47,8 +49,8 @@ impl Ring {
         self.running.get()
     }
 
-    /// Adds a fiber that will run `entry` when it is first switched to, and says its slot. When it is done, the slot that runs
-    /// now goes on.
+    /// Adds a fiber that will run `entry` when it is first switched to, and says its slot. When it is done,
+    /// the slot that runs now goes on.
     ///
     /// # Errors
     /// What the host says: no memory.
@@ -66,8 +68,8 @@ impl Ring {
         Ok(slots.len() - 1)
     }
 
-    /// Runs `drive` with fibers for `entries`, given their slots. Returns only once all of them are done; a fiber that is not
-    /// done when `drive` returns ends the process.
+    /// Runs `drive` with fibers for `entries`, given their slots. Returns only once all of them are done; a
+    /// fiber that is not done when `drive` returns ends the process.
     ///
     /// # Errors
     /// What the host says: no memory.
@@ -87,8 +89,9 @@ impl Ring {
         let bomb = Bomb;
         let mut fibers = Vec::new();
         for entry in entries {
-            // SAFETY: only the lifetime changes. The entry runs on a fiber that is done when this function returns, else the
-            // bomb ends the process; where this function never returns, what the entry borrows lives for ever.
+            // SAFETY: only the lifetime changes. The entry runs on a fiber that is done when this function
+            // returns, else the bomb ends the process; where this function never returns, what the entry
+            // borrows lives for ever.
             let entry = unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(entry) };
             fibers.push(self.spawn(entry).expect("a stack for a fiber"));
         }
@@ -124,8 +127,8 @@ impl Ring {
         self.running.set(to);
         let save = here.saved.as_ptr();
         drop(there);
-        // SAFETY: `load` is what a suspended slot of this thread's ring saved, or its first frame, and is used once: it was
-        // replaced by null. `save` outlives the switch, as `here` stays on this stack.
+        // SAFETY: `load` is what a suspended slot of this thread's ring saved, or its first frame, and is
+        // used once: it was replaced by null. `save` outlives the switch, as `here` stays on this stack.
         unsafe { swap(save, load) };
     }
 }
@@ -143,7 +146,8 @@ impl Drop for Ring {
     }
 }
 
-/// Lays down what [`swap`] loads when a fiber is first switched to: zeroed registers but two, and where to go on.
+/// Lays down what [`swap`] loads when a fiber is first switched to: zeroed registers but two, and where to go
+/// on.
 fn first_frame(stack: &Reservation, ring: *const Ring) -> *mut u8 {
     let words: [usize; 7] =
         [0, 0, ring.expose_provenance(), begin as *const () as usize, 0, 0, start as *const () as usize];
@@ -156,7 +160,8 @@ fn first_frame(stack: &Reservation, ring: *const Ring) -> *mut u8 {
     }
 }
 
-/// Saves the registers that a call preserves on this stack, and its top in `*save`; then goes on where `load` was saved.
+/// Saves the registers that a call preserves on this stack, and its top in `*save`; then goes on where `load`
+/// was saved.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn swap(save: *mut *mut u8, load: *mut u8) {
     naked_asm!(
@@ -186,7 +191,8 @@ unsafe extern "sysv64" fn start() {
 
 /// Runs the entry of the slot that runs now, then its parent, for ever.
 unsafe extern "sysv64" fn begin(ring: *const Ring) {
-    // SAFETY: the ring is borrowed by `switch_to` on the stack that switched here, which goes on only after this.
+    // SAFETY: the ring is borrowed by `switch_to` on the stack that switched here, which goes on only after
+    // this.
     let ring = unsafe { &*ring };
     let slot = ring.slots.borrow()[ring.running()].clone();
     let parent = slot.parent;
@@ -201,7 +207,8 @@ unsafe extern "sysv64" fn begin(ring: *const Ring) {
         abort();
     }
     let mut nowhere = null_mut();
-    // SAFETY: the parent is suspended, as in `switch_to`; this stack is never returned to, and nothing is left on it.
+    // SAFETY: the parent is suspended, as in `switch_to`; this stack is never returned to, and nothing is
+    // left on it.
     unsafe { swap(&raw mut nowhere, load) };
 }
 

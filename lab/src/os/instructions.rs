@@ -3,8 +3,8 @@
 use std::io;
 use std::ptr::null_mut;
 
-/// Runs `f` in a forked child and counts the instructions from its start to the child's end. The few around `f` are the same
-/// for every `f`, so that two counts compare.
+/// Runs `f` in a forked child and counts the instructions from its start to the child's end. The few around
+/// `f` are the same for every `f`, so that two counts compare.
 ///
 /// `f` allocates nothing and takes no lock: in the child only the forking thread exists.
 ///

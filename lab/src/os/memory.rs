@@ -4,7 +4,8 @@ use std::io;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 
-/// A reserved piece of the host's address space. What is not [`open`](Reservation::open)ed faults when touched.
+/// A reserved piece of the host's address space. What is not [`open`](Reservation::open)ed faults when
+/// touched.
 #[derive(Debug)]
 pub struct Reservation {
     start: NonNull<u8>,
@@ -41,7 +42,8 @@ impl Reservation {
             // SAFETY: the part lies in this reservation; giving rights takes nothing from anybody.
             unsafe { libc::mprotect(at, len, libc::PROT_READ | libc::PROT_WRITE) }
         })?;
-        // A kernel reaches its frames through the largest pages that there are. A host that has none is slower, not wrong.
+        // A kernel reaches its frames through the largest pages that there are. A host that has none is
+        // slower, not wrong.
         let _best_effort = self.advise_with(part, |at, len| {
             // SAFETY: the part lies in this reservation; the advice changes no byte of it.
             unsafe { libc::madvise(at, len, libc::MADV_HUGEPAGE) }
@@ -91,8 +93,8 @@ impl Drop for Reservation {
     }
 }
 
-/// Asks the host for huge pages behind memory that is about to be touched first, as behind an arena: both sides of a
-/// measurement get the same.
+/// Asks the host for huge pages behind memory that is about to be touched first, as behind an arena: both
+/// sides of a measurement get the same.
 pub fn prefer_huge_pages<T>(memory: &[std::mem::MaybeUninit<T>]) {
     const PAGE: usize = 4096;
     let start = memory.as_ptr().addr().next_multiple_of(PAGE);

@@ -69,8 +69,8 @@ pub fn present(pagemap: &File, range: &Range<u64>) -> Result<Vec<Present>> {
             return_mask: PRESENT | ZERO,
             ..ScanArg::default()
         };
-        // SAFETY: `arg` is the structure this request takes, it says its size, and it names `regions`, which has room
-        // for as many as it says; both outlive the call.
+        // SAFETY: `arg` is the structure this request takes, it says its size, and it names `regions`, which
+        // has room for as many as it says; both outlive the call.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
         let count = usize::try_from(count).map_err(|_| Error::last_os_error())?;
         let seen = regions[..count].iter();

@@ -30,14 +30,16 @@ pub enum Modes {
     All,
 }
 
-/// One event on one task and CPU, inherited by every task that it makes, enabled when it next executes a program.
+/// One event on one task and CPU, inherited by every task that it makes, enabled when it next executes a
+/// program.
 #[derive(Debug)]
 pub struct PerfEvent {
     fd: OwnedFd,
 }
 
 impl PerfEvent {
-    /// Opens an event on `pid` as it runs on `cpu`, or on any (which then cannot have a ring). `records` asks for mapping records beside the samples.
+    /// Opens an event on `pid` as it runs on `cpu`, or on any (which then cannot have a ring). `records` asks
+    /// for mapping records beside the samples.
     pub fn open(
         watch: Watch,
         modes: Modes,
@@ -48,7 +50,8 @@ impl PerfEvent {
         let mut attr = attributes(watch, modes, records);
         let cpu = cpu.map_or(-1, |cpu| cpu as i32);
         let flags = raw::PERF_FLAG_FD_CLOEXEC.into();
-        // SAFETY: `attr` is a whole, initialised attribute block with its own size in it, and outlives the call.
+        // SAFETY: `attr` is a whole, initialised attribute block with its own size in it, and outlives the
+        // call.
         let fd = unsafe { sys::perf_event_open(&mut attr, pid as i32, cpu, -1, flags) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -188,8 +191,8 @@ impl Ring {
     /// below it are whole.
     fn head(&self) -> u64 {
         let page = self.map.as_ptr().cast::<raw::perf_event_mmap_page>();
-        // SAFETY: the first page of the mapping is this structure for as long as the mapping lives, which is as
-        // long as `self`; the field is aligned, and only ever written by the kernel in one store.
+        // SAFETY: the first page of the mapping is this structure for as long as the mapping lives, which is
+        // as long as `self`; the field is aligned, and only ever written by the kernel in one store.
         unsafe { AtomicU64::from_ptr(&raw mut (*page).data_head) }.load(Ordering::Acquire)
     }
 
@@ -226,6 +229,7 @@ impl Drop for Ring {
 pub fn wait_for_any(rings: &[Ring], timeout_ms: i32) {
     let entry = |r: &Ring| libc::pollfd { fd: r.event.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut list: Vec<_> = rings.iter().map(entry).collect();
-    // SAFETY: the list is ours, and its length is the one we say. An early return only makes the caller look early.
+    // SAFETY: the list is ours, and its length is the one we say. An early return only makes the caller look
+    // early.
     unsafe { libc::poll(list.as_mut_ptr(), list.len() as u64, timeout_ms) };
 }

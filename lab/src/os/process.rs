@@ -24,8 +24,8 @@ impl HeldChild {
         let mut pointers: Vec<_> = words.iter().map(|w| w.as_ptr()).collect();
         pointers.push(ptr::null());
         let ((gate_out, gate_in), (error_out, error_in)) = (pipe()?, pipe()?);
-        // SAFETY: the child calls only async-signal-safe functions, on memory prepared above: other threads of this
-        // process do not exist in it.
+        // SAFETY: the child calls only async-signal-safe functions, on memory prepared above: other threads
+        // of this process do not exist in it.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             // SAFETY: this is the child of the fork; `pointers` is a terminated list of terminated strings.
@@ -63,8 +63,8 @@ impl HeldChild {
 /// Must be called in the child of a fork only, with a null-terminated list of C strings.
 unsafe fn wait_and_execute(words: &[*const libc::c_char], gate: i32, gate_in: i32, error: i32) -> ! {
     let mut byte = 0u8;
-    // SAFETY: all of these are async-signal-safe; the buffers are locals; the list is as our caller promises. The
-    // child closes its copy of the gate's writing end, so that it ends if its parent does.
+    // SAFETY: all of these are async-signal-safe; the buffers are locals; the list is as our caller promises.
+    // The child closes its copy of the gate's writing end, so that it ends if its parent does.
     unsafe {
         libc::close(gate_in);
         libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -118,8 +118,8 @@ pub fn end_with_parent(command: &mut Command) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure runs in the child of a fork, where only async-signal-safe functions may be called: it makes
-    // one system call, and reads errno.
+    // SAFETY: the closure runs in the child of a fork, where only async-signal-safe functions may be called:
+    // it makes one system call, and reads errno.
     unsafe { command.pre_exec(ask) };
 }
 

@@ -55,13 +55,14 @@ pub enum Calls {
 }
 
 fn request(request: libc::c_uint, tid: u32, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: the requests made through here read nothing from our memory but the two numbers; those that write
-    // are given, by their wrappers below, the address of a value of the size that the request writes.
+    // SAFETY: the requests made through here read nothing from our memory but the two numbers; those that
+    // write are given, by their wrappers below, the address of a value of the size that the request writes.
     let result = unsafe { libc::ptrace(request, tid as libc::pid_t, address, data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Begins to follow `tid` and everything it will start. It is not stopped by this; it dies if the tracer does.
+/// Begins to follow `tid` and everything it will start. It is not stopped by this; it dies if the tracer
+/// does.
 pub fn seize(tid: u32) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
@@ -97,8 +98,8 @@ pub struct SignalFacts {
 pub fn signal_facts(tid: u32) -> io::Result<SignalFacts> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     request(libc::PTRACE_GETSIGINFO, tid, 0, info.as_mut_ptr() as usize)?;
-    // SAFETY: zeroed is a valid value of this plain structure, and the kernel has filled it since; `si_addr` reads
-    // a field of the union that is plain bits whichever signal it is.
+    // SAFETY: zeroed is a valid value of this plain structure, and the kernel has filled it since; `si_addr`
+    // reads a field of the union that is plain bits whichever signal it is.
     let (code, address) = unsafe {
         let info = info.assume_init();
         (info.si_code, info.si_addr() as u64)
@@ -122,7 +123,8 @@ pub fn call_stop(tid: u32) -> io::Result<CallStop> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let size = size_of::<libc::ptrace_syscall_info>();
     request(libc::PTRACE_GET_SYSCALL_INFO, tid, size, info.as_mut_ptr() as usize)?;
-    // SAFETY: zeroed is a valid value of this plain structure; `op` says which member of the union the kernel wrote.
+    // SAFETY: zeroed is a valid value of this plain structure; `op` says which member of the union the kernel
+    // wrote.
     unsafe {
         let info = info.assume_init();
         Ok(match info.op {
@@ -183,7 +185,8 @@ fn message(tid: u32) -> io::Result<u64> {
     Ok(message)
 }
 
-/// Takes the change that [`wait`] showed of `tid` and returns its wait status; a task that is over is then gone.
+/// Takes the change that [`wait`] showed of `tid` and returns its wait status; a task that is over is then
+/// gone.
 pub fn reap(tid: u32) -> io::Result<i32> {
     let mut status = 0;
     // SAFETY: one integer is written; no usage is asked for.

@@ -1,12 +1,13 @@
 //! Single-byte accesses that survive SIGSEGV, for the process that installed [`catch_segv`].
 //!
-//! An access notes where to go on in `RESUME` and then touches memory with one instruction. If that faults, the
-//! handler puts the kernel's reason into the result register and lets the interrupted context continue there.
+//! An access notes where to go on in `RESUME` and then touches memory with one instruction. If that faults,
+//! the handler puts the kernel's reason into the result register and lets the interrupted context continue
+//! there.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Where an interrupted access goes on; zero when none is under way. Written and read by one thread and its signal
-/// handler only.
+/// Where an interrupted access goes on; zero when none is under way. Written and read by one thread and its
+/// signal handler only.
 static RESUME: AtomicU64 = AtomicU64::new(0);
 
 /// What [`read_byte`] and [`write_byte`] give for an access that was refused: this plus `si_code`.
@@ -20,8 +21,8 @@ pub const SENSELESS: u64 = 0x80;
 
 /// Installs the handler for SIGSEGV in this process.
 pub fn catch_segv() {
-    // SAFETY: an all-zero sigaction is a valid one; the handler has the signature that SA_SIGINFO asks for and touches
-    // only its arguments and an atomic, which is allowed in a signal handler.
+    // SAFETY: an all-zero sigaction is a valid one; the handler has the signature that SA_SIGINFO asks for
+    // and touches only its arguments and an atomic, which is allowed in a signal handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_segv;
@@ -38,8 +39,9 @@ extern "C" fn on_segv(_signal: i32, info: *mut libc::siginfo_t, context: *mut li
         // SAFETY: _exit is allowed in a signal handler and does not return.
         unsafe { libc::_exit(86) }
     }
-    // SAFETY: the kernel passes valid pointers to both, exclusive to this handler while it runs; RESUME was non-zero,
-    // thus the interrupted code is the access below, which expects its result in RAX and goes on at RESUME.
+    // SAFETY: the kernel passes valid pointers to both, exclusive to this handler while it runs; RESUME was
+    // non-zero, thus the interrupted code is the access below, which expects its result in RAX and goes on at
+    // RESUME.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         registers[libc::REG_RAX as usize] = (REFUSED + (*info).si_code as u64) as i64;
@@ -50,12 +52,14 @@ extern "C" fn on_segv(_signal: i32, info: *mut libc::siginfo_t, context: *mut li
 /// Reads the byte at `addr`, or says why that was refused ([`REFUSED`]).
 ///
 /// # Safety
-/// [`catch_segv`] was called, this process has one thread, and reading `addr` has no effect beyond a page fault.
+/// [`catch_segv`] was called, this process has one thread, and reading `addr` has no effect beyond a page
+/// fault.
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn read_byte(addr: u64) -> u64 {
     let result: u64;
-    // SAFETY: the load may fault; the handler then resumes at label 2 with the result in RAX, and no other register or
-    // memory that Rust knows is changed. The address is memory of an experiment that Rust has no reference to.
+    // SAFETY: the load may fault; the handler then resumes at label 2 with the result in RAX, and no other
+    // register or memory that Rust knows is changed. The address is memory of an experiment that Rust has no
+    // reference to.
     unsafe {
         std::arch::asm!(
             "lea {next}, [rip + 2f]",

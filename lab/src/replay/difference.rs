@@ -1,5 +1,5 @@
-//! Where the replay and the recording differ, by kind. A kind is explained, for a reason that is checked where it is named, or
-//! not: then the check fails.
+//! Where the replay and the recording differ, by kind. A kind is explained, for a reason that is checked
+//! where it is named, or not: then the check fails.
 
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@
 //!                                                  ^ differs
 //! ```
 //!
-//! Neighbours of a file are joined in the replay where Linux keeps files apart, so edges count only between anonymous memory,
-//! which Linux joins by the same rules as we do.
+//! Neighbours of a file are joined in the replay where Linux keeps files apart, so edges count only between
+//! anonymous memory, which Linux joins by the same rules as we do.
 
 use super::stage::{Stage, flag_words, is_anonymous, said_flags, shown_flags};
 use crate::trace::{Image, Mapping};

@@ -238,8 +238,8 @@ impl<'a, 'v> Judge<'a, 'v> {
         }
     }
 
-    /// Two calls that were under way at the same time took effect in an order that the recording cannot know. The place we chose
-    /// is one that another such call gave back or took.
+    /// Two calls that were under way at the same time took effect in an order that the recording cannot know.
+    /// The place we chose is one that another such call gave back or took.
     fn judge_place(&self, at: usize, recorded: &Call, ours: i64) -> Kind {
         let events = &self.life.events;
         let near = &events[at.saturating_sub(NEAR)..events.len().min(at + NEAR)];

@@ -7,8 +7,9 @@
 //!   process 13                \ ...............................                left out: a fork's child without exec
 //! ```
 //!
-//! A life is one address space from the exec that made it. Lives share nothing in a replay (a fork, which would share, ends the
-//! life), so they are replayed one after the other, each with its events in recorded order.
+//! A life is one address space from the exec that made it. Lives share nothing in a replay (a fork, which
+//! would share, ends the life), so they are replayed one after the other, each with its events in recorded
+//! order.
 
 use crate::trace::{Event, Header, Image, Kind, Mode, Sys};
 use serde::Serialize;
@@ -115,7 +116,8 @@ impl Cutter {
         self.lives.last_mut().expect("a life begins").events = early;
     }
 
-    /// Before the event that says so, the kernel has made the new space and touched it, filling the program's first pages.
+    /// Before the event that says so, the kernel has made the new space and touched it, filling the program's
+    /// first pages.
     fn take_early(&mut self, pid: u32, image: &Image) -> Vec<Event> {
         let Some(&at) = self.acts_in.get(&pid) else { return Vec::new() };
         let is_early = |event: &Event| match &event.kind {

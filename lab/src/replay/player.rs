@@ -1,11 +1,12 @@
 //! Plays the steps of a life on the library: what a processor and a program would have done.
 //!
-//! A touch is an instruction: translated by the TLB, faulting as often as it takes, the page fault being the library's own. A
-//! call goes to the library with the arguments that Linux got. Where Linux was free to choose a place the library is free too;
-//! only if it answers otherwise is the recorded answer imposed, so that what follows meets the recorded addresses.
+//! A touch is an instruction: translated by the TLB, faulting as often as it takes, the page fault being the
+//! library's own. A call goes to the library with the arguments that Linux got. Where Linux was free to
+//! choose a place the library is free too; only if it answers otherwise is the recorded answer imposed, so
+//! that what follows meets the recorded addresses.
 //!
-//! The clock of `replay.fault_heavy` runs over [`Player::play`], so nothing here allocates, and a step that went as recorded
-//! does nothing beyond the program's work.
+//! The clock of `replay.fault_heavy` runs over [`Player::play`], so nothing here allocates, and a step that
+//! went as recorded does nothing beyond the program's work.
 
 use super::stage::Stage;
 use super::step::{Act, CallStep, Step, Steps};
@@ -58,7 +59,8 @@ impl<'a, 'v> Player<'a, 'v> {
         differ
     }
 
-    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library has no growth yet.
+    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library
+    /// has no growth yet.
     ///
     /// # Errors
     /// The signal that the program would have got.
@@ -98,8 +100,8 @@ impl<'a, 'v> Player<'a, 'v> {
         found
     }
 
-    /// Carries a call out and returns what the library answered, as Linux would: a value, or an error number below zero.
-    /// Afterwards the effect is that of the recorded answer.
+    /// Carries a call out and returns what the library answered, as Linux would: a value, or an error number
+    /// below zero. Afterwards the effect is that of the recorded answer.
     pub fn call(&self, call: &CallStep) -> i64 {
         let space = self.space;
         let nothing = |done: Result<(), Error>| answer(done.map(|()| 0));
@@ -130,7 +132,8 @@ impl<'a, 'v> Player<'a, 'v> {
         }
     }
 
-    /// Where the library put `len` bytes elsewhere than Linux, or only one of them refused: the recorded place holds.
+    /// Where the library put `len` bytes elsewhere than Linux, or only one of them refused: the recorded
+    /// place holds.
     #[inline]
     fn impose_place(
         &self,

@@ -33,7 +33,8 @@ pub fn vm(machine: &Stage) -> Result<Vm<'_, Stage>, String> {
     Vm::new(machine, boot_map(machine)).map_err(|error| format!("the machine cannot start: {error}"))
 }
 
-/// Frames that suffice: one for each page that is touched or populated, and as many again for tables and records.
+/// Frames that suffice: one for each page that is touched or populated, and as many again for tables and
+/// records.
 pub fn frames_for(lives: &[(Life, Steps)]) -> u64 {
     let most = lives.iter().map(|(_, steps)| pages_of(steps)).max().unwrap_or(0);
     (most * 2 + (1 << 13)).next_multiple_of(1 << 10)
@@ -52,8 +53,8 @@ fn pages_of(steps: &Steps) -> u64 {
 
 /// Where things are in the address space of a life, as far as the trace says it.
 ///
-/// Linux does not tell where its downward search begins. The loader, which is mapped first, ends there; a recorded choice above
-/// it says better.
+/// Linux does not tell where its downward search begins. The loader, which is mapped first, ends there; a
+/// recorded choice above it says better.
 pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
     let setting = |name: &str| {
         let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));

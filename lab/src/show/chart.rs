@@ -1,5 +1,5 @@
-//! Charts of one line, in text and as SVG. The x axis is logarithmic: what we ask of a curve is how a cost grows
-//! when something doubles.
+//! Charts of one line, in text and as SVG. The x axis is logarithmic: what we ask of a curve is how a cost
+//! grows when something doubles.
 
 use super::table::number;
 

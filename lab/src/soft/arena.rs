@@ -1,8 +1,8 @@
 //! The memory of a software machine: real host memory that bears physical addresses.
 //!
-//! One reservation spans from the first frame of the first region to the last frame of the last; holes between regions are
-//! not readable, so that whoever strays into one is stopped by the host. The window is that reservation: physical address
-//! plus a constant.
+//! One reservation spans from the first frame of the first region to the last frame of the last; holes
+//! between regions are not readable, so that whoever strays into one is stopped by the host. The window is
+//! that reservation: physical address plus a constant.
 
 use crate::os::memory::Reservation;
 use interleaf::units::{PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};

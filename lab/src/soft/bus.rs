@@ -1,4 +1,5 @@
-//! What the CPUs of one machine share: for each CPU a line that others raise, who sits on it, and the installed answer.
+//! What the CPUs of one machine share: for each CPU a line that others raise, who sits on it, and the
+//! installed answer.
 
 use super::turn::Turn;
 use interleaf::units::CpuId;
@@ -27,12 +28,14 @@ pub struct Bus {
 /// One CPU's end of the bus.
 #[repr(align(128))]
 pub struct Line {
-    /// [`INTERRUPT`] and [`HAND_OVER`]. Raised with a releasing `or`; the owner takes a bit down with an acquiring `and`.
+    /// [`INTERRUPT`] and [`HAND_OVER`]. Raised with a releasing `or`; the owner takes a bit down with an
+    /// acquiring `and`.
     attention: AtomicU32,
-    /// The number of the host thread that sits here, or [`VACANT`]. Sitting acquires what the one before released.
+    /// The number of the host thread that sits here, or [`VACANT`]. Sitting acquires what the one before
+    /// released.
     occupant: AtomicU64,
-    /// What an interrupt runs. One copy for each CPU, so that answering writes no shared line; held while the answer runs,
-    /// so that taking the answer away waits for those that run it.
+    /// What an interrupt runs. One copy for each CPU, so that answering writes no shared line; held while the
+    /// answer runs, so that taking the answer away waits for those that run it.
     answer: Mutex<Option<Respond>>,
     /// Whose turn it is to own this CPU.
     pub turn: Turn,

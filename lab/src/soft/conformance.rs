@@ -191,7 +191,8 @@ unsafe fn relay_help<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
     }
 }
 
-// SAFETY: as the inner machine, but for the one rule that it breaks, in a way that touches no memory but the arena's.
+// SAFETY: as the inner machine, but for the one rule that it breaks, in a way that touches no memory but the
+// arena's.
 unsafe impl<C: Flavour> Machine for Broken<C> {
     type Cpu = Bad<C>;
     type Format = Tiny;
@@ -273,7 +274,8 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         }
         let before = std::mem::replace(&mut *self.program.lock().unwrap(), help);
         if before.is_some() && breaks(Rule::HelpAwaited) {
-            // It was never taken away. Installing it once more would wait for helpers that wait for who is here.
+            // It was never taken away. Installing it once more would wait for helpers that wait for who is
+            // here.
             return;
         }
         let data = (&raw const *self).expose_provenance();
@@ -284,7 +286,8 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
 /// How patient the suite is with a machine that may let it wait in vain.
 static PATIENCE: AtomicU64 = AtomicU64::new(20_000);
 
-/// What the threads of broken machines ran, and how long they could have run and the host had no CPU for them.
+/// What the threads of broken machines ran, and how long they could have run and the host had no CPU for
+/// them.
 static RAN_NS: AtomicU64 = AtomicU64::new(0);
 static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 
@@ -300,7 +303,8 @@ struct Impatient;
 
 impl<C: Flavour> Harness<Broken<C>> for Impatient {
     fn run(&self, machine: &Broken<C>, programs: &[&(dyn Fn() + Sync)]) {
-        // Each on a host CPU of its own: what only two CPUs that run at once can show may else take long on a busy host.
+        // Each on a host CPU of its own: what only two CPUs that run at once can show may else take long on a
+        // busy host.
         let host_cpus = affinity::allowed().unwrap_or_default();
         let pinned: Vec<_> = programs
             .iter()
@@ -326,7 +330,8 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
         Threads.load(&machine.inner, at)
     }
     fn patience(&self) -> u64 {
-        // Only a machine that breaks a rule lets somebody wait in vain: a sound one is waited for, however busy the host is.
+        // Only a machine that breaks a rule lets somebody wait in vain: a sound one is waited for, however
+        // busy the host is.
         let sound = breaks(Rule::BarrierOrders) || BREAKS.load(Relaxed) == NONE;
         if sound { 20_000_000 } else { PATIENCE.load(Relaxed) }
     }
@@ -348,10 +353,12 @@ fn run_broken(rule: Option<Rule>) -> Report {
 
 #[test]
 fn a_machine_that_breaks_a_rule_is_caught() {
-    // A CPU that sleeps where it should not never comes back, and a missing barrier shows by chance: see the next tests.
+    // A CPU that sleeps where it should not never comes back, and a missing barrier shows by chance: see the
+    // next tests.
     let elsewhere = [Rule::SleepLooks, Rule::WakeReaches, Rule::BarrierOrders];
     for &rule in Rule::ALL.iter().filter(|rule| !elsewhere.contains(rule)) {
-        // Where the host is busy a test may not come to its end, and says nothing of the rule: then with more patience.
+        // Where the host is busy a test may not come to its end, and says nothing of the rule: then with more
+        // patience.
         let noticed = [20_000, 100_000, 500_000].into_iter().any(|patience| {
             PATIENCE.store(patience, Relaxed);
             run_broken(Some(rule)).verdict(rule) == Verdict::Broken
@@ -362,8 +369,8 @@ fn a_machine_that_breaks_a_rule_is_caught() {
     assert!(run_broken(None).holds());
 }
 
-/// Two CPUs that truly run at once show it sooner or later, within a second where the host has nothing else to do. Where it has,
-/// it may never run both at once: then nothing is asked after a few tries.
+/// Two CPUs that truly run at once show it sooner or later, within a second where the host has nothing else
+/// to do. Where it has, it may never run both at once: then nothing is asked after a few tries.
 #[test]
 fn a_missing_barrier_is_caught_in_the_end() {
     const TRIES: u32 = 60;

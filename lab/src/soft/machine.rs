@@ -59,8 +59,8 @@ struct Mmu {
     tlb: UnsafeCell<Tlb>,
 }
 
-// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, by the thread that sits on its CPU, or by `inspect`, while nobody
-// sits there or the same thread does.
+// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, by the thread that sits on its CPU, or by
+// `inspect`, while nobody sits there or the same thread does.
 unsafe impl Sync for Mmu {}
 
 impl<C: Flavour, F: Format> SoftMachine<C, F> {
@@ -107,8 +107,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         Entered::on(&self.bus, cpu)
     }
 
-    /// Starts a thread for each CPU that helps there until the machine is dropped; `at_start` is the first that it does. A helper
-    /// sits on its CPU only while a program is installed.
+    /// Starts a thread for each CPU that helps there until the machine is dropped; `at_start` is the first
+    /// that it does. A helper sits on its CPU only while a program is installed.
     pub fn start_helpers(
         &self,
         cpus: impl IntoIterator<Item = CpuId>,
@@ -117,7 +117,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         cpus.into_iter().for_each(|cpu| self.helpers.start(&self.bus, cpu, at_start.clone()));
     }
 
-    /// Has this thread do what a helper does: run the program, until that returns. At once where none is installed.
+    /// Has this thread do what a helper does: run the program, until that returns. At once where none is
+    /// installed.
     pub fn help(&self) {
         self.helpers.help();
     }
@@ -127,7 +128,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows what the TLB of `cpu` remembers: pages, and tables with the level of the entry that pointed to them.
+    /// Shows what the TLB of `cpu` remembers: pages, and tables with the level of the entry that pointed to
+    /// them.
     ///
     /// # Errors
     /// [`Running`] where another thread runs on the CPU.
@@ -147,9 +149,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             }
             return Err(Running(cpu));
         }
-        // A copy, so that the callbacks may do what they like.
-        // SAFETY: this thread occupies the CPU, thus no other touches its TLB; `with_mmu` never comes back, so this thread is
-        // not inside of it.
+        // A copy, so that the callbacks may do what they like. SAFETY: this thread occupies the CPU, thus no
+        // other touches its TLB; `with_mmu` never comes back, so this thread is not inside of it.
         let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
         if sat_down {
             line.vacate();
@@ -175,14 +176,16 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         &self.cpus[cpu.index()]
     }
 
-    /// Lends root and TLB of this CPU. `f` calls nothing that could come back here: methods of the TLB, and the walker.
+    /// Lends root and TLB of this CPU. `f` calls nothing that could come back here: methods of the TLB, and
+    /// the walker.
     #[inline(always)]
     pub(super) fn with_mmu<R>(&self, f: impl FnOnce(Option<Pfn>, &mut Tlb) -> R) -> R {
         let mmu = self.mmu();
-        // SAFETY: the thread sits on this CPU, and seats are exclusive, so no other thread has the TLB. Callers are in this
-        // module's parent and pass closures that call methods of the TLB or walk. A walk loads and compares words of tables
-        // through the door; where that is observed, another CPU's thread may run meanwhile, but this one answers no interrupt,
-        // because instructions of observed flavours have interrupts off. So this thread does not borrow the TLB twice.
+        // SAFETY: the thread sits on this CPU, and seats are exclusive, so no other thread has the TLB.
+        // Callers are in this module's parent and pass closures that call methods of the TLB or walk. A walk
+        // loads and compares words of tables through the door; where that is observed, another CPU's thread
+        // may run meanwhile, but this one answers no interrupt, because instructions of observed flavours
+        // have interrupts off. So this thread does not borrow the TLB twice.
         f(mmu.root.get(), unsafe { &mut *mmu.tlb.get() })
     }
 
@@ -201,8 +204,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     fn caller(&self, answer: Answer<Self>) -> Respond {
         let machine = Reach(self);
         Arc::new(move || {
-            // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer away, which
-            // waits for those that run it; dropping the machine takes it away too.
+            // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer
+            // away, which waits for those that run it; dropping the machine takes it away too.
             let machine = unsafe { &*machine.get() };
             // SAFETY: and he promised that the function may be called with this data, on any CPU, meanwhile.
             unsafe { (answer.call)(machine, answer.data) }
@@ -267,12 +270,12 @@ impl fmt::Display for Running {
 
 impl std::error::Error for Running {}
 
-// SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by a constant
-// offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing elsewhere; the flush methods
-// drop ranges in every set. 4: a raised line is answered in `relax`, at user accesses and when interrupts come on; a vacant
-// CPU answers when somebody sits down, before anything else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each
-// block is checked to lie in the arena, and the caller names frames that are its own. 7: who is inside a program holds it, and is
-// waited for.
+// SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by
+// a constant offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing
+// elsewhere; the flush methods drop ranges in every set. 4: a raised line is answered in `relax`, at user
+// accesses and when interrupts come on; a vacant CPU answers when somebody sits down, before anything else.
+// 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the arena, and
+// the caller names frames that are its own. 7: who is inside a program holds it, and is waited for.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;
@@ -302,7 +305,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
 
     #[inline]
     fn table(&self, pfn: Pfn) -> &TablePage {
-        // SAFETY: the frame lies in the arena for the machine's life; the page is cells, which give no access by themselves.
+        // SAFETY: the frame lies in the arena for the machine's life; the page is cells, which give no access
+        // by themselves.
         unsafe { self.arena.block(pfn.addr(), PAGE_SIZE).cast::<TablePage>().as_ref() }
     }
 
@@ -315,7 +319,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     fn zero_past_caches(&self, frames: PfnRange) {
         let len_bytes = frames.len() as usize * PAGE_SIZE;
         let block = self.block(frames.start.addr(), len_bytes, AccessKind::Write);
-        // SAFETY: the frames lie in the arena and are the caller's, so nobody else reads or writes them meanwhile.
+        // SAFETY: the frames lie in the arena and are the caller's, so nobody else reads or writes them
+        // meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len_bytes) };
         stream::zero(bytes, stream::Width::Sse);
     }
@@ -323,7 +328,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let from = self.block(from.addr(), order.bytes(), AccessKind::Read);
         let to = self.block(to.addr(), order.bytes(), AccessKind::Write);
-        // SAFETY: both blocks lie in the arena, and their frames are the caller's; `copy_from` allows overlap.
+        // SAFETY: both blocks lie in the arena, and their frames are the caller's; `copy_from` allows
+        // overlap.
         unsafe { to.copy_from(from, order.bytes()) };
     }
 

@@ -9,8 +9,9 @@
 //!                            arena (real memory at physical addresses)
 //! ```
 //!
-//! One [`SoftMachine`] serves three flavours of CPU: [`Host`](crate::host::Host) runs on threads and is timed, `Watch` records
-//! which lines are touched, `Baton` runs one CPU at a time as a seed decides. docs/design/machines.md tells the whole story.
+//! One [`SoftMachine`] serves three flavours of CPU: [`Host`](crate::host::Host) runs on threads and is
+//! timed, `Watch` records which lines are touched, `Baton` runs one CPU at a time as a seed decides.
+//! docs/design/machines.md tells the whole story.
 
 pub mod arena;
 pub mod bus;

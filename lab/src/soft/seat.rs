@@ -1,8 +1,9 @@
 //! Which CPU of which machine a host thread runs on.
 //!
-//! A CPU is not a thread: a thread *sits down* on a CPU, and may stand up and let another sit there. A seat is exclusive, and
-//! everything that only its CPU may touch (the TLB, per-CPU data of the library) relies on that. The state of the seat,
-//! interrupts and preemption, lies in thread-locals, so that asking costs an instruction or two.
+//! A CPU is not a thread: a thread *sits down* on a CPU, and may stand up and let another sit there. A seat
+//! is exclusive, and everything that only its CPU may touch (the TLB, per-CPU data of the library) relies on
+//! that. The state of the seat, interrupts and preemption, lies in thread-locals, so that asking costs an
+//! instruction or two.
 
 use super::bus::{Bus, INTERRUPT, Line};
 use interleaf::machine::{Context, Irq};
@@ -121,7 +122,8 @@ pub fn assert_may_leave() {
     });
 }
 
-/// A seat that its thread is not in for now, with the state that belongs to it. It cannot go to another thread.
+/// A seat that its thread is not in for now, with the state that belongs to it. It cannot go to another
+/// thread.
 #[derive(Debug)]
 pub struct Parked {
     place: Place,
@@ -131,7 +133,8 @@ pub struct Parked {
     _thread: PhantomData<*const ()>,
 }
 
-/// Leaves the seat (or nowhere) as it is, still occupied by this thread, which may take another seat meanwhile.
+/// Leaves the seat (or nowhere) as it is, still occupied by this thread, which may take another seat
+/// meanwhile.
 pub fn park() -> Parked {
     let (bus, place) = take_place(None, NOWHERE);
     HERE.with(|here| Parked {
@@ -161,7 +164,8 @@ pub fn bus() -> Option<Arc<Bus>> {
     BUS.with_borrow(Clone::clone)
 }
 
-/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither sits down nor stands up.
+/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither sits down
+/// nor stands up.
 #[inline]
 pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
     let line = HERE.with(|here| here.line.get())?;
@@ -194,7 +198,8 @@ pub fn interrupts_restore(state: Irq) {
     answer();
 }
 
-/// Keeps the thread on its CPU. Seats change only where the code asks for it, so this is a check, made in debug builds.
+/// Keeps the thread on its CPU. Seats change only where the code asks for it, so this is a check, made in
+/// debug builds.
 #[inline(always)]
 pub fn preempt_off() {
     if cfg!(debug_assertions) {

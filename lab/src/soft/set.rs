@@ -5,7 +5,8 @@ use interleaf::units::{Vpn, VpnRange};
 /// Two words, four slots to a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Tag (bits 0..52) and generation (bits 52..64) in one word. Generation 0 never is, so an empty slot matches nothing.
+    /// Tag (bits 0..52) and generation (bits 52..64) in one word. Generation 0 never is, so an empty slot
+    /// matches nothing.
     key: u64,
     value: u64,
 }
@@ -21,7 +22,8 @@ pub(super) struct Generation(u64);
 impl Generation {
     pub(super) const FIRST: Self = Self(1 << TAG_BITS);
 
-    /// The next one; `None` where all have been used, and the sets must be emptied before they can be used again.
+    /// The next one; `None` where all have been used, and the sets must be emptied before they can be used
+    /// again.
     pub(super) fn next(self) -> Option<Self> {
         self.0.checked_add(1 << TAG_BITS).map(Self)
     }

@@ -1,8 +1,9 @@
 //! Stores past the caches.
 //!
-//! An ordinary store to a line that is not in a cache reads the line first. Who fills memory that nobody is going to read soon
-//! pays for that twice: once in bandwidth, once in what the lines push out. Streaming stores write whole lines and read nothing.
-//! They are not ordered with other stores, so each function ends with a fence.
+//! An ordinary store to a line that is not in a cache reads the line first. Who fills memory that nobody is
+//! going to read soon pays for that twice: once in bandwidth, once in what the lines push out. Streaming
+//! stores write whole lines and read nothing. They are not ordered with other stores, so each function ends
+//! with a fence.
 
 /// How many bytes one streaming store writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ impl Width {
     }
 }
 
-/// Zeroes bytes; those of whole, aligned lines past the caches, with stores of this width if the host has them.
+/// Zeroes bytes; those of whole, aligned lines past the caches, with stores of this width if the host has
+/// them.
 pub fn zero(bytes: &mut [u8], width: Width) {
     // SAFETY: bytes of any value are bytes; the middle is aligned to lines.
     let (before, lines, after) = unsafe { bytes.align_to_mut::<Line>() };

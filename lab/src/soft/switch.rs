@@ -1,5 +1,5 @@
-//! What a task does to its address space when it gives up its CPU and when it has one again, known to its thread for as long
-//! as a call runs.
+//! What a task does to its address space when it gives up its CPU and when it has one again, known to its
+//! thread for as long as a call runs.
 
 use std::cell::Cell;
 use std::mem::transmute;
@@ -25,9 +25,9 @@ impl Drop for Restore {
 
 /// Runs `f`; whenever this thread gives up its CPU meanwhile, `switch` hears of it.
 pub fn with_switch<R>(switch: &dyn Switch, f: impl FnOnce() -> R) -> R {
-    // SAFETY: only the lifetime changes. The reference stays in this module's thread-local, from where `installed` alone lends
-    // it, to this thread, for the length of a call that runs inside of `f`; and it is taken out before this call returns or
-    // unwinds, thus while the borrow that we were given still lasts.
+    // SAFETY: only the lifetime changes. The reference stays in this module's thread-local, from where
+    // `installed` alone lends it, to this thread, for the length of a call that runs inside of `f`; and it is
+    // taken out before this call returns or unwinds, thus while the borrow that we were given still lasts.
     let lasting = unsafe { transmute::<&dyn Switch, &'static dyn Switch>(switch) };
     let _restore = Restore(SWITCH.replace(Some(lasting)));
     f()

@@ -1,11 +1,11 @@
 //! A software TLB: what one CPU remembers of the tables.
 //!
-//! Six direct-mapped sets: pages of three sizes, and *upper levels* (pointers to tables found in entries of three levels), so
-//! that a table freed without a flush is used after its death here as it would be on hardware. An entry carries the generation
-//! in which it was filled; dropping everything is one increment.
+//! Six direct-mapped sets: pages of three sizes, and *upper levels* (pointers to tables found in entries of
+//! three levels), so that a table freed without a flush is used after its death here as it would be on
+//! hardware. An entry carries the generation in which it was filled; dropping everything is one increment.
 //!
-//! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it says when two
-//! sizes cover one page, or when a page's frame changed with no flush between.
+//! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it
+//! says when two sizes cover one page, or when a page's frame changed with no flush between.
 
 use super::set::{Generation, Set};
 use interleaf::units::{Access, Level, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn, VpnRange};
@@ -84,7 +84,8 @@ pub struct Tlb {
     base: Set<1024>,
     huge: Set<64>,
     giant: Set<8>,
-    /// Whether a page larger than the base size came in since everything was forgotten: only then are their sets looked at.
+    /// Whether a page larger than the base size came in since everything was forgotten: only then are their
+    /// sets looked at.
     holds_large: bool,
     /// Tables found in entries of `Pmd`, `Pud`, `P4d`: their frames.
     upper: [Set<16>; 3],
@@ -130,7 +131,8 @@ impl Tlb {
         Some(PhysAddr(page.pfn().addr().0 | (addr.0 & (size.bytes() - 1))))
     }
 
-    /// Remembers a page. Says so where that contradicts what was remembered; the new page is remembered all the same.
+    /// Remembers a page. Says so where that contradicts what was remembered; the new page is remembered all
+    /// the same.
     #[inline(always)]
     pub fn insert(&mut self, new: Translation) -> Option<Violation> {
         let violation = if self.holds_large || new.size != PageSize::Base {
@@ -191,8 +193,9 @@ impl Tlb {
         }
     }
 
-    /// Forgets one page, whatever its size: what a page fault does. Hardware forgets the tables on the way to it too. Here they
-    /// stay, so that whoever frees a table and relies on a fault to forget it, instead of on a flush, is found out.
+    /// Forgets one page, whatever its size: what a page fault does. Hardware forgets the tables on the way to
+    /// it too. Here they stay, so that whoever frees a table and relies on a fault to forget it, instead of
+    /// on a flush, is found out.
     #[inline]
     pub fn forget(&mut self, vpn: Vpn) {
         let generation = self.generation;
@@ -203,7 +206,8 @@ impl Tlb {
         }
     }
 
-    /// Forgets every page that shares a page with `range`, whatever its size, and the tables on the way to it.
+    /// Forgets every page that shares a page with `range`, whatever its size, and the tables on the way to
+    /// it.
     pub fn flush_range(&mut self, range: VpnRange) {
         let generation = self.generation;
         self.base.flush(range, generation);

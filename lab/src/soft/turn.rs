@@ -1,7 +1,8 @@
 //! Taking turns at a CPU.
 //!
-//! A CPU is owned by one task at a time. Who wants it queues; who leaves hands it straight to the first in the queue, so that
-//! nobody overtakes. A waiter that has waited a slice asks for the CPU by raising attention: the owner spends no time on clocks.
+//! A CPU is owned by one task at a time. Who wants it queues; who leaves hands it straight to the first in
+//! the queue, so that nobody overtakes. A waiter that has waited a slice asks for the CPU by raising
+//! attention: the owner spends no time on clocks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::*};

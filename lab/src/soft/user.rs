@@ -1,8 +1,9 @@
 //! What user code does on a software machine: instructions that touch memory through the TLB, and fault.
 //!
-//! An *instruction* is a translation and the use of what it found. An interrupt comes between instructions, never within one,
-//! so the frame that was found stays in place until the use is over: who wants to free it waits for this CPU's answer.
-//! Flavours that let other CPUs run in the middle of an instruction therefore have interrupts off in it.
+//! An *instruction* is a translation and the use of what it found. An interrupt comes between instructions,
+//! never within one, so the frame that was found stays in place until the use is over: who wants to free it
+//! waits for this CPU's answer. Flavours that let other CPUs run in the middle of an instruction therefore
+//! have interrupts off in it.
 
 use super::flavour::Flavour;
 use super::machine::SoftMachine;
@@ -54,8 +55,9 @@ impl<T: Fn(VirtAddr, Access) -> Result<(), Signal>> FaultHandler for T {
 const MOST_FAULTS: u32 = 100_000;
 
 impl<C: Flavour, F: Format> SoftMachine<C, F> {
-    /// Translates an address for user code, faulting as often as it takes. The byte found is this instruction's: it stays in
-    /// place until the thread makes the next access, relaxes, sleeps or leaves the CPU.
+    /// Translates an address for user code, faulting as often as it takes. The byte found is this
+    /// instruction's: it stays in place until the thread makes the next access, relaxes, sleeps or leaves the
+    /// CPU.
     ///
     /// # Errors
     /// The signal that the fault handler answers, or `Segv` for an address that no format could map.
@@ -69,8 +71,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.instruction(addr, access, faults, |at| at)
     }
 
-    /// Runs an instruction of the caller's making: `use_it` gets the physical address that `addr` translates to, which stays
-    /// this page's until it returns. It waits for nobody.
+    /// Runs an instruction of the caller's making: `use_it` gets the physical address that `addr` translates
+    /// to, which stays this page's until it returns. It waits for nobody.
     ///
     /// # Errors
     /// As [`access`](Self::access).
@@ -95,8 +97,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         assert!(addr.0.is_multiple_of(8));
         self.instruction(addr, Access::Read, faults, |at| {
             self.seen(at, 8, AccessKind::Load);
-            // SAFETY: 8 aligned bytes of a frame of the arena; user memory is reached by atomics here, and the library only
-            // touches it otherwise before it is mapped.
+            // SAFETY: 8 aligned bytes of a frame of the arena; user memory is reached by atomics here, and
+            // the library only touches it otherwise before it is mapped.
             unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) }.load(Relaxed)
         })
     }
@@ -116,8 +118,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
-    /// Touches one byte: loads it, or stores what it holds. As with any program's plain store, another store to that byte at
-    /// the same time may be lost.
+    /// Touches one byte: loads it, or stores what it holds. As with any program's plain store, another store
+    /// to that byte at the same time may be lost.
     ///
     /// # Errors
     /// As [`access`](Self::access).

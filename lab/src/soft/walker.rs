@@ -1,8 +1,8 @@
 //! The walker: reads tables as hardware does, through the door.
 //!
-//! Each entry is read once. What is present but not yet marked accessed (or, for a store, dirty) is marked by one
-//! compare-exchange of the word that was read; where that fails, the entry has changed and is read again. Nothing is cached
-//! here: what the walker finds goes to the CPU's TLB.
+//! Each entry is read once. What is present but not yet marked accessed (or, for a store, dirty) is marked by
+//! one compare-exchange of the word that was read; where that fails, the entry has changed and is read again.
+//! Nothing is cached here: what the walker finds goes to the CPU's TLB.
 
 use super::tlb::Translation;
 use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine};
@@ -16,8 +16,8 @@ pub fn is_canonical<F: Format>(addr: VirtAddr) -> bool {
     ((addr.0 << unused) as i64 >> unused) as u64 == addr.0
 }
 
-/// Finds the page of `vpn`, from the table `from` of some level downwards, for an access by user code. `None` is a page
-/// fault. `table` hears of each table passed on the way: the level of its entry, and its frame.
+/// Finds the page of `vpn`, from the table `from` of some level downwards, for an access by user code. `None`
+/// is a page fault. `table` hears of each table passed on the way: the level of its entry, and its frame.
 pub fn walk<M: Machine>(
     machine: &M,
     from: (Level, Pfn),
@@ -59,8 +59,8 @@ enum Step {
 
 /// Reads one entry, and marks it as used where it is a page that allows the access.
 fn step<C: Cpu, F: Format>(word: &AtomicU64<C>, level: Level, access: Access) -> Step {
-    // Acquire: pairs with the release that installed the entry, so that the frame's contents are seen. Hardware orders a
-    // walk before the access that needed it.
+    // Acquire: pairs with the release that installed the entry, so that the frame's contents are seen.
+    // Hardware orders a walk before the access that needed it.
     let mut old = word.load(Acquire);
     loop {
         let leaf = match F::decode(old, level) {

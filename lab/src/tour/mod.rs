@@ -1,8 +1,8 @@
 //! The tour: every experiment, small, one section each.
 //!
-//! A section states a claim, shows the figure that bears it out or not, with its yardstick, and names the command
-//! that runs the experiment alone. It needs no privilege, no QEMU and no file but those in the repository, and
-//! takes a few seconds at most: all sections together stay under a minute.
+//! A section states a claim, shows the figure that bears it out or not, with its yardstick, and names the
+//! command that runs the experiment alone. It needs no privilege, no QEMU and no file but those in the
+//! repository, and takes a few seconds at most: all sections together stay under a minute.
 //!
 //! To add one: a file with one `pub const SECTION: Section`, and its name in [`SECTIONS`].
 

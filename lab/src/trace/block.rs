@@ -11,9 +11,9 @@
 //!              stored content
 //! ```
 //!
-//! The block's number (0, 1, 2, ...) is in the checksum and not in the file, so blocks cannot change places. The
-//! first block is the header, the last is the footer, and nothing may follow it: a cut file is always noticed.
-//! Lengths are bounded by kind before anything is allocated.
+//! The block's number (0, 1, 2, ...) is in the checksum and not in the file, so blocks cannot change places.
+//! The first block is the header, the last is the footer, and nothing may follow it: a cut file is always
+//! noticed. Lengths are bounded by kind before anything is allocated.
 
 use super::bytes::crc64;
 use super::damage::Damage;

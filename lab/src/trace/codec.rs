@@ -1,9 +1,10 @@
 //! Events as bytes, in blocks that can each be read alone.
 //!
-//! An event is a head byte (its kind in the low three bits, small facts above), its thread, the time since the event
-//! before, and what its kind needs. Inside a block a thread is a small number: the next unused one introduces a new
-//! thread, with process and thread number. A fault's address is said as the distance from the thread's last one.
-//! An image is not in the event: it is the oldest image of the file that no event has taken yet.
+//! An event is a head byte (its kind in the low three bits, small facts above), its thread, the time since
+//! the event before, and what its kind needs. Inside a block a thread is a small number: the next unused one
+//! introduces a new thread, with process and thread number. A fault's address is said as the distance from
+//! the thread's last one. An image is not in the event: it is the oldest image of the file that no event has
+//! taken yet.
 
 use super::bytes::{Cursor, put, put_signed, put_text};
 use super::calls::Sys;
@@ -22,7 +23,8 @@ const HAS_FIRST: u8 = 1 << 3;
 const HAS_SECOND: u8 = 1 << 4;
 const NAME_MOST_BYTES: usize = 8192;
 
-/// What a block remembers from one event to the next; `numbers` finds a thread in `threads`, and only writing needs it.
+/// What a block remembers from one event to the next; `numbers` finds a thread in `threads`, and only writing
+/// needs it.
 #[derive(Default)]
 struct Context {
     threads: Vec<Thread>,

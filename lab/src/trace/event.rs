@@ -1,9 +1,9 @@
 //! What happened, one value per happening.
 //!
-//! Events come in one order, that of their `time_ns`. A fault, a signal and a new task have one instant; a system
-//! call has a start and an end, and takes effect at some instant between them, which nobody can see. `time_ns` of a
-//! call is an instant at which its effect explains every other event (see [`order`](super::order)); `start_ns` and
-//! `end_ns` say what was measured.
+//! Events come in one order, that of their `time_ns`. A fault, a signal and a new task have one instant; a
+//! system call has a start and an end, and takes effect at some instant between them, which nobody can see.
+//! `time_ns` of a call is an instant at which its effect explains every other event (see
+//! [`order`](super::order)); `start_ns` and `end_ns` say what was measured.
 
 use super::calls::Sys;
 use super::image::Image;
@@ -102,7 +102,8 @@ pub struct Call {
     pub result: Option<i64>,
     /// When it was entered, nanoseconds since the start of the recording.
     pub start_ns: u64,
-    /// When it returned, nanoseconds since the start of the recording; the last that is known if it never did.
+    /// When it returned, nanoseconds since the start of the recording; the last that is known if it never
+    /// did.
     pub end_ns: u64,
     /// The file that an `mmap` mapped, if it mapped one and the name was seen.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -97,7 +97,8 @@ pub struct ProcessCount {
     pub threads: u32,
     /// Faults recorded.
     pub faults: u64,
-    /// The kernel's `min_flt` and `maj_flt` for it, added, from its beginning (the command: from exec) to its end.
+    /// The kernel's `min_flt` and `maj_flt` for it, added, from its beginning (the command: from exec) to its
+    /// end.
     pub counted: u64,
     /// Page faults it made that ended in SIGSEGV or SIGBUS, which the kernel does not count.
     pub signalled: u64,

@@ -5,8 +5,9 @@
 //!  under Linux -> tracepoints, ptrace  ->  one order  ->  blocks in a file -> Header, Events, Footer
 //! ```
 //!
-//! [`event`] says what can happen, [`header`] what a trace says of itself; [`block`] and [`codec`] are the format
-//! (`docs/design/trace-format.md`), and [`reader::TraceReader`] is the one checked way from a file to events.
+//! [`event`] says what can happen, [`header`] what a trace says of itself; [`block`] and [`codec`] are the
+//! format (`docs/design/trace-format.md`), and [`reader::TraceReader`] is the one checked way from a file to
+//! events.
 
 pub mod block;
 pub mod bytes;

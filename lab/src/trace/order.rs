@@ -1,8 +1,8 @@
 //! Where in the order a system call takes effect.
 //!
-//! A fault has an instant. A call has a start and an end, and somewhere between them it takes effect; meanwhile
-//! other threads of the process fault, map and unmap. A replay does one thing after the other, so every call needs
-//! one place, such that everything else that was recorded could have happened in that order:
+//! A fault has an instant. A call has a start and an end, and somewhere between them it takes effect;
+//! meanwhile other threads of the process fault, map and unmap. A replay does one thing after the other, so
+//! every call needs one place, such that everything else that was recorded could have happened in that order:
 //!
 //! ```text
 //!            start                                            end
@@ -13,18 +13,20 @@
 //!            the munmap is here: after the fault that succeeded, before anything that needs it done
 //! ```
 //!
-//! - Calls that take something away (`munmap`, `mprotect`, `madvise`) are placed at their *start*, or right after
-//!   the last fault of another thread inside them that succeeded though the call forbids it; never later than the
-//!   first end of a call that was given a part of the same addresses.
-//! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: nobody knows the address before.
-//!   `mremap` comes earlier if somebody else was given its old place before it returned.
-//! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its end.
-//!   A call that never returned is placed at its start.
+//! - Calls that take something away (`munmap`, `mprotect`, `madvise`) are placed at their *start*, or right
+//!   after the last fault of another thread inside them that succeeded though the call forbids it; never
+//!   later than the first end of a call that was given a part of the same addresses.
+//! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: nobody knows the address
+//!   before. `mremap` comes earlier if somebody else was given its old place before it returned.
+//! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its
+//!   end. A call that never returned is placed at its start.
 //!
-//! A fault succeeded unless the next thing its thread does is to receive a signal that names the same address. If
-//! that is not known yet when the call returns, the call waits for it, and what follows waits with it.
+//! A fault succeeded unless the next thing its thread does is to receive a signal that names the same
+//! address. If that is not known yet when the call returns, the call waits for it, and what follows waits
+//! with it.
 //!
-//! Limits: processes that share memory without being threads of each other (`vfork`) are looked at one by one.
+//! Limits: processes that share memory without being threads of each other (`vfork`) are looked at one by
+//! one.
 
 use super::calls::{Shape, Sys};
 use super::event::{Access, Call, Event, Fault, Kind};

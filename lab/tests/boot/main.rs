@@ -1,5 +1,5 @@
-//! `interleaf boot` against stand-ins for QEMU: shell scripts that end as a machine may. What the kernel itself does
-//! is shown by `cargo xtask boots`.
+//! `interleaf boot` against stand-ins for QEMU: shell scripts that end as a machine may. What the kernel
+//! itself does is shown by `cargo xtask boots`.
 
 use std::fs;
 use std::path::PathBuf;

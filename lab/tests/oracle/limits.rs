@@ -6,7 +6,8 @@ use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::setting::Setting;
 use interleaf_lab::model::Model;
 
-/// Calls that leave `count` mappings in the main window: a large one, of which every second page gets other rights.
+/// Calls that leave `count` mappings in the main window: a large one, of which every second page gets other
+/// rights.
 fn many_mappings(setting: &Setting, count: usize) -> Vec<Call> {
     let start = setting.windows[1].start;
     let flags = PRIVATE | MapFlags::FIXED;

@@ -1,4 +1,5 @@
-//! Short words for sequences on the pages of the arena, carried out by the model and, where it can be asked, by Linux.
+//! Short words for sequences on the pages of the arena, carried out by the model and, where it can be asked,
+//! by Linux.
 
 use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, Outcome, PAGE, Prot, System};
 use interleaf_lab::check::oracle::Oracle;

@@ -1,4 +1,5 @@
-//! Recording real programs: nothing lost, every account balanced, every map reached by the calls that were recorded.
+//! Recording real programs: nothing lost, every account balanced, every map reached by the calls that were
+//! recorded.
 
 mod command;
 mod live;

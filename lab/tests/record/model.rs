@@ -1,7 +1,7 @@
 //! The obvious replay of a trace: a table of pages for each address space, changed call by call.
 //!
-//! It knows nothing of how the trace was made. If the trace lacks a call, has it with a wrong result or in a wrong
-//! order, the table differs from a final map, or a fault that succeeded has no mapping that allows it.
+//! It knows nothing of how the trace was made. If the trace lacks a call, has it with a wrong result or in a
+//! wrong order, the table differs from a final map, or a fault that succeeded has no mapping that allows it.
 
 use interleaf_lab::trace::{Access, Call, Event, Fault, Header, Image, Kind, Mapping, Sys};
 use std::collections::{BTreeMap, HashMap};
@@ -61,7 +61,8 @@ pub fn check(header: &Header, events: &[Event]) -> Complaints {
     complaints
 }
 
-/// Whether the fault at `n` came to nothing: the next thing of its thread is a signal, or it was the kernel's own.
+/// Whether the fault at `n` came to nothing: the next thing of its thread is a signal, or it was the kernel's
+/// own.
 fn failed(events: &[Event], n: usize) -> bool {
     let next = events[n + 1..].iter().find(|e| e.tid == events[n].tid);
     let kernel = matches!(&events[n].kind, Kind::Fault(f) if f.mode == interleaf_lab::trace::Mode::Kernel);

@@ -1,6 +1,8 @@
-//! The library's decisions about mappings (merge, split, change, identity, place) against the model and the host's Linux.
+//! The library's decisions about mappings (merge, split, change, identity, place) against the model and the
+//! host's Linux.
 //!
-//! Here they are applied to a plain list, without records, entries or pages: what differs is a decision, and nothing else.
+//! Here they are applied to a plain list, without records, entries or pages: what differs is a decision, and
+//! nothing else.
 
 mod list;
 

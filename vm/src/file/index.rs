@@ -5,8 +5,8 @@
 //!   node:       512 words: a child's frame number + 1, at height 0 the page's frame number + 1; 0 is nothing
 //! ```
 //!
-//! Readers follow it under RCU without a lock. It only grows, under the object's lock, until the object dies: a taller root is
-//! published with the old one as its first child.
+//! Readers follow it under RCU without a lock. It only grows, under the object's lock, until the object dies:
+//! a taller root is published with the old one as its first child.
 
 use crate::frame::{Memory, Priority};
 use crate::machine::Machine;
@@ -58,8 +58,8 @@ impl<'a, M: Machine> Index<'a, '_, M> {
         self.child(node, slot(page, 0))
     }
 
-    /// The word for a page, with the nodes on the way. The object's lock is held. `None` where there is no memory for nodes;
-    /// those that there was memory for stay, empty.
+    /// The word for a page, with the nodes on the way. The object's lock is held. `None` where there is no
+    /// memory for nodes; those that there was memory for stay, empty.
     pub fn place(&self, page: u64) -> Option<&'a AtomicU64<M::Cpu>> {
         let (mut node, height) = self.grow(page)?;
         for height in (1..=height).rev() {

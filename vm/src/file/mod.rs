@@ -1,18 +1,20 @@
 //! Floor 5: memory that several mappings show, and the index that says which frame holds which page of it.
 //!
-//! Today there is one kind: shared anonymous memory, an [`Object`] that is born with its mapping and dies with the last page
-//! of it that is mapped anywhere. Files of an embedder come as a trait with the same three questions (which frame holds this
-//! page, may it be had without sleeping, does it still belong here).
+//! Today there is one kind: shared anonymous memory, an [`Object`] that is born with its mapping and dies
+//! with the last page of it that is mapped anywhere. Files of an embedder come as a trait with the same three
+//! questions (which frame holds this page, may it be had without sleeping, does it still belong here).
 //!
 //! # Which frame (protocol P12)
 //!
-//! A fault asks the index without a lock, prepares, and asks again under the lock of the table it installs into: a frame
-//! that has left the object in between is not installed. Who takes frames out of an object does so before it unmaps them.
+//! A fault asks the index without a lock, prepares, and asks again under the lock of the table it installs
+//! into: a frame that has left the object in between is not installed. Who takes frames out of an object does
+//! so before it unmaps them.
 //!
 //! # Who keeps an object
 //!
-//! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change nothing, unmapping
-//! subtracts. At zero it is dead: it takes no more frames, gives its own back, and its index waits for the readers.
+//! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change
+//! nothing, unmapping subtracts. At zero it is dead: it takes no more frames, gives its own back, and its
+//! index waits for the readers.
 
 mod index;
 mod object;

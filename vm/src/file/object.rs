@@ -1,6 +1,7 @@
 //! Shared anonymous memory.
 //!
-//! An object lives in one frame of words; its number is the frame's. The lock of the record guards what may be in it.
+//! An object lives in one frame of words; its number is the frame's. The lock of the record guards what may
+//! be in it.
 
 use super::index::Index;
 use crate::frame::{FrameMeta, Init, Kind, Memory, Priority};
@@ -36,7 +37,8 @@ pub enum Refused {
 }
 
 impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
-    /// An object of which `pages` pages are about to be mapped. Returns its number; `None` where there is no memory.
+    /// An object of which `pages` pages are about to be mapped. Returns its number; `None` where there is no
+    /// memory.
     pub fn create(memory: &'a Memory<'m, M>, pages: u64) -> Option<Self> {
         let pfn = memory.alloc_table(Priority::Ordinary)?;
         let object = Self { memory, pfn };
@@ -72,7 +74,8 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         self.index().lookup(page)
     }
 
-    /// Says that `frame`, which the caller owns alone, holds `page`; or which does already. `true`: it was taken.
+    /// Says that `frame`, which the caller owns alone, holds `page`; or which does already. `true`: it was
+    /// taken.
     ///
     /// # Errors
     /// The object takes nothing; the frame stays the caller's.
@@ -100,8 +103,8 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         mapped.store(mapped.load(Relaxed) + pages, Relaxed);
     }
 
-    /// So many pages fewer are mapped, and flushed. The last one ends the object: its frames go back now, its index after a
-    /// grace period.
+    /// So many pages fewer are mapped, and flushed. The last one ends the object: its frames go back now, its
+    /// index after a grace period.
     pub fn unmapped(&self, pages: u64, rcu: &Rcu<M::Cpu>) {
         let Some(held) = self.lock() else { return };
         let mapped = self.word(Word::Mapped);

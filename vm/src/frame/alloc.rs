@@ -26,7 +26,8 @@ impl<M: Machine> Memory<'_, M> {
         Some(self.hand_out(pfn, init, ask.init))
     }
 
-    /// Frees a frame that its holder owns alone: just taken, or user memory with one reference, whose last holder this is.
+    /// Frees a frame that its holder owns alone: just taken, or user memory with one reference, whose last
+    /// holder this is.
     #[inline]
     pub fn free_frame(&self, pfn: Pfn) {
         self.free_frame_as(pfn, Init::Dirty);
@@ -58,7 +59,8 @@ impl<M: Machine> Memory<'_, M> {
         Some(pfn)
     }
 
-    /// Frees a detached table. `init` says what its entries are now: a table whose slots are all absent is zero.
+    /// Frees a detached table. `init` says what its entries are now: a table whose slots are all absent is
+    /// zero.
     pub fn free_table(&self, pfn: Pfn, init: Init) {
         match self.meta(pfn) {
             Some(meta) if meta.state().kind() == Kind::Table && meta.relinquish() => {
@@ -116,8 +118,8 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Gives every CPU's cached frames back to the zones and calls `then` before any can go to a cache again.
     ///
-    /// A look at the caches beforehand would spare the claim where all are empty, but cannot tell: while it goes from one to the
-    /// next, frames can go from the next through the zone to the one.
+    /// A look at the caches beforehand would spare the claim where all are empty, but cannot tell: while it
+    /// goes from one to the next, frames can go from the next through the zone to the one.
     pub(super) fn drain_and<R>(&self, then: impl FnOnce() -> R) -> (u64, R) {
         let _drain = self.drain.lock();
         let mut drained = 0;
@@ -155,11 +157,13 @@ impl<M: Machine> Memory<'_, M> {
         pfn
     }
 
-    /// The stack is empty: a lot from the nearest zone that has something to give or can grow, of which one frame is the answer.
+    /// The stack is empty: a lot from the nearest zone that has something to give or can grow, of which one
+    /// frame is the answer.
     #[cold]
     #[inline(never)]
     fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
-        // Taken inside, so that a claimant finds these frames in the zone or in the stack. A zone grows outside.
+        // Taken inside, so that a claimant finds these frames in the zone or in the stack. A zone grows
+        // outside.
         let word = self.zones_from(Whence::Here).find_map(|zone| {
             loop {
                 let take = |stack: &mut Frames<M::Cpu>| self.take_lot(&own, stack, zone, ask.priority);
@@ -277,7 +281,8 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-/// The record of a frame that its holder owns alone says from now on that it is in a cache. Returns the word for the cache.
+/// The record of a frame that its holder owns alone says from now on that it is in a cache. Returns the word
+/// for the cache.
 #[inline(always)]
 pub(super) fn shelve<C: Cpu>(meta: &FrameMeta<C>, pfn: Pfn, init: Init) -> u64 {
     debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");

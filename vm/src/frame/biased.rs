@@ -1,8 +1,8 @@
 //! Data of one CPU that another may take over in need, at no cost to the one.
 //!
-//! A CPU's cache must be reachable for others when memory runs out: frames there are free. But its owner uses it in every
-//! allocation and must not pay for that: no read-modify-write, no fence. So the lock is biased to the owner, and the claimant
-//! pays with a barrier on all CPUs.
+//! A CPU's cache must be reachable for others when memory runs out: frames there are free. But its owner uses
+//! it in every allocation and must not pay for that: no read-modify-write, no fence. So the lock is biased to
+//! the owner, and the claimant pays with a barrier on all CPUs.
 //!
 //! ```text
 //!   owner (preemption off)              claimant (one at a time)
@@ -15,13 +15,15 @@
 //!   inside := 0 (release)               claimed := 0 (release)
 //! ```
 //!
-//! Either the owner sees the claim, or the claimant sees it inside: the two fences between store and load forbid that both
-//! miss. The release stores pair with the other side's acquire loads, so what one did is seen by the other.
+//! Either the owner sees the claim, or the claimant sees it inside: the two fences between store and load
+//! forbid that both miss. The release stores pair with the other side's acquire loads, so what one did is
+//! seen by the other.
 //!
-//! The subtle case: the owner is inside and something runs that comes here again on the same CPU. It finds `inside` 1, leaves it
-//! so and goes elsewhere, as if claimed. An owner inside waits for nothing but spin locks whose holders wait for nothing, so
-//! the claimant's wait is short. What an owner takes from a shared stock for its data it takes inside: so whoever claims all
-//! data finds all of it there or in the shared stock, and nothing on the way.
+//! The subtle case: the owner is inside and something runs that comes here again on the same CPU. It finds
+//! `inside` 1, leaves it so and goes elsewhere, as if claimed. An owner inside waits for nothing but spin
+//! locks whose holders wait for nothing, so the claimant's wait is short. What an owner takes from a shared
+//! stock for its data it takes inside: so whoever claims all data finds all of it there or in the shared
+//! stock, and nothing on the way.
 
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, light_fence};
@@ -29,11 +31,12 @@ use crate::sync::{Own, PerCpu, wait_until};
 use core::cell::UnsafeCell;
 use core::fmt;
 
-/// Data of one CPU that a claimant may use instead. What every use touches comes first, so that it can share a line with what
-/// lies before it.
+/// Data of one CPU that a claimant may use instead. What every use touches comes first, so that it can share
+/// a line with what lies before it.
 #[repr(C)]
 pub(super) struct Biased<T, C: Cpu> {
-    /// 1 while the owner uses the data. Written by the owner only. Release on leaving, pairs with the claimant's wait.
+    /// 1 while the owner uses the data. Written by the owner only. Release on leaving, pairs with the
+    /// claimant's wait.
     inside: AtomicU32<C>,
     /// 1 while somebody claims the data. Release on giving up, pairs with the owner's look.
     claimed: AtomicU32<C>,
@@ -49,8 +52,8 @@ impl<T, C: Cpu> Biased<T, C> {
         Self { inside: AtomicU32::new(0), claimed: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// The owner's use of `part` of its slot. `None` while it is claimed, or in use further up this very stack. `f` waits
-    /// for nothing but spin locks.
+    /// The owner's use of `part` of its slot. `None` while it is claimed, or in use further up this very
+    /// stack. `f` waits for nothing but spin locks.
     #[inline(always)]
     pub fn with<S, R>(own: &Own<'_, S, C>, part: fn(&S) -> &Self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let this = part(own);
@@ -62,17 +65,17 @@ impl<T, C: Cpu> Biased<T, C> {
             this.inside.store(nested, Release);
             return None;
         }
-        // SAFETY: `own` says that this is the CPU whose slot it is and stays so, and `inside` was 0, so nobody else on this
-        // CPU uses the value. No claimant does: its claim was not seen after `inside` was set, so its barrier comes after
-        // that store, and it waits until `inside` is 0.
+        // SAFETY: `own` says that this is the CPU whose slot it is and stays so, and `inside` was 0, so
+        // nobody else on this CPU uses the value. No claimant does: its claim was not seen after `inside` was
+        // set, so its barrier comes after that store, and it waits until `inside` is 0.
         let result = f(unsafe { &mut *this.value.get() });
         this.inside.store(0, Release);
         Some(result)
     }
 }
 
-/// Uses the data of every CPU in turn, in place of its owner, and calls `then` while all owners are still kept out. The caller
-/// makes sure that it is the only claimant, and is not an owner inside.
+/// Uses the data of every CPU in turn, in place of its owner, and calls `then` while all owners are still
+/// kept out. The caller makes sure that it is the only claimant, and is not an owner inside.
 pub(super) fn claim_all<S, T, R, M: Machine>(
     slots: &PerCpu<S, M::Cpu>,
     machine: &M,
@@ -85,8 +88,8 @@ pub(super) fn claim_all<S, T, R, M: Machine>(
     for (_, slot) in slots.iter() {
         let this = part(slot);
         wait_until::<M::Cpu>(|| this.inside.load(Acquire) == 0);
-        // SAFETY: the claim was set before the barrier, so an owner that enters after it sees the claim and stays out; one
-        // that was inside has left, as the loop saw. The caller is the only claimant.
+        // SAFETY: the claim was set before the barrier, so an owner that enters after it sees the claim and
+        // stays out; one that was inside has left, as the loop saw. The caller is the only claimant.
         f(slot, unsafe { &mut *this.value.get() });
     }
     let result = then();

@@ -1,4 +1,5 @@
-//! The memory map that firmware hands over: untrusted, checked once, carved from, then given to [`Memory`](super::Memory).
+//! The memory map that firmware hands over: untrusted, checked once, carved from, then given to
+//! [`Memory`](super::Memory).
 
 use super::Init;
 use crate::machine::{Cpu, Machine};
@@ -123,8 +124,8 @@ impl BootMap {
     /// A map of the given regions, which firmware or a caller made up.
     ///
     /// # Errors
-    /// The first thing that is wrong with them. Nothing is trusted: every later step relies on sorted, disjoint, aligned
-    /// regions within the address width.
+    /// The first thing that is wrong with them. Nothing is trusted: every later step relies on sorted,
+    /// disjoint, aligned regions within the address width.
     pub fn new(regions: &[Region]) -> Result<Self, BootError> {
         let mut map = Self { regions: [NOTHING; Self::MAX_REGIONS], len: regions.len() };
         let (mut before, mut before_end) = (0, 0);
@@ -185,8 +186,8 @@ impl<M: Machine> Carve for Carver<'_, '_, M> {
         }
         let (at, init) = self.carve_as_found(bytes, align)?;
         if init == Init::Dirty {
-            // SAFETY: the bytes belong to a usable region, which the embedder gave to the library (Machine, promise 1), and
-            // have just left the map, so nobody else has them.
+            // SAFETY: the bytes belong to a usable region, which the embedder gave to the library (Machine,
+            // promise 1), and have just left the map, so nobody else has them.
             unsafe { at.write_bytes(0, bytes) };
         }
         Some(at)
@@ -202,8 +203,8 @@ pub(super) struct Room<'m, T> {
 }
 
 impl<'m, M: Machine> Carver<'_, 'm, M> {
-    /// Memory as [`carve`](Carve::carve) gives it, but not written: it holds what it holds. `align` is a power of two up to that
-    /// of a frame.
+    /// Memory as [`carve`](Carve::carve) gives it, but not written: it holds what it holds. `align` is a
+    /// power of two up to that of a frame.
     pub(super) fn carve_as_found(&mut self, bytes: usize, align: usize) -> Option<(NonNull<u8>, Init)> {
         let (start, init) = self.map.cut(bytes, align)?;
         Some((self.machine.window(start), init))
@@ -212,7 +213,8 @@ impl<'m, M: Machine> Carver<'_, 'm, M> {
     /// Room for `len` values.
     pub(super) fn room<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
-        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is nobody else's.
+        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is nobody
+        // else's.
         Some(unsafe { Room::new(at, len) })
     }
 }
@@ -222,7 +224,8 @@ impl<'m, M: Machine> Carver<'_, 'm, M> {
     pub(super) fn words_as_found<C: Cpu>(&mut self, len: usize) -> Option<&'m [AtomicU32<C>]> {
         let bytes = size_of::<AtomicU32<C>>().checked_mul(len)?;
         let (at, _) = self.carve_as_found(bytes, align_of::<AtomicU32<C>>())?;
-        // SAFETY: the memory is large enough, aligned, carved for good, and nobody else's; whatever it holds is a value of each word.
+        // SAFETY: the memory is large enough, aligned, carved for good, and nobody else's; whatever it holds
+        // is a value of each word.
         Some(unsafe { core::slice::from_raw_parts(at.cast().as_ptr(), len) })
     }
 }
@@ -245,7 +248,8 @@ impl<'m, T> Room<'m, T> {
         unsafe { self.at.as_ref() }
     }
 
-    /// A slice of as many values as `make` pushes, at most as many as there is room for; they are never dropped.
+    /// A slice of as many values as `make` pushes, at most as many as there is room for; they are never
+    /// dropped.
     pub(super) fn fill_some(self, make: impl FnOnce(&mut dyn FnMut(T))) -> &'m [T] {
         let mut len = 0;
         make(&mut |value| {
@@ -264,8 +268,8 @@ impl<'m, T> Room<'m, T> {
             // SAFETY: the carved memory holds `len` values, aligned, and only this room has it.
             unsafe { self.at.add(index).write(value(index)) };
         }
-        // SAFETY: initialised above and only shared from now on; a machine's window lasts as long as the machine (promise
-        // 1), which the room's maker borrowed for `'m`.
+        // SAFETY: initialised above and only shared from now on; a machine's window lasts as long as the
+        // machine (promise 1), which the room's maker borrowed for `'m`.
         unsafe { core::slice::from_raw_parts(self.at.as_ptr(), self.len) }
     }
 }

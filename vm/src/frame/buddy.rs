@@ -1,12 +1,12 @@
 //! Free blocks of a zone: one list for each order, linked through the records of the heads.
 //!
-//! A block of order n starts at a multiple of 2^n; its buddy is the other half of the block of order n + 1 that holds both.
-//! Taking splits the smallest block that is large enough and keeps the first part, so addresses ascend; giving merges with
-//! the buddy while that is a free block of the same order and zone. Nothing but the heads' records is touched, so a block of
-//! 4 MiB costs what a frame costs.
+//! A block of order n starts at a multiple of 2^n; its buddy is the other half of the block of order n + 1
+//! that holds both. Taking splits the smallest block that is large enough and keeps the first part, so
+//! addresses ascend; giving merges with the buddy while that is a free block of the same order and zone.
+//! Nothing but the heads' records is touched, so a block of 4 MiB costs what a frame costs.
 //!
-//! Everything here runs under the zone's lock. Only there does a record become, or cease to be, `Free`; so the state of a
-//! buddy outside the lists may change meanwhile, but never to or from what a merge looks for.
+//! Everything here runs under the zone's lock. Only there does a record become, or cease to be, `Free`; so
+//! the state of a buddy outside the lists may change meanwhile, but never to or from what a merge looks for.
 
 use super::cache::{pack, unpack};
 use super::meta::Links;
@@ -100,8 +100,8 @@ impl<C: Cpu> Buddy<C> {
         self.link(table, pfn, order, init);
     }
 
-    /// Gives single frames, packed. Neighbours that come in order, up or down, as frames do that were taken together, go as
-    /// whole blocks: of those only the heads' records are written.
+    /// Gives single frames, packed. Neighbours that come in order, up or down, as frames do that were taken
+    /// together, go as whole blocks: of those only the heads' records are written.
     pub fn give_frames(&mut self, table: &FrameTable<C>, frames: &[u64]) {
         let mut rest = frames;
         while !rest.is_empty() {
@@ -112,7 +112,8 @@ impl<C: Cpu> Buddy<C> {
         }
     }
 
-    /// Gives all frames from `start` to `end`, in the largest aligned blocks, touching nothing but their heads.
+    /// Gives all frames from `start` to `end`, in the largest aligned blocks, touching nothing but their
+    /// heads.
     pub fn give_range(&mut self, table: &FrameTable<C>, start: Pfn, end: Pfn, init: Init) {
         let mut at = start;
         while at < end {
@@ -205,7 +206,8 @@ impl Chain {
     }
 }
 
-/// How many words from the first are frames in order, one after the other or one before the other, equal in mark.
+/// How many words from the first are frames in order, one after the other or one before the other, equal in
+/// mark.
 fn run_length(words: &[u64]) -> usize {
     let [first, second, ..] = *words else { return words.len() };
     let step = second.wrapping_sub(first);

@@ -7,16 +7,16 @@
 //!       one lot from the zone, in order                      the oldest lot back to the zone
 //! ```
 //!
-//! A stack: the frame freed last is warm and goes out first. A lot comes from one block of the zone that was split once, so
-//! it starts even and its records fill whole lines. What goes back is the coldest part.
+//! A stack: the frame freed last is warm and goes out first. A lot comes from one block of the zone that was
+//! split once, so it starts even and its records fill whole lines. What goes back is the coldest part.
 //!
-//! A lot is [`BATCH`] frames at first and twice as many each time the stack runs empty again before it was full, or full again
-//! before it was empty, up to half the stack: who takes or gives thousands goes to the zone seldom, and who takes a few
-//! keeps few.
+//! A lot is [`BATCH`] frames at first and twice as many each time the stack runs empty again before it was
+//! full, or full again before it was empty, up to half the stack: who takes or gives thousands goes to the
+//! zone seldom, and who takes a few keeps few.
 //!
-//! The cache's owner works on it by plain loads and stores. Another CPU that finds the zones empty claims it (`biased`), so
-//! frames here are never out of reach; no allocation fails because other CPUs hold free frames. A second, shorter stack of
-//! 2 MiB blocks would lie beside the first.
+//! The cache's owner works on it by plain loads and stores. Another CPU that finds the zones empty claims it
+//! (`biased`), so frames here are never out of reach; no allocation fails because other CPUs hold free
+//! frames. A second, shorter stack of 2 MiB blocks would lie beside the first.
 
 use super::Init;
 use super::biased::Biased;
@@ -36,11 +36,11 @@ pub(super) const MOST: usize = CAPACITY / 2;
 /// A frame and what its bytes are known to be.
 pub(super) type Stocked = (Pfn, Init);
 
-/// A CPU's cache and counts. The counts are written by their CPU alone, in plain stores; others read them, stale. What every
-/// allocation touches comes first, on one line with the bottom of the stack.
+/// A CPU's cache and counts. The counts are written by their CPU alone, in plain stores; others read them,
+/// stale. What every allocation touches comes first, on one line with the bottom of the stack.
 ///
-/// Every frame that came in is cached, handed out, or went back: `came_in + pgfree = pgalloc + cached + went_out + drained`.
-/// `pgfree` is not stored but follows.
+/// Every frame that came in is cached, handed out, or went back: `came_in + pgfree = pgalloc + cached +
+/// went_out + drained`. `pgfree` is not stored but follows.
 #[repr(C)]
 pub(super) struct CpuCache<C: Cpu> {
     /// Frames in the stack, and how many were handed out from it.
@@ -75,9 +75,9 @@ pub(super) struct Stack<C: Cpu, const N: usize> {
     slots: [Plain<u64, C>; N],
 }
 
-/// How many words a stack holds (bits 0..10), and how many were popped since the start (bits 10..64: at a hundred million a
-/// second they wrap after five years). One word, so that a pop is one store. Written by who may use the stack; others read
-/// it, stale.
+/// How many words a stack holds (bits 0..10), and how many were popped since the start (bits 10..64: at a
+/// hundred million a second they wrap after five years). One word, so that a pop is one store. Written by who
+/// may use the stack; others read it, stale.
 pub(super) struct Tally<C: Cpu>(AtomicU64<C>);
 
 const POPPED_SHIFT: u32 = 10;
@@ -142,7 +142,8 @@ impl<C: Cpu> CpuCache<C> {
     }
 }
 
-/// The lot after `last`: twice as many the same way, a small one after a turn. Bit 0 is the way, the rest how many.
+/// The lot after `last`: twice as many the same way, a small one after a turn. Bit 0 is the way, the rest how
+/// many.
 const fn next_lot(last: u32, way: Way) -> u32 {
     let (many, before) = ((last >> 1) as usize, last & 1);
     let doubled = if before == way as u32 { 2 * many } else { BATCH };
@@ -218,8 +219,8 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
         pushed
     }
 
-    /// Stocks words so that they are popped in order, the last ones where there is no room for all. Returns how many of the
-    /// first were left.
+    /// Stocks words so that they are popped in order, the last ones where there is no room for all. Returns
+    /// how many of the first were left.
     pub fn fill(&mut self, tally: &Tally<C>, words: &[u64]) -> usize {
         let len = tally.len();
         let room = &mut self.slots[len..];

@@ -3,8 +3,8 @@
 use super::{Init, Priority};
 use crate::units::{Order, Pfn, PfnRange};
 
-/// A block of frames that its holder owns. It is given back by [`Memory::free`](super::Memory::free); dropping it leaks the
-/// frames, which [`Memory::check`](super::Memory::check) shows as handed out.
+/// A block of frames that its holder owns. It is given back by [`Memory::free`](super::Memory::free);
+/// dropping it leaks the frames, which [`Memory::check`](super::Memory::check) shows as handed out.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "frames that are not freed are leaked"]
 pub struct Folio {

@@ -1,4 +1,5 @@
-//! Memory for indexes: the pools that the nodes and items of a [`RangeIndex`](crate::sync::RangeIndex) come from.
+//! Memory for indexes: the pools that the nodes and items of a [`RangeIndex`](crate::sync::RangeIndex) come
+//! from.
 
 use super::{Memory, Pool};
 use crate::machine::Machine;
@@ -8,7 +9,8 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Two pools: nodes, and items with their links. Made once; all indexes of the machine with such items share it.
+/// Two pools: nodes, and items with their links. Made once; all indexes of the machine with such items share
+/// it.
 pub struct IndexPools<'m, T, M: Machine> {
     nodes: Pool<'m, TreeNode<M::Cpu, FAN_OUT>, M>,
     items: Pool<'m, Stored<T>, M>,
@@ -49,7 +51,8 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
     }
 }
 
-// SAFETY: a pool's objects are valid memory that is nobody else's until freed, or reclaimed after a grace period.
+// SAFETY: a pool's objects are valid memory that is nobody else's until freed, or reclaimed after a grace
+// period.
 unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexStore<'_, '_, T, M> {
     fn alloc_node(&self) -> Option<NonNull<TreeNode<M::Cpu, FAN_OUT>>> {
         Some(self.pools.nodes.alloc(self.memory)?.cast())

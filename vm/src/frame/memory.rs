@@ -41,8 +41,8 @@ pub(super) struct Span {
 }
 
 impl<'m, M: Machine> Memory<'m, M> {
-    /// Memory of what `map` says is usable, less the library's own records, which are carved from it. The zero page is
-    /// allocated at once, so this runs on one of the machine's CPUs.
+    /// Memory of what `map` says is usable, less the library's own records, which are carved from it. The
+    /// zero page is allocated at once, so this runs on one of the machine's CPUs.
     ///
     /// # Errors
     /// Where there is no memory, too little, or on too many nodes.
@@ -109,7 +109,8 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.table.span()
     }
 
-    /// The frame of zeroes that read faults map. Its record says `Zero`; it is never freed, and its counts are ignored.
+    /// The frame of zeroes that read faults map. Its record says `Zero`; it is never freed, and its counts
+    /// are ignored.
     pub fn zero_frame(&self) -> Pfn {
         self.zero
     }
@@ -130,13 +131,14 @@ impl<'m, M: Machine> Memory<'m, M> {
         &self.zones[after.checked_sub(1).map_or(0, |at| self.spans[at].zone as usize)]
     }
 
-    /// Has the `nth` allocation from now fail, 1 being the next, whatever asks for it. 0 takes it back. Debug builds only.
+    /// Has the `nth` allocation from now fail, 1 being the next, whatever asks for it. 0 takes it back. Debug
+    /// builds only.
     pub fn plan_mishap(&self, nth: u64) {
         self.mishap.plan(nth, 1);
     }
 
-    /// As [`plan_mishap`](Self::plan_mishap), and every allocation of frames after it fails too, until that is taken back. Objects that were given
-    /// back to a pool can be had.
+    /// As [`plan_mishap`](Self::plan_mishap), and every allocation of frames after it fails too, until that
+    /// is taken back. Objects that were given back to a pool can be had.
     pub fn plan_mishaps_from(&self, nth: u64) {
         self.mishap.plan(nth, u64::MAX);
     }

@@ -9,8 +9,9 @@
 //! | 12..16 | word | `User`, `File`: pincount. `Table`: the lock of its entries. `Slab`: first free object. Else 0 |
 //! | 16..32 | link | `Free`: neighbours in the list. `Slab`: neighbours in the pool's list. `Table`: the retire link. `User`, `File`: owner and offset |
 //!
-//! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so two CPUs write
-//! one line only where frames were freed on another CPU than they were allocated on, or memory is in fragments.
+//! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
+//! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
+//! is in fragments.
 
 use super::state::{FrameState, Kind};
 use crate::machine::Cpu;
@@ -23,8 +24,8 @@ use core::ptr::NonNull;
 /// The record of one frame. See the module for its fields.
 #[repr(C, align(32))]
 pub struct FrameMeta<C: Cpu> {
-    /// Counted kinds change by read-modify-writes, all others by their owner's plain stores. The last put acquires what
-    /// earlier puts released.
+    /// Counted kinds change by read-modify-writes, all others by their owner's plain stores. The last put
+    /// acquires what earlier puts released.
     state: AtomicU64<C>,
     /// Relaxed: read for decisions only under the locks that guard every mapping of the frame, or as a hint.
     mapcount: AtomicU32<C>,
@@ -72,8 +73,8 @@ impl<C: Cpu> FrameMeta<C> {
         next(FrameState(old))
     }
 
-    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (attached), `Slab` or `Zero`. Counts are those of a
-    /// frame that nothing maps yet. `false` where the frame is not just taken.
+    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (attached), `Slab` or `Zero`. Counts
+    /// are those of a frame that nothing maps yet. `false` where the frame is not just taken.
     #[inline(always)]
     pub fn put_to_use(&self, kind: Kind) -> bool {
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
@@ -102,13 +103,14 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::put)
     }
 
-    /// Clears *exclusive*: whoever writes copies first. `false` where it was clear. The caller holds the lock of the table
-    /// that maps the frame.
+    /// Clears *exclusive*: whoever writes copies first. `false` where it was clear. The caller holds the lock
+    /// of the table that maps the frame.
     pub fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()
     }
 
-    /// Sets *exclusive* where the caller's is the only reference. The caller holds the lock of the table that maps it.
+    /// Sets *exclusive* where the caller's is the only reference. The caller holds the lock of the table that
+    /// maps it.
     pub fn try_make_exclusive(&self) -> bool {
         self.step_shared(FrameState::reclaimed).is_some()
     }
@@ -118,7 +120,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(|state| state.with_lazyfree(lazyfree));
     }
 
-    /// Clears *attached*; who finds it cleared restarts its walk. `false` where it was. The caller holds the table's lock.
+    /// Clears *attached*; who finds it cleared restarts its walk. `false` where it was. The caller holds the
+    /// table's lock.
     pub fn detach(&self) -> bool {
         self.step(FrameState::detached).is_some()
     }
@@ -145,8 +148,8 @@ impl<C: Cpu> FrameMeta<C> {
         before.wrapping_sub(1)
     }
 
-    /// The only entry that mapped the frame is gone: a plain store, because nobody else maps it. The caller cleared the entry and
-    /// found the frame *exclusive* meanwhile.
+    /// The only entry that mapped the frame is gone: a plain store, because nobody else maps it. The caller
+    /// cleared the entry and found the frame *exclusive* meanwhile.
     #[inline(always)]
     pub(super) fn remove_only_mapping(&self) {
         debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
@@ -164,13 +167,14 @@ impl<C: Cpu> FrameMeta<C> {
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
 
-    /// How many pin the frame. Pairs with [`unpin`](FrameMeta::unpin); who must know that nobody pins weakens the entries
-    /// and fences before.
+    /// How many pin the frame. Pairs with [`unpin`](FrameMeta::unpin); who must know that nobody pins weakens
+    /// the entries and fences before.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)
     }
 
-    /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds the table's lock.
+    /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds
+    /// the table's lock.
     #[inline(always)]
     pub fn used_parts(&self) -> u32 {
         self.mapcount.load(Relaxed)

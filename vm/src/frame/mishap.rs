@@ -1,4 +1,5 @@
-//! Failure on demand: the n-th allocation from now fails, and perhaps some after it, so that tests can fail every one in turn.
+//! Failure on demand: the n-th allocation from now fails, and perhaps some after it, so that tests can fail
+//! every one in turn.
 //!
 //! Debug builds only; in release builds [`Mishap::strikes`] is `false` and costs nothing.
 
@@ -27,7 +28,8 @@ impl<C: Cpu> Mishap<C> {
         Self { plan: AtomicU64::new(0) }
     }
 
-    /// Plans `in_a_row` failures, the first of which is that of the `left`th allocation from now; takes them back with 0.
+    /// Plans `in_a_row` failures, the first of which is that of the `left`th allocation from now; takes them
+    /// back with 0.
     pub fn plan(&self, left: u64, in_a_row: u64) {
         self.plan.store(left.min(LEFT) | (in_a_row.min(LEFT) * IN_A_ROW), Relaxed);
     }
@@ -44,7 +46,8 @@ impl<C: Cpu> Mishap<C> {
         cfg!(debug_assertions) && self.plan.load(Relaxed) & LEFT != 0 && self.count_down()
     }
 
-    /// As [`strikes`](Self::strikes), for an object of a pool: however long memory stays away, one that was given back can be had again.
+    /// As [`strikes`](Self::strikes), for an object of a pool: however long memory stays away, one that was
+    /// given back can be had again.
     #[inline(always)]
     pub fn strikes_object(&self) -> bool {
         let untroubled = |plan| plan & LEFT == 0 || plan & STRUCK != 0;

@@ -14,26 +14,27 @@
 //!     Memory:  free_frame, alloc_frame   free, alloc     alloc_table, Pool<T>
 //! ```
 //!
-//! [`Memory`] is what the floors above hold. The common case, one frame, is a pop or push on the CPU's own stack and one
-//! store into the frame's record: no read-modify-write, no fence, no line that another CPU writes.
+//! [`Memory`] is what the floors above hold. The common case, one frame, is a pop or push on the CPU's own
+//! stack and one store into the frame's record: no read-modify-write, no fence, no line that another CPU
+//! writes.
 //!
 //! # One door
 //!
-//! Frame records are read and written by `frame::meta` alone. A record's first word is a value with pure transitions
-//! ([`FrameState`]); what is not a transition does not happen: a frame freed twice, a table freed while attached, or a frame
-//! that was never the library's is refused. Debug builds panic there; release builds leave the frame alone and count it in
-//! [`Stats::refused`].
+//! Frame records are read and written by `frame::meta` alone. A record's first word is a value with pure
+//! transitions ([`FrameState`]); what is not a transition does not happen: a frame freed twice, a table freed
+//! while attached, or a frame that was never the library's is refused. Debug builds panic there; release
+//! builds leave the frame alone and count it in [`Stats::refused`].
 //!
 //! # What is never out of reach
 //!
-//! An allocation that finds the zones empty takes over the caches of all CPUs (`biased`), gives their frames to the zones,
-//! where they merge, and tries once more. Out of reach are only frames on their way at that moment: at most one lot for
-//! each other CPU, between its zone and its cache.
+//! An allocation that finds the zones empty takes over the caches of all CPUs (`biased`), gives their frames
+//! to the zones, where they merge, and tries once more. Out of reach are only frames on their way at that
+//! moment: at most one lot for each other CPU, between its zone and its cache.
 //!
 //! # Zeroed memory
 //!
-//! Memory comes as [`Init::Dirty`] or [`Init::Zeroed`], and a free block or cached frame remembers which. Who asks for zeroed
-//! memory gets it zeroed once.
+//! Memory comes as [`Init::Dirty`] or [`Init::Zeroed`], and a free block or cached frame remembers which. Who
+//! asks for zeroed memory gets it zeroed once.
 //!
 //! docs/design/frames.md has the longer story.
 

@@ -1,10 +1,11 @@
 //! Which zone is asked first: nodes, how far they are from each other, and who wants memory from where.
 //!
-//! Each zone has the order in which an allocation for its node looks: itself, then the others from near to far, those equally
-//! far beginning with the one after itself, so that not all overflow into the same. A CPU's home is the zone nearest to it. An
-//! allocation grows a near zone before it looks in a far one.
+//! Each zone has the order in which an allocation for its node looks: itself, then the others from near to
+//! far, those equally far beginning with the one after itself, so that not all overflow into the same. A
+//! CPU's home is the zone nearest to it. An allocation grows a near zone before it looks in a far one.
 //!
-//! CPUs' caches hold what was last freed there, whatever node it came from. So whoever asks for a place does not look in them.
+//! CPUs' caches hold what was last freed there, whatever node it came from. So whoever asks for a place does
+//! not look in them.
 
 use super::cache::Stocked;
 use super::{Ask, FrameState, Memory, Priority, Zone};
@@ -51,7 +52,8 @@ impl<M: Machine> Memory<'_, M> {
         self.zones[self.home_zone(cpu)].node()
     }
 
-    /// The nodes with memory, nearest to `node` first; nearest to the first node with memory where `node` has none.
+    /// The nodes with memory, nearest to `node` first; nearest to the first node with memory where `node` has
+    /// none.
     pub fn fallback_order(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         self.zones_from(Whence::Near(node)).map(Zone::node)
     }
@@ -109,8 +111,8 @@ impl<M: Machine> Memory<'_, M> {
         Some(self.hand_out(pfn, init, ask.init))
     }
 
-    /// Looks in every zone, growing those that can, while any can; and once more with the caches drained, which finds every frame
-    /// that is free at that moment. Who can do without looks once.
+    /// Looks in every zone, growing those that can, while any can; and once more with the caches drained,
+    /// which finds every frame that is free at that moment. Who can do without looks once.
     pub(super) fn search(
         &self,
         whence: Whence,

@@ -5,12 +5,12 @@
 //!   free  ──► CPU's stack ──► its slab, and when that is empty: spare, or the frame goes back
 //! ```
 //!
-//! A frame cut into objects is a slab (`slab`); its header is its frame's record, so objects lie from the first byte on, and
-//! an object's slab is found from its address. Objects are words on the same stacks as frames: physical addresses, taken over
-//! by a CPU that finds no memory elsewhere.
+//! A frame cut into objects is a slab (`slab`); its header is its frame's record, so objects lie from the
+//! first byte on, and an object's slab is found from its address. Objects are words on the same stacks as
+//! frames: physical addresses, taken over by a CPU that finds no memory elsewhere.
 //!
-//! The shared part of a pool lies in memory of its own and never moves, so its address can stand beside a retired object: it
-//! is the tag that [`Rcu`] keeps, and how [`Memory`] finds the pool again.
+//! The shared part of a pool lies in memory of its own and never moves, so its address can stand beside a
+//! retired object: it is the tag that [`Rcu`] keeps, and how [`Memory`] finds the pool again.
 //!
 //! | lock | rank | guards |
 //! |---|---|---|
@@ -95,18 +95,21 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     /// Takes back the memory of an object, whose value is not dropped.
     ///
     /// # Safety
-    /// The object came from [`alloc`](Pool::alloc) of this pool and memory, is not free, and nobody uses it any more.
+    /// The object came from [`alloc`](Pool::alloc) of this pool and memory, is not free, and nobody uses it
+    /// any more.
     #[inline]
     pub unsafe fn free(&self, memory: &Memory<'m, M>, object: NonNull<T>) {
         self.core.give(memory, memory.machine.phys_of(object.cast()));
     }
 
-    /// What [`Rcu::retire`] is to keep beside an object of this pool, so that `memory` finds the pool when it reclaims. Not 0.
+    /// What [`Rcu::retire`] is to keep beside an object of this pool, so that `memory` finds the pool when it
+    /// reclaims. Not 0.
     pub fn tag(&self) -> usize {
         (&raw const *self.core).expose_provenance()
     }
 
-    /// Retires an object by the head inside it: its memory is taken back after a grace period. May wait for readers.
+    /// Retires an object by the head inside it: its memory is taken back after a grace period. May wait for
+    /// readers.
     ///
     /// # Safety
     /// As [`Rcu::retire`]; and the object is one of this pool and memory.
@@ -170,7 +173,8 @@ impl<C: Cpu> PoolCore<C> {
             return self.drain_and(memory, || self.take_one(&mut self.slabs.lock(), memory));
         };
         memory.meta_of(pfn).put_to_use(Kind::Slab);
-        // Under one lock: between two, other CPUs could take every object of the slab, and memory would seem to lack.
+        // Under one lock: between two, other CPUs could take every object of the slab, and memory would seem
+        // to lack.
         let mut slabs = self.slabs.lock();
         slabs.add(&memory.table, &self.cut, pfn);
         self.take_one(&mut slabs, memory)

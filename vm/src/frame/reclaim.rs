@@ -13,18 +13,19 @@ const TABLE: usize = 0;
 const ZEROED_TABLE: usize = 1;
 
 impl<'m, M: Machine> Memory<'m, M> {
-    /// Frees a detached table once no lockless walker can hold it. May wait for readers. `init` says what its words are now, and
-    /// stay: a table whose slots are all absent is zero.
+    /// Frees a detached table once no lockless walker can hold it. May wait for readers. `init` says what its
+    /// words are now, and stay: a table whose slots are all absent is zero.
     pub fn retire_table(&self, rcu: &Rcu<M::Cpu>, pfn: Pfn, init: Init) {
         let tag = match init {
             Init::Dirty => TABLE,
             Init::Zeroed => ZEROED_TABLE,
         };
         match self.meta(pfn) {
-            // SAFETY: the table is detached and was not retired before, as the transition says; its link is unused till it is
-            // reclaimed, and records stay for good. A walker that could still find it is what the wait is for: the parent's
-            // entry was cleared before, and if it was not, the walker finds a frame that it may read, and no live memory of
-            // Rust's: tables are cells reached through the door.
+            // SAFETY: the table is detached and was not retired before, as the transition says; its link is
+            // unused till it is reclaimed, and records stay for good. A walker that could still find it is
+            // what the wait is for: the parent's entry was cleared before, and if it was not, the walker
+            // finds a frame that it may read, and no live memory of Rust's: tables are cells reached through
+            // the door.
             Some(meta) if meta.retire() => unsafe {
                 rcu.retire(self.machine, meta.retire_head(), tag, self);
             },
@@ -74,7 +75,8 @@ impl<'m, M: Machine> Permanent<'_, 'm, M> {
     /// Room for `len` values.
     pub(super) fn room<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
-        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is nobody else's.
+        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is nobody
+        // else's.
         Some(unsafe { Room::new(at, len) })
     }
 

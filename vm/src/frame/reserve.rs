@@ -1,7 +1,8 @@
 //! Objects put aside for an edit of an index that consists of several replacements and must not stop halfway.
 //!
-//! A replacement that finds no memory in the pools takes from the reserve; afterwards it is topped up, from what the replacement
-//! retired if need be. So a reserve for one replacement is enough for any number of them.
+//! A replacement that finds no memory in the pools takes from the reserve; afterwards it is topped up, from
+//! what the replacement retired if need be. So a reserve for one replacement is enough for any number of
+//! them.
 
 use super::index::IndexStore;
 use crate::machine::Machine;
@@ -12,8 +13,8 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Nodes that one replacement may take: three on each of five levels, and a new root. Each level holds eight times what the one
-/// below it does, at least; five are enough for the mappings that a process may have.
+/// Nodes that one replacement may take: three on each of five levels, and a new root. Each level holds eight
+/// times what the one below it does, at least; five are enough for the mappings that a process may have.
 const NODES: usize = 16;
 
 /// Items put aside: more than one replacement takes, as other CPUs may be faster to take what it gave back.

@@ -117,7 +117,8 @@ impl<C: Cpu> Slabs<C> {
         Some(cut.object(slab, index.into()))
     }
 
-    /// Gives an object back. A slab that is empty then, and not needed as a spare, is cut out: the caller frees it.
+    /// Gives an object back. A slab that is empty then, and not needed as a spare, is cut out: the caller
+    /// frees it.
     pub fn give<M: Machine<Cpu = C>>(
         &mut self,
         machine: &M,
@@ -184,8 +185,8 @@ fn header<C: Cpu>(table: &FrameTable<C>, pfn: Pfn) -> &FrameMeta<C> {
 
 /// The link in a free object of a slab of ours. The caller holds the pool's lock.
 fn load_link<M: Machine>(machine: &M, object: PhysAddr) -> u16 {
-    // SAFETY: a free object's bytes are the pool's, at least 8 and aligned to 8; the pool's lock keeps others out; the link
-    // was stored when the object was given back.
+    // SAFETY: a free object's bytes are the pool's, at least 8 and aligned to 8; the pool's lock keeps others
+    // out; the link was stored when the object was given back.
     unsafe { machine.window(object).cast::<Plain<u16, M::Cpu>>().as_ref() }.get()
 }
 

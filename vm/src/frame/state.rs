@@ -12,13 +12,14 @@
 //! | 45 | *retired*: waits for readers (`Table`) |
 //! | 48..56 | index of the zone (`Free`) |
 //!
-//! Everything else is zero. The whole word zero is [`Kind::Reserved`]: not handed out by itself; a hole, boot memory, or a
-//! frame inside a block whose head lies before it. A frame inside a block may also say `Cached`: it went back from a cache
-//! with its neighbours, as one block, of which only the head's record is written. Nobody reads it there.
+//! Everything else is zero. The whole word zero is [`Kind::Reserved`]: not handed out by itself; a hole, boot
+//! memory, or a frame inside a block whose head lies before it. A frame inside a block may also say `Cached`:
+//! it went back from a cache with its neighbours, as one block, of which only the head's record is written.
+//! Nobody reads it there.
 //!
-//! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something else: a lockless
-//! walker with an old entry in its hand can raise the count of a `User` or `File` frame only. Hence all other kinds are
-//! owned by whoever got them, and change by plain stores.
+//! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something
+//! else: a lockless walker with an old entry in its hand can raise the count of a `User` or `File` frame
+//! only. Hence all other kinds are owned by whoever got them, and change by plain stores.
 //!
 //! ```text
 //!            Reserved (boot memory, inside of blocks)

@@ -1,8 +1,8 @@
 //! All frame records, found by frame number: a subtraction, a comparison, a shift.
 //!
-//! One array covers the span from the first usable frame to the last, holes included; records of holes stay all-zero, which
-//! is [`Kind::Reserved`](super::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory. A sparse table, by section, would take
-//! the array's place behind [`FrameTable::meta`].
+//! One array covers the span from the first usable frame to the last, holes included; records of holes stay
+//! all-zero, which is [`Kind::Reserved`](super::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory. A
+//! sparse table, by section, would take the array's place behind [`FrameTable::meta`].
 
 use super::{Carver, FrameMeta, Init};
 use crate::machine::{Cpu, Machine};
@@ -34,7 +34,8 @@ impl<C: Cpu> FrameTable<C> {
 
     /// Records for `span`, in carved memory. `None` where that does not suffice.
     pub fn carve(from: &mut impl Carve, span: PfnRange) -> Option<Self> {
-        // An even start, so that the frames 2n and 2n + 1 share a line, and a batch that starts even starts a line.
+        // An even start, so that the frames 2n and 2n + 1 share a line, and a batch that starts even starts a
+        // line.
         let span = PfnRange::new(Pfn(span.start.0 & !1), span.end);
         let bytes = usize::try_from(span.len()).ok()?.checked_mul(Self::RECORD)?;
         // Carved memory is zeroed, and zero is a valid record: atomics that hold 0.
@@ -42,9 +43,9 @@ impl<C: Cpu> FrameTable<C> {
         Some(Self { records, first: span.start, len: span.len(), _owner: PhantomData })
     }
 
-    /// Records for `span` that nobody has written: they hold what memory held, and none may be looked at before
-    /// [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks), unless the memory was zeroed. A block's
-    /// records begin with a frame of theirs.
+    /// Records for `span` that nobody has written: they hold what memory held, and none may be looked at
+    /// before [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks), unless the memory
+    /// was zeroed. A block's records begin with a frame of theirs.
     pub(super) fn carve_as_found<M>(from: &mut Carver<'_, '_, M>, span: PfnRange) -> Option<(Self, Init)>
     where
         M: Machine<Cpu = C>,
@@ -110,7 +111,8 @@ impl<C: Cpu> FrameTable<C> {
     #[inline(always)]
     pub(super) unsafe fn meta_unchecked(&self, pfn: Pfn) -> &FrameMeta<C> {
         debug_assert!(self.meta(pfn).is_some());
-        // SAFETY: the caller says that the frame lies in the span, so its index is below the number of records.
+        // SAFETY: the caller says that the frame lies in the span, so its index is below the number of
+        // records.
         unsafe { self.records.add((pfn.0 - self.first.0) as usize).as_ref() }
     }
 

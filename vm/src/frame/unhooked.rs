@@ -6,7 +6,8 @@ use crate::machine::Machine;
 use crate::sync::Rcu;
 use crate::units::{Pfn, VpnRange};
 
-/// A translation that was cleared, with what it led to. It can only be put into a gather, which flushes and then frees.
+/// A translation that was cleared, with what it led to. It can only be put into a gather, which flushes and
+/// then frees.
 #[derive(Debug)]
 #[must_use = "what was unhooked must be flushed and freed"]
 pub struct Unhooked {
@@ -46,8 +47,8 @@ impl Unhooked {
     }
 }
 
-/// Unhooked things that wait for one flush, without allocating: exclusive frames and tables are linked through their records,
-/// frames that others hold too are kept one by one.
+/// Unhooked things that wait for one flush, without allocating: exclusive frames and tables are linked
+/// through their records, frames that others hold too are kept one by one.
 #[derive(Debug, Default)]
 pub struct Detention {
     frames: Option<Pfn>,
@@ -111,8 +112,9 @@ impl Detention {
         }
     }
 
-    /// Exclusive frames, in lots: what was unhooked first ends up warmest, so pages touched again in order get their frames in
-    /// order. Each costs one read-modify-write, because a lockless walker with an old entry may be counting itself in.
+    /// Exclusive frames, in lots: what was unhooked first ends up warmest, so pages touched again in order
+    /// get their frames in order. Each costs one read-modify-write, because a lockless walker with an old
+    /// entry may be counting itself in.
     fn release_frames<M: Machine>(&mut self, memory: &Memory<'_, M>) {
         let mut next = self.frames.take();
         let (mut lot, mut len) = ([0; Self::LOT], 0);

@@ -14,7 +14,8 @@ pub struct Watermark {
 /// Who asks for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Whoever can do without: takes what is at hand, neither waits nor disturbs other CPUs. For read sections.
+    /// Whoever can do without: takes what is at hand, neither waits nor disturbs other CPUs. For read
+    /// sections.
     Spare,
     /// A request that may fail.
     Ordinary,
@@ -23,8 +24,8 @@ pub enum Priority {
 }
 
 impl Watermark {
-    /// The marks of a zone of `frames` frames: the square root of 16 times its KiB, in KiB, between 128 KiB and 256 MiB as
-    /// Linux has it, but never more than 1/64 of the zone.
+    /// The marks of a zone of `frames` frames: the square root of 16 times its KiB, in KiB, between 128 KiB
+    /// and 256 MiB as Linux has it, but never more than 1/64 of the zone.
     pub fn for_frames(frames: u64) -> Self {
         let kib = (frames * 4 * 16).isqrt().clamp(128, 256 << 10);
         let min = (kib / 4).min(frames / 64);

@@ -22,7 +22,8 @@ pub struct Zone<C: Cpu> {
     node: NodeId,
     managed: u64,
     watermark: Watermark,
-    /// Frames that the zone is still to get. Release after they were given, pairs with the acquire of who found none.
+    /// Frames that the zone is still to get. Release after they were given, pairs with the acquire of who
+    /// found none.
     waiting: AtomicU64<C>,
     buddy: SpinLock<Buddy<C>, C, { ladder::ZONE.0 }>,
 }
@@ -51,8 +52,8 @@ impl<C: Cpu> Zone<C> {
         self.waiting.load(Acquire)
     }
 
-    /// Whether the zone is still to get frames, and `priority` may have 2^order of what there will be. Asked *before* a look: what
-    /// arrives in between is found by the next one.
+    /// Whether the zone is still to get frames, and `priority` may have 2^order of what there will be. Asked
+    /// *before* a look: what arrives in between is found by the next one.
     pub(super) fn may_grow(&self, order: Order, priority: Priority) -> bool {
         let waiting = self.waiting();
         let free = || waiting + self.buddy.lock().free();
@@ -110,8 +111,8 @@ impl<C: Cpu> Zone<C> {
         buddy.take(table, order)
     }
 
-    /// Takes up to `frames.len()` frames for a CPU's cache. What only the reserve may have is taken one by one, so that it
-    /// does not end up with everybody else who uses the cache. Returns how many.
+    /// Takes up to `frames.len()` frames for a CPU's cache. What only the reserve may have is taken one by
+    /// one, so that it does not end up with everybody else who uses the cache. Returns how many.
     pub(super) fn take_run(&self, table: &FrameTable<C>, frames: &mut [u64], priority: Priority) -> usize {
         let mut buddy = self.buddy.lock();
         let coming = self.coming(&buddy);

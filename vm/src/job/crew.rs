@@ -36,8 +36,8 @@ impl<'m, M: Machine> Crew<'m, M> {
         Self { machine, hired: None, nobody: Program(Board::empty()) }
     }
 
-    /// Has the machine's helpers wait for jobs, until this is dropped. One crew at a time. `None` where the memory does not
-    /// suffice: 256 bytes for each CPU and a few more.
+    /// Has the machine's helpers wait for jobs, until this is dropped. One crew at a time. `None` where the
+    /// memory does not suffice: 256 bytes for each CPU and a few more.
     pub fn hire(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
         let board = Board::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))?;
         let hired = Enlisted::enlist(machine, from, Program(board))?;
@@ -54,7 +54,8 @@ impl<'m, M: Machine> Crew<'m, M> {
         self.board().set_most(most);
     }
 
-    /// How long helpers without work, and callers whose helpers have not finished, look again before they sleep.
+    /// How long helpers without work, and callers whose helpers have not finished, look again before they
+    /// sleep.
     pub fn set_patience(&self, patience: Patience) {
         self.board().set_patience(patience);
     }
@@ -64,20 +65,21 @@ impl<'m, M: Machine> Crew<'m, M> {
         self.board().is_served_racy(cpu)
     }
 
-    /// Has the helper of `cpu` go, for good or until the platform has it help again: before the CPU is taken offline. Waits for the
-    /// chunk that it is in; what else it had to do is done by others.
+    /// Has the helper of `cpu` go, for good or until the platform has it help again: before the CPU is taken
+    /// offline. Waits for the chunk that it is in; what else it had to do is done by others.
     pub fn dismiss(&self, cpu: CpuId) {
         self.board().dismiss(cpu);
     }
 
-    /// Does the job; the caller works too. Returns when the whole range is done, or when nobody works on it any more and what was
-    /// done is undone (where the job says how).
+    /// Does the job; the caller works too. Returns when the whole range is done, or when nobody works on it
+    /// any more and what was done is undone (where the job says how).
     ///
-    /// The caller may sleep: it holds no spin lock and is in no RCU read section. What else it holds, its helpers hold for the lock
-    /// ladder too. Chunks may run jobs of their own.
+    /// The caller may sleep: it holds no spin lock and is in no RCU read section. What else it holds, its
+    /// helpers hold for the lock ladder too. Chunks may run jobs of their own.
     ///
     /// # Errors
-    /// Why the job is not done. A panic of the caller's own chunk goes on through this call, after the undoing.
+    /// Why the job is not done. A panic of the caller's own chunk goes on through this call, after the
+    /// undoing.
     pub fn run<E: Send, W>(&self, job: &Job<'_, W>) -> Result<Spent, Failed<E>>
     where
         W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,

@@ -1,5 +1,5 @@
-//! The shares, between workers of two nodes: every grain is taken once. And an ordered queue between who submits and the one helper:
-//! everything is finished in order, and no wake-up is lost.
+//! The shares, between workers of two nodes: every grain is taken once. And an ordered queue between who
+//! submits and the one helper: everything is finished in order, and no wake-up is lost.
 
 use super::share::Share;
 use super::shares::{Others, Shares, Side};
@@ -36,7 +36,8 @@ impl World {
     }
 }
 
-/// All grains are in share 0 at the start; the caller and a helper on these shares. They steal from each other, back and forth.
+/// All grains are in share 0 at the start; the caller and a helper on these shares. They steal from each
+/// other, back and forth.
 fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
     let executions: &'static AtomicUsize = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();
@@ -72,7 +73,8 @@ fn loom_two_thieves_of_one_node_fill_its_share_one_at_a_time() {
     assert!(explore(1, 1, 1) > 50);
 }
 
-/// One CPU does both parts; the caller hands in two items, of which one has room, and waits. Sleeping is for real.
+/// One CPU does both parts; the caller hands in two items, of which one has room, and waits. Sleeping is for
+/// real.
 #[test]
 fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
     let by_helper: &'static AtomicUsize = Box::leak(Box::default());

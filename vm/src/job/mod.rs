@@ -1,9 +1,11 @@
 //! Floor 3: work described as a value, cut into chunks, done by the caller and by helpers.
 //!
-//! A [`Job`] says *what*: a range, how it may be cut, how many may help and on which nodes, the function for a chunk, and what
-//! undoes it. A [`Crew`] has the helpers; [`Crew::run`] returns when the job is done, or says why it is not.
+//! A [`Job`] says *what*: a range, how it may be cut, how many may help and on which nodes, the function for
+//! a chunk, and what undoes it. A [`Crew`] has the helpers; [`Crew::run`] returns when the job is done, or
+//! says why it is not.
 //!
-//! An [`Ordered`] queue ([`Crew::ordered`]) is for many items that are finished in the order in which they came.
+//! An [`Ordered`] queue ([`Crew::ordered`]) is for many items that are finished in the order in which they
+//! came.
 //!
 //! # A range, in any order
 //!

@@ -1,18 +1,20 @@
 //! Ordered jobs: many items, worked on in parallel, finished one by one in the order in which they came.
 //!
-//! Packets to be encrypted are the usual case: each is worked on by itself, on any CPU of one set, and then handed on in order, on
-//! the CPU that the submitter chose among another set. A queue is open for as long as a call to [`Crew::ordered`] lasts; the helpers
-//! of its CPUs are its own meanwhile. It lies on the caller's stack, with all its records: submitting allocates nothing.
+//! Packets to be encrypted are the usual case: each is worked on by itself, on any CPU of one set, and then
+//! handed on in order, on the CPU that the submitter chose among another set. A queue is open for as long as
+//! a call to [`Crew::ordered`] lasts; the helpers of its CPUs are its own meanwhile. It lies on the caller's
+//! stack, with all its records: submitting allocates nothing.
 //!
 //! ```text
 //!   submit ---> [ records, at most N ] ---> parallel part on any CPU of one set, or in the submitter where there is no room
 //!                                  \------> serial part, in order, on the CPU asked for
 //! ```
 //!
-//! Whoever makes something possible rings for who can do it: a submission for a parallel CPU, the end of a parallel part for the CPU
-//! whose turn it is, the end of a serial part for the next. A helper that is rung for while it is there looks again, so no bell is
-//! lost. Who waits (for room, or in `flush`) works meanwhile on parallel parts that nobody has begun, and sleeps only for those under
-//! way and for serial parts, which belong to their CPUs.
+//! Whoever makes something possible rings for who can do it: a submission for a parallel CPU, the end of a
+//! parallel part for the CPU whose turn it is, the end of a serial part for the next. A helper that is rung
+//! for while it is there looks again, so no bell is lost. Who waits (for room, or in `flush`) works meanwhile
+//! on parallel parts that nobody has begun, and sleeps only for those under way and for serial parts, which
+//! belong to their CPUs.
 
 use super::crew::Crew;
 use super::plan::BOUND_NS;
@@ -70,8 +72,9 @@ pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
 }
 
 impl<M: Machine> Crew<'_, M> {
-    /// Opens a queue for `N` items at once, calls `f` with it, and returns when everything submitted is finished. `parallel` works on an
-    /// item, `serial` finishes it. The caller may sleep, as for [`Crew::run`].
+    /// Opens a queue for `N` items at once, calls `f` with it, and returns when everything submitted is
+    /// finished. `parallel` works on an item, `serial` finishes it. The caller may sleep, as for
+    /// [`Crew::run`].
     ///
     /// # Errors
     /// Where no helper of a set is there: nothing was done.
@@ -125,8 +128,8 @@ where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    /// Hands an item in: its serial part is to be done on `cpu`, or where that is not in the set, on another. Where all records are
-    /// taken, the parallel part is done here, and room is waited for.
+    /// Hands an item in: its serial part is to be done on `cpu`, or where that is not in the set, on another.
+    /// Where all records are taken, the parallel part is done here, and room is waited for.
     pub fn submit(&self, item: T, cpu: CpuId) {
         let Some(mut item) = self.ring.lock().submit(item, cpu).err() else {
             return self.ring_parallel();
@@ -146,8 +149,8 @@ where
         self.wait_until(|ring| ring.finished() >= until);
     }
 
-    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that have helpers still. Items
-    /// under way are not lost: who is no longer in a set finishes what it has begun.
+    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that have
+    /// helpers still. Items under way are not lost: who is no longer in a set finishes what it has begun.
     ///
     /// # Errors
     /// Where a set would be left without a helper: nothing is changed.

@@ -77,7 +77,8 @@ fn where_all_records_are_taken_the_submitter_works() {
         };
         let serial = |_| {
             finished.fetch_add(1, SeqCst);
-            // The only helper is here, so that nobody else can have done the parallel parts of what fills the queue.
+            // The only helper is here, so that nobody else can have done the parallel parts of what fills the
+            // queue.
             while here.load(SeqCst) == 0 {
                 TestCpu::relax();
             }

@@ -4,7 +4,8 @@ use super::share::Grains;
 use super::value::Job;
 use core::ops::Range;
 
-/// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) * grain`.
+/// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) *
+/// grain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     base: u64,
@@ -72,8 +73,9 @@ impl Cut {
 /// A visit or a chunk should not take longer: others may want the CPU.
 pub(super) const BOUND_NS: u64 = 1_000_000;
 
-/// How many grains take a quarter of the bound, after `pace` were thought to and took `took_ns`: more where that is well below it, half where
-/// it is above the bound. What took less than a microsecond may have been quick by chance, and counts for 128 times as much at most.
+/// How many grains take a quarter of the bound, after `pace` were thought to and took `took_ns`: more where
+/// that is well below it, half where it is above the bound. What took less than a microsecond may have been
+/// quick by chance, and counts for 128 times as much at most.
 pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
     if took_ns > BOUND_NS {
         return (pace / 2).max(least);
@@ -83,12 +85,14 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, least: u32) -> u32 {
     pace.saturating_mul(room)
 }
 
-/// The pace takes so much longer than what is worth taking by itself, which is half a microsecond: taking costs a fifth of that.
+/// The pace takes so much longer than what is worth taking by itself, which is half a microsecond: taking
+/// costs a fifth of that.
 const PACE_TO_LEAST: u32 = 512;
 
-/// How many grains to take of `have` that `workers` may share, for one of whose part `due` have not come to it yet. What each would get of
-/// what is left, so that what one is behind is shared by all (guided self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of
-/// what is due at once, as nobody else would take that, were all equally fast. No more than `pace`, and no less than is worth taking.
+/// How many grains to take of `have` that `workers` may share, for one of whose part `due` have not come to
+/// it yet. What each would get of what is left, so that what one is behind is shared by all (guided
+/// self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of what is due at once, as nobody
+/// else would take that, were all equally fast. No more than `pace`, and no less than is worth taking.
 #[inline]
 pub(super) fn chunk(have: u32, due: u32, pace: u32, least: u32, workers: u32) -> u32 {
     let pace = pace.max(least);

@@ -1,4 +1,5 @@
-//! The records of an ordered queue: what was submitted, how far it is, whose turn it is. Plain data; the queue's lock is around it.
+//! The records of an ordered queue: what was submitted, how far it is, whose turn it is. Plain data; the
+//! queue's lock is around it.
 //!
 //! ```text
 //!   served      head          begun           tail
@@ -6,8 +7,9 @@
 //!                ready or under way   not begun
 //! ```
 //!
-//! A record's place is its number modulo the size. Parallel parts are begun in order and end in any; serial parts are done strictly
-//! in order, one at a time, each on the CPU asked for, or on one in its place where that is not in the set.
+//! A record's place is its number modulo the size. Parallel parts are begun in order and end in any; serial
+//! parts are done strictly in order, one at a time, each on the CPU asked for, or on one in its place where
+//! that is not in the set.
 
 use crate::units::{CpuId, CpuMask};
 
@@ -66,7 +68,8 @@ impl<T, const N: usize> Ring<T, N> {
         Ok(())
     }
 
-    /// Takes a new record whose parallel part is done already: it was done by who submits it. Those before it need not be.
+    /// Takes a new record whose parallel part is done already: it was done by who submits it. Those before it
+    /// need not be.
     ///
     /// # Errors
     /// As [`Ring::submit`].
@@ -99,7 +102,8 @@ impl<T, const N: usize> Ring<T, N> {
         self.record(number).part = Part::Ready(item);
     }
 
-    /// Where the serial part of the first record is to be done, if it can be done now. `None` for no CPU: the set is empty.
+    /// Where the serial part of the first record is to be done, if it can be done now. `None` for no CPU: the
+    /// set is empty.
     pub(super) fn turn(&mut self) -> Option<Option<CpuId>> {
         if self.is_served || self.head == self.tail {
             return None;

@@ -20,7 +20,8 @@ const CANCELLED: u32 = 3;
 /// Most helpers of one job: as many chunks may be broken off at once, besides the caller's, as can be noted.
 pub(super) const MOST_HELPERS: u32 = 63;
 
-/// Laid out by hand: what a helper needs to begin, and between chunks, is on one line with the head of what is shown.
+/// Laid out by hand: what a helper needs to begin, and between chunks, is on one line with the head of what
+/// is shown.
 #[repr(C)]
 pub(super) struct Running<'a, W, E, C: Cpu> {
     /// What the workers of the caller's node have still to begin.
@@ -41,7 +42,8 @@ pub(super) struct Running<'a, W, E, C: Cpu> {
     others: Option<&'a Others<C>>,
     board: &'a Board<C>,
     error: SpinLock<Option<E>, C, { ladder::JOB.0 }>,
-    /// What chunks that failed did not do. None begins once one has failed, so those under way then are the most.
+    /// What chunks that failed did not do. None begins once one has failed, so those under way then are the
+    /// most.
     lost: &'a Lost<C>,
 }
 
@@ -163,7 +165,8 @@ where
         self.workers > 1 || self.needs(EAR)
     }
 
-    /// When the next chunk begins, which is `began_ns`, where that is known. The chunks of what does not take long need no clock.
+    /// When the next chunk begins, which is `began_ns`, where that is known. The chunks of what does not take
+    /// long need no clock.
     #[inline]
     fn while_long(&self, began_ns: Option<u64>, own: usize) -> Option<u64> {
         let is_long = self.needs(PACE) && self.shares().rest(own).len() as u32 > self.pace.load(Relaxed);
@@ -224,7 +227,8 @@ where
         }
     }
 
-    /// Does one chunk, and learns from it how long they should be, where that is to be learned: `began_ns` is when the last one ended.
+    /// Does one chunk, and learns from it how long they should be, where that is to be learned: `began_ns` is
+    /// when the last one ended.
     #[inline]
     fn one_chunk(&self, worker: Worker, grains: Grains, began_ns: &mut Option<u64>) {
         let pace = self.pace.load(Relaxed);
@@ -296,8 +300,9 @@ where
         self.shares().next(own, side, |have| self.wanted(have, mine), self.least)
     }
 
-    /// All that is left, where the caller's next chunk is the last one and nobody is there: the work is taken back before it is begun, as
-    /// nothing is left that could be shared. Nothing, where nothing is left and there is nowhere that more could come from.
+    /// All that is left, where the caller's next chunk is the last one and nobody is there: the work is taken
+    /// back before it is begun, as nothing is left that could be shared. Nothing, where nothing is left and
+    /// there is nowhere that more could come from.
     #[inline]
     fn take_last(&self, offer: &Offer<'_, C>) -> Option<Grains> {
         let (have, least) = (self.first.rest().len() as u32, self.least);

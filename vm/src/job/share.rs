@@ -1,9 +1,10 @@
 //! A share of a job: a range of grains in one word, and how it is cut.
 //!
-//! A *grain* is the smallest piece that the alignment allows (or a multiple, where there would be too many to count in 32 bits).
-//! The word is `front << 32 | back`: grains `front..back` are not yet begun. There is one share for the workers of each node (nodes are
-//! folded onto a few shares): the caller takes from the front of its node's, helpers from the back of theirs, and a thief from elsewhere the
-//! back half; all by compare-and-exchange.
+//! A *grain* is the smallest piece that the alignment allows (or a multiple, where there would be too many to
+//! count in 32 bits). The word is `front << 32 | back`: grains `front..back` are not yet begun. There is one
+//! share for the workers of each node (nodes are folded onto a few shares): the caller takes from the front
+//! of its node's, helpers from the back of theirs, and a thief from elsewhere the back half; all by
+//! compare-and-exchange.
 //!
 //! | word | means |
 //! |---|---|
@@ -11,9 +12,10 @@
 //! | `front >= back` | nothing |
 //! | all ones | nothing, but somebody of this node is stealing, and will put in what it gets |
 //!
-//! A word may come back to a value that it had (a piece that was stolen is stolen back): its value is the whole truth about it, so
-//! an exchange that finds it again is right. A grain is in one word or in one worker's hands, never in both; and a worker holds one chunk,
-//! but for the thief between its two steps, so one that pauses, or goes, leaves nothing behind that only it can do.
+//! A word may come back to a value that it had (a piece that was stolen is stolen back): its value is the
+//! whole truth about it, so an exchange that finds it again is right. A grain is in one word or in one
+//! worker's hands, never in both; and a worker holds one chunk, but for the thief between its two steps, so
+//! one that pauses, or goes, leaves nothing behind that only it can do.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -59,7 +61,8 @@ fn cut_back(word: u64, wanted: u32, least: u32) -> Option<(Grains, u64)> {
 
 /// What a node's workers have still to begin.
 pub(super) struct Share<C: Cpu> {
-    /// See the module. Relaxed: grains carry no data; the work itself is ordered by visits, and by nothing among workers.
+    /// See the module. Relaxed: grains carry no data; the work itself is ordered by visits, and by nothing
+    /// among workers.
     word: AtomicU64<C>,
 }
 
@@ -68,7 +71,8 @@ impl<C: Cpu> Share<C> {
         Self { word: AtomicU64::new(pack(grains)) }
     }
 
-    /// Takes from the front as many grains as `wanted` makes of what there is, and a rest that is less than `least` along with them.
+    /// Takes from the front as many grains as `wanted` makes of what there is, and a rest that is less than
+    /// `least` along with them.
     pub(super) fn take(&self, wanted: impl Fn(u32) -> u32, least: u32) -> Option<Grains> {
         self.cut(|word| cut_front(word, wanted(len(word)), least))
     }
@@ -83,7 +87,8 @@ impl<C: Cpu> Share<C> {
         self.take_back(|have| have / 2, least)
     }
 
-    /// Has nobody else fill this empty share, until [`Share::fill`]. False where somebody does, or it is not empty.
+    /// Has nobody else fill this empty share, until [`Share::fill`]. False where somebody does, or it is not
+    /// empty.
     pub(super) fn begin_filling(&self) -> bool {
         let begun = |word| (len(word) == 0 && word != FILLING).then_some(FILLING);
         self.word.update(Relaxed, Relaxed, begun).is_ok()
@@ -107,7 +112,8 @@ impl<C: Cpu> Share<C> {
         unpack(self.word.load(Relaxed))
     }
 
-    /// What is taken is what the exchange that took effect was for: another look at how much is wanted may see another answer.
+    /// What is taken is what the exchange that took effect was for: another look at how much is wanted may
+    /// see another answer.
     fn cut(&self, cut: impl Fn(u64) -> Option<(Grains, u64)>) -> Option<Grains> {
         let mut taken = None;
         let rest_of = |word| {

@@ -1,7 +1,9 @@
-//! The shares of a job, one for each node (or a few, where there are more than four), and how a worker comes by its next chunk.
+//! The shares of a job, one for each node (or a few, where there are more than four), and how a worker comes
+//! by its next chunk.
 //!
-//! All of a job begins in the share of the caller's node, which is the only one where there is one node. Who finds the share of its own
-//! node empty steals half of another's and puts it there, for all who are on this node:
+//! All of a job begins in the share of the caller's node, which is the only one where there is one node. Who
+//! finds the share of its own node empty steals half of another's and puts it there, for all who are on this
+//! node:
 //!
 //! ```text
 //!   start    node 0 |0 1 2 3 4 5 6 7 8 9 a b|   node 1 |           |
@@ -74,8 +76,8 @@ impl<'a, C: Cpu> Shares<'a, C> {
         core::iter::once(self.first).chain(others.map(|apart| &apart.0)).map(Share::rest)
     }
 
-    /// The next chunk of a worker whose share is `own`: as many grains as `wanted` makes of what there is. `None` where it finds nothing
-    /// that is not begun.
+    /// The next chunk of a worker whose share is `own`: as many grains as `wanted` makes of what there is.
+    /// `None` where it finds nothing that is not begun.
     #[inline]
     pub(super) fn next(
         &self,
@@ -92,8 +94,9 @@ impl<'a, C: Cpu> Shares<'a, C> {
         if chunk.is_some() || self.others.is_none() { chunk } else { self.steal(own, wanted, least) }
     }
 
-    /// Fills an empty share with half of another, and takes a chunk of that. While somebody else does, takes a chunk of another's. Who
-    /// looks around between the two steps of a theft finds less than there is, and leaves early; nothing is lost by that.
+    /// Fills an empty share with half of another, and takes a chunk of that. While somebody else does, takes
+    /// a chunk of another's. Who looks around between the two steps of a theft finds less than there is, and
+    /// leaves early; nothing is lost by that.
     #[cold]
     fn steal(&self, own: usize, wanted: impl Fn(u32) -> u32, least: u32) -> Option<Grains> {
         let share = self.share(own);

@@ -7,9 +7,9 @@ use core::ops::Range;
 
 /// Work over a range, described. Nothing happens until a [`Crew`](super::Crew) runs it.
 ///
-/// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range, begin and end at
-/// multiples of the alignment (but for the two ends of the range), and hold at least the minimum (but for those ends, and where the
-/// whole range holds less). They come in no particular order.
+/// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range,
+/// begin and end at multiples of the alignment (but for the two ends of the range), and hold at least the
+/// minimum (but for those ends, and where the whole range holds less). They come in no particular order.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Job<'a, W> {
@@ -64,8 +64,8 @@ impl<'a, W> Job<'a, W> {
         Self { nodes, ..self }
     }
 
-    /// Where the job fails, is cancelled or panics, `undo` is called by the caller, once all helpers have left, with disjoint
-    /// ranges that are exactly what was done. They need not be the chunks.
+    /// Where the job fails, is cancelled or panics, `undo` is called by the caller, once all helpers have
+    /// left, with disjoint ranges that are exactly what was done. They need not be the chunks.
     pub fn undo(self, undo: &'a (dyn Fn(Range<u64>) + Sync)) -> Self {
         Self { undo: Some(undo), ..self }
     }
@@ -98,13 +98,14 @@ impl<'a> Chunk<'a> {
         self.start..self.end
     }
 
-    /// Who works: 0 is the caller, a helper is 1 + the number of its CPU. No two that work on a job at once have the same number.
+    /// Who works: 0 is the caller, a helper is 1 + the number of its CPU. No two that work on a job at once
+    /// have the same number.
     pub fn worker(&self) -> u32 {
         self.worker
     }
 
-    /// Notes that everything before `at` is done: should the function then fail or panic, this much is undone. A function that
-    /// never calls this leaves nothing of a chunk behind when it fails.
+    /// Notes that everything before `at` is done: should the function then fail or panic, this much is
+    /// undone. A function that never calls this leaves nothing of a chunk behind when it fails.
     pub fn done_to(&self, at: u64) {
         self.done.set(at.clamp(self.start, self.end));
     }

@@ -1,7 +1,8 @@
-//! What the library keeps for each thread: the locks it holds, by rank, and whether it is in an RCU read section.
+//! What the library keeps for each thread: the locks it holds, by rank, and whether it is in an RCU read
+//! section.
 //!
-//! The lock ladder says that ranks are taken in ascending order. It belongs to the thread, not to the CPU: a sleeping lock
-//! is carried from CPU to CPU. Debug builds keep and check it; release builds never touch it.
+//! The lock ladder says that ranks are taken in ascending order. It belongs to the thread, not to the CPU: a
+//! sleeping lock is carried from CPU to CPU. Debug builds keep and check it; release builds never touch it.
 
 use core::cell::Cell;
 
@@ -64,7 +65,8 @@ impl Context {
         self.read_sections.get() > 0
     }
 
-    /// Makes this thread hold what another holds, for whom it works: returns what it held itself, to be given to the next call.
+    /// Makes this thread hold what another holds, for whom it works: returns what it held itself, to be given
+    /// to the next call.
     pub fn stand_in(&self, held: u64) -> u64 {
         self.held.replace(held)
     }
@@ -74,7 +76,8 @@ impl Context {
         self.helped_ns.set(self.helped_ns.get().saturating_add(ns));
     }
 
-    /// Nanoseconds that helpers have worked for this thread, since it was made or [`Context::settle`] was called.
+    /// Nanoseconds that helpers have worked for this thread, since it was made or [`Context::settle`] was
+    /// called.
     pub fn helped_ns(&self) -> u64 {
         self.helped_ns.get()
     }

@@ -13,13 +13,15 @@ pub struct TablePage {
     pub words: [UnsafeCell<u64>; Level::ENTRIES],
 }
 
-/// What a CPU runs when another asks it to ([`Machine::interrupt`]), or a helper ([`Machine::set_help`]): `call(machine, data)`.
+/// What a CPU runs when another asks it to ([`Machine::interrupt`]), or a helper ([`Machine::set_help`]):
+/// `call(machine, data)`.
 ///
-/// As the answer to an interrupt it never blocks, takes no lock that is held across an acknowledgement, allocates nothing, and may run at any point
-/// where interrupts are on, also inside [`Cpu::relax`]. See `sync::Installed`, which makes one safely.
+/// As the answer to an interrupt it never blocks, takes no lock that is held across an acknowledgement,
+/// allocates nothing, and may run at any point where interrupts are on, also inside [`Cpu::relax`]. See
+/// `sync::Installed`, which makes one safely.
 pub struct Answer<M> {
-    /// The function; safe to call with this `data`, on any CPU, by the machine that it was installed in, until another
-    /// answer is installed.
+    /// The function; safe to call with this `data`, on any CPU, by the machine that it was installed in,
+    /// until another answer is installed.
     pub call: unsafe fn(machine: &M, data: usize),
     /// Its argument: an address whose provenance is exposed.
     pub data: usize,
@@ -43,22 +45,24 @@ impl<M> core::fmt::Debug for Answer<M> {
 ///
 /// # Safety
 ///
-/// The library reads and writes frames through what this trait returns, and trusts the flush methods. An implementation
-/// promises:
+/// The library reads and writes frames through what this trait returns, and trusts the flush methods. An
+/// implementation promises:
 ///
-/// 1. [`window`](Machine::window) of an address inside memory given to the library points to memory that stays readable and
-///    writable, at that place, for the life of the machine, for all of the physically contiguous region given, and two
-///    physical addresses never share a byte. [`phys_of`](Machine::phys_of) is its inverse.
+/// 1. [`window`](Machine::window) of an address inside memory given to the library points to memory that
+///    stays readable and writable, at that place, for the life of the machine, for all of the physically
+///    contiguous region given, and two physical addresses never share a byte. [`phys_of`](Machine::phys_of)
+///    is its inverse.
 /// 2. [`table`](Machine::table) is the same memory, seen as entries.
-/// 3. After `flush_*` returns, this CPU uses no translation of the range cached from the loaded root before the call,
-///    upper levels included, and notices table entries written before the call.
-/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the installed [`Answer`] after the call, soon, unless
-///    it has interrupts off (then as soon as they are on), or idles in a state that it leaves by itself calling the answer.
-/// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its start and its
-///    return.
+/// 3. After `flush_*` returns, this CPU uses no translation of the range cached from the loaded root before
+///    the call, upper levels included, and notices table entries written before the call.
+/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the installed [`Answer`] after the
+///    call, soon, unless it has interrupts off (then as soon as they are on), or idles in a state that it
+///    leaves by itself calling the answer.
+/// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
+///    start and its return.
 /// 6. `zero`, `copy`, `read`, `write` touch only the frames named.
-/// 7. Each helper runs what [`set_help`](Machine::set_help) installs, on its own CPU; once `set_help(None)` has returned, no helper
-///    is inside of it.
+/// 7. Each helper runs what [`set_help`](Machine::set_help) installs, on its own CPU; once `set_help(None)`
+///    has returned, no helper is inside of it.
 pub unsafe trait Machine: Sync + Sized {
     /// What running code asks of its CPU.
     type Cpu: Cpu;
@@ -77,8 +81,8 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Fills a block with zero bytes.
     fn zero(&self, pfn: Pfn, order: Order);
-    /// Fills frames with zero bytes that nobody reads soon: past the caches, where the machine has stores for that. They are
-    /// ordered before everything that this CPU stores afterwards.
+    /// Fills frames with zero bytes that nobody reads soon: past the caches, where the machine has stores for
+    /// that. They are ordered before everything that this CPU stores afterwards.
     fn zero_past_caches(&self, frames: PfnRange) {
         (frames.start.0..frames.end.0).for_each(|pfn| self.zero(Pfn(pfn), Order::BASE));
     }
@@ -92,8 +96,9 @@ pub unsafe trait Machine: Sync + Sized {
     /// Makes this CPU translate through `root`, or through nothing of the library's. Implies
     /// [`flush_all`](Machine::flush_all). Preemption is off.
     ///
-    /// Slots of the root that cover no user address are the platform's: it may write its own half there, now and as long as the
-    /// root is loaded anywhere. The library neither reads nor writes them, and frees a root as dirty.
+    /// Slots of the root that cover no user address are the platform's: it may write its own half there, now
+    /// and as long as the root is loaded anywhere. The library neither reads nor writes them, and frees a
+    /// root as dirty.
     fn load_root(&self, root: Option<Pfn>);
     /// Drops cached translations of the range on this CPU, whatever sizes cover it. Preemption is off.
     fn flush_range(&self, range: VpnRange);
@@ -113,18 +118,18 @@ pub unsafe trait Machine: Sync + Sized {
         let _ = cpu;
         NodeId(0)
     }
-    /// How far memory of node `to` is from CPUs of node `from`, as firmware says: larger is farther, and nothing else is made of
-    /// it. ACPI's tables call a node's distance from itself 10.
+    /// How far memory of node `to` is from CPUs of node `from`, as firmware says: larger is farther, and
+    /// nothing else is made of it. ACPI's tables call a node's distance from itself 10.
     fn distance(&self, from: NodeId, to: NodeId) -> u32 {
         if from == to { 10 } else { 20 }
     }
-    /// Installs what helpers run, or takes it away and waits until no helper is inside of it. The program returns when the library
-    /// dismisses the helper, which it does before it calls this with `None`.
+    /// Installs what helpers run, or takes it away and waits until no helper is inside of it. The program
+    /// returns when the library dismisses the helper, which it does before it calls this with `None`.
     ///
-    /// A *helper* is a thread of the platform's that exists before it is needed: at most one for each CPU, bound to it, with the
-    /// lowest priority the platform has, in a context that holds nothing; it may sleep. It runs an installed program once. When
-    /// the program unwinds, the helper may run it again. A platform without helpers leaves this as it is: jobs are then done by
-    /// their callers.
+    /// A *helper* is a thread of the platform's that exists before it is needed: at most one for each CPU,
+    /// bound to it, with the lowest priority the platform has, in a context that holds nothing; it may sleep.
+    /// It runs an installed program once. When the program unwinds, the helper may run it again. A platform
+    /// without helpers leaves this as it is: jobs are then done by their callers.
     fn set_help(&self, help: Option<Answer<Self>>) {
         let _ = help;
     }

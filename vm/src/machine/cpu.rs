@@ -40,13 +40,16 @@ pub struct Irq(pub usize);
 /// 1. [`id`](Cpu::id) is below the machine's number of CPUs, and does not change while preemption is off.
 /// 2. Two threads never run on one CPU at once: between [`preempt_off`](Cpu::preempt_off) and
 ///    [`preempt_on`](Cpu::preempt_on) no other thread runs on this CPU (interrupt handlers may).
-/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Answer`]) unless real interrupts do, or
-///    interrupts are off.
-/// 4. [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the word's address is woken; it
-///    may return early. It is never called with preemption or interrupts off or in an RCU read section.
-/// 5. [`access`](Cpu::access) is told of every access through the door, before it happens, where `OBSERVED` holds.
+/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Answer`]) unless real
+///    interrupts do, or interrupts are off.
+/// 4. [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the word's
+///    address is woken; it may return early. It is never called with preemption or interrupts off or in an
+///    RCU read section.
+/// 5. [`access`](Cpu::access) is told of every access through the door, before it happens, where `OBSERVED`
+///    holds.
 pub trait Cpu: Sized + 'static {
-    /// Whether [`access`](Cpu::access) wants to be called. Where it does not, the door compiles to plain instructions.
+    /// Whether [`access`](Cpu::access) wants to be called. Where it does not, the door compiles to plain
+    /// instructions.
     const OBSERVED: bool = false;
 
     /// Hears of an access of `len` bytes at `addr`. `Location::caller()` tells the place in the source.
@@ -65,8 +68,8 @@ pub trait Cpu: Sized + 'static {
     /// Called in every wait loop: lets the other hardware thread go on and answers other CPUs' requests.
     fn relax();
 
-    /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU have it first.
-    /// Answers like [`relax`](Cpu::relax), which it is where a platform has nothing better.
+    /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU
+    /// have it first. Answers like [`relax`](Cpu::relax), which it is where a platform has nothing better.
     fn give_way() {
         Self::relax();
     }
@@ -83,7 +86,8 @@ pub trait Cpu: Sized + 'static {
     /// Gives interrupts back as `state` says.
     fn interrupts_restore(state: Irq);
 
-    /// Keeps the thread on this CPU, and other threads off it, until the matching [`preempt_on`](Cpu::preempt_on). Nests.
+    /// Keeps the thread on this CPU, and other threads off it, until the matching
+    /// [`preempt_on`](Cpu::preempt_on). Nests.
     fn preempt_off();
 
     /// Ends the innermost [`preempt_off`](Cpu::preempt_off).

@@ -2,8 +2,8 @@
 
 use crate::units::{Level, Pfn, Rights};
 
-/// What one slot of a table says. The tag fills a word, so that copies move words: a store of parts that is loaded as a whole
-/// would wait for the store buffer, in the middle of every fault.
+/// What one slot of a table says. The tag fills a word, so that copies move words: a store of parts that is
+/// loaded as a whole would wait for the store buffer, in the middle of every fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Entry {
@@ -38,11 +38,13 @@ pub enum Marker {
     Busy = 1,
 }
 
-/// The bit layout of one architecture's tables. Implementations are types without values; see `table::format`.
+/// The bit layout of one architecture's tables. Implementations are types without values; see
+/// `table::format`.
 ///
 /// # Rules
 ///
-/// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can hold.
+/// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can
+///    hold.
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
 pub trait Format: Sized + 'static {
     /// Name for people.
@@ -56,7 +58,7 @@ pub trait Format: Sized + 'static {
     fn encode(entry: Entry, level: Level) -> u64;
     /// What a word in a table of `level` says. Total: every word means something.
     fn decode(word: u64, level: Level) -> Entry;
-    /// The word after the hardware's walker has used it for a load or, where `store`, for a store: accessed and dirty bits
-    /// set. Used by software walkers.
+    /// The word after the hardware's walker has used it for a load or, where `store`, for a store: accessed
+    /// and dirty bits set. Used by software walkers.
     fn used(word: u64, store: bool) -> u64;
 }

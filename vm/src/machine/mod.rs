@@ -1,12 +1,12 @@
 //! Floor 1: the contract a platform fulfils. No implementation lives here.
 //!
-//! Two traits. [`Cpu`] has no self: it is what running code asks of the CPU it is on, and of the thread it is in, without
-//! naming a machine; thread-locals answer in the lab, GS in a kernel. [`Machine`] is taken as `&self`: physical memory, the
-//! MMU, interrupts to other CPUs. Everything above is generic over one parameter `M: Machine`; the embedder writes one type
-//! alias.
+//! Two traits. [`Cpu`] has no self: it is what running code asks of the CPU it is on, and of the thread it is
+//! in, without naming a machine; thread-locals answer in the lab, GS in a kernel. [`Machine`] is taken as
+//! `&self`: physical memory, the MMU, interrupts to other CPUs. Everything above is generic over one
+//! parameter `M: Machine`; the embedder writes one type alias.
 //!
-//! [`Format`] describes the bits of table entries as data: instructions belong to a machine, bits to the library, so they
-//! are tested on any host.
+//! [`Format`] describes the bits of table entries as data: instructions belong to a machine, bits to the
+//! library, so they are tested on any host.
 //!
 //! The rules that an implementation must keep are numbered at the traits and tested by [`conformance`].
 

@@ -33,9 +33,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Takes advice about a range, mapping by mapping.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the advice (what came
-    /// before has); [`Error::NoMemory`] at the end where there were holes, or for lack of memory. Populating stops at a hole
-    /// with [`Error::NoMemory`] and at a mapping without the right with [`Error::Invalid`].
+    /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
+    /// advice (what came before has); [`Error::NoMemory`] at the end where there were holes, or for lack of
+    /// memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right with
+    /// [`Error::Invalid`].
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {
@@ -97,7 +98,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.apply(editor, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
-    /// Visits the part of each mapping that lies in the range, in order. Holes are skipped and answered at the end.
+    /// Visits the part of each mapping that lies in the range, in order. Holes are skipped and answered at
+    /// the end.
     fn each_mapping(
         &self,
         range: VpnRange,

@@ -7,15 +7,16 @@
 //!   done ◄─ install ◄─ mapping still valid? ◄─ entry as seen? ◄─ attached? ◄─ lock the table
 //! ```
 //!
-//! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything before the lock
-//! reads under RCU and can be thrown away. Under the lock of the table page three questions decide: is the table still
-//! attached (P5), is the entry what was seen, does the mapping still hold (P2). From then on the table's lock alone keeps the
-//! table in the tree, so the read section may end before a flush is waited for.
+//! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything
+//! before the lock reads under RCU and can be thrown away. Under the lock of the table page three questions
+//! decide: is the table still attached (P5), is the entry what was seen, does the mapping still hold (P2).
+//! From then on the table's lock alone keeps the table in the tree, so the read section may end before a
+//! flush is waited for.
 //!
 //! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
 //!
-//! In the read section nothing sleeps or waits for memory: what cannot be had at once ends the attempt with [`Stop::NoMemory`],
-//! and the frame prepared so far stays in [`Carried`] for the next one.
+//! In the read section nothing sleeps or waits for memory: what cannot be had at once ends the attempt with
+//! [`Stop::NoMemory`], and the frame prepared so far stays in [`Carried`] for the next one.
 
 use super::AddressSpace;
 use super::carried::Carried;
@@ -69,8 +70,8 @@ impl Stop {
 pub enum Ended {
     /// The entry allows the access.
     Resolved,
-    /// The entry changed meanwhile. It may allow the access now, or less than that: who faulted tries the access again, who
-    /// populates tries the attempt again.
+    /// The entry changed meanwhile. It may allow the access now, or less than that: who faulted tries the
+    /// access again, who populates tries the attempt again.
     Overtaken,
 }
 
@@ -135,8 +136,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
-/// What was found, and if that has been replaced meanwhile, what is found now. Where nothing was found, nothing is remembered
-/// that could be out of date.
+/// What was found, and if that has been replaced meanwhile, what is found now. Where nothing was found,
+/// nothing is remembered that could be out of date.
 #[inline(always)]
 fn unless_replaced<'g, C: Cpu>(
     found: Option<&'g Vma<C>>,
@@ -182,8 +183,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> Aim<'_, 's, 'v, M, P> {
         Ok(spot)
     }
 
-    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock). By value, so that an aim
-    /// lies in memory only here.
+    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock). By
+    /// value, so that an aim lies in memory only here.
     #[cold]
     #[inline(never)]
     fn link(self, spot: &Spot<'s, M>, carried: &mut Carried<'v, M>) -> Result<(), Stop> {
@@ -199,8 +200,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> Aim<'_, 's, 'v, M, P> {
         Ok(())
     }
 
-    /// Locks the table and asks the three questions. `None` where the entry is no longer what was seen: somebody else resolved
-    /// the fault, or the access will fault again.
+    /// Locks the table and asks the three questions. `None` where the entry is no longer what was seen:
+    /// somebody else resolved the fault, or the access will fault again.
     #[inline(always)]
     fn lock(
         &self,

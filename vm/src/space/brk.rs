@@ -8,8 +8,8 @@ use crate::units::{PAGE_SIZE, VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaFlags, VmaSpec, VmaState, merge};
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Moves the end of the heap to `end` and returns where it is then. As in Linux there is no error: who is refused is told
-    /// the old end.
+    /// Moves the end of the heap to `end` and returns where it is then. As in Linux there is no error: who is
+    /// refused is told the old end.
     pub fn brk(&self, end: VirtAddr) -> VirtAddr {
         let alone = self.lock.0.lock();
         let old = self.heap_end.0.load(Relaxed);

@@ -23,7 +23,8 @@ pub struct Carried<'v, M: Machine> {
     backing: Option<Pfn>,
 }
 
-/// What can be had at once: speculation and attempts in a read section never wait, so they leave the last frames to others.
+/// What can be had at once: speculation and attempts in a read section never wait, so they leave the last
+/// frames to others.
 const AT_ONCE: Ask = Ask::ZEROED.with(Priority::Spare);
 
 impl<'v, M: Machine> Carried<'v, M> {
@@ -33,15 +34,16 @@ impl<'v, M: Machine> Carried<'v, M> {
         Self { vm, whence: Whence::Here, frame: None, table: None, backing: None }
     }
 
-    /// Begins with the zeroing, which most write faults need: its stores drain while the mapping is looked up and the table
-    /// walked, where the first locked instruction would otherwise wait for all of them. A frame that is not needed goes back
-    /// known to be zero, and the next fault gets it as it is.
+    /// Begins with the zeroing, which most write faults need: its stores drain while the mapping is looked up
+    /// and the table walked, where the first locked instruction would otherwise wait for all of them. A frame
+    /// that is not needed goes back known to be zero, and the next fault gets it as it is.
     #[inline]
     pub fn prepare_early(&mut self) {
         self.frame = self.vm.memory.alloc_frame(AT_ONCE);
     }
 
-    /// Notes where the frame for a page is to come from. One that was prepared before and comes from elsewhere goes back.
+    /// Notes where the frame for a page is to come from. One that was prepared before and comes from
+    /// elsewhere goes back.
     #[inline(always)]
     pub fn want_from(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
         if !vma.policy().is_local() {
@@ -82,8 +84,9 @@ impl<'v, M: Machine> Carried<'v, M> {
         Ok(())
     }
 
-    /// Makes sure that there is the backing's frame for the page, with a reference. Speculation may do so for a mapping that is
-    /// stale: a dead object refuses, a live one gets a page of zeros that it would have got anyway.
+    /// Makes sure that there is the backing's frame for the page, with a reference. Speculation may do so for
+    /// a mapping that is stale: a dead object refuses, a live one gets a page of zeros that it would have got
+    /// anyway.
     pub fn prepare_backing(
         &mut self,
         vma: &Vma<M::Cpu>,
@@ -118,7 +121,8 @@ impl<'v, M: Machine> Carried<'v, M> {
         Ok(())
     }
 
-    /// Whether the backing's frame still holds the page. Asked under the lock of the table that it is installed into.
+    /// Whether the backing's frame still holds the page. Asked under the lock of the table that it is
+    /// installed into.
     pub fn backing_holds(&self, vma: &Vma<M::Cpu>, page: Vpn, reading: &ReadGuard<'_, M::Cpu>) -> bool {
         let object = vma.backing().map(|backing| Object::at(&self.vm.memory, backing.0));
         let now = object.and_then(|object| object.lookup(vma.frame_offset(page), reading));

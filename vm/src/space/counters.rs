@@ -1,5 +1,5 @@
-//! What is counted, declared once. Names are Linux's (`/proc/vmstat`) where Linux has one, and those of the speculative page
-//! fault series (`pagefault:spf_*`) where it has one.
+//! What is counted, declared once. Names are Linux's (`/proc/vmstat`) where Linux has one, and those of the
+//! speculative page fault series (`pagefault:spf_*`) where it has one.
 //!
 //! Each CPU counts on its own lines, with a load and a store; a total is a sum that may be stale.
 

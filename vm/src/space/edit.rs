@@ -7,9 +7,9 @@
 //!   edit entries, flush ◄─ publish the new records ◄─ mark the old ones stale
 //! ```
 //!
-//! A mapping's identity of private copies may still be given while a writer decides, by a fault that speculates. So a mapping
-//! that has none is frozen before it is looked at: made *busy*, in which state it gets none and faults fall back and wait. A
-//! writer that is refused makes it live again.
+//! A mapping's identity of private copies may still be given while a writer decides, by a fault that
+//! speculates. So a mapping that has none is frozen before it is looked at: made *busy*, in which state it
+//! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
 use super::error::Error;
 use super::{AddressSpace, SpaceAlone};
@@ -76,8 +76,8 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
         self.nr_frozen.set(nr + 1);
     }
 
-    /// Replaces every mapping that holds a page of `old` by `new`, at one instant. The pages of `gone` are not mapped any more,
-    /// or by other mappings: the backings that they showed lose them.
+    /// Replaces every mapping that holds a page of `old` by `new`, at one instant. The pages of `gone` are
+    /// not mapped any more, or by other mappings: the backings that they showed lose them.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: nothing has changed.

@@ -7,7 +7,8 @@ use crate::machine::Machine;
 use crate::units::{Vpn, VpnRange};
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Unmaps everything. No CPU runs the space any more (protocol P7: the mask is empty before the first frame returns).
+    /// Unmaps everything. No CPU runs the space any more (protocol P7: the mask is empty before the first
+    /// frame returns).
     fn tear_down(&mut self) {
         debug_assert!(self.runs_nowhere(), "a space ends while CPUs run it");
         let all = VpnRange::new(Vpn(0), self.layout.areas.user.end);

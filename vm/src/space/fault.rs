@@ -1,9 +1,9 @@
 //! Page faults: what comes in, what comes out, and the two ways through.
 //!
-//! [`AddressSpace::fault`] speculates first: [`super::body`] runs with the proof `Speculated`, which takes no lock that
-//! protects other memory. Where that gives up, with a reason that is counted, the same body runs with the proof `Locked`, which
-//! shares the space's lock; the frame that speculation had prepared is carried over. Only the locked path may say that a fault
-//! is an error.
+//! [`AddressSpace::fault`] speculates first: [`super::body`] runs with the proof `Speculated`, which takes no
+//! lock that protects other memory. Where that gives up, with a reason that is counted, the same body runs
+//! with the proof `Locked`, which shares the space's lock; the frame that speculation had prepared is carried
+//! over. Only the locked path may say that a fault is an error.
 
 use super::body::{Ended, Stop, attempt};
 use super::carried::Carried;
@@ -92,8 +92,8 @@ pub enum Path {
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Resolves a page fault.
     ///
-    /// Called with no lock held and outside any RCU read section; may sleep. When it returns, the access is to be tried
-    /// again: it may fault again where another thread changed the mapping meanwhile.
+    /// Called with no lock held and outside any RCU read section; may sleep. When it returns, the access is
+    /// to be tried again: it may fault again where another thread changed the mapping meanwhile.
     ///
     /// # Errors
     /// The signal that the faulting thread deserves.
@@ -129,15 +129,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         result.map(|_| fallback.map_or(Outcome::Locked, Outcome::FellBack))
     }
 
-    /// Makes a page present without being asked by the hardware: populating. No access follows that would fault again, so an
-    /// attempt that was overtaken (by a read fault that shows the zero page, say) is made again.
+    /// Makes a page present without being asked by the hardware: populating. No access follows that would
+    /// fault again, so an attempt that was overtaken (by a read fault that shows the zero page, say) is made
+    /// again.
     pub(super) fn make_present(&self, fault: Fault) -> Result<(), FaultError> {
         let mut carried = Carried::new(self.vm);
         while self.fault_locked(fault, &mut carried, None)? == Ended::Overtaken {}
         Ok(())
     }
 
-    /// A writer publishes the new mapping a store or two after it marks the old one, and the frame is in hand already.
+    /// A writer publishes the new mapping a store or two after it marks the old one, and the frame is in hand
+    /// already.
     #[cold]
     #[inline(never)]
     fn speculate_again(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, Stop> {
@@ -167,8 +169,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         attempt(self, fault, &Locked::new(&guard), carried)
     }
 
-    /// Resolves the fault under the space's lock, shared, however often that takes; `stopped` is what ended the first attempt, if that
-    /// was made. Not part of [`fault`](Self::fault), whose first attempts go without a call and without preparing for a second one.
+    /// Resolves the fault under the space's lock, shared, however often that takes; `stopped` is what ended
+    /// the first attempt, if that was made. Not part of [`fault`](Self::fault), whose first attempts go
+    /// without a call and without preparing for a second one.
     #[inline(never)]
     fn fault_locked(
         &self,

@@ -1,11 +1,12 @@
 //! Large ranges with helpers: populating, and the end of a space.
 //!
-//! Both are jobs over pages, cut where a table ends, so that no two workers edit one table. A range too small for two workers, or
-//! a system without a crew, is worked on by its caller as ever.
+//! Both are jobs over pages, cut where a table ends, so that no two workers edit one table. A range too small
+//! for two workers, or a system without a crew, is worked on by its caller as ever.
 //!
-//! Populating is a fault for each page and needs no order. It is not undone where it fails: Linux keeps what is present, and a page
-//! may have been written to since. At a space's end no CPU runs it and its lock is held alone, so leaves may be cleared before their
-//! mappings go; each chunk gathers, flushes (nobody) and frees by itself.
+//! Populating is a fault for each page and needs no order. It is not undone where it fails: Linux keeps what
+//! is present, and a page may have been written to since. At a space's end no CPU runs it and its lock is
+//! held alone, so leaves may be cleared before their mappings go; each chunk gathers, flushes (nobody) and
+//! frees by itself.
 
 use super::body::{Ended, attempt};
 use super::carried::Carried;
@@ -27,8 +28,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.crew.filter(|_| range.len() >= 2 * TABLE_PAGES)
     }
 
-    /// Makes each page of the range present, as a fault would, with helpers if there are any. Stops where one cannot be; pages
-    /// before and behind that may be present or not.
+    /// Makes each page of the range present, as a fault would, with helpers if there are any. Stops where one
+    /// cannot be; pages before and behind that may be present or not.
     pub(super) fn populate(&self, range: VpnRange, access: Access) -> Result<(), (Vpn, FaultError)> {
         let Some(crew) = self.crew_for(range) else { return self.populate_alone(range, access) };
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
@@ -52,8 +53,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Clears the leaves of all mappings that are large enough for helpers, if there are any. The space is at its end: no CPU runs
-    /// it.
+    /// Clears the leaves of all mappings that are large enough for helpers, if there are any. The space is at
+    /// its end: no CPU runs it.
     pub(super) fn clear_with_helpers(&self, alone: &SpaceAlone<'_, M>, all: VpnRange) {
         let mut rest = all;
         while self.vm.crew.is_some()
@@ -71,7 +72,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             self.zap(VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
             Ok::<(), Infallible>(())
         });
-        // What a helper left behind that panicked is cleared by who ends the space, as everything is without helpers.
+        // What a helper left behind that panicked is cleared by who ends the space, as everything is without
+        // helpers.
         let _done = crew.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
     }
 }

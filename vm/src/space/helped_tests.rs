@@ -15,8 +15,8 @@ const BYTES: u64 = PAGES * 4096;
 
 type TestSpace<'a> = AddressSpace<'a, TestMachine>;
 
-/// Runs `f` with a space on a machine of `frames` frames and three CPUs, two of which help; afterwards as many
-/// frames are handed out as before.
+/// Runs `f` with a space on a machine of `frames` frames and three CPUs, two of which help; afterwards as
+/// many frames are handed out as before.
 fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
     let machine = &TestMachine::with_cpus(frames, 3);
     machine.run_as(0);

@@ -1,4 +1,5 @@
-//! The last step of a fault: the table is locked, attached, its entry is what was seen, and the mapping holds.
+//! The last step of a fault: the table is locked, attached, its entry is what was seen, and the mapping
+//! holds.
 
 use super::AddressSpace;
 use super::carried::Carried;
@@ -53,14 +54,15 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
 
     #[inline(always)]
     fn install(&mut self, pfn: Pfn, rights: Rights) {
-        // The access is tried again at once: its bits are set now, which spares the hardware's walker a locked write.
+        // The access is tried again at once: its bits are set now, which spares the hardware's walker a
+        // locked write.
         let dirty = self.access == Access::Write;
         self.table.install(self.slot, Entry::Leaf(Leaf { pfn, rights, accessed: true, dirty }));
     }
 
-    /// P9: the frame of a present entry changes through non-present and a flush, else one CPU would go on reading zeros after
-    /// another has written. The table's lock is held meanwhile, so nobody waits for us with something that we wait for: who
-    /// waits for the lock answers flushes.
+    /// P9: the frame of a present entry changes through non-present and a flush, else one CPU would go on
+    /// reading zeros after another has written. The table's lock is held meanwhile, so nobody waits for us
+    /// with something that we wait for: who waits for the lock answers flushes.
     fn replace_zero(&mut self, carried: &mut Carried<'v, M>) {
         let Some(pfn) = carried.take_frame() else { return };
         self.table.replace(self.slot, Entry::Marker(Marker::Busy));

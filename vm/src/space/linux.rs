@@ -1,7 +1,9 @@
-//! Linux's system calls for anonymous memory, with Linux's numbers: untrusted words in, errors in Linux's order out.
+//! Linux's system calls for anonymous memory, with Linux's numbers: untrusted words in, errors in Linux's
+//! order out.
 //!
-//! Numbers: `include/uapi/asm-generic/mman*.h`, `arch/x86/include/uapi/asm/mman.h`, `mempolicy.h`. What a word may not be is refused here, in
-//! the order in which Linux looks at it; everything else is [`AddressSpace`]'s.
+//! Numbers: `include/uapi/asm-generic/mman*.h`, `arch/x86/include/uapi/asm/mman.h`, `mempolicy.h`. What a
+//! word may not be is refused here, in the order in which Linux looks at it; everything else is
+//! [`AddressSpace`]'s.
 
 use super::{AddressSpace, Advice, Error, MapRequest, Place, Sharing};
 use crate::machine::Machine;
@@ -85,7 +87,8 @@ pub fn munmap<M: Machine>(space: &AddressSpace<'_, M>, addr: u64, len_bytes: u64
 /// `mprotect(addr, len, prot)`.
 ///
 /// # Errors
-/// As [`AddressSpace::protect`]; and [`Error::Invalid`] for unknown rights, or growing ones where nothing grows.
+/// As [`AddressSpace::protect`]; and [`Error::Invalid`] for unknown rights, or growing ones where nothing
+/// grows.
 pub fn mprotect<M: Machine>(
     space: &AddressSpace<'_, M>,
     addr: u64,
@@ -123,11 +126,12 @@ pub fn policy(mode: u32, nodes: u64) -> Option<Policy> {
     }
 }
 
-/// `mbind(addr, len, mode, nodes, ..., flags)`; `nodes` is the first word of the mask. Pages that are present stay where they are: the
-/// flags that would move or judge them are refused.
+/// `mbind(addr, len, mode, nodes, ..., flags)`; `nodes` is the first word of the mask. Pages that are present
+/// stay where they are: the flags that would move or judge them are refused.
 ///
 /// # Errors
-/// As [`AddressSpace::set_policy`]; and [`Error::Invalid`] for unknown modes, flags, and nodes that do not go with the mode.
+/// As [`AddressSpace::set_policy`]; and [`Error::Invalid`] for unknown modes, flags, and nodes that do not go
+/// with the mode.
 pub fn mbind<M: Machine>(
     space: &AddressSpace<'_, M>,
     addr: u64,

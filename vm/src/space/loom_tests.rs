@@ -1,8 +1,9 @@
 //! Faults against unmap, the real code on the smallest trees: all executions with two preemptions.
 //!
-//! CPU 1 runs the space and touches a page, through the test machine's MMU; CPU 0 takes mappings away meanwhile. When the
-//! writer's call has returned, CPU 1 must not remember the page; while CPU 1 uses a frame, the frame must be user memory; at
-//! the end no leaf is left where nothing is mapped, and every frame is accounted for.
+//! CPU 1 runs the space and touches a page, through the test machine's MMU; CPU 0 takes mappings away
+//! meanwhile. When the writer's call has returned, CPU 1 must not remember the page; while CPU 1 uses a
+//! frame, the frame must be user memory; at the end no leaf is left where nothing is mapped, and every frame
+//! is accounted for.
 
 use super::body::attempt;
 use super::carried::Carried;

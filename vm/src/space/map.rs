@@ -1,8 +1,8 @@
 //! mmap: new anonymous mappings.
 //!
-//! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others (MAP_FIXED) is born
-//! busy (protocol P3): the old ones are marked stale, the busy one takes their place in the index, their entries are cleared
-//! and flushed, and only then is it made live.
+//! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
+//! (MAP_FIXED) is born busy (protocol P3): the old ones are marked stale, the busy one takes their place in
+//! the index, their entries are cleared and flushed, and only then is it made live.
 
 use super::edit::Editor;
 use super::error::Error;
@@ -81,13 +81,14 @@ impl MapRequest {
 impl<M: Machine> AddressSpace<'_, M> {
     /// Maps anonymous memory (mmap with MAP_ANONYMOUS). Returns its first address.
     ///
-    /// Takes the space's lock alone; populating shares it. MAP_POPULATE does what it can: as in Linux, that it could not fill
-    /// every page is no error.
+    /// Takes the space's lock alone; populating shares it. MAP_POPULATE does what it can: as in Linux, that
+    /// it could not fill every page is no error.
     ///
     /// # Errors
-    /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`] for a length that
-    /// is too large, too many mappings, no room, or no memory for records (then nothing has changed),
-    /// [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed address where something is.
+    /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`]
+    /// for a length that is too large, too many mappings, no room, or no memory for records (then nothing has
+    /// changed), [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed
+    /// address where something is.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let alone = self.lock.0.lock();
         let site = self.choose(request)?;

@@ -12,8 +12,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Calls `tell` with each page of the range, in order, and whether it is resident.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, or at a hole (pages
-    /// before it have been told).
+    /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, or at
+    /// a hole (pages before it have been told).
     pub fn mincore(
         &self,
         addr: VirtAddr,
@@ -40,8 +40,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(())
     }
 
-    /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's. Shares the lock; the
-    /// frame is kept by nobody when this returns.
+    /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's.
+    /// Shares the lock; the frame is kept by nobody when this returns.
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
         let _shared = self.lock.0.share();
         let vma = self.first_in(VpnRange::new(page, page.add(1)))?;
@@ -55,7 +55,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             let spot = walk(&self.table, page, Level::Pte, &reading);
             match (spot.entry(), vma.backing) {
                 (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
-                // A fault replaces the zero page: the page is resident all the time, its frame shows in a moment.
+                // A fault replaces the zero page: the page is resident all the time, its frame shows in a
+                // moment.
                 (Entry::Marker(_), _) => {}
                 (_, Some(backing)) => {
                     return Object::at(&vm.memory, backing.0).lookup(vma.offset_at(page), &reading);

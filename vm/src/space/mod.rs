@@ -14,8 +14,9 @@
 //!
 //! # Locks
 //!
-//! A space has one sleeping lock. Writers hold it alone, locked faults and MADV_DONTNEED share it, speculative faults do not
-//! touch it. docs/design/locking.md has the table, docs/design/fault.md the story of a fault.
+//! A space has one sleeping lock. Writers hold it alone, locked faults and MADV_DONTNEED share it,
+//! speculative faults do not touch it. docs/design/locking.md has the table, docs/design/fault.md the story
+//! of a fault.
 
 mod advise;
 mod body;
@@ -191,8 +192,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         promised
     }
 
-    /// Gives the mapping an identity for its first private copy: a neighbour's where they could be joined one day. `None` where
-    /// the mapping was replaced or is being decided on. Called under the lock of the table that the copy goes into.
+    /// Gives the mapping an identity for its first private copy: a neighbour's where they could be joined one
+    /// day. `None` where the mapping was replaced or is being decided on. Called under the lock of the table
+    /// that the copy goes into.
     #[cold]
     fn identify(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let spec = vma.spec();
@@ -209,7 +211,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         (!range.is_empty() && range.end <= self.layout.areas.user.end).then_some(range)
     }
 
-    /// Whether so many pages may be promised at once (overcommit heuristic: a single request beyond all memory is refused).
+    /// Whether so many pages may be promised at once (overcommit heuristic: a single request beyond all
+    /// memory is refused).
     fn promise(&self, pages: u64) -> Result<(), Error> {
         if pages > self.layout.max_promise_pages { Err(Error::NoMemory) } else { Ok(()) }
     }

@@ -3,7 +3,8 @@
 use crate::machine::{Entry, Leaf};
 use crate::units::{Access, Pfn, Rights};
 
-/// What to do, decided without a lock from an entry read once; carried out under the table's lock if the entry is still that.
+/// What to do, decided without a lock from an entry read once; carried out under the table's lock if the
+/// entry is still that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Plan {

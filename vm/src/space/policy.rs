@@ -8,13 +8,13 @@ use crate::units::{NodeId, VirtAddr, VpnRange};
 use crate::vma::{Policy, change_policy};
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Gives every page of the range the memory policy `policy`. It says where frames come from that are made present later; pages
-    /// that are present stay where they are.
+    /// Gives every page of the range the memory policy `policy`. It says where frames come from that are made
+    /// present later; pages that are present stay where they are.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, a range that wraps, or a policy none of whose nodes has memory;
-    /// [`Error::Fault`] where a part is not mapped, and then nothing has changed; [`Error::NoMemory`] for lack of memory or too
-    /// many mappings.
+    /// [`Error::Invalid`] for an unaligned start, a range that wraps, or a policy none of whose nodes has
+    /// memory; [`Error::Fault`] where a part is not mapped, and then nothing has changed; [`Error::NoMemory`]
+    /// for lack of memory or too many mappings.
     pub fn set_policy(&self, addr: VirtAddr, len_bytes: u64, policy: Policy) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {

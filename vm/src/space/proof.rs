@@ -5,8 +5,9 @@
 //! | [`Locked`] | the space's lock, shared: no writer replaces mappings | in the index | always |
 //! | [`Speculated`] | nothing | in the index, under RCU | it is live; or a live one says the same of this page |
 //!
-//! A writer marks a mapping stale before it edits entries under the tables' locks. So a fault that asks under the lock of the
-//! table either hears of the mark, or installs its entry before the writer takes that lock, and the writer sees the entry.
+//! A writer marks a mapping stale before it edits entries under the tables' locks. So a fault that asks under
+//! the lock of the table either hears of the mark, or installs its entry before the writer takes that lock,
+//! and the writer sees the entry.
 
 use super::AddressSpace;
 use crate::machine::{Cpu, Machine};
@@ -17,8 +18,8 @@ use core::marker::PhantomData;
 
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
-    /// The mapping to go by, asked under the lock of the table where the entry is installed: `vma`, or one that says the same
-    /// of the page. `None` where what `vma` said no longer holds.
+    /// The mapping to go by, asked under the lock of the table where the entry is installed: `vma`, or one
+    /// that says the same of the page. `None` where what `vma` said no longer holds.
     fn confirm<'g>(
         &self,
         space: &'g AddressSpace<'_, M>,

@@ -10,12 +10,13 @@ use crate::units::{Rights, VirtAddr, VpnRange};
 use crate::vma::{Change, Charge, VmaFlags, VmaSpec, VmaState, protect};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Gives every page of the range the rights `access` (READ, WRITE, EXECUTE). When it returns, no CPU uses rights that were
-    /// taken away.
+    /// Gives every page of the range the rights `access` (READ, WRITE, EXECUTE). When it returns, no CPU uses
+    /// rights that were taken away.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, at a hole (what came
-    /// before has changed, as in Linux), or for lack of memory; [`Error::Access`] where a mapping may not have the rights.
+    /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, at a
+    /// hole (what came before has changed, as in Linux), or for lack of memory; [`Error::Access`] where a
+    /// mapping may not have the rights.
     pub fn protect(&self, addr: VirtAddr, len_bytes: u64, access: VmaFlags) -> Result<(), Error> {
         if !addr.is_page_aligned() {
             return Err(Error::Invalid);
@@ -36,8 +37,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(())
     }
 
-    /// What an edit of every mapping in the range puts aside, where that is more than one: it must not run out of memory after
-    /// it has changed some.
+    /// What an edit of every mapping in the range puts aside, where that is more than one: it must not run
+    /// out of memory after it has changed some.
     pub(super) fn reserve_for(&self, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
         match self.first_in(range) {
             Some(vma) if vma.range.end < range.end => self.vm.reserve().map(Some).ok_or(Error::NoMemory),
@@ -88,8 +89,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Gives the leaves of the range at most `rights`. The right to write comes back by a fault, which may have to do more than
-    /// set a bit.
+    /// Gives the leaves of the range at most `rights`. The right to write comes back by a fault, which may
+    /// have to do more than set a bit.
     fn set_rights(&self, range: VpnRange, rights: Rights) {
         self.edit_entries(range, |gather| {
             sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
@@ -104,7 +105,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
-/// The leaf with the rights of its mapping, but not to write unless it had that; `None` where nothing changes.
+/// The leaf with the rights of its mapping, but not to write unless it had that; `None` where nothing
+/// changes.
 fn with_rights(entry: Entry, rights: Rights) -> Option<Entry> {
     let Entry::Leaf(leaf) = entry else { return None };
     let kept = rights - (Rights::WRITE - leaf.rights);

@@ -5,8 +5,9 @@ use crate::machine::Machine;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// While this exists, the CPU it was made on translates through the space. Preemption must be off, or the platform must leave
-/// and enter at each switch of threads ([`AddressSpace::enter_cpu`], [`AddressSpace::leave_cpu`]).
+/// While this exists, the CPU it was made on translates through the space. Preemption must be off, or the
+/// platform must leave and enter at each switch of threads ([`AddressSpace::enter_cpu`],
+/// [`AddressSpace::leave_cpu`]).
 #[must_use = "the CPU leaves the space once this is dropped"]
 pub struct Running<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
@@ -20,7 +21,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Running { space: self, _cpu: PhantomData }
     }
 
-    /// Makes this CPU, which runs no space, translate through this one. It is flushed with the space until it leaves.
+    /// Makes this CPU, which runs no space, translate through this one. It is flushed with the space until it
+    /// leaves.
     pub fn enter_cpu(&self) {
         self.vm.shootdown.switch(self.vm.machine, None, Some((&self.tlb, self.root())));
     }
@@ -37,8 +39,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.switch(self.vm.machine, Some(&from.tlb), Some((&self.tlb, self.root())));
     }
 
-    /// This CPU keeps the space loaded, but runs no thread of it for now: another one may fault as cheaply. It stays in the set of CPUs
-    /// that are flushed with the space.
+    /// This CPU keeps the space loaded, but runs no thread of it for now: another one may fault as cheaply.
+    /// It stays in the set of CPUs that are flushed with the space.
     pub fn rest_cpu(&self) {
         self.table.give_back_bias();
     }

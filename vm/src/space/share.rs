@@ -5,8 +5,8 @@
 //!   this space's lock, alone:       choose a place, put the mapping there      refused: lower the count again
 //! ```
 //!
-//! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So two spaces' locks
-//! are never held together, and the other space may be this one.
+//! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So
+//! two spaces' locks are never held together, and the other space may be this one.
 
 use super::AddressSpace;
 use super::error::Error;
@@ -18,14 +18,14 @@ use crate::vma::{BackingId, VmaFlags, VmaSpec};
 use core::ptr;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Maps the shared memory that `other` shows from `from` on, as `request` says. Returns its first address. What is written
-    /// in either place is seen in both; the memory lives as long as a mapping of it.
+    /// Maps the shared memory that `other` shows from `from` on, as `request` says. Returns its first
+    /// address. What is written in either place is seen in both; the memory lives as long as a mapping of it.
     ///
     /// Shares the other space's lock, then takes this one's alone.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where `from` is not aligned, the request is for private memory, the spaces are of different systems, or
-    /// not all of it lies in one mapping of shared memory; else as [`map`](Self::map).
+    /// [`Error::Invalid`] where `from` is not aligned, the request is for private memory, the spaces are of
+    /// different systems, or not all of it lies in one mapping of shared memory; else as [`map`](Self::map).
     pub fn map_shared(
         &self,
         other: &AddressSpace<'v, M>,

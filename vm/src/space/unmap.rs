@@ -4,8 +4,8 @@
 //!   decide what is left of the ends ─► mark stale, publish ─► clear entries ─► cut tables ─► flush ─► free
 //! ```
 //!
-//! The space's lock is held alone from the decision to the end of the flush, so that no address is used again before
-//! (protocol P3). Faults elsewhere speculate meanwhile.
+//! The space's lock is held alone from the decision to the end of the flush, so that no address is used again
+//! before (protocol P3). Faults elsewhere speculate meanwhile.
 
 use super::edit::Editor;
 use super::error::Error;
@@ -18,8 +18,9 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Unmaps what lies in the range; holes are no error. When it returns, no CPU uses an old translation.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, no length, or an end beyond the space; [`Error::NoMemory`] where a mapping
-    /// would have to be split and may not be, or there is no memory for records: then nothing has changed.
+    /// [`Error::Invalid`] for an unaligned start, no length, or an end beyond the space; [`Error::NoMemory`]
+    /// where a mapping would have to be split and may not be, or there is no memory for records: then nothing
+    /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
         let range = self.user_range(addr, len_bytes).ok_or(Error::Invalid)?;
         let alone = self.lock.0.lock();

@@ -33,7 +33,8 @@ pub struct Vm<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> Vm<'m, M> {
-    /// Takes over the memory that `map` describes, and what the machine's CPUs answer when they are interrupted.
+    /// Takes over the memory that `map` describes, and what the machine's CPUs answer when they are
+    /// interrupted.
     ///
     /// # Errors
     /// Where there is no memory, or too little for the system's own records.
@@ -85,25 +86,27 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.shootdown.stats()
     }
 
-    /// Waits until all read sections under way have ended, and gives back what waited for them on this CPU. Never called in a
-    /// read section.
+    /// Waits until all read sections under way have ended, and gives back what waited for them on this CPU.
+    /// Never called in a read section.
     pub fn settle(&self) {
         self.rcu.wait(self.machine, &self.memory);
     }
 
-    /// Gives back all memory that is kept for later: garbage of this CPU, slabs without objects. Never called in a read section.
+    /// Gives back all memory that is kept for later: garbage of this CPU, slabs without objects. Never called
+    /// in a read section.
     pub fn trim(&self) {
         self.settle();
         self.mappings.shrink(&self.memory);
     }
 
-    /// Puts aside what one replacement of mappings may need; for an edit of several that must not stop halfway.
+    /// Puts aside what one replacement of mappings may need; for an edit of several that must not stop
+    /// halfway.
     pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
         IndexReserve::new(self.index_store())
     }
 
-    /// Puts aside again what a replacement took: if need be what it retired, after a grace period. Other CPUs may take that first,
-    /// so this tries for a while.
+    /// Puts aside again what a replacement took: if need be what it retired, after a grace period. Other CPUs
+    /// may take that first, so this tries for a while.
     pub(super) fn top_up(&self, reserve: &Reserve<'_, 'm, M>) {
         for _ in 0..TOP_UPS {
             if reserve.top_up() {

@@ -1,5 +1,5 @@
-//! What checkers and observers may look at, besides what callers need: the index's own recount, who runs a space, how much
-//! garbage waits, and which part of the system lies at which address.
+//! What checkers and observers may look at, besides what callers need: the index's own recount, who runs a
+//! space, how much garbage waits, and which part of the system lies at which address.
 
 use super::{AddressSpace, Vm};
 use crate::machine::Machine;

@@ -24,14 +24,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.flush(self.vm.machine, &self.tlb, range);
     }
 
-    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. The space's lock is held,
-    /// shared or alone.
+    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. The
+    /// space's lock is held, shared or alone.
     pub(super) fn zap(&self, range: VpnRange) {
         self.edit_entries(range, |gather| self.unhook_leaves(range, gather));
     }
 
-    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part of now. `touching`
-    /// are the mappings that begin or end where the range does, where that is known.
+    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part
+    /// of now. `touching` are the mappings that begin or end where the range does, where that is known.
     pub(super) fn zap_and_cut(
         &self,
         alone: &SpaceAlone<'_, M>,

@@ -24,8 +24,8 @@ unsafe impl<M: Machine, T: Respond<M>> Sync for Installed<'_, M, T> {}
 unsafe impl<M: Machine, T: Respond<M>> Send for Installed<'_, M, T> {}
 
 impl<'m, M: Machine, T: Respond<M>> Installed<'m, M, T> {
-    /// Moves `responder` into carved memory of `machine` and installs it. `None` where the memory does not suffice. The
-    /// responder is never dropped.
+    /// Moves `responder` into carved memory of `machine` and installs it. `None` where the memory does not
+    /// suffice. The responder is never dropped.
     pub fn install(machine: &'m M, from: &mut impl Carve, responder: T) -> Option<Self> {
         let place = from.carve(size_of::<T>(), align_of::<T>())?.cast::<T>();
         // SAFETY: carved memory is large enough, aligned, and nobody else's.
@@ -37,7 +37,8 @@ impl<'m, M: Machine, T: Respond<M>> Installed<'m, M, T> {
 }
 
 /// # Safety
-/// `data` is the exposed address of a `T` in memory of `machine`, which carved memory stays as long as the machine does.
+/// `data` is the exposed address of a `T` in memory of `machine`, which carved memory stays as long as the
+/// machine does.
 unsafe fn respond<M, T: Respond<M>>(machine: &M, data: usize) {
     let responder = core::ptr::with_exposed_provenance::<T>(data);
     // SAFETY: by this function's contract; the responder is only ever shared.

@@ -1,8 +1,8 @@
 //! Atomics that show each access to the CPU that makes it.
 //!
-//! Same names, same orderings, same layout as `core::sync::atomic`; the extra parameter says whose accesses these are. The
-//! methods carry `#[track_caller]` so that an observer can name the line of source; where nobody observes, the location is
-//! never materialised.
+//! Same names, same orderings, same layout as `core::sync::atomic`; the extra parameter says whose accesses
+//! these are. The methods carry `#[track_caller]` so that an observer can name the line of source; where
+//! nobody observes, the location is never materialised.
 
 use crate::machine::{AccessKind, Cpu};
 use core::fmt;
@@ -27,15 +27,16 @@ pub fn fence<C: Cpu>(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
-/// Keeps the compiler, but not the CPU, from moving accesses. Orders nothing: what another CPU sees, it sees a little later.
+/// Keeps the compiler, but not the CPU, from moving accesses. Orders nothing: what another CPU sees, it sees
+/// a little later.
 #[inline(always)]
 pub fn compiler_fence<C: Cpu>() {
     #[cfg(not(loom))]
     raw::compiler_fence(Ordering::SeqCst);
 }
 
-/// Keeps the compiler, but not the CPU, from moving accesses: the reader's half of an asymmetric barrier whose other half is
-/// [`Machine::barrier_all`](crate::machine::Machine::barrier_all).
+/// Keeps the compiler, but not the CPU, from moving accesses: the reader's half of an asymmetric barrier
+/// whose other half is [`Machine::barrier_all`](crate::machine::Machine::barrier_all).
 #[inline(always)]
 pub fn light_fence<C: Cpu>() {
     #[cfg(not(loom))]
@@ -210,8 +211,8 @@ impl<C: Cpu> AtomicU64<C> {
     /// Until the last use of the result, every access to the cell by anyone goes through such an atomic.
     #[inline(always)]
     pub unsafe fn from_cell(cell: &core::cell::UnsafeCell<u64>) -> &Self {
-        // SAFETY: the atomic is a transparent wrapper of 8 bytes aligned to 8, like the cell; the caller promises that
-        // nobody accesses the cell otherwise.
+        // SAFETY: the atomic is a transparent wrapper of 8 bytes aligned to 8, like the cell; the caller
+        // promises that nobody accesses the cell otherwise.
         unsafe { &*(&raw const *cell).cast::<Self>() }
     }
 }

@@ -1,9 +1,10 @@
 //! Many spin locks that one CPU takes for nothing, until a second one wants any of them.
 //!
-//! The lock of a table page keeps faults of several CPUs apart. Most spaces run on one CPU at a time, and there the exchange that
-//! takes it keeps nobody apart; but it waits until the CPU has written out what it stored before, which in a fault is a page of
-//! zeros. So all locks of a page table are *biased* together: the first CPU that takes one becomes their owner, and from then on
-//! notes only how many it is inside of, in a word that nobody else writes.
+//! The lock of a table page keeps faults of several CPUs apart. Most spaces run on one CPU at a time, and
+//! there the exchange that takes it keeps nobody apart; but it waits until the CPU has written out what it
+//! stored before, which in a fault is a page of zeros. So all locks of a page table are *biased* together:
+//! the first CPU that takes one becomes their owner, and from then on notes only how many it is inside of, in
+//! a word that nobody else writes.
 //!
 //! ```text
 //!   owner = nobody ──first to lock──► CPU a ──CPU b locks──► being taken away ──► all: every lock by its own word
@@ -22,17 +23,18 @@
 //!   inside := inside - 1 (release)
 //! ```
 //!
-//! It is the protocol of Dekker and of biased locks (Kawachiya et al., 2002), with the owner's fence moved to the other side: either
-//! a sees that the bias is taken away, or b, after its barrier, sees a inside and waits. The release stores of `inside` and
-//! `owner` pair with the other side's acquire loads, so what was done under an elided lock is seen under a real one.
+//! It is the protocol of Dekker and of biased locks (Kawachiya et al., 2002), with the owner's fence moved to
+//! the other side: either a sees that the bias is taken away, or b, after its barrier, sees a inside and
+//! waits. The release stores of `inside` and `owner` pair with the other side's acquire loads, so what was
+//! done under an elided lock is seen under a real one.
 //!
-//! From *all* there is no way back: who holds a lock by its own word is counted nowhere. A CPU that stops running the space gives
-//! the bias back instead, so that a program that moves between CPUs keeps it; one with threads on several CPUs loses it once, for
-//! one barrier.
+//! From *all* there is no way back: who holds a lock by its own word is counted nowhere. A CPU that stops
+//! running the space gives the bias back instead, so that a program that moves between CPUs keeps it; one
+//! with threads on several CPUs loses it once, for one barrier.
 //!
-//! The subtle case: a second lock while the first is held, a child's under its parent's. The bias may have been asked for in
-//! between, and b waits for the first; so the second must not wait for b. It is taken as the first was
-//! ([`lock_below`](Bias::lock_below)): b waits for both.
+//! The subtle case: a second lock while the first is held, a child's under its parent's. The bias may have
+//! been asked for in between, and b waits for the first; so the second must not wait for b. It is taken as
+//! the first was ([`lock_below`](Bias::lock_below)): b waits for both.
 
 use super::atomic::{AtomicU32, Ordering::*, light_fence};
 use super::{RawGuard, RawSpinLock, wait_until};

@@ -26,8 +26,8 @@ unsafe impl<M: Machine, T: Help<M>> Sync for Enlisted<'_, M, T> {}
 unsafe impl<M: Machine, T: Help<M>> Send for Enlisted<'_, M, T> {}
 
 impl<'m, M: Machine, T: Help<M>> Enlisted<'m, M, T> {
-    /// Moves `help` into carved memory of `machine` and has the helpers run it. `None` where the memory does not suffice. It is
-    /// never dropped.
+    /// Moves `help` into carved memory of `machine` and has the helpers run it. `None` where the memory does
+    /// not suffice. It is never dropped.
     pub fn enlist(machine: &'m M, from: &mut impl Carve, help: T) -> Option<Self> {
         let place = from.carve(size_of::<T>(), align_of::<T>())?.cast::<T>();
         // SAFETY: carved memory is large enough, aligned, and nobody else's.
@@ -44,7 +44,8 @@ impl<'m, M: Machine, T: Help<M>> Enlisted<'m, M, T> {
 }
 
 /// # Safety
-/// `data` is the exposed address of a `T` in memory of `machine`, which carved memory stays as long as the machine does.
+/// `data` is the exposed address of a `T` in memory of `machine`, which carved memory stays as long as the
+/// machine does.
 unsafe fn run<M, T: Help<M>>(machine: &M, data: usize) {
     let help = core::ptr::with_exposed_provenance::<T>(data);
     // SAFETY: by this function's contract; the program is only ever shared.

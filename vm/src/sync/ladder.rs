@@ -1,6 +1,7 @@
 //! The lock ladder: every lock of the library has a rank, and a thread takes locks in ascending rank.
 //!
-//! docs/design/locking.md has the table with what each lock guards. Debug builds check the ladder at every lock.
+//! docs/design/locking.md has the table with what each lock guards. Debug builds check the ladder at every
+//! lock.
 
 use crate::machine::{Cpu, Rank};
 use crate::units::Level;
@@ -27,8 +28,8 @@ pub const SHARE_QUEUE: Rank = Rank(40);
 pub const JOB: Rank = Rank(42);
 /// The records of an ordered queue.
 pub const ORDER: Rank = Rank(43);
-/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupts: so it is the last,
-/// for an interrupt may come while any other lock is held.
+/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupts: so
+/// it is the last, for an interrupt may come while any other lock is held.
 pub const MAILBOX: Rank = Rank(44);
 
 /// Checks that a lock of `rank` may be waited for, and notes it as held. Nothing in release builds.

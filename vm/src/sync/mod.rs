@@ -1,7 +1,7 @@
 //! Floor 2: the one door to shared memory, and what is built on it.
 //!
-//! Everything that several CPUs share goes through [`atomic`] (words) or [`Plain`] (data that a lock or a CPU owns): each
-//! access is shown to [`Cpu::access`], so that the lab can record which lines a fault writes, or
+//! Everything that several CPUs share goes through [`atomic`] (words) or [`Plain`] (data that a lock or a CPU
+//! owns): each access is shown to [`Cpu::access`], so that the lab can record which lines a fault writes, or
 //! choose a different CPU at every access. Where nobody observes, the door is plain instructions.
 //!
 //! | here | what for |
@@ -20,8 +20,8 @@
 //! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
 //! | [`wait_until`] | the one wait loop |
 //!
-//! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`), because entries and
-//! records live in raw memory that loom cannot construct.
+//! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`),
+//! because entries and records live in raw memory that loom cannot construct.
 
 mod answer;
 pub mod atomic;

@@ -1,13 +1,14 @@
 //! Data of one CPU: its own lines, written by it alone.
 //!
-//! A [`PerCpu`] is an array in boot memory with one slot for each CPU, each on lines of its own. [`PerCpu::own`] turns
-//! preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends anybody's, for words that others may read.
+//! A [`PerCpu`] is an array in boot memory with one slot for each CPU, each on lines of its own.
+//! [`PerCpu::own`] turns preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends
+//! anybody's, for words that others may read.
 //!
-//! Who is kept on a CPU anyway, by a lock or a read section, need not turn preemption off again: [`PerCpu::mine`] lends the slot for
-//! as long as that lasts.
+//! Who is kept on a CPU anyway, by a lock or a read section, need not turn preemption off again:
+//! [`PerCpu::mine`] lends the slot for as long as that lasts.
 //!
-//! What only its CPU touches, and never an interrupt handler, lies in an [`Owned`] inside the slot: plain memory, no
-//! read-modify-write. The token for it is [`Own`], which exists only while preemption is off.
+//! What only its CPU touches, and never an interrupt handler, lies in an [`Owned`] inside the slot: plain
+//! memory, no read-modify-write. The token for it is [`Own`], which exists only while preemption is off.
 
 use crate::machine::Cpu;
 use crate::units::{CACHE_LINE, CpuId};
@@ -19,7 +20,8 @@ use core::ptr::NonNull;
 
 /// Memory handed out once, at start, and never given back.
 pub trait Carve {
-    /// Memory of `bytes` bytes aligned to `align`, zeroed, that nobody else uses from now on; `None` when there is none.
+    /// Memory of `bytes` bytes aligned to `align`, zeroed, that nobody else uses from now on; `None` when
+    /// there is none.
     fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
 }
 
@@ -48,7 +50,8 @@ impl<T, C: Cpu> PerCpu<T, C> {
         Self { slots: NonNull::dangling(), nr_cpus: 0, _owner: PhantomData }
     }
 
-    /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` when the memory does not suffice.
+    /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` when the memory does
+    /// not suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
         let bytes = size_of::<Slot<T>>().checked_mul(nr_cpus as usize)?;
         let slots = from.carve(bytes, align_of::<Slot<T>>())?.cast::<Slot<T>>();
@@ -103,7 +106,8 @@ impl<T, C: Cpu> PerCpu<T, C> {
 /// Keeps the thread that has it on its CPU.
 ///
 /// # Safety
-/// Preemption is off from before it is made until after it is dropped, and it cannot be sent to another thread.
+/// Preemption is off from before it is made until after it is dropped, and it cannot be sent to another
+/// thread.
 pub unsafe trait Pinned<C: Cpu> {}
 
 /// The slot of the CPU that this runs on, on which something else keeps the thread.
@@ -139,7 +143,8 @@ impl<T, C: Cpu> Deref for Mine<'_, T, C> {
 }
 
 impl<'a, T, C: Cpu> Own<'a, T, C> {
-    /// Lends an [`Owned`] part of the slot for writing. `None` where it is already lent, further up this very stack.
+    /// Lends an [`Owned`] part of the slot for writing. `None` where it is already lent, further up this very
+    /// stack.
     ///
     /// `part` is a plain function, so that it can only choose a part of the slot that it is given.
     #[inline]
@@ -148,8 +153,8 @@ impl<'a, T, C: Cpu> Own<'a, T, C> {
         if owned.lent.replace(true) {
             return None;
         }
-        // SAFETY: the part lies in this CPU's slot, preemption is off, and interrupt handlers do not touch `Owned` data, so
-        // only this stack could hold another reference; `lent` says that it does not.
+        // SAFETY: the part lies in this CPU's slot, preemption is off, and interrupt handlers do not touch
+        // `Owned` data, so only this stack could hold another reference; `lent` says that it does not.
         let result = f(unsafe { &mut *owned.value.get() });
         owned.lent.set(false);
         Some(result)

@@ -1,15 +1,16 @@
 //! loom's atomics, found by address.
 //!
-//! loom's atomics are larger than the words they model, not const, and not valid when zero, while our words lie in frames
-//! and records. So the door's atomic stays a bare word, and each operation looks up a shadow atomic by the word's address.
-//! Every store is also written to the bare word (loom runs one thread at a time), so that a word that moves, or memory that
-//! is used anew after [`forget`], starts from its real content.
+//! loom's atomics are larger than the words they model, not const, and not valid when zero, while our words
+//! lie in frames and records. So the door's atomic stays a bare word, and each operation looks up a shadow
+//! atomic by the word's address. Every store is also written to the bare word (loom runs one thread at a
+//! time), so that a word that moves, or memory that is used anew after [`forget`], starts from its real
+//! content.
 //!
-//! loom wants an atomic's creation ordered before every access, and a shadow is created by whoever touches the word first.
-//! So zeros are made in stock when the first shadow of a width is needed, which the test's main thread sees to by touching
-//! any word before it spawns: a word that starts as zero may then be touched first by anybody. A word that starts otherwise
-//! is touched before the threads are spawned, or published with release like any fresh memory; loom says "Concurrent load
-//! and mut accesses" where a test forgets it.
+//! loom wants an atomic's creation ordered before every access, and a shadow is created by whoever touches
+//! the word first. So zeros are made in stock when the first shadow of a width is needed, which the test's
+//! main thread sees to by touching any word before it spawns: a word that starts as zero may then be touched
+//! first by anybody. A word that starts otherwise is touched before the threads are spawned, or published
+//! with release like any fresh memory; loom says "Concurrent load and mut accesses" where a test forgets it.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -45,7 +46,8 @@ pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
     at.entry(address).or_insert_with(|| zeros.pop().unwrap_or_else(fresh)).clone()
 }
 
-/// Fills the stocks of zeros again: for models whose preparation touches many words. Called before threads are spawned.
+/// Fills the stocks of zeros again: for models whose preparation touches many words. Called before threads
+/// are spawned.
 pub fn restock() {
     restock_u32();
     restock_u64();
@@ -80,7 +82,8 @@ macro_rules! shadow {
         #[repr(transparent)]
         pub struct $name(UnsafeCell<$value>);
 
-        // SAFETY: loom runs one thread at a time, and the cell is only accessed between its scheduling points.
+        // SAFETY: loom runs one thread at a time, and the cell is only accessed between its scheduling
+        // points.
         unsafe impl Sync for $name {}
         // SAFETY: as above.
         unsafe impl Send for $name {}

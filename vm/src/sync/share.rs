@@ -10,13 +10,14 @@
 //! | 31 | somebody waits to have it alone: newcomers that want to share wait too |
 //!
 //! Taking and giving back without a waiter is one read-modify-write each. Everything else happens under a
-//! spin lock that guards the waiters' counts and the two waiting bits: who cannot take the lock sets its bit there, looks
-//! again, and sleeps on its side's `turn`; who makes the lock free and sees a waiting bit wakes one waiter for the lock alone
-//! if there is one, else all that want to share.
+//! spin lock that guards the waiters' counts and the two waiting bits: who cannot take the lock sets its bit
+//! there, looks again, and sleeps on its side's `turn`; who makes the lock free and sees a waiting bit wakes
+//! one waiter for the lock alone if there is one, else all that want to share.
 //!
-//! Why no wake-up is lost: a waiter sets its bit with a read-modify-write on the word and looks at what that returned. Either
-//! it sees the lock free and takes it, or the one that frees it later sees the bit. The turn is read under the spin lock that
-//! the waker takes before it advances the turn, so the sleeper either sees the turn advanced or is woken.
+//! Why no wake-up is lost: a waiter sets its bit with a read-modify-write on the word and looks at what that
+//! returned. Either it sees the lock free and takes it, or the one that frees it later sees the bit. The turn
+//! is read under the spin lock that the waker takes before it advances the turn, so the sleeper either sees
+//! the turn advanced or is woken.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{SpinLock, ladder};
@@ -60,7 +61,8 @@ struct Queue {
     waiting: [u32; 2],
 }
 
-/// A sleeping reader-writer lock of a fixed rank, guarding what its owner says. Prefers those that want it alone.
+/// A sleeping reader-writer lock of a fixed rank, guarding what its owner says. Prefers those that want it
+/// alone.
 pub struct ShareLock<C: Cpu, const RANK: u8> {
     /// See the module's table. Taking acquires, giving back releases.
     word: AtomicU32<C>,

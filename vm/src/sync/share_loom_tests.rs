@@ -1,4 +1,5 @@
-//! Who holds the lock, who waits for it, who is woken: sleeping is for real here, so a lost wake-up is a deadlock.
+//! Who holds the lock, who waits for it, who is woken: sleeping is for real here, so a lost wake-up is a
+//! deadlock.
 
 use super::*;
 use crate::machine::testing::TestCpu;
@@ -13,8 +14,8 @@ struct Counter {
     value: UnsafeCell<u32>,
 }
 
-/// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and says how many executions there were. Each that adds one to
-/// the value says so.
+/// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and says how many executions there were. Each
+/// that adds one to the value says so.
 fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(&Counter) -> u32]) -> usize {
     let executions: &'static AtomicUsize = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();

@@ -23,8 +23,9 @@ impl<T, C: Cpu> RcuSlot<T, C> {
     #[inline(always)]
     #[track_caller]
     pub fn load<'g>(&self, _section: &'g ReadGuard<'_, C>) -> Option<&'g T> {
-        // SAFETY: who published it promised that it stays valid until a grace period after it was replaced. We found it, so
-        // it was not replaced before the read section began, and the grace period waits for the section's end.
+        // SAFETY: who published it promised that it stays valid until a grace period after it was replaced.
+        // We found it, so it was not replaced before the read section began, and the grace period waits for
+        // the section's end.
         unsafe { self.pointer.load(Acquire).as_ref() }
     }
 
@@ -38,8 +39,9 @@ impl<T, C: Cpu> RcuSlot<T, C> {
     /// Makes `new` the current version and returns the one before, which is then to be retired.
     ///
     /// # Safety
-    /// `new` may be shared with all threads, points to a valid `T`, and from now on that `T` is neither moved nor mutably
-    /// borrowed; after it has been replaced it stays valid for a grace period of the RCU whose guards are used to load it.
+    /// `new` may be shared with all threads, points to a valid `T`, and from now on that `T` is neither moved
+    /// nor mutably borrowed; after it has been replaced it stays valid for a grace period of the RCU whose
+    /// guards are used to load it.
     #[inline]
     #[track_caller]
     pub unsafe fn publish(&self, new: Option<NonNull<T>>) -> Option<NonNull<T>> {

@@ -1,10 +1,10 @@
 //! Locks that never sleep.
 //!
-//! One word: 0 free, 1 held. Preemption is off while it is held, interrupts stay as they are: no lock of the library is taken
-//! by an interrupt handler except the mailbox's, which is taken with interrupts off.
+//! One word: 0 free, 1 held. Preemption is off while it is held, interrupts stay as they are: no lock of the
+//! library is taken by an interrupt handler except the mailbox's, which is taken with interrupts off.
 //!
-//! A waiter reads until the word looks free and only then writes, and calls `relax`, so that it answers flush requests: who
-//! holds the lock may be waiting for this CPU to flush.
+//! A waiter reads until the word looks free and only then writes, and calls `relax`, so that it answers flush
+//! requests: who holds the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{ladder, wait_until};
@@ -13,7 +13,8 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// A spin lock that guards what its owner says it guards: entries of a table, fields of a record. All-zero is free.
+/// A spin lock that guards what its owner says it guards: entries of a table, fields of a record. All-zero is
+/// free.
 #[repr(transparent)]
 pub struct RawSpinLock<C: Cpu> {
     /// 0 free, 1 held. The acquiring exchange pairs with the releasing store in `give_word`.
@@ -121,7 +122,8 @@ impl<C: Cpu> RawSpinLock<C> {
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
-        // Made only once the word is taken: a guard that is made and dropped gives the lock of somebody else back.
+        // Made only once the word is taken: a guard that is made and dropped gives the lock of somebody else
+        // back.
         self.try_take_word().then(|| RawGuard { word: &self.word, rank: rank.0.into() })
     }
 

@@ -10,14 +10,16 @@ use core::mem::MaybeUninit;
 
 /// See the module. Holds at most `N`.
 pub struct Tray<T: Copy + Send + Sync, C: Cpu, const N: usize> {
-    /// How many places were given out, those that do not exist included. Relaxed: it gives each its own, and orders nothing.
+    /// How many places were given out, those that do not exist included. Relaxed: it gives each its own, and
+    /// orders nothing.
     given: AtomicU32<C>,
     /// How many values are in. Released by who has put one in, acquired by who looks.
     put: AtomicU32<C>,
     places: [UnsafeCell<MaybeUninit<T>>; N],
 }
 
-// SAFETY: values are put each into a place that nobody else is given, and looked at only once no place is half filled.
+// SAFETY: values are put each into a place that nobody else is given, and looked at only once no place is
+// half filled.
 unsafe impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Sync for Tray<T, C, N> {}
 
 impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Tray<T, C, N> {
@@ -33,8 +35,8 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Tray<T, C, N> {
     pub fn put(&self, value: T) -> bool {
         let place = self.places.get(self.given.fetch_add(1, Relaxed) as usize);
         if let Some(place) = place {
-            // SAFETY: each number is given out once (they are far fewer than 2^32), so nobody else has this place; and nobody looks
-            // while fewer values are in than places were given out.
+            // SAFETY: each number is given out once (they are far fewer than 2^32), so nobody else has this
+            // place; and nobody looks while fewer values are in than places were given out.
             unsafe { place.get().write(MaybeUninit::new(value)) };
             self.put.fetch_add(1, Release);
         }
@@ -48,8 +50,9 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Tray<T, C, N> {
             return None;
         }
         let values = self.places.as_ptr().cast::<T>();
-        // SAFETY: as many values are in as places were given out, each was written before the store that we acquired, and no place is
-        // given out twice: the first `count` are initialised and stay as they are. Cells and `MaybeUninit` are laid out like the value.
+        // SAFETY: as many values are in as places were given out, each was written before the store that we
+        // acquired, and no place is given out twice: the first `count` are initialised and stay as they are.
+        // Cells and `MaybeUninit` are laid out like the value.
         Some(unsafe { core::slice::from_raw_parts(values, count) })
     }
 }

@@ -1,7 +1,7 @@
 //! Bit layouts of table entries: x86-64 with 4 and 5 levels, AArch64 with 4 KiB granules.
 //!
-//! A leaf without [`Rights::READ`] is one that the hardware must not use but that keeps its frame (`PROT_NONE`): it is
-//! encoded as not present, with a software bit that tells it from a [`Marker`].
+//! A leaf without [`Rights::READ`] is one that the hardware must not use but that keeps its frame
+//! (`PROT_NONE`): it is encoded as not present, with a software bit that tells it from a [`Marker`].
 //!
 //! Sources: Intel SDM volume 3, chapter 5 (paging); Arm ARM, D8.3 (VMSAv8-64 descriptor formats).
 

@@ -7,8 +7,9 @@
 //! | note which parts of it may be in use | who holds the table's lock: a part that an entry is installed in is, until a sweep has cleared all of it |
 //! | clear *attached* | who holds the table's lock and its parent's (protocol P5) |
 //!
-//! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it cleared restarts
-//! the walk. It is freed after the flush and a grace period, when no walker, software or hardware, can still reach it.
+//! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it
+//! cleared restarts the walk. It is freed after the flush and a grace period, when no walker, software or
+//! hardware, can still reach it.
 
 use super::PageTable;
 use crate::frame::{FrameMeta, Unhooked, Words};
@@ -60,7 +61,8 @@ impl<'m, M: Machine> Table<'m, M> {
         self.words.at(slot)
     }
 
-    /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with [`LockedTable::install`].
+    /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with
+    /// [`LockedTable::install`].
     #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.word(slot).load(Acquire)
@@ -124,7 +126,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         M::Format::decode(self.read(slot), self.table.level)
     }
 
-    /// Writes an entry into a slot that is not present for the hardware. Release: what the entry leads to was written before.
+    /// Writes an entry into a slot that is not present for the hardware. Release: what the entry leads to was
+    /// written before.
     #[inline(always)]
     pub fn install(&mut self, slot: usize, entry: Entry) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
@@ -141,10 +144,11 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         self.replace(slot, Entry::Absent)
     }
 
-    /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns what the hardware last made of it.
+    /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns what the
+    /// hardware last made of it.
     ///
-    /// The hardware writes an entry only to set a bit that is clear. One that shows all its marks already, as a page that was
-    /// stored to does, changes under nobody's hands but ours: a plain store takes its place.
+    /// The hardware writes an entry only to set a bit that is clear. One that shows all its marks already, as
+    /// a page that was stored to does, changes under nobody's hands but ours: a plain store takes its place.
     #[inline(always)]
     pub fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
         let cell = self.table.word(slot);
@@ -162,8 +166,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         M::Format::decode(old, self.table.level)
     }
 
-    /// Changes a leaf's bits in place, frame and size staying as they are, against a hardware that sets bits meanwhile.
-    /// Returns the old entry and whether it changed.
+    /// Changes a leaf's bits in place, frame and size staying as they are, against a hardware that sets bits
+    /// meanwhile. Returns the old entry and whether it changed.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Entry) -> Option<Entry>) -> (Entry, bool) {
         let level = self.table.level;
         let next = |word| change(M::Format::decode(word, level)).map(|entry| M::Format::encode(entry, level));
@@ -173,7 +177,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// The first of the slots that is not absent. Parts of the table that nothing was installed in are passed by unread.
+    /// The first of the slots that is not absent. Parts of the table that nothing was installed in are passed
+    /// by unread.
     #[inline(always)]
     pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
         let absent = M::Format::encode(Entry::Absent, self.table.level);
@@ -209,8 +214,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed. `None` where the
-    /// slot is absent, which is not written.
+    /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed.
+    /// `None` where the slot is absent, which is not written.
     #[inline(always)]
     pub fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
         let level = self.table.level;
@@ -226,8 +231,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// Cuts the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock and clears the
-    /// parent's entry next.
+    /// Cuts the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock
+    /// and clears the parent's entry next.
     pub fn detach(self, _parent: &LockedTable<'m, M>) -> Pfn {
         let detached = self.table.tree.memory.meta(self.table.pfn).is_some_and(FrameMeta::detach);
         debug_assert!(detached, "a locked table is attached");

@@ -1,13 +1,13 @@
 //! The table that a CPU's last walk ended in: a walk to a neighbour of the page starts, and ends, there.
 //!
-//! Faults come in runs, and 512 neighbours share a table. So each CPU remembers where its last walk ended, with the number of
-//! *cuts* that the tree had seen: who cuts a table out raises that number once no entry leads to the table any more, and before
-//! it is retired.
+//! Faults come in runs, and 512 neighbours share a table. So each CPU remembers where its last walk ended,
+//! with the number of *cuts* that the tree had seen: who cuts a table out raises that number once no entry
+//! leads to the table any more, and before it is retired.
 //!
-//! Why a remembered table is still a table when the number is unchanged: it was reached after the number was read, so the cuts
-//! counted until then were not its own; its own raises the number before it is retired. Had a grace period ended since, the
-//! raised number would be seen in this read section. So at worst the table was cut out a moment ago, as with any walk, and its
-//! lock tells (protocol P5: *attached*).
+//! Why a remembered table is still a table when the number is unchanged: it was reached after the number was
+//! read, so the cuts counted until then were not its own; its own raises the number before it is retired. Had
+//! a grace period ended since, the raised number would be seen in this read section. So at worst the table
+//! was cut out a moment ago, as with any walk, and its lock tells (protocol P5: *attached*).
 
 use super::{PageTable, Spot, Table, walk};
 use crate::machine::{Cpu, Machine};
@@ -20,7 +20,8 @@ use core::fmt;
 pub struct Cuts<C: Cpu> {
     /// Not 0, and unlike every other tree's that is walked with the same [`RecentTable`]s.
     tree: u64,
-    /// Written with the space's lock held alone. Release: who sees it walks to no table that was cut out before.
+    /// Written with the space's lock held alone. Release: who sees it walks to no table that was cut out
+    /// before.
     count: AtomicU64<C>,
 }
 
@@ -40,7 +41,8 @@ impl<C: Cpu> Cuts<C> {
 pub struct RecentTable<C: Cpu> {
     tree: AtomicU64<C>,
     cuts: AtomicU64<C>,
-    /// Which part of the address space the table covers: the page's number without the bits that index the table.
+    /// Which part of the address space the table covers: the page's number without the bits that index the
+    /// table.
     region: AtomicU64<C>,
     table: AtomicU64<C>,
 }
@@ -57,8 +59,8 @@ fn region(vpn: Vpn) -> u64 {
     vpn.0 >> Level::Pmd.entry_shift()
 }
 
-/// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended. `part` says where in the CPU's slot
-/// that is remembered.
+/// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended. `part` says
+/// where in the CPU's slot that is remembered.
 #[inline(always)]
 pub fn walk_again<'m, M: Machine, S>(
     tree: &'m PageTable<'m, M>,

@@ -1,8 +1,9 @@
 //! Writers' movement over a range: a table at a time, never a page at a time.
 //!
-//! The sweep skips a slot only if it read it absent under the lock of its table page (protocol P4): a fault that links a table
-//! or installs a leaf does so under that lock after asking whether its mapping still holds, so either the sweep sees what it
-//! installed, or it sees the mark that the sweep's caller put on the mapping before.
+//! The sweep skips a slot only if it read it absent under the lock of its table page (protocol P4): a fault
+//! that links a table or installs a leaf does so under that lock after asking whether its mapping still
+//! holds, so either the sweep sees what it installed, or it sees the mark that the sweep's caller put on the
+//! mapping before.
 
 use super::{LockedTable, PageTable, Table};
 use crate::machine::{Entry, Machine};
@@ -41,8 +42,8 @@ impl<'m, M: Machine> Run<'_, 'm, M> {
 /// A table was cut out under way; only writers that share the space can meet that.
 struct Detached;
 
-/// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above that hold a
-/// larger leaf or a marker. Absent parts are skipped at the highest level that shows them absent.
+/// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above
+/// that hold a larger leaf or a marker. Absent parts are skipped at the highest level that shows them absent.
 ///
 /// The caller keeps tables from being freed: it holds the space's lock.
 pub fn sweep<'m, M: Machine>(
@@ -133,18 +134,20 @@ fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
     VpnRange::new(at, end.min(Vpn(next)))
 }
 
-/// Whether a table on the way to `range` can cover nothing outside `gap`: then one of the smallest tables does.
+/// Whether a table on the way to `range` can cover nothing outside `gap`: then one of the smallest tables
+/// does.
 pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
     let unit = Level::Pte.table_pages();
     let lowest = gap.start.0.next_multiple_of(unit).max(range.start.0 / unit * unit);
     lowest + unit <= gap.end.0.min(range.end.0.next_multiple_of(unit))
 }
 
-/// Cuts out the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands each to `out`
-/// with the pages it covered. The root stays.
+/// Cuts out the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands
+/// each to `out` with the pages it covered. The root stays.
 ///
-/// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are cleared. A table
-/// without a mapping was always cut when its last mapping went, so only those on the way to `range` can have lost theirs.
+/// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are
+/// cleared. A table without a mapping was always cut when its last mapping went, so only those on the way to
+/// `range` can have lost theirs.
 pub fn cut_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,

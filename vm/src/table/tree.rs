@@ -19,7 +19,8 @@ pub struct PageTable<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
-    /// The tree below `root`, an empty table. `number` is not 0, and no other tree's that CPUs remember tables of.
+    /// The tree below `root`, an empty table. `number` is not 0, and no other tree's that CPUs remember
+    /// tables of.
     pub fn new(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
         // Models take a lock as the mutex that stands for it; the bias has models of its own.
         let bias = if cfg!(loom) { Bias::none() } else { Bias::new() };
@@ -47,7 +48,8 @@ impl<'m, M: Machine> PageTable<'m, M> {
         self.cuts.note();
     }
 
-    /// This CPU stops faulting here, for now: the next that does may take the locks as cheaply. It holds none of them.
+    /// This CPU stops faulting here, for now: the next that does may take the locks as cheaply. It holds none
+    /// of them.
     #[inline]
     pub fn give_back_bias(&self) {
         self.bias.give_back();

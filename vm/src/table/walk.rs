@@ -24,8 +24,8 @@ impl<M: Machine> Spot<'_, M> {
     }
 }
 
-/// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks nobody: the read section keeps every
-/// table it passes from being freed.
+/// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks nobody: the read
+/// section keeps every table it passes from being freed.
 #[inline(always)]
 pub fn walk<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,

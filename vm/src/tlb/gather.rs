@@ -1,10 +1,11 @@
 //! What was unhooked waits here for one flush, and is freed after it.
 //!
-//! A gather begins before the first edit and ends after the flush; the space's count of pending flushes is raised meanwhile
-//! (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull once; if it found nothing to edit
-//! but another gather of the space is under way, it flushes the whole range it was asked about, because what it read absent
-//! may have been cleared by the other, whose flush has not ended: two MADV_DONTNEED of one page, and the second must not
-//! return before the page is gone from every TLB.
+//! A gather begins before the first edit and ends after the flush; the space's count of pending flushes is
+//! raised meanwhile (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull
+//! once; if it found nothing to edit but another gather of the space is under way, it flushes the whole range
+//! it was asked about, because what it read absent may have been cleared by the other, whose flush has not
+//! ended: two MADV_DONTNEED of one page, and the second must not return before the page is gone from every
+//! TLB.
 
 use super::{Pending, Shootdown, SpaceTlb};
 use crate::frame::{Detention, Memory, Unhooked};
@@ -28,8 +29,9 @@ pub struct Gather<'a, 'm, M: Machine> {
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
-    /// An edit of the space: what `edit` takes out of its tables and puts into the gather is flushed and then freed when this
-    /// returns. `asked` is the range that the operation is about. Returns how many flushes there were.
+    /// An edit of the space: what `edit` takes out of its tables and puts into the gather is flushed and then
+    /// freed when this returns. `asked` is the range that the operation is about. Returns how many flushes
+    /// there were.
     pub fn during(
         memory: &'a Memory<'m, M>,
         rcu: &'a Rcu<M::Cpu>,

@@ -4,7 +4,8 @@ use super::RANGE_LIMIT_PAGES;
 use crate::machine::Machine;
 use crate::units::VpnRange;
 
-/// Requests kept one by one before they become a full flush. One in models, so that two flushes at once overflow it.
+/// Requests kept one by one before they become a full flush. One in models, so that two flushes at once
+/// overflow it.
 const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// One edit of a space, to be forgotten.

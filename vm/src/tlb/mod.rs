@@ -2,9 +2,9 @@
 //!
 //! # Unhook, invalidate, free
 //!
-//! An entry is cleared first (unhooked), then every CPU that may have cached it forgets it (invalidated), and only then is
-//! its frame used for something else (freed). Two types make the order inevitable: an [`Unhooked`] can only be
-//! put into a [`Gather`], and only a gather that has flushed gives frames back.
+//! An entry is cleared first (unhooked), then every CPU that may have cached it forgets it (invalidated), and
+//! only then is its frame used for something else (freed). Two types make the order inevitable: an
+//! [`Unhooked`] can only be put into a [`Gather`], and only a gather that has flushed gives frames back.
 //!
 //! # Generations
 //!
@@ -16,12 +16,13 @@
 //!   CPU 2  away     ................................... enters: reads 7, starts empty, seen 7
 //! ```
 //!
-//! A space counts the edits that must be flushed. Each CPU notes which generation of the loaded space its translations are
-//! at least as new as ([`Shootdown`]'s `seen`), and that note is the acknowledgement: who flushes waits until each CPU that
-//! had the space loaded has seen the new generation or has loaded something else. Nothing is counted, nothing is sent back.
+//! A space counts the edits that must be flushed. Each CPU notes which generation of the loaded space its
+//! translations are at least as new as ([`Shootdown`]'s `seen`), and that note is the acknowledgement: who
+//! flushes waits until each CPU that had the space loaded has seen the new generation or has loaded something
+//! else. Nothing is counted, nothing is sent back.
 //!
-//! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes everything. A full
-//! mailbox becomes a full flush, never a lost one. Nothing is allocated.
+//! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes
+//! everything. A full mailbox becomes a full flush, never a lost one. Nothing is allocated.
 //!
 //! # Orders (protocol P7)
 //!
@@ -30,8 +31,8 @@
 //!   flush:  edit;  generation + 1;              fence;  read the mask and `entering`
 //! ```
 //!
-//! Either the flusher sees the bit and asks the CPU, or the CPU reads the new generation, and what it loads after that is
-//! the edited entry.
+//! Either the flusher sees the bit and asks the CPU, or the CPU reads the new generation, and what it loads
+//! after that is the edited entry.
 
 mod gather;
 mod mailbox;
@@ -45,7 +46,7 @@ pub use space::{Pending, SpaceTlb};
 #[cfg(doc)]
 use crate::frame::Unhooked;
 
-/// Pages beyond which a flush of a range becomes a flush of everything: dropping single translations costs about as much as
-/// a refill each, so a range the size of the first-level TLB is not worth walking. Linux's
+/// Pages beyond which a flush of a range becomes a flush of everything: dropping single translations costs
+/// about as much as a refill each, so a range the size of the first-level TLB is not worth walking. Linux's
 /// `tlb_single_page_flush_ceiling` has the same default.
 pub const RANGE_LIMIT_PAGES: u64 = 33;

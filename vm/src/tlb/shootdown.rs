@@ -15,11 +15,12 @@ mod loom_tests;
 struct CpuTlb<C: Cpu> {
     /// The space whose root this CPU is about to load, 0 for none. Written before the generation is read.
     entering: AtomicU64<C>,
-    /// The space whose root is loaded, 0 for none. Written by this CPU, with release after the root is loaded, and before
-    /// `entering` is cleared.
+    /// The space whose root is loaded, 0 for none. Written by this CPU, with release after the root is
+    /// loaded, and before `entering` is cleared.
     loaded: AtomicU64<C>,
-    /// The generation of the loaded space that this CPU's translations are at least as new as. Written by this CPU with
-    /// interrupts off, with release after the flush: the acknowledgement that flushers wait for.
+    /// The generation of the loaded space that this CPU's translations are at least as new as. Written by
+    /// this CPU with interrupts off, with release after the flush: the acknowledgement that flushers wait
+    /// for.
     seen: AtomicU64<C>,
     mailbox: SpinLock<Mailbox, C, { ladder::MAILBOX.0 }>,
     /// Requests sent by this CPU to others, and answered by it. Statistics.
@@ -63,8 +64,8 @@ impl<C: Cpu> Shootdown<C> {
         Some(Self { cpus })
     }
 
-    /// Makes this CPU leave `from`, which is what it has loaded (if anything), and translate through `to` with its root
-    /// table (if anything), and through nothing that it cached before.
+    /// Makes this CPU leave `from`, which is what it has loaded (if anything), and translate through `to`
+    /// with its root table (if anything), and through nothing that it cached before.
     pub fn switch<M: Machine<Cpu = C>>(
         &self,
         machine: &M,
@@ -79,14 +80,15 @@ impl<C: Cpu> Shootdown<C> {
         );
         uninterrupted::<C, _>(|| {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
-            // Release: who reads it reads what this CPU had loaded before, not what it had loaded earlier still.
+            // Release: who reads it reads what this CPU had loaded before, not what it had loaded earlier
+            // still.
             own.entering.store(id, Release);
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
                 space.joined_by(C::id());
-                // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor `entering` advanced the
-                // generation before we read it, and made its edit before that.
+                // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor
+                // `entering` advanced the generation before we read it, and made its edit before that.
                 fence::<C>(SeqCst);
                 seen = space.generation();
             }
@@ -121,8 +123,8 @@ impl<C: Cpu> Shootdown<C> {
             own.sent.add_own(u64::from(targets.count()));
             machine.interrupt(&targets);
         }
-        // Those not asked are waited for as well: a CPU that is leaving has nothing to answer, but its walker follows the old
-        // root until the next one is loaded.
+        // Those not asked are waited for as well: a CPU that is leaving has nothing to answer, but its walker
+        // follows the old root until the next one is loaded.
         others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
     }
 
@@ -138,7 +140,8 @@ impl<C: Cpu> Shootdown<C> {
         });
     }
 
-    /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind; says which.
+    /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind; says
+    /// which.
     fn post(&self, space: &SpaceTlb<C>, request: Request, others: &CpuMask) -> CpuMask {
         let mut targets = CpuMask::EMPTY;
         for cpu in others.iter().filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
@@ -153,8 +156,9 @@ impl<C: Cpu> Shootdown<C> {
         targets
     }
 
-    /// Whether `cpu` translates through nothing older than `generation` of `space`: it has the space loaded and is as new, or
-    /// has it neither loaded nor half loaded. Read in the reverse order of `switch`'s stores, with which it pairs.
+    /// Whether `cpu` translates through nothing older than `generation` of `space`: it has the space loaded
+    /// and is as new, or has it neither loaded nor half loaded. Read in the reverse order of `switch`'s
+    /// stores, with which it pairs.
     fn has_seen(&self, cpu: CpuId, space: &SpaceTlb<C>, generation: u64) -> bool {
         let cpu = self.cpus.of(cpu);
         let entering = cpu.entering.load(Acquire);

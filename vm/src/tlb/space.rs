@@ -9,17 +9,19 @@ use crate::units::{CpuId, CpuMask, MAX_CPUS};
 pub struct SpaceTlb<C: Cpu> {
     /// Never 0 and never used twice, so that a CPU's note of what it has loaded cannot be mistaken.
     id: u64,
-    /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the one in `enter`.
+    /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the
+    /// one in `enter`.
     generation: AtomicU64<C>,
     /// Weakening edits whose flush has not ended; see [`Pending`].
     flushes_pending: AtomicU32<C>,
-    /// CPUs whose translations may come from this space. Set before the generation is read, cleared after another root is
-    /// loaded.
+    /// CPUs whose translations may come from this space. Set before the generation is read, cleared after
+    /// another root is loaded.
     cpus: [AtomicU64<C>; MAX_CPUS / 64],
 }
 
 impl<C: Cpu> SpaceTlb<C> {
-    /// A space that runs nowhere. `id` is not 0 and unique among all spaces of a [`super::Shootdown`], past ones too.
+    /// A space that runs nowhere. `id` is not 0 and unique among all spaces of a [`super::Shootdown`], past
+    /// ones too.
     pub fn new(id: u64) -> Self {
         debug_assert_ne!(id, 0);
         Self {
@@ -58,22 +60,25 @@ impl<C: Cpu> SpaceTlb<C> {
         CpuMask::from_words(core::array::from_fn(|at| self.cpus[at].load(Relaxed)))
     }
 
-    /// Raises the count of edits that wait for their flush, before the first edit that takes rights away (protocol P8).
+    /// Raises the count of edits that wait for their flush, before the first edit that takes rights away
+    /// (protocol P8).
     pub fn begin_edit(&self) -> Pending<'_, C> {
-        // Ordered before the edits by the table locks they are made under: a fault that sees an edit took the lock after.
+        // Ordered before the edits by the table locks they are made under: a fault that sees an edit took the
+        // lock after.
         self.flushes_pending.fetch_add(1, AcqRel);
         Pending { space: self }
     }
 
-    /// Whether an edit may have happened whose flush has not ended. Asked under the lock of the table that shows the edit.
+    /// Whether an edit may have happened whose flush has not ended. Asked under the lock of the table that
+    /// shows the edit.
     #[inline]
     pub fn is_flush_pending(&self) -> bool {
         self.flushes_pending.load(Acquire) > 0
     }
 }
 
-/// Between an edit and the end of its flush. A fault that finds a write-protected entry while one exists flushes the page
-/// before it copies, because another CPU may still write through the old translation.
+/// Between an edit and the end of its flush. A fault that finds a write-protected entry while one exists
+/// flushes the page before it copies, because another CPU may still write through the old translation.
 #[derive(Debug)]
 #[must_use = "the flush counts as ended once this is dropped"]
 pub struct Pending<'a, C: Cpu> {
@@ -81,7 +86,8 @@ pub struct Pending<'a, C: Cpu> {
 }
 
 impl<C: Cpu> Pending<'_, C> {
-    /// Whether another edit of the space waits for its flush too: then what this one found absent may still be cached.
+    /// Whether another edit of the space waits for its flush too: then what this one found absent may still
+    /// be cached.
     pub fn overlaps_another(&self) -> bool {
         self.space.flushes_pending.load(Acquire) > 1
     }

@@ -2,8 +2,8 @@
 
 use super::{Order, PAGE_SHIFT, Vpn};
 
-/// A level of the page table, by Linux's names. `Pte` tables hold base pages; `Pgd` is the root of a 5-level table and
-/// `P4d` that of a 4-level one.
+/// A level of the page table, by Linux's names. `Pte` tables hold base pages; `Pgd` is the root of a 5-level
+/// table and `P4d` that of a 4-level one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Level {

@@ -1,8 +1,8 @@
 //! Floor 0: plain values. Every index is its own type, so that a frame number never passes for a page number.
 //!
-//! *Page* is virtual, *frame* is physical. A [`Vpn`] counts pages of 4 KiB from address zero, a [`Pfn`] counts frames of
-//! 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory, and all arithmetic that could overflow
-//! says so in its type.
+//! *Page* is virtual, *frame* is physical. A [`Vpn`] counts pages of 4 KiB from address zero, a [`Pfn`]
+//! counts frames of 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory, and all
+//! arithmetic that could overflow says so in its type.
 
 mod addr;
 mod cpu;

@@ -58,8 +58,8 @@ number_range! {
 }
 
 impl VpnRange {
-    /// The pages of `len_bytes` bytes from `start`, the length rounded up to whole pages as Linux's calls do. `None` where
-    /// the start is unaligned or the end overflows.
+    /// The pages of `len_bytes` bytes from `start`, the length rounded up to whole pages as Linux's calls do.
+    /// `None` where the start is unaligned or the end overflows.
     pub const fn from_bytes(start: VirtAddr, len_bytes: u64) -> Option<Self> {
         if !start.is_page_aligned() {
             return None;

@@ -1,7 +1,7 @@
 //! What is true of every list of mappings.
 //!
-//! That no two neighbours could be joined is *not* among it: Linux joins only what a call touches, so neighbours that become
-//! alike later stay two.
+//! That no two neighbours could be joined is *not* among it: Linux joins only what a call touches, so
+//! neighbours that become alike later stay two.
 
 use super::{VmaFlags, VmaSpec};
 use core::fmt;

@@ -23,7 +23,8 @@ bitflags! {
         const SHARED = 1 << 8;
         /// MAP_NORESERVE: its pages are never counted as promised. Stays for life.
         const NORESERVE = 1 << 9;
-        /// Its pages are counted as promised memory. Invisible in /proc/self/maps, yet it keeps neighbours apart.
+        /// Its pages are counted as promised memory. Invisible in /proc/self/maps, yet it keeps neighbours
+        /// apart.
         const ACCOUNT = 1 << 10;
         /// Grows towards lower addresses when touched below its start; a guard gap is kept there.
         const GROWS_DOWN = 1 << 11;
@@ -88,18 +89,21 @@ impl VmaFlags {
         rights
     }
 
-    /// Whether memory of these flags counts as promised from birth: a private copy of every page may be asked for.
+    /// Whether memory of these flags counts as promised from birth: a private copy of every page may be asked
+    /// for.
     pub fn promises_memory(self) -> bool {
         self & (Self::WRITE | Self::SHARED | Self::NORESERVE) == Self::WRITE
     }
 
-    /// The flags of a new private anonymous mapping: everything may be allowed later, and writable memory is counted.
+    /// The flags of a new private anonymous mapping: everything may be allowed later, and writable memory is
+    /// counted.
     pub fn new_anonymous(asked: Self) -> Self {
         let flags = asked | Self::MAY_ACCESS;
         if flags.promises_memory() { flags | Self::ACCOUNT } else { flags }
     }
 
-    /// The flags of heap memory, which brk grows: counted whatever the overcommit rule says of other mappings.
+    /// The flags of heap memory, which brk grows: counted whatever the overcommit rule says of other
+    /// mappings.
     pub fn heap() -> Self {
         Self::READ | Self::WRITE | Self::MAY_ACCESS | Self::ACCOUNT
     }

@@ -1,8 +1,8 @@
 //! When neighbours become one mapping.
 //!
-//! Two mappings that touch are joined if a reader of either could not tell: all flags and the policy equal, the same backing with the page
-//! numbers running on, and identities that agree ([`AnonId::agrees`]). Each decision looks at one new or changed piece and
-//! its two neighbours:
+//! Two mappings that touch are joined if a reader of either could not tell: all flags and the policy equal,
+//! the same backing with the page numbers running on, and identities that agree ([`AnonId::agrees`]). Each
+//! decision looks at one new or changed piece and its two neighbours:
 //!
 //! ```text
 //!     prev   piece   next          what becomes of it
@@ -12,11 +12,11 @@
 //!    AAAAAAAAAAAAAAAAAAAAA         both, if prev and next agree with each other too; otherwise left
 //! ```
 //!
-//! The last line is the subtle one: a piece without an identity agrees with identity 1 on its left and with identity 2 on
-//! its right, yet the three can not be one. Left wins.
+//! The last line is the subtle one: a piece without an identity agrees with identity 1 on its left and with
+//! identity 2 on its right, yet the three can not be one. Left wins.
 //!
-//! Merging is tried only where a call makes or changes a mapping. munmap, faults and the birth of an identity try nothing:
-//! neighbours that become alike later stay two.
+//! Merging is tried only where a call makes or changes a mapping. munmap, faults and the birth of an identity
+//! try nothing: neighbours that become alike later stay two.
 
 use super::{AnonId, VmaFlags, VmaSpec};
 
@@ -86,7 +86,8 @@ pub fn joins(left: &VmaSpec, right: &VmaSpec) -> bool {
     runs_on(left, right) && left.flags == right.flags && left.anon.agrees(right.anon)
 }
 
-/// What a new mapping in a hole becomes. `prev` and `next` are the mappings nearest to it; they need not touch it.
+/// What a new mapping in a hole becomes. `prev` and `next` are the mappings nearest to it; they need not
+/// touch it.
 ///
 /// brk passes no `next`: the heap grows only at its end.
 pub fn merge(prev: Option<VmaSpec>, new: VmaSpec, next: Option<VmaSpec>) -> Merged {
@@ -94,8 +95,9 @@ pub fn merge(prev: Option<VmaSpec>, new: VmaSpec, next: Option<VmaSpec>) -> Merg
     Merged { spec: sides.join(&new), absorbs_prev: sides.left.is_some(), absorbs_next: sides.right.is_some() }
 }
 
-/// The identity that `vma` takes at its first private copy so that it can be joined with a neighbour later: the next one's,
-/// or else the one before's. They must be alike but for access rights, which mprotect may make equal.
+/// The identity that `vma` takes at its first private copy so that it can be joined with a neighbour later:
+/// the next one's, or else the one before's. They must be alike but for access rights, which mprotect may
+/// make equal.
 pub fn reusable_anon(prev: Option<VmaSpec>, vma: &VmaSpec, next: Option<VmaSpec>) -> Option<AnonId> {
     let alike = |left: &VmaSpec, right: &VmaSpec| {
         runs_on(left, right) && (left.flags ^ right.flags) - VmaFlags::ACCESS == VmaFlags::empty()

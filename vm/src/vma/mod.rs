@@ -1,11 +1,12 @@
 //! Floor 5: mappings, their index, and the decisions about them.
 //!
-//! A mapping says what a range of pages may be used for and what they are filled from. Faults read mappings without a lock
-//! while other threads replace them, which decides everything here:
+//! A mapping says what a range of pages may be used for and what they are filled from. Faults read mappings
+//! without a lock while other threads replace them, which decides everything here:
 //!
-//! **A mapping never changes; it is replaced.** What it says is a plain value, [`VmaSpec`]. Its record in shared memory,
-//! [`Vma`], holds such a value for good, beside one word that says whether it is still true. A writer marks the old record
-//! stale, publishes others in the index, and only then edits entries under the table locks:
+//! **A mapping never changes; it is replaced.** What it says is a plain value, [`VmaSpec`]. Its record in
+//! shared memory, [`Vma`], holds such a value for good, beside one word that says whether it is still true. A
+//! writer marks the old record stale, publishes others in the index, and only then edits entries under the
+//! table locks:
 //!
 //! ```text
 //!  writer (space lock held alone)              fault (nothing held)
@@ -17,13 +18,13 @@
 //!   flush                                        install only where it was live
 //! ```
 //!
-//! Either the fault locks the table page first, sees a live record, and the writer finds the page it installed; or the
-//! writer does, and the fault sees the mark. There is no third order.
+//! Either the fault locks the table page first, sees a live record, and the writer finds the page it
+//! installed; or the writer does, and the fault sees the mark. There is no third order.
 //!
-//! **Decisions are pure.** What a call makes of a neighbourhood ([`merge()`], [`split()`], [`cut`], [`change()`], [`protect()`],
-//! [`reusable_anon`]) is a function from values to values. It allocates nothing and fails for nothing, so that a caller
-//! first decides, then reserves the records that come, and then commits without a way to fail. The rules are Linux's, as
-//! /proc/self/maps shows them.
+//! **Decisions are pure.** What a call makes of a neighbourhood ([`merge()`], [`split()`], [`cut`],
+//! [`change()`], [`protect()`], [`reusable_anon`]) is a function from values to values. It allocates nothing
+//! and fails for nothing, so that a caller first decides, then reserves the records that come, and then
+//! commits without a way to fail. The rules are Linux's, as /proc/self/maps shows them.
 //!
 //! | here | what for |
 //! |---|---|

@@ -6,13 +6,14 @@
 //!                       up ->                              <- down
 //! ```
 //!
-//! A wish is granted where it is free. Otherwise the highest hole below `mmap_base` that is large enough is used, at its
-//! upper end; where there is none, the lowest above `legacy_base`, at its lower end. Memory for the lowest 2 GiB is searched
-//! upwards from 1 GiB only.
+//! A wish is granted where it is free. Otherwise the highest hole below `mmap_base` that is large enough is
+//! used, at its upper end; where there is none, the lowest above `legacy_base`, at its lower end. Memory for
+//! the lowest 2 GiB is searched upwards from 1 GiB only.
 //!
-//! Two refinements. Below a mapping that grows down a guard gap stays free, so that its growth meets an unmapped page before
-//! it meets a neighbour: pages there belong to no hole. And private anonymous memory of whole huge pages, without a wish, is put on a huge-page boundary:
-//! one huge page more is looked for, and the boundary is taken from what is found.
+//! Two refinements. Below a mapping that grows down a guard gap stays free, so that its growth meets an
+//! unmapped page before it meets a neighbour: pages there belong to no hole. And private anonymous memory of
+//! whole huge pages, without a wish, is put on a huge-page boundary: one huge page more is looked for, and
+//! the boundary is taken from what is found.
 //!
 //! Choosing looks at holes only, through [`Gaps`]; the index answers it in O(log n), a list in tests.
 
@@ -24,8 +25,8 @@ pub const GUARD_PAGES: u64 = 256;
 /// Where the lowest 2 GiB are searched (MAP_32BIT): 1 GiB to 2 GiB.
 pub const LOW: VpnRange = VpnRange { start: Vpn(0x4_0000), end: Vpn(0x8_0000) };
 
-/// What an index of mappings knows about the holes between them. The [`GUARD_PAGES`] below a mapping that grows down, as far as
-/// nothing else is mapped there, are part of none.
+/// What an index of mappings knows about the holes between them. The [`GUARD_PAGES`] below a mapping that
+/// grows down, as far as nothing else is mapped there, are part of none.
 pub trait Gaps {
     /// First of the lowest `nr_pages` free pages in a row within the window.
     fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
@@ -78,7 +79,8 @@ pub struct Placement {
 }
 
 impl Areas {
-    /// The page that an address wished for means, if any: rounded down, and up to the first page that may be mapped.
+    /// The page that an address wished for means, if any: rounded down, and up to the first page that may be
+    /// mapped.
     pub fn hint(&self, addr: VirtAddr) -> Option<Vpn> {
         (addr.vpn().0 != 0).then(|| addr.vpn().max(self.user.start))
     }
@@ -110,7 +112,8 @@ impl Areas {
 }
 
 impl Placement {
-    /// The same for private anonymous memory: on a huge-page boundary if it has no wish and is whole huge pages.
+    /// The same for private anonymous memory: on a huge-page boundary if it has no wish and is whole huge
+    /// pages.
     pub fn for_private_anonymous(self) -> Self {
         let huge = self.hint.is_none() && self.nr_pages.is_multiple_of(PageSize::Huge.pages());
         Self { boundary: if huge { PageSize::Huge } else { PageSize::Base }, ..self }

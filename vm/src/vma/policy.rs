@@ -58,8 +58,8 @@ impl Policy {
         (self.0 >> MODE_BITS) as u64
     }
 
-    /// Where the frame for a page comes from; `offset` is the page's number within what the mapping shows, so that interleaving
-    /// does not depend on how mappings are cut.
+    /// Where the frame for a page comes from; `offset` is the page's number within what the mapping shows, so
+    /// that interleaving does not depend on how mappings are cut.
     pub fn whence(self, offset: u64) -> Whence {
         match self.0 & ((1 << MODE_BITS) - 1) {
             PREFERRED => Whence::Near(NodeId(self.nodes().trailing_zeros())),

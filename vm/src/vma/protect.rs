@@ -1,8 +1,8 @@
 //! What mprotect does to one mapping and its neighbours.
 //!
-//! Changing access rights also changes whether the pages count as promised memory. Memory that becomes writable is promised
-//! from then on. The promise can be taken back when it becomes unwritable, but only while no private copy was ever made:
-//! afterwards nobody knows how many there are.
+//! Changing access rights also changes whether the pages count as promised memory. Memory that becomes
+//! writable is promised from then on. The promise can be taken back when it becomes unwritable, but only
+//! while no private copy was ever made: afterwards nobody knows how many there are.
 
 use super::{Change, VmaFlags, VmaSpec, change};
 use crate::units::VpnRange;
@@ -27,7 +27,8 @@ pub struct Protection {
     pub charge: Charge,
 }
 
-/// Gives the pages `range` of `vma` the access rights `access`. `None` where these may not be given here (EACCES).
+/// Gives the pages `range` of `vma` the access rights `access`. `None` where these may not be given here
+/// (EACCES).
 pub fn protect(
     prev: Option<VmaSpec>,
     vma: &VmaSpec,

@@ -1,7 +1,7 @@
 //! A mapping's record: an immutable value with one word that changes.
 //!
-//! Lookups and faults read the record without a lock, so what it says is fixed before it is published. The word tells what
-//! became of it, and whose private copies it holds:
+//! Lookups and faults read the record without a lock, so what it says is fixed before it is published. The
+//! word tells what became of it, and whose private copies it holds:
 //!
 //! | bits 0-1 | state | meaning |
 //! |---|---|---|
@@ -23,10 +23,10 @@
 //!                        mark_stale
 //! ```
 //!
-//! State and identity share a word because an identity may be given by a fault that holds no lock of the writer's. It is
-//! given only to a live record, by an exchange that fails once the record is frozen or marked. So what a writer reads after
-//! freezing stays, and what [`Vma::mark_stale`] returns is what the record ends with: no identity is lost on the way into
-//! the records that follow.
+//! State and identity share a word because an identity may be given by a fault that holds no lock of the
+//! writer's. It is given only to a live record, by an exchange that fails once the record is frozen or
+//! marked. So what a writer reads after freezing stays, and what [`Vma::mark_stale`] returns is what the
+//! record ends with: no identity is lost on the way into the records that follow.
 
 use super::{AnonId, BackingId, Policy, VmaFlags, VmaSpec};
 use crate::machine::Cpu;
@@ -55,9 +55,9 @@ pub struct Vma<C: Cpu> {
     range: Plain<VpnRange, C>,
     offset: Plain<u64, C>,
     backing: Plain<Option<BackingId>, C>,
-    /// State and identity. [`Vma::make_live`] releases the entries that were made ready while busy and pairs with the
-    /// acquiring loads here. A mark needs no order of its own: whoever edits entries afterwards takes their table's lock, and
-    /// whoever installs under that lock looks at the word first.
+    /// State and identity. [`Vma::make_live`] releases the entries that were made ready while busy and pairs
+    /// with the acquiring loads here. A mark needs no order of its own: whoever edits entries afterwards
+    /// takes their table's lock, and whoever installs under that lock looks at the word first.
     word: AtomicU64<C>,
     flags: Plain<VmaFlags, C>,
     policy: Plain<Policy, C>,
@@ -155,8 +155,8 @@ impl<C: Cpu> Vma<C> {
         word::anon(self.word.load(Ordering::Acquire))
     }
 
-    /// Gives it the identity `anon` unless it has one, and says which it has. `None` where it has none and gets none: it is
-    /// stale, busy or frozen.
+    /// Gives it the identity `anon` unless it has one, and says which it has. `None` where it has none and
+    /// gets none: it is stale, busy or frozen.
     ///
     /// Called under the lock of the table page that the copy goes into.
     pub fn give_anon(&self, anon: AnonId) -> Option<AnonId> {
@@ -167,8 +167,8 @@ impl<C: Cpu> Vma<C> {
         }
     }
 
-    /// Keeps it without an identity until [`thaw`](Self::thaw), and says whether this call froze it: not where it has one
-    /// already, nor where it is not live. The space lock is held alone.
+    /// Keeps it without an identity until [`thaw`](Self::thaw), and says whether this call froze it: not
+    /// where it has one already, nor where it is not live. The space lock is held alone.
     pub fn freeze(&self) -> bool {
         self.word.update(Ordering::AcqRel, Ordering::Acquire, word::frozen).is_ok()
     }
@@ -184,8 +184,8 @@ impl<C: Cpu> Vma<C> {
         debug_assert!(made.is_ok(), "only a busy mapping is made live");
     }
 
-    /// Says that it is replaced, before the index says so, and returns the identity it ends with. The space lock is held
-    /// alone.
+    /// Says that it is replaced, before the index says so, and returns the identity it ends with. The space
+    /// lock is held alone.
     ///
     /// The result is what a decision was made on, if the record was frozen before.
     pub fn mark_stale(&self) -> AnonId {

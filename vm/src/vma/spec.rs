@@ -5,15 +5,17 @@ use crate::units::{Rights, Vpn, VpnRange};
 use core::fmt;
 use core::num::NonZeroUsize;
 
-/// What pages are filled from: a file, an object shared by name or by fork. Opaque here; the address space knows.
+/// What pages are filled from: a file, an object shared by name or by fork. Opaque here; the address space
+/// knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct BackingId(pub NonZeroUsize);
 
 /// Whose private copies a mapping holds.
 ///
-/// A mapping has none until its first private copy is made, and then keeps one for life. Copies belong to an identity, not
-/// to a mapping, so pieces of one mapping share it and may be joined again; mappings with different ones may not.
+/// A mapping has none until its first private copy is made, and then keeps one for life. Copies belong to an
+/// identity, not to a mapping, so pieces of one mapping share it and may be joined again; mappings with
+/// different ones may not.
 ///
 /// | value | meaning |
 /// |---|---|
@@ -57,8 +59,8 @@ impl AnonId {
     pub const fn is_inherited(self) -> bool {
         self.0 & Self::INHERITED != 0
     }
-    /// Whether copies of the two may lie in one mapping: equal, or one has none yet. An inherited identity takes in nothing
-    /// new, or a fork's descendants would share ever more.
+    /// Whether copies of the two may lie in one mapping: equal, or one has none yet. An inherited identity
+    /// takes in nothing new, or a fork's descendants would share ever more.
     pub const fn agrees(self, other: Self) -> bool {
         if self.is_none() {
             !other.is_inherited()
@@ -83,8 +85,8 @@ pub struct VmaSpec {
     pub flags: VmaFlags,
     /// What its pages are filled from; `None` is zeroes (private anonymous memory).
     pub backing: Option<BackingId>,
-    /// Page within the backing of the first page. For private anonymous memory the page number it was born at, which
-    /// differs from its place once it has been moved with copies in it.
+    /// Page within the backing of the first page. For private anonymous memory the page number it was born
+    /// at, which differs from its place once it has been moved with copies in it.
     pub offset: u64,
     /// Whose private copies it holds.
     pub anon: AnonId,
@@ -128,8 +130,8 @@ impl VmaSpec {
         Self { flags, ..*self }
     }
 
-    /// The mapping as it is born at another place. Private anonymous memory without copies forgets where it was, so that it
-    /// can be joined with what it lands beside.
+    /// The mapping as it is born at another place. Private anonymous memory without copies forgets where it
+    /// was, so that it can be joined with what it lands beside.
     pub fn moved_to(&self, range: VpnRange) -> Self {
         let untouched = self.is_private_anonymous() && self.anon.is_none();
         let offset = if untouched { range.start.0 } else { self.offset };
@@ -137,8 +139,8 @@ impl VmaSpec {
     }
 }
 
-/// Whether a fault at `vpn` may go on under `b` that began under `a`: the same rights to the same page of the same backing.
-/// A stale record's look again rests on it.
+/// Whether a fault at `vpn` may go on under `b` that began under `a`: the same rights to the same page of the
+/// same backing. A stale record's look again rests on it.
 pub fn same_for_fault(a: &VmaSpec, b: &VmaSpec, vpn: Vpn) -> bool {
     a.range.contains(vpn)
         && b.range.contains(vpn)

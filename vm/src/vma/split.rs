@@ -18,8 +18,8 @@ pub fn cut(spec: &VmaSpec, hole: VpnRange) -> [Option<VmaSpec>; 2] {
     [left, right].map(|range| (!range.is_empty()).then(|| spec.over(range)))
 }
 
-/// What a change to part of one mapping does: which mappings go, and which come in their place. Together the new ones cover
-/// exactly the pages of those that go, in ascending order.
+/// What a change to part of one mapping does: which mappings go, and which come in their place. Together the
+/// new ones cover exactly the pages of those that go, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Whether the mapping before goes.

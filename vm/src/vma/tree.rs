@@ -1,7 +1,8 @@
 //! The index of an address space's mappings.
 //!
-//! Lookups need a read section and nothing else. Whoever replaces mappings, or looks for holes, holds the space's lock (alone to
-//! replace); a replacement is prepared, where memory may run out, and then published by one store.
+//! Lookups need a read section and nothing else. Whoever replaces mappings, or looks for holes, holds the
+//! space's lock (alone to replace); a replacement is prepared, where memory may run out, and then published
+//! by one store.
 
 use super::{GUARD_PAGES, Gaps, Vma, VmaFlags, VmaSpec, VmaState};
 use crate::machine::Cpu;
@@ -108,8 +109,8 @@ impl<C: Cpu> VmaTree<C> {
     }
 
     /// Prepares that all mappings that hold a page of `old` go, and that `new` come: ascending, at most
-    /// [`MAX_NEW`](crate::sync::tree::MAX_NEW), overlapping nothing that stays. The space's lock is held alone until the result
-    /// is published or dropped. Publishing marks the records that go stale first.
+    /// [`MAX_NEW`](crate::sync::tree::MAX_NEW), overlapping nothing that stays. The space's lock is held
+    /// alone until the result is published or dropped. Publishing marks the records that go stale first.
     ///
     /// # Errors
     /// There was no memory; nothing has changed.

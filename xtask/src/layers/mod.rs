@@ -1,12 +1,12 @@
 //! Who may name whom, and where `unsafe` may stand; parsed from the sources.
 //!
-//! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`, `vma`
-//! and `file` share a floor and are strangers: they meet in `space`. The lab and the kernel stand on the library
-//! and never know each other. Shared memory above `sync` goes through `sync`'s door. `unsafe` stands where memory
-//! or the machine is handled, and nowhere else.
+//! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`,
+//! `vma` and `file` share a floor and are strangers: they meet in `space`. The lab and the kernel stand on
+//! the library and never know each other. Shared memory above `sync` goes through `sync`'s door. `unsafe`
+//! stands where memory or the machine is handled, and nowhere else.
 //!
-//! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule which finds nothing any more is
-//! found out.
+//! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule which finds nothing any more
+//! is found out.
 
 mod rules;
 mod tokens;

@@ -31,7 +31,8 @@ const UNSAFE_PLACES: &[&str] = &[
     "kernel/programs/src/sys",
 ];
 
-/// The machine of the library's own tests: it is compiled for them alone and stands beside the floors, not on one.
+/// The machine of the library's own tests: it is compiled for them alone and stands beside the floors, not on
+/// one.
 const TEST_MACHINE: &str = "vm/src/machine/testing";
 
 /// Where only the contract of something unsafe may stand: `unsafe trait`, `unsafe fn`.
@@ -84,7 +85,8 @@ fn height(floor: &str) -> Option<u32> {
     FLOORS.iter().find(|f| f.0 == floor).map(|f| f.1)
 }
 
-/// The floor a file of the library belongs to; none for `lib.rs`, which holds them all, nor for the test machine.
+/// The floor a file of the library belongs to; none for `lib.rs`, which holds them all, nor for the test
+/// machine.
 fn floor_of(file: &str) -> Option<&str> {
     let inside = file.strip_prefix("vm/src/").filter(|_| !is_within(file, &[TEST_MACHINE]))?;
     let first = inside.split('/').next()?;
@@ -228,7 +230,8 @@ impl Source<'_> {
         depths
     }
 
-    /// Above `sync`, atomics come from `sync`; tests, and the orderings that are only names, may come from core.
+    /// Above `sync`, atomics come from `sync`; tests, and the orderings that are only names, may come from
+    /// core.
     fn doors(&self, height_here: u32) -> Vec<Violation> {
         let is_test_file = self.file.ends_with("tests.rs") || self.file.ends_with("testing.rs");
         if Some(height_here) <= height("sync") || is_test_file {

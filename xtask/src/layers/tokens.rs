@@ -1,5 +1,5 @@
-//! Just enough of Rust's lexical grammar: names and punctuation with their lines; comments, strings, characters
-//! and numbers are passed over.
+//! Just enough of Rust's lexical grammar: names and punctuation with their lines; comments, strings,
+//! characters and numbers are passed over.
 
 /// A name or a punctuation character.
 #[derive(Clone, Debug, PartialEq, Eq)]

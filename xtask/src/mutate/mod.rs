@@ -8,10 +8,11 @@
 //!                       failure                  failure
 //! ```
 //!
-//! The tree itself is never touched: the copy lies in `target/mutate`, and shares the target directories, so that only our own
-//! packages are built anew. They are of another version there, else cargo would take what was built of a broken library for the
-//! tree's own. A mutation that no longer applies, or does not compile, fails the run, as does one that is not caught.
-//! What hangs is caught too: a wait that never ends is noticed by whoever runs the tests.
+//! The tree itself is never touched: the copy lies in `target/mutate`, and shares the target directories, so
+//! that only our own packages are built anew. They are of another version there, else cargo would take what
+//! was built of a broken library for the tree's own. A mutation that no longer applies, or does not compile,
+//! fails the run, as does one that is not caught. What hangs is caught too: a wait that never ends is noticed
+//! by whoever runs the tests.
 
 mod list;
 mod list_jobs;
@@ -60,8 +61,8 @@ enum Verdict {
     DoesNotCompile(String),
 }
 
-/// Runs one mutation that is soon played, so that this does not rot between two runs of all. Which one the library's sources
-/// decide: another when they change, the same where nothing does.
+/// Runs one mutation that is soon played, so that this does not rot between two runs of all. Which one the
+/// library's sources decide: another when they change, the same where nothing does.
 pub fn sample(root: &Path) -> Result<(), String> {
     let digest = crate::sources(&root.join("vm/src")).iter().try_fold(0, |digest, source| {
         fs::read(source)

@@ -1,9 +1,11 @@
-//! What the smallest operations cost, in ticks of the time-stamp counter: one line `count NAME VALUE` for each.
+//! What the smallest operations cost, in ticks of the time-stamp counter: one line `count NAME VALUE` for
+//! each.
 //!
-//! `cost [BATCHES]`. In an emulator that counts guest instructions the ticks are instructions, and a run gives the same
-//! numbers every time. Each figure is the smallest mean of a few batches, so that a timer's tick in one of them does not
-//! count; the loop around the operation, a few instructions, is in it, but not in `zeroing`: the steps alone. Kernels are asked by the same program, so that
-//! their figures can be held against each other.
+//! `cost [BATCHES]`. In an emulator that counts guest instructions the ticks are instructions, and a run
+//! gives the same numbers every time. Each figure is the smallest mean of a few batches, so that a timer's
+//! tick in one of them does not count; the loop around the operation, a few instructions, is in it, but not
+//! in `zeroing`: the steps alone. Kernels are asked by the same program, so that their figures can be held
+//! against each other.
 #![cfg_attr(metal, no_std, no_main)]
 
 use interleaf_programs::say::granted;

@@ -1,7 +1,7 @@
 //! MADV_DONTNEED of the same page from two CPUs at once: whoever returns reads zero.
 //!
-//! `dontneed [ROUNDS]`. The danger is the second caller: it finds the page gone already, has nothing to flush, and
-//! returns while its own CPU still holds the translation that the first has not flushed yet.
+//! `dontneed [ROUNDS]`. The danger is the second caller: it finds the page gone already, has nothing to
+//! flush, and returns while its own CPU still holds the translation that the first has not flushed yet.
 //!
 //! ```text
 //! A   cuts the page out ............... flushes ... returns, reads 0

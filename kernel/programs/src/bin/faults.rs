@@ -1,7 +1,7 @@
 //! Demand faults: a page reads zero until it is written, and keeps what was written.
 //!
-//! `faults [PAGES]`. Mapped pages, pages far apart, statics, the stack, the heap, and memory that the kernel touches on
-//! the program's behalf.
+//! `faults [PAGES]`. Mapped pages, pages far apart, statics, the stack, the heap, and memory that the kernel
+//! touches on the program's behalf.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::hint::black_box;

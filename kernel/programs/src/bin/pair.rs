@@ -1,7 +1,8 @@
 //! Two CPUs fault in the halves of one mapping, in turns: what the plugin watches.
 //!
-//! `pair [FAULTS]`. The same as the lab's recorder sees: both CPUs write-fault in parts of one mapping that share no table but
-//! the upper ones, a hundred pages in each turn. The first faults of each part come before the mark "begin".
+//! `pair [FAULTS]`. The same as the lab's recorder sees: both CPUs write-fault in parts of one mapping that
+//! share no table but the upper ones, a hundred pages in each turn. The first faults of each part come before
+//! the mark "begin".
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

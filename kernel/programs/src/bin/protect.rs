@@ -1,7 +1,8 @@
 //! Rights: what is not allowed ends in SIGSEGV at the right address, and what is allowed again works.
 //!
-//! `protect [ROUNDS]`. The handler gives the right that lacked and returns, and the instruction succeeds at its second
-//! try. Contents survive every change. `protect die` makes a refused access without a handler, and must not return.
+//! `protect [ROUNDS]`. The handler gives the right that lacked and returns, and the instruction succeeds at
+//! its second try. Contents survive every change. `protect die` makes a refused access without a handler, and
+//! must not return.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

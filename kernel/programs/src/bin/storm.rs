@@ -1,8 +1,8 @@
 //! All CPUs in one space: map, write, protect, drop, unmap and check contents, with more threads than CPUs.
 //!
-//! `storm [THREADS] [ROUNDS] [SEED]`. Each thread owns a few regions, knows what each page must hold, and rolls dice for
-//! what to do next. One region belongs to all: each thread owns a word of every page there, and anybody may give the
-//! pages their rights anew. At the end every page is checked once more.
+//! `storm [THREADS] [ROUNDS] [SEED]`. Each thread owns a few regions, knows what each page must hold, and
+//! rolls dice for what to do next. One region belongs to all: each thread owns a word of every page there,
+//! and anybody may give the pages their rights anew. At the end every page is checked once more.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -146,8 +146,8 @@ impl Own {
         }
     }
 
-    /// The pages of all: this thread's word in each is written over and over with the same value. Now and then their
-    /// rights are given anew, which takes nothing away but has every CPU's translations looked at.
+    /// The pages of all: this thread's word in each is written over and over with the same value. Now and
+    /// then their rights are given anew, which takes nothing away but has every CPU's translations looked at.
     fn common(&mut self, round: u64) {
         let page = self.dice.below(COMMON);
         ALL.get().write(page, self.thread, mix(self.thread as u64));

@@ -1,17 +1,18 @@
 //! Unmapping while others read: when munmap has returned, nobody uses the old translation.
 //!
-//! `unmap_readers [READERS] [ROUNDS]`. One thread maps pages, publishes the number of the generation, writes it into
-//! them, and unmaps them again; readers read all the while:
+//! `unmap_readers [READERS] [ROUNDS]`. One thread maps pages, publishes the number of the generation, writes
+//! it into them, and unmaps them again; readers read all the while:
 //!
 //! ```text
 //! writer    map g+1 | publish g+1 | write g+1 ......... munmap | map g+2 | publish g+2
 //! reader                  g = published ... value = page ... value is 0, or at least g
 //! ```
 //!
-//! A reader that sees an older number than was published before it read has used a translation that munmap should have
-//! taken from it. A third kind of thread poisons pages of its own and replaces them, so that a frame that is freed too
-//! early comes back with the poison in it. (It never maps where the kernel likes: that may be the gap.) A reader that meets the gap between munmap and mmap gets SIGSEGV, and its
-//! handler waits until the pages are back; without handlers the pages are replaced in one call instead.
+//! A reader that sees an older number than was published before it read has used a translation that munmap
+//! should have taken from it. A third kind of thread poisons pages of its own and replaces them, so that a
+//! frame that is freed too early comes back with the poison in it. (It never maps where the kernel likes:
+//! that may be the gap.) A reader that meets the gap between munmap and mmap gets SIGSEGV, and its handler
+//! waits until the pages are back; without handlers the pages are replaced in one call instead.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -13,8 +13,8 @@ pub struct Args {
 impl Args {
     /// The word at `index`, if it is there and is text.
     pub fn word(&self, index: usize) -> Option<&'static str> {
-        // SAFETY: the System V ABI puts terminated strings there, which live and stay as they are as long as the
-        // program.
+        // SAFETY: the System V ABI puts terminated strings there, which live and stay as they are as long as
+        // the program.
         unsafe { CStr::from_ptr(*self.words.get(index)?) }.to_str().ok()
     }
 

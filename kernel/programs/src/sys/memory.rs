@@ -29,8 +29,8 @@ const DONTNEED: usize = 4;
 /// FUTEX_WAIT, private.
 pub(super) const FUTEX_WAIT: usize = 128;
 
-/// Pages that were mapped once. They may have been unmapped, protected or replaced since: then touching them faults,
-/// which is what the programs are about. Copies are the same pages.
+/// Pages that were mapped once. They may have been unmapped, protected or replaced since: then touching them
+/// faults, which is what the programs are about. Copies are the same pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
     start: usize,
@@ -95,9 +95,11 @@ impl Region {
         unsafe { call(nr::MINCORE, [self.start, self.bytes(), answer.start, 0, 0, 0]) }.map(drop)
     }
 
-    /// Has the kernel read its first 4 bytes, as a futex that does not hold `other`: `Ok` if it could and they differ.
+    /// Has the kernel read its first 4 bytes, as a futex that does not hold `other`: `Ok` if it could and
+    /// they differ.
     pub fn read_by_kernel(&self, other: u32) -> Result<(), Errno> {
-        // SAFETY: the kernel only reads. (A wait that is not refused ends when somebody wakes it; nobody does.)
+        // SAFETY: the kernel only reads. (A wait that is not refused ends when somebody wakes it; nobody
+        // does.)
         match unsafe { call(nr::FUTEX, [self.start, FUTEX_WAIT, other as usize, 0, 0, 0]) } {
             Err(EAGAIN) | Ok(_) => Ok(()),
             Err(other) => Err(other),
@@ -143,8 +145,8 @@ impl Region {
         unsafe { asm!("call {}", in(reg) at, clobber_abi("C")) };
     }
 
-    /// Fills the first `words` words of page `page` with zeroes, by one step for each: what a kernel does before it hands
-    /// a frame out.
+    /// Fills the first `words` words of page `page` with zeroes, by one step for each: what a kernel does
+    /// before it hands a frame out.
     #[inline(never)]
     pub fn zero(&self, page: usize, words: usize) {
         assert!(words <= PAGE / 8);
@@ -166,8 +168,8 @@ impl Region {
     }
 }
 
-/// Where the heap of the program ends; grown or shrunk to `end` if that is not 0. A kernel that refuses answers with
-/// the end as it was.
+/// Where the heap of the program ends; grown or shrunk to `end` if that is not 0. A kernel that refuses
+/// answers with the end as it was.
 pub fn heap_end(end: usize) -> usize {
     // SAFETY: the programs keep nothing on the heap.
     unsafe { call(nr::BRK, [end, 0, 0, 0, 0, 0]) }.unwrap_or(0)

@@ -1,9 +1,11 @@
-//! The one place of `unsafe`: system calls, the start of the program, and memory that the language does not know of.
+//! The one place of `unsafe`: system calls, the start of the program, and memory that the language does not
+//! know of.
 //!
-//! What is handed out is safe to use, because the memory that programs map, unmap and fault on is never Rust's: it is
-//! reached only by single instructions through a [`Region`], never by a reference. Rust's own memory (text, statics,
-//! the first stack, the threads' static stacks) is never inside of a `Region`, as no kernel maps anything over what is
-//! mapped without being told to, and a `Region` tells it so only within itself.
+//! What is handed out is safe to use, because the memory that programs map, unmap and fault on is never
+//! Rust's: it is reached only by single instructions through a [`Region`], never by a reference. Rust's own
+//! memory (text, statics, the first stack, the threads' static stacks) is never inside of a `Region`, as no
+//! kernel maps anything over what is mapped without being told to, and a `Region` tells it so only within
+//! itself.
 
 mod entry;
 mod memory;
@@ -64,7 +66,8 @@ mod nr {
 #[inline(always)]
 unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize, Errno> {
     let answer: isize;
-    // SAFETY: the instruction changes rax, rcx and r11 and, by our caller's word, no memory that is not its own.
+    // SAFETY: the instruction changes rax, rcx and r11 and, by our caller's word, no memory that is not its
+    // own.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => answer, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
             in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -102,7 +105,8 @@ pub fn ask_nothing(count: u64) {
     }
 }
 
-/// Tells a watching emulator that what it counts begins: an instruction that does nothing (see the plugin's `mark`).
+/// Tells a watching emulator that what it counts begins: an instruction that does nothing (see the plugin's
+/// `mark`).
 #[inline(always)]
 pub fn mark_begin() {
     // SAFETY: it does nothing.

@@ -41,7 +41,8 @@ const SEGV_ACCERR: i32 = 2;
 /// The function that is called; 0 for none. Relaxed: it is set before the threads that may fault are started.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
-/// Has `handler` called at every refused access, by the thread that tried it, between two of its instructions.
+/// Has `handler` called at every refused access, by the thread that tried it, between two of its
+/// instructions.
 pub fn on_segfault(handler: fn(SegFault)) -> Result<(), Errno> {
     HANDLER.store(handler as usize, Ordering::Relaxed);
     let (handler, restorer) = (caught as *const () as usize, restore as *const () as usize);

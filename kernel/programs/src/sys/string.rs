@@ -1,5 +1,5 @@
-//! C's functions on memory, which `core` calls by name. Each does its work by one instruction that repeats itself, so
-//! that no compiler finds its own loop in it and makes it call itself.
+//! C's functions on memory, which `core` calls by name. Each does its work by one instruction that repeats
+//! itself, so that no compiler finds its own loop in it and makes it call itself.
 
 use core::arch::asm;
 
@@ -27,10 +27,12 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
     if (to as usize).wrapping_sub(from as usize) >= length {
-        // SAFETY: upwards no byte is written before it is read, as `to` does not lie inside of what is copied.
+        // SAFETY: upwards no byte is written before it is read, as `to` does not lie inside of what is
+        // copied.
         return unsafe { memcpy(to, from, length) };
     }
-    // SAFETY: copies downwards from the last byte, exactly `length` bytes, and leaves the direction as the ABI has it.
+    // SAFETY: copies downwards from the last byte, exactly `length` bytes, and leaves the direction as the
+    // ABI has it.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") length => _,
             inout("rdi") to.wrapping_add(length).wrapping_sub(1) => _,
@@ -63,8 +65,8 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
     for at in 0..length {
-        // SAFETY: `at` is below `length`, and our caller may read that many bytes on both sides. Volatile, so that the
-        // loop is not found to be a comparison of memory.
+        // SAFETY: `at` is below `length`, and our caller may read that many bytes on both sides. Volatile, so
+        // that the loop is not found to be a comparison of memory.
         let (l, r) = unsafe { (left.add(at).read_volatile(), right.add(at).read_volatile()) };
         if l != r {
             return i32::from(l) - i32::from(r);

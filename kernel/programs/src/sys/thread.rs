@@ -1,8 +1,9 @@
 //! Threads: started, told apart, joined.
 //!
-//! Each has one of a few static stacks and a slot beside it. A slot's `done` word is 0 while its thread runs and 1 when
-//! it has ended; the thread itself stores the 1 and wakes who waits, so that no more is asked of the kernel than `clone`
-//! and `futex`. The stack is used for a few instructions after that, so a slot is never used twice.
+//! Each has one of a few static stacks and a slot beside it. A slot's `done` word is 0 while its thread runs
+//! and 1 when it has ended; the thread itself stores the 1 and wakes who waits, so that no more is asked of
+//! the kernel than `clone` and `futex`. The stack is used for a few instructions after that, so a slot is
+//! never used twice.
 
 use super::memory::FUTEX_WAIT;
 use super::{Errno, call, nr};
@@ -55,8 +56,8 @@ pub fn spawn(body: fn(usize), argument: usize) -> Result<Thread, Errno> {
     slot.argument.store(argument, Ordering::Relaxed);
     let top = STACKS[index].0.get() as usize + STACK_BYTES;
     let answer: isize;
-    // SAFETY: the child has registers of its own and a stack that nobody else uses; it never returns to this code, but
-    // calls `run` with its slot on a stack that is aligned as at a call.
+    // SAFETY: the child has registers of its own and a stack that nobody else uses; it never returns to this
+    // code, but calls `run` with its slot on a stack that is aligned as at a call.
     unsafe {
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call {run}", "ud2", "2:",
             run = sym run, in("r12") index, inlateout("rax") 56isize => answer, in("rdi") FLAGS, in("rsi") top,
@@ -120,7 +121,8 @@ pub fn cpus() -> usize {
     if answer.is_ok() && count > 0 { count as usize } else { 2 }
 }
 
-/// Keeps the calling thread on the `index`th of the CPUs that it may run on, and says whether the kernel does so.
+/// Keeps the calling thread on the `index`th of the CPUs that it may run on, and says whether the kernel does
+/// so.
 pub fn move_to_cpu(index: usize) -> bool {
     let mut mask = [0u64; 16];
     let bytes = size_of_val(&mask);

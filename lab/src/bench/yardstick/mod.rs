@@ -1,7 +1,7 @@
 //! What ours is held against: the crates a kernel would take today, each doing the work that ours does.
 //!
-//! Every function here returns a side for [`paired`](super::paired): a closure that does the work and returns the
-//! nanoseconds of one operation. Where a choice had to be made, the yardstick got the faster one.
+//! Every function here returns a side for [`paired`](super::paired): a closure that does the work and returns
+//! the nanoseconds of one operation. Where a choice had to be made, the yardstick got the faster one.
 
 pub mod dispatch;
 pub mod epoch;

@@ -1,13 +1,13 @@
-//! ax-memory-set over ax-page-table-multiarch: an address space as ArceOS builds it, doing what ours does when
-//! some pages are mapped, touched and unmapped.
+//! ax-memory-set over ax-page-table-multiarch: an address space as ArceOS builds it, doing what ours does
+//! when some pages are mapped, touched and unmapped.
 //!
 //! Mapping records a `MemoryArea`; nothing is populated. A touch finds the area by address and checks its
 //! rights, takes a frame, zeroes it, and enters it into the page table: what ArceOS does for a lazy mapping.
 //! Unmapping takes every entry out, gives the frames back, and drops the area.
 //!
-//! What is spared it: there is no lock and no other CPU, its flush is an empty function, and a page-table page once
-//! made stays. Its frames come from buddy_system_allocator, the frame allocator that such kernels use, or from a
-//! stack of ready frames: the least that any allocator could cost.
+//! What is spared it: there is no lock and no other CPU, its flush is an empty function, and a page-table
+//! page once made stays. Its frames come from buddy_system_allocator, the frame allocator that such kernels
+//! use, or from a stack of ready frames: the least that any allocator could cost.
 
 use crate::bench::{Frame, ns_per};
 use ax_memory_addr::{PhysAddr, VirtAddr};
@@ -19,8 +19,8 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 const PAGE: usize = 4096;
-/// Where the first data frame lies in the physical memory that the page table is told of; frame `n` is `n` pages
-/// above. The frames of page tables lie at their host addresses, far above.
+/// Where the first data frame lies in the physical memory that the page table is told of; frame `n` is `n`
+/// pages above. The frames of page tables lie at their host addresses, far above.
 const DATA: usize = 1 << 20;
 /// How many page-table pages a thread may use: a tree for one mapping needs four.
 const NR_TABLES: usize = 64;

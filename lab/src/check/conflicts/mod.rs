@@ -1,8 +1,9 @@
 //! Which lines two operations fight for (the conflict test), and what one fault costs in shared lines.
 //!
-//! Two CPUs work in turns on one machine while the recorder counts what each touches, by field. A line that one of them writes
-//! and the other touches is a *conflict*: on a big machine it would travel. Every conflict has a name, from what lies there
-//! (`names`), so that a list of them can be checked in: `lab/tests/conflicts.txt`, which only ever gets shorter.
+//! Two CPUs work in turns on one machine while the recorder counts what each touches, by field. A line that
+//! one of them writes and the other touches is a *conflict*: on a big machine it would travel. Every conflict
+//! has a name, from what lies there (`names`), so that a list of them can be checked in:
+//! `lab/tests/conflicts.txt`, which only ever gets shorter.
 
 mod cost;
 mod names;

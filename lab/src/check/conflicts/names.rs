@@ -1,4 +1,5 @@
-//! What lies at an address: parts of the system by what the library says of itself, frames by their kind, records by field.
+//! What lies at an address: parts of the system by what the library says of itself, frames by their kind,
+//! records by field.
 
 use crate::soft::{Flavour, SoftMachine};
 use crate::watch::{Field, Labels, Use};

@@ -15,8 +15,8 @@ use std::thread;
 type Machine = SoftMachine<Watch, X86_64>;
 type Space<'v> = AddressSpace<'v, Machine>;
 
-/// What is recorded against what. Each has the first and the second half of its memory, or a mapping of its own, in tables of
-/// its own.
+/// What is recorded against what. Each has the first and the second half of its memory, or a mapping of its
+/// own, in tables of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pair {
     /// Write faults on both CPUs, in the halves of one mapping.
@@ -43,7 +43,8 @@ impl Pair {
     }
 }
 
-/// Pages that each CPU touches between two turns: more than a cache of frames holds, so that every turn refills it.
+/// Pages that each CPU touches between two turns: more than a cache of frames holds, so that every turn
+/// refills it.
 const TURN: u64 = 100;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes that the tables of one CPU's part cover: parts begin at multiples of it.
@@ -106,8 +107,8 @@ fn parts(space: &Space<'_>, pair: Pair) -> [VirtAddr; 2] {
     }
 }
 
-/// The first faults of a mapping do more than the others: its identity, upper tables. So does the second CPU's first edit of a space:
-/// it takes away the first one's bias, once.
+/// The first faults of a mapping do more than the others: its identity, upper tables. So does the second
+/// CPU's first edit of a space: it takes away the first one's bias, once.
 fn warm(machine: &Machine, space: &Space<'_>, pair: Pair, me: u32, part: VirtAddr) {
     let _cpu = machine.enter(CpuId(me));
     if pair == Pair::FaultAndMmapElsewhere && me == 1 {

@@ -26,7 +26,8 @@ enum Atom {
     Fault(Call),
     /// A call, whose answer is heard.
     Call(Call),
-    /// One page of a call; the rest is left out once it fails, its error is the answer, success is heard after the last.
+    /// One page of a call; the rest is left out once it fails, its error is the answer, success is heard
+    /// after the last.
     Page { call: Call, pages_left: u64, stops: bool },
 }
 

@@ -9,13 +9,15 @@
 //!                                        └──────── is one of ─────────┘
 //! ```
 //!
-//! Memory is private; or shared and mapped in one space; or shared and mapped in two, of which each CPU runs one.
+//! Memory is private; or shared and mapped in one space; or shared and mapped in two, of which each CPU runs
+//! one.
 //!
-//! An operation is a list of [`Step`]s that are atomic with respect to each other: a call under the space's lock is one, a call
-//! that works page by page is one for each page, an access is one, preceded by its fault. The obvious model carries out
-//! every merge of the two CPUs' steps; what both CPUs were answered, the map and the pages must be what one of them gives.
-//! So nothing written is lost, nothing old is read after a call has returned, nobody is refused what he may have. Every access
-//! looks at its frame while it lasts: a CPU never reaches a freed one. Afterwards everything is recounted.
+//! An operation is a list of [`Step`]s that are atomic with respect to each other: a call under the space's
+//! lock is one, a call that works page by page is one for each page, an access is one, preceded by its fault.
+//! The obvious model carries out every merge of the two CPUs' steps; what both CPUs were answered, the map
+//! and the pages must be what one of them gives. So nothing written is lost, nothing old is read after a call
+//! has returned, nobody is refused what he may have. Every access looks at its frame while it lasts: a CPU
+//! never reaches a freed one. Afterwards everything is recounted.
 
 mod legal;
 mod operations;

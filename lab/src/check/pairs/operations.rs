@@ -8,7 +8,8 @@ use interleaf::space::Path;
 pub enum Step {
     /// A call; the library is asked the same.
     Call(Call),
-    /// An access: in the model a fault that may come to nothing, then the access; in the library one instruction.
+    /// An access: in the model a fault that may come to nothing, then the access; in the library one
+    /// instruction.
     Access(Call),
     /// Page by page in the model; one call in the library.
     Pages {
@@ -211,8 +212,9 @@ impl Operation {
         let (addr, len) = (BASE + first * PAGE, 2 * PAGE);
         let probe = Step::Access(Call::Read { addr });
         let mut steps = self.own_steps(cpu, (addr, len), variation, heap_start);
-        // Until MADV_DONTNEED returns, another CPU may still read what it remembers of a page that the tables no longer show, in
-        // Linux too. Who has looked at the tables (populate, mincore) could tell, so those do not look at the page as well.
+        // Until MADV_DONTNEED returns, another CPU may still read what it remembers of a page that the tables
+        // no longer show, in Linux too. Who has looked at the tables (populate, mincore) could tell, so those
+        // do not look at the page as well.
         if !matches!(self, Operation::Populate | Operation::Mincore) {
             steps.push(probe);
         }

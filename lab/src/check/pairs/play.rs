@@ -49,7 +49,8 @@ fn setting() -> Setting {
     Setting { memory_pages: 1 << 40, ..Setting::default() }
 }
 
-/// Plays a pair with each seed; a seed decides the variation and the schedule. Returns how many steps there were.
+/// Plays a pair with each seed; a seed decides the variation and the schedule. Returns how many steps there
+/// were.
 ///
 /// # Errors
 /// The first seed that went wrong.

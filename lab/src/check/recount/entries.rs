@@ -8,8 +8,8 @@ use interleaf::space::AddressSpace;
 use interleaf::units::{Pfn, Rights, Vpn, VpnRange};
 use interleaf::vma::VmaSpec;
 
-/// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than it does, and
-/// never to write the zero page; nothing is left half done.
+/// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
+/// it does, and never to write the zero page; nothing is left half done.
 pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
     scene.spaces.iter().try_for_each(|space| check_space(space))
 }

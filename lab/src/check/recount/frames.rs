@@ -15,8 +15,8 @@ struct Shown {
     tables: BTreeSet<Pfn>,
 }
 
-/// The frames' own recount; every user frame is shown by as many entries as its counts say and by at least one; every table
-/// belongs to a space (or, where shared memory is mapped, to an object).
+/// The frames' own recount; every user frame is shown by as many entries as its counts say and by at least
+/// one; every table belongs to a space (or, where shared memory is mapped, to an object).
 pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
     let memory = scene.vm.memory();
     memory.check().map_err(|wrong| wrong.to_string())?;

@@ -8,8 +8,8 @@
 //! | `translations` | no CPU remembers what the tables do not say |
 //! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
 //!
-//! They recount from the outside: tables are walked entry by entry, and nothing that the library notes about itself is
-//! believed where it can be counted.
+//! They recount from the outside: tables are walked entry by entry, and nothing that the library notes about
+//! itself is believed where it can be counted.
 
 mod entries;
 mod frames;

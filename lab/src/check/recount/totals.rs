@@ -6,8 +6,8 @@ use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};
 use interleaf::sync::rcu::HARD;
 
-/// Where all spaces speculate, every fault is counted as done speculatively or under one reason to fall back; where none
-/// does, under neither. Errors are found under the lock alone. Garbage keeps its bound.
+/// Where all spaces speculate, every fault is counted as done speculatively or under one reason to fall back;
+/// where none does, under neither. Errors are found under the lock alone. Garbage keeps its bound.
 pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
     let totals = scene.vm.totals();
     let (faults, errors) = (totals.get(Counter::PgFault), totals.get(Counter::PgFaultError));
@@ -24,5 +24,6 @@ pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Resul
     require(garbage <= bound, || format!("{garbage} objects wait for readers, at most {bound} may"))
 }
 
-/// What one operation may leave beyond the bound before it looks: the records of a replacement are deferred together.
+/// What one operation may leave beyond the bound before it looks: the records of a replacement are deferred
+/// together.
 const SLACK: u32 = 64;

@@ -1,4 +1,5 @@
-//! No CPU remembers what the tables do not say: no freed frame, no wrong one, no right that was taken away, no dead table.
+//! No CPU remembers what the tables do not say: no freed frame, no wrong one, no right that was taken away,
+//! no dead table.
 
 use super::{Scene, Seen, each_entry, require};
 use crate::soft::{Flavour, SoftMachine, Translation};
@@ -13,8 +14,8 @@ struct Tables {
     tables: BTreeSet<(Level, Pfn)>,
 }
 
-/// Every page in the TLB of a CPU that runs a space is in the space's tables with the same frame and no fewer rights; every
-/// table it remembers is one of them. A CPU that runs nothing remembers nothing.
+/// Every page in the TLB of a CPU that runs a space is in the space's tables with the same frame and no fewer
+/// rights; every table it remembers is one of them. A CPU that runs nothing remembers nothing.
 pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
     for cpu in (0..scene.machine.bus().nr_cpus()).map(CpuId) {
         let mut runs = scene.spaces.iter().filter(|space| space.cpus_racy().contains(cpu));

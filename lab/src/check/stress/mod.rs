@@ -1,4 +1,5 @@
-//! Real threads on real CPUs: tasks that map, write, protect, drop and unmap in one space, and check what they read.
+//! Real threads on real CPUs: tasks that map, write, protect, drop and unmap in one space, and check what
+//! they read.
 //!
 //! ```text
 //!   one space, run by all tasks             a space of each task's own
@@ -11,13 +12,14 @@
 //!   └───────────────────────────────┘
 //! ```
 //!
-//! There may be more tasks than CPUs: they take turns, switched between two instructions of user code, when they sleep, and in
-//! the middle of a call that waits. What a seed decides is what each task does; when it happens is the host's matter, so a
-//! failure does not come again by itself: the seeded machine ([`super::pairs`]) is for that.
+//! There may be more tasks than CPUs: they take turns, switched between two instructions of user code, when
+//! they sleep, and in the middle of a call that waits. What a seed decides is what each task does; when it
+//! happens is the host's matter, so a failure does not come again by itself: the seeded machine
+//! ([`super::pairs`]) is for that.
 //!
-//! A task knows what its own pages must hold. Of a page that others may change it knows that it is absent, or holds zero, or
-//! the word that belongs to it and to no other page: so a frame that is shown in two places, or after it was freed, is noticed.
-//! When all are done, everything is recounted.
+//! A task knows what its own pages must hold. Of a page that others may change it knows that it is absent, or
+//! holds zero, or the word that belongs to it and to no other page: so a frame that is shown in two places,
+//! or after it was freed, is noticed. When all are done, everything is recounted.
 
 mod task;
 
@@ -105,8 +107,8 @@ struct Crew<'a, 'v, F: Format> {
     stop: AtomicBool,
 }
 
-/// Runs the tasks and recounts everything afterwards. Where the library panics in one, the process ends: its CPU would never
-/// answer again.
+/// Runs the tasks and recounts everything afterwards. Where the library panics in one, the process ends: its
+/// CPU would never answer again.
 ///
 /// # Errors
 /// What a task found wrong, or a checker afterwards.
@@ -169,7 +171,8 @@ impl<'v, F: Format> Crew<'_, 'v, F> {
         })
     }
 
-    /// One task, from its first instruction to its last. Says how many rounds it did and how often it gave up its CPU.
+    /// One task, from its first instruction to its last. Says how many rounds it did and how often it gave up
+    /// its CPU.
     fn task(&self, index: usize, own: &Space<'v, F>) -> Result<(u64, u64), String> {
         let body = || {
             let cpu = index % self.plan.cpus as usize;

@@ -1,7 +1,8 @@
 //! The kernel's sample records, byte by byte.
 //!
-//! Every record has a header of eight bytes: type, misc, size. A sample (as we ask for them) goes on with process,
-//! thread and time, then either the address of a fault or the tracepoint's own record, whose layout tracefs told.
+//! Every record has a header of eight bytes: type, misc, size. A sample (as we ask for them) goes on with
+//! process, thread and time, then either the address of a fault or the tracepoint's own record, whose layout
+//! tracefs told.
 
 use super::Refusal;
 use super::raw::{Raw, What};

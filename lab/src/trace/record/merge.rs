@@ -1,13 +1,13 @@
 //! One order from several sources.
 //!
-//! There is a ring for each CPU and the tracer. Each source's own order is the truth about that source (the kernel
-//! writes a ring in the order in which things happened on that CPU), so within a source a time that goes back by a
-//! hair is raised to the one before. Between sources the clock decides, CLOCK_MONOTONIC being one clock for all
-//! CPUs; equal times are taken in the order of the sources, rings first, by rising CPU. A thread that moves between
-//! CPUs takes far longer to do so than the clock's grain.
+//! There is a ring for each CPU and the tracer. Each source's own order is the truth about that source (the
+//! kernel writes a ring in the order in which things happened on that CPU), so within a source a time that
+//! goes back by a hair is raised to the one before. Between sources the clock decides, CLOCK_MONOTONIC being
+//! one clock for all CPUs; equal times are taken in the order of the sources, rings first, by rising CPU. A
+//! thread that moves between CPUs takes far longer to do so than the clock's grain.
 //!
-//! What the tracer says of a stopped task it says with a time read while the task stood still: later than all the
-//! task did before the stop and earlier than all it does after.
+//! What the tracer says of a stopped task it says with a time read while the task stood still: later than all
+//! the task did before the stop and earlier than all it does after.
 //!
 //! Nothing is handed on before it is certain that nothing earlier can still arrive: a record is held for
 //! [`LAG_NS`] after its ring was looked at. One that comes later than that is an error, never a wrong order.

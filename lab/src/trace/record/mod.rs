@@ -12,9 +12,9 @@
 //!   the last process is over: account, footer
 //! ```
 //!
-//! A recording either is whole or fails. Lost records are noticed three times over: the kernel's own lost records,
-//! its count of lost samples (which tells even of the last ones, that no record follows), and the counter of
-//! resolved faults, which must not exceed what was recorded.
+//! A recording either is whole or fails. Lost records are noticed three times over: the kernel's own lost
+//! records, its count of lost samples (which tells even of the last ones, that no record follows), and the
+//! counter of resolved faults, which must not exceed what was recorded.
 
 pub mod account;
 pub mod decode;
@@ -124,8 +124,8 @@ pub fn record<W: Write + Send>(
     let pid = child.pid();
     let result = record_held(options, &mut child, out, progress);
     if result.is_err() {
-        // Whatever failed, nothing of the command stays behind; if it is over already, nobody is hurt: its number
-        // stays ours until it is waited for.
+        // Whatever failed, nothing of the command stays behind; if it is over already, nobody is hurt: its
+        // number stays ours until it is waited for.
         abandon(pid);
     }
     result

@@ -72,7 +72,8 @@ mod tests {
     fn this_process_has_an_image_and_a_family() {
         let own = std::process::id();
         let this = fields_are_counted_after_a_name_that_holds_anything as *const () as u64;
-        // The kernel tells the list in parts, and other tests map and unmap meanwhile: one look may miss a part.
+        // The kernel tells the list in parts, and other tests map and unmap meanwhile: one look may miss a
+        // part.
         let looks = (0..100).map(|_| image(own).unwrap());
         let image =
             looks.into_iter().find(|image| image.find(this).is_some() && image.check().is_ok()).unwrap();

@@ -1,8 +1,8 @@
 //! The events that a recording opens on a program before it runs.
 //!
-//! On every CPU: the two fault tracepoints, calls entered and left (filtered by number, so that the kernel writes
-//! nothing of the others), tasks made; all into that CPU's ring. Beside them two counters of faults resolved, which
-//! need no ring and cannot lose: the independent witness of the account.
+//! On every CPU: the two fault tracepoints, calls entered and left (filtered by number, so that the kernel
+//! writes nothing of the others), tasks made; all into that CPU's ring. Beside them two counters of faults
+//! resolved, which need no ring and cannot lose: the independent witness of the account.
 
 use super::Refusal;
 use super::decode::{Points, Samples};

@@ -1,11 +1,11 @@
 //! Following the program by its stops: what begins, what is loaded, what ends, and the map at each.
 //!
-//! A task stops only where it makes a task, has loaded a program, receives a signal or ends; not at its calls,
-//! except in a recording without privilege, which has no other way to see them. A stop's time is read while the
-//! task stands still (see [`merge`](super::merge)).
+//! A task stops only where it makes a task, has loaded a program, receives a signal or ends; not at its
+//! calls, except in a recording without privilege, which has no other way to see them. A stop's time is read
+//! while the task stands still (see [`merge`](super::merge)).
 //!
-//! The final map of a process is read at the last of its threads' exit stops: there every thread has stopped running
-//! the program for good, and the memory is still whole.
+//! The final map of a process is read at the last of its threads' exit stops: there every thread has stopped
+//! running the program for good, and the memory is still whole.
 
 use super::decode::is_kept;
 use super::procfs;
@@ -85,7 +85,8 @@ impl Tracer {
 
     fn say(&self, tid: u32, what: What) {
         let pid = self.tasks.get(&tid).map_or(tid, |t| t.pid);
-        // Fails only when the receiving side has stopped with an error of its own, which is what will be told.
+        // Fails only when the receiving side has stopped with an error of its own, which is what will be
+        // told.
         let _ = self.out.send(Raw { time_ns: monotonic_ns(), pid, tid, what });
     }
 
@@ -108,7 +109,8 @@ impl Tracer {
 
     fn begin(&mut self, tid: u32) {
         if !self.tasks.contains_key(&tid) {
-            // A task that is killed as it begins may have no `/proc` entry to read; its end says nothing either.
+            // A task that is killed as it begins may have no `/proc` entry to read; its end says nothing
+            // either.
             if let Ok((pid, parent)) = procfs::family(tid) {
                 self.add(tid, pid, parent);
             }
@@ -129,8 +131,8 @@ impl Tracer {
         self.say(tid, What::Task(NewTask { tid: new, flags }));
     }
 
-    /// A program is loaded. All other threads of the process are gone, and if another thread than the first asked
-    /// for it, it now has the first one's number.
+    /// A program is loaded. All other threads of the process are gone, and if another thread than the first
+    /// asked for it, it now has the first one's number.
     fn exec(&mut self, tid: u32, former: u32) -> io::Result<()> {
         let inside = self.tasks.get(&former).and_then(|t| t.inside);
         self.tasks.retain(|&other, task| task.pid != tid || other == tid);

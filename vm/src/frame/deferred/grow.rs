@@ -9,8 +9,9 @@ use crate::units::Order;
 pub(super) const GROWTH_BLOCKS: u32 = 2;
 
 impl<M: Machine> Memory<'_, M> {
-    /// Gives the zone at least one whole block that waited, which is as much as any request needs. `false` where none is raw, or
-    /// `priority` may not have 2^order frames of what there will be, or may not wait for growth at all.
+    /// Gives the zone at least one whole block that waited, which is as much as any request needs. `false`
+    /// where none is raw, or `priority` may not have 2^order frames of what there will be, or may not wait
+    /// for growth at all.
     #[cold]
     pub(in crate::frame) fn grow(&self, zone: &Zone<M::Cpu>, order: Order, priority: Priority) -> bool {
         if !zone.may_grow(order, priority) {

@@ -16,7 +16,8 @@ const BLOCKS_AT_ONCE: u32 = 8;
 pub struct Initialised {
     /// Whose memory it is.
     pub node: NodeId,
-    /// Frames that the node was waiting for at the beginning of the job; growth may have brought some of them.
+    /// Frames that the node was waiting for at the beginning of the job; growth may have brought some of
+    /// them.
     pub frames: u64,
     /// From the beginning of the job to its end.
     pub took_ns: u64,
@@ -25,12 +26,13 @@ pub struct Initialised {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Writes the records of everything that waits, and gives the frames to their zones: a job for each node, side by side, with at
-    /// most `helpers` helpers each. Tells `done` of each node. Allocations may go on meanwhile; a block that one of them is about to
-    /// bring when this returns is given to its zone by it.
+    /// Writes the records of everything that waits, and gives the frames to their zones: a job for each node,
+    /// side by side, with at most `helpers` helpers each. Tells `done` of each node. Allocations may go on
+    /// meanwhile; a block that one of them is about to bring when this returns is given to its zone by it.
     ///
     /// # Errors
-    /// Where a job was given up, by `stop_if` or because a helper panicked. What is left then waits as before.
+    /// Where a job was given up, by `stop_if` or because a helper panicked. What is left then waits as
+    /// before.
     pub fn initialise(
         &self,
         crew: &Crew<'_, M>,

@@ -8,13 +8,14 @@
 //!      └────────────────┘  one bit  └───────────────┘ zone lock └────────────────────┘
 //! ```
 //!
-//! The unit is a block of the largest order: a merge never looks beyond one, and a lockless walker only at frames that were
-//! handed out. Blocks with an edge of a region in them are written at start; those that wait are whole, or hold nothing
-//! usable. An allocation that finds its zone empty claims one or two ([`grow`](Memory::grow)), a job claims all
-//! ([`Memory::initialise`]). A claim is one exchange of the section's word, so no two ever write the same record.
+//! The unit is a block of the largest order: a merge never looks beyond one, and a lockless walker only at
+//! frames that were handed out. Blocks with an edge of a region in them are written at start; those that wait
+//! are whole, or hold nothing usable. An allocation that finds its zone empty claims one or two
+//! ([`grow`](Memory::grow)), a job claims all ([`Memory::initialise`]). A claim is one exchange of the
+//! section's word, so no two ever write the same record.
 //!
-//! Between claim and gift preemption is off and nothing is waited for but the zone's lock. So an allocation may wait for blocks
-//! that are on their way: whoever has them is running.
+//! Between claim and gift preemption is off and nothing is waited for but the zone's lock. So an allocation
+//! may wait for blocks that are on their way: whoever has them is running.
 //!
 //! docs/design/deferred.md has the longer story.
 
@@ -73,8 +74,8 @@ impl<'m, C: Cpu> Deferred<'m, C> {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Claims up to `most` blocks of a stretch in a section, writes their records, and gives them to their zone. Returns how
-    /// many; 0 where all are claimed.
+    /// Claims up to `most` blocks of a stretch in a section, writes their records, and gives them to their
+    /// zone. Returns how many; 0 where all are claimed.
     fn settle(&self, stretch: &Stretch<M::Cpu>, section: u64, most: u32) -> u32 {
         M::Cpu::preempt_off();
         let claim = self.deferred.sections.claim(section, stretch.plan.frames, most);
@@ -92,13 +93,15 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// Writes the records of claimed blocks, as far as the table has them: of its first block and its last one it may have a part.
+    /// Writes the records of claimed blocks, as far as the table has them: of its first block and its last
+    /// one it may have a part.
     fn write_piece(&self, frames: PfnRange) {
         let whole = whole_blocks(frames);
         let before = PfnRange::new(frames.start, whole.start.min(frames.end));
         let after = PfnRange::new(whole.end.max(before.end), frames.end);
-        // SAFETY: the three are parts of the table, which was carved as found; the claim says that nobody else writes these
-        // records, and nobody reads those of a block that was not given yet. The middle one is whole blocks.
+        // SAFETY: the three are parts of the table, which was carved as found; the claim says that nobody
+        // else writes these records, and nobody reads those of a block that was not given yet. The middle one
+        // is whole blocks.
         unsafe {
             self.table.clear(before);
             if !whole.is_empty() {

@@ -1,14 +1,15 @@
 //! Which blocks have been claimed: one word for each section of 128 MiB.
 //!
-//! A terabyte has 32 KiB of such words. They come as memory was found, and are made zero a line at a time, by whoever first claims in one of
-//! the line's sections; so start writes two bits for each line, 128 bytes with a terabyte:
+//! A terabyte has 32 KiB of such words. They come as memory was found, and are made zero a line at a time, by
+//! whoever first claims in one of the line's sections; so start writes two bits for each line, 128 bytes with
+//! a terabyte:
 //!
 //! ```text
 //!   UNTOUCHED  --- who first needs the line --->  ZEROING  --- 16 words are zero --->  READY
 //! ```
 //!
-//! Preemption is off meanwhile, so who finds a line in ZEROING waits for a few stores. Who only looks takes a line that is not READY for what
-//! it stands for: nothing is claimed.
+//! Preemption is off meanwhile, so who finds a line in ZEROING waits for a few stores. Who only looks takes a
+//! line that is not READY for what it stands for: nothing is claimed.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
@@ -33,10 +34,11 @@ pub const SECTION_FRAMES: u64 = SECTION_BLOCKS * Order::MAX.frames();
 #[derive(Debug)]
 pub(in crate::frame) struct Sections<'m, C: Cpu> {
     first: u64,
-    /// Bit b: block b of the section is claimed. Zero: nothing is. Relaxed: it only says whose a block is; what the claimant
-    /// writes is published by its zone's lock. Says nothing before its line is ready.
+    /// Bit b: block b of the section is claimed. Zero: nothing is. Relaxed: it only says whose a block is;
+    /// what the claimant writes is published by its zone's lock. Says nothing before its line is ready.
     words: &'m [AtomicU32<C>],
-    /// Two bits for each line of words: its state. READY is released by who made the line zero, and acquired before a word is used.
+    /// Two bits for each line of words: its state. READY is released by who made the line zero, and acquired
+    /// before a word is used.
     lines: &'m [AtomicU32<C>],
 }
 
@@ -59,8 +61,9 @@ impl<'m, C: Cpu> Sections<'m, C> {
         nr_words.div_ceil(LINE * LINES)
     }
 
-    /// Nothing is claimed. There are as many words as [`nr_words`](Sections::nr_words) of `span` says, holding anything, and as many of
-    /// `lines` as [`nr_line_words`](Sections::nr_line_words) says for them, all zero.
+    /// Nothing is claimed. There are as many words as [`nr_words`](Sections::nr_words) of `span` says,
+    /// holding anything, and as many of `lines` as [`nr_line_words`](Sections::nr_line_words) says for them,
+    /// all zero.
     pub fn new(span: PfnRange, words: &'m [AtomicU32<C>], lines: &'m [AtomicU32<C>]) -> Self {
         Self { first: section_of(span.start), words, lines }
     }

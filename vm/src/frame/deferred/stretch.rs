@@ -40,9 +40,9 @@ pub(in crate::frame) fn whole_blocks(frames: PfnRange) -> PfnRange {
     PfnRange::new(Pfn(frames.start.0.next_multiple_of(size)), Pfn(frames.end.0 / size * size))
 }
 
-/// Tells `each` what of `table` may wait, by ascending address: of each usable span the whole blocks, less the first of each
-/// zone; of what is not usable the blocks without any usable frame, the table's first and last ones among them, which it may
-/// hold in part.
+/// Tells `each` what of `table` may wait, by ascending address: of each usable span the whole blocks, less
+/// the first of each zone; of what is not usable the blocks without any usable frame, the table's first and
+/// last ones among them, which it may hold in part.
 pub(in crate::frame) fn plan(
     table: PfnRange,
     spans: impl Iterator<Item = Usable>,

@@ -41,7 +41,8 @@ fn random_map(machine: &TestMachine, dice: &mut Dice) -> Vec<Region> {
     regions
 }
 
-/// What every region says of its memory becomes true, where boot memory will be carved: at the end of the last region with room.
+/// What every region says of its memory becomes true, where boot memory will be carved: at the end of the
+/// last region with room.
 fn fill(machine: &TestMachine, regions: &[Region]) {
     let span = BootMap::new(regions).unwrap().span().map_or(0, |span| span.len());
     let most = (span + 4096) * 32;
@@ -93,8 +94,8 @@ fn assert_equal(ours: &TestMemory<'_>, theirs: &TestMemory<'_>, seed: u64) {
         let record = |memory: &TestMemory<'_>| {
             let meta = memory.meta(pfn).unwrap();
             let state = meta.state();
-            // Frames of the lot that the zero page came from went back inside of blocks, which may not be the same here; what is
-            // really in a cache the census shows.
+            // Frames of the lot that the zero page came from went back inside of blocks, which may not be the
+            // same here; what is really in a cache the census shows.
             let kind = if state.may_lie_inside() { Kind::Reserved } else { state.kind() };
             (kind, state.order(), state.refcount(), meta.mapcount(), meta.pincount())
         };

@@ -4,7 +4,8 @@ use super::{Harness, Rule, Suite};
 use crate::machine::{Answer, Cpu, Machine};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-/// What one run's helpers tell, for runs that may be under way at once: a helper gets a number, not a reference.
+/// What one run's helpers tell, for runs that may be under way at once: a helper gets a number, not a
+/// reference.
 struct Told {
     /// Helpers inside the program.
     inside: AtomicU32,

@@ -1,12 +1,12 @@
 //! The rules of [`Cpu`] and [`Machine`], tested: for whoever writes a platform.
 //!
-//! The suite runs on the machine itself. It needs two CPUs for what happens between CPUs, a few frames that nobody uses, and a
-//! [`Harness`] that starts programs on CPUs and loads as user code does. It allocates nothing and never panics; a rule that does
-//! not hold is named in the [`Report`].
+//! The suite runs on the machine itself. It needs two CPUs for what happens between CPUs, a few frames that
+//! nobody uses, and a [`Harness`] that starts programs on CPUs and loads as user code does. It allocates
+//! nothing and never panics; a rule that does not hold is named in the [`Report`].
 //!
-//! Two things it cannot tell: that no second thread runs on a CPU whose preemption is off (it has no second thread there), and
-//! that an observer hears everything (the door's tests say so). A machine that loses wake-ups, or sleeps on a word that has
-//! changed, does not come back; the harness must put a limit to that.
+//! Two things it cannot tell: that no second thread runs on a CPU whose preemption is off (it has no second
+//! thread there), and that an observer hears everything (the door's tests say so). A machine that loses
+//! wake-ups, or sleeps on a word that has changed, does not come back; the harness must put a limit to that.
 //!
 //! ```ignore
 //! let report = conformance::run(&machine, &harness, frames);
@@ -26,19 +26,23 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// What the suite needs besides the machine.
 pub trait Harness<M: Machine> {
-    /// Runs `programs[n]` on CPU `n`, all at once; returns when all have returned. Nothing else runs on those CPUs.
+    /// Runs `programs[n]` on CPU `n`, all at once; returns when all have returned. Nothing else runs on those
+    /// CPUs.
     fn run(&self, machine: &M, programs: &[&(dyn Fn() + Sync)]);
-    /// Runs `program` on CPU 0 while helpers are at hand. A platform whose helpers are there by themselves needs nothing else.
+    /// Runs `program` on CPU 0 while helpers are at hand. A platform whose helpers are there by themselves
+    /// needs nothing else.
     fn run_with_helper(&self, machine: &M, program: &(dyn Fn() + Sync)) {
         self.run(machine, &[program]);
     }
-    /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` where that is a page fault.
+    /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` where that is a page
+    /// fault.
     fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
     /// So often a wait calls [`Cpu::relax`] before it gives up and a rule counts as broken.
     fn patience(&self) -> u64 {
         20_000_000
     }
-    /// So many rounds of what only chance brings out; fewer where they take longer than [`Harness::rounds_ns`].
+    /// So many rounds of what only chance brings out; fewer where they take longer than
+    /// [`Harness::rounds_ns`].
     fn rounds(&self) -> u32 {
         20_000
     }
@@ -156,8 +160,8 @@ impl fmt::Display for Report {
 /// Frames that the suite needs.
 pub const FRAMES: u64 = 24;
 
-/// Tests every rule. `frames` are at least [`FRAMES`] contiguous frames of the machine's memory that nobody uses; no answer is
-/// installed, and none is afterwards.
+/// Tests every rule. `frames` are at least [`FRAMES`] contiguous frames of the machine's memory that nobody
+/// uses; no answer is installed, and none is afterwards.
 ///
 /// # Panics
 /// Where the range holds fewer frames.
@@ -215,8 +219,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         }
     }
 
-    /// For one of two programs that share `meetings`: waits, each time it is called, for the other to call as often. False where
-    /// the other does not come.
+    /// For one of two programs that share `meetings`: waits, each time it is called, for the other to call as
+    /// often. False where the other does not come.
     fn meeting(&self, meetings: &AtomicU32) -> impl FnMut() -> bool {
         let mut round = 0;
         move || {

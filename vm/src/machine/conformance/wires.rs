@@ -5,8 +5,8 @@ use crate::machine::{Answer, Cpu, Machine};
 use crate::units::{CpuId, CpuMask};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
 
-/// How often CPUs 0 and 1 have answered, for runs that may be under way at once. The answer finds it here: it gets a number, not
-/// a reference.
+/// How often CPUs 0 and 1 have answered, for runs that may be under way at once. The answer finds it here: it
+/// gets a number, not a reference.
 static ANSWERS: [[AtomicU32; 2]; RUNS] = [const { [const { AtomicU32::new(0) }; 2] }; RUNS];
 /// So many runs may be under way at once.
 const RUNS: usize = 64;
@@ -131,9 +131,9 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         });
     }
 
-    /// Store buffering: CPU 0 stores and loads with nothing but the compiler kept in order, CPU 1 with the barrier between. If
-    /// both miss the other's store, the barrier was none. Each round tries [`TRIES`] pairs of words in a row, as two CPUs that
-    /// start together drift past each other.
+    /// Store buffering: CPU 0 stores and loads with nothing but the compiler kept in order, CPU 1 with the
+    /// barrier between. If both miss the other's store, the barrier was none. Each round tries [`TRIES`]
+    /// pairs of words in a row, as two CPUs that start together drift past each other.
     fn barrier(&self) {
         let words = [const { [const { Apart(AtomicU32::new(0)) }; TRIES] }; 2];
         let missed = [const { Apart(AtomicU32::new(0)) }; 2];

@@ -19,8 +19,9 @@ use std::vec::Vec;
 /// Frames before the arena, so that frame 0 and the frames around it are foreign.
 const FIRST: Pfn = Pfn(1 << 16);
 
-/// An arena that plays physical memory, and an [`Mmu`] for each CPU, which only [`translate`](Self::translate) fills. The
-/// first frame is aligned to the largest block, like memory that starts at a round address.
+/// An arena that plays physical memory, and an [`Mmu`] for each CPU, which only
+/// [`translate`](Self::translate) fills. The first frame is aligned to the largest block, like memory that
+/// starts at a round address.
 pub struct TestMachine<F: Format = TestFormat> {
     arena: NonNull<u8>,
     layout: Layout,
@@ -38,7 +39,8 @@ pub struct TestMachine<F: Format = TestFormat> {
     _format: PhantomData<fn() -> F>,
 }
 
-// SAFETY: the arena is memory that belongs to the machine until it is dropped; who uses which frame is the library's matter.
+// SAFETY: the arena is memory that belongs to the machine until it is dropped; who uses which frame is the
+// library's matter.
 unsafe impl<F: Format> Sync for TestMachine<F> {}
 // SAFETY: as above.
 unsafe impl<F: Format> Send for TestMachine<F> {}
@@ -115,12 +117,14 @@ impl<F: Format> TestMachine<F> {
         PfnRange::new(FIRST, FIRST.add((self.layout.size() / PAGE_SIZE) as u64))
     }
 
-    /// Makes this thread CPU `id` of this machine: it answers interrupts in [`Cpu::relax`](crate::machine::Cpu::relax).
+    /// Makes this thread CPU `id` of this machine: it answers interrupts in
+    /// [`Cpu::relax`](crate::machine::Cpu::relax).
     pub fn run_as(&self, id: u32) {
         cpu::plug(id, self.wires.clone());
     }
 
-    /// Runs, on this thread, what the CPU's helper is to run, until that returns. At once where there is nothing.
+    /// Runs, on this thread, what the CPU's helper is to run, until that returns. At once where there is
+    /// nothing.
     pub fn help(&self) {
         let program = self.program.lock().unwrap().clone();
         if let Some(program) = program {
@@ -133,15 +137,16 @@ impl<F: Format> TestMachine<F> {
         let machine = (&raw const *self).expose_provenance();
         Arc::new(move || {
             let machine = core::ptr::with_exposed_provenance::<Self>(machine);
-            // SAFETY: the machine takes the answer out before it is dropped, and does not move while one is installed.
+            // SAFETY: the machine takes the answer out before it is dropped, and does not move while one is
+            // installed.
             let machine = unsafe { &*machine };
             // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
             unsafe { (answer.call)(machine, answer.data) };
         })
     }
 
-    /// What this CPU's MMU makes of an access: from what it remembers, else by walking the tables of the loaded root. `None`
-    /// is a page fault.
+    /// What this CPU's MMU makes of an access: from what it remembers, else by walking the tables of the
+    /// loaded root. `None` is a page fault.
     pub fn translate(&self, page: Vpn, access: Access) -> Option<Leaf> {
         self.own_mmu()?.translate(self, page, access)
     }
@@ -173,10 +178,11 @@ impl<F: Format> Drop for TestMachine<F> {
     }
 }
 
-// SAFETY: 1: the window is the arena, at one place until the machine is dropped; both directions are one addition. 2:
-// `table` is the window. 3: a flush empties what the MMU remembers of the range, and a walk reads with acquire. 4: `interrupt`
-// sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that no thread runs finds it when one does. 5: see
-// `barrier`. 6: the bounds are asserted. 7: who is inside holds the program, and is waited for.
+// SAFETY: 1: the window is the arena, at one place until the machine is dropped; both directions are one
+// addition. 2: `table` is the window. 3: a flush empties what the MMU remembers of the range, and a walk
+// reads with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU
+// that no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: who is inside
+// holds the program, and is waited for.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
@@ -199,7 +205,8 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
     }
 
     fn table(&self, pfn: Pfn) -> &TablePage {
-        // SAFETY: the frame lies in the arena, aligned, for the life of `self`; a `TablePage` gives no access by itself.
+        // SAFETY: the frame lies in the arena, aligned, for the life of `self`; a `TablePage` gives no access
+        // by itself.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
 
@@ -276,7 +283,8 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         let program = help.map(|help| self.caller(help));
         let before = core::mem::replace(&mut *self.program.lock().unwrap(), program);
         if let Some(before) = before {
-            // A helper inside holds it. In a model all have been dismissed, and are joined before anything is freed.
+            // A helper inside holds it. In a model all have been dismissed, and are joined before anything is
+            // freed.
             while cfg!(not(loom)) && Arc::strong_count(&before) > 1 {
                 TestCpu::relax();
             }
@@ -321,8 +329,8 @@ fn barrier() {
     }
 }
 
-/// Where tests have no membarrier: threads exchange messages with nobody, so a fence is all there is, and tests that need
-/// an asymmetric barrier must not run.
+/// Where tests have no membarrier: threads exchange messages with nobody, so a fence is all there is, and
+/// tests that need an asymmetric barrier must not run.
 #[cfg(all(not(loom), not(all(target_os = "linux", target_arch = "x86_64"))))]
 fn barrier() {
     unimplemented!("no asymmetric barrier for tests on this host");

@@ -1,4 +1,5 @@
-//! What a CPU remembers of the tables, and how it walks them: the least that a stale translation can be seen with.
+//! What a CPU remembers of the tables, and how it walks them: the least that a stale translation can be seen
+//! with.
 
 use super::{TestCpu, TestMachine};
 use crate::machine::{Entry, Format, Leaf, Machine};
@@ -26,7 +27,8 @@ impl<F: Format> TestMachine<F> {
     }
 
     fn word(&self, table: Pfn, slot: usize) -> &AtomicU64<TestCpu> {
-        // SAFETY: tables are reached as words only, by the library through its door, by this, and by the walker below.
+        // SAFETY: tables are reached as words only, by the library through its door, by this, and by the
+        // walker below.
         unsafe { AtomicU64::from_cell(&self.table(table).words[slot]) }
     }
 }
@@ -76,9 +78,9 @@ impl Mmu {
         self.state().remembered.iter().any(|(remembered, _)| *remembered == page)
     }
 
-    /// A translation that allows the access: one that is remembered, or what a walk finds, which is remembered then. A refused
-    /// access forgets the page, like hardware that faults. Accessed and dirty bits are not set: entries made by faults have
-    /// them.
+    /// A translation that allows the access: one that is remembered, or what a walk finds, which is
+    /// remembered then. A refused access forgets the page, like hardware that faults. Accessed and dirty bits
+    /// are not set: entries made by faults have them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
         let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
         let known = self.state().remembered.iter().find(|(remembered, _)| *remembered == page).copied();

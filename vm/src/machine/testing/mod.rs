@@ -1,5 +1,5 @@
-//! A CPU and a machine for the library's own unit tests and loom models: threads, ordinary memory, MMUs that only those ask
-//! who want to see stale translations.
+//! A CPU and a machine for the library's own unit tests and loom models: threads, ordinary memory, MMUs that
+//! only those ask who want to see stale translations.
 
 mod cpu;
 mod format;

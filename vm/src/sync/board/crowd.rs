@@ -8,10 +8,11 @@
 //!                    sleeping
 //! ```
 //!
-//! Callers ask when they show work: while nobody sleeps, or somebody looks, nobody need be woken. Those that sleep are counted by themselves:
-//! callers ask for them first, and find the count changed only where somebody has fallen asleep; the word that changes with each visit is the
-//! helpers'. On the way from one count to the other a helper is in both, so that it is never overlooked. Relaxed where it is counted: what must
-//! be ordered is ordered by the fences of [`super::round`].
+//! Callers ask when they show work: while nobody sleeps, or somebody looks, nobody need be woken. Those that
+//! sleep are counted by themselves: callers ask for them first, and find the count changed only where
+//! somebody has fallen asleep; the word that changes with each visit is the helpers'. On the way from one
+//! count to the other a helper is in both, so that it is never overlooked. Relaxed where it is counted: what
+//! must be ordered is ordered by the fences of [`super::round`].
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
@@ -31,13 +32,14 @@ pub(super) struct Crowd<C: Cpu> {
     counts: Counts<C>,
     /// So many may be at work. Relaxed: nothing hangs on when it is seen.
     most: AtomicU32<C>,
-    /// How many look, sleep or are at work that was shown: a caller asks before it shows any, and finds it changed only when
-    /// somebody has come or gone. Relaxed, as `most`.
+    /// How many look, sleep or are at work that was shown: a caller asks before it shows any, and finds it
+    /// changed only when somebody has come or gone. Relaxed, as `most`.
     present: AtomicU32<C>,
     sleeping: AtomicU32<C>,
 }
 
-/// How many look, and are at work. A line of its own: it changes with each visit, and what is beside it is read by every caller.
+/// How many look, and are at work. A line of its own: it changes with each visit, and what is beside it is
+/// read by every caller.
 #[repr(align(64))]
 struct Counts<C: Cpu> {
     word: AtomicU32<C>,
@@ -116,7 +118,8 @@ impl<C: Cpu> Crowd<C> {
         self.sleeping.fetch_sub(1, Relaxed);
     }
 
-    /// Counts up to `want` more as being at work, under the cap, and says how many; to be given back with [`Crowd::release`].
+    /// Counts up to `want` more as being at work, under the cap, and says how many; to be given back with
+    /// [`Crowd::release`].
     pub(super) fn reserve(&self, want: u32) -> u32 {
         let most = self.most.load(Relaxed);
         let granted = |word: u32| want.min(most.saturating_sub(count(word, AT_WORK)));

@@ -14,8 +14,8 @@ pub(super) const PLACES: usize = 3;
 
 /// Where callers on one CPU show their work.
 pub(super) struct Desk<C: Cpu> {
-    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; freed by one that releases the place to
-    /// who shows something there next.
+    /// See [`word`]. Shown by a plain store that releases `nodes` and `work`, acquired by who enters; freed
+    /// by one that releases the place to who shows something there next.
     pub(super) words: [AtomicU32<C>; PLACES],
     /// Whose helpers may come. Relaxed, as `work`.
     nodes: [AtomicU64<C>; PLACES],
@@ -25,8 +25,8 @@ pub(super) struct Desk<C: Cpu> {
 
 /// Work that can be shown, on its caller's stack: once.
 ///
-/// It begins with a line of memory that helpers take for themselves when they come. What a visit needs to begin, and what it writes, belongs
-/// to the first [`HEAD_ROOM`] bytes of `what`.
+/// It begins with a line of memory that helpers take for themselves when they come. What a visit needs to
+/// begin, and what it writes, belongs to the first [`HEAD_ROOM`] bytes of `what`.
 #[repr(C, align(64))]
 pub struct Exhibit<V, C: Cpu> {
     head: Head<C>,
@@ -51,8 +51,8 @@ pub(super) struct Head<C: Cpu> {
     pub(super) call: unsafe fn(*const Self, CpuId, u64) -> Then,
     /// The ranks that the caller holds.
     pub(super) held: u64,
-    /// What a visitor writes last: [`VISIT`] for each visit that has ended, and the nanoseconds that they took. Released by the visitor,
-    /// acquired by the caller, whose all of it is again after the last.
+    /// What a visitor writes last: [`VISIT`] for each visit that has ended, and the nanoseconds that they
+    /// took. Released by the visitor, acquired by the caller, whose all of it is again after the last.
     pub(super) ended: AtomicU64<C>,
     /// Which of the first 64 CPUs' helpers came. Relaxed: read once the visitors have left.
     came: AtomicU64<C>,
@@ -88,10 +88,12 @@ impl<C: Cpu> Desk<C> {
         }
     }
 
-    /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else takes the place in between.
+    /// Puts work into a free place. Only threads of the desk's CPU do so, with preemption off, so nobody else
+    /// takes the place in between.
     #[inline]
     fn show(&self, work: *const Head<C>, terms: Terms) -> Option<&AtomicU32<C>> {
-        // Acquire: pairs with `Offer::close` of who had the place before, so that its visitors' looks are over.
+        // Acquire: pairs with `Offer::close` of who had the place before, so that its visitors' looks are
+        // over.
         let free = |place: &usize| Some((*place, word::show(self.words[*place].load(Acquire), terms.seats)?));
         let (place, shown) = (0..PLACES).find_map(|place| free(&place))?;
         self.nodes[place].store(terms.nodes.bits(), Relaxed);
@@ -114,8 +116,8 @@ impl<C: Cpu> Desk<C> {
 }
 
 impl<C: Cpu> Board<C> {
-    /// Lets helpers visit what `exhibit` holds while `own` runs, as far as there are any and `terms` allow. When this returns, or unwinds,
-    /// none is there or will come.
+    /// Lets helpers visit what `exhibit` holds while `own` runs, as far as there are any and `terms` allow.
+    /// When this returns, or unwinds, none is there or will come.
     ///
     /// It may sleep: until visits end that have begun, never for a helper that has not come.
     #[inline]
@@ -168,11 +170,12 @@ impl<C: Cpu> Offer<'_, C> {
         self.shown.get().is_none()
     }
 
-    /// Sees once more to it that somebody looks, now that what is shown is seen by all. `terms` are those that it was shown on.
+    /// Sees once more to it that somebody looks, now that what is shown is seen by all. `terms` are those
+    /// that it was shown on.
     pub fn ask_again(&self, terms: Terms) {
         if !self.is_closed() {
-            // Pairs with the fences of `round::doze` and `round::see_that_somebody_looks`: either those find what is shown, or this finds
-            // what they wrote.
+            // Pairs with the fences of `round::doze` and `round::see_that_somebody_looks`: either those find
+            // what is shown, or this finds what they wrote.
             fence::<C>(SeqCst);
             self.board.invite(C::id(), terms);
         }
@@ -195,8 +198,8 @@ impl<C: Cpu> Offer<'_, C> {
         if word::is_visited(closed) {
             self.wait_until_left(word, closed);
         }
-        // Release: pairs with the look of who shows work here next. A plain store, as nobody else changes the word any more but to rouse us,
-        // which is an exchange and finds it changed.
+        // Release: pairs with the look of who shows work here next. A plain store, as nobody else changes the
+        // word any more but to rouse us, which is an exchange and finds it changed.
         word.store(word::free(closed), Release);
     }
 
@@ -209,7 +212,8 @@ impl<C: Cpu> Offer<'_, C> {
                 turns += 1;
             } else {
                 let was = word.fetch_or(word::AWAITED, AcqRel);
-                // Pairs with the fence of `Visiting::leave`: either this finds the visit ended, or its visitor finds us asleep.
+                // Pairs with the fence of `Visiting::leave`: either this finds the visit ended, or its
+                // visitor finds us asleep.
                 fence::<C>(SeqCst);
                 if !have_left() {
                     word.sleep_while(was | word::AWAITED);
@@ -236,7 +240,8 @@ impl<C: Cpu> fmt::Debug for Offer<'_, C> {
 }
 
 impl<V: Visit, C: Cpu> Exhibit<V, C> {
-    /// Something that the current thread is to show, once: visits are counted from its making. Visitors hold the ranks that it holds now.
+    /// Something that the current thread is to show, once: visits are counted from its making. Visitors hold
+    /// the ranks that it holds now.
     #[inline(always)]
     pub fn new(what: V) -> Self {
         #[cfg(not(loom))]
@@ -268,8 +273,8 @@ impl<V: Visit, C: Cpu> Exhibit<V, C> {
 }
 
 impl<C: Cpu> Head<C> {
-    /// Notes that the helper of `me` comes. The first thing that it does: so that the line comes once, and for good. Those beyond the first 64
-    /// note nothing here, but have the line come all the same.
+    /// Notes that the helper of `me` comes. The first thing that it does: so that the line comes once, and
+    /// for good. Those beyond the first 64 note nothing here, but have the line come all the same.
     pub(super) fn note_visitor(&self, me: CpuId) {
         self.came.fetch_or(1u64.checked_shl(me.0).unwrap_or(0), Relaxed);
     }

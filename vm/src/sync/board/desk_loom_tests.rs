@@ -1,7 +1,9 @@
-//! A caller that shows its stack to whoever looks, and helpers that look, sleep, find it gone, pause or are dismissed: all executions with
-//! a few preemptions. Sleeping is for real, so a wake-up that is lost is a deadlock.
+//! A caller that shows its stack to whoever looks, and helpers that look, sleep, find it gone, pause or are
+//! dismissed: all executions with a few preemptions. Sleeping is for real, so a wake-up that is lost is a
+//! deadlock.
 //!
-//! What is shown is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses it again.
+//! What is shown is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses it
+//! again.
 
 use super::*;
 use crate::machine::Cpu;
@@ -79,6 +81,7 @@ impl Visit for Work {
 }
 
 /// Shows work once, does `own` meanwhile, and says how often it was visited.
+#[inline(never)]
 fn show(board: &TestBoard, pauses: u32, own: impl FnOnce(&Offer<'_, TestCpu>)) -> u32 {
     let work = Exhibit::new(Work { visits: UnsafeCell::new(0), pauses });
     board.show(&work, terms(1), own);
@@ -164,7 +167,8 @@ fn loom_what_goes_on_is_never_left_to_sleepers() {
     assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
 }
 
-/// One helper sleeps and another one looks when work for both is shown: the caller wakes nobody, so the one who finds it must.
+/// One helper sleeps and another one looks when work for both is shown: the caller wakes nobody, so the one
+/// who finds it must.
 #[test]
 fn loom_who_finds_work_for_more_wakes_the_next() {
     let mut model = loom::model::Builder::new();

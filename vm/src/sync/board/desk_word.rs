@@ -1,4 +1,5 @@
-//! The word of a place at a desk: who may come to the work that is shown there. Pure transitions; retry loops are the caller's.
+//! The word of a place at a desk: who may come to the work that is shown there. Pure transitions; retry loops
+//! are the caller's.
 //!
 //! ```text
 //!            show                       close
@@ -8,12 +9,14 @@
 //!     +-------------------------------------------+
 //! ```
 //!
-//! *Show*, *close* and *free* are the caller's, *enter* the helpers'. The end of a visit is not told here but in the work itself
-//! ([`Exhibit`](super::Exhibit)), on the line that the visitor writes anyway and that the caller wants to see next. So the caller counts: the
-//! place is free once as many visits have ended as have begun.
+//! *Show*, *close* and *free* are the caller's, *enter* the helpers'. The end of a visit is not told here but
+//! in the work itself ([`Exhibit`](super::Exhibit)), on the line that the visitor writes anyway and that the
+//! caller wants to see next. So the caller counts: the place is free once as many visits have ended as have
+//! begun.
 //!
-//! A free place changes by *show* only, and only in the hands of a thread of this desk's CPU; so the caller needs no exchange to show its work,
-//! nor to free the place. Closing changes one bit, whatever the others are: it is a subtraction, for which the line need come only once.
+//! A free place changes by *show* only, and only in the hands of a thread of this desk's CPU; so the caller
+//! needs no exchange to show its work, nor to free the place. Closing changes one bit, whatever the others
+//! are: it is a subtraction, for which the line need come only once.
 //!
 //! | bits | say |
 //! |---|---|
@@ -26,9 +29,10 @@
 //! | 12..24 | how often something was shown here, to tell one piece of work from the next |
 //! | 24..32 | visits that have begun, modulo 256; fewer are under way at once |
 //!
-//! Telling one piece of work from the next is for speed alone. A helper that sees work and reaches for it takes a hundred nanoseconds to get
-//! there; work that is gone by then was too short to be shared, and its successor shall not be held up in its place. Were the count to come
-//! round in between, the helper would visit what is shown now, and rightly.
+//! Telling one piece of work from the next is for speed alone. A helper that sees work and reaches for it
+//! takes a hundred nanoseconds to get there; work that is gone by then was too short to be shared, and its
+//! successor shall not be held up in its place. Were the count to come round in between, the helper would
+//! visit what is shown now, and rightly.
 
 pub const SHOWN: u32 = 1;
 pub const KEPT: u32 = 2;
@@ -78,7 +82,8 @@ pub const fn close_unvisited(word: u32) -> Option<u32> {
     if is_visited(word) { None } else { Some(free(word)) }
 }
 
-/// Notes that the caller is to look again, if it sleeps: a visit that began when the word was `entered` has ended.
+/// Notes that the caller is to look again, if it sleeps: a visit that began when the word was `entered` has
+/// ended.
 pub const fn rouse(word: u32, entered: u32) -> Option<u32> {
     let is_same = word & TURNS == entered & TURNS;
     if is_same && word & AWAITED != 0 { Some(word & !AWAITED) } else { None }

@@ -9,8 +9,8 @@ use core::fmt;
 
 /// Work that helpers may visit.
 pub trait Visit: Sync {
-    /// Does some of it, on the CPU `me`; the clock said `began_ns` when the visit began. A visit that has lasted long pauses, so that others get the CPU; it comes back if the
-    /// work is still offered then.
+    /// Does some of it, on the CPU `me`; the clock said `began_ns` when the visit began. A visit that has
+    /// lasted long pauses, so that others get the CPU; it comes back if the work is still offered then.
     fn visit(&self, me: CpuId, began_ns: u64) -> Then;
 
     /// The helper of `me` goes, dismissed or because it panicked, and will not come again for this.
@@ -82,8 +82,8 @@ impl<C: Cpu> Board<C> {
 }
 
 impl<C: Cpu> Board<C> {
-    /// Has the helper of `cpu` look at what it was lent once more: there is more of it. Nothing happens where nothing is lent to
-    /// it. False where no helper is there.
+    /// Has the helper of `cpu` look at what it was lent once more: there is more of it. Nothing happens where
+    /// nothing is lent to it. False where no helper is there.
     pub fn ring(&self, cpu: CpuId) -> bool {
         let word = &self.post(cpu).word;
         match word.update(AcqRel, Relaxed, word::ring) {
@@ -107,13 +107,15 @@ impl<C: Cpu> Claimed<'_, C> {
         self.posts.iter().map(|cpu| self.board.post(cpu).spent_ns.load(Relaxed)).sum()
     }
 
-    /// Lets the claimed helpers visit `what` while `own` runs. When this returns, or unwinds, no helper is there or will come.
+    /// Lets the claimed helpers visit `what` while `own` runs. When this returns, or unwinds, no helper is
+    /// there or will come.
     ///
     /// It may sleep: until visits end that have begun, never for a helper that has not come.
     pub fn lend<V: Visit, R>(&mut self, what: &V, own: impl FnOnce() -> R) -> R {
         let held = C::with_context(|context| context.held());
         let lent = Lent { call: visit::<V>, gone: gone::<V>, what: (&raw const *what).cast(), held };
-        // `what` and `lent` outlive this guard, which outlives every visit: that is what `Post::visit` relies on.
+        // `what` and `lent` outlive this guard, which outlives every visit: that is what `Post::visit` relies
+        // on.
         let offers = Offers { board: self.board, posts: &self.posts };
         for cpu in self.posts.iter() {
             let post = self.board.post(cpu);

@@ -1,7 +1,8 @@
-//! A caller that lends its stack and a helper that comes, stays away, pauses, sleeps or is dismissed: all executions with a few
-//! preemptions. Sleeping is for real, so a wake-up that is lost is a deadlock.
+//! A caller that lends its stack and a helper that comes, stays away, pauses, sleeps or is dismissed: all
+//! executions with a few preemptions. Sleeping is for real, so a wake-up that is lost is a deadlock.
 //!
-//! What is lent is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses it again.
+//! What is lent is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses it
+//! again.
 
 use super::*;
 use crate::machine::Cpu;
@@ -130,7 +131,8 @@ fn loom_a_helper_dismissed_while_lent_to_goes_and_leaves_the_post_to_its_caller(
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
 
-/// Two pieces handed in one after the other; the caller sleeps until each is done. A bell that is not heard is a deadlock.
+/// Two pieces handed in one after the other; the caller sleeps until each is done. A bell that is not heard
+/// is a deadlock.
 #[test]
 fn loom_a_helper_that_is_rung_for_looks_again() {
     struct Desk {

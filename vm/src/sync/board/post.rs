@@ -17,7 +17,8 @@ pub(super) struct Post<C: Cpu> {
     pub(super) word: AtomicU32<C>,
     /// What is offered. Stored before the offer releases it, loaded after the visit has acquired it: relaxed.
     pub(super) lent: AtomicPtr<Lent, C>,
-    /// Nanoseconds of the helper's visits since the post was claimed. Written by whose the post is: relaxed, ordered by the word.
+    /// Nanoseconds of the helper's visits since the post was claimed. Written by whose the post is: relaxed,
+    /// ordered by the word.
     pub(super) spent_ns: AtomicU64<C>,
     pub(super) node: NodeId,
 }
@@ -136,8 +137,8 @@ impl<C: Cpu> Board<C> {
         cpu.0 < self.nr_cpus() && self.post(cpu).word.load(Relaxed) & word::GONE == 0
     }
 
-    /// A helper's life at the post of its CPU: returns when it is dismissed, or at once where another serves the post. The thread
-    /// stays on its CPU, and holds nothing.
+    /// A helper's life at the post of its CPU: returns when it is dismissed, or at once where another serves
+    /// the post. The thread stays on its CPU, and holds nothing.
     pub fn serve(&self) {
         let post = self.post(C::id());
         // Counted before it is seen to be there.
@@ -149,7 +150,8 @@ impl<C: Cpu> Board<C> {
 
     /// From arrival to departure.
     pub(super) fn stay(&self, post: &Post<C>, round: Round<'_, C>) {
-        // Also where a visit unwinds: the caller must be able to withdraw, and others must see that nobody is here.
+        // Also where a visit unwinds: the caller must be able to withdraw, and others must see that nobody is
+        // here.
         let _departs = Departs(post);
         let mut round = round;
         loop {
@@ -174,7 +176,8 @@ impl<C: Cpu> Board<C> {
         }
     }
 
-    /// Has the helper of `cpu` go, and waits until it is gone: until the visit that it is on pauses or ends. May sleep.
+    /// Has the helper of `cpu` go, and waits until it is gone: until the visit that it is on pauses or ends.
+    /// May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         let post = self.post(cpu);
         if let Ok(was) = post.word.update(AcqRel, Acquire, word::dismiss) {
@@ -211,11 +214,13 @@ impl<C: Cpu> Post<C> {
             return Then::Leave;
         }
         let mut visit = Ends { post: self, then: Then::Leave, began_ns: C::now_ns(), held: 0 };
-        // SAFETY: we are in VISITED, thus the caller that offered this has not withdrawn it, and it cannot before the visit has
-        // ended: the pointer was stored before the offer, which we acquired, and what it points to stays as it is meanwhile.
+        // SAFETY: we are in VISITED, thus the caller that offered this has not withdrawn it, and it cannot
+        // before the visit has ended: the pointer was stored before the offer, which we acquired, and what it
+        // points to stays as it is meanwhile.
         let lent = unsafe { &*self.lent.load(Relaxed) };
         visit.held = C::with_context(|context| context.stand_in(lent.held));
-        // SAFETY: `lend` made the functions and `what` belong together, and what is lent is `Sync` and stays as above.
+        // SAFETY: `lend` made the functions and `what` belong together, and what is lent is `Sync` and stays
+        // as above.
         visit.then = unsafe { which(lent)(lent.what, C::id(), visit.began_ns) };
         visit.then
     }

@@ -7,20 +7,25 @@
 //!   helper   count as asleep, ASLEEP, fence, wait    is work shown?                          else sleep
 //! ```
 //!
-//! With a fence on both sides at least one look would see what the other side has written. The caller has none: it would wait until all that
-//! describes the work has left its CPU, which is most of what a short job costs. So its store may be seen after its look, by as long as a
-//! store takes to come out, some ten nanoseconds; and the helper waits for a microsecond before its own look. That is likely and no proof.
-//! Therefore a caller that goes on behind its second chunk asks once more, with a fence: what is not begun by then is never left to
-//! sleepers. What could be lost, where a store takes longer than a microsecond, is help with what the caller does until then anyway.
+//! With a fence on both sides at least one look would see what the other side has written. The caller has
+//! none: it would wait until all that describes the work has left its CPU, which is most of what a short job
+//! costs. So its store may be seen after its look, by as long as a store takes to come out, some ten
+//! nanoseconds; and the helper waits for a microsecond before its own look. That is likely and no proof.
+//! Therefore a caller that goes on behind its second chunk asks once more, with a fence: what is not begun by
+//! then is never left to sleepers. What could be lost, where a store takes longer than a microsecond, is help
+//! with what the caller does until then anyway.
 //!
-//! While somebody looks, the caller wakes nobody, and pays one load for it; so whoever ceases to look, because he found work, or is wanted
-//! elsewhere, and was the last, looks in the same way whether work is shown that others sleep over, and wakes two of them. Those do the same
-//! when they find theirs: so a piece of work for many has them all in as many steps as doubling takes, and none of its caller's time.
+//! While somebody looks, the caller wakes nobody, and pays one load for it; so whoever ceases to look,
+//! because he found work, or is wanted elsewhere, and was the last, looks in the same way whether work is
+//! shown that others sleep over, and wakes two of them. Those do the same when they find theirs: so a piece
+//! of work for many has them all in as many steps as doubling takes, and none of its caller's time.
 //!
-//! Who looks at a line takes it from its owner for a moment, and who visits work that was about to end holds its caller up for ten times
-//! what it took. So a helper that finds nothing looks less and less often, down to every few microseconds, about what waking up takes; then
-//! it looks twice before it comes, and what is gone at the second look was too short to be shared. After a visit it looks without a pause for
-//! a while, the longer the longer that was: who is needed again and again is there at once. It stays awake while it sees that callers come and go.
+//! Who looks at a line takes it from its owner for a moment, and who visits work that was about to end holds
+//! its caller up for ten times what it took. So a helper that finds nothing looks less and less often, down
+//! to every few microseconds, about what waking up takes; then it looks twice before it comes, and what is
+//! gone at the second look was too short to be shared. After a visit it looks without a pause for a while,
+//! the longer the longer that was: who is needed again and again is there at once. It stays awake while it
+//! sees that callers come and go.
 
 use super::desk::{Desk, Head, PLACES, Terms, VISIT};
 use super::desk_word as word;
@@ -34,7 +39,8 @@ use crate::units::{CpuId, NodeMask};
 /// The longest pause between two looks, in turns of a wait loop.
 const LONGEST: u32 = 64;
 
-/// Turns of a wait loop, about a microsecond of them, after which what another CPU has stored is seen. Models have fences instead.
+/// Turns of a wait loop, about a microsecond of them, after which what another CPU has stored is seen. Models
+/// have fences instead.
 const ARRIVAL: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// Who pauses for longer than this comes only to work that is still shown at a second look.
@@ -91,7 +97,8 @@ impl<'b, C: Cpu> Round<'b, C> {
         false
     }
 
-    /// Enters, if that is still what was seen and the cap allows it, and does some of the work. Says how many nanoseconds that took.
+    /// Enters, if that is still what was seen and the cap allows it, and does some of the work. Says how many
+    /// nanoseconds that took.
     fn enter(&self, desk: &Desk<C>, place: usize, seen: u32) -> Option<u64> {
         let entered = word::enter(seen).filter(|_| self.board.crowd.room_racy() > 0)?;
         if self.pause > EAGER {
@@ -102,8 +109,9 @@ impl<'b, C: Cpu> Round<'b, C> {
         }
         desk.words[place].compare_exchange(seen, entered, AcqRel, Relaxed).ok()?;
         let at = desk.work(place);
-        // SAFETY: we have entered, and our visit has not ended: the caller that showed this has not seen it end, nor returned. The pointer was
-        // stored before the word that we acquired, and what it points to stays meanwhile.
+        // SAFETY: we have entered, and our visit has not ended: the caller that showed this has not seen it
+        // end, nor returned. The pointer was stored before the word that we acquired, and what it points to
+        // stays meanwhile.
         let work = unsafe { &*at };
         work.note_visitor(self.me);
         let mut visiting =
@@ -114,7 +122,8 @@ impl<'b, C: Cpu> Round<'b, C> {
         let began_ns = C::now_ns();
         visiting.begun = Some((began_ns, C::with_context(|context| context.stand_in(work.held))));
         self.board.see_that_somebody_looks(self.me);
-        // SAFETY: `show` stored a pointer to all of an exhibit that `call` belongs to; it is `Sync` and stays as above.
+        // SAFETY: `show` stored a pointer to all of an exhibit that `call` belongs to; it is `Sync` and stays
+        // as above.
         visiting.then = unsafe { (work.call)(at, self.me, began_ns) };
         let pauses = visiting.then == Then::Pause;
         let took_ns = visiting.leave();
@@ -150,7 +159,8 @@ impl<'b, C: Cpu> Round<'b, C> {
         }
     }
 
-    /// Sleeps until it is woken, unless there is something to do after all. Counted as looking when this returns.
+    /// Sleeps until it is woken, unless there is something to do after all. Counted as looking when this
+    /// returns.
     fn doze(&mut self) {
         let crowd = &self.board.crowd;
         if !core::mem::replace(&mut self.looks, true) {
@@ -213,7 +223,8 @@ impl<C: Cpu> Visiting<'_, '_, C> {
         } else if word::seats(self.entered) > 0 {
             self.word.fetch_or(word::EMPTY, Relaxed);
         }
-        // Release: pairs with `Offer::wait_until_left`, after which all of it is the caller's again, and may be gone.
+        // Release: pairs with `Offer::wait_until_left`, after which all of it is the caller's again, and may
+        // be gone.
         self.work.ended.fetch_add(took_ns + VISIT, AcqRel);
         // Pairs with the fence there: either the caller finds the visit ended, or this finds it asleep.
         fence::<C>(SeqCst);
@@ -256,7 +267,8 @@ impl<C: Cpu> Board<C> {
 
     /// After `me` has ceased to look: if nobody else does, wakes helpers for what is shown.
     fn see_that_somebody_looks(&self, me: CpuId) {
-        // Pairs with `Offer::ask_again`: either its caller finds us no longer looking, or we find what it shows.
+        // Pairs with `Offer::ask_again`: either its caller finds us no longer looking, or we find what it
+        // shows.
         fence::<C>(SeqCst);
         if !self.crowd.somebody_sleeps() || !self.crowd.nobody_looks() {
             return;

@@ -9,8 +9,9 @@
 //!                                     leave
 //! ```
 //!
-//! *Claim*, *offer*, *withdraw* and *give back* are the caller's, *visit*, *pause* and *leave* the helper's. In KEPT, OFFERED and
-//! VISITED the post belongs to the caller that claimed it. What is offered may be looked at in VISITED only.
+//! *Claim*, *offer*, *withdraw* and *give back* are the caller's, *visit*, *pause* and *leave* the helper's.
+//! In KEPT, OFFERED and VISITED the post belongs to the caller that claimed it. What is offered may be looked
+//! at in VISITED only.
 //!
 //! Withdrawing takes a post from KEPT and OFFERED alike to KEPT without `LENT`.
 //!
@@ -63,8 +64,9 @@ pub const fn offer(word: u32) -> Option<u32> {
     go(word | LENT, KEPT, OFFERED)
 }
 
-/// Offers again what was offered before and is not taken back; before and during a visit, has the helper look once more. Where the
-/// offer stands already the word changes all the same: so the visit to come is ordered behind what the helper shall see.
+/// Offers again what was offered before and is not taken back; before and during a visit, has the helper look
+/// once more. Where the offer stands already the word changes all the same: so the visit to come is ordered
+/// behind what the helper shall see.
 pub const fn ring(word: u32) -> Option<u32> {
     match state(word) {
         KEPT if word & LENT != 0 => go(word, KEPT, OFFERED),

@@ -1,4 +1,5 @@
-//! Lists of retired objects, by the epoch at which they were retired. Plain memory: one CPU, or a lock, owns it.
+//! Lists of retired objects, by the epoch at which they were retired. Plain memory: one CPU, or a lock, owns
+//! it.
 
 use super::{HARD, SOFT};
 use crate::machine::{AccessKind, Cpu};
@@ -102,8 +103,8 @@ unsafe fn write<C: Cpu>(head: NonNull<RcuHead>, next: Option<NonNull<RcuHead>>, 
     if C::OBSERVED {
         C::access(head.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Write);
     }
-    // SAFETY: nobody else uses the head, says the caller; the cells are written through a shared reference because readers
-    // may still hold references to the object around it.
+    // SAFETY: nobody else uses the head, says the caller; the cells are written through a shared reference
+    // because readers may still hold references to the object around it.
     unsafe {
         *head.as_ref().next.get() = next;
         if let Some(tag) = tag {
@@ -131,8 +132,8 @@ struct Bin {
 
 /// The waiting objects of one CPU, or of CPUs that went away.
 ///
-/// When the epoch is `e`, what may still wait was stamped `e`, `e-1` or `e-2`: three bins. A stamp that meets another one in
-/// its bin is three or more epochs newer, so what is there is free.
+/// When the epoch is `e`, what may still wait was stamped `e`, `e-1` or `e-2`: three bins. A stamp that meets
+/// another one in its bin is three or more epochs newer, so what is there is free.
 pub(super) struct Garbage {
     bins: [Bin; GRACE as usize],
     free: List,
@@ -212,8 +213,8 @@ impl Garbage {
         free
     }
 
-    /// Takes out what is free at `epoch`, to reclaim it; `None` where there is nothing, or where the same is going on further
-    /// up this stack. [`Garbage::end`] follows.
+    /// Takes out what is free at `epoch`, to reclaim it; `None` where there is nothing, or where the same is
+    /// going on further up this stack. [`Garbage::end`] follows.
     pub(super) fn begin<C: Cpu>(&mut self, epoch: u64) -> Option<List> {
         if self.reclaiming {
             return None;

@@ -1,6 +1,7 @@
 //! A reader, a CPU that retires, a CPU that advances: all executions with a few preemptions.
 //!
-//! The object's value is loom's cell: loom fails when reclaiming it is not ordered after the reader's last access.
+//! The object's value is loom's cell: loom fails when reclaiming it is not ordered after the reader's last
+//! access.
 
 use super::*;
 use crate::machine::testing::TestCpu;
@@ -44,7 +45,8 @@ impl Reclaim for Bin {
 impl World {
     fn new(nr_cpus: u32) -> (Arc<Self>, Arc<Object>) {
         let object = Arc::new(Object { head: RcuHead::new(), value: UnsafeCell::new(7) });
-        // In its place before any word is touched, and touched before the threads are spawned: shadows go by address.
+        // In its place before any word is touched, and touched before the threads are spawned: shadows go by
+        // address.
         let world = Arc::new(Self { rcu: Rcu::carve(&mut Heap, nr_cpus).unwrap(), slot: RcuSlot::new() });
         // SAFETY: the object lives as long as the test.
         unsafe { world.slot.publish(Some(NonNull::from(&*object))) };

@@ -1,8 +1,8 @@
 //! RCU: readers that write one word of their own CPU, and garbage that waits until no reader can hold it.
 //!
-//! A reader enters by storing the epoch that it saw into its CPU's word, and leaves by storing 0. Neither a fence nor a
-//! read-modify-write: the compiler keeps the store before the reads of the section ([`light_fence`]), and who wants to know
-//! the words pays for both sides with [`Machine::barrier_all`].
+//! A reader enters by storing the epoch that it saw into its CPU's word, and leaves by storing 0. Neither a
+//! fence nor a read-modify-write: the compiler keeps the store before the reads of the section
+//! ([`light_fence`]), and who wants to know the words pays for both sides with [`Machine::barrier_all`].
 //!
 //! ```text
 //! reader                        advance e -> e+1                 retire
@@ -13,18 +13,20 @@
 //!                                 epoch = e+1
 //! ```
 //!
-//! Why three. Let `B` be the barrier of the advance from `s+1` to `s+2`. It starts after `s+1` was stored, so who stamped `s`
-//! had passed its light fence before `B`: the unlinking is before `B` on that CPU, and who reads after `B` cannot find the
-//! object. A reader that holds it has therefore stored its word before `B`, when the epoch was at most `s+1`. The advance from
-//! `s+2` to `s+3` sees that word and refuses, until the reader has left. With `stamp + 2` a reader could have entered at `s+1`
-//! while the unlinking was still in the store buffer of the CPU that stamped `s`; a full fence in `retire` would cure that on
-//! today's machines; waiting one more epoch costs nothing and needs no argument about them.
+//! Why three. Let `B` be the barrier of the advance from `s+1` to `s+2`. It starts after `s+1` was stored, so
+//! who stamped `s` had passed its light fence before `B`: the unlinking is before `B` on that CPU, and who
+//! reads after `B` cannot find the object. A reader that holds it has therefore stored its word before `B`,
+//! when the epoch was at most `s+1`. The advance from `s+2` to `s+3` sees that word and refuses, until the
+//! reader has left. With `stamp + 2` a reader could have entered at `s+1` while the unlinking was still in
+//! the store buffer of the CPU that stamped `s`; a full fence in `retire` would cure that on today's
+//! machines; waiting one more epoch costs nothing and needs no argument about them.
 //!
-//! All stores to the word release, entering too: an advance that finds the word of the *next* section must know that the
-//! accesses of the last one are over.
+//! All stores to the word release, entering too: an advance that finds the word of the *next* section must
+//! know that the accesses of the last one are over.
 //!
-//! Garbage lies in lists of the CPU that retired it, linked through the objects, one list for each of the three epochs that
-//! may still be waiting. Every [`SOFT`] objects `retire` tries to advance; a CPU that has [`HARD`] waits for the readers.
+//! Garbage lies in lists of the CPU that retired it, linked through the objects, one list for each of the
+//! three epochs that may still be waiting. Every [`SOFT`] objects `retire` tries to advance; a CPU that has
+//! [`HARD`] waits for the readers.
 
 mod garbage;
 #[cfg(all(test, loom))]
@@ -54,8 +56,8 @@ const DEPTH: u64 = u32::MAX as u64;
 
 /// What to do with an object that no reader can hold any more. Implemented by the floor that owns the memory.
 pub trait Reclaim {
-    /// Takes the object back; `tag` is what [`Rcu::retire`] was given. May retire other objects; must not sleep or wait for
-    /// readers, as preemption is off.
+    /// Takes the object back; `tag` is what [`Rcu::retire`] was given. May retire other objects; must not
+    /// sleep or wait for readers, as preemption is off.
     ///
     /// # Safety
     /// The object was retired with this tag, and this is the only call for it.
@@ -64,7 +66,8 @@ pub trait Reclaim {
 
 /// Readers, the epoch, and the garbage that waits for them.
 pub struct Rcu<C: Cpu> {
-    /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of who frees.
+    /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of who
+    /// frees.
     epoch: Line<AtomicU64<C>>,
     /// Held while the epoch is advanced; guards the garbage of CPUs that went away.
     advance: SpinLock<Garbage, C, { ladder::RCU.0 }>,
@@ -78,7 +81,8 @@ struct Line<T>(T);
 
 /// What each CPU has.
 struct Local<C: Cpu> {
-    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all` in `advance`.
+    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
+    /// in `advance`.
     reader: Line<AtomicU64<C>>,
     /// Objects in `garbage`, for others to read.
     count: Line<AtomicU64<C>>,
@@ -128,11 +132,12 @@ impl<C: Cpu> Rcu<C> {
         ReadGuard { local }
     }
 
-    /// Leaves an object to be reclaimed once no reader can hold it, and now and then reclaims others. Allocates nothing.
+    /// Leaves an object to be reclaimed once no reader can hold it, and now and then reclaims others.
+    /// Allocates nothing.
     ///
-    /// Past [`HARD`] waiting objects it waits for readers. So it is never called in a read section, nor with a lock that a
-    /// reader may wait for (table pages and everything further down the ladder): debug builds check it. [`Rcu::defer`] may be
-    /// called there.
+    /// Past [`HARD`] waiting objects it waits for readers. So it is never called in a read section, nor with
+    /// a lock that a reader may wait for (table pages and everything further down the ladder): debug builds
+    /// check it. [`Rcu::defer`] may be called there.
     ///
     /// # Safety
     /// As [`Rcu::defer`]; and `reclaim` knows what to do with every tag in use.
@@ -167,13 +172,13 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
-    /// Leaves an object to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never waits. Says whether
-    /// it is time for a `poll`.
+    /// Leaves an object to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never
+    /// waits. Says whether it is time for a `poll`.
     ///
     /// # Safety
-    /// The object is unlinked: whoever begins a read section from now on cannot find it. The head lies in it, nobody else uses
-    /// the head, the pointer may be used for the whole object, and the object is not retired twice. It stays valid until
-    /// reclaimed.
+    /// The object is unlinked: whoever begins a read section from now on cannot find it. The head lies in it,
+    /// nobody else uses the head, the pointer may be used for the whole object, and the object is not retired
+    /// twice. It stays valid until reclaimed.
     pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize) -> bool {
         let mut one = List::new();
         // SAFETY: the caller's promise is the same, here and below.
@@ -196,15 +201,15 @@ impl<C: Cpu> Rcu<C> {
         local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_LENT)
     }
 
-    /// Tries to advance the epoch, then reclaims what is free on this CPU. Does not wait for readers. May be called
-    /// wherever [`Rcu::retire`] may.
+    /// Tries to advance the epoch, then reclaims what is free on this CPU. Does not wait for readers. May be
+    /// called wherever [`Rcu::retire`] may.
     pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         self.advance(|| machine.barrier_all());
         self.reclaim_free(reclaim);
     }
 
-    /// Waits until every read section that is now under way has ended, and reclaims what this CPU had retired. Never called
-    /// in a read section.
+    /// Waits until every read section that is now under way has ended, and reclaims what this CPU had
+    /// retired. Never called in a read section.
     pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         assert_may_wait::<C>();
         light_fence::<C>();
@@ -254,7 +259,8 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
-    /// Whether a CPU is in a section that began in an earlier epoch. The loads pair with the releasing stores of leaving.
+    /// Whether a CPU is in a section that began in an earlier epoch. The loads pair with the releasing stores
+    /// of leaving.
     fn has_reader_before(&self, epoch: u64) -> bool {
         let earlier = |word: u64| word != 0 && word >> 32 != epoch & DEPTH;
         self.cpus.iter().any(|(_, local)| earlier(local.reader.0.load(Acquire)))
@@ -280,8 +286,9 @@ impl<C: Cpu> Rcu<C> {
         while self.reclaim_batch(self.epoch.0.load(Acquire), reclaim) {}
     }
 
-    /// Reclaims a batch of this CPU's objects that are free at `epoch`, and says whether there was one. Nothing is lent
-    /// meanwhile, so that reclaiming may retire again; what is retired then waits for another turn.
+    /// Reclaims a batch of this CPU's objects that are free at `epoch`, and says whether there was one.
+    /// Nothing is lent meanwhile, so that reclaiming may retire again; what is retired then waits for another
+    /// turn.
     fn reclaim_batch(&self, epoch: u64, reclaim: &impl Reclaim) -> bool {
         let local = self.cpus.own();
         let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_LENT);
@@ -289,7 +296,8 @@ impl<C: Cpu> Rcu<C> {
         for _ in 0..BATCH {
             let Some((object, tag)) = free.pop::<C>() else { break };
             local.count.0.add_own(u64::MAX);
-            // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed since.
+            // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed
+            // since.
             unsafe { reclaim.reclaim(tag, object) };
         }
         local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_LENT);

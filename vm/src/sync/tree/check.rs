@@ -23,8 +23,8 @@ struct Walk {
 }
 
 impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
-    /// Recounts the tree: order, no overlap, no item across a border, fill, one depth, items' spans as the leaves say, extents
-    /// and longest holes as noted. The caller holds the writers' lock.
+    /// Recounts the tree: order, no overlap, no item across a border, fill, one depth, items' spans as the
+    /// leaves say, extents and longest holes as noted. The caller holds the writers' lock.
     ///
     /// # Errors
     /// What is wrong.

@@ -1,7 +1,7 @@
 //! What one level of the tree becomes.
 //!
-//! On each level an edit replaces the nodes from one path to another, both included. What they hold outside of the edited
-//! pages stays, what is new comes between:
+//! On each level an edit replaces the nodes from one path to another, both included. What they hold outside
+//! of the edited pages stays, what is new comes between:
 //!
 //! ```text
 //!   neighbour taken in   left path's node      right path's node   neighbour taken in
@@ -9,9 +9,10 @@
 //!   a b c                  d e          new        y z
 //! ```
 //!
-//! These entries are dealt out to as few nodes as hold them: evenly, unless what is new lies at one end, where the next will
-//! come too: that node gets the fewest, and the others stay as full as they are. One node in place of one is a matter of one slot, and the
-//! edit is done; otherwise the new nodes are what is new on the next level.
+//! These entries are dealt out to as few nodes as hold them: evenly, unless what is new lies at one end,
+//! where the next will come too: that node gets the fewest, and the others stay as full as they are. One node
+//! in place of one is a matter of one slot, and the edit is done; otherwise the new nodes are what is new on
+//! the next level.
 
 use super::node::{Entry, Extent, TreeNode};
 use super::path::Path;
@@ -150,8 +151,9 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
         Self { before: [None, None], after: [None, None], low: 0, inner }
     }
 
-    /// The nodes of `level` from `left`'s to `right`'s, without the entries from `from` in `left`'s up to `to` in `right`'s.
-    /// Where too little is left, with `new` entries more, the paths are moved to take a neighbour in.
+    /// The nodes of `level` from `left`'s to `right`'s, without the entries from `from` in `left`'s up to
+    /// `to` in `right`'s. Where too little is left, with `new` entries more, the paths are moved to take a
+    /// neighbour in.
     pub(super) fn between(
         level: usize,
         (left, from): (&mut Path<'a, C, F>, usize),
@@ -190,7 +192,8 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
         self.before.iter().chain(&self.after).flatten().map(|stay| stay.to - stay.from).sum::<usize>() + new
     }
 
-    /// Builds the nodes that hold all entries, and adds them to `built`; on failure, as many as there was memory for.
+    /// Builds the nodes that hold all entries, and adds them to `built`; on failure, as many as there was
+    /// memory for.
     pub(super) fn build<T: Span>(
         &self,
         new: &New<'_, T>,

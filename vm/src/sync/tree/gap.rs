@@ -1,11 +1,13 @@
 //! The lowest and the highest hole of a length, in logarithmic time. For writers, who hold the lock.
 //!
-//! A hole lies between two items of one child, where the parent has noted the longest, or between two children, where the
-//! parent has noted the ends. So a search goes along a node's children and down only into one that is known to have a hole
-//! long enough; only at the two borders of the search may that hole lie outside, which costs one more descent each.
+//! A hole lies between two items of one child, where the parent has noted the longest, or between two
+//! children, where the parent has noted the ends. So a search goes along a node's children and down only into
+//! one that is known to have a hole long enough; only at the two borders of the search may that hole lie
+//! outside, which costs one more descent each.
 //!
-//! Where the start is to be aligned, a hole counts as long enough when it is so however it lies, as in Linux: `len` and
-//! alignment less one page. Only where there is none, the search looks at every hole of `len` pages.
+//! Where the start is to be aligned, a hole counts as long enough when it is so however it lies, as in Linux:
+//! `len` and alignment less one page. Only where there is none, the search looks at every hole of `len`
+//! pages.
 
 use super::node::{Extent, TreeNode};
 use super::{RangeTree, Root};
@@ -50,8 +52,8 @@ impl Want {
 }
 
 impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
-    /// The start of the lowest hole of `len` pages in `within`, a multiple of `align` pages. Pages that an item keeps free
-    /// below it are no hole. The caller holds the writers' lock.
+    /// The start of the lowest hole of `len` pages in `within`, a multiple of `align` pages. Pages that an
+    /// item keeps free below it are no hole. The caller holds the writers' lock.
     pub fn lowest_gap(&self, within: VpnRange, len: u64, align: u64) -> Option<Vpn> {
         self.search(within, len, align, |root, want| {
             let mut end_before = 0;
@@ -60,8 +62,8 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
         })
     }
 
-    /// The start of the highest hole of `len` pages in `within`, a multiple of `align` pages. Pages that an item keeps free
-    /// below it are no hole. The caller holds the writers' lock.
+    /// The start of the highest hole of `len` pages in `within`, a multiple of `align` pages. Pages that an
+    /// item keeps free below it are no hole. The caller holds the writers' lock.
     pub fn highest_gap(&self, within: VpnRange, len: u64, align: u64) -> Option<Vpn> {
         self.search(within, len, align, |root, want| {
             let mut start_after = u64::MAX;
@@ -92,8 +94,8 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
     }
 }
 
-/// Looks at the holes before each item below `node`, ascending. `end_before` is the end of the item before them, and then of
-/// the last one. Recursion is as deep as the tree.
+/// Looks at the holes before each item below `node`, ascending. `end_before` is the end of the item before
+/// them, and then of the last one. Recursion is as deep as the tree.
 fn lowest<C: Cpu, const F: usize>(
     node: &TreeNode<C, F>,
     height: usize,
@@ -121,7 +123,8 @@ fn lowest<C: Cpu, const F: usize>(
     None
 }
 
-/// The same downwards: the holes behind each item; `start_after` is the start of the item behind them, and then of the first.
+/// The same downwards: the holes behind each item; `start_after` is the start of the item behind them, and
+/// then of the first.
 fn highest<C: Cpu, const F: usize>(
     node: &TreeNode<C, F>,
     height: usize,

@@ -5,9 +5,9 @@
 //!   its copy    [ a b | n   | c d ]       the new items come between
 //! ```
 //!
-//! This is what `edit` comes to where its lowest level makes the whole difference: the leaf answers for all pages that change,
-//! and the copy is neither too full nor, beside others, too empty. Nine of ten edits are so. They take the way down once and
-//! remember of it the slot that leads to the leaf.
+//! This is what `edit` comes to where its lowest level makes the whole difference: the leaf answers for all
+//! pages that change, and the copy is neither too full nor, beside others, too empty. Nine of ten edits are
+//! so. They take the way down once and remember of it the slot that leads to the leaf.
 
 use super::edit::entry_of;
 use super::node::TreeNode;
@@ -36,7 +36,8 @@ pub(super) struct OneLeaf<'a, C: Cpu, const F: usize> {
 }
 
 impl<'a, C: Cpu, const F: usize> OneLeaf<'a, C, F> {
-    /// The replacement of what lies in `pages`, which are not empty, by `new` items. `None` where it concerns more than a leaf.
+    /// The replacement of what lies in `pages`, which are not empty, by `new` items. `None` where it concerns
+    /// more than a leaf.
     pub(super) fn of(root: Root<'a, C, F>, pages: VpnRange, new: usize) -> Option<Self> {
         let (first, last) = (pages.start.0, pages.end.0 - 1);
         let (mut leaf, mut slot) = (root.node, None);

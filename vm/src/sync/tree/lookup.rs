@@ -1,8 +1,9 @@
 //! Lookups: no lock, no store, one or two lines of keys on each level.
 //!
-//! A lookup is one path, and meets each replacement's slot at most once, so it sees all of it or nothing. [`next_at_or_after`]
-//! may look into two leaves, and iteration into many: each item seen was there at some instant of the call, but a writer may
-//! have replaced the first leaf before the second was read. Who must not miss anything holds the writers' lock.
+//! A lookup is one path, and meets each replacement's slot at most once, so it sees all of it or nothing.
+//! [`next_at_or_after`] may look into two leaves, and iteration into many: each item seen was there at some
+//! instant of the call, but a writer may have replaced the first leaf before the second was read. Who must
+//! not miss anything holds the writers' lock.
 //!
 //! [`next_at_or_after`]: RangeTree::next_at_or_after
 
@@ -28,7 +29,8 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
         let Root { mut node, height } = self.root(section)?;
         let page = vpn.0.min(VACANT - 1);
         for _ in 0..height {
-            // SAFETY: an inner node's slots up to the page's hold children, and the read section began before now.
+            // SAFETY: an inner node's slots up to the page's hold children, and the read section began before
+            // now.
             node = unsafe { node.child(node.child_of(page)) };
         }
         let at = node.rank(page).checked_sub(1)?;

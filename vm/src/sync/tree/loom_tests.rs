@@ -1,7 +1,7 @@
 //! A lookup against a replacement, in the smallest tree: all executions with a few preemptions.
 //!
-//! Reclaimed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words come to be with
-//! the node: loom fails when a lookup reaches one by a store that does not release it.
+//! Reclaimed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words
+//! come to be with the node: loom fails when a lookup reaches one by a store that does not release it.
 
 use super::testing::*;
 use super::*;

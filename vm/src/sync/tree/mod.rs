@@ -1,12 +1,12 @@
 //! An index of disjoint ranges that lookups read without a lock: an RCU B+tree.
 //!
-//! Items are owned by the user, each with a [`Span`] of pages that never changes. Whoever is in a read section may look up at
-//! any time; one writer at a time replaces items, under a lock of the user's.
+//! Items are owned by the user, each with a [`Span`] of pages that never changes. Whoever is in a read
+//! section may look up at any time; one writer at a time replaces items, under a lock of the user's.
 //!
-//! A node never changes what it says to lookups, but for the child in a slot. A replacement builds new nodes beside the old
-//! ones and then stores one word: the slot of the lowest node below which all differs (or the root). Whoever loads the slot
-//! before sees all of the old items, whoever loads it after all of the new ones, and an address that is mapped in both is
-//! found at every instant.
+//! A node never changes what it says to lookups, but for the child in a slot. A replacement builds new nodes
+//! beside the old ones and then stores one word: the slot of the lowest node below which all differs (or the
+//! root). Whoever loads the slot before sees all of the old items, whoever loads it after all of the new
+//! ones, and an address that is mapped in both is found at every instant.
 //!
 //! ```text
 //!                    [ 0 | 60 | 90 ]                    replace 62..80 by 62..70, 75..80
@@ -17,15 +17,17 @@
 //!                                                       the parent, and the store one slot further up
 //! ```
 //!
-//! The pages are divided among the children of a node by its keys, holes included, and no item crosses such a border. An item
-//! that would, after a neighbour has gone, is covered by both sides of the border: the edit then covers both children, and
-//! copies their parent.
+//! The pages are divided among the children of a node by its keys, holes included, and no item crosses such a
+//! border. An item that would, after a neighbour has gone, is covered by both sides of the border: the edit
+//! then covers both children, and copies their parent.
 //!
-//! Every node but the root has between a quarter of its slots and all of them in use: an edit that leaves fewer takes the
-//! neighbour in. Nodes emptied vanish. So the height is logarithmic, and most replacements copy one leaf.
+//! Every node but the root has between a quarter of its slots and all of them in use: an edit that leaves
+//! fewer takes the neighbour in. Nodes emptied vanish. So the height is logarithmic, and most replacements
+//! copy one leaf.
 //!
-//! Holes: for each child its parent notes where its items begin and end and the longest hole between two of them. These
-//! lines are read and written only by writers, in place, up the path to the root as far as something changes.
+//! Holes: for each child its parent notes where its items begin and end and the longest hole between two of
+//! them. These lines are read and written only by writers, in place, up the path to the root as far as
+//! something changes.
 //!
 //! | file | holds |
 //! |---|---|
@@ -94,12 +96,12 @@ pub trait Span {
         0
     }
 
-    /// The item is about to be unlinked. Said once, with the writers' lock held, of all that go before any is unlinked; not of
-    /// items in a [`RangeTree`] that owns none.
+    /// The item is about to be unlinked. Said once, with the writers' lock held, of all that go before any is
+    /// unlinked; not of items in a [`RangeTree`] that owns none.
     fn is_replaced(&self) {}
 
-    /// The item lies where it stays and nobody else sees it yet: its words are touched, so that their shadows come to be with
-    /// it.
+    /// The item lies where it stays and nobody else sees it yet: its words are touched, so that their shadows
+    /// come to be with it.
     #[cfg(loom)]
     fn touch(&self) {}
 }
@@ -111,8 +113,8 @@ pub struct NoMemory;
 /// Where nodes come from.
 ///
 /// # Safety
-/// `alloc_node` returns memory that is valid for a node and that nobody else uses until it is given to `free_node`, or a grace
-/// period has passed since it was given to `retire` with the tag for nodes.
+/// `alloc_node` returns memory that is valid for a node and that nobody else uses until it is given to
+/// `free_node`, or a grace period has passed since it was given to `retire` with the tag for nodes.
 pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
     /// Memory for a node, whatever it contains.
     fn alloc_node(&self) -> Option<NonNull<TreeNode<C, F>>>;
@@ -126,7 +128,8 @@ pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
     /// What [`Rcu`](super::Rcu) is to keep beside the [`head`](TreeNode::head) of a retired node.
     fn node_tag(&self) -> usize;
 
-    /// Takes back what readers may still hold, through [`Rcu::retire_all`](super::Rcu::retire_all). May wait for readers.
+    /// Takes back what readers may still hold, through [`Rcu::retire_all`](super::Rcu::retire_all). May wait
+    /// for readers.
     ///
     /// # Safety
     /// All came from this memory, have their kind's tag, and are unlinked.
@@ -135,13 +138,14 @@ pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
 
 /// The index. All-zero is empty.
 ///
-/// The pointers handed to [`RangeTree::prepare`] are the user's promise: from publishing until a grace period after the item
-/// has been replaced, each points to a `T` that is valid and not mutably borrowed.
+/// The pointers handed to [`RangeTree::prepare`] are the user's promise: from publishing until a grace period
+/// after the item has been replaced, each points to a `T` that is valid and not mutably borrowed.
 pub struct RangeTree<T, C: Cpu, const F: usize = FAN_OUT> {
-    /// Address of the root node and, in its low bits, its height; 0: no items. Published with release, loaded with acquire.
+    /// Address of the root node and, in its low bits, its height; 0: no items. Published with release, loaded
+    /// with acquire.
     root: AtomicUsize<C>,
-    /// 1 while something is prepared: a second writer at the same time is a bug of the user's. On a line that lookups do not
-    /// read.
+    /// 1 while something is prepared: a second writer at the same time is a bug of the user's. On a line that
+    /// lookups do not read.
     writing: Apart<AtomicU32<C>>,
     _items: PhantomData<*const T>,
 }
@@ -173,8 +177,8 @@ impl<'a, C: Cpu, const F: usize> Root<'a, C, F> {
     const HEIGHT: usize = 0x1f;
 
     /// # Safety
-    /// The word was loaded from the root, and for `'a` the caller is in a read section begun before it was replaced, or holds
-    /// the writers' lock.
+    /// The word was loaded from the root, and for `'a` the caller is in a read section begun before it was
+    /// replaced, or holds the writers' lock.
     #[inline(always)]
     unsafe fn from_word(word: usize) -> Option<Self> {
         let node = core::ptr::with_exposed_provenance::<TreeNode<C, F>>(word & !Self::HEIGHT);

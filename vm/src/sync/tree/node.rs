@@ -10,7 +10,8 @@ use core::ptr::NonNull;
 /// Key of a slot that holds nothing: above every page.
 pub(super) const VACANT: u64 = u64::MAX;
 
-/// A node of the tree: `F` slots. Its user sees memory to hand out and take back, and the link that retires it.
+/// A node of the tree: `F` slots. Its user sees memory to hand out and take back, and the link that retires
+/// it.
 ///
 /// | field | in a leaf | in an inner node |
 /// |---|---|---|
@@ -20,8 +21,8 @@ pub(super) const VACANT: u64 = u64::MAX;
 /// | `first[i]` | start of item `i` less the pages it keeps free below | start of the child's first item, likewise |
 /// | `gap[i]` | 0 | the longest hole between two items of the child |
 ///
-/// Once published, keys never change, a slot that holds something holds another child of the same pages or nothing else, and
-/// `last`, `first`, `gap` of an inner node change under the writers' lock.
+/// Once published, keys never change, a slot that holds something holds another child of the same pages or
+/// nothing else, and `last`, `first`, `gap` of an inner node change under the writers' lock.
 #[repr(C, align(128))]
 pub struct TreeNode<C: Cpu, const F: usize> {
     keys: [Plain<u64, C>; F],
@@ -86,8 +87,8 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
         crate::sync::forget(memory.addr().get()..memory.addr().get() + size_of::<Self>());
         let node = memory.as_ptr();
         let zeros = || [const { AtomicU64::new(0) }; F];
-        // Field by field: a whole node would be made on the stack, and copied from there.
-        // SAFETY: the caller has the memory alone, and its type says that size and alignment fit; all fields are written before
+        // Field by field: a whole node would be made on the stack, and copied from there. SAFETY: the caller
+        // has the memory alone, and its type says that size and alignment fit; all fields are written before
         // the reference is made.
         unsafe {
             (&raw mut (*node).keys).write([const { Plain::new(VACANT) }; F]);
@@ -103,7 +104,8 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
         }
     }
 
-    /// Fills the next slots with entries of another node of the same level, while this one is not yet published.
+    /// Fills the next slots with entries of another node of the same level, while this one is not yet
+    /// published.
     pub(super) fn copy_from(&mut self, other: &Self, entries: Range<usize>) {
         let free = self.count();
         for (nth, entry) in entries.enumerate() {
@@ -119,16 +121,18 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
         self.set_extent(at, entry.extent);
     }
 
-    /// Fills the next slot of a node under construction. `low` is said of an entry with which a node begins that is not the
-    /// first of its run; an inner node's own first key is 0, as whoever comes here looks at or above it.
+    /// Fills the next slot of a node under construction. `low` is said of an entry with which a node begins
+    /// that is not the first of its run; an inner node's own first key is 0, as whoever comes here looks at
+    /// or above it.
     pub(super) fn fill(&mut self, at: usize, entry: Entry, low: Option<u64>, inner: bool) {
         self.low = low.unwrap_or(self.low);
         let key = if at == 0 && inner { 0 } else { entry.key };
         self.set(at, Entry { key, ..entry });
     }
 
-    /// How many keys are at or below `page`: the one search. One key tells the half, whose keys are all looked at: little is
-    /// left to predict, and the other line is left alone. Vacant keys lie above every page.
+    /// How many keys are at or below `page`: the one search. One key tells the half, whose keys are all
+    /// looked at: little is left to predict, and the other line is left alone. Vacant keys lie above every
+    /// page.
     #[inline(always)]
     pub(super) fn rank(&self, page: u64) -> usize {
         debug_assert!(page != VACANT);
@@ -172,8 +176,8 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
     /// The child that the slot of an inner node holds, while it is in memory.
     ///
     /// # Safety
-    /// The slot holds a child, and for `'a` the caller is in a read section begun before it was replaced, or holds the
-    /// writers' lock.
+    /// The slot holds a child, and for `'a` the caller is in a read section begun before it was replaced, or
+    /// holds the writers' lock.
     #[inline(always)]
     pub(super) unsafe fn child<'a>(&self, at: usize) -> &'a Self {
         // SAFETY: the slot holds the address of a node, which the caller says is still there.

@@ -1,10 +1,11 @@
-//! A range tree that owns its items: values go in, references come out, and what is replaced is retired by the tree.
+//! A range tree that owns its items: values go in, references come out, and what is replaced is retired by
+//! the tree.
 //!
-//! So the floors above hold no pointer: a reader gets `&T` for the life of its read section, a writer hands `T`s over by
-//! value, and memory comes and goes through [`IndexMemory`].
+//! So the floors above hold no pointer: a reader gets `&T` for the life of its read section, a writer hands
+//! `T`s over by value, and memory comes and goes through [`IndexMemory`].
 //!
-//! What goes is chained through the links inside it before the replacement is published, when it can still be found, and
-//! retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
+//! What goes is chained through the links inside it before the replacement is published, when it can still be
+//! found, and retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
 
 use super::recent::next_identity;
 use super::{Apart, NoMemory, NodeMemory, Prepared, RangeTree, Span};
@@ -30,8 +31,8 @@ pub struct Stored<T> {
 /// Where nodes and items come from.
 ///
 /// # Safety
-/// `alloc_item` returns memory that is valid for an item and that nobody else uses until it is given to `free_item`, or a grace
-/// period has passed since it was given to `retire` with the tag for items.
+/// `alloc_item` returns memory that is valid for an item and that nobody else uses until it is given to
+/// `free_item`, or a grace period has passed since it was given to `retire` with the tag for items.
 pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
     /// Memory for an item, whatever it contains.
     fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<T>>>>;
@@ -48,8 +49,8 @@ pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
 
 /// An index of disjoint ranges that owns its items.
 ///
-/// One index is always used with the same memory. Items still in it when it is dropped are lost to that memory: its user
-/// replaces everything by nothing first.
+/// One index is always used with the same memory. Items still in it when it is dropped are lost to that
+/// memory: its user replaces everything by nothing first.
 pub struct RangeIndex<T, C: Cpu> {
     tree: RangeTree<Stored<T>, C>,
     /// See [`Recent`](super::Recent).
@@ -60,7 +61,8 @@ pub struct RangeIndex<T, C: Cpu> {
     count: Apart<AtomicUsize<C>>,
 }
 
-/// A replacement that needs nothing any more. [`Replacement::publish`] makes it visible; dropped, it never was.
+/// A replacement that needs nothing any more. [`Replacement::publish`] makes it visible; dropped, it never
+/// was.
 #[must_use = "nothing is replaced until this is published"]
 pub struct Replacement<'a, T: Span, C: Cpu, N: IndexMemory<T, C>> {
     index: &'a RangeIndex<T, C>,
@@ -195,8 +197,8 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
 }
 
 impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
-    /// Makes the replacement visible, by one store, and retires what went. Cannot fail; may wait for readers, so it is not
-    /// called in a read section.
+    /// Makes the replacement visible, by one store, and retires what went. Cannot fail; may wait for readers,
+    /// so it is not called in a read section.
     pub fn publish(self) {
         self.publish_and(|_| ());
     }
@@ -207,8 +209,8 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
         let memory = items.memory;
         let mut gone = List::new();
         prepared.each_going(|item| {
-            // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused until then, as only one
-            // writer at a time unlinks, and an item is unlinked once.
+            // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused
+            // until then, as only one writer at a time unlinks, and an item is unlinked once.
             unsafe {
                 item.as_ref().value.is_replaced();
                 show(&item.as_ref().value);
@@ -221,7 +223,8 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
         index.version.store(index.version.load(Relaxed) + 1, Release);
         index.count.0.store(count, Relaxed);
         items.len = 0;
-        // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked just now.
+        // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked
+        // just now.
         unsafe { memory.retire(gone) };
     }
 }

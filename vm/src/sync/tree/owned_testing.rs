@@ -89,7 +89,8 @@ unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
         // SAFETY: allocated above with this layout, and nobody else's now.
         unsafe {
             item.as_ref().value().alive.store(0, Relaxed);
-            // A model keeps it as it is otherwise, so that a late reader is told from one that meets other memory.
+            // A model keeps it as it is otherwise, so that a late reader is told from one that meets other
+            // memory.
             if cfg!(not(loom)) {
                 item.cast::<u8>().write_bytes(0xdd, size_of::<Stored<Piece>>());
                 dealloc(item.cast().as_ptr(), Layout::new::<Stored<Piece>>());

@@ -77,12 +77,14 @@ impl<'a, C: Cpu, const F: usize> Path<'a, C, F> {
         (level + 1..=self.height).map(|above| self.step(above)).all(|step| step.at + 1 == step.node.count())
     }
 
-    /// Goes to the node before the one of `level`, unless it is the first of its level. Lower levels are left behind.
+    /// Goes to the node before the one of `level`, unless it is the first of its level. Lower levels are left
+    /// behind.
     pub(super) fn go_left(&mut self, level: usize) -> bool {
         self.go(level, |step| step.at.checked_sub(1), |node| node.count() - 1)
     }
 
-    /// Goes to the node after the one of `level`, unless it is the last of its level. Lower levels are left behind.
+    /// Goes to the node after the one of `level`, unless it is the last of its level. Lower levels are left
+    /// behind.
     pub(super) fn go_right(&mut self, level: usize) -> bool {
         self.go(level, |step| Some(step.at + 1).filter(|&at| at < step.node.count()), |_| 0)
     }

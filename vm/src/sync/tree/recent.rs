@@ -1,7 +1,8 @@
 //! What a CPU found last: a lookup that goes where the last one went reads two words instead of a path.
 //!
-//! A program's faults come in runs, and a run stays in one mapping. So each CPU remembers the item that it found last, with
-//! the index's *version*: a word that the writer raises after each replacement is published and before what went is retired.
+//! A program's faults come in runs, and a run stays in one mapping. So each CPU remembers the item that it
+//! found last, with the index's *version*: a word that the writer raises after each replacement is published
+//! and before what went is retired.
 //!
 //! ```text
 //!   lookup (read section)                    replacement
@@ -12,13 +13,13 @@
 //!   find; remember it with v
 //! ```
 //!
-//! Why the remembered item is still in memory when the version is unchanged: it was found after version `v` was read, so it was
-//! linked when the replacements up to `v` were; the one that unlinked it raised the version further before it retired the
-//! item. If a grace period had ended before this read section could hold it back, everything before the retirement would be
-//! seen in it, the raised version too.
+//! Why the remembered item is still in memory when the version is unchanged: it was found after version `v`
+//! was read, so it was linked when the replacements up to `v` were; the one that unlinked it raised the
+//! version further before it retired the item. If a grace period had ended before this read section could
+//! hold it back, everything before the retirement would be seen in it, the raised version too.
 //!
-//! The item may have been unlinked a moment ago, as with any lookup. It is remembered by CPU, so nobody else writes the words;
-//! the token for them is [`Mine`], whose thread stays on its CPU.
+//! The item may have been unlinked a moment ago, as with any lookup. It is remembered by CPU, so nobody else
+//! writes the words; the token for them is [`Mine`], whose thread stays on its CPU.
 
 use super::Span;
 use super::owned::{RangeIndex, Stored};
@@ -51,7 +52,8 @@ impl<C: Cpu> Recent<C> {
 }
 
 impl<T: Span, C: Cpu> RangeIndex<T, C> {
-    /// As [`find`](Self::find), by way of what this CPU found last. `part` says where in the CPU's slot that is remembered.
+    /// As [`find`](Self::find), by way of what this CPU found last. `part` says where in the CPU's slot that
+    /// is remembered.
     #[inline(always)]
     #[track_caller]
     pub fn find_again<'g, S>(
@@ -65,9 +67,9 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
         let version = self.version.load(Acquire);
         if recent.index.load(Relaxed) == self.identity && recent.version.load(Relaxed) == version {
             let item = core::ptr::with_exposed_provenance::<Stored<T>>(recent.item.load(Relaxed));
-            // SAFETY: only this function writes the words, on this CPU, whose slot it is; so they are from one lookup, in
-            // the index of this identity, which no other index has. As the module says, the item is in memory until the read
-            // section ends.
+            // SAFETY: only this function writes the words, on this CPU, whose slot it is; so they are from
+            // one lookup, in the index of this identity, which no other index has. As the module says, the
+            // item is in memory until the read section ends.
             let item = unsafe { &*item };
             if item.span().contains(vpn) {
                 return Some(item.value());

@@ -42,16 +42,19 @@ enum Change<'a, C: Cpu, const F: usize> {
 }
 
 impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
-    /// Prepares that all items which overlap `old` go and those of `new` come. Builds beside the tree; the tree is untouched.
+    /// Prepares that all items which overlap `old` go and those of `new` come. Builds beside the tree; the
+    /// tree is untouched.
     ///
-    /// The caller holds the writers' lock until the result is published or dropped. The items of `new` are ascending and do
-    /// not overlap each other, nor what stays; no item that stays lies between them, or between them and `old`.
+    /// The caller holds the writers' lock until the result is published or dropped. The items of `new` are
+    /// ascending and do not overlap each other, nor what stays; no item that stays lies between them, or
+    /// between them and `old`.
     ///
     /// # Errors
     /// There was no memory for a node; then nothing has changed.
     ///
     /// # Panics
-    /// Where another replacement is prepared at the same time. Debug builds panic where the items are not as said.
+    /// Where another replacement is prepared at the same time. Debug builds panic where the items are not as
+    /// said.
     pub fn prepare<'a, N: NodeMemory<C, F>>(
         &'a self,
         old: VpnRange,
@@ -159,8 +162,8 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
         Ok(())
     }
 
-    /// What the tree becomes where nothing is left beside the edit on `level`: nothing, the only child, another root, or
-    /// several nodes under a new one.
+    /// What the tree becomes where nothing is left beside the edit on `level`: nothing, the only child,
+    /// another root, or several nodes under a new one.
     fn crown(&mut self, level: usize, edited: &Level<'a, C, F>, new: New<'_, T>) -> Result<(), NoMemory> {
         let total = edited.total(new.len());
         if total == 0 {
@@ -235,14 +238,15 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
         }
         self.built = Nodes::NONE;
         for node in self.replaced.iter::<C, F>() {
-            // SAFETY: the store above unlinked it; nobody else uses its head, and it stays until it is reclaimed.
+            // SAFETY: the store above unlinked it; nobody else uses its head, and it stays until it is
+            // reclaimed.
             unsafe { gone.push::<C>(TreeNode::head(node), self.memory.node_tag()) };
         }
     }
 }
 
-/// Notes from `level` up to the root where the items of the new child on the way to `page` begin and end, and its longest hole.
-/// Says whether the root notes another than before. Recursion is as deep as the tree.
+/// Notes from `level` up to the root where the items of the new child on the way to `page` begin and end, and
+/// its longest hole. Says whether the root notes another than before. Recursion is as deep as the tree.
 fn note_extents<C: Cpu, const F: usize>(root: Root<'_, C, F>, page: u64, level: usize) -> bool {
     let Root { node, height } = root;
     let at = node.child_of(page);

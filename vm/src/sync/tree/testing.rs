@@ -44,7 +44,8 @@ pub fn item_with_guard(start: u64, end: u64, guard: u64) -> NonNull<Item> {
     NonNull::from(Box::leak(Box::new(Item { head: RcuHead::new(), span: pages(start, end), guard })))
 }
 
-/// Nodes from the host's heap, counted; refuses when told to. Where there is an RCU, `retire_node` defers to it.
+/// Nodes from the host's heap, counted; refuses when told to. Where there is an RCU, `retire_node` defers to
+/// it.
 #[derive(Default)]
 pub struct Nodes<'a> {
     pub live: Cell<usize>,
@@ -61,7 +62,8 @@ impl Nodes<'_> {
 
     fn free<const F: usize>(&self, node: NonNull<TreeNode<TestCpu, F>>) {
         self.live.set(self.live.get() - 1);
-        // SAFETY: allocated below with this layout; poisoned first, so that a late reader finds nothing in it.
+        // SAFETY: allocated below with this layout; poisoned first, so that a late reader finds nothing in
+        // it.
         unsafe {
             node.cast::<u8>().write_bytes(0xdd, Self::layout::<F>().size());
             // A model keeps the poison, so that a late reader is told from one that meets other memory.

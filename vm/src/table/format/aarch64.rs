@@ -1,7 +1,7 @@
 //! AArch64, 4 KiB granule, 48-bit addresses, hardware access flag and dirty state (FEAT_HAFDBS).
 //!
-//! A writable page that is clean is read-only for AP[2] with DBM set: the hardware clears AP[2] on the first store. So
-//! "dirty" of a writable leaf is AP[2] clear, and that of a read-only leaf is a software bit.
+//! A writable page that is clean is read-only for AP[2] with DBM set: the hardware clears AP[2] on the first
+//! store. So "dirty" of a writable leaf is AP[2] clear, and that of a read-only leaf is a software bit.
 
 use crate::machine::{Entry, Format, Leaf, Marker};
 use crate::units::{Level, Pfn, Rights};

@@ -1,7 +1,7 @@
 //! Gather, shootdown and task switch, on one table with one page: all executions with a few preemptions.
 //!
-//! Flushing CPUs take the page away; other CPUs enter the space, use the page through the test machine's MMU, and leave. When
-//! a flush has returned, nobody remembers the page, and nobody finds it any more.
+//! Flushing CPUs take the page away; other CPUs enter the space, use the page through the test machine's MMU,
+//! and leave. When a flush has returned, nobody remembers the page, and nobody finds it any more.
 
 use super::*;
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, lend};
@@ -248,7 +248,8 @@ fn loom_two_flushes_at_once_overflow_a_mailbox() {
     }
     let seen = explore_from(2, enter_and_use, &[take_away_in_two_flushes, stay]);
     assert_telling(seen);
-    // Two CPUs entered and left in the preparation, then one; what is beyond that is a mailbox that overflowed.
+    // Two CPUs entered and left in the preparation, then one; what is beyond that is a mailbox that
+    // overflowed.
     assert!(seen.full_flushes.load(Relaxed) > 6, "the model must see the mailbox overflow");
 }
 

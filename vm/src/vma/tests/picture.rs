@@ -5,7 +5,8 @@
 //!     identities   "..|.11.."      mappings that look alike; `.` is none, digits are born here, `a` to `e` inherited
 //! ```
 //!
-//! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the space.
+//! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the
+//! space.
 
 use super::super::{AnonId, BackingId, Policy, VmaFlags, VmaSpec};
 use crate::units::{Vpn, VpnRange};

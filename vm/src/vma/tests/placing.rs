@@ -7,7 +7,8 @@ use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 use std::string::String;
 use std::vec::Vec;
 
-/// An index as a list: every hole is looked at. What grows down keeps few pages free, as the worlds are small.
+/// An index as a list: every hole is looked at. What grows down keeps few pages free, as the worlds are
+/// small.
 struct List(Vec<VmaSpec>);
 
 const GUARD_PAGES: u64 = 2;

@@ -135,8 +135,8 @@ fn every_call_on_every_divided_world_keeps_each_page_and_joins_only_what_it_touc
     }
 }
 
-/// The attributes are the model's, and an identity is kept; a page without one takes at most that of what it was joined
-/// with, never an inherited one.
+/// The attributes are the model's, and an identity is kept; a page without one takes at most that of what it
+/// was joined with, never an inherited one.
 fn check_page(
     expected: Option<(char, AnonId)>,
     found: Option<(char, AnonId)>,

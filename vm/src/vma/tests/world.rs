@@ -1,4 +1,5 @@
-//! A list of mappings to which calls are applied through the decisions, as an address space does it, without pages.
+//! A list of mappings to which calls are applied through the decisions, as an address space does it, without
+//! pages.
 
 use super::super::{
     AnonId, Change, FlagAdvice, VmaFlags, VmaSpec, change, check, cut, joins, merge, protect, reusable_anon,
