@@ -58,7 +58,7 @@ pub(super) fn layout_of(setting: &Setting) -> Layout {
         },
         heap_start: VirtAddr(setting.start_brk),
         max_mappings: setting.max_mappings - setting.foreign_mappings + FOREIGN,
-        max_promise_pages: setting.memory_pages,
+        max_commit_pages: setting.memory_pages,
     }
 }
 

@@ -74,7 +74,7 @@ pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
         },
         heap_start: VirtAddr(life.start.layout.start_brk),
         max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
-        max_promise_pages: if always { u64::MAX >> 12 } else { header.host.memory_bytes / PAGE },
+        max_commit_pages: if always { u64::MAX >> 12 } else { header.host.memory_bytes / PAGE },
     }
 }
 

@@ -216,7 +216,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> Aim<'_, 's, 'v, M, P> {
         let vma = self.confirm()?;
         match plan {
             Plan::Own | Plan::ReplaceZero if vma.anon().is_none() => {
-                self.space.identify(vma, self.reading).ok_or(Stop::Changed)?;
+                self.space.assign_anon(vma, self.reading).ok_or(Stop::Changed)?;
             }
             // P12: the frame may have left the object since it was looked up.
             Plan::ShowBacking if !carried.backing_holds(vma, self.page, self.reading) => {

@@ -11,10 +11,10 @@ pub struct Layout {
     pub areas: Areas,
     /// Start of the heap; brk moves its end.
     pub heap_start: VirtAddr,
-    /// The most mappings. Linux: `vm.max_map_count`.
+    /// Maximum number of mappings. Linux: `vm.max_map_count`.
     pub max_mappings: usize,
-    /// The most pages that a single request may promise (overcommit heuristic: all of memory).
-    pub max_promise_pages: u64,
+    /// Maximum number of pages that a single request may commit (overcommit heuristic: all of memory).
+    pub max_commit_pages: u64,
 }
 
 impl Layout {
@@ -27,7 +27,7 @@ impl Layout {
             areas: Areas { user: VpnRange::new(Vpn(16), end), mmap_base, legacy_base: Vpn(end.0 / 3) },
             heap_start: VirtAddr(0x5555_5575_6000),
             max_mappings: 65_530,
-            max_promise_pages: u64::MAX >> 12,
+            max_commit_pages: u64::MAX >> 12,
         }
     }
 }

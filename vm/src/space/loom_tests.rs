@@ -7,7 +7,7 @@
 
 use super::body::attempt;
 use super::carried::Carried;
-use super::edit::Editor;
+use super::edit::VmaEdit;
 use super::proof::Proof;
 use super::*;
 use crate::frame::{Ask, BootMap, Init, Kind, Region, Use};
@@ -64,7 +64,7 @@ struct Case<F: Format> {
 fn layout() -> Layout {
     let user = VpnRange::new(Vpn(16), Vpn(2048));
     let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600) };
-    Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_promise_pages: 1000 }
+    Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_commit_pages: 1000 }
 }
 
 fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
@@ -329,18 +329,18 @@ fn loom_fault_that_does_not_ask_whether_its_mapping_holds_fails() {
 #[should_panic = "a leaf is left where nothing is mapped"]
 fn loom_writer_that_clears_before_it_marks_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
-        let alone = space.lock.0.lock();
+        let guard = space.lock.0.lock();
         let range = VpnRange::new(START, START.add(PAGES));
         space.zap(range);
-        Editor::new(space, &alone).replace(range, &[], range).unwrap();
+        VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
     }));
 }
 
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.
 fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
-    let alone = space.lock.0.lock();
+    let guard = space.lock.0.lock();
     let range = VpnRange::new(START, START.add(PAGES));
-    Editor::new(space, &alone).replace(range, &[], range).unwrap();
+    VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
     sweep(&space.table, range, |run: Run<'_, '_, TestMachine<TwoLevels>>| {
         for slot in run.slots.clone() {
             if let Entry::Leaf(leaf) = run.table.clear(slot) {

@@ -1,15 +1,14 @@
-//! Floor 6: the address space. One file for each operation.
+//! Floor 6: the address space.
 //!
 //! | file | what |
 //! |---|---|
-//! | `map` `unmap` `protect` `advise` `policy` `brk` `mincore` | Linux's calls, with Linux's behaviour and errors |
-//! | `share` | mapping shared memory once more, here or in another space |
+//! | `ops` | the calls, one file each, with Linux's behaviour and errors |
+//! | `edit` | how a writer replaces mappings and clears entries |
 //! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next, `recent` what a fault leaves to the CPU's next |
-//! | `edit` | how a writer replaces mappings; `zap` how entries are cleared |
-//! | `linux` | the same calls with Linux's numbers |
-//! | `run` | a CPU enters and leaves a space |
+//! | `inspect` | what checkers and observers may look at |
+//! | `activate` | a CPU loads a space and unloads it |
+//! | `linux` | the calls with Linux's numbers |
 //! | `vm` | what all spaces of a machine share |
-//! | `witness` | what checkers and observers may look at |
 //! | `counters` `error` `layout` | names of what is counted, of what goes wrong, of what is where |
 //!
 //! # Locks
@@ -18,44 +17,31 @@
 //! speculative faults do not touch it. docs/design/locking.md has the table, docs/design/fault.md the story
 //! of a fault.
 
-mod advise;
+mod activate;
 mod body;
-mod brk;
 mod carried;
 mod counters;
 mod edit;
 mod error;
-mod exit;
 mod fault;
-mod helped;
-#[cfg(all(test, not(loom)))]
-mod helped_tests;
+mod inspect;
 mod landing;
 mod layout;
 pub mod linux;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod map;
-mod mincore;
+mod ops;
 mod plan;
-mod policy;
 mod proof;
-mod protect;
 mod recent;
-mod run;
-mod share;
-mod unmap;
 mod vm;
-mod witness;
-mod zap;
 
-pub use advise::Advice;
+pub use activate::ActiveSpace;
 pub use counters::{Counter, Counters, Totals};
 pub use error::{Error, FaultError};
 pub use fault::{Fallback, Fault, Outcome, Path};
 pub use layout::Layout;
-pub use map::{MapRequest, Place, Sharing};
-pub use run::Running;
+pub use ops::{Advice, MapRequest, Place, Sharing};
 pub use vm::Vm;
 
 use crate::file::Object;
@@ -68,8 +54,8 @@ use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{AnonId, BackingId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
 use core::fmt;
 
-/// The space's lock, held alone.
-type SpaceAlone<'a, M> = UniqueGuard<'a, <M as Machine>::Cpu, { ladder::SPACE.0 }>;
+/// The space's lock, held to write.
+type WriteGuard<'a, M> = UniqueGuard<'a, <M as Machine>::Cpu, { ladder::SPACE.0 }>;
 
 /// Keeps what faults read and what writers write on different lines.
 #[repr(align(128))]
@@ -164,7 +150,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The pages of a mapping that are no longer shown are taken from its backing.
-    fn lose_backing(&self, backing: Option<BackingId>, pages: VpnRange) {
+    fn release_backing(&self, backing: Option<BackingId>, pages: VpnRange) {
         if let Some(backing) = backing
             && !pages.is_empty()
         {
@@ -172,7 +158,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Makes the busy mapping at `page` live. The lock is held alone.
+    /// Makes the busy mapping at `page` live. The lock is held to write.
     fn make_live(&self, page: Vpn) {
         let reading = self.vm.rcu.read();
         if let Some(vma) = self.vmas.find(&reading, page) {
@@ -180,23 +166,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Pages of the range that are promised already.
-    fn promised_in(&self, range: VpnRange) -> u64 {
-        let mut promised = 0;
+    /// Pages of the range that are charged to the commit limit already.
+    fn committed_in(&self, range: VpnRange) -> u64 {
+        let mut committed = 0;
         let mut rest = range;
         while let Some(vma) = self.first_in(rest) {
             let part = rest.intersect(vma.range);
-            promised += if vma.flags.contains(VmaFlags::ACCOUNT) { part.len() } else { 0 };
+            committed += if vma.flags.contains(VmaFlags::ACCOUNT) { part.len() } else { 0 };
             rest = VpnRange::new(part.end, range.end);
         }
-        promised
+        committed
     }
 
     /// Gives the mapping an identity for its first private copy: a neighbour's where they could be joined one
     /// day. `None` where the mapping was replaced or is being decided on. Called under the lock of the table
     /// that the copy goes into.
     #[cold]
-    fn identify(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
+    fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let spec = vma.spec();
         let before = Vpn(spec.range.start.0.wrapping_sub(1));
         let prev = self.vmas.find(reading, before).map(Vma::spec);
@@ -211,10 +197,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         (!range.is_empty() && range.end <= self.layout.areas.user.end).then_some(range)
     }
 
-    /// Whether so many pages may be promised at once (overcommit heuristic: a single request beyond all
-    /// memory is refused).
-    fn promise(&self, pages: u64) -> Result<(), Error> {
-        if pages > self.layout.max_promise_pages { Err(Error::NoMemory) } else { Ok(()) }
+    /// Checks the commit limit for `pages` more (overcommit heuristic: a single request beyond all memory is
+    /// refused).
+    fn charge_commit(&self, pages: u64) -> Result<(), Error> {
+        if pages > self.layout.max_commit_pages { Err(Error::NoMemory) } else { Ok(()) }
     }
 }
 

@@ -52,7 +52,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "the table that a CPU's last walk ended in outlives its cut",
-        file: "vm/src/space/zap.rs",
+        file: "vm/src/space/edit/zap.rs",
         old: "            self.table.note_cut();\n",
         new: "",
         by: RANDOM,
@@ -129,7 +129,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "munmap of an unaligned address has the wrong errno",
-        file: "vm/src/space/unmap.rs",
+        file: "vm/src/space/ops/unmap.rs",
         old: "self.user_range(addr, len_bytes).ok_or(Error::Invalid)?",
         new: "self.user_range(addr, len_bytes).ok_or(Error::NoMemory)?",
         by: RANDOM,
@@ -164,14 +164,14 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "munmap clears before it marks and publishes",
-        file: "vm/src/space/unmap.rs",
-        old: "        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n        self.zap_and_cut(alone, range, [left, right]);\n",
-        new: "        self.zap(range);\n        editor.replace(covered, &[left.map(live), right.map(live)], range)?;\n",
+        file: "vm/src/space/ops/unmap.rs",
+        old: "        edit.replace(covered, &[left.map(live), right.map(live)], range)?;\n        self.zap_and_free_tables(guard, range, [left, right]);\n",
+        new: "        self.zap(range);\n        edit.replace(covered, &[left.map(live), right.map(live)], range)?;\n",
         by: PAIRS,
     },
     Mutation {
         name: "a mapping put over others is born live",
-        file: "vm/src/space/map.rs",
+        file: "vm/src/space/ops/map.rs",
         old: "        let busy = Some((merged.spec, VmaState::Busy));\n",
         new: "        let busy = Some((merged.spec, VmaState::Live));\n",
         by: PAIRS,
@@ -192,7 +192,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "mprotect leaves the right to write",
-        file: "vm/src/space/protect.rs",
+        file: "vm/src/space/ops/protect.rs",
         old: "    let kept = rights - (Rights::WRITE - leaf.rights);\n",
         new: "    let kept = rights | (Rights::WRITE & leaf.rights);\n",
         by: RANDOM,
@@ -295,7 +295,7 @@ pub const ALL: &[Mutation] = &[
         file: "vm/src/space/carried.rs",
         old: "        if !vma.policy().is_local() {\n",
         new: "        if vma.policy().is_local() {\n",
-        by: Unit("space::policy"),
+        by: Unit("space::ops::tests::mbind"),
     },
     Mutation {
         name: "a block that waited is linked by its head alone",
@@ -313,7 +313,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "nothing is put aside for mprotect of several mappings",
-        file: "vm/src/space/protect.rs",
+        file: "vm/src/space/ops/protect.rs",
         old: "            Some(vma) if vma.range.end < range.end => self.vm.reserve()",
         new: "            Some(vma) if vma.range.end == range.end => self.vm.reserve()",
         by: Lab("mishap", "a_failed_allocation_changes_nothing_where_faults_speculate"),

@@ -1,11 +1,11 @@
 //! Populating and the end of a space with helpers: the same pages, and every frame given back.
 
-use super::helped::TABLE_PAGES;
-use super::*;
 use crate::frame::{BootMap, Init, Region, Use};
 use crate::job::Crew;
 use crate::machine::Machine as _;
 use crate::machine::testing::{TestFormat, TestMachine};
+use crate::space::ops::parallel::TABLE_PAGES;
+use crate::space::*;
 use crate::units::{CpuId, NodeId, VirtAddr, Vpn};
 use std::collections::HashSet;
 use std::thread;

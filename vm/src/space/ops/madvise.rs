@@ -1,13 +1,12 @@
 //! madvise.
 
-use super::edit::Editor;
-use super::error::Error;
-use super::fault::Fault;
-use super::vm::Reserve;
-use super::{AddressSpace, SpaceAlone};
 use crate::machine::{Entry, Leaf, Machine};
+use crate::space::Error;
+use crate::space::edit::VmaEdit;
+use crate::space::vm::Reserve;
+use crate::space::{AddressSpace, WriteGuard};
 use crate::table::{Run, sweep};
-use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use crate::units::{Access, VirtAddr, VpnRange};
 use crate::vma::{FlagAdvice, VmaFlags, VmaSpec, change};
 
 /// What a program says about its use of memory.
@@ -43,8 +42,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
         }
         match advice {
-            Advice::PopulateRead => self.populate_exactly(range, Access::Read),
-            Advice::PopulateWrite => self.populate_exactly(range, Access::Write),
+            Advice::PopulateRead => self.populate_or_fail(range, Access::Read),
+            Advice::PopulateWrite => self.populate_or_fail(range, Access::Write),
             Advice::DontNeed | Advice::Free | Advice::WillNeed | Advice::Cold => {
                 self.advise_contents(range, advice)
             }
@@ -71,13 +70,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
-        let alone = self.lock.0.lock();
+        let guard = self.lock.0.lock();
         let reserve = self.reserve_for(range).map_err(|_| Error::Again)?;
         self.each_mapping(range, |part, vma| {
             if advice == FlagAdvice::WipeOnFork && !vma.is_private_anonymous() {
                 return Err(Error::Invalid);
             }
-            self.advise_one(&alone, part, advice, reserve.as_ref())?;
+            self.advise_one(&guard, part, advice, reserve.as_ref())?;
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
             Ok(())
         })
@@ -85,17 +84,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     fn advise_one(
         &self,
-        alone: &SpaceAlone<'_, M>,
+        guard: &WriteGuard<'_, M>,
         part: VpnRange,
         advice: FlagAdvice,
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
-        let editor = Editor::new(self, alone);
-        let Some(vma) = editor.at(part.start) else { return Ok(()) };
-        let (prev, next) = (editor.ending_at(vma.range.start), editor.at(vma.range.end));
+        let edit = VmaEdit::new(self, guard);
+        let Some(vma) = edit.at(part.start) else { return Ok(()) };
+        let (prev, next) = (edit.ending_at(vma.range.start), edit.at(vma.range.end));
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
         // Linux: what mprotect calls ENOMEM is EAGAIN here.
-        self.apply(editor, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
+        self.apply(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
     /// Visits the part of each mapping that lies in the range, in order. Holes are skipped and answered at
@@ -128,43 +127,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 });
             });
         });
-    }
-
-    /// Makes each page of the range present, as a fault would; stops at the first that cannot be.
-    pub(super) fn populate_alone(
-        &self,
-        range: VpnRange,
-        access: Access,
-    ) -> Result<(), (Vpn, super::FaultError)> {
-        let mut page = range.start;
-        while page < range.end {
-            self.make_present(Fault { addr: page.addr(), access }).map_err(|error| (page, error))?;
-            page = page.add(1);
-        }
-        Ok(())
-    }
-
-    /// MADV_POPULATE_*: as [`populate`](Self::populate), with that call's errors.
-    fn populate_exactly(&self, range: VpnRange, access: Access) -> Result<(), Error> {
-        if !self.layout.areas.user.covers(range) && range.end > self.layout.areas.user.end {
-            return Err(Error::NoMemory);
-        }
-        let wanted = if access == Access::Write { VmaFlags::WRITE } else { VmaFlags::READ };
-        let mut page = range.start;
-        while page < range.end {
-            let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
-            if !vma.flags.contains(wanted) {
-                return Err(Error::Invalid);
-            }
-            let part = VpnRange::new(page, range.end).intersect(vma.range);
-            match self.populate(part, access) {
-                Ok(()) => page = part.end,
-                Err((_, super::FaultError::NoMemory)) => return Err(Error::NoMemory),
-                // The mapping changed meanwhile: look again.
-                Err((at, _)) => page = at,
-            }
-        }
-        Ok(())
     }
 }
 

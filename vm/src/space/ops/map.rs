@@ -4,11 +4,11 @@
 //! (MAP_FIXED) is born busy (protocol P3): the old ones are marked stale, the busy one takes their place in
 //! the index, their entries are cleared and flushed, and only then is it made live.
 
-use super::edit::Editor;
-use super::error::Error;
-use super::{AddressSpace, SpaceAlone};
 use crate::file::Object;
 use crate::machine::Machine;
+use crate::space::Error;
+use crate::space::edit::VmaEdit;
+use crate::space::{AddressSpace, WriteGuard};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
 use crate::vma::{BackingId, VmaFlags, VmaSpec, VmaState, cut, merge, place};
 
@@ -51,16 +51,16 @@ pub struct MapRequest {
 
 /// The pages chosen for a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Site {
+pub(in crate::space) enum Destination {
     /// Nothing is mapped there.
     Free(VpnRange),
     /// What is mapped there makes way.
     Taken(VpnRange),
 }
 
-impl Site {
+impl Destination {
     pub fn range(self) -> VpnRange {
-        let (Site::Free(range) | Site::Taken(range)) = self;
+        let (Destination::Free(range) | Destination::Taken(range)) = self;
         range
     }
 }
@@ -90,15 +90,15 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// changed), [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed
     /// address where something is.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let alone = self.lock.0.lock();
-        let site = self.choose(request)?;
-        let range = site.range();
-        let spec = self.spec_of(request, site)?;
-        if let Err(error) = self.put(&alone, site, spec) {
-            self.lose_backing(spec.backing, range);
+        let guard = self.lock.0.lock();
+        let destination = self.choose(request)?;
+        let range = destination.range();
+        let spec = self.spec_of(request, destination)?;
+        if let Err(error) = self.put(&guard, destination, spec) {
+            self.release_backing(spec.backing, range);
             return Err(error);
         }
-        drop(alone);
+        drop(guard);
         if request.populate {
             let access = if spec.flags.contains(VmaFlags::WRITE) && request.sharing == Sharing::Private {
                 Access::Write
@@ -120,7 +120,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The pages for a request, checked.
-    pub(super) fn choose(&self, request: &MapRequest) -> Result<Site, Error> {
+    pub(in crate::space) fn choose(&self, request: &MapRequest) -> Result<Destination, Error> {
         let len = page_len(request.len_bytes)?;
         if self.vmas.len() > self.layout.max_mappings || len > self.layout.areas.user.end.0 {
             return Err(Error::NoMemory);
@@ -142,14 +142,14 @@ impl<M: Machine> AddressSpace<'_, M> {
             return Err(Error::NotPermitted);
         }
         match self.first_in(range) {
-            None => Ok(Site::Free(range)),
-            Some(_) if replaces => Ok(Site::Taken(range)),
+            None => Ok(Destination::Free(range)),
+            Some(_) if replaces => Ok(Destination::Taken(range)),
             Some(_) => Err(Error::Exists),
         }
     }
 
     /// Pages for a mapping that may go anywhere.
-    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<Site, Error> {
+    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<Destination, Error> {
         let areas = &self.layout.areas;
         let hint = areas.hint(wish);
         let request = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
@@ -158,26 +158,27 @@ impl<M: Machine> AddressSpace<'_, M> {
             Sharing::Shared => request,
         };
         let start = place(&self.vmas, &request).ok_or(Error::NoMemory)?;
-        Ok(Site::Free(VpnRange::new(start, start.add(len))))
+        Ok(Destination::Free(VpnRange::new(start, start.add(len))))
     }
 
     /// What the new mapping says, its memory promised, its object made.
-    fn spec_of(&self, request: &MapRequest, site: Site) -> Result<VmaSpec, Error> {
-        let range = site.range();
+    fn spec_of(&self, request: &MapRequest, destination: Destination) -> Result<VmaSpec, Error> {
+        let range = destination.range();
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
                 let spec = VmaSpec::anonymous(range, flags);
                 if flags.contains(VmaFlags::ACCOUNT) {
-                    let promised = if site == Site::Free(range) { 0 } else { self.promised_in(range) };
-                    self.promise(range.len() - promised)?;
+                    let promised =
+                        if destination == Destination::Free(range) { 0 } else { self.committed_in(range) };
+                    self.charge_commit(range.len() - promised)?;
                 }
                 Ok(spec)
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
                 if !flags.contains(VmaFlags::NORESERVE) {
-                    self.promise(range.len())?;
+                    self.charge_commit(range.len())?;
                 }
                 let object = Object::create(&self.vm.memory, range.len()).ok_or(Error::NoMemory)?;
                 let backing = object.number().map(BackingId).ok_or(Error::NoMemory)?;
@@ -187,24 +188,29 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Puts a mapping into the index, over what is there, joined with the neighbours it agrees with.
-    pub(super) fn put(&self, alone: &SpaceAlone<'_, M>, site: Site, new: VmaSpec) -> Result<(), Error> {
-        if let Site::Taken(_) = site {
-            return self.put_over(alone, new);
+    pub(in crate::space) fn put(
+        &self,
+        guard: &WriteGuard<'_, M>,
+        destination: Destination,
+        new: VmaSpec,
+    ) -> Result<(), Error> {
+        if let Destination::Taken(_) = destination {
+            return self.put_over(guard, new);
         }
-        let editor = Editor::new(self, alone);
-        let next = editor.at(new.range.end);
-        let merged = merge(editor.ending_at(new.range.start), new, next);
-        editor.replace(merged.spec.range, &[Some((merged.spec, VmaState::Live))], VpnRange::default())
+        let edit = VmaEdit::new(self, guard);
+        let next = edit.at(new.range.end);
+        let merged = merge(edit.ending_at(new.range.start), new, next);
+        edit.replace(merged.spec.range, &[Some((merged.spec, VmaState::Live))], VpnRange::default())
     }
 
     /// P3: busy while the entries of what was there are cleared.
-    fn put_over(&self, alone: &SpaceAlone<'_, M>, new: VmaSpec) -> Result<(), Error> {
-        let editor = Editor::new(self, alone);
-        let (first, last) = (editor.at(new.range.start), editor.at(Vpn(new.range.end.0 - 1)));
+    fn put_over(&self, guard: &WriteGuard<'_, M>, new: VmaSpec) -> Result<(), Error> {
+        let edit = VmaEdit::new(self, guard);
+        let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));
         let left = first.and_then(|vma| cut(&vma, new.range)[0]);
         let right = last.and_then(|vma| cut(&vma, new.range)[1]);
-        let prev = left.or_else(|| editor.ending_at(new.range.start));
-        let next = right.or_else(|| editor.at(new.range.end));
+        let prev = left.or_else(|| edit.ending_at(new.range.start));
+        let next = right.or_else(|| edit.at(new.range.end));
         let merged = merge(prev, new, next);
         let stays = |piece: Option<VmaSpec>, absorbed: bool| {
             piece.filter(|_| !absorbed).map(|spec| (spec, VmaState::Live))
@@ -214,7 +220,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let covered = pieces.iter().flatten().fold(merged.spec.range, |hull, (spec, _)| {
             VpnRange::new(hull.start.min(spec.range.start), hull.end.max(spec.range.end))
         });
-        editor.replace(covered, &pieces, new.range)?;
+        edit.replace(covered, &pieces, new.range)?;
         self.zap(new.range);
         self.make_live(merged.spec.range.start);
         Ok(())

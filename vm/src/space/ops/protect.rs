@@ -1,10 +1,10 @@
 //! mprotect: the mappings of a range get other rights, and so do their entries.
 
-use super::edit::Editor;
-use super::error::Error;
-use super::vm::Reserve;
-use super::{AddressSpace, SpaceAlone};
 use crate::machine::{Entry, Leaf, Machine};
+use crate::space::Error;
+use crate::space::edit::VmaEdit;
+use crate::space::vm::Reserve;
+use crate::space::{AddressSpace, WriteGuard};
 use crate::table::{Run, sweep};
 use crate::units::{Rights, VirtAddr, VpnRange};
 use crate::vma::{Change, Charge, VmaFlags, VmaSpec, VmaState, protect};
@@ -26,11 +26,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let range = VpnRange::from_bytes(addr, len_bytes).filter(|range| !range.is_empty());
         let range = range.ok_or(Error::NoMemory)?;
-        let alone = self.lock.0.lock();
+        let guard = self.lock.0.lock();
         let reserve = self.reserve_for(range)?;
         let mut rest = range;
         while !rest.is_empty() {
-            let end = self.protect_one(&alone, rest, access, reserve.as_ref())?;
+            let end = self.protect_one(&guard, rest, access, reserve.as_ref())?;
             rest = VpnRange::new(end, range.end);
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
         }
@@ -39,7 +39,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// What an edit of every mapping in the range puts aside, where that is more than one: it must not run
     /// out of memory after it has changed some.
-    pub(super) fn reserve_for(&self, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
+    pub(in crate::space) fn reserve_for(&self, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
         match self.first_in(range) {
             Some(vma) if vma.range.end < range.end => self.vm.reserve().map(Some).ok_or(Error::NoMemory),
             _ => Ok(None),
@@ -49,28 +49,28 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Changes the first mapping of the range, which must begin in it. Returns where it ends.
     fn protect_one(
         &self,
-        alone: &SpaceAlone<'_, M>,
+        guard: &WriteGuard<'_, M>,
         range: VpnRange,
         access: VmaFlags,
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<crate::units::Vpn, Error> {
-        let editor = Editor::new(self, alone);
-        let vma = editor.at(range.start).ok_or(Error::NoMemory)?;
+        let edit = VmaEdit::new(self, guard);
+        let vma = edit.at(range.start).ok_or(Error::NoMemory)?;
         let part = range.intersect(vma.range);
-        let (prev, next) = (editor.ending_at(vma.range.start), editor.at(vma.range.end));
+        let (prev, next) = (edit.ending_at(vma.range.start), edit.at(vma.range.end));
         let decided = protect(prev, &vma, next, part, access).ok_or(Error::Access)?;
         if let Charge::More(pages) = decided.charge {
-            self.promise(pages)?;
+            self.charge_commit(pages)?;
         }
-        self.apply(editor, &decided.change, [prev, Some(vma), next], reserve)?;
+        self.apply(edit, &decided.change, [prev, Some(vma), next], reserve)?;
         self.set_rights(part, access.rights());
         Ok(part.end)
     }
 
     /// Carries a decided change of a mapping and its neighbours, `[prev, vma, next]`, out.
-    pub(super) fn apply(
+    pub(in crate::space) fn apply(
         &self,
-        editor: Editor<'_, '_, M>,
+        edit: VmaEdit<'_, '_, M>,
         change: &Change,
         [prev, vma, next]: [Option<VmaSpec>; 3],
         reserve: Option<&Reserve<'_, 'v, M>>,
@@ -84,8 +84,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let live = change.puts.map(|spec| spec.map(|spec| (spec, VmaState::Live)));
         let (old, gone) = (VpnRange::new(start, end), VpnRange::default());
         match reserve {
-            None => editor.replace(old, &live, gone),
-            Some(reserve) => editor.replace_with(reserve, old, &live, gone),
+            None => edit.replace(old, &live, gone),
+            Some(reserve) => edit.replace_with(reserve, old, &live, gone),
         }
     }
 

@@ -9,16 +9,16 @@ use core::marker::PhantomData;
 /// platform must leave and enter at each switch of threads ([`AddressSpace::enter_cpu`],
 /// [`AddressSpace::leave_cpu`]).
 #[must_use = "the CPU leaves the space once this is dropped"]
-pub struct Running<'a, 'v, M: Machine> {
+pub struct ActiveSpace<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
     _cpu: PhantomData<*const ()>,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Runs the space on this CPU, which runs no other.
-    pub fn run(&self) -> Running<'_, 'v, M> {
+    pub fn run(&self) -> ActiveSpace<'_, 'v, M> {
         self.enter_cpu();
-        Running { space: self, _cpu: PhantomData }
+        ActiveSpace { space: self, _cpu: PhantomData }
     }
 
     /// Makes this CPU, which runs no space, translate through this one. It is flushed with the space until it
@@ -51,13 +51,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
-impl<M: Machine> Drop for Running<'_, '_, M> {
+impl<M: Machine> Drop for ActiveSpace<'_, '_, M> {
     fn drop(&mut self) {
         self.space.leave_cpu();
     }
 }
 
-impl<M: Machine> fmt::Debug for Running<'_, '_, M> {
+impl<M: Machine> fmt::Debug for ActiveSpace<'_, '_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "running {:?}", self.space)
     }

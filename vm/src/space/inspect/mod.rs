@@ -1,8 +1,8 @@
 //! What checkers and observers may look at, besides what callers need: the index's own recount, who runs a
 //! space, how much garbage waits, and which part of the system lies at which address.
 
-use super::{AddressSpace, Vm};
 use crate::machine::Machine;
+use crate::space::{AddressSpace, Vm};
 use crate::sync::tree;
 use crate::table::PageTable;
 use crate::units::CpuMask;

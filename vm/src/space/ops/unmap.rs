@@ -7,10 +7,10 @@
 //! The space's lock is held alone from the decision to the end of the flush, so that no address is used again
 //! before (protocol P3). Faults elsewhere speculate meanwhile.
 
-use super::edit::Editor;
-use super::error::Error;
-use super::{AddressSpace, SpaceAlone};
 use crate::machine::Machine;
+use crate::space::Error;
+use crate::space::edit::VmaEdit;
+use crate::space::{AddressSpace, WriteGuard};
 use crate::units::{VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaState, cut};
 
@@ -23,28 +23,32 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
         let range = self.user_range(addr, len_bytes).ok_or(Error::Invalid)?;
-        let alone = self.lock.0.lock();
-        self.unmap_range(&alone, range)
+        let guard = self.lock.0.lock();
+        self.unmap_range(&guard, range)
     }
 
-    pub(super) fn unmap_range(&self, alone: &SpaceAlone<'_, M>, range: VpnRange) -> Result<(), Error> {
-        let editor = Editor::new(self, alone);
-        let Some(first) = editor.first_in(range) else { return Ok(()) };
+    pub(in crate::space) fn unmap_range(
+        &self,
+        guard: &WriteGuard<'_, M>,
+        range: VpnRange,
+    ) -> Result<(), Error> {
+        let edit = VmaEdit::new(self, guard);
+        let Some(first) = edit.first_in(range) else { return Ok(()) };
         let splits = first.range.start < range.start && first.range.end > range.end;
         if splits && self.vmas.len() >= self.layout.max_mappings {
             return Err(Error::NoMemory);
         }
         let [left, mut right] = cut(&first, range);
         if first.range.end < range.end {
-            right = editor.at(Vpn(range.end.0 - 1)).and_then(|last| cut(&last, range)[1]);
+            right = edit.at(Vpn(range.end.0 - 1)).and_then(|last| cut(&last, range)[1]);
         }
         let covered = VpnRange::new(
             left.map_or(range.start, |piece| piece.range.start),
             right.map_or(range.end, |piece| piece.range.end),
         );
         let live = |spec| (spec, VmaState::Live);
-        editor.replace(covered, &[left.map(live), right.map(live)], range)?;
-        self.zap_and_cut(alone, range, [left, right]);
+        edit.replace(covered, &[left.map(live), right.map(live)], range)?;
+        self.zap_and_free_tables(guard, range, [left, right]);
         Ok(())
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   the other space's lock, shared: find the mapping, raise the object's count of mapped pages
-//!   this space's lock, alone:       choose a place, put the mapping there      refused: lower the count again
+//!   this space's lock, guard:       choose a place, put the mapping there      refused: lower the count again
 //! ```
 //!
 //! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So
 //! two spaces' locks are never held together, and the other space may be this one.
 
-use super::AddressSpace;
-use super::error::Error;
-use super::map::{MapRequest, Sharing};
 use crate::file::Object;
 use crate::machine::Machine;
+use crate::space::AddressSpace;
+use crate::space::Error;
+use crate::space::{MapRequest, Sharing};
 use crate::units::{VirtAddr, VpnRange};
 use crate::vma::{BackingId, VmaFlags, VmaSpec};
 use core::ptr;
@@ -58,10 +58,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
-        let alone = self.lock.0.lock();
-        let site = self.choose(request)?;
+        let guard = self.lock.0.lock();
+        let destination = self.choose(request)?;
         let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
-        self.put(&alone, site, VmaSpec::backed(site.range(), flags, backing, offset))?;
-        Ok(site.range())
+        self.put(&guard, destination, VmaSpec::backed(destination.range(), flags, backing, offset))?;
+        Ok(destination.range())
     }
 }

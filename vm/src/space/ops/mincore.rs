@@ -1,9 +1,9 @@
 //! mincore: which pages are present.
 
-use super::AddressSpace;
-use super::error::Error;
 use crate::file::Object;
 use crate::machine::{Cpu, Entry, Machine};
+use crate::space::AddressSpace;
+use crate::space::Error;
 use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::VmaSpec;

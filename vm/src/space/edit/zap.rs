@@ -1,8 +1,8 @@
 //! Clearing entries: unhook, invalidate, free.
 
-use super::counters::Counter;
-use super::{AddressSpace, SpaceAlone};
 use crate::machine::Machine;
+use crate::space::Counter;
+use crate::space::{AddressSpace, WriteGuard};
 use crate::table::{Run, cut_tables, may_cover_table, sweep};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
@@ -10,7 +10,7 @@ use crate::vma::VmaSpec;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Edits entries of the range: what `edit` gathers is flushed, freed and counted when this returns.
-    pub(super) fn edit_entries(&self, range: VpnRange, edit: impl FnOnce(&mut Gather<'_, 'v, M>)) {
+    pub(in crate::space) fn edit_entries(&self, range: VpnRange, edit: impl FnOnce(&mut Gather<'_, 'v, M>)) {
         let vm = self.vm;
         let flushes = Gather::during(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb, range, edit);
         if flushes > 0 {
@@ -19,26 +19,26 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Makes every CPU that runs the space forget the range.
-    pub(super) fn flush(&self, range: VpnRange) {
+    pub(in crate::space) fn flush(&self, range: VpnRange) {
         self.vm.count(Counter::TlbFlush);
         self.vm.shootdown.flush(self.vm.machine, &self.tlb, range);
     }
 
     /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. The
     /// space's lock is held, shared or alone.
-    pub(super) fn zap(&self, range: VpnRange) {
+    pub(in crate::space) fn zap(&self, range: VpnRange) {
         self.edit_entries(range, |gather| self.unhook_leaves(range, gather));
     }
 
     /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part
     /// of now. `touching` are the mappings that begin or end where the range does, where that is known.
-    pub(super) fn zap_and_cut(
+    pub(in crate::space) fn zap_and_free_tables(
         &self,
-        alone: &SpaceAlone<'_, M>,
+        guard: &WriteGuard<'_, M>,
         range: VpnRange,
         touching: [Option<VmaSpec>; 2],
     ) {
-        let gap = self.gap_around(alone, range, touching);
+        let gap = self.gap_around(guard, range, touching);
         self.edit_entries(range, |gather| {
             self.unhook_leaves(range, gather);
             if let Some(gap) = gap {
@@ -70,7 +70,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The hole around a range without mappings; `None` where it covers no table.
     fn gap_around(
         &self,
-        _alone: &SpaceAlone<'_, M>,
+        _guard: &WriteGuard<'_, M>,
         range: VpnRange,
         [left, right]: [Option<VmaSpec>; 2],
     ) -> Option<VpnRange> {

@@ -11,9 +11,9 @@
 //! speculates. So a mapping that has none is frozen before it is looked at: made *busy*, in which state it
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
-use super::error::Error;
-use super::{AddressSpace, SpaceAlone};
 use crate::machine::Machine;
+use crate::space::Error;
+use crate::space::{AddressSpace, WriteGuard};
 use crate::sync::IndexMemory;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{Vma, VmaSpec, VmaState};
@@ -23,7 +23,7 @@ use core::cell::Cell;
 const FROZEN: usize = 4;
 
 /// A writer at work: it holds the space's lock alone, and thaws what it froze when it is dropped.
-pub struct Editor<'a, 'v, M: Machine> {
+pub struct VmaEdit<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
     /// Where the mappings begin that it froze; the first so many of these.
     frozen: [Cell<Vpn>; FROZEN],
@@ -32,9 +32,9 @@ pub struct Editor<'a, 'v, M: Machine> {
     replaced: VpnRange,
 }
 
-impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
+impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     /// A writer that has looked at nothing yet.
-    pub fn new(space: &'a AddressSpace<'v, M>, _alone: &'a SpaceAlone<'_, M>) -> Self {
+    pub fn new(space: &'a AddressSpace<'v, M>, _guard: &'a WriteGuard<'_, M>) -> Self {
         Self {
             space,
             frozen: [const { Cell::new(Vpn(0)) }; FROZEN],
@@ -43,7 +43,7 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
         }
     }
 
-    /// The mapping that holds `page`, as it stays until this editor is done.
+    /// The mapping that holds `page`, as it stays until this edit is done.
     pub fn at(&self, page: Vpn) -> Option<VmaSpec> {
         let reading = self.space.vm.rcu.read();
         Some(self.keep(self.space.vmas.find(&reading, page)?))
@@ -61,7 +61,7 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
         (vma.range().start < range.end).then(|| self.keep(vma))
     }
 
-    /// What the mapping says, and goes on saying until this editor is done.
+    /// What the mapping says, and goes on saying until this edit is done.
     fn keep(&self, vma: &Vma<M::Cpu>) -> VmaSpec {
         if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
             self.note_frozen(vma.range().start);
@@ -100,13 +100,13 @@ impl<'a, 'v, M: Machine> Editor<'a, 'v, M> {
         gone: VpnRange,
     ) -> Result<(), Error> {
         let Ok(prepared) = self.space.vmas.prepare(old, new, memory) else { return Err(Error::NoMemory) };
-        prepared.publish_and(|vma| self.space.lose_backing(vma.backing(), gone.intersect(vma.range())));
+        prepared.publish_and(|vma| self.space.release_backing(vma.backing(), gone.intersect(vma.range())));
         self.replaced = old;
         Ok(())
     }
 }
 
-impl<M: Machine> Drop for Editor<'_, '_, M> {
+impl<M: Machine> Drop for VmaEdit<'_, '_, M> {
     fn drop(&mut self) {
         // What was replaced is stale, and not thawed.
         let frozen = self.frozen[..self.nr_frozen.get()].iter().map(Cell::get);

@@ -1,0 +1,61 @@
+//! The end of a space: every mapping, entry and table goes.
+//!
+//! No CPU runs the space any more and its lock is held to write, so leaves may be cleared before their
+//! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each chunk
+//! gathers, flushes (no CPU) and frees by itself.
+
+use super::parallel::TABLE_PAGES;
+use crate::frame::Init;
+use crate::job::{Chunk, Crew, Job};
+use crate::machine::Machine;
+use crate::space::edit::VmaEdit;
+use crate::space::{AddressSpace, WriteGuard};
+use crate::units::{Vpn, VpnRange};
+use core::convert::Infallible;
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Unmaps everything. No CPU runs the space any more (protocol P7: the mask is empty before the first
+    /// frame returns).
+    fn tear_down(&mut self) {
+        debug_assert!(self.runs_nowhere(), "a space ends while CPUs run it");
+        let all = VpnRange::new(Vpn(0), self.layout.areas.user.end);
+        let guard = self.lock.0.lock();
+        self.clear_in_parallel(&guard, all);
+        let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
+        debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
+        self.zap_and_free_tables(&guard, all, [None; 2]);
+        drop(guard);
+        let memory = &self.vm.memory;
+        if memory.meta(self.root()).is_some_and(|meta| meta.detach()) {
+            memory.free_table(self.root(), Init::Dirty);
+        }
+    }
+
+    /// Clears the leaves of all mappings that are large enough for helpers, if there are any.
+    fn clear_in_parallel(&self, guard: &WriteGuard<'_, M>, all: VpnRange) {
+        let mut rest = all;
+        while self.vm.crew.is_some()
+            && let Some(vma) = self.first_in(rest)
+        {
+            rest = VpnRange::new(vma.range.end, all.end);
+            if let Some(crew) = self.pool_for(vma.range) {
+                self.clear_one(crew, guard, vma.range);
+            }
+        }
+    }
+
+    fn clear_one(&self, crew: &Crew<'_, M>, _guard: &WriteGuard<'_, M>, range: VpnRange) {
+        let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
+            self.zap(VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
+            Ok::<(), Infallible>(())
+        });
+        // What a panicking helper left is cleared afterwards by the caller, which sweeps all pages in any case.
+        let _done = crew.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
+    }
+}
+
+impl<M: Machine> Drop for AddressSpace<'_, M> {
+    fn drop(&mut self) {
+        self.tear_down();
+    }
+}

@@ -1,0 +1,65 @@
+//! mbind: which nodes the memory of a range comes from.
+
+use crate::machine::Machine;
+use crate::space::AddressSpace;
+use crate::space::Error;
+use crate::space::edit::VmaEdit;
+use crate::units::{NodeId, VirtAddr, VpnRange};
+use crate::vma::{Policy, change_policy};
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Gives every page of the range the memory policy `policy`. It says where frames come from that are made
+    /// present later; pages that are present stay where they are.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unaligned start, a range that wraps, or a policy none of whose nodes has
+    /// memory; [`Error::Fault`] where a part is not mapped, and then nothing has changed; [`Error::NoMemory`]
+    /// for lack of memory or too many mappings.
+    pub fn set_policy(&self, addr: VirtAddr, len_bytes: u64, policy: Policy) -> Result<(), Error> {
+        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
+        if range.is_empty() {
+            return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
+        }
+        if !policy.is_local() && !self.is_any_populated(policy) {
+            return Err(Error::Invalid);
+        }
+        let guard = self.lock.0.lock();
+        // Linux forgives holes to who takes a policy back.
+        if !policy.is_local() && !self.is_all_mapped(range) {
+            return Err(Error::Fault);
+        }
+        let reserve = self.reserve_for(range)?;
+        let mut rest = range;
+        while let Some(vma) = self.first_in(rest) {
+            let part = rest.intersect(vma.range);
+            let edit = VmaEdit::new(self, &guard);
+            let (prev, next) = (edit.ending_at(vma.range.start), edit.at(vma.range.end));
+            let decided = change_policy(prev, &vma, next, part, policy);
+            self.apply(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
+            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
+            rest = VpnRange::new(part.end, range.end);
+        }
+        Ok(())
+    }
+
+    fn is_any_populated(&self, policy: Policy) -> bool {
+        let named = |node: &NodeId| policy.nodes() >> node.0 & 1 == 1;
+        let zones = self.vm.memory().zones();
+        zones
+            .iter()
+            .map(|zone| zone.node())
+            .filter(|node| node.0 < Policy::MAX_NODES)
+            .any(|node| named(&node))
+    }
+
+    fn is_all_mapped(&self, range: VpnRange) -> bool {
+        let mut rest = range;
+        while let Some(vma) = self.first_in(rest) {
+            if vma.range.start > rest.start {
+                return false;
+            }
+            rest = VpnRange::new(rest.intersect(vma.range).end, range.end);
+        }
+        rest.is_empty()
+    }
+}

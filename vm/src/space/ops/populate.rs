@@ -1,0 +1,78 @@
+//! Populating: each page of a range is made present, as a fault would make it.
+//!
+//! With helpers this is a job over pages. It needs no order between pages and no lock: each page is a fault.
+//! It is not undone where it fails: Linux keeps what is present, and a page may have been written to since.
+
+use super::parallel::{TABLE_PAGES, pages};
+use crate::job::{Chunk, Failed, Job};
+use crate::machine::Machine;
+use crate::space::body::{Ended, attempt};
+use crate::space::carried::Carried;
+use crate::space::proof::Speculated;
+use crate::space::{AddressSpace, Error, Fault, FaultError};
+use crate::units::{Access, Vpn, VpnRange};
+use crate::vma::VmaFlags;
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Makes each page of the range present, with helpers if there are any. Stops at a page that cannot be
+    /// made present; pages before and behind it may be present or not.
+    pub(in crate::space) fn populate(
+        &self,
+        range: VpnRange,
+        access: Access,
+    ) -> Result<(), (Vpn, FaultError)> {
+        let Some(crew) = self.pool_for(range) else { return self.populate_serial(range, access) };
+        let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
+            pages(chunk).try_for_each(|page| {
+                let fault = Fault { addr: page.addr(), access };
+                self.make_present_without_lock(fault).map_err(|error| (range.start, error))
+            })
+        });
+        match crew.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES)) {
+            Ok(_) => Ok(()),
+            Err(Failed::Error(error)) => Err(error),
+            Err(_) => self.populate_serial(range, access),
+        }
+    }
+
+    /// As [`make_present`](Self::make_present), but several CPUs at once do not contend for the space's lock.
+    fn make_present_without_lock(&self, fault: Fault) -> Result<(), FaultError> {
+        match attempt(self, fault, &Speculated, &mut Carried::new(self.vm)) {
+            Ok(Ended::Resolved) => Ok(()),
+            _ => self.make_present(fault),
+        }
+    }
+
+    /// Makes each page of the range present, in order; stops at the first that cannot be.
+    fn populate_serial(&self, range: VpnRange, access: Access) -> Result<(), (Vpn, FaultError)> {
+        let mut page = range.start;
+        while page < range.end {
+            self.make_present(Fault { addr: page.addr(), access }).map_err(|error| (page, error))?;
+            page = page.add(1);
+        }
+        Ok(())
+    }
+
+    /// MADV_POPULATE_*: as [`populate`](Self::populate), with that call's errors.
+    pub(super) fn populate_or_fail(&self, range: VpnRange, access: Access) -> Result<(), Error> {
+        if !self.layout.areas.user.covers(range) && range.end > self.layout.areas.user.end {
+            return Err(Error::NoMemory);
+        }
+        let wanted = if access == Access::Write { VmaFlags::WRITE } else { VmaFlags::READ };
+        let mut page = range.start;
+        while page < range.end {
+            let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
+            if !vma.flags.contains(wanted) {
+                return Err(Error::Invalid);
+            }
+            let part = VpnRange::new(page, range.end).intersect(vma.range);
+            match self.populate(part, access) {
+                Ok(()) => page = part.end,
+                Err((_, FaultError::NoMemory)) => return Err(Error::NoMemory),
+                // The mapping changed meanwhile: look it up again.
+                Err((at, _)) => page = at,
+            }
+        }
+        Ok(())
+    }
+}

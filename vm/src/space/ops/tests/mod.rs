@@ -1,0 +1,4 @@
+//! Tests of the operations.
+
+mod mbind;
+mod parallel;
