@@ -6,17 +6,17 @@ use crate::{report, tables};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::frame::{BootError, BootMap, Initialised, Start};
-use interleaf::job::Crew;
 use interleaf::machine::Cpu;
 use interleaf::space::Vm;
 use interleaf::units::{CpuId, NodeId};
+use interleaf::work::WorkerPool;
 use interleaf_kernel::firmware::{self, MAX_ENTRIES, MapError};
 
 /// The virtual-memory system.
 static VM: Once<Vm<'static, Metal>> = Once::new();
 
 /// Who helps with large jobs.
-static CREW: Once<Crew<'static, Metal>> = Once::new();
+static WORKERS: Once<WorkerPool<'static, Metal>> = Once::new();
 /// Cycles from the beginning to the end of the library's own start: from then on frames can be had.
 static STARTED_IN: AtomicU64 = AtomicU64::new(0);
 
@@ -46,12 +46,12 @@ pub fn init(loader: &Loader, start: Start) {
         crate::say!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
     }
     let mut map = boot_map(loader, reach).unwrap_or_else(|why| refuse(why));
-    let crew = Crew::hire(&MACHINE, &mut map.carver(&MACHINE));
-    let crew = CREW.set(crew.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
+    let workers = WorkerPool::spawn(&MACHINE, &mut map.carver(&MACHINE));
+    let workers = WORKERS.set(workers.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
     let from = registers::time_stamp();
     let vm = Vm::start(&MACHINE, map, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);
-    let vm = VM.set(vm.with_crew(crew));
+    let vm = VM.set(vm.with_workers(workers));
     let giant = registers::Features::of_this_cpu().giant_pages;
     let Ok(root) = tables::build(vm.memory(), ram, giant) else {
         report::refuse("memory", &"there is not enough for the kernel's own tables");
@@ -69,8 +69,8 @@ fn boot_map(loader: &Loader, limit: u64) -> Result<BootMap, MapError> {
 }
 
 /// Who helps with large jobs.
-pub fn crew() -> &'static Crew<'static, Metal> {
-    CREW.get()
+pub fn workers() -> &'static WorkerPool<'static, Metal> {
+    WORKERS.get()
 }
 
 /// Nanoseconds that helpers have to come.
@@ -87,7 +87,7 @@ pub fn initialise(start: Start) {
     }
     let (me, until) = (Core::id(), Core::now_ns() + COME_NS);
     let others = (0..helpers).map(CpuId).filter(|&cpu| cpu != me);
-    while Core::now_ns() < until && !others.clone().all(|cpu| crew().has_helper_racy(cpu)) {
+    while Core::now_ns() < until && !others.clone().all(|cpu| workers().has_helper_racy(cpu)) {
         Core::relax();
     }
     let told = |done: Initialised| {
@@ -95,7 +95,7 @@ pub fn initialise(start: Start) {
         let cpus = done.spent.helpers + 1;
         crate::say!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
     };
-    let written = vm().memory().initialise(crew(), helpers, &|| false, &told);
+    let written = vm().memory().initialise(workers(), helpers, &|| false, &told);
     assert!(written.is_ok(), "nobody stops the initialisation");
 }
 

@@ -1,11 +1,11 @@
 //! Populating and the end of a space with helpers, on the seeded machine: whatever the seed, every page is
 //! there once, and every frame comes back.
 
-use interleaf::job::{Crew, Patience};
 use interleaf::machine::Machine as _;
 use interleaf::space::{AddressSpace, Advice, Error, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Pfn, VirtAddr, Vpn};
+use interleaf::work::{PollLimit, WorkerPool};
 use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::soft::{Plan, SoftMachine};
@@ -26,12 +26,12 @@ fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)
         let machine = Seeded::new(&Plan::small(3, frames)).unwrap();
         let entered = machine.enter(CpuId(0));
         let mut map = boot_map(&machine);
-        let crew = Crew::hire(&machine, &mut map.carver(&machine)).unwrap();
-        crew.set_patience(Patience(2));
+        let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).unwrap();
+        workers.set_poll_limit(PollLimit(2));
         drop(entered);
         let machine = &machine;
         let first: Program<'_> = Box::new(move || {
-            let vm = Vm::new(machine, map).unwrap().with_crew(&crew);
+            let vm = Vm::new(machine, map).unwrap().with_workers(&workers);
             let in_use = || {
                 vm.trim();
                 vm.memory().check().expect("frames add up").handed_out
@@ -43,7 +43,7 @@ fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)
             vm.settle();
             assert_eq!(in_use(), before, "frames leaked");
             drop(vm);
-            drop(crew);
+            drop(workers);
         });
         let helpers = (1..machine.nr_cpus()).map(|_| Box::new(|| machine.help()) as Program<'_>);
         stage.run(machine, std::iter::once(first).chain(helpers).collect());

@@ -2,9 +2,9 @@
 //! is given twice, none is lost, and nobody is refused memory that is only on its way.
 
 use interleaf::frame::{Ask, Folio, Memory, Priority, Start};
-use interleaf::job::{Crew, Patience};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Order};
+use interleaf::work::{PollLimit, WorkerPool};
 use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::soft::{Plan, SoftMachine};
@@ -25,18 +25,18 @@ fn boot_and_allocate(stage: &Stage) {
     let machine = Machine::new(&Plan::small(4, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let mut map = boot_map(&machine);
-    let crew = Crew::hire(&machine, &mut map.carver(&machine)).expect("memory for a crew");
-    crew.set_patience(Patience(2));
+    let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).expect("memory for a worker pool");
+    workers.set_poll_limit(PollLimit(2));
     let memory = Memory::start(&machine, map, Start::Deferred).expect("memory");
     drop(cpu);
     let (memory, waiting) = (&memory, memory.deferred_frames());
     assert_eq!(waiting, (WHOLE_BLOCKS as u64 - 1) * 1024);
     let job: Program<'_> = Box::new(move || {
-        memory.initialise(&crew, u32::MAX, &|| false, &|_| ()).expect("nobody gives the job up");
+        memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("nobody gives the job up");
         // Those that an allocation has claimed may be on their way.
         assert_eq!(memory.raw_frames(), 0);
         // Sends the helper home.
-        drop(crew);
+        drop(workers);
     });
     let blocks: Program<'_> = Box::new(move || {
         let take = |n| memory.alloc(Order::MAX, ASK).unwrap_or_else(|| panic!("block {n} is refused"));

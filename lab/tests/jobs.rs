@@ -1,11 +1,11 @@
 //! Jobs on the seeded machine: every access is a choice, and whatever the choices, each unit is done once,
 //! and undone exactly where it was done.
 
-use interleaf::job::{Chunk, Crew, Failed, Job, Patience, Spent};
 use interleaf::machine::Cpu;
 use interleaf::sync::atomic::AtomicU64;
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, CpuMask};
+use interleaf::work::{Chunk, Failed, Job, PollLimit, Spent, WorkerPool};
 use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::host::Host;
@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU64 as Count, Ordering::*};
 
 type Seeded = SoftMachine<Baton, X86_64>;
-type SeededCrew<'m> = Crew<'m, Seeded>;
+type SeededPool<'m> = WorkerPool<'m, Seeded>;
 
 /// How often each unit was done, less how often it was undone. The host's atomics: counting is no step.
 struct Tally(Vec<AtomicI32>);
@@ -36,23 +36,23 @@ impl Tally {
 
 /// Plays `caller` on CPU 0 and helpers on all others of `nr_cpus`, for every seed, and says how many helpers
 /// came in all.
-fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededCrew<'_>, u64) -> Spent) -> u64 {
+fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededPool<'_>, u64) -> Spent) -> u64 {
     static CAME: Mutex<Vec<(usize, u64)>> = Mutex::new(Vec::new());
     let me = caller as usize;
     let scene = move |stage: &Stage| {
         let machine = Seeded::new(&Plan::small(nr_cpus, 64)).unwrap();
-        let crew = Crew::hire(&machine, &mut boot_map(&machine).carver(&machine)).unwrap();
-        crew.set_patience(Patience(2));
+        let workers = WorkerPool::spawn(&machine, &mut boot_map(&machine).carver(&machine)).unwrap();
+        workers.set_poll_limit(PollLimit(2));
         let (seed, machine) = (stage.seed(), &machine);
         let first: Program<'_> = Box::new(move || {
             // Half of the callers begin while their helpers are still on their way.
-            while seed % 2 == 0 && !(1..nr_cpus).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+            while seed % 2 == 0 && !(1..nr_cpus).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
                 Baton::relax();
             }
-            let spent = caller(&crew, seed);
+            let spent = caller(&workers, seed);
             CAME.lock().unwrap().push((me, spent.helpers.into()));
             // Sends the helpers home: their programs end.
-            drop(crew);
+            drop(workers);
         });
         let helpers = (1..nr_cpus).map(|_| Box::new(|| machine.help()) as Program<'_>);
         stage.run(machine, std::iter::once(first).chain(helpers).collect());
@@ -68,14 +68,14 @@ fn step(word: &AtomicU64<Baton>) {
 
 #[test]
 fn every_unit_is_done_once_whatever_the_seed() {
-    let came = with_helpers(3, 0..600, |crew, seed| {
+    let came = with_helpers(3, 0..600, |workers, seed| {
         let (tally, word) = (Tally::new(12 + seed % 30), AtomicU64::new(0));
         let job = Job::new(0..12 + seed % 30, |chunk: &Chunk<'_>| {
             step(&word);
             tally.add(chunk.range(), 1);
             Ok::<(), ()>(())
         });
-        let spent = crew.run(&job.min_chunk(1 + seed % 3).align(1 + seed / 3 % 3)).unwrap();
+        let spent = workers.run(&job.min_chunk(1 + seed % 3).align(1 + seed / 3 % 3)).unwrap();
         assert!(tally.all_are(1), "seed {seed}");
         spent
     });
@@ -84,7 +84,7 @@ fn every_unit_is_done_once_whatever_the_seed() {
 
 #[test]
 fn an_error_is_undone_and_told_whatever_the_seed() {
-    let came = with_helpers(3, 0..600, |crew, seed| {
+    let came = with_helpers(3, 0..600, |workers, seed| {
         let units = 10 + seed % 20;
         let (tally, word, bad) = (Tally::new(units), AtomicU64::new(0), seed % units);
         let undo = |range| tally.add(range, -1);
@@ -99,7 +99,7 @@ fn an_error_is_undone_and_told_whatever_the_seed() {
             }
             Ok(())
         });
-        assert_eq!(crew.run(&job.undo(&undo)), Err(Failed::Error(bad)));
+        assert_eq!(workers.run(&job.undo(&undo)), Err(Failed::Error(bad)));
         assert!(tally.all_are(0), "seed {seed}");
         Spent { helpers: 1, ..Spent::default() }
     });
@@ -109,7 +109,7 @@ fn an_error_is_undone_and_told_whatever_the_seed() {
 /// A job whose chunks are jobs, while a helper is sent away.
 #[test]
 fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
-    let came = with_helpers(4, 0..400, |crew, seed| {
+    let came = with_helpers(4, 0..400, |workers, seed| {
         let (tally, word) = (Tally::new(24), AtomicU64::new(0));
         let outer = Job::new(0..4, |chunk: &Chunk<'_>| {
             let inner = Job::new(chunk.start * 6..chunk.end * 6, |chunk: &Chunk<'_>| {
@@ -118,11 +118,11 @@ fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
                 Ok::<(), ()>(())
             });
             if chunk.worker() == 0 && chunk.start == 0 {
-                crew.dismiss(CpuId(1 + (seed % 3) as u32));
+                workers.dismiss(CpuId(1 + (seed % 3) as u32));
             }
-            crew.run(&inner).map(|_| ())
+            workers.run(&inner).map(|_| ())
         });
-        let spent = crew.run(&outer).unwrap();
+        let spent = workers.run(&outer).unwrap();
         assert!(tally.all_are(1), "seed {seed}");
         assert!(Baton::with_context(|context| context.helped_ns()) >= spent.helper_ns);
         spent
@@ -139,8 +139,8 @@ fn cpus(of: impl IntoIterator<Item = u32>) -> CpuMask {
 /// A queue whose sets of CPUs change while items are under way, and one of whose CPUs is taken offline.
 #[test]
 fn an_ordered_queue_finishes_in_order_whatever_the_seed_while_its_cpus_change_and_go() {
-    let by_helpers = with_helpers(4, 0..500, |crew, seed| {
-        while !(1..4).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+    let by_helpers = with_helpers(4, 0..500, |workers, seed| {
+        while !(1..4).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             Baton::relax();
         }
         let (word, log) = (AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -154,7 +154,7 @@ fn an_ordered_queue_finishes_in_order_whatever_the_seed_while_its_cpus_change_an
             step(&word);
             log.lock().unwrap().push((item, Baton::id().0));
         };
-        let opened = crew.ordered::<u64, _, _, _, 3>((&all, &all), parallel, serial, |queue| {
+        let opened = workers.ordered::<u64, _, _, _, 3>((&all, &all), parallel, serial, |queue| {
             for item in 0..items {
                 if item == 1 + seed % 4 {
                     let one = 1 + (seed % 3) as u32;
@@ -163,7 +163,7 @@ fn an_ordered_queue_finishes_in_order_whatever_the_seed_while_its_cpus_change_an
                     assert!(changed.is_ok() || item > 3);
                 }
                 if item == 3 + seed / 5 % 3 {
-                    crew.dismiss(CpuId(gone));
+                    workers.dismiss(CpuId(gone));
                 }
                 if item == 5 + seed % 2 {
                     queue.flush();
@@ -187,8 +187,8 @@ fn the_time_of_helpers_is_the_callers() {
     let machine = SoftMachine::<Host, X86_64>::new(&Plan::small(2, 64)).unwrap();
     machine.start_helpers([CpuId(1)], |_| ());
     let _here = machine.enter(CpuId(0));
-    let crew = Crew::hire(&machine, &mut boot_map(&machine).carver(&machine)).unwrap();
-    while !crew.has_helper_racy(CpuId(1)) {
+    let workers = WorkerPool::spawn(&machine, &mut boot_map(&machine).carver(&machine)).unwrap();
+    while !workers.has_helper_racy(CpuId(1)) {
         std::thread::yield_now();
     }
     let (here, worked) = (Count::new(0), Count::new(0));
@@ -203,7 +203,7 @@ fn the_time_of_helpers_is_the_callers() {
         }
         Ok::<(), ()>(())
     });
-    let spent = crew.run(&job).unwrap();
+    let spent = workers.run(&job).unwrap();
     assert_eq!(spent.helpers, 1);
     assert!(spent.helper_ns >= worked.load(Relaxed));
     assert_eq!(Host::with_context(|context| context.helped_ns()), spent.helper_ns);

@@ -8,7 +8,7 @@
 //! | 0 | [`units`] | addresses, page and frame numbers, ranges, CPU sets: plain values |
 //! | 1 | [`machine`] | the contract a platform fulfils: [`machine::Cpu`] and [`machine::Machine`] |
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU, the mapping tree |
-//! | 3 | [`job`] | work described as a value, cut into chunks, done by several CPUs |
+//! | 3 | [`work`] | work described as a value, cut into chunks, done by several CPUs |
 //! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
 //! | 5 | [`table`] | entries, table pages, the lockless walk, movement over ranges |
 //! | 5 | [`tlb`] | gather, shootdown, generations |
@@ -23,7 +23,6 @@ extern crate std;
 
 pub mod file;
 pub mod frame;
-pub mod job;
 pub mod machine;
 pub mod space;
 pub mod sync;
@@ -31,3 +30,4 @@ pub mod table;
 pub mod tlb;
 pub mod units;
 pub mod vma;
+pub mod work;

@@ -48,10 +48,10 @@ pub fn run(_: &Options<'_>) -> bool {
         .all(|(rule, verdict)| verdict == Verdict::Holds || (verdict == Verdict::Untested && may_miss(rule)))
 }
 
-/// Takes the crew's program away from the helpers, who leave it first, to be given back later.
+/// Takes the worker pool's program away from the helpers, who leave it first, to be given back later.
 fn take_help() -> Option<Answer<Metal>> {
     let help = helpers::installed();
-    (0..MACHINE.nr_cpus()).for_each(|cpu| memory::crew().dismiss(CpuId(cpu)));
+    (0..MACHINE.nr_cpus()).for_each(|cpu| memory::workers().dismiss(CpuId(cpu)));
     MACHINE.set_help(None);
     help
 }

@@ -4,10 +4,10 @@ use super::stage::{self, Stage};
 use super::{Benchmark, Figure, Options, paired};
 use crate::command::Failure;
 use crate::os::affinity;
-use interleaf::job::Crew;
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, PAGE_SIZE};
+use interleaf::work::WorkerPool;
 use std::time::Instant;
 
 /// See the module.
@@ -28,15 +28,15 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     });
     let _entered = machine.enter(CpuId(0));
     let mut map = stage::boot_map(&machine)?;
-    let lacks = || Failure::check("no memory for a crew".to_owned());
-    let crew = Crew::hire(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
-    while (1..=nr_helpers).any(|cpu| !crew.has_helper_racy(CpuId(cpu))) {
+    let lacks = || Failure::check("no memory for a worker pool".to_owned());
+    let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
+    while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }
     let _pinned = options.pin();
-    let vm = Vm::new(&machine, map).map_err(Failure::of)?.with_crew(&crew);
+    let vm = Vm::new(&machine, map).map_err(Failure::of)?.with_workers(&workers);
     let with = |most| {
-        crew.set_most(most);
+        workers.set_max_helpers(most);
         times(&vm, pages)
     };
     let figure = |name, which: fn([f64; 2]) -> f64| {

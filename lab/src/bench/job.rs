@@ -12,9 +12,9 @@ use super::{Bar, Benchmark, Figure, Options, alone, crew as threads, ns_per, ns_
 use crate::command::Failure;
 use crate::host::Host;
 use crate::os::affinity;
-use interleaf::job::{Chunk, Crew, Job};
 use interleaf::machine::Cpu;
 use interleaf::units::CpuId;
+use interleaf::work::{Chunk, Job, WorkerPool};
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     run,
 };
 
-type BenchCrew<'m> = Crew<'m, Stage>;
+type BenchPool<'m> = WorkerPool<'m, Stage>;
 type Block = Mutex<Vec<u8>>;
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
@@ -48,23 +48,23 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     machine.start_helpers((1..cpus.len() as u32).map(CpuId), pin);
     let _entered = machine.enter(CpuId(0));
     let mut map = stage::boot_map(&machine)?;
-    let lacks = || Failure::check("no memory for a crew".to_owned());
-    let crew = Crew::hire(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
-    while (1..cpus.len() as u32).any(|cpu| !crew.has_helper_racy(CpuId(cpu))) {
+    let lacks = || Failure::check("no memory for a worker pool".to_owned());
+    let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
+    while (1..cpus.len() as u32).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }
     let pinned = options.pin();
     let times = options.size(20_000, 20);
-    let mut figures = vec![one_thread(options, &crew)];
+    let mut figures = vec![one_thread(options, &workers)];
     // rayon asks nobody before it has done its own half; ours asks at once.
-    let (ours, theirs) = (|| halves(&crew, times), || jobs::halves(&pool, times));
+    let (ours, theirs) = (|| halves(&workers, times), || jobs::halves(&pool, times));
     figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs).with_bar(Bar::AtMost(1.0)));
-    figures.push(everywhere(options, &crew, &pool, cpus.len() as u32));
-    figures.push(each(options, &crew, &pool));
-    figures.push(each_by_hand(options, &crew, &cpus));
+    figures.push(everywhere(options, &workers, &pool, cpus.len() as u32));
+    figures.push(each(options, &workers, &pool));
+    figures.push(each_by_hand(options, &workers, &cpus));
     drop(pinned);
-    figures.push(two_cpus(options, &crew, &cpus));
-    figures.push(alone(options, "job.woken", "ns", || woken(&crew, options.size(50, 3))));
+    figures.push(two_cpus(options, &workers, &cpus));
+    figures.push(alone(options, "job.woken", "ns", || woken(&workers, options.size(50, 3))));
     Ok(figures)
 }
 
@@ -83,54 +83,59 @@ fn fill_each(blocks: &[Block]) {
 }
 
 /// Fills all blocks as a job of at most `helpers` helpers.
-fn fill_all(crew: &BenchCrew<'_>, blocks: &[Block], helpers: u32) {
+fn fill_all(workers: &BenchPool<'_>, blocks: &[Block], helpers: u32) {
     let job = Job::new(0..blocks.len() as u64, |chunk: &Chunk<'_>| {
         fill_each(&blocks[chunk.start as usize..chunk.end as usize]);
         Ok::<(), Infallible>(())
     });
-    crew.run(&job.most_helpers(helpers)).expect("filling does not fail");
+    workers.run(&job.max_helpers(helpers)).expect("filling does not fail");
 }
 
 /// A MiB in blocks of a frame, by a job that nobody helps with, against the loop.
-fn one_thread(options: &Options, crew: &BenchCrew<'_>) -> Figure {
+fn one_thread(options: &Options, workers: &BenchPool<'_>) -> Figure {
     let (blocks, times) = (blocks(256, 4096), options.size(100, 2));
-    let ours = || ns_per(times, || fill_all(crew, &blocks, 0));
+    let ours = || ns_per(times, || fill_all(workers, &blocks, 0));
     let theirs = || ns_per(times, || fill_each(&blocks));
     paired(options, "job.one_thread", "ns", ours, "the same, a loop", theirs).with_bar(Bar::AtMost(1.02))
 }
 
 /// Two empty halves, either of which may be done by either.
-fn halves(crew: &BenchCrew<'_>, times: u64) -> f64 {
+fn halves(workers: &BenchPool<'_>, times: u64) -> f64 {
     let job = Job::new(0..2, |chunk: &Chunk<'_>| {
         black_box(chunk.start);
         Ok::<(), Infallible>(())
     });
     let mut helpers = 0;
-    let took = ns_per_rested(times, || helpers += crew.run(&job).expect("nothing does not fail").helpers);
+    let took = ns_per_rested(times, || helpers += workers.run(&job).expect("nothing does not fail").helpers);
     black_box(helpers);
     took
 }
 
 /// Something that every worker must come to: both sides wait for the last.
-fn everywhere(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool, workers: u32) -> Figure {
+fn everywhere(
+    options: &Options,
+    workers: &BenchPool<'_>,
+    pool: &rayon::ThreadPool,
+    nr_workers: u32,
+) -> Figure {
     let times = options.size(1000, 10);
     let here = AtomicU32::new(0);
     // The round ends when all have come: a multiple of the workers.
     let meet = || {
-        let until = here.fetch_add(1, AcqRel) / workers * workers + workers;
+        let until = here.fetch_add(1, AcqRel) / nr_workers * nr_workers + nr_workers;
         while here.load(Acquire) < until {
             std::hint::spin_loop();
         }
     };
     let ours = || {
         here.store(0, SeqCst);
-        let job = Job::new(0..workers.into(), |chunk: &Chunk<'_>| {
+        let job = Job::new(0..nr_workers.into(), |chunk: &Chunk<'_>| {
             chunk.range().for_each(|_| meet());
             Ok::<(), Infallible>(())
         });
         ns_per_rested(times, || {
-            let spent = crew.run(&job).expect("meeting does not fail");
-            assert_eq!(spent.helpers + 1, workers, "a helper that is idle is asked");
+            let spent = workers.run(&job).expect("meeting does not fail");
+            assert_eq!(spent.helpers + 1, nr_workers, "a helper that is idle is asked");
         })
     };
     let theirs = || {
@@ -141,29 +146,29 @@ fn everywhere(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool,
 }
 
 /// A MiB in blocks of a frame, by all.
-fn each(options: &Options, crew: &BenchCrew<'_>, pool: &rayon::ThreadPool) -> Figure {
+fn each(options: &Options, workers: &BenchPool<'_>, pool: &rayon::ThreadPool) -> Figure {
     let (blocks, times) = (blocks(256, 4096), options.size(400, 2));
-    let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));
+    let ours = || ns_per_rested(times, || fill_all(workers, &blocks, u32::MAX));
     let theirs = || jobs::each(pool, times, &blocks, fill);
     paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))
 }
 
 /// The same, against what no pool can do better: two threads that only wait for each other, and each have
 /// their half.
-fn each_by_hand(options: &Options, crew: &BenchCrew<'_>, cpus: &[usize]) -> Figure {
+fn each_by_hand(options: &Options, workers: &BenchPool<'_>, cpus: &[usize]) -> Figure {
     let (blocks, times) = (blocks(256, 4096), options.size(400, 2));
-    let ours = || ns_per_rested(times, || fill_all(crew, &blocks, u32::MAX));
+    let ours = || ns_per_rested(times, || fill_all(workers, &blocks, u32::MAX));
     let theirs = || jobs::by_hand(cpus.get(1).copied(), times, &blocks, fill);
     paired(options, "job.each_by_hand", "ns", ours, "two threads, a half each", theirs)
 }
 
 /// How many times faster two CPUs fill memory than one, by jobs, against threads that fill a half each.
-fn two_cpus(options: &Options, crew: &BenchCrew<'_>, cpus: &[usize]) -> Figure {
+fn two_cpus(options: &Options, workers: &BenchPool<'_>, cpus: &[usize]) -> Figure {
     let blocks = blocks(options.size(1024, 16), 64 << 10);
     let ours = || {
         let _pinned = options.pin();
-        let alone = ns_per(1, || fill_all(crew, &blocks, 0));
-        alone / ns_per(1, || fill_all(crew, &blocks, u32::MAX))
+        let alone = ns_per(1, || fill_all(workers, &blocks, 0));
+        alone / ns_per(1, || fill_all(workers, &blocks, u32::MAX))
     };
     let by = |cpus: &[usize]| {
         let took = threads::together(cpus, |index| {
@@ -178,7 +183,7 @@ fn two_cpus(options: &Options, crew: &BenchCrew<'_>, cpus: &[usize]) -> Figure {
 }
 
 /// As `everywhere`, where the helper sleeps when it is asked.
-fn woken(crew: &BenchCrew<'_>, times: u64) -> f64 {
+fn woken(workers: &BenchPool<'_>, times: u64) -> f64 {
     let here = AtomicU32::new(0);
     let job = Job::new(0..2, |_: &Chunk<'_>| {
         here.fetch_add(1, AcqRel);
@@ -188,7 +193,7 @@ fn woken(crew: &BenchCrew<'_>, times: u64) -> f64 {
     for _ in 0..times {
         std::thread::sleep(std::time::Duration::from_millis(1));
         let began = Host::now_ns();
-        crew.run(&job).expect("counting does not fail");
+        workers.run(&job).expect("counting does not fail");
         sum_ns += (Host::now_ns() - began) as f64;
     }
     sum_ns / times as f64

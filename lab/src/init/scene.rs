@@ -7,9 +7,9 @@ use crate::os::{affinity, process};
 use crate::soft::arena::DIRT;
 use crate::soft::{Fill, Plan, SoftMachine};
 use interleaf::frame::{Ask, BootMap, FrameMeta, Initialised, Memory, Region, Start};
-use interleaf::job::{Crew, Patience};
 use interleaf::machine::Machine;
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
+use interleaf::work::{PollLimit, WorkerPool};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use std::time::Instant;
 const BESIDE_RECORDS: u64 = 2 << 20;
 
 /// How often helpers look for work before they sleep: some milliseconds.
-const AWAKE: Patience = Patience(1_000_000);
+const AWAKE: PollLimit = PollLimit(1_000_000);
 
 /// A machine with the memory of a world, most of it never touched.
 pub struct Scene {
@@ -107,7 +107,7 @@ impl Scene {
             self.soil();
         }
         let mut map = BootMap::new(&self.regions).map_err(Failure::of)?;
-        let crew = self.crew(&mut map, when)?;
+        let workers = self.workers(&mut map, when)?;
         let (start, cpu_before) = (Instant::now(), process::cpu_ns());
         let memory = match when {
             When::First => Memory::new(&self.machine, map),
@@ -121,7 +121,7 @@ impl Scene {
         let rest = Instant::now();
         if let When::Job(_) = when {
             let done = |node| nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
-            memory.initialise(&crew, u32::MAX, &|| false, &done).map_err(Failure::of)?;
+            memory.initialise(&workers, u32::MAX, &|| false, &done).map_err(Failure::of)?;
         }
         let rest_ns = rest.elapsed().as_nanos() as f64;
         let cpu_ns = (process::cpu_ns() - cpu_before) as f64;
@@ -139,23 +139,23 @@ impl Scene {
         Ok(look(&memory, boot))
     }
 
-    fn crew(&self, map: &mut BootMap, when: When) -> Result<Crew<'_, Stage>, Failure> {
+    fn workers(&self, map: &mut BootMap, when: When) -> Result<WorkerPool<'_, Stage>, Failure> {
         let helpers = match when {
             When::Job(threads) => threads - 1,
             When::First | When::Needed => 0,
         };
         if helpers == 0 {
-            return Ok(Crew::alone(&self.machine));
+            return Ok(WorkerPool::without_helpers(&self.machine));
         }
-        let crew = Crew::hire(&self.machine, &mut map.carver(&self.machine));
-        let crew = crew.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
-        crew.set_most(helpers as u32);
+        let workers = WorkerPool::spawn(&self.machine, &mut map.carver(&self.machine));
+        let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
+        workers.set_max_helpers(helpers as u32);
         // At boot nobody has anything else to do.
-        crew.set_patience(AWAKE);
-        while !(1..=helpers as u32).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+        workers.set_poll_limit(AWAKE);
+        while !(1..=helpers as u32).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             std::thread::yield_now();
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     fn soil(&self) {

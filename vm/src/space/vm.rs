@@ -3,12 +3,12 @@
 use super::counters::{Counter, Counters, Totals};
 use super::recent::RecentFault;
 use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, Start};
-use crate::job::Crew;
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Installed, PerCpu, Rcu};
 use crate::tlb::{ShootStats, Shootdown};
 use crate::vma::Vma;
+use crate::work::WorkerPool;
 use core::fmt;
 
 /// Memory put aside for an edit of several mappings.
@@ -27,7 +27,7 @@ pub struct Vm<'m, M: Machine> {
     pub(super) counters: Counters<M::Cpu>,
     pub(super) recent: PerCpu<RecentFault<M::Cpu>, M::Cpu>,
     /// Who helps with large ranges.
-    pub(super) crew: Option<&'m Crew<'m, M>>,
+    pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
     pub(super) spaces: AtomicU64<M::Cpu>,
 }
@@ -57,13 +57,13 @@ impl<'m, M: Machine> Vm<'m, M> {
         let shootdown = Installed::install(machine, &mut carver, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
-        let (crew, spaces) = (None, AtomicU64::new(0));
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, recent, crew, spaces })
+        let (workers, spaces) = (None, AtomicU64::new(0));
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, recent, workers, spaces })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.
-    pub fn with_crew(self, crew: &'m Crew<'m, M>) -> Self {
-        Self { crew: Some(crew), ..self }
+    pub fn with_workers(self, workers: &'m WorkerPool<'m, M>) -> Self {
+        Self { workers: Some(workers), ..self }
     }
 
     /// The machine that this runs on.

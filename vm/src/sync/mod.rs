@@ -14,7 +14,7 @@
 //! | [`ladder`] | the ranks of all locks |
 //! | [`PerCpu`], [`Owned`] | data of one CPU |
 //! | [`Installed`] | what a CPU does when another interrupts it |
-//! | [`board`], [`Enlisted`] | work on a caller's stack that helpers visit |
+//! | [`Enlisted`] | the program of the machine's helpers |
 //! | [`Tray`] | values that several put in and one takes out |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
@@ -28,7 +28,6 @@ pub mod atomic;
 mod bias;
 #[cfg(all(test, loom))]
 mod bias_loom_tests;
-pub mod board;
 mod enlist;
 pub mod ladder;
 mod per_cpu;

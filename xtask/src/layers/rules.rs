@@ -8,7 +8,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("units", 0),
     ("machine", 1),
     ("sync", 2),
-    ("job", 3),
+    ("work", 3),
     ("frame", 4),
     ("table", 5),
     ("tlb", 5),
@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u32)] = &[
 /// Where `unsafe` may stand.
 const UNSAFE_PLACES: &[&str] = &[
     "vm/src/sync",
+    "vm/src/work",
     "vm/src/frame",
     "vm/src/table",
     TEST_MACHINE,

@@ -2,9 +2,9 @@
 
 use super::sections::{SECTION_FRAMES, blocks_in, sections_of};
 use crate::frame::Memory;
-use crate::job::{Chunk, Crew, Failed, Job, Spent};
 use crate::machine::{Cpu, Machine};
 use crate::units::{CpuId, NodeId, NodeMask, PfnRange};
+use crate::work::{Chunk, Failed, Job, Spent, WorkerPool};
 use core::convert::Infallible;
 use core::ops::Range;
 
@@ -35,17 +35,17 @@ impl<M: Machine> Memory<'_, M> {
     /// before.
     pub fn initialise(
         &self,
-        crew: &Crew<'_, M>,
+        workers: &WorkerPool<'_, M>,
         helpers: u32,
         stop_if: &(dyn Fn() -> bool + Sync),
         done: &(dyn Fn(Initialised) + Sync),
     ) -> Result<(), Failed<Infallible>> {
         let node = |chunk: &Chunk<'_>| {
-            let each = |zone| self.initialise_zone(crew, zone, helpers, stop_if).map(done);
+            let each = |zone| self.initialise_zone(workers, zone, helpers, stop_if).map(done);
             chunk.range().try_for_each(each)
         };
         let job = Job::new(0..self.zones.len() as u64, node).stop_if(stop_if);
-        match crew.run(&job) {
+        match workers.run(&job) {
             Ok(_) => Ok(()),
             Err(Failed::Error(inner)) => Err(inner),
             Err(Failed::Panicked) => Err(Failed::Panicked),
@@ -55,7 +55,7 @@ impl<M: Machine> Memory<'_, M> {
 
     fn initialise_zone(
         &self,
-        crew: &Crew<'_, M>,
+        workers: &WorkerPool<'_, M>,
         zone_index: u64,
         helpers: u32,
         stop_if: &(dyn Fn() -> bool + Sync),
@@ -69,10 +69,10 @@ impl<M: Machine> Memory<'_, M> {
         let job = Job::new(self.reach(zone_index as u8), work)
             .align(SECTION_FRAMES)
             .min_chunk(SECTION_FRAMES)
-            .most_helpers(helpers)
+            .max_helpers(helpers)
             .on_nodes(self.helpers_of(zone.node()))
             .stop_if(stop_if);
-        let spent = crew.run(&job)?;
+        let spent = workers.run(&job)?;
         Ok(Initialised { node: zone.node(), frames, took_ns: M::Cpu::now_ns() - before, spent })
     }
 

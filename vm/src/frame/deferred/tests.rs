@@ -3,9 +3,9 @@
 use super::*;
 use crate::frame::tests::Dice;
 use crate::frame::{Ask, BootError, BootMap, Kind, Priority, Region, Start, Use};
-use crate::job::Crew;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::units::{NodeId, PAGE_SIZE};
+use crate::work::WorkerPool;
 use core::convert::Infallible;
 use std::vec::Vec;
 
@@ -107,8 +107,8 @@ fn assert_equal(ours: &TestMemory<'_>, theirs: &TestMemory<'_>, seed: u64) {
 }
 
 fn finish(memory: &TestMemory<'_>) {
-    let crew = Crew::alone(memory.machine());
-    memory.initialise(&crew, 0, &|| false, &|_| ()).unwrap();
+    let workers = WorkerPool::without_helpers(memory.machine());
+    memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
 }
 
 /// Grows every zone by whole blocks until there is nothing to grow by.
@@ -292,9 +292,9 @@ fn a_job_that_is_given_up_leaves_blocks_that_growth_finds() {
     let memory = plain(&machine, 0, FRAMES);
     let asked = core::sync::atomic::AtomicU32::new(0);
     let stop = || asked.fetch_add(1, core::sync::atomic::Ordering::Relaxed) >= 2;
-    let crew = Crew::alone(&machine);
-    let ended: Result<(), crate::job::Failed<Infallible>> = memory.initialise(&crew, 0, &stop, &|_| ());
-    assert_eq!(ended, Err(crate::job::Failed::Cancelled));
+    let workers = WorkerPool::without_helpers(&machine);
+    let ended: Result<(), crate::work::Failed<Infallible>> = memory.initialise(&workers, 0, &stop, &|_| ());
+    assert_eq!(ended, Err(crate::work::Failed::Cancelled));
     assert!(memory.deferred_frames() > 0);
     memory.check().unwrap();
     grow_all(&memory);
@@ -310,9 +310,9 @@ fn each_node_is_told_when_it_is_done() {
     let memory = deferred(&machine, &regions).unwrap();
     let waiting: Vec<_> = memory.zones().iter().map(|zone| (zone.node(), zone.waiting())).collect();
     let told = std::sync::Mutex::new(Vec::new());
-    let crew = Crew::alone(&machine);
+    let workers = WorkerPool::without_helpers(&machine);
     memory
-        .initialise(&crew, 0, &|| false, &|done| told.lock().unwrap().push((done.node, done.frames)))
+        .initialise(&workers, 0, &|| false, &|done| told.lock().unwrap().push((done.node, done.frames)))
         .unwrap();
     assert_eq!(told.into_inner().unwrap(), waiting);
     assert_eq!(memory.deferred_frames(), 0);

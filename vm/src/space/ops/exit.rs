@@ -6,11 +6,11 @@
 
 use super::parallel::TABLE_PAGES;
 use crate::frame::Init;
-use crate::job::{Chunk, Crew, Job};
 use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, WriteGuard};
 use crate::units::{Vpn, VpnRange};
+use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
 
 impl<M: Machine> AddressSpace<'_, M> {
@@ -34,23 +34,23 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.
     fn clear_in_parallel(&self, guard: &WriteGuard<'_, M>, all: VpnRange) {
         let mut rest = all;
-        while self.vm.crew.is_some()
+        while self.vm.workers.is_some()
             && let Some(vma) = self.first_in(rest)
         {
             rest = VpnRange::new(vma.range.end, all.end);
-            if let Some(crew) = self.pool_for(vma.range) {
-                self.clear_one(crew, guard, vma.range);
+            if let Some(workers) = self.pool_for(vma.range) {
+                self.clear_one(workers, guard, vma.range);
             }
         }
     }
 
-    fn clear_one(&self, crew: &Crew<'_, M>, _guard: &WriteGuard<'_, M>, range: VpnRange) {
+    fn clear_one(&self, workers: &WorkerPool<'_, M>, _guard: &WriteGuard<'_, M>, range: VpnRange) {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
             self.zap(VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
             Ok::<(), Infallible>(())
         });
         // What a panicking helper left is cleared afterwards by the caller, which sweeps all pages in any case.
-        let _done = crew.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
+        let _done = workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
     }
 }
 

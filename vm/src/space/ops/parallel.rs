@@ -1,18 +1,18 @@
 //! How large ranges are divided among helpers: cut where a table of leaves ends, so that no two workers edit
 //! one table. A range too small for two workers, or a system without a pool, is worked on by the caller.
 
-use crate::job::{Chunk, Crew};
 use crate::machine::Machine;
 use crate::space::AddressSpace;
 use crate::units::{Level, Vpn, VpnRange};
+use crate::work::{Chunk, WorkerPool};
 
 /// Pages that one table of leaves covers: the least that is worth a helper, and where ranges are cut.
 pub(super) const TABLE_PAGES: u64 = Level::Pte.table_pages();
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The system's worker pool, where two workers would each have at least a table's pages.
-    pub(super) fn pool_for(&self, range: VpnRange) -> Option<&'v Crew<'v, M>> {
-        self.vm.crew.filter(|_| range.len() >= 2 * TABLE_PAGES)
+    pub(super) fn pool_for(&self, range: VpnRange) -> Option<&'v WorkerPool<'v, M>> {
+        self.vm.workers.filter(|_| range.len() >= 2 * TABLE_PAGES)
     }
 }
 

@@ -4,7 +4,6 @@
 //! It is not undone where it fails: Linux keeps what is present, and a page may have been written to since.
 
 use super::parallel::{TABLE_PAGES, pages};
-use crate::job::{Chunk, Failed, Job};
 use crate::machine::Machine;
 use crate::space::body::{Ended, attempt};
 use crate::space::carried::Carried;
@@ -12,6 +11,7 @@ use crate::space::proof::Speculated;
 use crate::space::{AddressSpace, Error, Fault, FaultError};
 use crate::units::{Access, Vpn, VpnRange};
 use crate::vma::VmaFlags;
+use crate::work::{Chunk, Failed, Job};
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// Makes each page of the range present, with helpers if there are any. Stops at a page that cannot be
@@ -21,14 +21,14 @@ impl<M: Machine> AddressSpace<'_, M> {
         range: VpnRange,
         access: Access,
     ) -> Result<(), (Vpn, FaultError)> {
-        let Some(crew) = self.pool_for(range) else { return self.populate_serial(range, access) };
+        let Some(workers) = self.pool_for(range) else { return self.populate_serial(range, access) };
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
             pages(chunk).try_for_each(|page| {
                 let fault = Fault { addr: page.addr(), access };
                 self.make_present_without_lock(fault).map_err(|error| (range.start, error))
             })
         });
-        match crew.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES)) {
+        match workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES)) {
             Ok(_) => Ok(()),
             Err(Failed::Error(error)) => Err(error),
             Err(_) => self.populate_serial(range, access),

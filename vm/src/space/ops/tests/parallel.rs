@@ -1,12 +1,12 @@
 //! Populating and the end of a space with helpers: the same pages, and every frame given back.
 
 use crate::frame::{BootMap, Init, Region, Use};
-use crate::job::Crew;
 use crate::machine::Machine as _;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
 use crate::units::{CpuId, NodeId, VirtAddr, Vpn};
+use crate::work::WorkerPool;
 use std::collections::HashSet;
 use std::thread;
 
@@ -29,17 +29,17 @@ fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
     };
     thread::scope(|s| {
         let mut map = BootMap::new(&[region]).unwrap();
-        let crew = Crew::hire(machine, &mut map.carver(machine)).unwrap();
+        let workers = WorkerPool::spawn(machine, &mut map.carver(machine)).unwrap();
         for cpu in 1..machine.nr_cpus() {
             s.spawn(move || {
                 machine.run_as(cpu);
                 machine.help();
             });
         }
-        while !(1..machine.nr_cpus()).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+        while !(1..machine.nr_cpus()).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             thread::yield_now();
         }
-        let vm = Vm::new(machine, map).unwrap().with_crew(&crew);
+        let vm = Vm::new(machine, map).unwrap().with_workers(&workers);
         let in_use = || {
             vm.trim();
             vm.memory().check().unwrap().handed_out

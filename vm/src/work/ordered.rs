@@ -2,8 +2,8 @@
 //!
 //! Packets to be encrypted are the usual case: each is worked on by itself, on any CPU of one set, and then
 //! handed on in order, on the CPU that the submitter chose among another set. A queue is open for as long as
-//! a call to [`Crew::ordered`] lasts; the helpers of its CPUs are its own meanwhile. It lies on the caller's
-//! stack, with all its records: submitting allocates nothing.
+//! a call to [`WorkerPool::ordered`] lasts; the helpers of its CPUs are its own meanwhile. It lies on the
+//! caller's stack, with all its records: submitting allocates nothing.
 //!
 //! ```text
 //!   submit ---> [ records, at most N ] ---> parallel part on any CPU of one set, or in the submitter where there is no room
@@ -16,12 +16,12 @@
 //! on parallel parts that nobody has begun, and sleeps only for those under way and for serial parts, which
 //! belong to their CPUs.
 
-use super::crew::Crew;
+use super::dispatch::{Board, Then, Visit};
 use super::plan::BOUND_NS;
+use super::pool::WorkerPool;
 use super::ring::Ring;
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
-use crate::sync::board::{Board, Then, Visit};
 use crate::sync::{SpinLock, ladder};
 use crate::units::{CpuId, CpuMask};
 use core::fmt;
@@ -71,10 +71,10 @@ pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
     waiting: AtomicU32<C>,
 }
 
-impl<M: Machine> Crew<'_, M> {
+impl<M: Machine> WorkerPool<'_, M> {
     /// Opens a queue for `N` items at once, calls `f` with it, and returns when everything submitted is
     /// finished. `parallel` works on an item, `serial` finishes it. The caller may sleep, as for
-    /// [`Crew::run`].
+    /// [`WorkerPool::run`].
     ///
     /// # Errors
     /// Where no helper of a set is there: nothing was done.

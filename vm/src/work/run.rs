@@ -1,5 +1,6 @@
 //! A job under way: what all who work on it share, on the caller's stack.
 
+use super::dispatch::{Board, Offer, Terms, Then, Visit};
 use super::plan::{self, BOUND_NS, Cut};
 use super::share::{Grains, Share};
 use super::shares::{Others, Shares, Side};
@@ -7,7 +8,6 @@ use super::undo;
 use super::value::{Chunk, Failed, Job, Undo};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::board::{Board, Offer, Terms, Then, Visit};
 use crate::sync::{SpinLock, Tray, ladder};
 use crate::units::{CpuId, NodeId};
 use core::ops::Range;
@@ -18,7 +18,7 @@ const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
 
 /// Most helpers of one job: as many chunks may be broken off at once, besides the caller's, as can be noted.
-pub(super) const MOST_HELPERS: u32 = 63;
+pub(super) const MAX_HELPERS: u32 = 63;
 
 /// Laid out by hand: what a helper needs to begin, and between chunks, is on one line with the head of what
 /// is shown.
@@ -58,7 +58,7 @@ const EAR: u16 = 4;
 const NODES: u16 = 8;
 
 /// What chunks that were broken off did not do: from, to.
-pub(super) type Lost<C> = Tray<(u64, u64), C, { MOST_HELPERS as usize + 1 }>;
+pub(super) type Lost<C> = Tray<(u64, u64), C, { MAX_HELPERS as usize + 1 }>;
 
 /// Who works: a helper, by its CPU, or the caller.
 type Worker = Option<CpuId>;
@@ -79,7 +79,7 @@ where
     ) -> Self {
         #[cfg(not(loom))]
         const {
-            assert!(core::mem::offset_of!(Self, cut) == crate::sync::board::HEAD_ROOM)
+            assert!(core::mem::offset_of!(Self, cut) == super::dispatch::HEAD_ROOM)
         };
         let need = |which: u16, is_needed: bool| if is_needed { which } else { 0 };
         Self {

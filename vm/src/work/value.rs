@@ -5,7 +5,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::ops::Range;
 
-/// Work over a range, described. Nothing happens until a [`Crew`](super::Crew) runs it.
+/// Work over a range, described. Nothing happens until a [`WorkerPool`](super::WorkerPool) runs it.
 ///
 /// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range,
 /// begin and end at multiples of the alignment (but for the two ends of the range), and hold at least the
@@ -18,7 +18,7 @@ pub struct Job<'a, W> {
     pub(super) work: W,
     pub(super) align: u64,
     pub(super) min_chunk: u64,
-    pub(super) most_helpers: u32,
+    pub(super) max_helpers: u32,
     pub(super) nodes: NodeMask,
     pub(super) undo: Option<Undo<'a>>,
     pub(super) stop_if: Option<StopIf<'a>>,
@@ -36,7 +36,7 @@ impl<'a, W> Job<'a, W> {
             range,
             align: 1,
             min_chunk: 1,
-            most_helpers: u32::MAX,
+            max_helpers: u32::MAX,
             nodes: NodeMask::ALL,
             work,
             undo: None,
@@ -55,8 +55,8 @@ impl<'a, W> Job<'a, W> {
     }
 
     /// Uses at most so many helpers; the caller, who works too, is not counted.
-    pub fn most_helpers(self, most_helpers: u32) -> Self {
-        Self { most_helpers, ..self }
+    pub fn max_helpers(self, max_helpers: u32) -> Self {
+        Self { max_helpers, ..self }
     }
 
     /// Takes helpers from these nodes only.
@@ -160,7 +160,7 @@ impl<W> fmt::Debug for Job<'_, W> {
             .field("range", &self.range)
             .field("align", &self.align)
             .field("min_chunk", &self.min_chunk)
-            .field("most_helpers", &self.most_helpers)
+            .field("max_helpers", &self.max_helpers)
             .field("nodes", &self.nodes)
             .finish_non_exhaustive()
     }

@@ -28,9 +28,9 @@ const ALL: u32 = u32::MAX;
 
 /// For how many turns of a wait loop somebody waits before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience(pub u32);
+pub struct PollLimit(pub u32);
 
-impl Patience {
+impl PollLimit {
     /// Some ten microseconds: more than going to sleep and being woken takes.
     pub const SHORT: Self = Self(1000);
     /// None.
@@ -75,7 +75,7 @@ impl<C: Cpu> Board<C> {
             desks,
             crowd: Crowd::new(),
             nr_nodes,
-            patience: AtomicU32::new(Patience::SHORT.0),
+            patience: AtomicU32::new(PollLimit::SHORT.0),
         })
     }
 
@@ -85,7 +85,7 @@ impl<C: Cpu> Board<C> {
     }
 
     /// How long those wait who wait, before they sleep.
-    pub fn set_patience(&self, patience: Patience) {
+    pub fn set_poll_limit(&self, patience: PollLimit) {
         // Relaxed: nothing hangs on it.
         self.patience.store(patience.0, Relaxed);
     }
@@ -103,8 +103,8 @@ impl<C: Cpu> Board<C> {
     }
 
     /// Lets at most so many helpers be at work at once; those at work stay there.
-    pub fn set_most(&self, most: u32) {
-        self.crowd.set_most(most);
+    pub fn set_max_helpers(&self, most: u32) {
+        self.crowd.set_max_helpers(most);
     }
 
     /// How many helpers may come to work that is shown now, as soon as they are free; stale at once.

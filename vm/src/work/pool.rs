@@ -1,17 +1,17 @@
 //! The helpers of a machine.
 
+use super::dispatch::{Board, Exhibit, PollLimit, Terms};
 use super::plan::Cut;
-use super::run::{self, Lost, MOST_HELPERS, Running};
+use super::run::{self, Lost, MAX_HELPERS, Running};
 use super::shares::Others;
 use super::value::{Chunk, Failed, Job, Spent};
 use crate::machine::{Cpu, Machine};
-use crate::sync::board::{Board, Exhibit, Patience, Terms};
 use crate::sync::{Carve, Enlisted, Help};
 use crate::units::CpuId;
 use core::fmt;
 
 /// The helpers of a machine, as far as there are any, and what they do: jobs.
-pub struct Crew<'m, M: Machine> {
+pub struct WorkerPool<'m, M: Machine> {
     machine: &'m M,
     hired: Option<Enlisted<'m, M, Program<M::Cpu>>>,
     /// In place of hired ones.
@@ -30,18 +30,18 @@ impl<M: Machine> Help<M> for Program<M::Cpu> {
     }
 }
 
-impl<'m, M: Machine> Crew<'m, M> {
-    /// A crew without helpers: callers do their jobs alone.
-    pub fn alone(machine: &'m M) -> Self {
+impl<'m, M: Machine> WorkerPool<'m, M> {
+    /// A workers without helpers: callers do their jobs alone.
+    pub fn without_helpers(machine: &'m M) -> Self {
         Self { machine, hired: None, nobody: Program(Board::empty()) }
     }
 
-    /// Has the machine's helpers wait for jobs, until this is dropped. One crew at a time. `None` where the
-    /// memory does not suffice: 256 bytes for each CPU and a few more.
-    pub fn hire(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
+    /// Has the machine's helpers wait for jobs, until this is dropped. One workers at a time. `None` where
+    /// the memory does not suffice: 256 bytes for each CPU and a few more.
+    pub fn spawn(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
         let board = Board::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))?;
         let hired = Enlisted::enlist(machine, from, Program(board))?;
-        Some(Self { hired: Some(hired), ..Self::alone(machine) })
+        Some(Self { hired: Some(hired), ..Self::without_helpers(machine) })
     }
 
     /// The machine.
@@ -50,14 +50,14 @@ impl<'m, M: Machine> Crew<'m, M> {
     }
 
     /// Lets at most so many helpers work at once, for all jobs together; those at work stay there.
-    pub fn set_most(&self, most: u32) {
-        self.board().set_most(most);
+    pub fn set_max_helpers(&self, most: u32) {
+        self.board().set_max_helpers(most);
     }
 
     /// How long helpers without work, and callers whose helpers have not finished, look again before they
     /// sleep.
-    pub fn set_patience(&self, patience: Patience) {
-        self.board().set_patience(patience);
+    pub fn set_poll_limit(&self, patience: PollLimit) {
+        self.board().set_poll_limit(patience);
     }
 
     /// Whether a helper waits, or works, on `cpu`; stale at once.
@@ -86,7 +86,7 @@ impl<'m, M: Machine> Crew<'m, M> {
     {
         let Some(cut) = Cut::new(job) else { return Ok(Spent::default()) };
         let board = self.board();
-        let helpers = (cut.most_workers(job) - 1).min(job.most_helpers).min(MOST_HELPERS);
+        let helpers = (cut.most_workers(job) - 1).min(job.max_helpers).min(MAX_HELPERS);
         let helpers = if helpers == 0 { 0 } else { helpers.min(board.could_come_racy()) };
         let lost = Lost::new();
         let first = cut.first(helpers > 0 || job.stop_if.is_some());
@@ -166,8 +166,8 @@ where
     }
 }
 
-impl<M: Machine> fmt::Debug for Crew<'_, M> {
+impl<M: Machine> fmt::Debug for WorkerPool<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Crew of {}", self.board().nr_cpus())
+        write!(f, "WorkerPool of {}", self.board().nr_cpus())
     }
 }

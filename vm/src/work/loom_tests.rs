@@ -3,7 +3,7 @@
 
 use super::share::Share;
 use super::shares::{Others, Shares, Side};
-use super::{Crew, Patience};
+use super::{PollLimit, WorkerPool};
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::testing::Heap;
@@ -83,15 +83,15 @@ fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
     model.check(|| {
         let machine = TestMachine::leaked(1, 2);
         machine.run_as(0);
-        let crew = Crew::hire(machine, &mut Heap).unwrap();
-        crew.set_patience(Patience::NONE);
-        crew.set_most(1);
-        assert!(!crew.has_helper_racy(CpuId(1)));
+        let workers = WorkerPool::spawn(machine, &mut Heap).unwrap();
+        workers.set_poll_limit(PollLimit::NONE);
+        workers.set_max_helpers(1);
+        assert!(!workers.has_helper_racy(CpuId(1)));
         let helper = thread::spawn(|| {
             machine.run_as(1);
             machine.help();
         });
-        while !crew.has_helper_racy(CpuId(1)) {
+        while !workers.has_helper_racy(CpuId(1)) {
             thread::yield_now();
         }
         let (next, mut set) = (AtomicU32::new(0), CpuMask::EMPTY);
@@ -100,11 +100,11 @@ fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
             by_helper.fetch_add(TestCpu::id().index(), Relaxed);
         };
         let serial = |item| assert_eq!(next.fetch_add(1, Relaxed), item, "out of order");
-        let opened = crew.ordered::<u32, _, _, _, 1>((&set, &set), parallel, serial, |queue| {
+        let opened = workers.ordered::<u32, _, _, _, 1>((&set, &set), parallel, serial, |queue| {
             (0..2).for_each(|item| queue.submit(item, CpuId(1)));
         });
         assert!(opened.is_ok_and(|((), finished)| finished.submitted == 2) && next.load(Relaxed) == 2);
-        drop(crew);
+        drop(workers);
         helper.join().unwrap();
     });
     assert!(by_helper.load(Relaxed) > 0);

@@ -55,7 +55,7 @@ impl<C: Cpu> Crowd<C> {
         }
     }
 
-    pub(super) fn set_most(&self, most: u32) {
+    pub(super) fn set_max_helpers(&self, most: u32) {
         self.most.store(most.min(LIMIT), Relaxed);
     }
 
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((crowd.reserve(1000), crowd.reserve(1), crowd.room_racy()), (511 - 156, 0, 0));
         crowd.release(511 - 156);
         (0..100).for_each(|_| crowd.rouse());
-        crowd.set_most(156);
+        crowd.set_max_helpers(156);
         assert!(!crowd.begin() && !crowd.somebody_sleeps());
         (0..156).for_each(|_| crowd.end());
         (0..256).for_each(|_| crowd.leave());

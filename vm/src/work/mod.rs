@@ -1,34 +1,34 @@
 //! Floor 3: work described as a value, cut into chunks, done by the caller and by helpers.
 //!
 //! A [`Job`] says *what*: a range, how it may be cut, how many may help and on which nodes, the function for
-//! a chunk, and what undoes it. A [`Crew`] has the helpers; [`Crew::run`] returns when the job is done, or
-//! says why it is not.
+//! a chunk, and what undoes it. A [`WorkerPool`] has the helpers; [`WorkerPool::run`] returns when the job is
+//! done, or says why it is not.
 //!
-//! An [`Ordered`] queue ([`Crew::ordered`]) is for many items that are finished in the order in which they
-//! came.
+//! An [`Ordered`] queue ([`WorkerPool::ordered`]) is for many items that are finished in the order in which
+//! they came.
 //!
 //! # A range, in any order
 //!
 //! ```
 //! use core::convert::Infallible;
 //! use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-//! use interleaf::job::{Chunk, Crew, Failed, Job, Spent};
+//! use interleaf::work::{Chunk, WorkerPool, Failed, Job, Spent};
 //! use interleaf::machine::Machine;
 //!
 //! /// Clears words with all helpers that are free. Less than 4096 words are not worth waking one.
-//! fn clear<M: Machine>(crew: &Crew<'_, M>, words: &[AtomicU64]) -> Result<Spent, Failed<Infallible>> {
+//! fn clear<M: Machine>(workers: &WorkerPool<'_, M>, words: &[AtomicU64]) -> Result<Spent, Failed<Infallible>> {
 //!     let job = Job::new(0..words.len() as u64, |chunk: &Chunk<'_>| {
 //!         words[chunk.start as usize..chunk.end as usize].iter().for_each(|word| word.store(0, Relaxed));
 //!         Ok(())
 //!     });
-//!     crew.run(&job.min_chunk(4096))
+//!     workers.run(&job.min_chunk(4096))
 //! }
 //! ```
 //!
 //! # One that may fail, and then leaves nothing behind
 //!
 //! ```
-//! use interleaf::job::{Chunk, Crew, Failed, Job};
+//! use interleaf::work::{Chunk, WorkerPool, Failed, Job};
 //! use interleaf::machine::Machine;
 //!
 //! # struct NoMemory;
@@ -39,7 +39,7 @@
 //! # }
 //! /// Fills the slots of a table, or none; gives up when `killed` says so.
 //! fn populate<M: Machine>(
-//!     crew: &Crew<'_, M>,
+//!     workers: &WorkerPool<'_, M>,
 //!     table: &Table,
 //!     slots: u64,
 //!     killed: &(dyn Fn() -> bool + Sync),
@@ -52,14 +52,14 @@
 //!             Ok(())
 //!         })
 //!     });
-//!     crew.run(&job.align(512).min_chunk(512).undo(&undo).stop_if(killed)).map(|_| ())
+//!     workers.run(&job.align(512).min_chunk(512).undo(&undo).stop_if(killed)).map(|_| ())
 //! }
 //! ```
 //!
 //! # Many items, finished in the order in which they came
 //!
 //! ```
-//! use interleaf::job::{Crew, NotStarted};
+//! use interleaf::work::{WorkerPool, NotStarted};
 //! use interleaf::machine::Machine;
 //! use interleaf::units::{CpuId, CpuMask};
 //!
@@ -70,12 +70,12 @@
 //! # }
 //! /// Encrypts packets on any CPU of `workers` and sends them in order, each on the CPU that it belongs to.
 //! fn send_all<M: Machine>(
-//!     crew: &Crew<'_, M>,
+//!     workers: &WorkerPool<'_, M>,
 //!     workers: &CpuMask,
 //!     senders: &CpuMask,
 //!     packets: impl Iterator<Item = Packet>,
 //! ) -> Result<u64, NotStarted> {
-//!     let ((), finished) = crew.ordered::<Packet, _, _, _, 64>(
+//!     let ((), finished) = workers.ordered::<Packet, _, _, _, 64>(
 //!         (workers, senders),
 //!         |packet| packet.encrypt(),
 //!         |packet| packet.send(),
@@ -92,11 +92,12 @@
 //!
 //! docs/design/jobs.md tells how it works, and when to use which kind.
 
-mod crew;
+mod dispatch;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod ordered;
 mod plan;
+mod pool;
 mod ring;
 mod run;
 mod share;
@@ -106,7 +107,7 @@ mod tests;
 mod undo;
 mod value;
 
-pub use crate::sync::board::Patience;
-pub use crew::Crew;
+pub use dispatch::PollLimit;
 pub use ordered::{Finished, NotStarted, Ordered};
+pub use pool::WorkerPool;
 pub use value::{Chunk, Failed, Job, Spent};

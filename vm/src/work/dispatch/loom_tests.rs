@@ -22,7 +22,7 @@ fn board() -> Arc<TestBoard> {
     let board = Board::carve(&mut Heap, 2, |_| NodeId(0)).unwrap();
     let board = Arc::new(board);
     // In its place, and touched before threads are spawned: shadows go by address.
-    board.set_patience(Patience::NONE);
+    board.set_poll_limit(PollLimit::NONE);
     (0..2).for_each(|cpu| assert!(!board.is_served_racy(CpuId(cpu))));
     // The helper has come: what is before that says nothing.
     board.post(CpuId(1)).word.update(AcqRel, Acquire, word::arrive).unwrap();

@@ -43,6 +43,6 @@ mod post;
 mod round;
 mod word;
 
-pub use desk::{Exhibit, HEAD_ROOM, Helped, Offer, Terms};
-pub use lend::{Claimed, Then, Visit};
-pub use post::{Board, Patience};
+pub use desk::{Exhibit, HEAD_ROOM, Offer, Terms};
+pub use lend::{Then, Visit};
+pub use post::{Board, PollLimit};

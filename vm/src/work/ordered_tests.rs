@@ -28,10 +28,10 @@ fn work(item: &mut u64) {
 
 #[test]
 fn items_are_finished_in_order_on_the_cpus_asked_for() {
-    with_helpers(3, |crew| {
+    with_helpers(3, |workers| {
         let log = Log::default();
         let (both, serial) = (cpus(&[1, 2]), cpus(&[2, 3]));
-        let finished = crew.ordered::<u64, _, _, _, 8>(
+        let finished = workers.ordered::<u64, _, _, _, 8>(
             (&both, &serial),
             work,
             |item| note(&log, item),
@@ -47,28 +47,29 @@ fn items_are_finished_in_order_on_the_cpus_asked_for() {
 
 #[test]
 fn a_flush_waits_for_what_was_submitted_and_a_cpu_outside_of_the_set_is_stood_in_for() {
-    with_helpers(2, |crew| {
+    with_helpers(2, |workers| {
         let log = Log::default();
-        crew.ordered::<u64, _, _, _, 4>(
-            (&cpus(&[1]), &cpus(&[2])),
-            work,
-            |item| note(&log, item),
-            |queue| {
-                for round in 1..=20 {
-                    (0..7).for_each(|item| queue.submit((round - 1) * 7 + item, CpuId(9)));
-                    queue.flush();
-                    assert!(is_in_order(&log, round * 7));
-                }
-            },
-        )
-        .unwrap();
+        workers
+            .ordered::<u64, _, _, _, 4>(
+                (&cpus(&[1]), &cpus(&[2])),
+                work,
+                |item| note(&log, item),
+                |queue| {
+                    for round in 1..=20 {
+                        (0..7).for_each(|item| queue.submit((round - 1) * 7 + item, CpuId(9)));
+                        queue.flush();
+                        assert!(is_in_order(&log, round * 7));
+                    }
+                },
+            )
+            .unwrap();
         assert!(log.lock().unwrap().iter().all(|(_, cpu)| *cpu == CpuId(2)));
     });
 }
 
 #[test]
 fn where_all_records_are_taken_the_submitter_works() {
-    with_helpers(1, |crew| {
+    with_helpers(1, |workers| {
         let (here, finished) = (AtomicU32::new(0), AtomicU32::new(0));
         let parallel = |_: &mut u64| {
             if TestCpu::id() == CpuId(0) {
@@ -83,25 +84,26 @@ fn where_all_records_are_taken_the_submitter_works() {
                 TestCpu::relax();
             }
         };
-        crew.ordered::<u64, _, _, _, 2>((&cpus(&[1]), &cpus(&[1])), parallel, serial, |queue| {
-            (0..5).for_each(|item| queue.submit(item, CpuId(1)));
-        })
-        .unwrap();
+        workers
+            .ordered::<u64, _, _, _, 2>((&cpus(&[1]), &cpus(&[1])), parallel, serial, |queue| {
+                (0..5).for_each(|item| queue.submit(item, CpuId(1)));
+            })
+            .unwrap();
         assert_eq!(finished.into_inner(), 5);
     });
 }
 
 #[test]
 fn a_queue_without_a_helper_for_a_part_is_not_opened_and_says_which() {
-    with_helpers(2, |crew| {
+    with_helpers(2, |workers| {
         let open = |parallel: &[u32], serial: &[u32]| {
             let sets = (&cpus(parallel), &cpus(serial));
-            crew.ordered::<u64, _, _, _, 2>(sets, |_| (), |_| (), |_| ()).err()
+            workers.ordered::<u64, _, _, _, 2>(sets, |_| (), |_| (), |_| ()).err()
         };
         assert_eq!(open(&[], &[1]), Some(NotStarted::NobodyParallel));
         assert_eq!(open(&[1, 7], &[0, 8]), Some(NotStarted::NobodySerial));
         assert_eq!(open(&[1], &[2]), None);
-        crew.dismiss(CpuId(1));
+        workers.dismiss(CpuId(1));
         assert_eq!(open(&[1], &[2]), Some(NotStarted::NobodyParallel));
         assert_eq!(open(&[2], &[2]), None);
     });
@@ -109,10 +111,10 @@ fn a_queue_without_a_helper_for_a_part_is_not_opened_and_says_which() {
 
 #[test]
 fn the_sets_change_and_cpus_go_while_items_are_under_way() {
-    with_helpers(3, |crew| {
+    with_helpers(3, |workers| {
         let log = Log::default();
         let all = cpus(&[1, 2, 3]);
-        let ((), finished) = crew
+        let ((), finished) = workers
             .ordered::<u64, _, _, _, 8>(
                 (&all, &all),
                 work,
@@ -121,9 +123,9 @@ fn the_sets_change_and_cpus_go_while_items_are_under_way() {
                     for item in 0..300 {
                         match item {
                             100 => queue.set_cpus(&cpus(&[2, 3]), &cpus(&[1])).unwrap(),
-                            150 => crew.dismiss(CpuId(1)),
-                            200 => crew.dismiss(CpuId(2)),
-                            250 => crew.dismiss(CpuId(3)),
+                            150 => workers.dismiss(CpuId(1)),
+                            200 => workers.dismiss(CpuId(2)),
+                            250 => workers.dismiss(CpuId(3)),
                             _ => (),
                         }
                         queue.submit(item, CpuId(1));
@@ -138,11 +140,11 @@ fn the_sets_change_and_cpus_go_while_items_are_under_way() {
 
 #[test]
 fn an_item_whose_parallel_part_panics_is_lost_and_the_others_are_finished_in_order() {
-    with_helpers(2, |crew| {
+    with_helpers(2, |workers| {
         let log = Log::default();
         let parallel = |item: &mut u64| assert!(TestCpu::id() == CpuId(0) || *item != 3, "on purpose");
         let all = cpus(&[1, 2]);
-        let ((), finished) = crew
+        let ((), finished) = workers
             .ordered::<u64, _, _, _, 16>(
                 (&all, &all),
                 parallel,

@@ -14,25 +14,25 @@ use std::vec::Vec;
 #[path = "ordered_tests.rs"]
 mod ordered;
 
-type TestCrew<'m> = Crew<'m, TestMachine>;
+type TestPool<'m> = WorkerPool<'m, TestMachine>;
 
 /// Runs `f` on CPU 0 with helpers on CPUs 1, 2, ... that are there.
-fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestCrew<'_>) -> R) -> R {
+fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestPool<'_>) -> R) -> R {
     let machine = &TestMachine::with_cpus(1, helpers + 1);
     machine.cpus_per_node.store(2, Relaxed);
     machine.run_as(0);
     thread::scope(|s| {
-        let crew = Crew::hire(machine, &mut Heap).unwrap();
+        let workers = WorkerPool::spawn(machine, &mut Heap).unwrap();
         for cpu in 1..=helpers {
             s.spawn(move || {
                 machine.run_as(cpu);
                 while catch_unwind(AssertUnwindSafe(|| machine.help())).is_err() {}
             });
         }
-        while !(1..=helpers).all(|cpu| crew.has_helper_racy(CpuId(cpu))) {
+        while !(1..=helpers).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             thread::yield_now();
         }
-        f(&crew)
+        f(&workers)
     })
 }
 
@@ -75,7 +75,7 @@ fn meet(here: &AtomicU32) {
 #[test]
 fn every_unit_is_done_once_however_a_job_is_cut() {
     for helpers in [0, 1, 3] {
-        with_helpers(helpers, |crew| {
+        with_helpers(helpers, |workers| {
             let mut dice = Dice(u64::from(helpers) + 1);
             for round in 0..300 {
                 let (start, len) = (dice.roll(100), dice.roll(900));
@@ -95,7 +95,7 @@ fn every_unit_is_done_once_however_a_job_is_cut() {
                     }
                     Ok::<(), ()>(())
                 });
-                let spent = crew.run(&job.align(align).min_chunk(least)).unwrap();
+                let spent = workers.run(&job.align(align).min_chunk(least)).unwrap();
                 assert!(tally.is_once(start..end), "round {round}: {start}..{end} by {align}, {least}");
                 assert!(spent.helpers <= helpers && (len >= 2 * least || spent.helpers == 0));
             }
@@ -110,9 +110,9 @@ fn dice_of(at: u64) -> bool {
 
 #[test]
 fn a_job_too_small_for_a_second_worker_or_empty_asks_nobody() {
-    with_helpers(2, |crew| {
+    with_helpers(2, |workers| {
         let run = |range, least| {
-            crew.run(&Job::new(range, |_: &Chunk<'_>| Ok::<(), ()>(())).min_chunk(least)).unwrap().helpers
+            workers.run(&Job::new(range, |_: &Chunk<'_>| Ok::<(), ()>(())).min_chunk(least)).unwrap().helpers
         };
         assert_eq!([run(0..0, 1), run(7..7, 9), run(3..22, 10), run(0..1, 1)], [0; 4]);
         // Who shows work finds its chunk small; who works alone does all at once.
@@ -122,7 +122,7 @@ fn a_job_too_small_for_a_second_worker_or_empty_asks_nobody() {
                 chunks.fetch_add(1, Relaxed);
                 Ok::<(), ()>(())
             });
-            crew.run(&job.min_chunk(least)).unwrap();
+            workers.run(&job.min_chunk(least)).unwrap();
             chunks.into_inner()
         };
         assert_eq!([chunks(3..22, 10), chunks(0..1, 1), chunks(0..20, 10)], [1, 1, 2]);
@@ -132,19 +132,19 @@ fn a_job_too_small_for_a_second_worker_or_empty_asks_nobody() {
 
 #[test]
 fn helpers_and_caller_work_at_the_same_time() {
-    with_helpers(1, |crew| {
+    with_helpers(1, |workers| {
         let here = AtomicU32::new(0);
         let job = Job::new(0..2, |_: &Chunk<'_>| {
             meet(&here);
             Ok::<(), ()>(())
         });
-        assert_eq!(crew.run(&job).unwrap().helpers, 1);
+        assert_eq!(workers.run(&job).unwrap().helpers, 1);
     });
 }
 
 #[test]
 fn an_error_stops_the_job_and_undoes_exactly_what_was_done() {
-    with_helpers(2, |crew| {
+    with_helpers(2, |workers| {
         for bad in 0..200 {
             let (tally, undone) = (Tally::new(200), AtomicU32::new(0));
             let undo = |range: core::ops::Range<u64>| {
@@ -161,7 +161,7 @@ fn an_error_stops_the_job_and_undoes_exactly_what_was_done() {
                 }
                 Ok(())
             });
-            assert_eq!(crew.run(&job.undo(&undo)), Err(Failed::Error(bad)));
+            assert_eq!(workers.run(&job.undo(&undo)), Err(Failed::Error(bad)));
             assert!(tally.is_once(0..0), "bad {bad}");
         }
     });
@@ -169,20 +169,20 @@ fn an_error_stops_the_job_and_undoes_exactly_what_was_done() {
 
 #[test]
 fn a_chunk_that_says_nothing_of_its_progress_is_not_undone_when_it_fails() {
-    with_helpers(0, |crew| {
+    with_helpers(0, |workers| {
         let undone = Mutex::new(Vec::new());
         let undo = |range| undone.lock().unwrap().push(range);
         let job = Job::new(0..30, |chunk: &Chunk<'_>| if chunk.start < 10 { Ok(()) } else { Err(()) });
         // Somebody to listen to has the job cut, also where nobody helps.
         let stop = || false;
-        assert_eq!(crew.run(&job.undo(&undo).min_chunk(10).stop_if(&stop)), Err(Failed::Error(())));
+        assert_eq!(workers.run(&job.undo(&undo).min_chunk(10).stop_if(&stop)), Err(Failed::Error(())));
         assert_eq!(undone.into_inner().unwrap().pop(), Some(0..10));
     });
 }
 
 #[test]
 fn a_panic_of_a_helper_reaches_the_caller_as_an_error_and_the_helper_can_come_back() {
-    with_helpers(1, |crew| {
+    with_helpers(1, |workers| {
         for _ in 0..5 {
             let (tally, here) = (Tally::new(2), AtomicU32::new(0));
             let undo = |range| tally.add(range, -1);
@@ -197,7 +197,7 @@ fn a_panic_of_a_helper_reaches_the_caller_as_an_error_and_the_helper_can_come_ba
             });
             let job = job.undo(&undo);
             let failed = loop {
-                match crew.run(&job) {
+                match workers.run(&job) {
                     Ok(spent) => assert_eq!(spent.helpers, 0),
                     Err(failed) => break failed,
                 }
@@ -213,7 +213,7 @@ fn a_panic_of_a_helper_reaches_the_caller_as_an_error_and_the_helper_can_come_ba
 
 #[test]
 fn a_panic_of_the_callers_goes_on_after_the_helpers_have_left_and_all_is_undone() {
-    with_helpers(1, |crew| {
+    with_helpers(1, |workers| {
         let (tally, here) = (Tally::new(2), AtomicU32::new(0));
         let undo = |range| tally.add(range, -1);
         let job = Job::new(0..2, |chunk: &Chunk<'_>| {
@@ -222,20 +222,20 @@ fn a_panic_of_the_callers_goes_on_after_the_helpers_have_left_and_all_is_undone(
             tally.add(chunk.range(), 1);
             Ok::<(), ()>(())
         });
-        assert!(catch_unwind(AssertUnwindSafe(|| crew.run(&job.undo(&undo)))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| workers.run(&job.undo(&undo)))).is_err());
         assert!(tally.is_once(0..0));
         here.store(0, SeqCst);
         let again = Job::new(0..2, |_: &Chunk<'_>| {
             meet(&here);
             Ok::<(), ()>(())
         });
-        assert_eq!(crew.run(&again).unwrap().helpers, 1);
+        assert_eq!(workers.run(&again).unwrap().helpers, 1);
     });
 }
 
 #[test]
 fn a_job_that_is_given_up_is_undone() {
-    with_helpers(2, |crew| {
+    with_helpers(2, |workers| {
         let (tally, enough) = (Tally::new(500), AtomicBool::new(false));
         let undo = |range| tally.add(range, -1);
         let job = Job::new(0..500, |chunk: &Chunk<'_>| {
@@ -244,7 +244,7 @@ fn a_job_that_is_given_up_is_undone() {
             Ok::<(), ()>(())
         });
         let stop = || enough.load(Relaxed);
-        assert_eq!(crew.run(&job.undo(&undo).stop_if(&stop)), Err(Failed::Cancelled));
+        assert_eq!(workers.run(&job.undo(&undo).stop_if(&stop)), Err(Failed::Cancelled));
         assert!(tally.is_once(0..0));
     });
 }
@@ -252,9 +252,9 @@ fn a_job_that_is_given_up_is_undone() {
 #[test]
 fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
     // One of the four CPUs is the other caller's, so its helper comes to the first one's jobs only.
-    with_helpers(3, |crew| {
+    with_helpers(3, |workers| {
         let tally = Tally::new(3600);
-        let machine = crew.machine();
+        let machine = workers.machine();
         let run = |from: u64| {
             let outer = Job::new(0..30, |chunk: &Chunk<'_>| {
                 let start = from + chunk.start * 60;
@@ -262,9 +262,9 @@ fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
                     tally.add(chunk.range(), 1);
                     Ok::<(), ()>(())
                 });
-                crew.run(&inner).map(|_| ())
+                workers.run(&inner).map(|_| ())
             });
-            crew.run(&outer).unwrap();
+            workers.run(&outer).unwrap();
         };
         thread::scope(|s| {
             s.spawn(|| {
@@ -279,39 +279,39 @@ fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
 
 #[test]
 fn the_cap_and_the_nodes_say_who_helps() {
-    with_helpers(3, |crew| {
-        let meet_on = |workers, job: Job<'static, ()>| {
+    with_helpers(3, |workers| {
+        let meet_on = |nr_workers, job: Job<'static, ()>| {
             let (here, who) = (AtomicU32::new(0), Mutex::new(Vec::new()));
             let work = |chunk: &Chunk<'_>| {
                 who.lock().unwrap().push(chunk.worker());
                 here.fetch_add(1, SeqCst);
-                while here.load(SeqCst) < workers {
+                while here.load(SeqCst) < nr_workers {
                     TestCpu::relax();
                 }
                 (0..5).for_each(|_| thread::yield_now());
                 Ok::<(), ()>(())
             };
-            let Job { range, align, min_chunk, most_helpers, nodes, undo, stop_if, .. } = job;
-            let job = Job { range, align, min_chunk, most_helpers, nodes, work, undo, stop_if };
-            let helpers = crew.run(&job).unwrap().helpers;
+            let Job { range, align, min_chunk, max_helpers, nodes, undo, stop_if, .. } = job;
+            let job = Job { range, align, min_chunk, max_helpers, nodes, work, undo, stop_if };
+            let helpers = workers.run(&job).unwrap().helpers;
             (helpers, who.into_inner().unwrap())
         };
         let job = || Job::new(0..40, ());
         let (helpers, who) = meet_on(2, job().on_nodes(NodeMask::of(NodeId(1))));
         assert!((1..=2).contains(&helpers) && who.iter().all(|worker| [0, 3, 4].contains(worker)));
-        assert_eq!(meet_on(3, job().most_helpers(2)).0, 2);
-        crew.set_most(1);
+        assert_eq!(meet_on(3, job().max_helpers(2)).0, 2);
+        workers.set_max_helpers(1);
         assert_eq!(meet_on(2, job()).0, 1);
-        crew.set_most(0);
+        workers.set_max_helpers(0);
         assert_eq!(meet_on(1, job()), (0, Vec::from([0])));
-        crew.set_most(u32::MAX);
+        workers.set_max_helpers(u32::MAX);
         assert_eq!(meet_on(4, job()).0, 3);
     });
 }
 
 #[test]
 fn helpers_hold_what_their_caller_holds() {
-    with_helpers(1, |crew| {
+    with_helpers(1, |workers| {
         TestCpu::with_context(|context| context.took(Rank(5)));
         let (here, held) = (AtomicU32::new(0), Mutex::new(Vec::new()));
         let job = Job::new(0..2, |_: &Chunk<'_>| {
@@ -319,10 +319,10 @@ fn helpers_hold_what_their_caller_holds() {
             held.lock().unwrap().push(TestCpu::with_context(|context| context.held()));
             Ok::<(), ()>(())
         });
-        crew.run(&job).unwrap();
+        workers.run(&job).unwrap();
         TestCpu::with_context(|context| context.gave(Rank(5)));
         here.store(0, SeqCst);
-        crew.run(&job).unwrap();
+        workers.run(&job).unwrap();
         assert_eq!(*held.lock().unwrap(), [1 << 5, 1 << 5, 0, 0]);
     });
 }

@@ -23,7 +23,7 @@ type TestBoard = Board<TestCpu>;
 fn board(nr_cpus: u32) -> Arc<TestBoard> {
     let board = Arc::new(Board::carve(&mut Heap, nr_cpus, |_| NodeId(0)).unwrap());
     // In its place, and touched before threads are spawned: shadows go by address.
-    board.set_patience(Patience::NONE);
+    board.set_poll_limit(PollLimit::NONE);
     assert!((0..nr_cpus).all(|cpu| !board.is_served_racy(CpuId(cpu))) && board.could_come_racy() == 0);
     board
 }
@@ -186,7 +186,7 @@ fn loom_who_finds_work_for_more_wakes_the_next() {
         while !board.crowd.somebody_sleeps() {
             thread::yield_now();
         }
-        board.set_patience(Patience(1));
+        board.set_poll_limit(PollLimit(1));
         let looks = serve(2);
         while board.crowd.present_racy() < 2 {
             thread::yield_now();
