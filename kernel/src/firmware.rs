@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::ops::Range;
-use interleaf::frame::{BootError, BootMap, Init, MAX_PHYS_BITS, Region, Use};
+use interleaf::frame::{BootError, BootMap, Init, MAX_PHYS_BITS, Region, RegionKind};
 use interleaf::units::{NodeId, PAGE_SIZE, PhysAddr};
 
 /// One entry of the firmware's map. `kind` is 1 for memory that may be used; everything else is somebody's.
@@ -120,7 +120,7 @@ pub fn boot_map(
         left = left.without(&whole_frames_around(range))?;
     }
     let nothing =
-        Region { start: PhysAddr(0), len_bytes: 0, purpose: Use::Usable(Init::Dirty), node: NodeId(0) };
+        Region { start: PhysAddr(0), len_bytes: 0, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
     let (mut regions, mut len) = ([nothing; BootMap::MAX_REGIONS], 0);
     for &(start, end) in left.as_slice() {
         let (start, end) = (start.next_multiple_of(PAGE_SIZE as u64), end & !(PAGE_SIZE as u64 - 1));

@@ -57,7 +57,7 @@ mod metal {
     use crate::arch::loader::{self, Loader};
     use crate::arch::{Core, MACHINE, boot, clock, console, registers};
     use crate::{memory, process, report, sched, selftest};
-    use interleaf::frame::Start;
+    use interleaf::frame::RecordInit;
     use interleaf::machine::{Cpu, Machine};
     use interleaf_kernel::options::Options;
 
@@ -73,7 +73,7 @@ mod metal {
         });
         let nr_cpus = loader::nr_cpus().unwrap_or(1);
         MACHINE.set_nr_cpus(nr_cpus);
-        let start = if options.whole { Start::Whole } else { Start::Deferred };
+        let start = if options.whole { RecordInit::Eager } else { RecordInit::Deferred };
         memory::init(&loader, start);
         boot::init_controller();
         clock::calibrate();

@@ -5,7 +5,7 @@ use crate::arch::{Core, MACHINE, Metal, Once, clock, helpers, registers, space};
 use crate::{report, tables};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use interleaf::frame::{BootError, BootMap, Initialised, Start};
+use interleaf::frame::{BootError, BootMap, NodeInitReport, RecordInit};
 use interleaf::machine::Cpu;
 use interleaf::space::Vm;
 use interleaf::units::{CpuId, NodeId};
@@ -27,7 +27,7 @@ pub fn vm() -> &'static Vm<'static, Metal> {
 }
 
 /// Gives the library what the firmware calls usable, and translates through tables made with it.
-pub fn init(loader: &Loader, start: Start) {
+pub fn init(loader: &Loader, start: RecordInit) {
     let refuse = |why: MapError| -> ! { report::refuse("the memory map", &why) };
     let nr_told = loader.nr_entries;
     if nr_told > MAX_ENTRIES {
@@ -46,7 +46,7 @@ pub fn init(loader: &Loader, start: Start) {
         crate::say!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
     }
     let mut map = boot_map(loader, reach).unwrap_or_else(|why| refuse(why));
-    let workers = WorkerPool::spawn(&MACHINE, &mut map.carver(&MACHINE));
+    let workers = WorkerPool::spawn(&MACHINE, &mut map.early_allocator(&MACHINE));
     let workers = WORKERS.set(workers.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
     let from = registers::time_stamp();
     let vm = Vm::start(&MACHINE, map, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
@@ -78,11 +78,11 @@ const COME_NS: u64 = 100_000_000;
 
 /// Starts the helpers, has all CPUs write the frame records that wait, and says what that took. All CPUs are
 /// there.
-pub fn initialise(start: Start) {
+pub fn initialise(start: RecordInit) {
     let first_us = clock::cycles_to_ns(STARTED_IN.load(Relaxed)) / 1000;
     crate::say!("memory: the first frame could be had after {first_us} us");
     let helpers = helpers::start();
-    if start == Start::Whole {
+    if start == RecordInit::Eager {
         return;
     }
     let (me, until) = (Core::id(), Core::now_ns() + COME_NS);
@@ -90,7 +90,7 @@ pub fn initialise(start: Start) {
     while Core::now_ns() < until && !others.clone().all(|cpu| workers().has_helper_racy(cpu)) {
         Core::relax();
     }
-    let told = |done: Initialised| {
+    let told = |done: NodeInitReport| {
         let (NodeId(node), frames, us) = (done.node, done.frames, done.took_ns / 1000);
         let cpus = done.spent.helpers + 1;
         crate::say!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");

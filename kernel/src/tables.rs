@@ -11,7 +11,7 @@ use crate::arch::{Metal, Once};
 use crate::memory;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use interleaf::frame::{Ask, Memory, Priority};
+use interleaf::frame::{AllocRequest, Memory, Priority};
 use interleaf::machine::{Entry, Leaf};
 use interleaf::table::{PageTable, Table};
 use interleaf::units::{Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn};
@@ -43,7 +43,7 @@ pub fn build(
     ram: &[Range<u64>],
     giant: bool,
 ) -> Result<Pfn, NoMemory> {
-    let root = memory.alloc_table(Priority::Ordinary).ok_or(NoMemory)?;
+    let root = memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
     // No space has this number: no CPU remembers the kernel's tables.
     let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root, u64::MAX)) };
     for (part, range) in space::image_parts() {
@@ -109,7 +109,7 @@ impl<'m> Kernel<'m> {
             let next = match locked.entry(slot) {
                 Entry::Table(next) => next,
                 _ => {
-                    let next = self.memory.alloc_table(Priority::Ordinary).ok_or(NoMemory)?;
+                    let next = self.memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
                     locked.install(slot, Entry::Table(next));
                     TAKEN.fetch_add(1, Relaxed);
                     next
@@ -139,7 +139,7 @@ pub fn map_stack(thread: usize) -> Option<()> {
     let memory = memory::vm().memory();
     let kernel = Kernel { memory, table: TABLES.get() };
     for page in Thread::stack_of(thread).step_by(PAGE_SIZE) {
-        let frame = memory.alloc_frame(Ask::ZEROED)?;
+        let frame = memory.alloc_frame(AllocRequest::ZEROED)?;
         TAKEN.fetch_add(1, Relaxed);
         let to = Leaf { pfn: frame, ..leaf(Rights::READ | Rights::WRITE) };
         kernel.map(VirtAddr(page as u64).vpn(), PageSize::Base, to).ok()?;

@@ -26,7 +26,7 @@ fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)
         let machine = Seeded::new(&Plan::small(3, frames)).unwrap();
         let entered = machine.enter(CpuId(0));
         let mut map = boot_map(&machine);
-        let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).unwrap();
+        let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).unwrap();
         workers.set_poll_limit(PollLimit(2));
         drop(entered);
         let machine = &machine;

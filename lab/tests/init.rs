@@ -1,7 +1,7 @@
 //! Allocation while the frame table is being initialised, on the seeded machine: whatever the order, no block
 //! is given twice, none is lost, and nobody is refused memory that is only on its way.
 
-use interleaf::frame::{Ask, Folio, Memory, Priority, Start};
+use interleaf::frame::{AllocRequest, Folio, Memory, Priority, RecordInit};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Order};
 use interleaf::work::{PollLimit, WorkerPool};
@@ -15,7 +15,7 @@ type Machine = SoftMachine<Baton, X86_64>;
 /// Four whole blocks, of which one is there at start, and two cut ones, the last of which holds the records.
 const FRAMES: u64 = 5 * 1024;
 const WHOLE_BLOCKS: usize = 4;
-const ASK: Ask = Ask::DIRTY.with(Priority::Reserve);
+const ASK: AllocRequest = AllocRequest::DIRTY.with_priority(Priority::Reserve);
 
 /// Blocks that allocations found raw or on their way, in all seeds: the test is about them.
 static GREW: AtomicU64 = AtomicU64::new(0);
@@ -25,16 +25,16 @@ fn boot_and_allocate(stage: &Stage) {
     let machine = Machine::new(&Plan::small(4, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let mut map = boot_map(&machine);
-    let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).expect("memory for a worker pool");
+    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory for a worker pool");
     workers.set_poll_limit(PollLimit(2));
-    let memory = Memory::start(&machine, map, Start::Deferred).expect("memory");
+    let memory = Memory::start(&machine, map, RecordInit::Deferred).expect("memory");
     drop(cpu);
     let (memory, waiting) = (&memory, memory.deferred_frames());
     assert_eq!(waiting, (WHOLE_BLOCKS as u64 - 1) * 1024);
     let job: Program<'_> = Box::new(move || {
         memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("nobody gives the job up");
         // Those that an allocation has claimed may be on their way.
-        assert_eq!(memory.raw_frames(), 0);
+        assert_eq!(memory.unclaimed_frames(), 0);
         // Sends the helper home.
         drop(workers);
     });
@@ -51,7 +51,7 @@ fn boot_and_allocate(stage: &Stage) {
         Box::new(move || {
             for _ in 0..3 {
                 let frame =
-                    memory.alloc_frame_from(interleaf::frame::Whence::Here, Ask::DIRTY).expect("a frame");
+                    memory.alloc_frame_from(interleaf::frame::FramePlacement::Local, AllocRequest::DIRTY).expect("a frame");
                 memory.free_frame(frame);
             }
         }),

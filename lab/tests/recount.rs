@@ -1,6 +1,6 @@
 //! The checkers hold for a machine in use, and each notices when what it guards is broken on purpose.
 
-use interleaf::frame::{Ask, Kind, Priority};
+use interleaf::frame::{AllocRequest, Kind, Priority};
 use interleaf::machine::{Entry, Leaf, Marker};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
@@ -63,7 +63,7 @@ fn with_table(
 #[test]
 fn a_frame_that_nobody_shows_is_noticed() {
     let wrong = recount_after(|vm, _, _| {
-        let pfn = vm.memory().alloc_frame(Ask::ZEROED).expect("memory");
+        let pfn = vm.memory().alloc_frame(AllocRequest::ZEROED).expect("memory");
         vm.memory().meta(pfn).expect("a record").put_to_use(Kind::User);
     });
     assert!(wrong.starts_with("frames: 0 entries show"), "{wrong}");
@@ -71,7 +71,7 @@ fn a_frame_that_nobody_shows_is_noticed() {
 
 #[test]
 fn a_table_that_is_in_no_space_is_noticed() {
-    let wrong = recount_after(|vm, _, _| assert!(vm.memory().alloc_table(Priority::Ordinary).is_some()));
+    let wrong = recount_after(|vm, _, _| assert!(vm.memory().alloc_table(Priority::Normal).is_some()));
     assert!(wrong.contains("is in no space"), "{wrong}");
 }
 

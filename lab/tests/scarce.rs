@@ -1,6 +1,6 @@
 //! Memory that just suffices: no allocation fails because other CPUs hold free frames, or are moving some.
 
-use interleaf::frame::{Ask, Priority};
+use interleaf::frame::{AllocRequest, Priority};
 use interleaf::machine::Machine as _;
 use interleaf::space::Vm;
 use interleaf::table::format::X86_64;
@@ -13,7 +13,7 @@ type Machine = SoftMachine<Baton, X86_64>;
 
 const CPUS: u32 = 3;
 const FRAMES: u64 = 128;
-const ASK: Ask = Ask::DIRTY.with(Priority::Ordinary);
+const ASK: AllocRequest = AllocRequest::DIRTY.with_priority(Priority::Normal);
 
 /// Each CPU takes its share of all memory that there is, frame by frame, and gives it back; together they
 /// never hold more than there is.

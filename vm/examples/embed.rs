@@ -8,7 +8,7 @@
 //! cargo run --package interleaf --example embed
 //! ```
 
-use interleaf::frame::{BootMap, Init, Region, Use};
+use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, TablePage};
 use interleaf::space::{AddressSpace, Counter, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
 use interleaf::table::format::X86_64;
@@ -70,7 +70,7 @@ impl Board {
         let usable = Region {
             start: PhysAddr(PAGE_SIZE as u64),
             len_bytes: ((self.frames - 1) * PAGE_SIZE) as u64,
-            purpose: Use::Usable(Init::Zeroed),
+            kind: RegionKind::Usable(Init::Zeroed),
             node: NodeId(0),
         };
         BootMap::new(&[usable]).expect("one sound region")

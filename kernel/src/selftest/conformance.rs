@@ -2,7 +2,7 @@
 
 use crate::arch::{MACHINE, Metal, helpers, thread, user};
 use crate::memory;
-use interleaf::frame::Ask;
+use interleaf::frame::AllocRequest;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Rule, Verdict};
 use interleaf::machine::{Answer, Machine};
 use interleaf::units::{CpuId, Order, PfnRange, VirtAddr};
@@ -32,7 +32,7 @@ const BLOCK: Order = Order(5);
 /// Runs the suite; every rule that this machine's CPUs let it test must hold.
 pub fn run(_: &Options<'_>) -> bool {
     let memory = memory::vm().memory();
-    let Some(block) = memory.alloc(BLOCK, Ask::DIRTY) else { return false };
+    let Some(block) = memory.alloc(BLOCK, AllocRequest::DIRTY) else { return false };
     // The suite installs answers of its own; nobody else may ask for the library's meanwhile.
     let installed: Option<Answer<Metal>> = MACHINE.installed();
     MACHINE.set_answer(None);

@@ -5,7 +5,7 @@ use super::stage::{self, Stage};
 use super::{Bar, Benchmark, Figure, Options, crew, ns_per, paired, yardstick};
 use crate::command::Failure;
 use crate::host::Host;
-use interleaf::frame::{Ask, FrameMeta, Memory};
+use interleaf::frame::{AllocRequest, FrameMeta, Memory};
 use interleaf::units::{CpuId, Pfn};
 use std::hint::black_box;
 
@@ -33,7 +33,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 #[inline(always)]
 fn take(memory: &Memory<'_, Stage>) -> Pfn {
-    memory.alloc_frame(Ask::DIRTY).expect("a benchmark never uses up its frames")
+    memory.alloc_frame(AllocRequest::DIRTY).expect("a benchmark never uses up its frames")
 }
 
 #[inline(always)]

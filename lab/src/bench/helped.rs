@@ -29,7 +29,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let _entered = machine.enter(CpuId(0));
     let mut map = stage::boot_map(&machine)?;
     let lacks = || Failure::check("no memory for a worker pool".to_owned());
-    let workers = WorkerPool::spawn(&machine, &mut map.carver(&machine)).ok_or_else(lacks)?;
+    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).ok_or_else(lacks)?;
     while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }

@@ -11,7 +11,7 @@ use crate::init::scene::When;
 use crate::init::{Boot, Holes, Scene, World};
 use crate::os::memory::prefer_huge_pages;
 use crate::soft::stream::{self, Width};
-use interleaf::frame::{Ask, Memory, Priority};
+use interleaf::frame::{AllocRequest, Memory, Priority};
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -240,7 +240,7 @@ fn first_use(options: &Options) -> Result<Figure, Failure> {
     let take_all = |memory: &Memory<'_, Stage>| {
         let start = Instant::now();
         for _ in 0..frames {
-            black_box(memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)));
+            black_box(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)));
         }
         start.elapsed().as_nanos() as f64 / frames as f64
     };

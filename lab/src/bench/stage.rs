@@ -4,7 +4,7 @@ use super::Options;
 use crate::command::Failure;
 use crate::host::Host;
 use crate::soft::{Fill, Plan, SoftMachine};
-use interleaf::frame::{BootMap, Init, Memory, Region, Use};
+use interleaf::frame::{BootMap, Init, Memory, Region, RegionKind};
 use interleaf::space::Vm;
 use interleaf::table::format::X86;
 use interleaf::units::{NodeId, Pfn, PfnRange};
@@ -29,7 +29,7 @@ pub fn boot_map(machine: &Stage) -> Result<BootMap, Failure> {
     let region = |range: &PfnRange| Region {
         start: range.start.addr(),
         len_bytes: range.len() * 4096,
-        purpose: Use::Usable(Init::Dirty),
+        kind: RegionKind::Usable(Init::Dirty),
         node: NodeId(0),
     };
     let regions: Vec<Region> = machine.arena().regions().iter().map(region).collect();

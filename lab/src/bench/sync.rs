@@ -43,7 +43,7 @@ fn spin_pair(options: &Options, times: u64) -> Figure {
 
 fn read_section(options: &Options, times: u64, machine: &stage::Stage) -> Result<Figure, Failure> {
     let mut map = stage::boot_map(machine)?;
-    let rcu: Option<Rcu<Host>> = Rcu::carve(&mut map.carver(machine), stage::nr_cpus(options));
+    let rcu: Option<Rcu<Host>> = Rcu::carve(&mut map.early_allocator(machine), stage::nr_cpus(options));
     let rcu = rcu.ok_or(Failure::check("no memory for read sections"))?;
     let ours = || {
         ns_per(times, || {

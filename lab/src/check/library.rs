@@ -6,7 +6,7 @@ use super::recount::Scene;
 use super::setting::Setting;
 use crate::host::Host;
 use crate::soft::{Plan, SoftMachine};
-use interleaf::frame::{BootMap, Init, Region, Use};
+use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::units::{CpuId, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
@@ -73,7 +73,7 @@ pub fn boot_map(machine: &impl HasRegions) -> BootMap {
         .map(|&(start, frames)| Region {
             start: start.addr(),
             len_bytes: frames * PAGE,
-            purpose: Use::Usable(Init::Dirty),
+            kind: RegionKind::Usable(Init::Dirty),
             node: NodeId(0),
         })
         .collect();

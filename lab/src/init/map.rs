@@ -1,7 +1,7 @@
 //! The memory map of a machine that is made up: its size, its nodes, its holes.
 
 use crate::check::dice::Dice;
-use interleaf::frame::{Init, Region, Use};
+use interleaf::frame::{Init, Region, RegionKind};
 use interleaf::units::{NodeId, PAGE_SIZE, Pfn, PfnRange};
 
 /// Frames below the first: as on a PC, memory does not begin at a round block.
@@ -82,7 +82,7 @@ fn push(regions: &mut Vec<Region>, start: u64, end: u64, node: u32) {
         regions.push(Region {
             start: Pfn(start).addr(),
             len_bytes: (end - start) * PAGE_SIZE as u64,
-            purpose: Use::Usable(Init::Dirty),
+            kind: RegionKind::Usable(Init::Dirty),
             node: NodeId(node),
         });
     }

@@ -74,7 +74,7 @@ impl Row {
         let (first_ms, first_stdev) = mean(boots, |boot| boot.first_ns / MS);
         let (all_ms, all_stdev) = mean(boots, |boot| boot.all_ns() / MS);
         let bytes = |boot: &Boot| (boot.first_bytes + boot.rest_bytes) as f64;
-        let node = |done: &interleaf::frame::Initialised| Node {
+        let node = |done: &interleaf::frame::NodeInitReport| Node {
             node: done.node.0,
             frames: done.frames,
             ms: done.took_ns as f64 / MS,

@@ -6,7 +6,7 @@ use crate::command::Failure;
 use crate::os::{affinity, process};
 use crate::soft::arena::DIRT;
 use crate::soft::{Fill, Plan, SoftMachine};
-use interleaf::frame::{Ask, BootMap, FrameMeta, Initialised, Memory, Region, Start};
+use interleaf::frame::{AllocRequest, BootMap, FrameMeta, NodeInitReport, Memory, Region, RecordInit};
 use interleaf::machine::Machine;
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
 use interleaf::work::{PollLimit, WorkerPool};
@@ -54,7 +54,7 @@ pub struct Boot {
     /// Frames that are the library's.
     pub frames: u64,
     /// Node by node, as they were done.
-    pub nodes: Vec<Initialised>,
+    pub nodes: Vec<NodeInitReport>,
 }
 
 impl Boot {
@@ -111,12 +111,12 @@ impl Scene {
         let (start, cpu_before) = (Instant::now(), process::cpu_ns());
         let memory = match when {
             When::First => Memory::new(&self.machine, map),
-            When::Job(_) | When::Needed => Memory::start(&self.machine, map, Start::Deferred),
+            When::Job(_) | When::Needed => Memory::start(&self.machine, map, RecordInit::Deferred),
         };
         let memory = memory.map_err(Failure::of)?;
-        let frame = memory.alloc_frame(Ask::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
+        let frame = memory.alloc_frame(AllocRequest::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
         let first_ns = start.elapsed().as_nanos() as f64;
-        let (frames, raw) = (memory.stats().managed, memory.raw_frames());
+        let (frames, raw) = (memory.stats().managed, memory.unclaimed_frames());
         let nodes = Mutex::new(Vec::with_capacity(64));
         let rest = Instant::now();
         if let When::Job(_) = when {
@@ -132,7 +132,7 @@ impl Scene {
             rest_ns,
             cpu_ns,
             first_bytes: bytes(memory.span().len() - raw),
-            rest_bytes: bytes(raw - memory.raw_frames()),
+            rest_bytes: bytes(raw - memory.unclaimed_frames()),
             frames,
             nodes: nodes.into_inner().unwrap_or_else(PoisonError::into_inner),
         };
@@ -147,7 +147,7 @@ impl Scene {
         if helpers == 0 {
             return Ok(WorkerPool::without_helpers(&self.machine));
         }
-        let workers = WorkerPool::spawn(&self.machine, &mut map.carver(&self.machine));
+        let workers = WorkerPool::spawn(&self.machine, &mut map.early_allocator(&self.machine));
         let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
         workers.set_max_helpers(helpers as u32);
         // At boot nobody has anything else to do.

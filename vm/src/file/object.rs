@@ -40,7 +40,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
     /// An object of which `pages` pages are about to be mapped. Returns its number; `None` where there is no
     /// memory.
     pub fn create(memory: &'a Memory<'m, M>, pages: u64) -> Option<Self> {
-        let pfn = memory.alloc_table(Priority::Ordinary)?;
+        let pfn = memory.alloc_table(Priority::Normal)?;
         let object = Self { memory, pfn };
         object.word(Word::Mapped).store(pages, Relaxed);
         Some(object)

@@ -2,8 +2,8 @@
 
 use super::biased::{Biased, claim_all};
 use super::cache::{CpuCache, Frames, MOST, Way, pack, unpack};
-use super::nodes::Whence;
-use super::{Ask, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
+use super::nodes::FramePlacement;
+use super::{AllocRequest, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::Own;
 use crate::sync::atomic::Ordering::*;
@@ -15,7 +15,7 @@ impl<M: Machine> Memory<'_, M> {
     /// A frame, from this CPU's cache where it has one.
     #[inline]
     #[must_use = "frames that are not freed are leaked"]
-    pub fn alloc_frame(&self, ask: Ask) -> Option<Pfn> {
+    pub fn alloc_frame(&self, ask: AllocRequest) -> Option<Pfn> {
         if self.mishap.strikes() {
             return None;
         }
@@ -54,7 +54,7 @@ impl<M: Machine> Memory<'_, M> {
     /// A zeroed frame as an attached table, its lock free and no slot in use.
     #[must_use = "frames that are not freed are leaked"]
     pub fn alloc_table(&self, priority: Priority) -> Option<Pfn> {
-        let pfn = self.alloc_frame(Ask::ZEROED.with(priority))?;
+        let pfn = self.alloc_frame(AllocRequest::ZEROED.with_priority(priority))?;
         self.meta_of(pfn).put_to_use(Kind::Table);
         Some(pfn)
     }
@@ -71,7 +71,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// A block of 2^order frames.
-    pub fn alloc(&self, order: Order, ask: Ask) -> Option<Folio> {
+    pub fn alloc(&self, order: Order, ask: AllocRequest) -> Option<Folio> {
         if order == Order::BASE {
             return self.alloc_frame(ask).map(|pfn| Folio::new(pfn, order));
         }
@@ -79,7 +79,7 @@ impl<M: Machine> Memory<'_, M> {
             return None;
         }
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, order, ask.priority);
-        let (pfn, init) = self.search(Whence::Here, order, ask.priority, from)?;
+        let (pfn, init) = self.search(FramePlacement::Local, order, ask.priority, from)?;
         self.meta_of(pfn).set_state(FrameState::taken(order));
         let own = self.caches.own();
         own.came_in.add_own(order.frames());
@@ -161,10 +161,10 @@ impl<M: Machine> Memory<'_, M> {
     /// frame is the answer.
     #[cold]
     #[inline(never)]
-    fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: Ask) -> Option<Pfn> {
+    fn alloc_frame_slow(&self, own: OwnCache<'_, M::Cpu>, ask: AllocRequest) -> Option<Pfn> {
         // Taken inside, so that a claimant finds these frames in the zone or in the stack. A zone grows
         // outside.
-        let word = self.zones_from(Whence::Here).find_map(|zone| {
+        let word = self.zones_from(FramePlacement::Local).find_map(|zone| {
             loop {
                 let take = |stack: &mut Frames<M::Cpu>| self.take_lot(&own, stack, zone, ask.priority);
                 let taken = Biased::with(&own, CpuCache::part, take);
@@ -175,7 +175,7 @@ impl<M: Machine> Memory<'_, M> {
         });
         drop(own);
         // The zones had nothing for us: take over what other CPUs hold, and look once more.
-        let Some(word) = word else { return self.alloc_frame_past_cache(Whence::Here, ask) };
+        let Some(word) = word else { return self.alloc_frame_past_cache(FramePlacement::Local, ask) };
         let (pfn, init) = unpack(word);
         Some(self.hand_out(pfn, init, ask.init))
     }

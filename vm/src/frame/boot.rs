@@ -15,7 +15,7 @@ pub const MAX_PHYS_BITS: u32 = 52;
 
 /// What boot memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum RegionKind {
     /// The library may have it; it starts as said.
     Usable(Init),
     /// Somebody else's.
@@ -30,7 +30,7 @@ pub struct Region {
     /// Bytes; a multiple of 4096 and not 0.
     pub len_bytes: u64,
     /// Whose it is.
-    pub purpose: Use,
+    pub kind: RegionKind,
     /// The node it belongs to.
     pub node: NodeId,
 }
@@ -80,7 +80,7 @@ pub struct BootMap {
     len: usize,
 }
 
-const NOTHING: Region = Region { start: PhysAddr(0), len_bytes: 0, purpose: Use::Reserved, node: NodeId(0) };
+const NOTHING: Region = Region { start: PhysAddr(0), len_bytes: 0, kind: RegionKind::Reserved, node: NodeId(0) };
 
 impl Region {
     /// The whole frames of the region.
@@ -91,9 +91,9 @@ impl Region {
 
     /// How its bytes start, where they are usable.
     pub fn usable(&self) -> Option<Init> {
-        match self.purpose {
-            Use::Usable(init) => Some(init),
-            Use::Reserved => None,
+        match self.kind {
+            RegionKind::Usable(init) => Some(init),
+            RegionKind::Reserved => None,
         }
     }
 
@@ -156,8 +156,8 @@ impl BootMap {
     }
 
     /// Hands out boot memory through `machine`'s window, from the last region that has room, downwards.
-    pub fn carver<'a, 'm, M: Machine>(&'a mut self, machine: &'m M) -> Carver<'a, 'm, M> {
-        Carver { machine, map: self }
+    pub fn early_allocator<'a, 'm, M: Machine>(&'a mut self, machine: &'m M) -> EarlyAllocator<'a, 'm, M> {
+        EarlyAllocator { machine, map: self }
     }
 
     fn cut(&mut self, bytes: usize, align: usize) -> Option<(PhysAddr, Init)> {
@@ -171,14 +171,14 @@ impl BootMap {
     }
 }
 
-/// Carves boot memory; see [`BootMap::carver`].
+/// Carves boot memory; see [`BootMap::early_allocator`].
 #[derive(Debug)]
-pub struct Carver<'a, 'm, M> {
+pub struct EarlyAllocator<'a, 'm, M> {
     machine: &'m M,
     map: &'a mut BootMap,
 }
 
-impl<M: Machine> Carve for Carver<'_, '_, M> {
+impl<M: Machine> Carve for EarlyAllocator<'_, '_, M> {
     fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         // Windows are contiguous where memory is, so alignment carries over up to that of a frame.
         if !align.is_power_of_two() || align > PAGE_SIZE {
@@ -202,7 +202,7 @@ pub(super) struct Room<'m, T> {
     _memory: PhantomData<&'m mut [T]>,
 }
 
-impl<'m, M: Machine> Carver<'_, 'm, M> {
+impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
     /// Memory as [`carve`](Carve::carve) gives it, but not written: it holds what it holds. `align` is a
     /// power of two up to that of a frame.
     pub(super) fn carve_as_found(&mut self, bytes: usize, align: usize) -> Option<(NonNull<u8>, Init)> {
@@ -219,7 +219,7 @@ impl<'m, M: Machine> Carver<'_, 'm, M> {
     }
 }
 
-impl<'m, M: Machine> Carver<'_, 'm, M> {
+impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
     /// Words as memory was found: they hold anything.
     pub(super) fn words_as_found<C: Cpu>(&mut self, len: usize) -> Option<&'m [AtomicU32<C>]> {
         let bytes = size_of::<AtomicU32<C>>().checked_mul(len)?;
@@ -306,7 +306,7 @@ mod tests {
     use std::vec::Vec;
 
     fn usable(start: u64, len_bytes: u64) -> Region {
-        Region { start: PhysAddr(start), len_bytes, purpose: Use::Usable(Init::Dirty), node: NodeId(0) }
+        Region { start: PhysAddr(start), len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) }
     }
 
     fn refused(regions: &[Region]) -> BootError {
@@ -347,15 +347,15 @@ mod tests {
         let start = machine.frames().start;
         machine.write(start.add(15), 0, &[7; PAGE_SIZE]);
         let mut map = BootMap::new(&[usable(start.addr().0, 16 << 12)]).unwrap();
-        let at = map.carver(&machine).carve(100, 64).unwrap();
+        let at = map.early_allocator(&machine).carve(100, 64).unwrap();
         assert_eq!(at.addr().get() % 64, 0);
         // SAFETY: just carved.
         assert!(unsafe { core::slice::from_raw_parts(at.as_ptr(), 100) }.iter().all(|&byte| byte == 0));
-        let next = map.carver(&machine).carve(8, 8).unwrap();
+        let next = map.early_allocator(&machine).carve(8, 8).unwrap();
         assert!(next < at);
         assert_eq!(map.span().unwrap().len(), 15);
-        assert_eq!(map.carver(&machine).carve(16 << 12, 8), None);
-        assert!(map.carver(&machine).carve(15 << 12, 4096).is_some());
-        assert_eq!(map.carver(&machine).carve(1, 1), None);
+        assert_eq!(map.early_allocator(&machine).carve(16 << 12, 8), None);
+        assert!(map.early_allocator(&machine).carve(15 << 12, 4096).is_some());
+        assert_eq!(map.early_allocator(&machine).carve(1, 1), None);
     }
 }

@@ -13,7 +13,7 @@ use core::fmt;
 
 /// What a recount found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Census {
+pub struct FrameCounts {
     /// Frames in free blocks.
     pub free: u64,
     /// Frames in caches.
@@ -27,7 +27,7 @@ pub struct Census {
 
 /// What does not add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Miscount {
+pub enum FrameCheckError {
     /// The frame was given to a zone, and is now nowhere: reserved, or cut by the end of its region.
     Lost(Pfn),
     /// The frame lies inside a block, but its record says more than that.
@@ -49,8 +49,8 @@ impl<M: Machine> Memory<'_, M> {
     ///
     /// # Errors
     /// The first thing that does not add up.
-    pub fn check(&self) -> Result<Census, Miscount> {
-        let mut census = Census::default();
+    pub fn check(&self) -> Result<FrameCounts, FrameCheckError> {
+        let mut census = FrameCounts::default();
         // Blocks merge across the border of two regions of one zone that touch.
         for spans in self.spans.chunk_by(|a, b| a.zone == b.zone && a.frames.end == b.frames.start) {
             let span = Span {
@@ -73,23 +73,23 @@ impl<M: Machine> Memory<'_, M> {
         let all = census.free + census.cached + census.handed_out + census.deferred;
         let waits = stats.deferred == census.deferred;
         let agrees = waits && stats.managed == all && stats.handed_out() == census.handed_out;
-        if agrees { Ok(census) } else { Err(Miscount::Counters) }
+        if agrees { Ok(census) } else { Err(FrameCheckError::Counters) }
     }
 
     /// Counts the block that starts at `at`, and returns what comes after it.
-    fn check_block(&self, at: Pfn, end: Pfn, zone: u8, census: &mut Census) -> Result<Pfn, Miscount> {
-        let state = self.meta(at).ok_or(Miscount::Lost(at))?.state();
+    fn check_block(&self, at: Pfn, end: Pfn, zone: u8, census: &mut FrameCounts) -> Result<Pfn, FrameCheckError> {
+        let state = self.meta(at).ok_or(FrameCheckError::Lost(at))?.state();
         let (order, next) = (state.order(), at.add(state.order().frames()));
         match state.kind() {
-            Kind::Reserved => return Err(Miscount::Lost(at)),
+            Kind::Reserved => return Err(FrameCheckError::Lost(at)),
             Kind::Free => {
                 if !state.is_free_block(zone, order) || !at.is_aligned(order) || order > Order::MAX {
-                    return Err(Miscount::Listed(at));
+                    return Err(FrameCheckError::Listed(at));
                 }
                 // The largest merge with nobody, and the one beside may not be written yet.
                 let buddy = (order < Order::MAX).then(|| self.meta(buddy_of(at, order))).flatten();
                 if buddy.is_some_and(|buddy| buddy.state().is_free_block(zone, order)) {
-                    return Err(Miscount::Unmerged(at));
+                    return Err(FrameCheckError::Unmerged(at));
                 }
                 census.free += order.frames();
                 census.blocks[order.0 as usize] += 1;
@@ -98,14 +98,14 @@ impl<M: Machine> Memory<'_, M> {
             _ => census.handed_out += order.frames(),
         }
         if next > end {
-            return Err(Miscount::Lost(end));
+            return Err(FrameCheckError::Lost(end));
         }
         let inside = (at.0 + 1..next.0).map(Pfn);
         let says_more = |pfn: &Pfn| self.meta(*pfn).is_none_or(|m| !m.state().may_lie_inside());
-        inside.clone().find(says_more).map_or(Ok(next), |pfn| Err(Miscount::Inside(pfn)))
+        inside.clone().find(says_more).map_or(Ok(next), |pfn| Err(FrameCheckError::Inside(pfn)))
     }
 
-    fn check_lists(&self, census: &Census) -> Result<(), Miscount> {
+    fn check_lists(&self, census: &FrameCounts) -> Result<(), FrameCheckError> {
         let mut blocks = [0; ORDERS];
         for (index, zone) in self.zones.iter().enumerate() {
             for (order, count) in blocks.iter_mut().enumerate() {
@@ -113,26 +113,26 @@ impl<M: Machine> Memory<'_, M> {
             }
         }
         match (0..ORDERS).find(|&order| blocks[order] != census.blocks[order]) {
-            Some(order) => Err(Miscount::List(Order(order as u8))),
+            Some(order) => Err(FrameCheckError::List(Order(order as u8))),
             None => Ok(()),
         }
     }
 
-    fn check_list(&self, buddy: &Buddy<M::Cpu>, zone: u8, order: usize) -> Result<u64, Miscount> {
+    fn check_list(&self, buddy: &Buddy<M::Cpu>, zone: u8, order: usize) -> Result<u64, FrameCheckError> {
         let (mut at, mut before, mut count) = (buddy.head(order), None, 0);
         while let Some(pfn) = at {
-            let meta = self.meta(pfn).ok_or(Miscount::Listed(pfn))?;
+            let meta = self.meta(pfn).ok_or(FrameCheckError::Listed(pfn))?;
             let listed = meta.state().is_free_block(zone, Order(order as u8));
             if !listed || meta.links().prev != before || count == buddy.count(order) {
-                return Err(Miscount::Listed(pfn));
+                return Err(FrameCheckError::Listed(pfn));
             }
             (before, at, count) = (at, meta.links().next, count + 1);
         }
-        if count == buddy.count(order) { Ok(count) } else { Err(Miscount::List(Order(order as u8))) }
+        if count == buddy.count(order) { Ok(count) } else { Err(FrameCheckError::List(Order(order as u8))) }
     }
 
     /// Every slot holds a cached frame, and there are as many as records say: so no frame is there twice.
-    fn check_caches(&self, census: &Census) -> Result<(), Miscount> {
+    fn check_caches(&self, census: &FrameCounts) -> Result<(), FrameCheckError> {
         let (mut stocked, mut wrong) = (0, None);
         self.visit_caches(|cache: &CpuCache<M::Cpu>, pfn, init| {
             stocked += 1;
@@ -142,25 +142,25 @@ impl<M: Machine> Memory<'_, M> {
             }
         });
         match wrong {
-            Some(pfn) => Err(Miscount::Stocked(pfn)),
-            None if stocked != census.cached => Err(Miscount::Counters),
+            Some(pfn) => Err(FrameCheckError::Stocked(pfn)),
+            None if stocked != census.cached => Err(FrameCheckError::Counters),
             None => Ok(()),
         }
     }
 }
 
-impl fmt::Display for Miscount {
+impl fmt::Display for FrameCheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Miscount::Lost(pfn) => write!(f, "{pfn:?} is nowhere"),
-            Miscount::Inside(pfn) => write!(f, "{pfn:?} lies inside a block and is something of its own"),
-            Miscount::Unmerged(pfn) => write!(f, "the free block at {pfn:?} is not merged with its buddy"),
-            Miscount::Listed(pfn) => write!(f, "{pfn:?} is in a free list, its record disagrees"),
-            Miscount::List(order) => write!(f, "the free list of {order:?} does not hold its blocks"),
-            Miscount::Stocked(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
-            Miscount::Counters => f.write_str("the counts do not agree with the records"),
+            FrameCheckError::Lost(pfn) => write!(f, "{pfn:?} is nowhere"),
+            FrameCheckError::Inside(pfn) => write!(f, "{pfn:?} lies inside a block and is something of its own"),
+            FrameCheckError::Unmerged(pfn) => write!(f, "the free block at {pfn:?} is not merged with its buddy"),
+            FrameCheckError::Listed(pfn) => write!(f, "{pfn:?} is in a free list, its record disagrees"),
+            FrameCheckError::List(order) => write!(f, "the free list of {order:?} does not hold its blocks"),
+            FrameCheckError::Stocked(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
+            FrameCheckError::Counters => f.write_str("the counts do not agree with the records"),
         }
     }
 }
 
-impl core::error::Error for Miscount {}
+impl core::error::Error for FrameCheckError {}

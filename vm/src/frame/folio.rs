@@ -48,21 +48,21 @@ impl Folio {
 
 /// How memory is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct AllocRequest {
     /// What the bytes must be: `Dirty` for anything.
     pub init: Init,
     /// How much it matters.
     pub priority: Priority,
 }
 
-impl Ask {
+impl AllocRequest {
     /// Anything; may fail.
-    pub const DIRTY: Self = Self { init: Init::Dirty, priority: Priority::Ordinary };
+    pub const DIRTY: Self = Self { init: Init::Dirty, priority: Priority::Normal };
     /// Zeroed; may fail.
-    pub const ZEROED: Self = Self { init: Init::Zeroed, priority: Priority::Ordinary };
+    pub const ZEROED: Self = Self { init: Init::Zeroed, priority: Priority::Normal };
 
     /// The same with another priority.
-    pub const fn with(self, priority: Priority) -> Self {
+    pub const fn with_priority(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 }

@@ -4,8 +4,8 @@ use super::cache::CpuCache;
 use super::deferred::Deferred;
 use super::mishap::Mishap;
 use super::nodes::Nearness;
-use super::start::{Ground, Start};
-use super::{Ask, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
+use super::start::{Ground, RecordInit};
+use super::{AllocRequest, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{PerCpu, SpinLock, ladder};
@@ -47,14 +47,14 @@ impl<'m, M: Machine> Memory<'m, M> {
     /// # Errors
     /// Where there is no memory, too little, or on too many nodes.
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
-        Self::start(machine, map, Start::Whole)
+        Self::start(machine, map, RecordInit::Eager)
     }
 
     /// As [`new`](Self::new), with the records written as `start` says.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn start(machine: &'m M, map: BootMap, start: Start) -> Result<Self, BootError> {
+    pub fn start(machine: &'m M, map: BootMap, start: RecordInit) -> Result<Self, BootError> {
         Self::build(machine, map, start, |ground, map| ground.open(map))
     }
 
@@ -62,7 +62,7 @@ impl<'m, M: Machine> Memory<'m, M> {
     pub(super) fn build(
         machine: &'m M,
         mut map: BootMap,
-        start: Start,
+        start: RecordInit,
         open: impl FnOnce(&mut Ground<'m, M>, &BootMap),
     ) -> Result<Self, BootError> {
         let mut ground = Ground::lay(machine, &mut map, start)?;
@@ -82,7 +82,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             refused,
             zero: Pfn(0),
         };
-        memory.zero = memory.alloc_frame(Ask::ZEROED).ok_or(BootError::TooSmall)?;
+        memory.zero = memory.alloc_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);
         Ok(memory)
     }

@@ -8,19 +8,19 @@
 //! not look in them.
 
 use super::cache::Stocked;
-use super::{Ask, FrameState, Memory, Priority, Zone};
+use super::{AllocRequest, FrameState, Memory, Priority, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::units::{CpuId, NodeId, NodeMask, Order, Pfn};
 
 /// Where memory is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whence {
+pub enum FramePlacement {
     /// Near this CPU; else anywhere.
-    Here,
+    Local,
     /// On this node, or as near to it as there is any.
-    Near(NodeId),
+    Preferred(NodeId),
     /// On these nodes, nearest to this CPU first, and nowhere else.
-    Only(NodeMask),
+    Bind(NodeMask),
 }
 
 /// The orders of all zones, and every CPU's home.
@@ -55,11 +55,11 @@ impl<M: Machine> Memory<'_, M> {
     /// The nodes with memory, nearest to `node` first; nearest to the first node with memory where `node` has
     /// none.
     pub fn fallback_order(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        self.zones_from(Whence::Near(node)).map(Zone::node)
+        self.zones_from(FramePlacement::Preferred(node)).map(Zone::node)
     }
 
     /// Whether any of the nodes has memory.
-    pub fn has_any(&self, nodes: NodeMask) -> bool {
+    pub fn has_memory_on(&self, nodes: NodeMask) -> bool {
         self.zones.iter().any(|zone| nodes.contains(zone.node()))
     }
 
@@ -73,14 +73,14 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// The zones that may give, in order.
-    pub(super) fn zones_from(&self, whence: Whence) -> impl Iterator<Item = &Zone<M::Cpu>> {
-        let first = match whence {
-            Whence::Near(node) => self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0),
-            Whence::Here | Whence::Only(_) => self.home_zone(M::Cpu::id()),
+    pub(super) fn zones_from(&self, placement: FramePlacement) -> impl Iterator<Item = &Zone<M::Cpu>> {
+        let first = match placement {
+            FramePlacement::Preferred(node) => self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0),
+            FramePlacement::Local | FramePlacement::Bind(_) => self.home_zone(M::Cpu::id()),
         };
-        let allowed = match whence {
-            Whence::Only(nodes) => nodes,
-            Whence::Here | Whence::Near(_) => NodeMask::ALL,
+        let allowed = match placement {
+            FramePlacement::Bind(nodes) => nodes,
+            FramePlacement::Local | FramePlacement::Preferred(_) => NodeMask::ALL,
         };
         let nr_zones = self.zones.len();
         let order = &self.nearness.orders[first * nr_zones..][..nr_zones];
@@ -89,20 +89,20 @@ impl<M: Machine> Memory<'_, M> {
 
     /// A frame from where it is wanted.
     #[must_use = "frames that are not freed are leaked"]
-    pub fn alloc_frame_from(&self, whence: Whence, ask: Ask) -> Option<Pfn> {
-        if whence == Whence::Here {
+    pub fn alloc_frame_from(&self, placement: FramePlacement, ask: AllocRequest) -> Option<Pfn> {
+        if placement == FramePlacement::Local {
             return self.alloc_frame(ask);
         }
         if self.mishap.strikes() {
             return None;
         }
-        self.alloc_frame_past_cache(whence, ask)
+        self.alloc_frame_past_cache(placement, ask)
     }
 
     /// A frame straight from a zone.
-    pub(super) fn alloc_frame_past_cache(&self, whence: Whence, ask: Ask) -> Option<Pfn> {
+    pub(super) fn alloc_frame_past_cache(&self, placement: FramePlacement, ask: AllocRequest) -> Option<Pfn> {
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, Order::BASE, ask.priority);
-        let (pfn, init) = self.search(whence, Order::BASE, ask.priority, from)?;
+        let (pfn, init) = self.search(placement, Order::BASE, ask.priority, from)?;
         let own = self.caches.own();
         own.came_in.add_own(1);
         own.past_stack.add_own(1);
@@ -115,14 +115,14 @@ impl<M: Machine> Memory<'_, M> {
     /// which finds every frame that is free at that moment. Who can do without looks once.
     pub(super) fn search(
         &self,
-        whence: Whence,
+        placement: FramePlacement,
         order: Order,
         priority: Priority,
         mut from: impl FnMut(&Zone<M::Cpu>) -> Option<Stocked>,
     ) -> Option<Stocked> {
         loop {
-            let may_grow = self.zones_from(whence).any(|zone| zone.may_grow(order, priority));
-            if let Some(found) = self.look(whence, order, priority, &mut from) {
+            let may_grow = self.zones_from(placement).any(|zone| zone.may_grow(order, priority));
+            if let Some(found) = self.look(placement, order, priority, &mut from) {
                 return Some(found);
             }
             if !may_grow {
@@ -130,19 +130,19 @@ impl<M: Machine> Memory<'_, M> {
             }
             M::Cpu::relax();
         }
-        let look = || self.zones_from(whence).find_map(from);
-        if priority > Priority::Spare { self.drain_and(look).1 } else { None }
+        let look = || self.zones_from(placement).find_map(from);
+        if priority > Priority::NoWait { self.drain_and(look).1 } else { None }
     }
 
     /// Looks in every zone, growing those that have nothing to give.
     pub(super) fn look<R>(
         &self,
-        whence: Whence,
+        placement: FramePlacement,
         order: Order,
         priority: Priority,
         mut from: impl FnMut(&Zone<M::Cpu>) -> Option<R>,
     ) -> Option<R> {
-        self.zones_from(whence).find_map(|zone| {
+        self.zones_from(placement).find_map(|zone| {
             loop {
                 let found = from(zone);
                 if found.is_some() || !self.grow(zone, order, priority) {

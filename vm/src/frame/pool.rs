@@ -20,7 +20,7 @@
 use super::biased::{Biased, claim_all};
 use super::cache::{BATCH, Stack, Tally};
 use super::slab::{Cut, Slabs};
-use super::{Ask, Kind, Memory};
+use super::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{Own, PerCpu, Rcu, RcuHead, SpinLock, ladder};
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
@@ -65,7 +65,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     /// An empty pool. `None` where memory does not suffice.
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let cut = const { Cut::of(size_of::<T>(), align_of::<T>()) };
-        let mut permanent = memory.permanent();
+        let mut permanent = memory.boot_allocator();
         let cache = |_| ObjectCache { tally: Tally::new(), objects: Biased::new(Stack::new()) };
         let caches = PerCpu::carve(&mut permanent, memory.machine.nr_cpus(), cache)?;
         let room = permanent.room(1)?;
@@ -169,7 +169,7 @@ impl<C: Cpu> PoolCore<C> {
 
     /// An object of one more slab, or one that other CPUs had in stock.
     fn grow<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) -> Option<u64> {
-        let Some(pfn) = memory.alloc_frame(Ask::DIRTY) else {
+        let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY) else {
             return self.drain_and(memory, || self.take_one(&mut self.slabs.lock(), memory));
         };
         memory.meta_of(pfn).put_to_use(Kind::Slab);

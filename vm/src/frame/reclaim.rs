@@ -2,7 +2,7 @@
 
 use super::boot::Room;
 use super::pool::PoolCore;
-use super::{Ask, Init, Memory};
+use super::{AllocRequest, Init, Memory};
 use crate::machine::Machine;
 use crate::sync::{Carve, Rcu, RcuHead, Reclaim};
 use crate::units::{Order, PAGE_SIZE, Pfn};
@@ -41,8 +41,8 @@ impl<'m, M: Machine> Memory<'m, M> {
     }
 
     /// Memory for things that live as long as the machine, for use after start.
-    pub fn permanent(&self) -> Permanent<'_, 'm, M> {
-        Permanent { memory: self, rest: None }
+    pub fn boot_allocator(&self) -> BootAllocator<'_, 'm, M> {
+        BootAllocator { memory: self, rest: None }
     }
 }
 
@@ -66,12 +66,12 @@ impl<M: Machine> Reclaim for Memory<'_, M> {
 
 /// Carves frames that are never given back. What is left of the last block serves the next request.
 #[derive(Debug)]
-pub struct Permanent<'a, 'm, M: Machine> {
+pub struct BootAllocator<'a, 'm, M: Machine> {
     memory: &'a Memory<'m, M>,
     rest: Option<(NonNull<u8>, usize)>,
 }
 
-impl<'m, M: Machine> Permanent<'_, 'm, M> {
+impl<'m, M: Machine> BootAllocator<'_, 'm, M> {
     /// Room for `len` values.
     pub(super) fn room<T>(&mut self, len: usize) -> Option<Room<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
@@ -91,14 +91,14 @@ impl<'m, M: Machine> Permanent<'_, 'm, M> {
     }
 }
 
-impl<M: Machine> Carve for Permanent<'_, '_, M> {
+impl<M: Machine> Carve for BootAllocator<'_, '_, M> {
     fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if let Some(at) = self.cut(bytes, align) {
             return Some(at);
         }
         let frames = bytes.div_ceil(PAGE_SIZE).checked_next_power_of_two()?;
         let order = Order(frames.ilog2() as u8);
-        let pfn = self.memory.alloc(order, Ask::ZEROED)?.into_pfn();
+        let pfn = self.memory.alloc(order, AllocRequest::ZEROED)?.into_pfn();
         self.rest = Some((self.memory.machine.window(pfn.addr()), order.bytes()));
         self.cut(bytes, align)
     }

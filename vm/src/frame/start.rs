@@ -4,7 +4,7 @@ use super::cache::CpuCache;
 use super::deferred::{Deferred, Sections, Stretch, most_stretches, plan};
 use super::memory::Span;
 use super::nodes::{Nearness, home_of, order_from};
-use super::{BootError, BootMap, Carver, FrameTable, Init, Zone};
+use super::{BootError, BootMap, EarlyAllocator, FrameTable, Init, Zone};
 use crate::machine::Machine;
 use crate::sync::PerCpu;
 use crate::sync::atomic::AtomicU32;
@@ -15,9 +15,9 @@ pub(super) const MAX_ZONES: usize = 64;
 
 /// When frame records are written, and frames given to their zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum RecordInit {
     /// All of them before the first allocation.
-    Whole,
+    Eager,
     /// What start needs; the rest when it is needed, or by [`Memory::initialise`](super::Memory::initialise).
     Deferred,
 }
@@ -34,14 +34,14 @@ pub(super) struct Ground<'m, M: Machine> {
 
 impl<'m, M: Machine> Ground<'m, M> {
     /// Carves records, caches and zones from the map.
-    pub fn lay(machine: &'m M, map: &mut BootMap, start: Start) -> Result<Self, BootError> {
+    pub fn lay(machine: &'m M, map: &mut BootMap, start: RecordInit) -> Result<Self, BootError> {
         let span = map.span().ok_or(BootError::NoMemory)?;
         let nodes = Nodes::of(map)?;
         let (table, records, sections) =
-            records(map.carver(machine), span, start).ok_or(BootError::TooSmall)?;
-        let caches = PerCpu::carve(&mut map.carver(machine), machine.nr_cpus(), |_| CpuCache::new());
+            records(map.early_allocator(machine), span, start).ok_or(BootError::TooSmall)?;
+        let caches = PerCpu::carve(&mut map.early_allocator(machine), machine.nr_cpus(), |_| CpuCache::new());
         let caches = caches.ok_or(BootError::TooSmall)?;
-        let nearness = nodes.nearness(machine, &mut map.carver(machine)).ok_or(BootError::TooSmall)?;
+        let nearness = nodes.nearness(machine, &mut map.early_allocator(machine)).ok_or(BootError::TooSmall)?;
         let carved = carve_zones(machine, map, &nodes, &table, start).ok_or(BootError::TooSmall)?;
         let deferred = Deferred::new(carved.stretches, sections, records);
         Ok(Self { table, caches, zones: carved.zones, spans: carved.spans, nearness, deferred })
@@ -68,21 +68,21 @@ impl<'m, M: Machine> Ground<'m, M> {
 type Records<'m, M> = (FrameTable<<M as Machine>::Cpu>, Init, Sections<'m, <M as Machine>::Cpu>);
 
 fn records<'m, M: Machine>(
-    mut carver: Carver<'_, 'm, M>,
+    mut allocator: EarlyAllocator<'_, 'm, M>,
     span: PfnRange,
-    start: Start,
+    start: RecordInit,
 ) -> Option<Records<'m, M>> {
     match start {
-        Start::Whole => {
-            let table = FrameTable::carve(&mut carver, span)?;
+        RecordInit::Eager => {
+            let table = FrameTable::carve(&mut allocator, span)?;
             Some((table, Init::Zeroed, Sections::new(span, &[], &[])))
         }
-        Start::Deferred => {
-            let (table, init) = FrameTable::carve_as_found(&mut carver, span)?;
+        RecordInit::Deferred => {
+            let (table, init) = FrameTable::carve_as_found(&mut allocator, span)?;
             let nr_words = Sections::<M::Cpu>::nr_words(table.span());
             // Made zero when they are first needed.
-            let words = carver.words_as_found(nr_words)?;
-            let lines = carver.room(Sections::<M::Cpu>::nr_line_words(nr_words))?.fill(|_| AtomicU32::new(0));
+            let words = allocator.words_as_found(nr_words)?;
+            let lines = allocator.room(Sections::<M::Cpu>::nr_line_words(nr_words))?.fill(|_| AtomicU32::new(0));
             Some((table, init, Sections::new(span, words, lines)))
         }
     }
@@ -121,11 +121,11 @@ impl Nodes {
     }
 
     /// The order in which each zone's allocations look, and the CPUs' homes.
-    fn nearness<'m, M: Machine>(&self, machine: &M, carver: &mut Carver<'_, 'm, M>) -> Option<Nearness<'m>> {
+    fn nearness<'m, M: Machine>(&self, machine: &M, allocator: &mut EarlyAllocator<'_, 'm, M>) -> Option<Nearness<'m>> {
         let nodes = &self.nodes[..self.len];
         let distance = |from, to| machine.distance(from, to);
         let (mut row, mut of) = ([0; MAX_ZONES], usize::MAX);
-        let orders = carver.room::<u8>(self.len * self.len)?.fill(|at| {
+        let orders = allocator.room::<u8>(self.len * self.len)?.fill(|at| {
             if of != at / nodes.len() {
                 of = at / nodes.len();
                 order_from(of, &mut row[..nodes.len()], |zone| distance(nodes[of], nodes[zone]));
@@ -133,7 +133,7 @@ impl Nodes {
             row[at % nodes.len()]
         });
         let home = |cpu: usize| home_of(nodes, machine.node_of(CpuId(cpu as u32)), distance);
-        let homes = carver.room::<u8>(machine.nr_cpus() as usize)?.fill(home);
+        let homes = allocator.room::<u8>(machine.nr_cpus() as usize)?.fill(home);
         Some(Nearness { orders, homes })
     }
 
@@ -154,16 +154,16 @@ fn carve_zones<'m, M: Machine>(
     map: &mut BootMap,
     nodes: &Nodes,
     table: &FrameTable<M::Cpu>,
-    start: Start,
+    start: RecordInit,
 ) -> Option<Carved<'m, M>> {
     let nr_spans = map.usable().count();
-    let mut carver = map.carver(machine);
+    let mut allocator = map.early_allocator(machine);
     // Room first, contents when it is known what is left.
-    let spans_at = carver.room::<Span>(nr_spans)?;
-    let zones_at = carver.room::<Zone<M::Cpu>>(nodes.len)?;
+    let spans_at = allocator.room::<Span>(nr_spans)?;
+    let zones_at = allocator.room::<Zone<M::Cpu>>(nodes.len)?;
     let stretches_at = match start {
-        Start::Whole => None,
-        Start::Deferred => Some(carver.room::<Stretch<M::Cpu>>(most_stretches(nr_spans))?),
+        RecordInit::Eager => None,
+        RecordInit::Deferred => Some(allocator.room::<Stretch<M::Cpu>>(most_stretches(nr_spans))?),
     };
     let managed = |node| map.usable().filter(|(r, _)| r.node == node).map(|(r, _)| r.frames().len()).sum();
     let zone = |at: usize| Zone::new(at as u8, nodes.nodes[at], managed(nodes.nodes[at]));

@@ -4,7 +4,7 @@
 //! all-zero, which is [`Kind::Reserved`](super::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory. A
 //! sparse table, by section, would take the array's place behind [`FrameTable::meta`].
 
-use super::{Carver, FrameMeta, Init};
+use super::{EarlyAllocator, FrameMeta, Init};
 use crate::machine::{Cpu, Machine};
 use crate::sync::Carve;
 use crate::units::{CACHE_LINE, Order, PAGE_SIZE, Pfn, PfnRange};
@@ -46,7 +46,7 @@ impl<C: Cpu> FrameTable<C> {
     /// Records for `span` that nobody has written: they hold what memory held, and none may be looked at
     /// before [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks), unless the memory
     /// was zeroed. A block's records begin with a frame of theirs.
-    pub(super) fn carve_as_found<M>(from: &mut Carver<'_, '_, M>, span: PfnRange) -> Option<(Self, Init)>
+    pub(super) fn carve_as_found<M>(from: &mut EarlyAllocator<'_, '_, M>, span: PfnRange) -> Option<(Self, Init)>
     where
         M: Machine<Cpu = C>,
     {

@@ -50,7 +50,7 @@ impl Unhooked {
 /// Unhooked things that wait for one flush, without allocating: exclusive frames and tables are linked
 /// through their records, frames that others hold too are kept one by one.
 #[derive(Debug, Default)]
-pub struct Detention {
+pub struct GatherBatch {
     frames: Option<Pfn>,
     tables: Option<Pfn>,
     /// `None` until there is one.
@@ -58,7 +58,7 @@ pub struct Detention {
     nr_shared: usize,
 }
 
-impl Detention {
+impl GatherBatch {
     /// Frames that others hold too, at most.
     const SHARED: usize = 32;
     /// Frames that go to the CPU's cache at once.

@@ -5,7 +5,7 @@
 pub struct Watermark {
     /// Only [`Priority::Reserve`] goes below.
     pub min: u64,
-    /// [`Priority::Spare`] does not go below; a reclaimer would start.
+    /// [`Priority::NoWait`] does not go below; a reclaimer would start.
     pub low: u64,
     /// A reclaimer would stop.
     pub high: u64,
@@ -16,9 +16,9 @@ pub struct Watermark {
 pub enum Priority {
     /// Whoever can do without: takes what is at hand, neither waits nor disturbs other CPUs. For read
     /// sections.
-    Spare,
+    NoWait,
     /// A request that may fail.
-    Ordinary,
+    Normal,
     /// Who frees memory by using some: may take the last frame.
     Reserve,
 }
@@ -35,8 +35,8 @@ impl Watermark {
     /// How many of `free` frames `priority` may take.
     pub fn allows(self, free: u64, priority: Priority) -> u64 {
         let kept = match priority {
-            Priority::Spare => self.low,
-            Priority::Ordinary => self.min,
+            Priority::NoWait => self.low,
+            Priority::Normal => self.min,
             Priority::Reserve => 0,
         };
         free.saturating_sub(kept)
@@ -60,7 +60,7 @@ mod tests {
     fn only_the_reserve_goes_below_min() {
         let mark = Watermark { min: 10, low: 12, high: 15 };
         let allowed = |priority| mark.allows(11, priority);
-        let all = [Priority::Spare, Priority::Ordinary, Priority::Reserve].map(allowed);
+        let all = [Priority::NoWait, Priority::Normal, Priority::Reserve].map(allowed);
         assert_eq!(all, [0, 1, 11]);
     }
 }

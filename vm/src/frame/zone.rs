@@ -57,7 +57,7 @@ impl<C: Cpu> Zone<C> {
     pub(super) fn may_grow(&self, order: Order, priority: Priority) -> bool {
         let waiting = self.waiting();
         let free = || waiting + self.buddy.lock().free();
-        waiting > 0 && priority > Priority::Spare && self.watermark.allows(free(), priority) >= order.frames()
+        waiting > 0 && priority > Priority::NoWait && self.watermark.allows(free(), priority) >= order.frames()
     }
 
     /// Hangs in blocks that the zone was waiting for.
@@ -116,7 +116,7 @@ impl<C: Cpu> Zone<C> {
     pub(super) fn take_run(&self, table: &FrameTable<C>, frames: &mut [u64], priority: Priority) -> usize {
         let mut buddy = self.buddy.lock();
         let coming = self.coming(&buddy);
-        let shared = self.watermark.allows(coming, priority.min(Priority::Ordinary));
+        let shared = self.watermark.allows(coming, priority.min(Priority::Normal));
         let own = self.watermark.allows(coming, priority).min(1);
         let most = (frames.len() as u64).min(shared.max(own)) as usize;
         buddy.take_run(table, &mut frames[..most])

@@ -3,7 +3,7 @@
 use super::Vm;
 use super::body::Stop;
 use crate::file::{Object, Refused};
-use crate::frame::{Ask, Init, Kind, Priority, Whence};
+use crate::frame::{AllocRequest, Init, Kind, Priority, FramePlacement};
 use crate::machine::Machine;
 use crate::sync::ReadGuard;
 use crate::units::{Pfn, Vpn};
@@ -14,7 +14,7 @@ use core::fmt;
 pub struct Carried<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
     /// Where the frame is wanted from.
-    whence: Whence,
+    placement: FramePlacement,
     /// Zeroed, owned alone.
     frame: Option<Pfn>,
     /// An empty table.
@@ -25,13 +25,13 @@ pub struct Carried<'v, M: Machine> {
 
 /// What can be had at once: speculation and attempts in a read section never wait, so they leave the last
 /// frames to others.
-const AT_ONCE: Ask = Ask::ZEROED.with(Priority::Spare);
+const AT_ONCE: AllocRequest = AllocRequest::ZEROED.with_priority(Priority::NoWait);
 
 impl<'v, M: Machine> Carried<'v, M> {
     /// Nothing yet.
     #[inline]
     pub fn new(vm: &'v Vm<'v, M>) -> Self {
-        Self { vm, whence: Whence::Here, frame: None, table: None, backing: None }
+        Self { vm, placement: FramePlacement::Local, frame: None, table: None, backing: None }
     }
 
     /// Begins with the zeroing, which most write faults need: its stores drain while the mapping is looked up
@@ -53,24 +53,24 @@ impl<'v, M: Machine> Carried<'v, M> {
 
     #[cold]
     fn want_as_the_policy_says(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
-        let (memory, whence) = (&self.vm.memory, vma.policy().whence(vma.frame_offset(page)));
+        let (memory, whence) = (&self.vm.memory, vma.policy().placement(vma.frame_offset(page)));
         let fits = |pfn: &Pfn| match whence {
-            Whence::Here => true,
-            Whence::Near(node) => memory.node_of(*pfn) == node,
-            Whence::Only(nodes) => nodes.contains(memory.node_of(*pfn)),
+            FramePlacement::Local => true,
+            FramePlacement::Preferred(node) => memory.node_of(*pfn) == node,
+            FramePlacement::Bind(nodes) => nodes.contains(memory.node_of(*pfn)),
         };
         // What came from the very place already is as near as can be had.
-        if self.whence != whence && !self.frame.as_ref().is_none_or(fits) {
+        if self.placement != whence && !self.frame.as_ref().is_none_or(fits) {
             self.frame.take().into_iter().for_each(|pfn| memory.free_frame_as(pfn, Init::Zeroed));
         }
-        self.whence = whence;
+        self.placement = whence;
     }
 
     /// Makes sure that there is a zeroed frame.
     #[inline(always)]
     pub fn prepare_frame(&mut self) -> Result<(), Stop> {
         if self.frame.is_none() {
-            let frame = self.vm.memory.alloc_frame_from(self.whence, AT_ONCE);
+            let frame = self.vm.memory.alloc_frame_from(self.placement, AT_ONCE);
             self.frame = Some(frame.ok_or(Stop::NoMemory)?);
         }
         Ok(())
@@ -79,7 +79,7 @@ impl<'v, M: Machine> Carried<'v, M> {
     /// Makes sure that there is an empty table.
     pub fn prepare_table(&mut self) -> Result<(), Stop> {
         if self.table.is_none() {
-            self.table = Some(self.vm.memory.alloc_table(Priority::Spare).ok_or(Stop::NoMemory)?);
+            self.table = Some(self.vm.memory.alloc_table(Priority::NoWait).ok_or(Stop::NoMemory)?);
         }
         Ok(())
     }
@@ -158,12 +158,12 @@ impl<'v, M: Machine> Carried<'v, M> {
     pub fn wait_for_memory(&mut self) -> Result<(), ()> {
         let memory = &self.vm.memory;
         self.vm.settle();
-        let ask = Ask::ZEROED.with(Priority::Ordinary);
+        let ask = AllocRequest::ZEROED.with_priority(Priority::Normal);
         if self.frame.is_none() {
-            self.frame = Some(memory.alloc_frame_from(self.whence, ask).ok_or(())?);
+            self.frame = Some(memory.alloc_frame_from(self.placement, ask).ok_or(())?);
         }
         if self.table.is_none() {
-            self.table = Some(memory.alloc_table(Priority::Ordinary).ok_or(())?);
+            self.table = Some(memory.alloc_table(Priority::Normal).ok_or(())?);
         }
         Ok(())
     }

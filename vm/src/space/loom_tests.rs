@@ -10,7 +10,7 @@ use super::carried::Carried;
 use super::edit::VmaEdit;
 use super::proof::Proof;
 use super::*;
-use crate::frame::{Ask, BootMap, Init, Kind, Region, Use};
+use crate::frame::{AllocRequest, BootMap, Init, Kind, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, ThreeLevels, TwoLevels, lend};
 use crate::machine::{Entry, Format};
 use crate::sync::restock;
@@ -70,7 +70,7 @@ fn layout() -> Layout {
 fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
     let frames = machine.frames();
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
-    BootMap::new(&[Region { start, len_bytes, purpose: Use::Usable(Init::Zeroed), node: NodeId(0) }]).unwrap()
+    BootMap::new(&[Region { start, len_bytes, kind: RegionKind::Usable(Init::Zeroed), node: NodeId(0) }]).unwrap()
 }
 
 fn map<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
@@ -192,7 +192,7 @@ fn one_execution<F: Format>(
 fn warm<F: Format>(space: &Space<F>) {
     let running = space.run();
     let memory = space.vm().memory();
-    let frames = [(); 2].map(|()| memory.alloc_frame(Ask::ZEROED).unwrap());
+    let frames = [(); 2].map(|()| memory.alloc_frame(AllocRequest::ZEROED).unwrap());
     frames.into_iter().for_each(|frame| memory.free_frame_as(frame, Init::Zeroed));
     assert!(space.fault(Fault { addr: START.addr(), access: Access::Write }).is_err());
     drop(running);

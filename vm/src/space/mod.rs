@@ -86,7 +86,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// [`Error::NoMemory`] where there is none for the root table or the index.
     pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
-        let root = vm.memory.alloc_table(crate::frame::Priority::Ordinary).ok_or(Error::NoMemory)?;
+        let root = vm.memory.alloc_table(crate::frame::Priority::Normal).ok_or(Error::NoMemory)?;
         let number = vm.next_space();
         Ok(Self {
             vm,

@@ -2,7 +2,7 @@
 
 use super::counters::{Counter, Counters, Totals};
 use super::recent::RecentFault;
-use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, Start};
+use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, RecordInit};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Installed, PerCpu, Rcu};
@@ -39,22 +39,22 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// # Errors
     /// Where there is no memory, or too little for the system's own records.
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
-        Self::start(machine, map, Start::Whole)
+        Self::start(machine, map, RecordInit::Eager)
     }
 
     /// As [`new`](Self::new), with the frames' records written as `start` says.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn start(machine: &'m M, mut map: BootMap, start: Start) -> Result<Self, BootError> {
+    pub fn start(machine: &'m M, mut map: BootMap, start: RecordInit) -> Result<Self, BootError> {
         let nr_cpus = machine.nr_cpus();
-        let mut carver = map.carver(machine);
-        let rcu = Rcu::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
-        let counters = Counters::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
+        let mut allocator = map.early_allocator(machine);
+        let rcu = Rcu::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
+        let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let recent =
-            PerCpu::carve(&mut carver, nr_cpus, |_| RecentFault::new()).ok_or(BootError::TooSmall)?;
-        let shootdown = Shootdown::carve(&mut carver, nr_cpus).ok_or(BootError::TooSmall)?;
-        let shootdown = Installed::install(machine, &mut carver, shootdown).ok_or(BootError::TooSmall)?;
+            PerCpu::carve(&mut allocator, nr_cpus, |_| RecentFault::new()).ok_or(BootError::TooSmall)?;
+        let shootdown = Shootdown::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
+        let shootdown = Installed::install(machine, &mut allocator, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));

@@ -8,7 +8,7 @@
 //! TLB.
 
 use super::{Pending, Shootdown, SpaceTlb};
-use crate::frame::{Detention, Memory, Unhooked};
+use crate::frame::{GatherBatch, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
 use crate::units::{Pfn, VpnRange};
@@ -23,7 +23,7 @@ pub struct Gather<'a, 'm, M: Machine> {
     pending: Pending<'a, M::Cpu>,
     /// All pages edited since the last flush; empty for none.
     hull: VpnRange,
-    detention: Detention,
+    batch: GatherBatch,
     /// Flushes done.
     flushes: u64,
 }
@@ -41,8 +41,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         edit: impl FnOnce(&mut Self),
     ) -> u64 {
         let pending = space.begin_edit();
-        let (hull, detention) = (VpnRange::default(), Detention::default());
-        let mut gather = Self { memory, rcu, shootdown, space, pending, hull, detention, flushes: 0 };
+        let (hull, batch) = (VpnRange::default(), GatherBatch::default());
+        let mut gather = Self { memory, rcu, shootdown, space, pending, hull, batch, flushes: 0 };
         edit(&mut gather);
         if gather.pending.overlaps_another() {
             gather.weakened(asked);
@@ -54,11 +54,11 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// Takes what was unhooked. May flush, with the table's lock held: who waits for it answers flushes.
     #[inline]
     pub fn add(&mut self, unhooked: Unhooked) {
-        if self.detention.is_full() {
+        if self.batch.is_full() {
             self.flush();
         }
         self.weakened(unhooked.pages());
-        self.detention.take_in(self.memory, unhooked);
+        self.batch.take_in(self.memory, unhooked);
     }
 
     /// Takes a table that was cut out.
@@ -78,13 +78,13 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
 
     fn flush(&mut self) {
         if self.hull.is_empty() {
-            debug_assert!(self.detention.is_empty());
+            debug_assert!(self.batch.is_empty());
             return;
         }
         self.shootdown.flush(self.memory.machine(), self.space, self.hull);
         self.flushes += 1;
         self.hull = VpnRange::default();
-        self.detention.release(self.memory, self.rcu);
+        self.batch.release(self.memory, self.rcu);
     }
 }
 

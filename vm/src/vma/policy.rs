@@ -1,6 +1,6 @@
 //! Where the memory of a mapping comes from.
 
-use crate::frame::Whence;
+use crate::frame::FramePlacement;
 use crate::units::{NodeId, NodeMask};
 use core::fmt;
 
@@ -60,12 +60,12 @@ impl Policy {
 
     /// Where the frame for a page comes from; `offset` is the page's number within what the mapping shows, so
     /// that interleaving does not depend on how mappings are cut.
-    pub fn whence(self, offset: u64) -> Whence {
+    pub fn placement(self, offset: u64) -> FramePlacement {
         match self.0 & ((1 << MODE_BITS) - 1) {
-            PREFERRED => Whence::Near(NodeId(self.nodes().trailing_zeros())),
-            BIND => Whence::Only(self.mask()),
-            INTERLEAVE => Whence::Near(self.nth(offset)),
-            _ => Whence::Here,
+            PREFERRED => FramePlacement::Preferred(NodeId(self.nodes().trailing_zeros())),
+            BIND => FramePlacement::Bind(self.mask()),
+            INTERLEAVE => FramePlacement::Preferred(self.nth(offset)),
+            _ => FramePlacement::Local,
         }
     }
 
@@ -96,17 +96,17 @@ mod tests {
     #[test]
     fn interleaving_goes_round_the_nodes_by_page() {
         let policy = Policy::interleave(0b1010_0001).unwrap();
-        let at = |offset| policy.whence(offset);
-        let near = |node| Whence::Near(NodeId(node));
+        let at = |offset| policy.placement(offset);
+        let near = |node| FramePlacement::Preferred(NodeId(node));
         assert_eq!([0, 1, 2, 3, 301].map(at), [near(0), near(5), near(7), near(0), near(5)]);
     }
 
     #[test]
     fn a_policy_names_what_it_was_made_of() {
-        assert_eq!(Policy::LOCAL.whence(7), Whence::Here);
-        assert_eq!(Policy::preferred(NodeId(28)).map(|p| p.whence(0)), Some(Whence::Near(NodeId(28))));
+        assert_eq!(Policy::LOCAL.placement(7), FramePlacement::Local);
+        assert_eq!(Policy::preferred(NodeId(28)).map(|p| p.placement(0)), Some(FramePlacement::Preferred(NodeId(28))));
         let both = NodeMask::of(NodeId(0)).with(NodeMask::of(NodeId(3)));
-        assert_eq!(Policy::bind(0b1001).map(|p| p.whence(1)), Some(Whence::Only(both)));
+        assert_eq!(Policy::bind(0b1001).map(|p| p.placement(1)), Some(FramePlacement::Bind(both)));
         assert_eq!([Policy::bind(0), Policy::interleave(1 << 29), Policy::preferred(NodeId(64))], [None; 3]);
         assert_ne!(Policy::bind(1), Policy::interleave(1));
     }

@@ -307,8 +307,8 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "who drains looks only when the caches are in use again",
         file: "vm/src/frame/nodes.rs",
-        old: "        if priority > Priority::Spare { self.drain_and(look).1 } else { None }\n",
-        new: "        if priority > Priority::Spare && self.drain() > 0 { look() } else { None }\n",
+        old: "        if priority > Priority::NoWait { self.drain_and(look).1 } else { None }\n",
+        new: "        if priority > Priority::NoWait && self.drain() > 0 { look() } else { None }\n",
         by: Lab("scarce", "who_asks_for_no_more_than_there_is_gets_it_whatever_other_cpus_hold"),
     },
     Mutation {

@@ -33,7 +33,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Frames whose records nobody has claimed yet, those in large holes among them; stale at once.
-    pub fn raw_frames(&self) -> u64 {
+    pub fn unclaimed_frames(&self) -> u64 {
         let raw = |stretch: &super::Stretch<M::Cpu>| {
             let frames = stretch.plan.frames;
             let blocks =

@@ -13,7 +13,7 @@ const BLOCKS_AT_ONCE: u32 = 8;
 
 /// What the initialisation of a node took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Initialised {
+pub struct NodeInitReport {
     /// Whose memory it is.
     pub node: NodeId,
     /// Frames that the node was waiting for at the beginning of the job; growth may have brought some of
@@ -38,7 +38,7 @@ impl<M: Machine> Memory<'_, M> {
         workers: &WorkerPool<'_, M>,
         helpers: u32,
         stop_if: &(dyn Fn() -> bool + Sync),
-        done: &(dyn Fn(Initialised) + Sync),
+        done: &(dyn Fn(NodeInitReport) + Sync),
     ) -> Result<(), Failed<Infallible>> {
         let node = |chunk: &Chunk<'_>| {
             let each = |zone| self.initialise_zone(workers, zone, helpers, stop_if).map(done);
@@ -59,7 +59,7 @@ impl<M: Machine> Memory<'_, M> {
         zone_index: u64,
         helpers: u32,
         stop_if: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Initialised, Failed<Infallible>> {
+    ) -> Result<NodeInitReport, Failed<Infallible>> {
         let zone = &self.zones[zone_index as usize];
         let (frames, before) = (zone.waiting(), M::Cpu::now_ns());
         let work = |chunk: &Chunk<'_>| {
@@ -73,7 +73,7 @@ impl<M: Machine> Memory<'_, M> {
             .on_nodes(self.helpers_of(zone.node()))
             .stop_if(stop_if);
         let spent = workers.run(&job)?;
-        Ok(Initialised { node: zone.node(), frames, took_ns: M::Cpu::now_ns() - before, spent })
+        Ok(NodeInitReport { node: zone.node(), frames, took_ns: M::Cpu::now_ns() - before, spent })
     }
 
     /// The node's CPUs help; where it has none, as memory behind a link has, anybody's.

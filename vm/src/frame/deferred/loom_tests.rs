@@ -1,7 +1,7 @@
 //! The boundary between a helper and growth, in every order.
 
 use super::*;
-use crate::frame::{Ask, BootMap, Folio, Priority, Region, Start, Use};
+use crate::frame::{AllocRequest, BootMap, Folio, Priority, Region, RecordInit, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, lend};
 use crate::units::{NodeId, PAGE_SIZE};
 
@@ -13,10 +13,10 @@ fn world(waiting: u64) -> TestMemory {
     let region = Region {
         start: machine.frames().start.addr(),
         len_bytes: machine.frames().len() * PAGE_SIZE as u64,
-        purpose: Use::Usable(Init::Dirty),
+        kind: RegionKind::Usable(Init::Dirty),
         node: NodeId(0),
     };
-    let memory = Memory::start(machine, BootMap::new(&[region]).unwrap(), Start::Deferred).unwrap();
+    let memory = Memory::start(machine, BootMap::new(&[region]).unwrap(), RecordInit::Deferred).unwrap();
     assert_eq!(memory.deferred_frames(), waiting * Order::MAX.frames());
     memory
 }
@@ -59,7 +59,7 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_is_at() {
     model.preemption_bound = Some(2);
     model.check(|| {
         lend(world(1), |memory| {
-            let take = || memory.alloc(Order::MAX, Ask::DIRTY.with(Priority::Reserve)).map(Folio::into_pfn);
+            let take = || memory.alloc(Order::MAX, AllocRequest::DIRTY.with_priority(Priority::Reserve)).map(Folio::into_pfn);
             // Those that are there from the start are gone.
             let at_start = core::iter::from_fn(|| {
                 let raw = blocks(memory);

@@ -28,7 +28,7 @@ mod stretch;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use jobs::Initialised;
+pub use jobs::NodeInitReport;
 pub use sections::SECTION_FRAMES;
 pub(super) use sections::Sections;
 use stretch::whole_blocks;

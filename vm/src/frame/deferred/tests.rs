@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::tests::Dice;
-use crate::frame::{Ask, BootError, BootMap, Kind, Priority, Region, Start, Use};
+use crate::frame::{AllocRequest, BootError, BootMap, Kind, Priority, Region, RecordInit, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::units::{NodeId, PAGE_SIZE};
 use crate::work::WorkerPool;
@@ -14,9 +14,9 @@ type TestMemory<'m> = Memory<'m, TestMachine>;
 /// Frames of the machines here: from the start of a section into the one after the next.
 const FRAMES: u64 = 72_000;
 
-fn region(machine: &TestMachine, from: u64, to: u64, purpose: Use, node: u64) -> Region {
+fn region(machine: &TestMachine, from: u64, to: u64, kind: RegionKind, node: u64) -> Region {
     let start = machine.frames().start.add(from).addr();
-    Region { start, len_bytes: (to - from) * PAGE_SIZE as u64, purpose, node: NodeId(node as u32) }
+    Region { start, len_bytes: (to - from) * PAGE_SIZE as u64, kind, node: NodeId(node as u32) }
 }
 
 /// A map with regions, holes and borders between nodes at any frame, many of them in one block.
@@ -26,12 +26,12 @@ fn random_map(machine: &TestMachine, dice: &mut Dice) -> Vec<Region> {
     for _ in 0..1 + dice.roll(14) {
         let most = lengths[dice.roll(5) as usize];
         let end = (at + 1 + dice.roll(most)).min(FRAMES);
-        let purpose = match dice.roll(10) {
-            0 | 1 => Use::Reserved,
-            2 => Use::Usable(Init::Zeroed),
-            _ => Use::Usable(Init::Dirty),
+        let kind = match dice.roll(10) {
+            0 | 1 => RegionKind::Reserved,
+            2 => RegionKind::Usable(Init::Zeroed),
+            _ => RegionKind::Usable(Init::Dirty),
         };
-        regions.push(region(machine, at, end, purpose, node));
+        regions.push(region(machine, at, end, kind, node));
         at = end + [0, 0, 1, dice.roll(3000)][dice.roll(4) as usize];
         node = if dice.roll(3) == 0 { dice.roll(3) } else { node };
         if at >= FRAMES {
@@ -60,13 +60,13 @@ fn fill(machine: &TestMachine, regions: &[Region]) {
 
 fn deferred<'m>(machine: &'m TestMachine, regions: &[Region]) -> Result<TestMemory<'m>, BootError> {
     fill(machine, regions);
-    Memory::start(machine, BootMap::new(regions).unwrap(), Start::Deferred)
+    Memory::start(machine, BootMap::new(regions).unwrap(), RecordInit::Deferred)
 }
 
 /// The same boot memory, with every record written and every frame given at once.
 fn serial<'m>(machine: &'m TestMachine, regions: &[Region]) -> Result<TestMemory<'m>, BootError> {
     fill(machine, regions);
-    Memory::build(machine, BootMap::new(regions).unwrap(), Start::Deferred, |ground, map| {
+    Memory::build(machine, BootMap::new(regions).unwrap(), RecordInit::Deferred, |ground, map| {
         // SAFETY: all records of a table that nobody has yet.
         unsafe { ground.table.clear(ground.table.span()) };
         for (span, (_, init)) in ground.spans.iter().zip(map.usable()) {
@@ -173,7 +173,7 @@ fn ten_thousand_random_maps_are_initialised_as_if_at_once() {
 
 /// One region of dirty memory.
 fn plain(machine: &TestMachine, from: u64, to: u64) -> TestMemory<'_> {
-    deferred(machine, &[region(machine, from, to, Use::Usable(Init::Dirty), 0)]).unwrap()
+    deferred(machine, &[region(machine, from, to, RegionKind::Usable(Init::Dirty), 0)]).unwrap()
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn what_is_there_is_used_up_before_a_zone_grows_though_the_reserve_is_more() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
     let (planned, there) = (memory.deferred_frames(), memory.stats().free() + memory.stats().cached);
-    let take = || memory.alloc_frame(Ask::DIRTY).unwrap();
+    let take = || memory.alloc_frame(AllocRequest::DIRTY).unwrap();
     let mut held: Vec<_> = (0..there).map(|_| take()).collect();
     assert_eq!((memory.deferred_frames(), memory.stats().free()), (planned, 0));
     held.push(take());
@@ -220,7 +220,7 @@ fn an_allocation_that_cannot_be_met_grows_its_zone_by_whole_blocks() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
     let before = memory.deferred_frames();
-    let held: Vec<_> = (0..4).map(|_| memory.alloc(Order::MAX, Ask::DIRTY).unwrap()).collect();
+    let held: Vec<_> = (0..4).map(|_| memory.alloc(Order::MAX, AllocRequest::DIRTY).unwrap()).collect();
     let grown = before - memory.deferred_frames();
     assert!((3 * 1024..=4 * 1024).contains(&grown) && grown.is_multiple_of(1024), "{grown}");
     memory.check().unwrap();
@@ -233,7 +233,7 @@ fn every_frame_is_handed_out_once_without_a_job() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 17, 50_000);
     let mut held = Vec::new();
-    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)) {
+    while let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)) {
         held.push(pfn);
     }
     assert_eq!(held.len() as u64 + 1, memory.stats().managed);
@@ -250,7 +250,7 @@ fn who_can_do_without_neither_grows_nor_waits() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, 20_000);
     let before = memory.deferred_frames();
-    let spare = Ask::DIRTY.with(Priority::Spare);
+    let spare = AllocRequest::DIRTY.with_priority(Priority::NoWait);
     let held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(spare)).collect();
     assert!(held.len() < 4096 && !held.is_empty());
     assert_eq!(memory.deferred_frames(), before);
@@ -263,9 +263,9 @@ fn the_reserve_is_kept_of_all_memory_and_not_of_what_is_written() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
     let min = memory.zones()[0].watermark().min;
-    let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(Ask::DIRTY)).collect();
+    let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(AllocRequest::DIRTY)).collect();
     assert_eq!((memory.stats().free() + memory.stats().deferred, memory.stats().cached), (min, 0));
-    held.extend(core::iter::from_fn(|| memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve))));
+    held.extend(core::iter::from_fn(|| memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve))));
     assert_eq!(held.len() as u64 + 1, memory.stats().managed);
     held.into_iter().for_each(|pfn| memory.free_frame(pfn));
     memory.check().unwrap();
@@ -277,7 +277,7 @@ fn a_mishap_in_a_deferred_world_fails_one_allocation_and_loses_nothing() {
     let memory = plain(&machine, 0, 30_000);
     for nth in [1, 2, 500, 1500, 2500] {
         memory.plan_mishap(nth);
-        let got: Vec<_> = (1..=3000).map(|_| memory.alloc_frame(Ask::DIRTY)).collect();
+        let got: Vec<_> = (1..=3000).map(|_| memory.alloc_frame(AllocRequest::DIRTY)).collect();
         assert!((1..=3000).all(|n| got[n as usize - 1].is_none() == (n == nth)));
         memory.check().unwrap();
         got.into_iter().flatten().for_each(|pfn| memory.free_frame(pfn));
@@ -304,7 +304,7 @@ fn a_job_that_is_given_up_leaves_blocks_that_growth_finds() {
 #[test]
 fn each_node_is_told_when_it_is_done() {
     let machine = TestMachine::new(FRAMES);
-    let usable = Use::Usable(Init::Dirty);
+    let usable = RegionKind::Usable(Init::Dirty);
     let regions = [(0, 20_000, 0), (20_000, 45_000, 2), (50_000, FRAMES, 1)];
     let regions = regions.map(|(from, to, node)| region(&machine, from, to, usable, node));
     let memory = deferred(&machine, &regions).unwrap();
@@ -321,12 +321,12 @@ fn each_node_is_told_when_it_is_done() {
 #[test]
 fn a_near_node_grows_before_a_far_one_is_asked_and_a_bound_request_asks_no_other() {
     let machine = TestMachine::new(FRAMES);
-    let usable = Use::Usable(Init::Dirty);
+    let usable = RegionKind::Usable(Init::Dirty);
     let regions = [(0, 20_000, 1), (20_000, 45_000, 0), (45_000, FRAMES, 2)];
     let memory =
         deferred(&machine, &regions.map(|(from, to, node)| region(&machine, from, to, usable, node)))
             .unwrap();
-    let ask = Ask::DIRTY.with(Priority::Reserve);
+    let ask = AllocRequest::DIRTY.with_priority(Priority::Reserve);
     let managed = |node| memory.zones().iter().find(|zone| zone.node() == NodeId(node)).unwrap().managed();
     // CPUs are on node 0, whose zone is the second; of equally far ones the next in turn comes first.
     assert_eq!(memory.home(crate::units::CpuId(0)), NodeId(0));
@@ -341,7 +341,7 @@ fn a_near_node_grows_before_a_far_one_is_asked_and_a_bound_request_asks_no_other
     );
     held.into_iter().for_each(|(_, pfn)| memory.free_frame(pfn));
     memory.drain();
-    let only = crate::frame::Whence::Only(crate::units::NodeMask::of(NodeId(2)));
+    let only = crate::frame::FramePlacement::Bind(crate::units::NodeMask::of(NodeId(2)));
     let bound: Vec<_> = core::iter::from_fn(|| memory.alloc_frame_from(only, ask)).collect();
     assert!(bound.iter().all(|&pfn| memory.node_of(pfn) == NodeId(2)));
     assert_eq!(bound.len() as u64, managed(2));
@@ -362,7 +362,7 @@ fn allocations_go_on_while_a_job_writes() {
                 let room =
                     held.iter().map(|f: &crate::frame::Folio| f.order().frames()).sum::<u64>() < 20_000;
                 if room && dice.roll(5) < 3 {
-                    held.push(memory.alloc(order, Ask::DIRTY).expect("memory is not used up"));
+                    held.push(memory.alloc(order, AllocRequest::DIRTY).expect("memory is not used up"));
                 } else if !held.is_empty() {
                     let folio = held.swap_remove(dice.roll(held.len() as u64) as usize);
                     memory.free(folio);

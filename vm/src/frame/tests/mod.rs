@@ -22,14 +22,14 @@ impl Dice {
     }
 }
 
-pub fn region(machine: &TestMachine, from: u64, to: u64, purpose: Use, node: u32) -> Region {
+pub fn region(machine: &TestMachine, from: u64, to: u64, kind: RegionKind, node: u32) -> Region {
     let start = machine.frames().start.add(from).addr();
-    Region { start, len_bytes: (to - from) * PAGE_SIZE as u64, purpose, node: NodeId(node) }
+    Region { start, len_bytes: (to - from) * PAGE_SIZE as u64, kind, node: NodeId(node) }
 }
 
 /// All of the machine's frames, dirty.
 pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
-    let all = region(machine, 0, machine.frames().len(), Use::Usable(Init::Dirty), 0);
+    let all = region(machine, 0, machine.frames().len(), RegionKind::Usable(Init::Dirty), 0);
     Memory::new(machine, BootMap::new(&[all]).unwrap()).unwrap()
 }
 
@@ -50,7 +50,7 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
             TestCpu::become_cpu(dice.roll(3) as u32);
             if dice.roll(100) < 40 + 30 * u64::from(step < 700) {
                 let order = Order([0, 0, 0, 1, 2, 3, 5, 9, 10][dice.roll(9) as usize]);
-                let Some(folio) = memory.alloc(order, Ask::DIRTY) else { continue };
+                let Some(folio) = memory.alloc(order, AllocRequest::DIRTY) else { continue };
                 assert!(folio.pfn().is_aligned(order));
                 let (start, end) = (folio.pfn(), folio.frames().end);
                 (start.0..end.0).for_each(|pfn| assert!(model.insert(pfn), "{pfn:#x} handed out twice"));
@@ -74,16 +74,16 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
 #[test]
 fn holes_and_reserved_regions_are_never_handed_out() {
     let machine = TestMachine::new(512);
-    let usable = Use::Usable(Init::Dirty);
+    let usable = RegionKind::Usable(Init::Dirty);
     let map = BootMap::new(&[
         region(&machine, 1, 37, usable, 0),
-        region(&machine, 37, 40, Use::Reserved, 0),
+        region(&machine, 37, 40, RegionKind::Reserved, 0),
         region(&machine, 40, 41, usable, 0),
         region(&machine, 300, 511, usable, 0),
     ]);
     let memory = Memory::new(&machine, map.unwrap()).unwrap();
     let mut held = Vec::new();
-    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)) {
+    while let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)) {
         let at = pfn.0 - machine.frames().start.0;
         assert!(matches!(at, 1..37 | 40 | 300..511), "frame {at}");
         held.push(pfn);
@@ -98,14 +98,14 @@ fn holes_and_reserved_regions_are_never_handed_out() {
 #[test]
 fn nodes_are_zones_and_do_not_merge_across_their_border() {
     let machine = TestMachine::new(256);
-    let usable = Use::Usable(Init::Dirty);
+    let usable = RegionKind::Usable(Init::Dirty);
     let regions = [(0, 10, 0), (10, 100, 1), (100, 130, 0), (130, 256, 2)];
     let regions = regions.map(|(from, to, node)| region(&machine, from, to, usable, node));
     let memory = Memory::new(&machine, BootMap::new(&regions).unwrap()).unwrap();
     assert_eq!(memory.zones().iter().map(|zone| zone.node().0).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(memory.zones()[0].managed(), 40);
     let mut held = Vec::new();
-    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)) {
+    while let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)) {
         held.push(pfn);
     }
     held.into_iter().rev().for_each(|pfn| memory.free_frame(pfn));
@@ -119,16 +119,16 @@ fn ordinary_requests_leave_a_reserve() {
     let min = memory.zones()[0].watermark().min;
     assert!(min > 4);
     let mut held = Vec::new();
-    while let Some(pfn) = memory.alloc_frame(Ask::DIRTY) {
+    while let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY) {
         held.push(pfn);
     }
     assert_eq!(memory.stats().free(), min);
-    assert_eq!(memory.alloc(Order(1), Ask::DIRTY), None);
+    assert_eq!(memory.alloc(Order(1), AllocRequest::DIRTY), None);
     for _ in 0..min {
-        held.push(memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)).unwrap());
-        assert_eq!(memory.alloc_frame(Ask::DIRTY), None, "the reserve's frames went into the cache");
+        held.push(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)).unwrap());
+        assert_eq!(memory.alloc_frame(AllocRequest::DIRTY), None, "the reserve's frames went into the cache");
     }
-    assert_eq!(memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)), None);
+    assert_eq!(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)), None);
     held.into_iter().for_each(|pfn| memory.free_frame(pfn));
     assert_whole(&memory);
 }
@@ -137,7 +137,7 @@ fn ordinary_requests_leave_a_reserve() {
 fn an_allocation_finds_what_other_cpus_have_cached() {
     let machine = TestMachine::with_cpus(64, 4);
     let memory = memory(&machine);
-    let ask = Ask::DIRTY.with(Priority::Reserve);
+    let ask = AllocRequest::DIRTY.with_priority(Priority::Reserve);
     let mut held: Vec<Pfn> = core::iter::from_fn(|| memory.alloc_frame(ask)).collect();
     let all = held.len();
     for (cpu, pfn) in held.drain(..).enumerate() {
@@ -146,7 +146,7 @@ fn an_allocation_finds_what_other_cpus_have_cached() {
     }
     assert!(memory.stats().cached >= 50);
     TestCpu::become_cpu(0);
-    assert_eq!(memory.alloc_frame(ask.with(Priority::Spare)).map(|pfn| memory.free_frame(pfn)), None);
+    assert_eq!(memory.alloc_frame(ask.with_priority(Priority::NoWait)).map(|pfn| memory.free_frame(pfn)), None);
     assert!(memory.alloc(Order(3), ask).map(|folio| memory.free(folio)).is_some());
     held.extend(core::iter::from_fn(|| memory.alloc_frame(ask)));
     assert_eq!(held.len(), all);
@@ -158,17 +158,17 @@ fn an_allocation_finds_what_other_cpus_have_cached() {
 fn a_zeroed_frame_is_zero_and_one_known_to_be_is_not_zeroed_again() {
     let machine = TestMachine::new(128);
     let memory = memory(&machine);
-    let dirty = memory.alloc_frame(Ask::DIRTY).unwrap();
+    let dirty = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
     machine.write(dirty, 100, b"old");
     memory.free_frame(dirty);
-    let zeroed = memory.alloc_frame(Ask::ZEROED).unwrap();
+    let zeroed = memory.alloc_frame(AllocRequest::ZEROED).unwrap();
     let mut bytes = [1; PAGE_SIZE];
     machine.read(zeroed, 0, &mut bytes);
     assert_eq!((zeroed, bytes), (dirty, [0; PAGE_SIZE]));
     // The mark is believed: a lie shows that nothing was zeroed.
     machine.write(zeroed, 0, b"lie");
     memory.free_frame_as(zeroed, Init::Zeroed);
-    let again = memory.alloc_frame(Ask::ZEROED).unwrap();
+    let again = memory.alloc_frame(AllocRequest::ZEROED).unwrap();
     machine.read(again, 0, &mut bytes);
     assert_eq!((again, &bytes[..3]), (zeroed, &b"lie"[..]));
     memory.free_frame(again);
@@ -178,7 +178,7 @@ fn a_zeroed_frame_is_zero_and_one_known_to_be_is_not_zeroed_again() {
 #[test]
 fn memory_supplied_zeroed_is_not_zeroed_again_until_somebody_used_it() {
     let machine = TestMachine::new(64);
-    let all = region(&machine, 0, 64, Use::Usable(Init::Zeroed), 0);
+    let all = region(&machine, 0, 64, RegionKind::Usable(Init::Zeroed), 0);
     let memory = Memory::new(&machine, BootMap::new(&[all]).unwrap()).unwrap();
     let read = |pfn: Pfn| {
         let mut bytes = [9; 3];
@@ -186,19 +186,19 @@ fn memory_supplied_zeroed_is_not_zeroed_again_until_somebody_used_it() {
         bytes
     };
     // The mark is believed: a lie shows that nothing was zeroed.
-    let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc(Order(2), Ask::ZEROED)).collect();
+    let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc(Order(2), AllocRequest::ZEROED)).collect();
     let (first, buddy) = (held.remove(1).into_pfn(), held[1].pfn());
     assert_eq!(first.0 ^ 4, buddy.0);
     machine.write(first, 0, b"lie");
     memory.free_block_as(first, Order(2), Init::Zeroed);
-    let first = memory.alloc(Order(2), Ask::ZEROED).unwrap();
+    let first = memory.alloc(Order(2), AllocRequest::ZEROED).unwrap();
     assert_eq!(read(first.pfn()), *b"lie");
     let buddy = held.remove(1);
     // Freed dirty, one makes the merged block dirty.
     let (first_pfn, both) = (first.pfn(), first.pfn().min(buddy.pfn()));
     memory.free(first);
     memory.free(buddy);
-    let merged = memory.alloc(Order(3), Ask::ZEROED).unwrap();
+    let merged = memory.alloc(Order(3), AllocRequest::ZEROED).unwrap();
     assert_eq!((merged.pfn(), read(first_pfn)), (both, [0; 3]));
     memory.free(merged);
     held.into_iter().for_each(|folio| memory.free(folio));
@@ -220,7 +220,7 @@ fn the_zero_page_is_marked_zero_and_stays() {
 fn the_last_of_several_holders_frees_user_memory() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_frame(Ask::DIRTY).unwrap();
+    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
     let meta = memory.meta(pfn).unwrap();
     assert!(meta.put_to_use(Kind::User) && !meta.put_to_use(Kind::User));
     assert!(memory.try_get(pfn));
@@ -229,7 +229,7 @@ fn the_last_of_several_holders_frees_user_memory() {
     memory.put(pfn);
     assert_eq!(meta.state().kind(), Kind::Cached);
     assert!(!memory.try_get(pfn));
-    let huge = memory.alloc(Order(3), Ask::DIRTY).unwrap().into_pfn();
+    let huge = memory.alloc(Order(3), AllocRequest::DIRTY).unwrap().into_pfn();
     assert!(memory.meta(huge).unwrap().put_to_use(Kind::User));
     memory.put(huge);
     assert_whole(&memory);
@@ -239,7 +239,7 @@ fn the_last_of_several_holders_frees_user_memory() {
 fn a_table_comes_zeroed_and_attached_and_goes_detached() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_table(Priority::Ordinary).unwrap();
+    let pfn = memory.alloc_table(Priority::Normal).unwrap();
     let meta = memory.meta(pfn).unwrap();
     assert!(meta.state().is_attached());
     drop(meta.table_lock().lock(crate::sync::ladder::table(crate::units::Level::Pte)));
@@ -256,13 +256,13 @@ fn any_planned_mishap_fails_exactly_one_allocation() {
     let memory = memory(&machine);
     for nth in 1..6 {
         memory.plan_mishap(nth);
-        let got: Vec<_> = (0..6).map(|_| memory.alloc_frame(Ask::DIRTY)).collect();
+        let got: Vec<_> = (0..6).map(|_| memory.alloc_frame(AllocRequest::DIRTY)).collect();
         assert!(!memory.is_mishap_planned());
         assert!((1..=6).all(|n| got[n as usize - 1].is_none() == (n == nth)));
         got.into_iter().flatten().for_each(|pfn| memory.free_frame(pfn));
     }
     memory.plan_mishap(1);
-    assert_eq!(memory.alloc(Order(2), Ask::DIRTY), None);
+    assert_eq!(memory.alloc(Order(2), AllocRequest::DIRTY), None);
     assert_whole(&memory);
 }
 
@@ -271,7 +271,7 @@ fn any_planned_mishap_fails_exactly_one_allocation() {
 fn a_frame_freed_twice_is_caught() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_frame(Ask::DIRTY).unwrap();
+    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
     memory.free_frame(pfn);
     memory.free_frame(pfn);
 }
@@ -288,7 +288,7 @@ fn a_foreign_frame_is_caught() {
 fn a_frame_inside_a_block_is_caught() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let block = memory.alloc(Order(2), Ask::DIRTY).unwrap();
+    let block = memory.alloc(Order(2), AllocRequest::DIRTY).unwrap();
     memory.free_frame(block.into_pfn().add(1));
 }
 
@@ -297,7 +297,7 @@ fn a_frame_inside_a_block_is_caught() {
 fn an_attached_table_is_not_freed() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let table = memory.alloc_table(Priority::Ordinary).unwrap();
+    let table = memory.alloc_table(Priority::Normal).unwrap();
     memory.free_table(table, Init::Zeroed);
 }
 
@@ -305,22 +305,22 @@ fn an_attached_table_is_not_freed() {
 fn the_checker_sees_what_is_wrong() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_frame(Ask::DIRTY).unwrap();
+    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
     let meta = memory.meta(pfn).unwrap();
     assert!(memory.check().is_ok());
     meta.set_state(FrameState::RESERVED);
-    assert_eq!(memory.check(), Err(Miscount::Lost(pfn)));
+    assert_eq!(memory.check(), Err(FrameCheckError::Lost(pfn)));
     meta.set_state(FrameState::cached(Init::Dirty));
-    assert_eq!(memory.check(), Err(Miscount::Counters));
+    assert_eq!(memory.check(), Err(FrameCheckError::Counters));
     meta.set_state(FrameState::free(0, Order(0), Init::Dirty));
-    assert!(matches!(memory.check(), Err(Miscount::List(_) | Miscount::Unmerged(_))));
+    assert!(matches!(memory.check(), Err(FrameCheckError::List(_) | FrameCheckError::Unmerged(_))));
     meta.set_state(FrameState::taken(Order(2)));
     // The frames after it are in the cache, and so not inside a block.
-    assert!(matches!(memory.check(), Err(Miscount::Stocked(_))));
+    assert!(matches!(memory.check(), Err(FrameCheckError::Stocked(_))));
     let inside = memory.meta(pfn.add(1)).unwrap();
     let cached = inside.state();
     inside.set_state(FrameState::TAKEN_FRAME);
-    assert_eq!(memory.check(), Err(Miscount::Inside(pfn.add(1))));
+    assert_eq!(memory.check(), Err(FrameCheckError::Inside(pfn.add(1))));
     inside.set_state(cached);
     meta.set_state(FrameState::TAKEN_FRAME);
     assert!(memory.check().is_ok());
@@ -329,7 +329,7 @@ fn the_checker_sees_what_is_wrong() {
 #[test]
 fn boot_memory_that_does_not_hold_the_records_is_refused() {
     let machine = TestMachine::new(1);
-    let all = region(&machine, 0, 1, Use::Usable(Init::Dirty), 0);
+    let all = region(&machine, 0, 1, RegionKind::Usable(Init::Dirty), 0);
     assert_eq!(Memory::new(&machine, BootMap::new(&[all]).unwrap()).unwrap_err(), BootError::TooSmall);
     let none = BootMap::new(&[]).unwrap();
     assert_eq!(Memory::new(&machine, none).unwrap_err(), BootError::NoMemory);
@@ -349,7 +349,7 @@ fn threads_that_exhaust_memory_together_get_every_frame_once() {
             let grow = (step / 2000) % 2 == 0;
             if dice.roll(10) < 5 + 3 * u64::from(grow) {
                 let order = Order(if dice.roll(20) == 0 { 3 } else { 0 });
-                let Some(folio) = memory.alloc(order, Ask::DIRTY) else { continue };
+                let Some(folio) = memory.alloc(order, AllocRequest::DIRTY) else { continue };
                 machine.write(folio.pfn(), 8, &[cpu as u8 + 1; 4]);
                 held.push(folio);
             } else if !held.is_empty() {

@@ -108,7 +108,7 @@ fn an_object_is_found_in_another_cpus_stack_when_memory_is_gone() {
     let memory = memory(&machine);
     let pool = TestPool::<[u64; 512]>::new(&memory).unwrap();
     let held: Vec<_> = core::iter::from_fn(|| pool.alloc(&memory)).collect();
-    while memory.alloc_frame(Ask::DIRTY.with(Priority::Reserve)).is_some() {}
+    while memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)).is_some() {}
     assert!(held.len() > 4);
     TestCpu::become_cpu(1);
     // SAFETY: from this pool.
@@ -140,11 +140,11 @@ fn every_allocation_of_a_pool_can_be_made_to_fail() {
 fn retired_objects_and_tables_come_back_after_the_readers() {
     let machine = TestMachine::new(128);
     let memory = memory(&machine);
-    let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     let pool = TestPool::<Object>::new(&memory).unwrap();
     let before = permanent(&memory);
     let (table, other) =
-        (memory.alloc_table(Priority::Ordinary).unwrap(), memory.alloc_frame(Ask::DIRTY).unwrap());
+        (memory.alloc_table(Priority::Normal).unwrap(), memory.alloc_frame(AllocRequest::DIRTY).unwrap());
     for step in 0..300 {
         let object = place(pool.alloc(&memory).unwrap(), step);
         // SAFETY: nobody but this test knows the object; its head is unused.
@@ -166,15 +166,15 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
 fn a_table_retired_as_zero_is_not_zeroed_again() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     for (init, expected) in [(Init::Zeroed, 7), (Init::Dirty, 0)] {
-        let table = memory.alloc_table(Priority::Ordinary).unwrap();
+        let table = memory.alloc_table(Priority::Normal).unwrap();
         // The mark is believed: a lie shows that nothing was zeroed.
         memory.word(table, 3).store(7, Relaxed);
         assert!(memory.meta(table).unwrap().detach());
         memory.retire_table(&rcu, table, init);
         rcu.wait(&machine, &memory);
-        let again = memory.alloc_table(Priority::Ordinary).unwrap();
+        let again = memory.alloc_table(Priority::Normal).unwrap();
         assert_eq!((again, memory.word(again, 3).load(Relaxed)), (table, expected));
         assert!(memory.meta(again).unwrap().detach());
         memory.free_table(again, Init::Dirty);
@@ -186,8 +186,8 @@ fn a_table_retired_as_zero_is_not_zeroed_again() {
 fn a_table_is_retired_once() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let rcu = Rcu::carve(&mut memory.permanent(), 1).unwrap();
-    let table = memory.alloc_table(Priority::Ordinary).unwrap();
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let table = memory.alloc_table(Priority::Normal).unwrap();
     assert!(memory.meta(table).unwrap().detach());
     memory.retire_table(&rcu, table, Init::Dirty);
     memory.retire_table(&rcu, table, Init::Dirty);
@@ -226,7 +226,7 @@ fn what_is_permanent_lies_side_by_side() {
     use crate::sync::Carve;
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let mut permanent = memory.permanent();
+    let mut permanent = memory.boot_allocator();
     let (a, b) = (permanent.carve(100, 64).unwrap(), permanent.carve(100, 64).unwrap());
     assert_eq!(b.addr().get() - a.addr().get(), 128);
     assert!(permanent.carve(9 * 4096, 4096).is_some());

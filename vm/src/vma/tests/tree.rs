@@ -1,7 +1,7 @@
 //! The index beside a list, its records and nodes in pools of frames.
 
 use super::super::{Areas, GUARD_PAGES, VmaFlags, VmaSpec, VmaState, VmaTree, place};
-use crate::frame::{BootMap, IndexPools, IndexStore, Init, Memory, Region, Use};
+use crate::frame::{BootMap, IndexPools, IndexStore, Init, Memory, Region, RegionKind};
 use crate::machine::Machine;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::Rcu;
@@ -18,7 +18,7 @@ pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
     let region = Region {
         start: frames.start.addr(),
         len_bytes: frames.len() * PAGE_SIZE as u64,
-        purpose: Use::Usable(Init::Dirty),
+        kind: RegionKind::Usable(Init::Dirty),
         node: NodeId(0),
     };
     Memory::new(machine, BootMap::new(&[region]).unwrap()).unwrap()

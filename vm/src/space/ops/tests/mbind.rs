@@ -1,6 +1,6 @@
 //! Memory policies of mappings: where frames come from, and how mappings are split and joined.
 
-use crate::frame::{BootMap, Init, Region, Use};
+use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Error, Fault, FaultError, Layout, MapRequest, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
@@ -12,7 +12,7 @@ fn map(machine: &TestMachine) -> BootMap {
     let region = |node: u32| Region {
         start: machine.frames().start.add(u64::from(node) * 1000).addr(),
         len_bytes: 1000 * PAGE_SIZE as u64,
-        purpose: Use::Usable(Init::Dirty),
+        kind: RegionKind::Usable(Init::Dirty),
         node: NodeId(node),
     };
     BootMap::new(&[region(0), region(1)]).unwrap()

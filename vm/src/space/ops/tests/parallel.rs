@@ -1,6 +1,6 @@
 //! Populating and the end of a space with helpers: the same pages, and every frame given back.
 
-use crate::frame::{BootMap, Init, Region, Use};
+use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Machine as _;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::ops::parallel::TABLE_PAGES;
@@ -24,12 +24,12 @@ fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
     let region = Region {
         start: usable.start.addr(),
         len_bytes: usable.len() * 4096,
-        purpose: Use::Usable(Init::Dirty),
+        kind: RegionKind::Usable(Init::Dirty),
         node: NodeId(0),
     };
     thread::scope(|s| {
         let mut map = BootMap::new(&[region]).unwrap();
-        let workers = WorkerPool::spawn(machine, &mut map.carver(machine)).unwrap();
+        let workers = WorkerPool::spawn(machine, &mut map.early_allocator(machine)).unwrap();
         for cpu in 1..machine.nr_cpus() {
             s.spawn(move || {
                 machine.run_as(cpu);
