@@ -25,7 +25,8 @@ fn boot_and_allocate(stage: &Stage) {
     let machine = Machine::new(&Plan::small(4, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let mut map = boot_map(&machine);
-    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory for a worker pool");
+    let workers =
+        WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory for a worker pool");
     workers.set_poll_limit(PollLimit(2));
     let memory = Memory::start(&machine, map, RecordInit::Deferred).expect("memory");
     drop(cpu);
@@ -50,8 +51,9 @@ fn boot_and_allocate(stage: &Stage) {
         Box::new(|| machine.help()),
         Box::new(move || {
             for _ in 0..3 {
-                let frame =
-                    memory.alloc_frame_from(interleaf::frame::FramePlacement::Local, AllocRequest::DIRTY).expect("a frame");
+                let frame = memory
+                    .alloc_frame_from(interleaf::frame::FramePlacement::Local, AllocRequest::DIRTY)
+                    .expect("a frame");
                 memory.free_frame(frame);
             }
         }),

@@ -6,7 +6,7 @@ use crate::command::Failure;
 use crate::os::{affinity, process};
 use crate::soft::arena::DIRT;
 use crate::soft::{Fill, Plan, SoftMachine};
-use interleaf::frame::{AllocRequest, BootMap, FrameMeta, NodeInitReport, Memory, Region, RecordInit};
+use interleaf::frame::{AllocRequest, BootMap, FrameMeta, Memory, NodeInitReport, RecordInit, Region};
 use interleaf::machine::Machine;
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
 use interleaf::work::{PollLimit, WorkerPool};
@@ -114,7 +114,8 @@ impl Scene {
             When::Job(_) | When::Needed => Memory::start(&self.machine, map, RecordInit::Deferred),
         };
         let memory = memory.map_err(Failure::of)?;
-        let frame = memory.alloc_frame(AllocRequest::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
+        let frame =
+            memory.alloc_frame(AllocRequest::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
         let first_ns = start.elapsed().as_nanos() as f64;
         let (frames, raw) = (memory.stats().managed, memory.unclaimed_frames());
         let nodes = Mutex::new(Vec::with_capacity(64));

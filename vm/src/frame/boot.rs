@@ -80,7 +80,8 @@ pub struct BootMap {
     len: usize,
 }
 
-const NOTHING: Region = Region { start: PhysAddr(0), len_bytes: 0, kind: RegionKind::Reserved, node: NodeId(0) };
+const NOTHING: Region =
+    Region { start: PhysAddr(0), len_bytes: 0, kind: RegionKind::Reserved, node: NodeId(0) };
 
 impl Region {
     /// The whole frames of the region.

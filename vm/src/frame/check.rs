@@ -77,7 +77,13 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Counts the block that starts at `at`, and returns what comes after it.
-    fn check_block(&self, at: Pfn, end: Pfn, zone: u8, census: &mut FrameCounts) -> Result<Pfn, FrameCheckError> {
+    fn check_block(
+        &self,
+        at: Pfn,
+        end: Pfn,
+        zone: u8,
+        census: &mut FrameCounts,
+    ) -> Result<Pfn, FrameCheckError> {
         let state = self.meta(at).ok_or(FrameCheckError::Lost(at))?.state();
         let (order, next) = (state.order(), at.add(state.order().frames()));
         match state.kind() {
@@ -153,8 +159,12 @@ impl fmt::Display for FrameCheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FrameCheckError::Lost(pfn) => write!(f, "{pfn:?} is nowhere"),
-            FrameCheckError::Inside(pfn) => write!(f, "{pfn:?} lies inside a block and is something of its own"),
-            FrameCheckError::Unmerged(pfn) => write!(f, "the free block at {pfn:?} is not merged with its buddy"),
+            FrameCheckError::Inside(pfn) => {
+                write!(f, "{pfn:?} lies inside a block and is something of its own")
+            }
+            FrameCheckError::Unmerged(pfn) => {
+                write!(f, "the free block at {pfn:?} is not merged with its buddy")
+            }
             FrameCheckError::Listed(pfn) => write!(f, "{pfn:?} is in a free list, its record disagrees"),
             FrameCheckError::List(order) => write!(f, "the free list of {order:?} does not hold its blocks"),
             FrameCheckError::Stocked(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),

@@ -69,7 +69,7 @@ pub(crate) mod tests;
 
 pub use boot::{BootError, BootMap, EarlyAllocator, MAX_PHYS_BITS, Region, RegionKind};
 pub use cache::{BATCH, CAPACITY};
-pub use check::{FrameCounts, FrameCheckError};
+pub use check::{FrameCheckError, FrameCounts};
 pub use deferred::{NodeInitReport, SECTION_FRAMES};
 pub use folio::{AllocRequest, Folio};
 pub use index::{IndexPools, IndexStore};

@@ -75,7 +75,9 @@ impl<M: Machine> Memory<'_, M> {
     /// The zones that may give, in order.
     pub(super) fn zones_from(&self, placement: FramePlacement) -> impl Iterator<Item = &Zone<M::Cpu>> {
         let first = match placement {
-            FramePlacement::Preferred(node) => self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0),
+            FramePlacement::Preferred(node) => {
+                self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0)
+            }
             FramePlacement::Local | FramePlacement::Bind(_) => self.home_zone(M::Cpu::id()),
         };
         let allowed = match placement {

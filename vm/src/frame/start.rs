@@ -41,7 +41,8 @@ impl<'m, M: Machine> Ground<'m, M> {
             records(map.early_allocator(machine), span, start).ok_or(BootError::TooSmall)?;
         let caches = PerCpu::carve(&mut map.early_allocator(machine), machine.nr_cpus(), |_| CpuCache::new());
         let caches = caches.ok_or(BootError::TooSmall)?;
-        let nearness = nodes.nearness(machine, &mut map.early_allocator(machine)).ok_or(BootError::TooSmall)?;
+        let nearness =
+            nodes.nearness(machine, &mut map.early_allocator(machine)).ok_or(BootError::TooSmall)?;
         let carved = carve_zones(machine, map, &nodes, &table, start).ok_or(BootError::TooSmall)?;
         let deferred = Deferred::new(carved.stretches, sections, records);
         Ok(Self { table, caches, zones: carved.zones, spans: carved.spans, nearness, deferred })
@@ -82,7 +83,8 @@ fn records<'m, M: Machine>(
             let nr_words = Sections::<M::Cpu>::nr_words(table.span());
             // Made zero when they are first needed.
             let words = allocator.words_as_found(nr_words)?;
-            let lines = allocator.room(Sections::<M::Cpu>::nr_line_words(nr_words))?.fill(|_| AtomicU32::new(0));
+            let lines =
+                allocator.room(Sections::<M::Cpu>::nr_line_words(nr_words))?.fill(|_| AtomicU32::new(0));
             Some((table, init, Sections::new(span, words, lines)))
         }
     }
@@ -121,7 +123,11 @@ impl Nodes {
     }
 
     /// The order in which each zone's allocations look, and the CPUs' homes.
-    fn nearness<'m, M: Machine>(&self, machine: &M, allocator: &mut EarlyAllocator<'_, 'm, M>) -> Option<Nearness<'m>> {
+    fn nearness<'m, M: Machine>(
+        &self,
+        machine: &M,
+        allocator: &mut EarlyAllocator<'_, 'm, M>,
+    ) -> Option<Nearness<'m>> {
         let nodes = &self.nodes[..self.len];
         let distance = |from, to| machine.distance(from, to);
         let (mut row, mut of) = ([0; MAX_ZONES], usize::MAX);

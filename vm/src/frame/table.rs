@@ -46,7 +46,10 @@ impl<C: Cpu> FrameTable<C> {
     /// Records for `span` that nobody has written: they hold what memory held, and none may be looked at
     /// before [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks), unless the memory
     /// was zeroed. A block's records begin with a frame of theirs.
-    pub(super) fn carve_as_found<M>(from: &mut EarlyAllocator<'_, '_, M>, span: PfnRange) -> Option<(Self, Init)>
+    pub(super) fn carve_as_found<M>(
+        from: &mut EarlyAllocator<'_, '_, M>,
+        span: PfnRange,
+    ) -> Option<(Self, Init)>
     where
         M: Machine<Cpu = C>,
     {

@@ -57,7 +57,9 @@ impl<C: Cpu> Zone<C> {
     pub(super) fn may_grow(&self, order: Order, priority: Priority) -> bool {
         let waiting = self.waiting();
         let free = || waiting + self.buddy.lock().free();
-        waiting > 0 && priority > Priority::NoWait && self.watermark.allows(free(), priority) >= order.frames()
+        waiting > 0
+            && priority > Priority::NoWait
+            && self.watermark.allows(free(), priority) >= order.frames()
     }
 
     /// Hangs in blocks that the zone was waiting for.

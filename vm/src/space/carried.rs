@@ -3,7 +3,7 @@
 use super::Vm;
 use super::body::Stop;
 use crate::file::{Object, Refused};
-use crate::frame::{AllocRequest, Init, Kind, Priority, FramePlacement};
+use crate::frame::{AllocRequest, FramePlacement, Init, Kind, Priority};
 use crate::machine::Machine;
 use crate::sync::ReadGuard;
 use crate::units::{Pfn, Vpn};

@@ -70,7 +70,8 @@ fn layout() -> Layout {
 fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
     let frames = machine.frames();
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
-    BootMap::new(&[Region { start, len_bytes, kind: RegionKind::Usable(Init::Zeroed), node: NodeId(0) }]).unwrap()
+    BootMap::new(&[Region { start, len_bytes, kind: RegionKind::Usable(Init::Zeroed), node: NodeId(0) }])
+        .unwrap()
 }
 
 fn map<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {

@@ -104,7 +104,10 @@ mod tests {
     #[test]
     fn a_policy_names_what_it_was_made_of() {
         assert_eq!(Policy::LOCAL.placement(7), FramePlacement::Local);
-        assert_eq!(Policy::preferred(NodeId(28)).map(|p| p.placement(0)), Some(FramePlacement::Preferred(NodeId(28))));
+        assert_eq!(
+            Policy::preferred(NodeId(28)).map(|p| p.placement(0)),
+            Some(FramePlacement::Preferred(NodeId(28)))
+        );
         let both = NodeMask::of(NodeId(0)).with(NodeMask::of(NodeId(3)));
         assert_eq!(Policy::bind(0b1001).map(|p| p.placement(1)), Some(FramePlacement::Bind(both)));
         assert_eq!([Policy::bind(0), Policy::interleave(1 << 29), Policy::preferred(NodeId(64))], [None; 3]);

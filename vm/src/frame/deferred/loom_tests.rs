@@ -1,7 +1,7 @@
 //! The boundary between a helper and growth, in every order.
 
 use super::*;
-use crate::frame::{AllocRequest, BootMap, Folio, Priority, Region, RecordInit, RegionKind};
+use crate::frame::{AllocRequest, BootMap, Folio, Priority, RecordInit, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, lend};
 use crate::units::{NodeId, PAGE_SIZE};
 
@@ -59,7 +59,11 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_is_at() {
     model.preemption_bound = Some(2);
     model.check(|| {
         lend(world(1), |memory| {
-            let take = || memory.alloc(Order::MAX, AllocRequest::DIRTY.with_priority(Priority::Reserve)).map(Folio::into_pfn);
+            let take = || {
+                memory
+                    .alloc(Order::MAX, AllocRequest::DIRTY.with_priority(Priority::Reserve))
+                    .map(Folio::into_pfn)
+            };
             // Those that are there from the start are gone.
             let at_start = core::iter::from_fn(|| {
                 let raw = blocks(memory);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::tests::Dice;
-use crate::frame::{AllocRequest, BootError, BootMap, Kind, Priority, Region, RecordInit, RegionKind};
+use crate::frame::{AllocRequest, BootError, BootMap, Kind, Priority, RecordInit, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::units::{NodeId, PAGE_SIZE};
 use crate::work::WorkerPool;
@@ -265,7 +265,9 @@ fn the_reserve_is_kept_of_all_memory_and_not_of_what_is_written() {
     let min = memory.zones()[0].watermark().min;
     let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(AllocRequest::DIRTY)).collect();
     assert_eq!((memory.stats().free() + memory.stats().deferred, memory.stats().cached), (min, 0));
-    held.extend(core::iter::from_fn(|| memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve))));
+    held.extend(core::iter::from_fn(|| {
+        memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve))
+    }));
     assert_eq!(held.len() as u64 + 1, memory.stats().managed);
     held.into_iter().for_each(|pfn| memory.free_frame(pfn));
     memory.check().unwrap();

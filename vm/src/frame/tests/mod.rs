@@ -146,7 +146,10 @@ fn an_allocation_finds_what_other_cpus_have_cached() {
     }
     assert!(memory.stats().cached >= 50);
     TestCpu::become_cpu(0);
-    assert_eq!(memory.alloc_frame(ask.with_priority(Priority::NoWait)).map(|pfn| memory.free_frame(pfn)), None);
+    assert_eq!(
+        memory.alloc_frame(ask.with_priority(Priority::NoWait)).map(|pfn| memory.free_frame(pfn)),
+        None
+    );
     assert!(memory.alloc(Order(3), ask).map(|folio| memory.free(folio)).is_some());
     held.extend(core::iter::from_fn(|| memory.alloc_frame(ask)));
     assert_eq!(held.len(), all);
