@@ -1,20 +1,13 @@
 //! The lab: records, replays, simulates and measures.
 
-pub mod baton;
-pub mod bench;
 pub mod boot;
 pub mod check;
-pub mod command;
-pub mod doctor;
-pub mod fault;
-pub mod host;
-pub mod init;
-pub mod lacking;
-pub mod model;
+pub mod cli;
+pub mod error;
+pub mod machine;
+pub mod measure;
+pub mod median;
 pub mod os;
 pub mod replay;
 pub mod show;
-pub mod soft;
-pub mod tour;
 pub mod trace;
-pub mod watch;

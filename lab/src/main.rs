@@ -1,7 +1,7 @@
-//! The `interleaf` command; `interleaf_lab::command` reads its line and does its work.
+//! The `interleaf` command; `interleaf_lab::cli` reads its line and does its work.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    interleaf_lab::command::main()
+    interleaf_lab::cli::main()
 }

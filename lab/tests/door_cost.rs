@@ -3,9 +3,9 @@
 
 use interleaf::machine::Cpu;
 use interleaf::sync::atomic as door;
-use interleaf_lab::host::Host;
+use interleaf_lab::machine::host::Host;
+use interleaf_lab::machine::watch::Watch;
 use interleaf_lab::os::instructions::count;
-use interleaf_lab::watch::Watch;
 use std::hint::black_box;
 use std::sync::atomic::{self as bare, Ordering::*};
 

@@ -1,8 +1,8 @@
 //! The workloads, small: every fault is accounted for on both paths, with fewer and more tasks than CPUs.
 
 use interleaf::space::{Counter, Path};
-use interleaf_lab::bench::Options;
-use interleaf_lab::fault::{Done, Length, Scene, Setup, Timing, WORKLOADS, Workload};
+use interleaf_lab::measure::bench::Options;
+use interleaf_lab::measure::fault::{Done, Length, Scene, Setup, Timing, WORKLOADS, Workload};
 use interleaf_lab::os::affinity;
 
 /// Pages that a task touches in a round.

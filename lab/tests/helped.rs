@@ -6,9 +6,9 @@ use interleaf::space::{AddressSpace, Advice, Error, Layout, MapRequest, Path, Vm
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Pfn, VirtAddr, Vpn};
 use interleaf::work::{PollLimit, WorkerPool};
-use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
+use interleaf_lab::machine::soft::{Plan, SoftMachine};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 

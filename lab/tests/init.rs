@@ -5,9 +5,9 @@ use interleaf::frame::{AllocRequest, Folio, Memory, Priority, RecordInit};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Order};
 use interleaf::work::{PollLimit, WorkerPool};
-use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
+use interleaf_lab::machine::soft::{Plan, SoftMachine};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 type Machine = SoftMachine<Baton, X86_64>;

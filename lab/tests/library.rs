@@ -8,10 +8,10 @@ use interleaf::vma::VmaFlags;
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::generate::sequence;
 use interleaf_lab::check::library::{Library, boot_map};
+use interleaf_lab::check::model::Model;
 use interleaf_lab::check::setting::Setting;
-use interleaf_lab::host::Host;
-use interleaf_lab::model::Model;
-use interleaf_lab::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::host::Host;
+use interleaf_lab::machine::soft::{Plan, SoftMachine};
 
 fn agrees<F: Format>(path: Path, seeds: std::ops::Range<u64>) {
     // A refused promise leaves things as they were here; Linux leaves the ends split

@@ -9,8 +9,8 @@ use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn, VpnRange};
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::check::recount::Scene;
-use interleaf_lab::host::Host;
-use interleaf_lab::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::host::Host;
+use interleaf_lab::machine::soft::{Plan, SoftMachine};
 
 type Machine = SoftMachine<Host, X86_64>;
 

@@ -5,9 +5,9 @@ use interleaf::machine::Machine as _;
 use interleaf::space::Vm;
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Pfn};
-use interleaf_lab::baton::{Baton, Options, Program, Stage, explore};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
+use interleaf_lab::machine::soft::{Plan, SoftMachine};
 
 type Machine = SoftMachine<Baton, X86_64>;
 

@@ -3,7 +3,7 @@
 //!
 //! What a machine cannot run is never passed over in silence. A step may lack something (then it is listed,
 //! with what it lacks), and a test inside of a step may say so too: it appends a line to the file that
-//! `INTERLEAF_LACKING` names (see `interleaf_lab::lacking`). Where `CI=true` either is a failure.
+//! `INTERLEAF_LACKING` names (see `interleaf_lab::os::lacking`). Where `CI=true` either is a failure.
 
 use std::env;
 use std::fs;

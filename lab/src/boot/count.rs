@@ -8,7 +8,7 @@
 //! fault.
 
 use super::FaultPath;
-use crate::bench::{Bar, Figure};
+use crate::measure::bench::{Bar, Figure};
 
 /// One operation: its figures' names by path, what Linux 6.1 needs, the most that is allowed, and what is
 /// taken off.

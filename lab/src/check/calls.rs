@@ -1,6 +1,6 @@
 //! Memory calls as values, and what is seen of them.
 //!
-//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model ([`crate::model`])
+//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model ([`crate::check::model`])
 //! and the library. A [`Call`] is what a program does to its memory, system call or plain access; an
 //! [`Answer`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the state that it
 //! left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and senseless

@@ -1,7 +1,7 @@
 //! Memory calls carried out by the library: on an address space that the calling CPU runs.
 
 use super::calls::{Answer, Call, Errno, PAGE, Segv};
-use crate::soft::{FaultHandler, Flavour, Signal, SoftMachine};
+use crate::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Error, Fault, FaultError, linux};

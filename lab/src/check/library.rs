@@ -4,8 +4,8 @@ use super::calls::{Call, MapLine, Outcome, PAGE, PageState, Prot, System, finger
 use super::drive::Driver;
 use super::recount::Scene;
 use super::setting::Setting;
-use crate::host::Host;
-use crate::soft::{Plan, SoftMachine};
+use crate::machine::host::Host;
+use crate::machine::soft::{Plan, SoftMachine};
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
@@ -86,7 +86,7 @@ pub trait HasRegions {
     fn regions(&self) -> Vec<(Pfn, u64)>;
 }
 
-impl<C: crate::soft::Flavour, F: Format> HasRegions for SoftMachine<C, F> {
+impl<C: crate::machine::soft::Flavour, F: Format> HasRegions for SoftMachine<C, F> {
     fn regions(&self) -> Vec<(Pfn, u64)> {
         self.arena().regions().iter().map(|range| (range.start, range.len())).collect()
     }

@@ -9,6 +9,7 @@ pub mod drive;
 pub mod generate;
 pub mod library;
 pub mod mishap;
+pub mod model;
 pub mod oracle;
 mod oracle_host;
 pub mod pairs;

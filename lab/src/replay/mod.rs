@@ -92,7 +92,7 @@ impl Replay {
         let lives = lives.into_iter().map(with_steps).collect::<Result<Vec<_>, String>>()?;
         let replay = Replay { header, lives, left_out };
         let needs = stage::frames_for(&replay.lives) * 4096;
-        let has = crate::bench::setting::Setting::of_this_machine().memory_bytes;
+        let has = crate::os::host_info::HostInfo::of_this_machine().memory_bytes;
         if has > 0 && needs > has / 2 {
             return Err(format!(
                 "replay needs {} MiB of memory, more than half of this machine's",

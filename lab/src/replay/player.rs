@@ -11,7 +11,7 @@
 use super::stage::Stage;
 use super::step::{Act, CallStep, Step, Steps};
 use super::tally::Tally;
-use crate::soft::{FaultHandler, Signal};
+use crate::machine::soft::{FaultHandler, Signal};
 use interleaf::space::{AddressSpace, Error, Fault, MapRequest, Place, linux};
 use interleaf::units::{Access, PAGE_SIZE, VirtAddr};
 use interleaf::vma::{VmaFlags, VmaSpec};

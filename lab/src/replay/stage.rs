@@ -3,8 +3,8 @@
 use super::life::Life;
 use super::step::{STAND_IN, Step, Steps};
 use crate::check::library::boot_map;
-use crate::host::Host;
-use crate::soft::{Fill, Plan, SoftMachine};
+use crate::machine::host::Host;
+use crate::machine::soft::{Fill, Plan, SoftMachine};
 use crate::trace::{Header, Image, Mapping};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::format::X86;

@@ -9,7 +9,7 @@ use super::judge::Judge;
 use super::player::Player;
 use super::stage::{self, Stage};
 use super::{Replay, life::Life, step::Steps};
-use crate::bench::Median;
+use crate::median::Median;
 use interleaf::machine::Machine;
 use interleaf::space::{Layout, Path, Vm};
 use interleaf::units::{CpuId, Order, Pfn};

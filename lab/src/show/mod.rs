@@ -7,7 +7,7 @@ pub mod table;
 
 pub use progress::Progress;
 
-use crate::command::Failure;
+use crate::error::Failure;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 

@@ -3,8 +3,8 @@
 use crate::world::{PRIVATE, R, RW, error, oracle, oracle_with_heap_at, outcome, setting};
 use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, PAGE, Prot, System, advice};
 use interleaf_lab::check::compare::compare;
+use interleaf_lab::check::model::Model;
 use interleaf_lab::check::setting::Setting;
-use interleaf_lab::model::Model;
 
 /// Calls that leave `count` mappings in the main window: a large one, of which every second page gets other
 /// rights.

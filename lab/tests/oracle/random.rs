@@ -4,8 +4,8 @@ use crate::world::oracle;
 use interleaf_lab::check::calls::{Answer, Call, Outcome, System};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::generate::sequence;
+use interleaf_lab::check::model::Model;
 use interleaf_lab::check::setting::Setting;
-use interleaf_lab::model::Model;
 
 /// A number from the environment: `SEED=7 SEEDS=1` runs the one sequence of seed 7.
 fn number(name: &str, default: u64) -> u64 {

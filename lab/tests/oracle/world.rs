@@ -2,9 +2,9 @@
 //! by Linux.
 
 use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, Outcome, PAGE, Prot, System};
+use interleaf_lab::check::model::Model;
 use interleaf_lab::check::oracle::Oracle;
 use interleaf_lab::check::setting::Setting;
-use interleaf_lab::model::Model;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Once;

@@ -1,7 +1,7 @@
 //! The commands, as people run them: what is said, where, and with which status.
 
 use crate::may_record;
-use interleaf_lab::lacking;
+use interleaf_lab::os::lacking;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};

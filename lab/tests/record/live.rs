@@ -198,7 +198,7 @@ fn rings_too_small_for_the_program_fail_the_recording() {
 fn without_privilege_user_faults_and_calls_are_recorded_and_marked() {
     let recorded = match try_recording(&["sh", "-c", "ls / | wc -l"], Extent::Partial, 1 << 19) {
         Err(Refusal::Privilege(why)) => {
-            return interleaf_lab::lacking::note(
+            return interleaf_lab::os::lacking::note(
                 "without_privilege_user_faults_and_calls_are_recorded_and_marked",
                 &why,
             );

@@ -6,7 +6,7 @@ mod live;
 mod model;
 mod shipped;
 
-use interleaf_lab::lacking;
+use interleaf_lab::os::lacking;
 use interleaf_lab::trace::record::{Options, Refusal, privilege, record};
 use interleaf_lab::trace::{Event, Extent, Footer, Header, TraceReader};
 use std::ffi::OsString;

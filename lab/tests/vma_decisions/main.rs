@@ -9,9 +9,9 @@ mod list;
 use interleaf_lab::check::calls::{Call, MapFlags, PAGE, System, advice};
 use interleaf_lab::check::compare::shortest;
 use interleaf_lab::check::generate::sequence;
+use interleaf_lab::check::model::Model;
 use interleaf_lab::check::oracle::Oracle;
 use interleaf_lab::check::setting::Setting;
-use interleaf_lab::model::Model;
 use list::{Decisions, flag_advice};
 
 /// Whether a call is about mappings, with arguments that only a decision can refuse.

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(
             fixture("unsafe"),
             [
-                "lab/src/bench/mod.rs:4: unsafe stands outside of its places",
+                "lab/src/measure/mod.rs:4: unsafe stands outside of its places",
                 "vm/src/machine/mod.rs:9: unsafe stands outside of its places",
                 "vm/src/space/fault.rs:4: unsafe stands outside of its places",
             ]

@@ -26,7 +26,7 @@ const UNSAFE_PLACES: &[&str] = &[
     TEST_MACHINE,
     "vm/examples",
     "lab/src/os",
-    "lab/src/soft",
+    "lab/src/machine/soft",
     "kernel/src/arch",
     "kernel/plugin/src/qemu",
     "kernel/programs/src/sys",

@@ -2,8 +2,8 @@
 
 use super::names::Names;
 use crate::check::library::boot_map;
-use crate::soft::{Plan, SoftMachine};
-use crate::watch::{Footprint, Watch, footprint};
+use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::watch::{Footprint, Watch, footprint};
 use interleaf::machine::AccessKind;
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;

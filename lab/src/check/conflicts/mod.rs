@@ -12,7 +12,7 @@ mod scenes;
 pub use cost::{Cost, of_faults};
 pub use scenes::{Pair, fight};
 
-use crate::watch::{Conflict, Footprint, Labels, conflicts};
+use crate::machine::watch::{Conflict, Footprint, Labels, conflicts};
 use names::Names;
 use std::collections::BTreeMap;
 use std::fmt;

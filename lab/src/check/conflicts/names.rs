@@ -1,8 +1,8 @@
 //! What lies at an address: parts of the system by what the library says of itself, frames by their kind,
 //! records by field.
 
-use crate::soft::{Flavour, SoftMachine};
-use crate::watch::{Field, Labels, Use};
+use crate::machine::soft::{Flavour, SoftMachine};
+use crate::machine::watch::{Field, Labels, Use};
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Vm};

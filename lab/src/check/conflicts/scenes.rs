@@ -3,8 +3,8 @@
 use super::Fights;
 use super::names::Names;
 use crate::check::library::boot_map;
-use crate::soft::{Plan, SoftMachine};
-use crate::watch::{Watch, footprint};
+use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::watch::{Watch, footprint};
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};

@@ -3,8 +3,8 @@
 use super::Operation;
 use super::operations::{BASE, PAGES, Step, Variation, setup, subject, touches};
 use crate::check::calls::{Answer, Call, MapLine, PAGE, PageState, advice};
+use crate::check::model::{Mapping, Spaces};
 use crate::check::setting::Setting;
-use crate::model::{Mapping, Spaces};
 use std::collections::HashSet;
 
 /// All that is seen of a run.

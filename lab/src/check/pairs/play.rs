@@ -3,13 +3,13 @@
 use super::Operation;
 use super::legal::{Seen, looked_at, outcomes};
 use super::operations::{BASE, Memory, PAGES, Step, Variation, setup, subject, touches};
-use crate::baton::{Baton, Options, Program, Report, Stage, explore};
 use crate::check::calls::{Answer, Call, PAGE};
 use crate::check::drive::Driver;
 use crate::check::library::{boot_map, layout_of, map_lines, page_state};
 use crate::check::recount::Scene;
 use crate::check::setting::Setting;
-use crate::soft::{Plan, SoftMachine};
+use crate::machine::baton::{Baton, Options, Program, Report, Stage, explore};
+use crate::machine::soft::{Plan, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapRequest, Place, Sharing, Vm};
 use interleaf::units::{CpuId, VirtAddr};

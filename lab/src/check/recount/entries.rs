@@ -1,7 +1,7 @@
 //! What stands in the tables is what the mappings allow, and nothing more.
 
 use super::{Scene, Seen, each_entry, require};
-use crate::soft::Flavour;
+use crate::machine::soft::Flavour;
 use interleaf::frame::Kind;
 use interleaf::machine::{Entry, Format, Leaf, Machine};
 use interleaf::space::AddressSpace;

@@ -1,7 +1,7 @@
 //! Every frame is in one state, and its counts are what can be counted.
 
 use super::{Scene, Seen, each_entry, require};
-use crate::soft::Flavour;
+use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};
 use interleaf::units::Pfn;

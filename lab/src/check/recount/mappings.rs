@@ -1,7 +1,7 @@
 //! Mappings are in order, and the index that holds them is a sound tree.
 
 use super::{Scene, require};
-use crate::soft::Flavour;
+use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 
 /// The list of mappings has no flaw, holds as many as the space says, and the index adds up.

@@ -20,7 +20,7 @@ mod walk;
 
 pub use walk::{Seen, each_entry};
 
-use crate::soft::{Flavour, SoftMachine};
+use crate::machine::soft::{Flavour, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Path, Vm};
 

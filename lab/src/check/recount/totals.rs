@@ -1,7 +1,7 @@
 //! What was counted adds up.
 
 use super::{Scene, require};
-use crate::soft::Flavour;
+use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};
 use interleaf::sync::rcu::HARD;

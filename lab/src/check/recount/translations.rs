@@ -2,7 +2,7 @@
 //! no dead table.
 
 use super::{Scene, Seen, each_entry, require};
-use crate::soft::{Flavour, SoftMachine, Translation};
+use crate::machine::soft::{Flavour, SoftMachine, Translation};
 use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::space::AddressSpace;
 use interleaf::units::{CpuId, Level, Pfn, Vpn};

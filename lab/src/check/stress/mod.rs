@@ -25,9 +25,9 @@ mod task;
 
 use super::library::boot_map;
 use super::recount::Scene;
-use crate::host::Host;
+use crate::machine::host::Host;
+use crate::machine::soft::{Plan as MachinePlan, SoftMachine};
 use crate::os::affinity;
-use crate::soft::{Plan as MachinePlan, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Fallback, Layout, Path, Vm};
 use interleaf::units::CpuId;

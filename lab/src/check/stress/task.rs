@@ -3,7 +3,7 @@
 use super::{Crew, Machine, Space};
 use crate::check::dice::Dice;
 use crate::check::drive::Faults;
-use crate::soft::{Switch, with_switch};
+use crate::machine::soft::{Switch, with_switch};
 use interleaf::machine::Format;
 use interleaf::space::{Advice, Error, FaultError, MapRequest, Place, Sharing};
 use interleaf::units::VirtAddr;

@@ -1,0 +1,229 @@
+//! `interleaf boot [-- PROGRAM ARGS]`: boots the kernel under QEMU and ends as the program does.
+
+use crate::boot::{
+    self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, Start, count, elf, image, line,
+};
+use crate::error::Failure;
+use crate::measure::bench::Figure;
+use crate::measure::bench::report::figures_table;
+use crate::show::{Output, Progress};
+use serde::Serialize;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The arguments of `interleaf boot`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How many CPUs the machine has, 1 to 8
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cpus: usize,
+    /// How much memory it has, 64M to 64G
+    #[arg(long, value_name = "M", default_value = "256M")]
+    memory: String,
+    /// Who executes its instructions
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    accel: Accel,
+    /// Seconds until it is ended without a verdict
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    timeout: u64,
+    /// Which way page faults go; as the kernel likes, if nothing is said
+    #[arg(long, value_enum)]
+    path: Option<FaultPath>,
+    /// When the records of its frames are written: before the first is handed out, or then, by all CPUs
+    #[arg(long, value_enum)]
+    start: Option<Start>,
+    /// One of the kernel's self-tests; all of them, if nothing is said
+    #[arg(long, value_name = "NAME", conflicts_with = "program")]
+    selftest: Option<String>,
+    /// Count guest instructions of faults, unmapping and calls on one CPU, on both paths or the one of --path
+    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel"])]
+    count: bool,
+    /// With --count, fail if a bar is missed
+    #[arg(long, requires = "count")]
+    check: bool,
+    /// Build the kernel with the library's debug assertions: slower, and watches its locks
+    #[arg(long, conflicts_with_all = ["kernel", "count"])]
+    checked: bool,
+    /// Boot this kernel instead of building the one of the checkout
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Have the kernel use no timer: nothing interrupts the program but what it asks for
+    #[arg(long)]
+    no_timer: bool,
+    /// Load this plugin into the emulator, with its arguments
+    #[arg(long, value_name = "FILE,KEY=VALUE")]
+    plugin: Option<String>,
+    /// The emulator, instead of the one in PATH
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+    /// Text or JSON.
+    #[command(flatten)]
+    output: Output,
+    /// A program for ring 3 and its arguments: the name of one of ours, or a static ELF file
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    program: Vec<String>,
+}
+
+/// What is said of a boot. The field names are the JSON's and stay.
+#[derive(Clone, Debug, Serialize)]
+struct Report {
+    cpus: usize,
+    memory_bytes: u64,
+    accel: Accel,
+    /// What the kernel was told.
+    command_line: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+    seconds: f64,
+    /// What it printed, line by line.
+    console: Vec<String>,
+}
+
+/// Most seconds: a day.
+const MOST_SECONDS: u64 = 86_400;
+
+/// Boots, and returns the program's exit code; a machine without a verdict is a failure.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.count {
+        return counted(&args).map(|()| ExitCode::SUCCESS);
+    }
+    let boot = args.boot()?;
+    let outcome = if args.output.json { reported(&boot, args.output)? } else { streamed(&boot)? };
+    outcome.code(boot.timeout_s).map(ExitCode::from).map_err(Failure::check)
+}
+
+impl Args {
+    /// The machine that is asked for. What can be refused without building is refused first.
+    fn boot(&self) -> Result<Boot, Failure> {
+        let refuse = |line: String| Failure::usage(line);
+        if !CPUS.contains(&self.cpus) {
+            return Err(refuse(format!("--cpus {}: the kernel boots with 1 to 8", self.cpus)));
+        }
+        let memory: Memory =
+            self.memory.parse().map_err(|e| refuse(format!("--memory {}: {e}", self.memory)))?;
+        if !(1..=MOST_SECONDS).contains(&self.timeout) {
+            return Err(refuse(format!("--timeout {}: 1 to {MOST_SECONDS} seconds", self.timeout)));
+        }
+        line::check_words(&self.program).map_err(refuse)?;
+        let options = self.options()?;
+        let qemu = self.emulator()?;
+        let program = self.program(memory)?;
+        let kernel = match &self.kernel {
+            Some(file) if file.is_file() => file.clone(),
+            Some(file) => return Err(refuse(format!("{}: no such file", file.display()))),
+            None => image::kernel(self.checked).map_err(refuse)?,
+        };
+        let (cpus, accel, clock) = (self.cpus, self.accel, Clock::Host);
+        let (plugin, timeout_s) = (self.plugin.clone(), self.timeout);
+        Ok(Boot { qemu, kernel, cpus, memory, accel, clock, plugin, options, program, timeout_s })
+    }
+
+    fn options(&self) -> Result<Vec<String>, Failure> {
+        let path = self.path.map(|path| format!("path={}", path.name()));
+        let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
+        let start = self.start.map(|start| format!("start={}", start.name()));
+        let no_timer = self.no_timer.then(|| "count".to_string());
+        let options: Vec<String> = path.into_iter().chain(start).chain(no_timer).chain(selftest).collect();
+        line::check_words(&options).map_err(Failure::usage)?;
+        Ok(options)
+    }
+
+    fn emulator(&self) -> Result<PathBuf, Failure> {
+        if self.accel == Accel::Kvm {
+            let kvm = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+            kvm.map_err(|e| Failure::usage(format!("--accel kvm: /dev/kvm: {e}")))?;
+        }
+        match &self.qemu {
+            Some(file) if file.is_file() => Ok(file.clone()),
+            Some(file) => Err(Failure::usage(format!("{}: no such file", file.display()))),
+            None => image::qemu().ok_or_else(|| Failure::usage(image::no_qemu())),
+        }
+    }
+
+    fn program(&self, memory: Memory) -> Result<Option<Program>, Failure> {
+        let Some(word) = self.program.first() else { return Ok(None) };
+        let file = image::program(word).map_err(Failure::usage)?;
+        elf::check(&file, memory).map_err(|unfit| Failure::usage(format!("{}: {unfit}", file.display())))?;
+        let mut words = self.program.clone();
+        if let Some(name) = Path::new(word).file_name().and_then(|name| name.to_str()) {
+            words[0] = name.to_string();
+        }
+        Ok(Some(Program { file, words }))
+    }
+}
+
+/// The console goes to stdout as it comes.
+fn streamed(boot: &Boot) -> Result<Outcome, Failure> {
+    let mut gone = false;
+    let run = boot::run(boot, |piece| {
+        let mut stdout = io::stdout().lock();
+        let text: Vec<u8> = piece.iter().copied().filter(|&byte| byte != b'\r').collect();
+        let written = stdout.write_all(&text).and_then(|()| stdout.flush());
+        gone = matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
+        written
+    });
+    if gone {
+        // A reader that has gone away is no failure; the machine was ended.
+        std::process::exit(0);
+    }
+    Ok(run.map_err(|e| started(boot, &e))?.outcome)
+}
+
+/// The console becomes a part of the report.
+fn reported(boot: &Boot, output: Output) -> Result<Outcome, Failure> {
+    let (run, console) = boot::captured(boot).map_err(|e| started(boot, &e))?;
+    let report = Report {
+        cpus: boot.cpus,
+        memory_bytes: boot.memory.bytes(),
+        accel: boot.accel,
+        command_line: line::kernel_line(boot),
+        outcome: run.outcome.clone(),
+        seconds: run.took.as_secs_f64(),
+        console: console.lines().map(str::to_string).collect(),
+    };
+    output.emit(&report, |_| String::new())?;
+    Ok(run.outcome)
+}
+
+/// What was counted. The field name is the JSON's and stays.
+#[derive(Clone, Debug, Serialize)]
+struct Counts {
+    figures: Vec<Figure>,
+}
+
+/// Boots once for each path with a clock that counts instructions, and shows what they came to.
+fn counted(args: &Args) -> Result<(), Failure> {
+    let paths = match args.path {
+        Some(path) => vec![path],
+        None => vec![FaultPath::Locked, FaultPath::Speculative],
+    };
+    let program = vec![count::PROGRAM.to_string()];
+    let one = Args { cpus: 1, accel: Accel::Tcg, program, path: None, ..args.clone() };
+    let boot = Boot { clock: Clock::Instructions, ..one.boot()? };
+    let progress = Progress::new(args.output, paths.len());
+    let mut counts = Counts { figures: Vec::new() };
+    for path in paths {
+        progress.step(path.name());
+        let options = vec![format!("path={}", path.name()), "count".to_string()];
+        let boot = Boot { options, ..boot.clone() };
+        let (run, console) = boot::captured(&boot).map_err(|e| started(&boot, &e))?;
+        let last = console.lines().last().unwrap_or_default().trim();
+        match run.outcome.code(boot.timeout_s).map_err(Failure::check)? {
+            0 => counts.figures.extend(count::figures(path, &console).map_err(Failure::check)?),
+            code => return Err(Failure::check(format!("{} ended with {code}: {last}", count::PROGRAM))),
+        }
+    }
+    progress.done();
+    args.output.emit(&counts, |counts| figures_table(&counts.figures))?;
+    let missed: Vec<_> = counts.figures.iter().filter(|f| f.holds == Some(false)).map(|f| f.name).collect();
+    match args.check && !missed.is_empty() {
+        true => Err(Failure::check(format!("{} of the bars missed: {}", missed.len(), missed.join(", ")))),
+        false => Ok(()),
+    }
+}
+
+fn started(boot: &Boot, error: &io::Error) -> Failure {
+    Failure::usage(format!("{}: {error}", boot.qemu.display()))
+}

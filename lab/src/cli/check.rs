@@ -1,0 +1,180 @@
+//! `interleaf check pairs|stress`: many schedules of two operations, or many threads for a while.
+
+use crate::check::pairs::{all, play_pair};
+use crate::check::stress::{self, Done, Length, MOST_TASKS, Plan};
+use crate::error::Failure;
+use crate::measure::bench::Options;
+use crate::show::{Output, Progress};
+use interleaf::space::Path;
+use interleaf::table::format::{Aarch64, X86_64};
+use serde::Serialize;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The arguments of `interleaf check`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// What to check
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What can be checked.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum What {
+    /// Every pair of operations, two CPUs, on the seeded machine
+    Pairs(Pairs),
+    /// Tasks that do everything at once, on real threads; then everything is recounted
+    Stress(Stress),
+}
+
+/// The arguments of `interleaf check pairs`.
+#[derive(Clone, Debug, clap::Args)]
+struct Pairs {
+    /// Seeds to play for each pair
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// The format of the tables
+    #[arg(long, value_enum, default_value_t = Tables::X86_64)]
+    format: Tables,
+    /// Text or JSON.
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A format of tables.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Tables {
+    /// Four levels, as x86-64 has them
+    X86_64,
+    /// AArch64 with pages of 4 KiB, where a present entry changes through an absent one
+    Aarch64,
+}
+
+/// The arguments of `interleaf check stress`.
+#[derive(Clone, Debug, clap::Args)]
+struct Stress {
+    /// How many tasks; three for each CPU, if nothing is said
+    #[arg(long, value_name = "N")]
+    tasks: Option<u32>,
+    /// On how many CPUs they take turns; as many as there are, if nothing is said
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// How long; 5, if nothing is said
+    #[arg(long, value_name = "S", conflicts_with = "rounds")]
+    seconds: Option<f64>,
+    /// How many rounds each task does, instead of a time
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+    /// What the tasks do
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Text or JSON.
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What was played. The field names are the JSON's and stay.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Played {
+    pairs: u64,
+    seeds_per_pair: u64,
+    steps: u64,
+    seconds: f64,
+}
+
+/// Checks, and fails with the first trouble.
+pub fn run(args: Args) -> Result<(), Failure> {
+    match args.what {
+        What::Pairs(args) => pairs(&args),
+        What::Stress(args) => stress(&args),
+    }
+}
+
+/// Plays all pairs, on as many threads as there are CPUs.
+fn pairs(args: &Pairs) -> Result<(), Failure> {
+    let seeds = args.first..args.first.saturating_add(args.seeds);
+    let start = Instant::now();
+    let (left, progress) = (Mutex::new(all()), Progress::new(args.output, all().count()));
+    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || -> Result<Played, Failure> {
+        let mut played = Played::default();
+        while let Some(pair) = take() {
+            progress.step(&format!("{:?} against {:?}", pair.0, pair.1));
+            let steps = match args.format {
+                Tables::X86_64 => play_pair::<X86_64>(pair, seeds.clone()),
+                Tables::Aarch64 => play_pair::<Aarch64>(pair, seeds.clone()),
+            };
+            played.steps += steps.map_err(|trouble| Failure::check(trouble.to_string()))?;
+            played.pairs += 1;
+        }
+        Ok(played)
+    };
+    let threads = Options::full().cpus.len().max(1);
+    let parts: Result<Vec<_>, _> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("troubles are told, not thrown")).collect()
+    });
+    let sum = |sum: Played, part: &Played| Played {
+        pairs: sum.pairs + part.pairs,
+        steps: sum.steps + part.steps,
+        ..sum
+    };
+    progress.done();
+    let none =
+        Played { seeds_per_pair: args.seeds, seconds: start.elapsed().as_secs_f64(), ..Played::default() };
+    args.output.emit(&parts?.iter().fold(none, sum), |played| {
+        let Played { pairs, seeds_per_pair, steps, seconds } = played;
+        format!(
+            "{pairs} pairs, {seeds_per_pair} seeds each, {steps} steps in {seconds:.0} s: every outcome is that of some order"
+        )
+    })
+}
+
+/// Runs the tasks, once with faults that speculate and once with faults that take the lock.
+fn stress(args: &Stress) -> Result<(), Failure> {
+    let lent = Options::full().cpus.len() as u32;
+    let cpus = args.cpus.unwrap_or(lent);
+    if !(1..=lent).contains(&cpus) {
+        return Err(Failure::usage(format!("--cpus {cpus}: this machine lends 1 to {lent}")));
+    }
+    let tasks = args.tasks.unwrap_or(3 * cpus);
+    if !(1..=MOST_TASKS).contains(&tasks) {
+        return Err(Failure::usage(format!("--tasks {tasks}: 1 to {MOST_TASKS}")));
+    }
+    let length = args.length()?;
+    let mut runs = Vec::new();
+    for path in [Path::Speculative, Path::Locked] {
+        let plan = Plan { tasks, cpus, length, seed: args.seed, path };
+        runs.push(
+            stress::run::<X86_64>(&plan).map_err(|wrong| Failure::check(format!("{plan:?}: {wrong}")))?,
+        );
+    }
+    args.output.emit(&runs, |runs| runs.iter().map(text).collect())
+}
+
+impl Stress {
+    /// How long each of the two runs is.
+    fn length(&self) -> Result<Length, Failure> {
+        if let Some(rounds) = self.rounds {
+            return Ok(Length::Rounds(rounds));
+        }
+        let seconds = self.seconds.unwrap_or(5.0);
+        match Duration::try_from_secs_f64(seconds / 2.0) {
+            Ok(time) if !time.is_zero() && seconds <= 86_400.0 => Ok(Length::Time(time)),
+            _ => Err(Failure::usage(format!("--seconds {seconds}: more than none, at most a day"))),
+        }
+    }
+}
+
+fn text(done: &Done) -> String {
+    let Done { tasks, cpus, rounds, turns, faults, speculated, fell_back, flushes } = done;
+    format!(
+        "{tasks} tasks on {cpus} CPUs: {rounds} rounds, {turns} turns, {faults} faults ({speculated} speculated, \
+         {fell_back} fell back), {flushes} flushes; everything adds up\n"
+    )
+}

@@ -1,8 +1,0 @@
-//! The timed machine: CPUs are host threads, at most as many as the host has cores.
-
-mod cpu;
-mod task;
-
-pub use crate::soft::{Switch, with_switch};
-pub use cpu::Host;
-pub use task::away;

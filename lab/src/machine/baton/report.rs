@@ -1,0 +1,161 @@
+//! How a run went.
+
+use crate::machine::watch::{Labels, Place};
+use interleaf::machine::AccessKind;
+use interleaf::units::CpuId;
+use std::fmt;
+
+/// What a CPU did in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Touched shared memory, from a place in the source.
+    Access {
+        /// How.
+        kind: AccessKind,
+        /// First byte.
+        addr: usize,
+        /// From where.
+        place: Place,
+    },
+    /// Waited in a loop.
+    Relax,
+    /// Went to sleep on a word.
+    Sleep(usize),
+    /// Woke those that sleep on a word.
+    Wake(usize),
+    /// Interrupted another CPU.
+    Interrupt(CpuId),
+    /// Came to the end of its program.
+    End,
+}
+
+/// One step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Counted from 1.
+    pub number: u64,
+    /// Who.
+    pub cpu: CpuId,
+    /// What.
+    pub what: What,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every program came to its end, and the scene's own checks hold.
+    Passed,
+    /// A check failed, on a CPU or (`None`) in the scene around the CPUs.
+    Failed {
+        /// Where.
+        cpu: Option<CpuId>,
+        /// What the panic said.
+        message: String,
+    },
+    /// Nobody can run: these CPUs sleep, on these words.
+    Deadlock(Vec<(CpuId, usize)>),
+    /// The steps ran out.
+    Livelock,
+}
+
+/// A run, as its seed made it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed, which makes the same run again.
+    pub seed: u64,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Steps taken.
+    pub steps: u64,
+    /// How often another CPU went on.
+    pub switches: u64,
+    /// A number that two runs share if they took the same steps: CPUs, kinds and places, not addresses.
+    pub fingerprint: u64,
+    /// The last steps.
+    pub last: Vec<Step>,
+    /// Number of CPUs.
+    pub nr_cpus: u32,
+}
+
+impl Report {
+    /// Whether all went well.
+    pub fn passed(&self) -> bool {
+        self.verdict == Verdict::Passed
+    }
+
+    /// The verdict and the last steps, a column for each CPU.
+    pub fn show<'a>(&'a self, labels: &'a Labels) -> impl fmt::Display + 'a {
+        fmt::from_fn(move |f| {
+            writeln!(
+                f,
+                "seed {}: {}, {} steps, {} switches",
+                self.seed, self.verdict, self.steps, self.switches
+            )?;
+            write!(f, "{:>8}", "step")?;
+            (0..self.nr_cpus).try_for_each(|cpu| write!(f, "  {:WIDTH$}", format!("cpu {cpu}")))?;
+            for step in &self.last {
+                let indent = step.cpu.index() * (WIDTH + 2) + 2;
+                write!(f, "\n{:>8}{:indent$}{}", step.number, "", step.what.show(labels))?;
+            }
+            writeln!(f)
+        })
+    }
+}
+
+/// Width of a CPU's column.
+const WIDTH: usize = 44;
+
+impl What {
+    fn show(self, labels: &Labels) -> String {
+        let short = |place: Place| {
+            let file = place.file().rsplit('/').take(2).collect::<Vec<_>>();
+            format!("{}:{}", file.into_iter().rev().collect::<Vec<_>>().join("/"), place.line())
+        };
+        match self {
+            What::Access { kind: AccessKind::Fence, place, .. } => format!("fence  {}", short(place)),
+            What::Access { kind, addr, place } => {
+                let kind = format!("{kind:?}").to_lowercase();
+                format!("{kind:6} {} {}", short(place), labels.name(addr))
+            }
+            What::Relax => "relax".into(),
+            What::Sleep(word) => format!("sleep  {}", labels.name(word)),
+            What::Wake(word) => format!("wake   {}", labels.name(word)),
+            What::Interrupt(cpu) => format!("interrupt {cpu:?}"),
+            What::End => "end".into(),
+        }
+    }
+
+    /// A number for the fingerprint: nothing that differs from run to run.
+    pub(super) fn digest(self) -> u64 {
+        let place = |place: Place| u64::from(place.line()) << 8 ^ u64::from(place.column()) << 40;
+        match self {
+            What::Access { kind, place: at, .. } => 1 + kind as u64 + place(at),
+            What::Relax => 11,
+            What::Sleep(_) => 12,
+            What::Wake(_) => 13,
+            What::Interrupt(cpu) => 14 + u64::from(cpu.0),
+            What::End => 300,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Passed => f.write_str("passed"),
+            Verdict::Failed { cpu: Some(cpu), message } => write!(f, "failed on {cpu:?}: {message}"),
+            Verdict::Failed { cpu: None, message } => write!(f, "failed: {message}"),
+            Verdict::Deadlock(sleepers) => {
+                f.write_str("deadlock:")?;
+                sleepers.iter().try_for_each(|(cpu, word)| write!(f, " {cpu:?} sleeps on {word:#x}"))
+            }
+            Verdict::Livelock => f.write_str("livelock: the steps ran out"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(&Labels::new()).fmt(f)
+    }
+}

@@ -1,0 +1,171 @@
+//! The seeded machine finds what it should, and nothing else.
+
+use super::*;
+use crate::machine::soft::tests::Tiny;
+use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::watch::Labels;
+use interleaf::machine::{Cpu, Machine};
+use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use interleaf::sync::{Carve, Installed, Respond, ShareLock, SpinLock, wait_until};
+use interleaf::units::{CpuId, CpuMask};
+use std::ptr::NonNull;
+
+type TestMachine = SoftMachine<Baton, Tiny>;
+
+fn machine(nr_cpus: u32) -> TestMachine {
+    SoftMachine::new(&Plan::small(nr_cpus, 16)).unwrap()
+}
+
+/// Runs the same program on every CPU.
+fn everywhere(stage: &Stage, machine: &TestMachine, program: &dyn Fn()) {
+    let nr_cpus = machine.nr_cpus() as usize;
+    stage.run(machine, (0..nr_cpus).map(|_| Box::new(program) as Program<'_>).collect());
+}
+
+fn count_under_a_lock(stage: &Stage) {
+    let (machine, lock) = (machine(2), SpinLock::<u64, Baton, 3>::new(0));
+    everywhere(stage, &machine, &|| (0..20).for_each(|_| *lock.lock() += 1));
+    assert_eq!(*lock.lock(), 40);
+}
+
+/// A lock that looks and then takes.
+fn count_under_a_broken_lock(stage: &Stage) {
+    let (machine, word, count) = (machine(2), AtomicU32::<Baton>::new(0), AtomicU64::<Baton>::new(0));
+    everywhere(stage, &machine, &|| {
+        for _ in 0..20 {
+            wait_until::<Baton>(|| word.load(Acquire) == 0);
+            word.store(1, Relaxed);
+            count.add_own(1);
+            word.store(0, Release);
+        }
+    });
+    assert_eq!(count.load(Relaxed), 40);
+}
+
+#[test]
+fn a_sound_lock_passes_every_seed_and_a_broken_one_is_caught() {
+    let summary = explore(0..300, Options::default(), count_under_a_lock).unwrap();
+    assert!(summary.seeds == 300 && summary.switches > 3000, "{summary:?}");
+    let caught = explore(0..10, Options::default(), count_under_a_broken_lock).unwrap_err();
+    assert!(matches!(&caught.verdict, Verdict::Failed { cpu: None, message } if message.contains("40")));
+}
+
+#[test]
+fn a_seed_reproduces_and_seeds_differ() {
+    let run = |seed| play(seed, Options::default(), count_under_a_broken_lock);
+    let runs: Vec<_> = (0..20).map(|seed| (run(seed), run(seed))).collect();
+    for (first, again) in &runs {
+        let steps =
+            |report: &Report| report.last.iter().map(|step| (step.number, step.cpu)).collect::<Vec<_>>();
+        assert_eq!(
+            (first.fingerprint, first.steps, first.switches),
+            (again.fingerprint, again.steps, again.switches)
+        );
+        assert_eq!((steps(first), &first.verdict), (steps(again), &again.verdict));
+    }
+    let mut prints: Vec<_> = runs.iter().map(|(report, _)| report.fingerprint).collect();
+    prints.sort_unstable();
+    prints.dedup();
+    assert!(prints.len() > 15, "{} different runs of 20", prints.len());
+}
+
+#[test]
+fn two_that_sleep_and_nobody_to_wake_them_are_a_deadlock() {
+    let scene = |stage: &Stage| {
+        let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
+        everywhere(stage, &machine, &|| word.sleep_while(0));
+    };
+    let report = play(1, Options::default(), scene);
+    let Verdict::Deadlock(sleepers) = &report.verdict else { panic!("{report}") };
+    assert_eq!(sleepers.iter().map(|(cpu, _)| cpu.0).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_wait_that_never_ends_is_a_livelock() {
+    let scene = |stage: &Stage| {
+        let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
+        everywhere(stage, &machine, &|| wait_until::<Baton>(|| word.load(Relaxed) == 1));
+    };
+    let report = play(1, Options { limit_steps: 5000, keep: 10 }, scene);
+    assert_eq!((&report.verdict, report.last.len()), (&Verdict::Livelock, 10));
+}
+
+#[test]
+fn a_panic_on_a_cpu_is_told_with_its_cpu_and_the_last_steps() {
+    let scene = |stage: &Stage| {
+        let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
+        let first: Program<'_> = Box::new(|| wait_until::<Baton>(|| word.load(Acquire) == 7));
+        let second: Program<'_> = Box::new(|| {
+            word.store(7, Release);
+            panic!("on purpose");
+        });
+        stage.run(&machine, vec![first, second]);
+        unreachable!("the scene is over");
+    };
+    let report = play(3, Options::default(), scene);
+    assert_eq!(report.verdict, Verdict::Failed { cpu: Some(CpuId(1)), message: "on purpose".into() });
+    let text = report.show(&Labels::new()).to_string();
+    assert!(text.starts_with("seed 3: failed on cpu 1: on purpose"), "{text}");
+    let store = text.lines().find(|line| line.contains("store")).unwrap();
+    assert!(store.contains("baton/tests.rs:") && store.find("store") > Some(40), "{text}");
+}
+
+#[test]
+fn sleepers_on_a_share_lock_are_never_lost() {
+    let scene = |stage: &Stage| {
+        let (machine, count) = (machine(3), AtomicU64::<Baton>::new(0));
+        let lock = ShareLock::<Baton, 2>::new();
+        everywhere(stage, &machine, &|| {
+            for round in 0..6 {
+                if (round + Baton::id().0) % 3 == 0 {
+                    let _alone = lock.lock();
+                    count.add_own(1);
+                } else {
+                    let _shared = lock.share();
+                    let before = count.load(Relaxed);
+                    assert_eq!(count.load(Relaxed), before);
+                }
+            }
+        });
+        assert_eq!(count.load(Relaxed), 6);
+    };
+    explore(0..500, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+}
+
+/// CPU 0 asks CPU 1, which sleeps or has come to its end, and waits for the answer.
+#[test]
+fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
+    /// Sets the bit of the CPU that answers.
+    struct Mark(AtomicU32<Baton>);
+    impl Respond<TestMachine> for Mark {
+        fn respond(&self, _: &TestMachine) {
+            self.0.fetch_or(1 << Baton::id().0, Release);
+        }
+    }
+    struct Leak;
+    impl Carve for Leak {
+        fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+            assert!(align <= align_of::<u64>());
+            Some(NonNull::from(vec![0u64; bytes.div_ceil(8)].leak()).cast())
+        }
+    }
+    let scene = |stage: &Stage| {
+        let (machine, bell) = (machine(3), AtomicU32::<Baton>::new(0));
+        let mark = Installed::install(&machine, &mut Leak, Mark(AtomicU32::new(0))).unwrap();
+        let asks: Program<'_> = Box::new(|| {
+            let mut targets = CpuMask::first(3);
+            targets.remove(CpuId(0));
+            machine.interrupt(&targets);
+            wait_until::<Baton>(|| mark.0.load(Acquire) == 6);
+            bell.store(1, Release);
+            bell.wake(1);
+        });
+        let sleeps: Program<'_> = Box::new(|| {
+            while bell.load(Acquire) == 0 {
+                bell.sleep_while(0);
+            }
+        });
+        stage.run(&machine, vec![asks, sleeps, Box::new(|| ())]);
+    };
+    explore(0..300, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+}

@@ -1,0 +1,328 @@
+//! The CPUs of a run, and the steps they take.
+
+use super::policy::{Policy, Urge};
+use super::report::{Report, Step, Verdict, What};
+use crate::machine::soft::bus::Bus;
+use crate::machine::soft::seat;
+use crate::os::fiber::Ring;
+use interleaf::machine::Context;
+use interleaf::units::CpuId;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a CPU is up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// It runs, or could.
+    Ready,
+    /// It sleeps on a word.
+    Asleep(usize),
+    /// Its program is over; it only answers interrupts.
+    Idle,
+}
+
+struct CpuState {
+    status: Cell<Status>,
+    /// Its slot in the ring.
+    fiber: Cell<usize>,
+    context: Context,
+}
+
+/// A run under way, on one host thread.
+pub(super) struct World {
+    ring: Rc<Ring>,
+    seed: u64,
+    limit_steps: u64,
+    keep: usize,
+    policy: RefCell<Policy>,
+    cpus: RefCell<Rc<[CpuState]>>,
+    /// The CPU that runs; none outside of [`World::run`].
+    running: Cell<Option<usize>>,
+    closing: Cell<bool>,
+    steps: Cell<u64>,
+    switches: Cell<u64>,
+    fingerprint: Cell<u64>,
+    last: RefCell<VecDeque<Step>>,
+    verdict: RefCell<Option<Verdict>>,
+    relaxed_in_panic: Cell<u32>,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+    /// Whether a CPU runs in the world of this thread: asked at every access, most of which lie before and
+    /// after a run.
+    static LIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// So often may a CPU wait while it unwinds, before the run is given up.
+const RELAXES_IN_PANIC: u32 = 1000;
+
+impl World {
+    pub(super) fn new(seed: u64, limit_steps: u64, keep: usize) -> Rc<Self> {
+        Rc::new(Self {
+            ring: Ring::new(),
+            seed,
+            limit_steps,
+            keep,
+            policy: RefCell::new(Policy::new(seed, 1)),
+            cpus: RefCell::new(Rc::new([])),
+            running: Cell::new(None),
+            closing: Cell::new(false),
+            steps: Cell::new(0),
+            switches: Cell::new(0),
+            fingerprint: Cell::new(0),
+            last: RefCell::new(VecDeque::new()),
+            verdict: RefCell::new(None),
+            relaxed_in_panic: Cell::new(0),
+        })
+    }
+
+    /// The world of this thread, while CPUs run in it.
+    #[inline]
+    pub(super) fn running() -> Option<Rc<Self>> {
+        if LIVE.get() { Self::of_this_thread() } else { None }
+    }
+
+    /// The world of this thread, whether CPUs run in it or not.
+    pub(super) fn of_this_thread() -> Option<Rc<Self>> {
+        WORLD.with_borrow(Clone::clone)
+    }
+
+    /// Runs a scene on a fiber of its own and says how it went. What cannot go on is left as it is, for ever.
+    pub(super) fn play(self: &Rc<Self>, scene: Box<dyn FnOnce()>) -> Report {
+        WORLD.set(Some(self.clone()));
+        let world = self.clone();
+        let whole = move || {
+            let verdict = match catch_unwind(AssertUnwindSafe(scene)) {
+                Ok(()) => Verdict::Passed,
+                Err(panic) => Verdict::Failed { cpu: None, message: message(&*panic) },
+            };
+            world.verdict.borrow_mut().get_or_insert(verdict);
+        };
+        let stage = self.ring.spawn(Box::new(whole)).expect("a stack for the scene");
+        self.ring.switch_to(stage);
+        LIVE.set(false);
+        WORLD.set(None);
+        self.report()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            seed: self.seed,
+            verdict: self.verdict.take().expect("a run ends with a verdict"),
+            steps: self.steps.get(),
+            switches: self.switches.get(),
+            fingerprint: self.fingerprint.get(),
+            last: self.last.take().into(),
+            nr_cpus: self.cpus.borrow().len() as u32,
+        }
+    }
+
+    /// Runs a program on each CPU of a machine, from CPU 0, until all have come to their ends.
+    pub(super) fn run(self: &Rc<Self>, bus: &Arc<Bus>, programs: Vec<Box<dyn FnOnce() + '_>>) {
+        let cpu =
+            |_| CpuState { status: Cell::new(Status::Ready), fiber: Cell::new(0), context: Context::new() };
+        let nr_cpus = programs.len();
+        self.cpus.replace((0..nr_cpus).map(cpu).collect());
+        // The steps so far make the choices of a second run in one scene differ from those of the first.
+        self.policy.replace(Policy::new(self.seed.wrapping_add(self.steps.get() << 32), nr_cpus));
+        let fiber = |(cpu, program)| -> Box<dyn FnOnce() + '_> {
+            let (world, bus) = (self.clone(), bus.clone());
+            Box::new(move || world.live(&bus, cpu, program))
+        };
+        let fibers = programs.into_iter().enumerate().map(fiber).collect();
+        let drive = |slots: &[usize]| {
+            let cpus = self.cpus.borrow().clone();
+            cpus.iter().zip(slots).for_each(|(cpu, &slot)| cpu.fiber.set(slot));
+            self.closing.set(false);
+            if let Some(&first) = slots.first() {
+                self.set_running(Some(0));
+                self.ring.switch_to(first);
+            }
+            // All are idle: each leaves its CPU in turn.
+            self.closing.set(true);
+            for (cpu, &slot) in slots.iter().enumerate() {
+                self.set_running(Some(cpu));
+                self.ring.switch_to(slot);
+            }
+            self.set_running(None);
+        };
+        self.ring.scope(fibers, drive).expect("stacks for the CPUs");
+    }
+
+    /// A CPU's life: its program, then answering interrupts until all are done.
+    fn live(self: &Rc<Self>, bus: &Arc<Bus>, cpu: usize, program: Box<dyn FnOnce() + '_>) {
+        seat::sit(bus, CpuId(cpu as u32));
+        if !self.closing.get() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(program)) {
+                self.finish(Verdict::Failed { cpu: Some(CpuId(cpu as u32)), message: message(&*panic) });
+            }
+            self.note(What::End);
+        }
+        while !self.closing.get() {
+            seat::answer();
+            self.cpus.borrow()[cpu].status.set(Status::Idle);
+            self.leave_it(Urge::Yield);
+        }
+        seat::stand();
+    }
+
+    /// One step of the running CPU: notes it, and lets another run first if the seed says so.
+    pub(super) fn step(&self, what: What, urge: Urge) {
+        if std::thread::panicking() {
+            return self.step_in_panic(what);
+        }
+        self.note(what);
+        self.leave_it(urge);
+        if seat::attention() != 0 && self.policy.borrow_mut().interrupts_now() {
+            seat::answer();
+        }
+    }
+
+    /// Puts the running CPU to sleep on a word, if it still should when its turn comes.
+    pub(super) fn sleep(&self, word: usize, should: impl FnOnce() -> bool) {
+        self.step(What::Sleep(word), Urge::Stay);
+        // An interrupt that came while the CPU was still awake ends the sleep before it begins.
+        if should() && seat::attention() == 0 {
+            self.me(|cpu| cpu.status.set(Status::Asleep(word)));
+            self.leave_it(Urge::Yield);
+        }
+        seat::answer();
+    }
+
+    /// Wakes up to `count` CPUs that sleep on a word, chosen by the seed.
+    pub(super) fn wake(&self, word: usize, count: u32) {
+        self.step(What::Wake(word), Urge::Stay);
+        let cpus = self.cpus.borrow().clone();
+        let mut asleep: Vec<_> = cpus.iter().filter(|cpu| cpu.status.get() == Status::Asleep(word)).collect();
+        for _ in 0..count.min(asleep.len() as u32) {
+            let at = self.policy.borrow_mut().pick(asleep.len());
+            asleep.swap_remove(at).status.set(Status::Ready);
+        }
+    }
+
+    /// A CPU was interrupted: it can run, whatever it was up to.
+    pub(super) fn raised(&self, cpu: CpuId) {
+        if let Some(cpu) = self.cpus.borrow().get(cpu.index()) {
+            cpu.status.set(Status::Ready);
+        }
+        self.step(What::Interrupt(cpu), Urge::Stay);
+    }
+
+    /// Lends the running CPU's context.
+    pub(super) fn with_context<R>(&self, f: impl FnOnce(&Context) -> R) -> R {
+        let cpus = self.cpus.borrow().clone();
+        f(&cpus[self.running.get().expect("a CPU runs")].context)
+    }
+
+    /// Nanoseconds of a clock that steps drive.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.steps.get() * 10
+    }
+
+    fn me(&self, f: impl FnOnce(&CpuState)) {
+        f(&self.cpus.borrow()[self.running.get().expect("a CPU runs")]);
+    }
+
+    /// Counts and notes a step; ends the run where it is one too many.
+    fn note(&self, what: What) {
+        let (number, cpu) = (self.steps.get() + 1, self.running.get().expect("a CPU runs"));
+        self.steps.set(number);
+        let mixed = self.fingerprint.get().rotate_left(5) ^ what.digest() ^ (cpu as u64) << 56;
+        self.fingerprint.set(mixed.wrapping_mul(0x517c_c1b7_2722_0a95));
+        let mut last = self.last.borrow_mut();
+        if last.len() >= self.keep {
+            last.pop_front();
+        }
+        last.push_back(Step { number, cpu: CpuId(cpu as u32), what });
+        drop(last);
+        if number >= self.limit_steps {
+            self.finish(Verdict::Livelock);
+        }
+    }
+
+    /// Lets the CPU run that the seed chooses; comes back when it chooses this one again.
+    fn leave_it(&self, urge: Urge) {
+        let me = self.running.get().expect("a CPU runs");
+        let (mut ready, mut count) = ([0; interleaf::units::MAX_CPUS], 0);
+        let cpus = self.cpus.borrow().clone();
+        for (at, _) in cpus.iter().enumerate().filter(|(_, cpu)| cpu.status.get() == Status::Ready) {
+            ready[count] = at;
+            count += 1;
+        }
+        if count == 0 {
+            return self.nobody_can_run(&cpus);
+        }
+        let next = self.policy.borrow_mut().choose(&ready[..count], me, urge);
+        if next != me {
+            self.switches.set(self.switches.get() + 1);
+            let slot = cpus[next].fiber.get();
+            drop(cpus);
+            self.go_to(slot, Some(next));
+        }
+    }
+
+    /// All idle: back to the scene. Somebody asleep: a deadlock.
+    fn nobody_can_run(&self, cpus: &[CpuState]) {
+        let asleep = |(at, cpu): (usize, &CpuState)| match cpu.status.get() {
+            Status::Asleep(word) => Some((CpuId(at as u32), word)),
+            _ => None,
+        };
+        let sleepers: Vec<_> = cpus.iter().enumerate().filter_map(asleep).collect();
+        if !sleepers.is_empty() {
+            self.finish(Verdict::Deadlock(sleepers));
+        }
+        self.go_to(STAGE, None);
+    }
+
+    /// Ends the run here. This stack never goes on.
+    fn finish(&self, verdict: Verdict) -> ! {
+        self.verdict.borrow_mut().get_or_insert(verdict);
+        self.go_to(DRIVER, None);
+        unreachable!("a run that is over does not go on");
+    }
+
+    /// Switches, and keeps the seat and who runs for the way back.
+    fn go_to(&self, slot: usize, next: Option<usize>) {
+        let me = self.running.get();
+        self.set_running(next);
+        let seat = seat::park();
+        self.ring.switch_to(slot);
+        seat::unpark(seat);
+        self.set_running(me);
+    }
+
+    fn set_running(&self, cpu: Option<usize>) {
+        self.running.set(cpu);
+        LIVE.set(cpu.is_some());
+    }
+
+    /// While a CPU unwinds nobody else runs. Where it waits for others all the same, the run is over.
+    fn step_in_panic(&self, what: What) {
+        if matches!(what, What::Relax | What::Sleep(_)) {
+            self.relaxed_in_panic.set(self.relaxed_in_panic.get() + 1);
+            if self.relaxed_in_panic.get() > RELAXES_IN_PANIC {
+                let message = "a panic (see above), and then a wait that could not end".to_owned();
+                self.finish(Verdict::Failed { cpu: seat_cpu(), message });
+            }
+        }
+    }
+}
+
+/// The slot of the host thread, which made the world.
+const DRIVER: usize = 0;
+/// The slot of the scene.
+const STAGE: usize = 1;
+
+fn seat_cpu() -> Option<CpuId> {
+    Some(seat::place()).filter(|place| place.machine != 0).map(|place| place.cpu)
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
+}

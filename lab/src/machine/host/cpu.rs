@@ -1,0 +1,101 @@
+//! A CPU of the timed machine.
+
+use super::task;
+use crate::machine::soft::bus::HAND_OVER;
+use crate::machine::soft::{Flavour, seat};
+use crate::os::futex;
+use interleaf::machine::{Context, Cpu, Irq};
+use interleaf::units::CpuId;
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Instant;
+
+/// A CPU that is a host thread. Nothing is observed: the door is plain instructions.
+#[derive(Debug)]
+pub enum Host {}
+
+/// After so many calls of `relax` without a pause the host may run somebody else: it may have fewer cores to
+/// give than we think.
+const RELAXES_BEFORE_YIELD: u32 = 256;
+
+impl Cpu for Host {
+    #[inline]
+    fn id() -> CpuId {
+        seat::cpu()
+    }
+
+    #[inline]
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        seat::with_context(f)
+    }
+
+    fn relax() {
+        thread_local!(static RELAXED: Cell<u32> = const { Cell::new(0) });
+        seat::answer();
+        std::hint::spin_loop();
+        let count = RELAXED.get() + 1;
+        RELAXED.set(count % RELAXES_BEFORE_YIELD);
+        if count == RELAXES_BEFORE_YIELD {
+            std::thread::yield_now();
+        }
+    }
+
+    fn give_way() {
+        task::give_way();
+        Self::relax();
+    }
+
+    fn sleep(word: &AtomicU32, expected: u32) {
+        if word.load(SeqCst) == expected {
+            task::away(|| futex::wait(word, expected));
+        }
+    }
+
+    fn wake(word: &AtomicU32, count: u32) {
+        futex::wake(word, count);
+    }
+
+    #[inline]
+    fn interrupts_off() -> Irq {
+        seat::interrupts_off()
+    }
+
+    #[inline]
+    fn interrupts_restore(state: Irq) {
+        seat::interrupts_restore(state);
+    }
+
+    #[inline(always)]
+    fn preempt_off() {
+        seat::preempt_off();
+    }
+
+    #[inline(always)]
+    fn preempt_on() {
+        seat::preempt_on();
+    }
+
+    fn now_ns() -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}
+
+impl Flavour for Host {
+    #[inline]
+    fn boundary() {
+        let attention = seat::attention();
+        if attention != 0 {
+            attend(attention);
+        }
+    }
+}
+
+#[cold]
+fn attend(attention: u32) {
+    seat::answer();
+    if attention & HAND_OVER != 0 {
+        task::hand_over();
+    }
+}

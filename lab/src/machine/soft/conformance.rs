@@ -1,0 +1,406 @@
+//! Every flavour keeps the rules, and a machine that breaks one is caught.
+
+use super::tests::Tiny;
+use super::*;
+use crate::machine::baton::{self, Baton, Options, Seeded, Verdict as Run};
+use crate::machine::host::Host;
+use crate::machine::watch::Watch;
+use crate::os::affinity;
+use interleaf::machine::conformance::{self, FRAMES, Harness, Report, Rule, Verdict};
+use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, Rank, TablePage};
+use interleaf::units::*;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Mutex, PoisonError};
+
+fn plan() -> Plan {
+    Plan::small(2, FRAMES)
+}
+
+fn frames() -> PfnRange {
+    plan().regions[0]
+}
+
+fn passes<C: Flavour>() {
+    let machine = SoftMachine::<C, Tiny>::new(&plan()).unwrap();
+    let report = conformance::run(&machine, &Threads, frames());
+    let bad: Vec<_> = report.iter().filter(|(_, verdict)| *verdict != Verdict::Holds).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[test]
+fn the_timed_machine_keeps_the_rules() {
+    passes::<Host>();
+}
+
+#[test]
+fn the_recording_machine_keeps_the_rules() {
+    passes::<Watch>();
+}
+
+#[test]
+fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
+    let scene = |_: &baton::Stage| {
+        let machine = SoftMachine::<Baton, Tiny>::new(&plan()).unwrap();
+        let report = conformance::run(&machine, &Seeded, frames());
+        assert!(report.iter().all(|(_, verdict)| verdict == Verdict::Holds), "{report}");
+    };
+    baton::explore(0..10, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+}
+
+#[test]
+fn a_machine_with_one_cpu_is_tested_as_far_as_that_goes() {
+    let machine = SoftMachine::<Host, Tiny>::new(&Plan { nr_cpus: 1, ..plan() }).unwrap();
+    let report = conformance::run(&machine, &Threads, frames());
+    assert!(report.holds(), "{report}");
+    assert_eq!(report.verdict(Rule::WakeReaches), Verdict::Untested);
+    assert_eq!(report.verdict(Rule::FlushUpper), Verdict::Holds);
+}
+
+/// Which rule the broken machine breaks, as its number; [`NONE`] keeps them all.
+static BREAKS: AtomicU64 = AtomicU64::new(NONE);
+const NONE: u64 = u64::MAX;
+/// One broken machine at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn breaks(rule: Rule) -> bool {
+    BREAKS.load(Relaxed) == rule as u64
+}
+
+/// A CPU that breaks a rule.
+struct Bad<C>(PhantomData<C>);
+
+impl<C: Flavour> Cpu for Bad<C> {
+    const OBSERVED: bool = C::OBSERVED;
+
+    #[track_caller]
+    fn access(addr: usize, len: usize, kind: interleaf::machine::AccessKind) {
+        C::access(addr, len, kind);
+    }
+    fn id() -> CpuId {
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        match C::id() {
+            CpuId(id) if breaks(Rule::IdBelowCount) => CpuId(id + 2),
+            CpuId(id) if breaks(Rule::IdStays) => CpuId((id + CALLS.fetch_add(1, Relaxed)) % 2),
+            id => id,
+        }
+    }
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        if breaks(Rule::ContextOfThread) { f(&Context::new()) } else { C::with_context(f) }
+    }
+    fn relax() {
+        if breaks(Rule::RelaxAnswers) || breaks(Rule::InterruptReaches) {
+            std::thread::yield_now();
+        } else {
+            C::relax();
+        }
+    }
+    fn sleep(word: &AtomicU32, expected: u32) {
+        C::sleep(word, if breaks(Rule::SleepLooks) { word.load(SeqCst) } else { expected });
+    }
+    fn wake(word: &AtomicU32, count: u32) {
+        if !breaks(Rule::WakeReaches) {
+            C::wake(word, count);
+        }
+    }
+    fn interrupts_off() -> Irq {
+        match C::interrupts_off() {
+            Irq(_) if breaks(Rule::InterruptsNest) => Irq(0),
+            state if breaks(Rule::OffDefers) => {
+                C::interrupts_restore(state);
+                state
+            }
+            state => state,
+        }
+    }
+    fn interrupts_restore(state: Irq) {
+        if !breaks(Rule::OffDefers) {
+            C::interrupts_restore(state);
+        }
+    }
+    fn preempt_off() {
+        C::preempt_off();
+    }
+    fn preempt_on() {
+        C::preempt_on();
+    }
+    fn now_ns() -> u64 {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        if breaks(Rule::ClockForward) { 1000 - CALLS.fetch_add(1, Relaxed) % 1000 } else { C::now_ns() }
+    }
+}
+
+impl<C: Flavour> Flavour for Bad<C> {
+    fn boundary() {
+        C::boundary();
+    }
+    fn raised(cpu: CpuId) {
+        C::raised(cpu);
+    }
+}
+
+/// A machine that breaks a rule.
+struct Broken<C: Flavour> {
+    inner: SoftMachine<Bad<C>, Tiny>,
+    answer: Mutex<Option<Answer<Self>>>,
+    program: Mutex<Option<Answer<Self>>>,
+}
+
+impl<C: Flavour> Broken<C> {
+    fn new() -> Self {
+        Self {
+            inner: SoftMachine::new(&plan()).unwrap(),
+            answer: Mutex::new(None),
+            program: Mutex::new(None),
+        }
+    }
+
+    fn shift(rule: Rule) -> u64 {
+        u64::from(breaks(rule))
+    }
+}
+
+/// # Safety
+/// `data` is the exposed address of a `Broken<C>` that has an answer installed.
+unsafe fn relay<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
+    // SAFETY: by this function's contract; the machine outlives its answer.
+    let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
+    let answer = *machine.answer.lock().unwrap();
+    if let Some(Answer { call, data }) = answer {
+        // SAFETY: the suite's answer may be called with its data.
+        unsafe { call(machine, data) };
+    }
+}
+
+/// # Safety
+/// As [`relay`].
+unsafe fn relay_help<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
+    // SAFETY: by this function's contract; the machine outlives its program.
+    let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
+    let program = *machine.program.lock().unwrap();
+    if breaks(Rule::HelpRuns) {
+        C::with_context(|context| context.took(Rank(3)));
+    }
+    if let Some(Answer { call, data }) = program {
+        // SAFETY: the suite's program may be called with its data.
+        unsafe { call(machine, data) };
+    }
+    if breaks(Rule::HelpRuns) {
+        C::with_context(|context| context.gave(Rank(3)));
+    }
+}
+
+// SAFETY: as the inner machine, but for the one rule that it breaks, in a way that touches no memory but the
+// arena's.
+unsafe impl<C: Flavour> Machine for Broken<C> {
+    type Cpu = Bad<C>;
+    type Format = Tiny;
+
+    fn nr_cpus(&self) -> u32 {
+        self.inner.nr_cpus()
+    }
+    fn window(&self, at: PhysAddr) -> NonNull<u8> {
+        let twisted = breaks(Rule::WindowContiguous) && at.pfn() == frames().start.add(1);
+        self.inner.window(PhysAddr(at.0 ^ if twisted { 1 } else { 0 }))
+    }
+    fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
+        PhysAddr(self.inner.phys_of(at).0 + Self::shift(Rule::WindowInverse))
+    }
+    fn table(&self, pfn: Pfn) -> &TablePage {
+        self.inner.table(Pfn(pfn.0 ^ Self::shift(Rule::TableIsWindow)))
+    }
+    fn zero(&self, pfn: Pfn, order: Order) {
+        let more = breaks(Rule::ZeroExact) && order == Order::BASE;
+        self.inner.zero(pfn, if more { Order(1) } else { order });
+    }
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let less = breaks(Rule::CopyExact) && order == Order(1);
+        self.inner.copy(from, to, if less { Order(0) } else { order });
+    }
+    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        self.inner.read(pfn, offset, to);
+    }
+    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        let less = breaks(Rule::ReadWriteExact) && offset + from.len() == PAGE_SIZE && !from.is_empty();
+        self.inner.write(pfn, offset, if less { &from[1..] } else { from });
+    }
+    fn load_root(&self, root: Option<Pfn>) {
+        match root {
+            None if breaks(Rule::RootNone) => (),
+            Some(root) if breaks(Rule::WalksTables) => self.inner.load_root(Some(root.add(1))),
+            Some(_) if breaks(Rule::RootSwitches) && self.inner.root().is_some() => (),
+            root => self.inner.load_root(root),
+        }
+    }
+    fn flush_range(&self, range: VpnRange) {
+        if breaks(Rule::FlushRange) {
+            return self.inner.flush_range(VpnRange::new(range.start, range.start.add(1)));
+        }
+        let table = self.inner.with_tlb(|tlb| tlb.table_for(range.start));
+        self.inner.flush_range(range);
+        if let (true, Some((level, table))) = (breaks(Rule::FlushUpper), table) {
+            let above = level.above().unwrap();
+            self.inner.with_tlb(|tlb| tlb.insert_table(above, range.start, table));
+        }
+    }
+    fn flush_all(&self) {
+        if !breaks(Rule::FlushAll) {
+            self.inner.flush_all();
+        }
+    }
+    fn set_answer(&self, answer: Option<Answer<Self>>) {
+        if answer.is_none() && breaks(Rule::AnswerTaken) {
+            return;
+        }
+        *self.answer.lock().unwrap() = answer;
+        let data = (&raw const *self).expose_provenance();
+        self.inner.set_answer(answer.map(|_| Answer { call: relay::<C>, data }));
+    }
+    fn interrupt(&self, targets: &CpuMask) {
+        self.inner.interrupt(if breaks(Rule::InterruptSpares) { &CpuMask::EMPTY } else { targets });
+        if breaks(Rule::InterruptSpares) {
+            self.inner.interrupt(&CpuMask::first(2));
+        }
+    }
+    fn barrier_all(&self) {
+        if !breaks(Rule::BarrierOrders) {
+            self.inner.barrier_all();
+        }
+    }
+    fn set_help(&self, help: Option<Answer<Self>>) {
+        if help.is_none() && breaks(Rule::HelpAwaited) {
+            return;
+        }
+        let before = std::mem::replace(&mut *self.program.lock().unwrap(), help);
+        if before.is_some() && breaks(Rule::HelpAwaited) {
+            // It was never taken away. Installing it once more would wait for helpers that wait for who is
+            // here.
+            return;
+        }
+        let data = (&raw const *self).expose_provenance();
+        self.inner.set_help(help.map(|_| Answer { call: relay_help::<C>, data }));
+    }
+}
+
+/// How patient the suite is with a machine that may let it wait in vain.
+static PATIENCE: AtomicU64 = AtomicU64::new(20_000);
+
+/// What the threads of broken machines ran, and how long they could have run and the host had no CPU for
+/// them.
+static RAN_NS: AtomicU64 = AtomicU64::new(0);
+static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+
+/// What the host says of this thread.
+fn ran_and_waited_ns() -> [u64; 2] {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut numbers = told.split_whitespace().map_while(|number| number.parse().ok());
+    [(); 2].map(|()| numbers.next().unwrap_or(0))
+}
+
+/// Less patient than [`Threads`], as waits that never end are what is tested.
+struct Impatient;
+
+impl<C: Flavour> Harness<Broken<C>> for Impatient {
+    fn run(&self, machine: &Broken<C>, programs: &[&(dyn Fn() + Sync)]) {
+        // Each on a host CPU of its own: what only two CPUs that run at once can show may else take long on a
+        // busy host.
+        let host_cpus = affinity::allowed().unwrap_or_default();
+        let pinned: Vec<_> = programs
+            .iter()
+            .enumerate()
+            .map(|(cpu, program)| {
+                let host_cpu = host_cpus.get(cpu).copied();
+                move || {
+                    let _pinned = host_cpu.and_then(|host_cpu| affinity::pin(host_cpu).ok());
+                    program();
+                    let [ran, waited] = ran_and_waited_ns();
+                    RAN_NS.fetch_add(ran, Relaxed);
+                    WAITED_NS.fetch_add(waited, Relaxed);
+                }
+            })
+            .collect();
+        let programs: Vec<_> = pinned.iter().map(|program| program as &(dyn Fn() + Sync)).collect();
+        Threads.run(&machine.inner, &programs);
+    }
+    fn run_with_helper(&self, machine: &Broken<C>, program: &(dyn Fn() + Sync)) {
+        run_with_helper(self, machine, &machine.inner, program);
+    }
+    fn load(&self, machine: &Broken<C>, at: VirtAddr) -> Option<u64> {
+        Threads.load(&machine.inner, at)
+    }
+    fn patience(&self) -> u64 {
+        // Only a machine that breaks a rule lets somebody wait in vain: a sound one is waited for, however
+        // busy the host is.
+        let sound = breaks(Rule::BarrierOrders) || BREAKS.load(Relaxed) == NONE;
+        if sound { 20_000_000 } else { PATIENCE.load(Relaxed) }
+    }
+    fn rounds_ns(&self) -> u64 {
+        if breaks(Rule::BarrierOrders) { 300_000_000 } else { 3_000_000 }
+    }
+}
+
+fn run_broken(rule: Option<Rule>) -> Report {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    BREAKS.store(rule.map_or(NONE, |rule| rule as u64), Relaxed);
+    let machine = Broken::<Host>::new();
+    let report = conformance::run(&machine, &Impatient, frames());
+    machine.inner.set_answer(None);
+    machine.inner.set_help(None);
+    BREAKS.store(NONE, Relaxed);
+    report
+}
+
+#[test]
+fn a_machine_that_breaks_a_rule_is_caught() {
+    // A CPU that sleeps where it should not never comes back, and a missing barrier shows by chance: see the
+    // next tests.
+    let elsewhere = [Rule::SleepLooks, Rule::WakeReaches, Rule::BarrierOrders];
+    for &rule in Rule::ALL.iter().filter(|rule| !elsewhere.contains(rule)) {
+        // Where the host is busy a test may not come to its end, and says nothing of the rule: then with more
+        // patience.
+        let noticed = [20_000, 100_000, 500_000].into_iter().any(|patience| {
+            PATIENCE.store(patience, Relaxed);
+            run_broken(Some(rule)).verdict(rule) == Verdict::Broken
+        });
+        assert!(noticed, "{rule:?} was broken and nobody noticed");
+    }
+    PATIENCE.store(20_000, Relaxed);
+    assert!(run_broken(None).holds());
+}
+
+/// Two CPUs that truly run at once show it sooner or later, within a second where the host has nothing else
+/// to do. Where it has, it may never run both at once: then nothing is asked after a few tries.
+#[test]
+fn a_missing_barrier_is_caught_in_the_end() {
+    const TRIES: u32 = 60;
+    const FEW: u32 = 8;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let is_busy = || WAITED_NS.load(Relaxed) > RAN_NS.load(Relaxed) / 4;
+    for tried in 1..=TRIES {
+        let report = run_broken(Some(Rule::BarrierOrders));
+        if report.verdict(Rule::BarrierOrders) == Verdict::Broken || cpus < 2 {
+            return;
+        }
+        if tried >= FEW && is_busy() {
+            println!("not shown: the host has other things to do than to run two CPUs at once");
+            return;
+        }
+    }
+    panic!("the barrier was missing and nobody noticed");
+}
+
+#[test]
+fn lost_wake_ups_are_deadlocks_of_the_seeded_machine() {
+    for rule in [Rule::SleepLooks, Rule::WakeReaches] {
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        BREAKS.store(rule as u64, Relaxed);
+        let scene = |_: &baton::Stage| {
+            let machine = SoftMachine::<Bad<Baton>, Tiny>::new(&plan()).unwrap();
+            conformance::run(&machine, &Seeded, frames());
+        };
+        let report = baton::play(1, Options::default(), scene);
+        assert!(matches!(report.verdict, Run::Deadlock(_)), "{report}");
+        BREAKS.store(NONE, Relaxed);
+    }
+}

@@ -1,0 +1,43 @@
+//! The software machine: real memory, software TLBs and a walker, under CPUs that are seats for host threads.
+//!
+//! ```text
+//!   host thread --sits on--> CPU (a line of the bus, a TLB, a root)
+//!                              |
+//!   user instruction: boundary, TLB hit? --no--> walker --no entry--> fault handler (the library), again
+//!                              |
+//!                              v
+//!                            arena (real memory at physical addresses)
+//! ```
+//!
+//! One [`SoftMachine`] serves three flavours of CPU: [`Host`](crate::machine::host::Host) runs on threads and is
+//! timed, `Watch` records which lines are touched, `Baton` runs one CPU at a time as a seed decides.
+//! docs/design/machines.md tells the whole story.
+
+pub mod arena;
+pub mod bus;
+#[cfg(test)]
+mod conformance;
+pub mod flavour;
+mod harness;
+mod helpers;
+mod machine;
+mod reach;
+pub mod seat;
+mod set;
+pub mod stream;
+pub(crate) mod switch;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod tlb;
+pub mod turn;
+mod user;
+pub mod walker;
+
+pub use arena::Fill;
+pub use flavour::Flavour;
+pub(crate) use harness::run_with_helper;
+pub use harness::{Threads, refuse};
+pub use machine::{Entered, Plan, Running, SoftMachine};
+pub use switch::{Switch, with_switch};
+pub use tlb::{Translation, Violation};
+pub use user::{FaultHandler, Signal};

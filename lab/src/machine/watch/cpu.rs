@@ -1,0 +1,161 @@
+//! A CPU whose accesses are heard.
+
+use super::recorder::{Touch, hear};
+use crate::machine::host::Host;
+use crate::machine::soft::{Flavour, seat};
+use interleaf::machine::{AccessKind, Context, Cpu, Irq};
+use interleaf::units::CpuId;
+use std::panic::Location;
+use std::sync::atomic::AtomicU32;
+
+/// A [`Host`] CPU that tells the recorder of every access through the door.
+#[derive(Debug)]
+pub enum Watch {}
+
+impl Cpu for Watch {
+    const OBSERVED: bool = true;
+
+    #[inline]
+    #[track_caller]
+    fn access(addr: usize, len: usize, kind: AccessKind) {
+        hear(Touch { cpu: seat::place().cpu, addr, len_bytes: len, kind, place: Location::caller() });
+    }
+
+    #[inline]
+    fn id() -> CpuId {
+        Host::id()
+    }
+
+    #[inline]
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        Host::with_context(f)
+    }
+
+    fn relax() {
+        Host::relax();
+    }
+
+    fn give_way() {
+        Host::give_way();
+    }
+
+    fn sleep(word: &AtomicU32, expected: u32) {
+        Host::sleep(word, expected);
+    }
+
+    fn wake(word: &AtomicU32, count: u32) {
+        Host::wake(word, count);
+    }
+
+    fn interrupts_off() -> Irq {
+        Host::interrupts_off()
+    }
+
+    fn interrupts_restore(state: Irq) {
+        Host::interrupts_restore(state);
+    }
+
+    fn preempt_off() {
+        Host::preempt_off();
+    }
+
+    fn preempt_on() {
+        Host::preempt_on();
+    }
+
+    fn now_ns() -> u64 {
+        Host::now_ns()
+    }
+}
+
+impl Flavour for Watch {
+    #[inline]
+    fn boundary() {
+        Host::boundary();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::watch::{Footprint, Labels, conflicts, footprint, record};
+    use interleaf::sync::atomic::{AtomicU64, Ordering, fence};
+    use interleaf::sync::{Plain, SpinLock};
+    use std::sync::Arc;
+
+    fn on_cpu<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
+        let bus = Arc::new(crate::machine::soft::bus::Bus::new(4));
+        seat::sit(&bus, CpuId(cpu));
+        let result = f();
+        seat::stand();
+        result
+    }
+
+    #[test]
+    fn an_access_is_heard_with_its_field_and_its_place_in_the_source() {
+        let word = AtomicU64::<Watch>::new(1);
+        let ((), touches) = on_cpu(3, || {
+            record(|| {
+                word.store(2, Ordering::Relaxed);
+                fence::<Watch>(Ordering::SeqCst);
+            })
+        });
+        word.load(Ordering::Relaxed);
+        let [store, fence] = touches[..] else { panic!("{touches:?}") };
+        assert_eq!((store.cpu, store.kind, store.len_bytes), (CpuId(3), AccessKind::Store, 8));
+        assert_eq!(store.addr, (&raw const word).addr());
+        assert!(store.place.file().ends_with("watch/cpu.rs"));
+        assert_eq!(store.place.line() + 1, fence.place.line());
+        assert_eq!(fence.kind, AccessKind::Fence);
+    }
+
+    #[test]
+    fn false_sharing_is_a_conflict_and_reading_together_is_none() {
+        #[repr(align(64))]
+        struct Line([AtomicU64<Watch>; 2], AtomicU64<Watch>);
+        let line = Line([AtomicU64::new(0), AtomicU64::new(0)], AtomicU64::new(0));
+        let touch = |cpu: u32| {
+            let bump = || {
+                line.0[cpu as usize].fetch_add(1, Ordering::Relaxed);
+                line.1.load(Ordering::Relaxed);
+            };
+            on_cpu(cpu, || footprint(|| (0..10).for_each(|_| bump())).1)
+        };
+        let (first, second) = (touch(0), touch(1));
+        assert_eq!(first.total(AccessKind::Update), 10);
+        let mut labels = Labels::new();
+        labels.add_value(&line.0[0], "first counter");
+        labels.add_value(&line.0[1], "second counter");
+        let found = conflicts(&first, &second);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].both_write);
+        assert_eq!(found[0].written_fields(&labels), ["first counter", "second counter"]);
+        assert!(found[0].show(&labels).to_string().contains("10 x Update second counter"));
+        let only_reads = |print: &Footprint| -> Vec<_> {
+            print.uses().filter(|used| !used.kind.writes()).map(|used| used.addr).collect()
+        };
+        assert_eq!(only_reads(&first), only_reads(&second));
+    }
+
+    #[test]
+    fn plain_data_under_a_lock_is_heard_field_by_field() {
+        struct Pair {
+            a: Plain<u64, Watch>,
+            b: Plain<u64, Watch>,
+        }
+        let lock = SpinLock::<_, Watch, 3>::new(Pair { a: Plain::new(1), b: Plain::new(2) });
+        let (sum, touches) = on_cpu(0, || {
+            record(|| {
+                let mut pair = lock.lock();
+                let sum = pair.a.get() + pair.b.get();
+                pair.b.set(sum);
+                sum
+            })
+        });
+        assert_eq!(sum, 3);
+        let kinds: Vec<_> = touches.iter().map(|touch| touch.kind).collect();
+        use AccessKind::*;
+        assert_eq!(kinds, [Update, Read, Read, Write, Store]);
+        assert_eq!(touches[3].addr, touches[1].addr + 8);
+    }
+}

@@ -1,0 +1,17 @@
+//! The recorder: who touches which line of shared memory, from which place in the source.
+//!
+//! [`Watch`] is a CPU like [`Host`](crate::machine::host::Host) whose accesses are heard. While a thread [`record`]s,
+//! they go to a list; while it takes a [`footprint`], they are counted by field and place, however many there
+//! are. Two footprints have [`conflicts`] where one CPU writes a line that the other touches: that is what
+//! keeps operations from scaling, and it shows on a machine with two cores as well as on one with two
+//! hundred.
+
+mod cpu;
+mod footprint;
+mod labels;
+mod recorder;
+
+pub use cpu::Watch;
+pub use footprint::{Conflict, Footprint, Use, conflicts};
+pub use labels::{Field, Labels};
+pub use recorder::{Place, Touch, footprint, record};

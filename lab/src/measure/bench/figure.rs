@@ -1,0 +1,241 @@
+//! One measured number, what it is held against, and whether it holds.
+//!
+//! A figure is timed or counted. A timed one carries the interval of its median and what the same code gave
+//! when it was compared with itself in the same run (`aa`): no bar is held against more than that run could
+//! resolve. A counted one (instructions, shared lines written, bytes) is exact and has neither.
+
+use crate::median::Median;
+use crate::show::table::number;
+use serde::Serialize;
+use std::fmt;
+
+/// The most that a noisy run may relax a bar: 10 %. A run noisier than that fails its bars rather than
+/// passing everything.
+pub const WIDEST_SLACK: f64 = 0.10;
+
+/// What a figure must meet. It is held against `ratio` where there is a yardstick, else against `value`; see
+/// `low`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bar {
+    /// At most this.
+    AtMost(f64),
+    /// At least this.
+    AtLeast(f64),
+    /// Exactly this: for counts.
+    Exactly(f64),
+}
+
+impl Bar {
+    /// Whether an interval meets the bar with its bad end, give or take `slack` (a fraction of the bar).
+    pub fn holds(self, low: f64, high: f64, slack: f64) -> bool {
+        match self {
+            Bar::AtMost(bar) => high <= bar + bar.abs() * slack,
+            Bar::AtLeast(bar) => low >= bar - bar.abs() * slack,
+            Bar::Exactly(bar) => low == bar && high == bar,
+        }
+    }
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bar::AtMost(bar) => write!(f, "<= {}", number(*bar)),
+            Bar::AtLeast(bar) => write!(f, ">= {}", number(*bar)),
+            Bar::Exactly(bar) => write!(f, "= {}", number(*bar)),
+        }
+    }
+}
+
+/// A line of points, where one number is not the answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// What runs along the x axis.
+    pub x: &'static str,
+    /// The points, by rising x; y is in the figure's unit.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// One answer of a benchmark. The field names are the JSON's and stay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// `area.figure`.
+    pub name: &'static str,
+    /// The median of our side.
+    pub value: f64,
+    /// The unit of `value`.
+    pub unit: &'static str,
+    /// What our side is held against.
+    pub yardstick: Option<&'static str>,
+    /// The median of the yardstick's side, in the same unit.
+    pub yardstick_value: Option<f64>,
+    /// The median of ours divided by the yardstick's, pair by pair.
+    pub ratio: Option<f64>,
+    /// The lower end of the 95 % interval of `ratio`; of `value` where there is no yardstick, or it only
+    /// stands beside.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Our side divided by itself in the same run; absent for a count.
+    pub aa: Option<f64>,
+    /// How far the 95 % interval of `aa` reaches from 1.
+    pub aa_spread: Option<f64>,
+    /// How many pairs, or samples, were taken; 1 for a count.
+    pub samples: usize,
+    /// What must be met.
+    pub bar: Option<Bar>,
+    /// Whether it is; absent without a bar, and for a timed figure at small size.
+    pub holds: Option<bool>,
+    /// How to take this figure alone.
+    pub command: String,
+    /// More than one number, where the question asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curve: Option<Curve>,
+    /// Whether the run was long enough to hold the figure against its bar.
+    #[serde(skip)]
+    judged: bool,
+}
+
+impl Figure {
+    /// An exact count.
+    pub fn count(name: &'static str, value: f64, unit: &'static str) -> Figure {
+        Figure {
+            name,
+            value,
+            unit,
+            yardstick: None,
+            yardstick_value: None,
+            ratio: None,
+            low: value,
+            high: value,
+            aa: None,
+            aa_spread: None,
+            samples: 1,
+            bar: None,
+            holds: None,
+            command: format!("interleaf bench {name}"),
+            curve: None,
+            judged: true,
+        }
+    }
+
+    /// A count held against another count.
+    pub fn count_against(
+        name: &'static str,
+        value: f64,
+        unit: &'static str,
+        yardstick: &'static str,
+        yardstick_value: f64,
+    ) -> Figure {
+        let ratio = value / yardstick_value;
+        Figure {
+            yardstick: Some(yardstick),
+            yardstick_value: Some(yardstick_value),
+            ratio: Some(ratio),
+            low: ratio,
+            high: ratio,
+            ..Figure::count(name, value, unit)
+        }
+    }
+
+    /// A count that is judged by its own value; another's stands beside it for the reader.
+    pub fn count_beside(
+        name: &'static str,
+        value: f64,
+        unit: &'static str,
+        yardstick: &'static str,
+        yardstick_value: f64,
+    ) -> Figure {
+        let count = Figure::count_against(name, value, unit, yardstick, yardstick_value);
+        Figure { low: value, high: value, ..count }
+    }
+
+    /// A timed figure without a yardstick: the median of `values`, and `aa` from the same code's own pairs.
+    pub(super) fn timed(name: &'static str, unit: &'static str, values: &[f64], aa: Median) -> Figure {
+        let value = Median::of(values);
+        Figure {
+            low: value.low,
+            high: value.high,
+            aa: Some(aa.middle),
+            aa_spread: Some(aa.spread_around_one()),
+            samples: values.len(),
+            ..Figure::count(name, value.middle, unit)
+        }
+    }
+
+    /// Holds a timed figure against a yardstick, by the interval of the ratios.
+    pub(super) fn against(self, yardstick: &'static str, value: f64, ratio: Median) -> Figure {
+        Figure {
+            yardstick: Some(yardstick),
+            yardstick_value: Some(value),
+            ratio: Some(ratio.middle),
+            low: ratio.low,
+            high: ratio.high,
+            ..self
+        }
+    }
+
+    /// Says that the run was too short to be judged.
+    pub(super) fn unjudged(self) -> Figure {
+        Figure { judged: false, ..self }
+    }
+
+    /// Sets the bar and judges it.
+    pub fn with_bar(mut self, bar: Bar) -> Figure {
+        let slack = self.aa_spread.unwrap_or(0.0).min(WIDEST_SLACK);
+        self.bar = Some(bar);
+        self.holds = self.judged.then(|| bar.holds(self.low, self.high, slack));
+        self
+    }
+
+    /// Adds a curve.
+    pub fn with_curve(mut self, x: &'static str, points: Vec<(f64, f64)>) -> Figure {
+        self.curve = Some(Curve { x, points });
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed(ratio: Median, aa: Median) -> Figure {
+        Figure::timed("test.figure", "ns", &[10.0, 11.0, 12.0], aa).against("itself", 10.0, ratio)
+    }
+
+    #[test]
+    fn a_bar_holds_by_the_bad_end_of_the_interval() {
+        let quiet = Median { middle: 1.0, low: 1.0, high: 1.0 };
+        let ratio = Median { middle: 0.9, low: 0.8, high: 1.1 };
+        assert_eq!(timed(ratio, quiet).with_bar(Bar::AtMost(1.1)).holds, Some(true));
+        assert_eq!(timed(ratio, quiet).with_bar(Bar::AtMost(1.0)).holds, Some(false));
+        assert_eq!(timed(ratio, quiet).with_bar(Bar::AtLeast(0.9)).holds, Some(false));
+    }
+
+    #[test]
+    fn a_bar_gives_way_by_what_the_run_could_not_resolve_and_no_more_than_a_tenth() {
+        let ratio = Median { middle: 1.0, low: 1.0, high: 1.05 };
+        let restless = Median { middle: 1.0, low: 0.95, high: 1.02 };
+        let wild = Median { middle: 1.0, low: 0.5, high: 3.0 };
+        assert_eq!(timed(ratio, restless).with_bar(Bar::AtMost(1.0)).holds, Some(true));
+        assert_eq!(timed(ratio, wild).with_bar(Bar::AtMost(0.9)).holds, Some(false));
+    }
+
+    #[test]
+    fn counts_are_exact() {
+        let fewer = Figure::count("test.fewer", -2.0, "writes");
+        assert_eq!(fewer.clone().with_bar(Bar::Exactly(-2.0)).holds, Some(true));
+        assert_eq!(fewer.with_bar(Bar::Exactly(-1.0)).holds, Some(false));
+        let against = Figure::count_against("test.bytes", 64.0, "bytes", "theirs", 128.0);
+        assert_eq!(against.with_bar(Bar::AtMost(0.5)).holds, Some(true));
+        let beside = Figure::count_beside("test.beside", 64.0, "instructions", "theirs", 128.0);
+        assert_eq!((beside.ratio, beside.with_bar(Bar::AtMost(63.0)).holds), (Some(0.5), Some(false)));
+    }
+
+    #[test]
+    fn a_run_at_small_size_judges_no_time() {
+        let quiet = Median { middle: 1.0, low: 1.0, high: 1.0 };
+        let figure = timed(quiet, quiet).unjudged().with_bar(Bar::AtMost(0.1));
+        assert_eq!((figure.holds, figure.bar), (None, Some(Bar::AtMost(0.1))));
+    }
+}

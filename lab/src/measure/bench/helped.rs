@@ -1,0 +1,61 @@
+//! Are large ranges populated, and large spaces torn down, faster with a helper than without?
+
+use super::{Benchmark, Figure, Options, paired};
+use crate::error::Failure;
+use crate::measure::timed_machine::{self, TimedMachine};
+use crate::os::affinity;
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{CpuId, PAGE_SIZE};
+use interleaf::work::WorkerPool;
+use std::time::Instant;
+
+/// See the module.
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "job.space",
+    question: "What does a helper bring to populating a large mapping, and to the end of its space?",
+    figures: &["job.populate", "job.teardown"],
+    run,
+};
+
+fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let pages = options.size(1 << 15, 1 << 11);
+    let machine = timed_machine::machine(options, pages * 5 / 4)?;
+    let cpus = options.cpus[..timed_machine::nr_cpus(options) as usize].to_vec();
+    let nr_helpers = cpus.len() as u32 - 1;
+    machine.start_helpers((1..=nr_helpers).map(CpuId), move |cpu| {
+        std::mem::forget(affinity::pin(cpus[cpu.index()]));
+    });
+    let _entered = machine.enter(CpuId(0));
+    let mut map = timed_machine::boot_map(&machine)?;
+    let lacks = || Failure::check("no memory for a worker pool".to_owned());
+    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).ok_or_else(lacks)?;
+    while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
+        std::thread::yield_now();
+    }
+    let _pinned = options.pin();
+    let vm = Vm::new(&machine, map).map_err(Failure::of)?.with_workers(&workers);
+    let with = |most| {
+        workers.set_max_helpers(most);
+        times(&vm, pages)
+    };
+    let figure = |name, which: fn([f64; 2]) -> f64| {
+        paired(options, name, "ns a page", || which(with(u32::MAX)), "one thread", || which(with(0)))
+    };
+    Ok(vec![figure("job.populate", |[populate, _]| populate), figure("job.teardown", |[_, end]| end)])
+}
+
+/// Nanoseconds for each page: to populate a mapping of a new space, and to end that.
+fn times(vm: &Vm<'_, TimedMachine>, pages: u64) -> [f64; 2] {
+    let space =
+        AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a root");
+    let request = MapRequest { populate: true, ..MapRequest::anonymous(pages * PAGE_SIZE as u64) };
+    let began = Instant::now();
+    space.map(&request).expect("an empty space has room");
+    let populated = began.elapsed();
+    let began = Instant::now();
+    drop(space);
+    let ended = began.elapsed();
+    vm.settle();
+    [populated, ended].map(|took| took.as_nanos() as f64 / pages as f64)
+}

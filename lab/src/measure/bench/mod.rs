@@ -1,0 +1,136 @@
+//! Measuring: one question per file, every answer a [`Figure`].
+//!
+//! A benchmark answers a question with ratios to a yardstick that ran in the same moments (`paired`), or with
+//! exact counts. What the machine itself costs (zeroing a frame, a fence, a lock) is measured in every run
+//! and printed as context: a figure is read beside it.
+//!
+//! Three habits keep figures honest. Memory is dirty and prefaulted before the clock starts ([`Arena`]),
+//! except where the first touch is the question. Threads are pinned, and never more of them run than the host
+//! has CPUs ([`pinned_threads`]). Every benchmark runs at small size as a test, where times are taken but not judged,
+//! so that none can rot.
+//!
+//! To add one: a file with one `pub const BENCHMARK: Benchmark`, and its name in [`BENCHMARKS`].
+
+mod arena;
+mod figure;
+mod paired;
+pub mod pinned_threads;
+pub mod report;
+pub mod yardstick;
+
+mod fault;
+mod frames;
+mod helped;
+mod index;
+mod init;
+mod job;
+mod locks;
+mod memset;
+mod metadata;
+mod ordering;
+mod paths;
+mod replay;
+mod space;
+mod sync;
+
+pub use super::options::Options;
+pub use arena::{Arena, Frame};
+pub use figure::{Bar, Curve, Figure, WIDEST_SLACK};
+pub use paired::{alone, ns_per, ns_per_rested, paired};
+
+use crate::error::Failure;
+
+/// One question and how to answer it.
+pub struct Benchmark {
+    /// `area.topic`, or just `area` where it has one topic.
+    pub name: &'static str,
+    /// What is asked, as a sentence.
+    pub question: &'static str,
+    /// The names of its figures, `area.figure`, in the order in which they are returned.
+    pub figures: &'static [&'static str],
+    /// Answers it.
+    pub run: fn(&Options) -> Result<Vec<Figure>, Failure>,
+}
+
+impl Benchmark {
+    /// Whether `filter` names this benchmark, its area or one of its figures.
+    pub fn is_named_by(&self, filter: &str) -> bool {
+        self.name == filter || self.area() == filter || self.figures.contains(&filter)
+    }
+
+    /// Whether of this benchmark's figures `figure` is asked for by `filter`.
+    pub fn wants(&self, filter: &str, figure: &str) -> bool {
+        self.name == filter || self.area() == filter || filter == figure
+    }
+
+    /// The part of the name before the dot.
+    pub fn area(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+}
+
+/// Every benchmark, in the order in which they run.
+pub const BENCHMARKS: &[Benchmark] = &[
+    memset::BENCHMARK,
+    ordering::BENCHMARK,
+    locks::BENCHMARK,
+    yardstick::BENCHMARK,
+    sync::BENCHMARK,
+    frames::BENCHMARK,
+    fault::BENCHMARK,
+    space::BENCHMARK,
+    paths::BENCHMARK,
+    index::BENCHMARK,
+    metadata::BENCHMARK,
+    init::BENCHMARK,
+    replay::BENCHMARK,
+    job::BENCHMARK,
+    helped::BENCHMARK,
+];
+
+/// The area whose figures are taken in every run, as context.
+pub const CONTEXT: &str = "machine";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_benchmark_gives_the_figures_it_names_at_small_size() {
+        let options = Options::small();
+        for benchmark in BENCHMARKS {
+            let figures = (benchmark.run)(&options).unwrap_or_else(|e| panic!("{}: {e}", benchmark.name));
+            let names: Vec<_> = figures.iter().map(|f| f.name).collect();
+            assert_eq!(names, benchmark.figures, "{}", benchmark.name);
+            for figure in figures {
+                assert!(figure.value.is_finite() && figure.low <= figure.high, "{figure:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_bear_their_area() {
+        let mut seen = HashSet::new();
+        for benchmark in BENCHMARKS {
+            assert!(seen.insert(benchmark.name), "{} twice", benchmark.name);
+            assert!(benchmark.question.ends_with('?'), "{} asks nothing", benchmark.name);
+            for figure in benchmark.figures {
+                assert!(seen.insert(figure), "{figure} twice");
+                assert_eq!(figure.split('.').next(), Some(benchmark.area()), "{figure}");
+                assert_eq!(figure.split('.').count(), 2, "{figure} is not area.figure");
+            }
+        }
+    }
+
+    #[test]
+    fn a_filter_names_an_area_a_benchmark_or_a_figure() {
+        let memset = &BENCHMARKS[0];
+        for filter in ["machine", "machine.memset", "machine.memset_cold"] {
+            assert!(memset.is_named_by(filter), "{filter}");
+        }
+        assert!(!memset.is_named_by("machine.mem"));
+        assert!(memset.wants("machine.memset_cold", "machine.memset_cold"));
+        assert!(!memset.wants("machine.memset_cold", "machine.memset_warm"));
+    }
+}

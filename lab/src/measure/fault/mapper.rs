@@ -1,0 +1,54 @@
+//! One task maps, writes to, protects and unmaps small pieces of memory all the time, while the others fault
+//! in mappings of their own in the same space: what a lock of the whole space costs those that have nothing
+//! to do with each other.
+
+use super::{Does, Worker, Workload};
+use crate::error::Failure;
+
+/// See the module.
+pub const WORKLOAD: Workload = Workload {
+    name: "mapper",
+    about: "one task maps, writes to, protects and unmaps all the time, the others fault in their own mappings",
+    least_threads: 2,
+    work,
+};
+
+/// What the mapping task maps at a time: a thread's stack, a buffer.
+const PIECE_PAGES: u64 = 16;
+
+fn work(worker: &Worker<'_, '_>) -> Result<(), Failure> {
+    if worker.index() == 0 { maps(worker) } else { faults(worker) }
+}
+
+/// Goes on until the others are done.
+fn maps(worker: &Worker<'_, '_>) -> Result<(), Failure> {
+    worker.does(Does::Maps);
+    if !worker.meet() {
+        return Ok(());
+    }
+    worker.timed(|| {
+        while worker.others_work() {
+            let base = worker.map(PIECE_PAGES)?;
+            worker.write_each(base, 1)?;
+            worker.protect_read_only(base, PIECE_PAGES)?;
+            worker.unmap(base, PIECE_PAGES)?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes to every page, gives them back, and begins again; the mapping stays.
+fn faults(worker: &Worker<'_, '_>) -> Result<(), Failure> {
+    let pages = worker.pages();
+    let base = worker.map(pages)?;
+    if worker.meet() {
+        worker.timed(|| {
+            while worker.goes_on() {
+                worker.write_each(base, pages)?;
+                worker.forget(base, pages)?;
+            }
+            Ok(())
+        })?;
+    }
+    worker.unmap(base, pages)
+}

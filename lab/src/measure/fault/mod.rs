@@ -1,0 +1,54 @@
+//! Workloads that fault: tasks that touch memory of one address space, through the software TLB, counted and
+//! checked.
+//!
+//! | file | what |
+//! |---|---|
+//! | `page_fault1` `pft` `mapper` | the workloads, one each |
+//! | `scene` | sets a workload up, runs its tasks, checks that everything adds up afterwards |
+//! | `worker` | what a task of a workload can do |
+//! | `meeting` | where tasks wait for each other |
+//! | `tally` | what is counted, and what must add up |
+//! | `report` | how that reaches people and programs |
+//!
+//! To add one: a file with one `pub const WORKLOAD: Workload`, and its name in [`WORKLOADS`].
+
+mod mapper;
+mod meeting;
+mod page_fault1;
+mod pft;
+pub mod report;
+mod scene;
+mod tally;
+mod worker;
+
+pub use scene::{Done, Length, Scene, Setup, Stand};
+pub use tally::{Does, Tally, Timing};
+pub use worker::Worker;
+
+use crate::error::Failure;
+
+/// What tasks do, as a value.
+#[derive(Clone, Copy)]
+pub struct Workload {
+    /// What `interleaf fault` calls it.
+    pub name: &'static str,
+    /// What its tasks do, as a sentence.
+    pub about: &'static str,
+    /// The fewest tasks it makes sense with.
+    pub least_threads: usize,
+    /// What one task does, from the start to the end.
+    pub work: fn(&Worker<'_, '_>) -> Result<(), Failure>,
+}
+
+/// Every workload.
+pub const WORKLOADS: &[Workload] = &[page_fault1::WORKLOAD, pft::WORKLOAD, mapper::WORKLOAD];
+
+/// The workload of this name.
+///
+/// # Errors
+/// Names those that there are.
+pub fn find(name: &str) -> Result<Workload, Failure> {
+    let known: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    let found = WORKLOADS.iter().find(|workload| workload.name == name);
+    found.copied().ok_or_else(|| Failure::usage(format!("no workload `{name}`: one of {}", known.join(", "))))
+}

@@ -1,0 +1,207 @@
+//! Sets a workload up, runs its tasks, and checks afterwards that everything adds up.
+//!
+//! A task is a host thread, pinned to the host CPU under the CPU that it runs on. There are at most as many
+//! CPUs as the host lends; further tasks take turns.
+
+use super::Workload;
+use super::tally::{Tally, Timing};
+use super::worker::{Crew, Worker};
+use crate::error::Failure;
+use crate::machine::soft::{Fill, Plan, SoftMachine, with_switch};
+use crate::measure::timed_machine::{self, TimedMachine};
+use crate::os::affinity;
+use interleaf::space::{AddressSpace, Layout, Path, Totals, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::tlb::ShootStats;
+use interleaf::units::{CpuId, Pfn, PfnRange};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long tasks go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// So many rounds of each task.
+    Rounds(u64),
+    /// As many rounds as begin in that time.
+    Time(Duration),
+}
+
+/// What is run.
+#[derive(Clone)]
+pub struct Setup {
+    /// What the tasks do.
+    pub workload: Workload,
+    /// Which way faults go.
+    pub path: Path,
+    /// Tasks.
+    pub threads: usize,
+    /// CPUs that they run on, at most as many as the scene has.
+    pub cpus: usize,
+    /// Pages that each task touches in a round.
+    pub pages: u64,
+    /// How long.
+    pub length: Length,
+    /// Whether faults are timed one by one.
+    pub timing: Timing,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What each task counted.
+    pub tasks: Vec<Tally>,
+    /// All tasks together.
+    pub sum: Tally,
+    /// What the library counted meanwhile.
+    pub counted: Totals,
+    /// Interrupts to flush that CPUs sent each other meanwhile.
+    pub interrupts: ShootStats,
+}
+
+/// A machine to run workloads on.
+pub struct Scene {
+    machine: TimedMachine,
+    host_cpus: Vec<usize>,
+}
+
+impl Scene {
+    /// A machine whose CPUs are these host CPUs, with memory for tasks that touch `pages` pages all together.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn new(host_cpus: &[usize], pages: u64) -> Result<Self, Failure> {
+        let first = Pfn(1 << 8);
+        // Records, tables, what caches and flushes under way hold back, and the last frames, which are for
+        // those in need.
+        let frames = pages + pages / 8 + 4096;
+        let regions = vec![PfnRange::new(first, first.add(frames))];
+        let plan = Plan { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
+        Ok(Self { machine: SoftMachine::new(&plan)?, host_cpus: host_cpus.to_vec() })
+    }
+
+    /// Runs `show` with the library on this machine.
+    ///
+    /// # Errors
+    /// Those of `show`; that frames were lost; that a TLB saw what cannot be.
+    pub fn with<R>(&self, show: impl FnOnce(&Stand<'_>) -> Result<R, Failure>) -> Result<R, Failure> {
+        let seat = self.machine.enter(CpuId(0));
+        let vm = timed_machine::vm(&self.machine)?;
+        drop(seat);
+        let stand = Stand { vm: &vm, host_cpus: &self.host_cpus };
+        let before = stand.handed_out()?;
+        let result = show(&stand)?;
+        let after = stand.handed_out()?;
+        if after != before {
+            return Err(Failure::check(format!(
+                "{before} frames were handed out before, {after} afterwards"
+            )));
+        }
+        if let Some(violation) = self.machine.violations().first() {
+            return Err(Failure::check(format!("a TLB saw what cannot be: {violation:?}")));
+        }
+        Ok(result)
+    }
+}
+
+/// The library on a machine.
+pub struct Stand<'v> {
+    vm: &'v Vm<'v, TimedMachine>,
+    host_cpus: &'v [usize],
+}
+
+impl Stand<'_> {
+    /// Runs a workload in a space of its own. `watch` hears every tenth of a second or so how much is done,
+    /// from 0 to 1.
+    ///
+    /// # Errors
+    /// What a task met with, or that the counts do not agree.
+    pub fn run(&self, setup: &Setup, watch: impl FnMut(f64)) -> Result<Done, Failure> {
+        let machine = self.vm.machine();
+        let space = {
+            let _seat = machine.enter(CpuId(0));
+            AddressSpace::new(self.vm, Layout::linux::<X86_64>(), setup.path).map_err(Failure::of)?
+        };
+        let (totals, shots) = (self.vm.totals(), self.vm.shoot_stats());
+        let tasks = self.tasks(&Crew::new(&space, setup), watch);
+        let _seat = machine.enter(CpuId(0));
+        drop(space);
+        let tasks = tasks?;
+        let mut sum = Tally::new(setup.timing);
+        tasks.iter().for_each(|task| sum.add(task));
+        let counted = self.vm.totals().since(&totals);
+        sum.check(&counted)?;
+        let now = self.vm.shoot_stats();
+        let interrupts = ShootStats { sent: now.sent - shots.sent, answered: now.answered - shots.answered };
+        Ok(Done { tasks, sum, counted, interrupts })
+    }
+
+    /// Starts all tasks and waits for them.
+    fn tasks(&self, crew: &Crew<'_, '_>, mut watch: impl FnMut(f64)) -> Result<Vec<Tally>, Failure> {
+        let start = Instant::now();
+        thread::scope(|s| {
+            let tasks: Vec<_> =
+                (0..crew.setup.threads).map(|index| s.spawn(move || self.task(crew, index))).collect();
+            while !tasks.iter().all(thread::ScopedJoinHandle::is_finished) {
+                thread::park_timeout(Duration::from_millis(if start.elapsed().as_secs() < 1 {
+                    5
+                } else {
+                    100
+                }));
+                watch(crew.done(start));
+            }
+            tasks.into_iter().map(|task| task.join().expect("a task panicked")).collect()
+        })
+    }
+
+    /// One task, from its first instruction to its last.
+    fn task(&self, crew: &Crew<'_, '_>, index: usize) -> Result<Tally, Failure> {
+        let _leaves = Leaves(crew);
+        let cpu = index % crew.setup.cpus;
+        // Unpinned is slower, not wrong: a host that forbids pinning still gets a figure.
+        let _pinned = affinity::pin(self.host_cpus[cpu]).ok();
+        let _seat = self.vm.machine().enter(CpuId(cpu as u32));
+        let worker = Worker::new(crew, index);
+        let running = crew.space.run();
+        let done = with_switch(crew.space, || (crew.setup.workload.work)(&worker));
+        drop(running);
+        if done.is_err() {
+            crew.meeting.give_up();
+        }
+        done.map(|()| worker.into_tally())
+    }
+
+    /// Frames that are handed out once nothing is kept for later.
+    fn handed_out(&self) -> Result<u64, Failure> {
+        for cpu in 0..self.host_cpus.len() {
+            let _seat = self.vm.machine().enter(CpuId(cpu as u32));
+            self.vm.trim();
+        }
+        let _seat = self.vm.machine().enter(CpuId(0));
+        let census = self.vm.memory().check();
+        census.map(|census| census.handed_out).map_err(|e| Failure::check(format!("frames: {e:?}")))
+    }
+}
+
+impl Crew<'_, '_> {
+    /// How much is done, from 0 to 1.
+    fn done(&self, start: Instant) -> f64 {
+        let share = match self.setup.length {
+            Length::Rounds(most) => self.rounds.load(Relaxed) as f64 / most.max(1) as f64,
+            Length::Time(most) => start.elapsed().as_secs_f64() / most.as_secs_f64(),
+        };
+        share.min(1.0)
+    }
+}
+
+/// Takes a task off the list of those at work, however it ends; one that panics leaves nobody waiting.
+struct Leaves<'a, 'v>(&'a Crew<'a, 'v>);
+
+impl Drop for Leaves<'_, '_> {
+    fn drop(&mut self) {
+        self.0.working.fetch_sub(1, Relaxed);
+        if thread::panicking() {
+            self.0.meeting.give_up();
+        }
+    }
+}

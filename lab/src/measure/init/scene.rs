@@ -1,0 +1,188 @@
+//! One boot of a frame table, timed.
+
+use super::World;
+use crate::error::Failure;
+use crate::machine::soft::arena::DIRT;
+use crate::machine::soft::{Fill, Plan, SoftMachine};
+use crate::measure::timed_machine::TimedMachine;
+use crate::os::{affinity, process};
+use interleaf::frame::{AllocRequest, BootMap, FrameMeta, Memory, NodeInitReport, RecordInit, Region};
+use interleaf::machine::Machine;
+use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
+use interleaf::work::{PollLimit, WorkerPool};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Bytes of boot memory that the library takes beside the records, and more.
+const BESIDE_RECORDS: u64 = 2 << 20;
+
+/// How often helpers look for work before they sleep: some milliseconds.
+const AWAKE: PollLimit = PollLimit(1_000_000);
+
+/// A machine with the memory of a world, most of it never touched.
+pub struct Scene {
+    machine: TimedMachine,
+    regions: Vec<Region>,
+    /// Frames that boot memory is going to be carved from.
+    records: PfnRange,
+}
+
+/// When records are written, in one boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// All before the first allocation.
+    First,
+    /// By a job of so many threads, the caller among them.
+    Job(usize),
+    /// When somebody needs them; the boot ends with the first allocation.
+    Needed,
+}
+
+/// What one boot took. Times in ns, from the start of the boot.
+#[derive(Clone, Debug, Default)]
+pub struct Boot {
+    /// Until the first allocation had succeeded.
+    pub first_ns: f64,
+    /// From then until all records were written and all frames in their zones.
+    pub rest_ns: f64,
+    /// Of all CPUs, in the whole boot.
+    pub cpu_ns: f64,
+    /// Bytes of records that were written before the first allocation.
+    pub first_bytes: u64,
+    /// Bytes of records written after it.
+    pub rest_bytes: u64,
+    /// Frames that are the library's.
+    pub frames: u64,
+    /// Node by node, as they were done.
+    pub nodes: Vec<NodeInitReport>,
+}
+
+impl Boot {
+    /// Until everything is done.
+    pub fn all_ns(&self) -> f64 {
+        self.first_ns + self.rest_ns
+    }
+}
+
+impl Scene {
+    /// A machine for `world` with helpers on these CPUs of the host but the first, which is the caller's.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn new(world: &World, host_cpus: &[usize]) -> Result<Scene, Failure> {
+        let regions = world.regions();
+        let nr_cpus = host_cpus.len() as u32;
+        let memory: Vec<PfnRange> = regions.iter().map(Region::frames).collect();
+        let plan = Plan { nr_cpus, regions: memory, fill: Fill::Untouched };
+        let machine = SoftMachine::new(&plan)?.with_nodes(world.nodes);
+        let pinned_to = host_cpus.to_vec();
+        machine.start_helpers((1..nr_cpus).map(CpuId), move |cpu| {
+            // Unpinned is slower, not wrong.
+            std::mem::forget(affinity::pin(pinned_to[cpu.index()]));
+        });
+        let records = boot_memory(&regions)?;
+        Ok(Scene { machine, regions, records })
+    }
+
+    /// Boots once. The records' memory is dirty and present before the clock starts; where records are only
+    /// written when they are needed, it holds what the boot before left, and of the first boot nothing.
+    ///
+    /// # Errors
+    /// Where the library refuses the map.
+    pub fn boot(&self, when: When) -> Result<Boot, Failure> {
+        self.with_booted(when, |_, boot| boot)
+    }
+
+    /// Boots once, and lends what came of it.
+    ///
+    /// # Errors
+    /// Where the library refuses the map, or a job fails.
+    pub fn with_booted<R>(
+        &self,
+        when: When,
+        look: impl FnOnce(&Memory<'_, TimedMachine>, Boot) -> R,
+    ) -> Result<R, Failure> {
+        let _entered = self.machine.enter(CpuId(0));
+        if when != When::Needed {
+            self.soil();
+        }
+        let mut map = BootMap::new(&self.regions).map_err(Failure::of)?;
+        let workers = self.workers(&mut map, when)?;
+        let (start, cpu_before) = (Instant::now(), process::cpu_ns());
+        let memory = match when {
+            When::First => Memory::new(&self.machine, map),
+            When::Job(_) | When::Needed => Memory::start(&self.machine, map, RecordInit::Deferred),
+        };
+        let memory = memory.map_err(Failure::of)?;
+        let frame =
+            memory.alloc_frame(AllocRequest::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
+        let first_ns = start.elapsed().as_nanos() as f64;
+        let (frames, raw) = (memory.stats().managed, memory.unclaimed_frames());
+        let nodes = Mutex::new(Vec::with_capacity(64));
+        let rest = Instant::now();
+        if let When::Job(_) = when {
+            let done = |node| nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
+            memory.initialise(&workers, u32::MAX, &|| false, &done).map_err(Failure::of)?;
+        }
+        let rest_ns = rest.elapsed().as_nanos() as f64;
+        let cpu_ns = (process::cpu_ns() - cpu_before) as f64;
+        memory.free_frame(frame);
+        let bytes = |frames| frames * size_of::<FrameMeta<crate::machine::host::Host>>() as u64;
+        let boot = Boot {
+            first_ns,
+            rest_ns,
+            cpu_ns,
+            first_bytes: bytes(memory.span().len() - raw),
+            rest_bytes: bytes(raw - memory.unclaimed_frames()),
+            frames,
+            nodes: nodes.into_inner().unwrap_or_else(PoisonError::into_inner),
+        };
+        Ok(look(&memory, boot))
+    }
+
+    fn workers(&self, map: &mut BootMap, when: When) -> Result<WorkerPool<'_, TimedMachine>, Failure> {
+        let helpers = match when {
+            When::Job(threads) => threads - 1,
+            When::First | When::Needed => 0,
+        };
+        if helpers == 0 {
+            return Ok(WorkerPool::without_helpers(&self.machine));
+        }
+        let workers = WorkerPool::spawn(&self.machine, &mut map.early_allocator(&self.machine));
+        let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
+        workers.set_max_helpers(helpers as u32);
+        // At boot nobody has anything else to do.
+        workers.set_poll_limit(AWAKE);
+        while !(1..=helpers as u32).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
+            std::thread::yield_now();
+        }
+        Ok(workers)
+    }
+
+    fn soil(&self) {
+        let dirt = [DIRT; PAGE_SIZE];
+        (self.records.start.0..self.records.end.0).for_each(|pfn| self.machine.write(Pfn(pfn), 0, &dirt));
+    }
+
+    /// Where the records are going to lie.
+    pub fn records(&self) -> PfnRange {
+        self.records
+    }
+
+    /// The nodes, in the order in which they come.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.regions.iter().map(|region| region.node).collect();
+        nodes.dedup();
+        nodes
+    }
+}
+
+/// The end of the last region that holds records for all.
+fn boot_memory(regions: &[Region]) -> Result<PfnRange, Failure> {
+    let first = regions.first().map_or(0, |region| region.frames().start.0);
+    let end = regions.last().map_or(0, |region| region.frames().end.0);
+    let bytes = (end - first) * size_of::<FrameMeta<crate::machine::host::Host>>() as u64 + BESIDE_RECORDS;
+    let room = regions.iter().rev().find(|region| region.len_bytes >= bytes);
+    let end = room.ok_or_else(|| Failure::check("no region holds the records"))?.frames().end;
+    Ok(PfnRange::new(Pfn(end.0 - bytes / PAGE_SIZE as u64), end))
+}

@@ -1,0 +1,10 @@
+//! Measuring: benchmarks in pairs, the workload of page faults, the boot of large machines, and the tour.
+
+pub mod bench;
+pub mod fault;
+pub mod init;
+mod options;
+pub mod timed_machine;
+pub mod tour;
+
+pub use options::Options;

@@ -1,0 +1,41 @@
+//! How long to measure, and where.
+
+use crate::os::affinity::{self, Pinned};
+
+/// What a benchmark is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Small sizes, few pairs, no bar judged on time: for tests.
+    pub small: bool,
+    /// How many pairs to take for a ratio.
+    pub pairs: usize,
+    /// The seed of whatever is drawn by chance.
+    pub seed: u64,
+    /// The host CPUs that may be used, at least one.
+    pub cpus: Vec<usize>,
+}
+
+impl Options {
+    /// The size whose figures count: 31 pairs.
+    pub fn full() -> Options {
+        let cpus = affinity::allowed().ok().filter(|cpus| !cpus.is_empty());
+        Options { small: false, pairs: 31, seed: 1, cpus: cpus.unwrap_or_else(|| vec![0]) }
+    }
+
+    /// The size that shows that a benchmark works: 5 pairs.
+    pub fn small() -> Options {
+        Options { small: true, pairs: 5, ..Options::full() }
+    }
+
+    /// One of two sizes.
+    pub fn size<T>(&self, full: T, small: T) -> T {
+        if self.small { small } else { full }
+    }
+
+    /// Keeps the calling thread on the first CPU until the guard is dropped, where the host allows it.
+    /// Threads that it starts meanwhile stay there too unless they are pinned themselves, as those of
+    /// [`pinned_threads`](super::pinned_threads) are.
+    pub fn pin(&self) -> Option<Pinned> {
+        affinity::pin(self.cpus[0]).ok()
+    }
+}

@@ -1,0 +1,47 @@
+//! The machine that the library's own figures are taken on: host CPUs, dirty memory, nothing observed.
+
+use super::Options;
+use crate::error::Failure;
+use crate::machine::host::Host;
+use crate::machine::soft::{Fill, Plan, SoftMachine};
+use interleaf::frame::{BootMap, Init, Memory, Region, RegionKind};
+use interleaf::space::Vm;
+use interleaf::table::format::X86;
+use interleaf::units::{NodeId, Pfn, PfnRange};
+
+/// The timed machine with x86-64 tables of four levels.
+pub type TimedMachine = SoftMachine<Host, X86<false>>;
+
+/// How many CPUs the stage has: as many as the host lends, two at most.
+pub fn nr_cpus(options: &Options) -> u32 {
+    options.cpus.len().min(2) as u32
+}
+
+/// A machine with `frames` frames of dirty memory.
+pub fn machine(options: &Options, frames: u64) -> Result<TimedMachine, Failure> {
+    let first = Pfn(1 << 8);
+    let regions = vec![PfnRange::new(first, first.add(frames))];
+    Ok(SoftMachine::new(&Plan { nr_cpus: nr_cpus(options), regions, fill: Fill::Dirty })?)
+}
+
+/// All of a machine's memory, for the library.
+pub fn boot_map(machine: &TimedMachine) -> Result<BootMap, Failure> {
+    let region = |range: &PfnRange| Region {
+        start: range.start.addr(),
+        len_bytes: range.len() * 4096,
+        kind: RegionKind::Usable(Init::Dirty),
+        node: NodeId(0),
+    };
+    let regions: Vec<Region> = machine.arena().regions().iter().map(region).collect();
+    BootMap::new(&regions).map_err(|e| Failure::check(format!("boot map: {e}")))
+}
+
+/// The library on `machine`; the caller runs on one of its CPUs.
+pub fn vm(machine: &TimedMachine) -> Result<Vm<'_, TimedMachine>, Failure> {
+    Vm::new(machine, boot_map(machine)?).map_err(Failure::of)
+}
+
+/// The library's memory on `machine`; the caller runs on one of its CPUs.
+pub fn memory(machine: &TimedMachine) -> Result<Memory<'_, TimedMachine>, Failure> {
+    Memory::new(machine, boot_map(machine)?).map_err(|e| Failure::check(format!("memory: {e}")))
+}
