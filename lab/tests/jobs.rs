@@ -124,7 +124,7 @@ fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
         });
         let spent = workers.run(&outer).unwrap();
         assert!(tally.all_are(1), "seed {seed}");
-        assert!(Baton::with_context(|context| context.helped_ns()) >= spent.helper_ns);
+        assert!(Baton::with_context(|context| context.helper_ns()) >= spent.helper_ns);
         spent
     });
     assert!(came > 100, "{came}");
@@ -206,5 +206,5 @@ fn the_time_of_helpers_is_the_callers() {
     let spent = workers.run(&job).unwrap();
     assert_eq!(spent.helpers, 1);
     assert!(spent.helper_ns >= worked.load(Relaxed));
-    assert_eq!(Host::with_context(|context| context.helped_ns()), spent.helper_ns);
+    assert_eq!(Host::with_context(|context| context.helper_ns()), spent.helper_ns);
 }

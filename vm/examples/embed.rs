@@ -9,7 +9,7 @@
 //! ```
 
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
-use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, TablePage};
+use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, TablePage};
 use interleaf::space::{AddressSpace, Counter, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VpnRange};
@@ -120,7 +120,7 @@ unsafe impl Machine for Board {
     fn load_root(&self, _root: Option<Pfn>) {}
     fn flush_range(&self, _range: VpnRange) {}
     fn flush_all(&self) {}
-    fn set_answer(&self, _answer: Option<Answer<Self>>) {}
+    fn set_interrupt_handler(&self, _answer: Option<Callback<Self>>) {}
     fn interrupt(&self, _targets: &CpuMask) {}
     fn barrier_all(&self) {}
 }

@@ -12,12 +12,12 @@ mod only;
 
 use core::hint::black_box;
 use core::panic::PanicInfo;
-use interleaf::sync::{ShareLock, SpinLock};
+use interleaf::sync::{RwLock, SpinLock};
 use interleaf::units::{VirtAddr, VpnRange};
 use only::Only;
 
 static COUNT: SpinLock<u64, Only, 3> = SpinLock::new(0);
-static SHARED: ShareLock<Only, 1> = ShareLock::new();
+static SHARED: RwLock<Only, 1> = RwLock::new();
 
 /// Where the host would begin.
 // SAFETY: nothing else in this program bears the name.

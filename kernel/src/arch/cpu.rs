@@ -27,7 +27,7 @@ impl Cpu for Core {
         core::hint::spin_loop();
     }
 
-    fn give_way() {
+    fn yield_now() {
         sched::yield_now();
     }
 

@@ -16,7 +16,7 @@ use crate::arch::thread::Thread;
 use crate::sched;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
-use interleaf::machine::{Answer, Cpu, Machine};
+use interleaf::machine::{Callback, Cpu, Machine};
 
 /// Odd while a program is installed. Helpers sleep on it.
 static TURN: AtomicU32 = AtomicU32::new(0);
@@ -28,14 +28,14 @@ static DATA: AtomicUsize = AtomicUsize::new(0);
 
 /// Has helpers run a program, once each, or takes it away and waits until all have left it. One caller at a
 /// time.
-pub fn install(help: Option<Answer<Metal>>) {
+pub fn install(help: Option<Callback<Metal>>) {
     if TURN.load(Relaxed) & 1 == 1 {
         TURN.fetch_add(1, SeqCst);
         while INSIDE.load(SeqCst) != 0 {
             sched::yield_now();
         }
     }
-    if let Some(Answer { call, data }) = help {
+    if let Some(Callback { call, data }) = help {
         CALL.store(call as *mut (), Relaxed);
         DATA.store(data, Relaxed);
         TURN.fetch_add(1, SeqCst);
@@ -44,8 +44,8 @@ pub fn install(help: Option<Answer<Metal>>) {
 }
 
 /// The program that is installed, to be put back later. Nobody changes it meanwhile.
-pub fn installed() -> Option<Answer<Metal>> {
-    (TURN.load(SeqCst) & 1 == 1).then(|| Answer { call: call(), data: DATA.load(Relaxed) })
+pub fn installed() -> Option<Callback<Metal>> {
+    (TURN.load(SeqCst) & 1 == 1).then(|| Callback { call: call(), data: DATA.load(Relaxed) })
 }
 
 /// What the turn says is installed.

@@ -6,7 +6,7 @@ use super::{Core, apic, helpers, registers};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
-use interleaf::machine::{Answer, Cpu, Machine, TablePage};
+use interleaf::machine::{Callback, Cpu, Machine, TablePage};
 use interleaf::sync::wait_until;
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange};
@@ -54,19 +54,19 @@ impl Metal {
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
             let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
-            // SAFETY: `set_answer` keeps the two together: the data was stored before the function, and
+            // SAFETY: `set_interrupt_handler` keeps the two together: the data was stored before the function, and
             // another function is not stored before every CPU has left this handler.
             unsafe { call(self, self.answer_data.load(Relaxed)) };
         }
     }
 
     /// The answer that is installed, to be put back later. Nobody changes it meanwhile.
-    pub fn installed(&self) -> Option<Answer<Self>> {
+    pub fn installed(&self) -> Option<Callback<Self>> {
         let call = self.answer.load(Acquire);
         // SAFETY: only functions of this type are stored.
         let call = (!call.is_null())
             .then(|| unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(call) });
-        call.map(|call| Answer { call, data: self.answer_data.load(Relaxed) })
+        call.map(|call| Callback { call, data: self.answer_data.load(Relaxed) })
     }
 
     fn zero_words(&self, from: Pfn, words: usize) {
@@ -118,7 +118,7 @@ unsafe impl Machine for Metal {
         self.zero_words(pfn, order.bytes() / 8);
     }
 
-    fn zero_past_caches(&self, frames: PfnRange) {
+    fn zero_nontemporal(&self, frames: PfnRange) {
         self.zero_words(frames.start, frames.len() as usize * PAGE_SIZE / 8);
     }
 
@@ -155,17 +155,17 @@ unsafe impl Machine for Metal {
         unsafe { registers::set_root(registers::root()) };
     }
 
-    fn set_answer(&self, answer: Option<Answer<Self>>) {
+    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
         self.answer.store(ptr::null_mut(), Release);
         // Whoever is in the handler has left it after this.
         self.barrier_all();
-        if let Some(Answer { call, data }) = answer {
+        if let Some(Callback { call, data }) = answer {
             self.answer_data.store(data, Relaxed);
             self.answer.store(call as *mut (), Release);
         }
     }
 
-    fn set_help(&self, help: Option<Answer<Self>>) {
+    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         helpers::install(help);
     }
 

@@ -4,7 +4,7 @@ use crate::arch::{MACHINE, Metal, helpers, thread, user};
 use crate::memory;
 use interleaf::frame::AllocRequest;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Rule, Verdict};
-use interleaf::machine::{Answer, Machine};
+use interleaf::machine::{Callback, Machine};
 use interleaf::units::{CpuId, Order, PfnRange, VirtAddr};
 use interleaf_kernel::options::Options;
 
@@ -34,13 +34,13 @@ pub fn run(_: &Options<'_>) -> bool {
     let memory = memory::vm().memory();
     let Some(block) = memory.alloc(BLOCK, AllocRequest::DIRTY) else { return false };
     // The suite installs answers of its own; nobody else may ask for the library's meanwhile.
-    let installed: Option<Answer<Metal>> = MACHINE.installed();
-    MACHINE.set_answer(None);
+    let installed: Option<Callback<Metal>> = MACHINE.installed();
+    MACHINE.set_interrupt_handler(None);
     let help = take_help();
     let frames = PfnRange::new(block.pfn(), block.pfn().add(FRAMES));
     let report = conformance::run(&MACHINE, &Threads, frames);
-    MACHINE.set_answer(installed);
-    MACHINE.set_help(help);
+    MACHINE.set_interrupt_handler(installed);
+    MACHINE.set_helper_handler(help);
     memory.free(block);
     crate::say!("{report}");
     report
@@ -49,10 +49,10 @@ pub fn run(_: &Options<'_>) -> bool {
 }
 
 /// Takes the worker pool's program away from the helpers, who leave it first, to be given back later.
-fn take_help() -> Option<Answer<Metal>> {
+fn take_help() -> Option<Callback<Metal>> {
     let help = helpers::installed();
     (0..MACHINE.nr_cpus()).for_each(|cpu| memory::workers().dismiss(CpuId(cpu)));
-    MACHINE.set_help(None);
+    MACHINE.set_helper_handler(None);
     help
 }
 

@@ -7,7 +7,7 @@ use super::index::Index;
 use crate::frame::{FrameMeta, Init, Kind, Memory, Priority};
 use crate::machine::{Machine, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{RawGuard, Rcu, ReadGuard, ladder};
+use crate::sync::{RawGuard, Rcu, ReadGuard, lockdep};
 use crate::units::Pfn;
 use core::fmt;
 use core::num::NonZeroUsize;
@@ -125,7 +125,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
 }
 
 /// An object's lock: what may be in it.
-const FILE: Rank = ladder::FILE;
+const FILE: Rank = lockdep::FILE;
 
 impl<M: Machine> fmt::Debug for Object<'_, '_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

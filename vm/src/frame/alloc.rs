@@ -1,15 +1,15 @@
 //! Allocating and freeing.
 
-use super::biased::{Biased, claim_all};
 use super::cache::{CpuCache, Frames, MOST, Way, pack, unpack};
 use super::nodes::FramePlacement;
 use super::{AllocRequest, Folio, FrameMeta, FrameState, Init, Kind, Memory, Priority, Zone};
 use crate::machine::{Cpu, Machine};
-use crate::sync::Own;
+use crate::sync::CpuGuard;
+use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Order, Pfn};
 
-type OwnCache<'a, C> = Own<'a, CpuCache<C>, C>;
+type OwnCache<'a, C> = CpuGuard<'a, CpuCache<C>, C>;
 
 impl<M: Machine> Memory<'_, M> {
     /// A frame, from this CPU's cache where it has one.
@@ -19,8 +19,8 @@ impl<M: Machine> Memory<'_, M> {
         if self.mishap.strikes() {
             return None;
         }
-        let own = self.caches.own();
-        let popped = Biased::with(&own, CpuCache::part, |stack| stack.pop(&own.tally)).flatten();
+        let own = self.caches.get_cpu();
+        let popped = AsymmetricCell::with(&own, CpuCache::part, |stack| stack.pop(&own.tally)).flatten();
         let Some(word) = popped else { return self.alloc_frame_slow(own, ask) };
         let (pfn, init) = unpack(word);
         Some(self.hand_out(pfn, init, ask.init))
@@ -81,7 +81,7 @@ impl<M: Machine> Memory<'_, M> {
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, order, ask.priority);
         let (pfn, init) = self.search(FramePlacement::Local, order, ask.priority, from)?;
         self.meta_of(pfn).set_state(FrameState::taken(order));
-        let own = self.caches.own();
+        let own = self.caches.get_cpu();
         own.came_in.add_own(order.frames());
         own.past_stack.add_own(order.frames());
         drop(own);
@@ -107,7 +107,7 @@ impl<M: Machine> Memory<'_, M> {
             Some(state) if state.kind().is_counted() && state.order() == order => return self.put(pfn),
             _ => return self.refuse(pfn),
         }
-        self.caches.own().went_out.add_own(order.frames());
+        self.caches.get_cpu().went_out.add_own(order.frames());
         self.zone_of(pfn).give(&self.table, pfn, order, init);
     }
 
@@ -131,7 +131,7 @@ impl<M: Machine> Memory<'_, M> {
                 drained += taken as u64;
             }
         };
-        let result = claim_all(&self.caches, self.machine, CpuCache::part, give_back, then);
+        let result = revoke_all(&self.caches, self.machine, CpuCache::part, give_back, then);
         (drained, result)
     }
 
@@ -141,7 +141,7 @@ impl<M: Machine> Memory<'_, M> {
         let show = |cache: &CpuCache<M::Cpu>, stack: &mut Frames<M::Cpu>| {
             stack.words(&cache.tally).map(unpack).for_each(|(pfn, init)| visit(cache, pfn, init));
         };
-        claim_all(&self.caches, self.machine, CpuCache::part, show, || ());
+        revoke_all(&self.caches, self.machine, CpuCache::part, show, || ());
     }
 
     /// The record of a cached frame says that it is out, and its bytes are as asked.
@@ -167,7 +167,7 @@ impl<M: Machine> Memory<'_, M> {
         let word = self.zones_from(FramePlacement::Local).find_map(|zone| {
             loop {
                 let take = |stack: &mut Frames<M::Cpu>| self.take_lot(&own, stack, zone, ask.priority);
-                let taken = Biased::with(&own, CpuCache::part, take);
+                let taken = AsymmetricCell::with(&own, CpuCache::part, take);
                 if taken != Some(None) || !self.grow(zone, Order::BASE, ask.priority) {
                     break taken.flatten();
                 }
@@ -226,16 +226,16 @@ impl<M: Machine> Memory<'_, M> {
         if words.is_empty() {
             return;
         }
-        let own = self.caches.own();
-        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push_all(&own.tally, words));
+        let own = self.caches.get_cpu();
+        let pushed = AsymmetricCell::with(&own, CpuCache::part, |stack| stack.push_all(&own.tally, words));
         drop(own);
         words[pushed.unwrap_or(0)..].iter().for_each(|&word| self.stock_word(word));
     }
 
     #[inline(always)]
     fn stock_word(&self, word: u64) {
-        let own = self.caches.own();
-        let pushed = Biased::with(&own, CpuCache::part, |stack| stack.push(&own.tally, word));
+        let own = self.caches.get_cpu();
+        let pushed = AsymmetricCell::with(&own, CpuCache::part, |stack| stack.push(&own.tally, word));
         if pushed != Some(true) {
             self.stock_slow(own, word);
         }
@@ -249,7 +249,7 @@ impl<M: Machine> Memory<'_, M> {
             own.went_out.add_own(frames.len() as u64);
             self.give_back(frames);
         };
-        let shifted = Biased::with(&own, CpuCache::part, |stack| {
+        let shifted = AsymmetricCell::with(&own, CpuCache::part, |stack| {
             let mut batch = [0; MOST];
             let taken = stack.shift(&own.tally, &mut batch[..own.next_lot(Way::Out)]);
             stack.push(&own.tally, frame);

@@ -19,9 +19,9 @@
 //! frames. A second, shorter stack of 2 MiB blocks would lie beside the first.
 
 use super::Init;
-use super::biased::Biased;
 use crate::machine::Cpu;
 use crate::sync::Plain;
+use crate::sync::asymmetric::AsymmetricCell;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::units::Pfn;
 use core::fmt;
@@ -55,7 +55,7 @@ pub(super) struct CpuCache<C: Cpu> {
     pub drained: AtomicU64<C>,
     /// The last lot: how many frames, and which way, as `way`. Read and written by this CPU alone.
     lot: AtomicU32<C>,
-    pub frames: Biased<Frames<C>, C>,
+    pub frames: AsymmetricCell<Frames<C>, C>,
 }
 
 /// A CPU's free frames.
@@ -111,7 +111,7 @@ impl<C: Cpu> CpuCache<C> {
             past_stack: AtomicU64::new(0),
             drained: AtomicU64::new(0),
             lot: AtomicU32::new(0),
-            frames: Biased::new(Stack::new()),
+            frames: AsymmetricCell::new(Stack::new()),
         }
     }
 
@@ -130,7 +130,7 @@ impl<C: Cpu> CpuCache<C> {
     }
 
     /// The part that its owner uses and a claimant may claim.
-    pub fn part(&self) -> &Biased<Frames<C>, C> {
+    pub fn part(&self) -> &AsymmetricCell<Frames<C>, C> {
         &self.frames
     }
 

@@ -8,7 +8,7 @@ use super::start::{Ground, RecordInit};
 use super::{AllocRequest, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::{PerCpu, SpinLock, ladder};
+use crate::sync::{PerCpu, SpinLock, lockdep};
 use crate::units::{Pfn, PfnRange};
 use core::fmt;
 
@@ -16,8 +16,8 @@ use core::fmt;
 ///
 /// | lock | rank | guards |
 /// |---|---|---|
-/// | `drain` | `ladder::DRAIN` | the right to claim CPUs' caches |
-/// | each zone's | `ladder::ZONE` | its free blocks |
+/// | `drain` | `lockdep::DRAIN` | the right to claim CPUs' caches |
+/// | each zone's | `lockdep::ZONE` | its free blocks |
 pub struct Memory<'m, M: Machine> {
     pub(super) machine: &'m M,
     pub(super) table: FrameTable<M::Cpu>,
@@ -26,7 +26,7 @@ pub struct Memory<'m, M: Machine> {
     pub(super) spans: &'m [Span],
     pub(super) nearness: Nearness<'m>,
     pub(super) deferred: Deferred<'m, M::Cpu>,
-    pub(super) drain: SpinLock<(), M::Cpu, { ladder::DRAIN.0 }>,
+    pub(super) drain: SpinLock<(), M::Cpu, { lockdep::DRAIN.0 }>,
     pub(super) mishap: Mishap<M::Cpu>,
     /// Relaxed: a count of errors.
     pub(super) refused: AtomicU64<M::Cpu>,

@@ -39,7 +39,6 @@
 //! docs/design/frames.md has the longer story.
 
 mod alloc;
-mod biased;
 mod boot;
 mod buddy;
 mod cache;

@@ -105,7 +105,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn alloc_frame_past_cache(&self, placement: FramePlacement, ask: AllocRequest) -> Option<Pfn> {
         let from = |zone: &Zone<M::Cpu>| zone.take(&self.table, Order::BASE, ask.priority);
         let (pfn, init) = self.search(placement, Order::BASE, ask.priority, from)?;
-        let own = self.caches.own();
+        let own = self.caches.get_cpu();
         own.came_in.add_own(1);
         own.past_stack.add_own(1);
         drop(own);

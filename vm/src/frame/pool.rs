@@ -14,15 +14,15 @@
 //!
 //! | lock | rank | guards |
 //! |---|---|---|
-//! | `drain` | `ladder::DRAIN` | the right to claim CPUs' stacks |
-//! | `slabs` | `ladder::POOL` | the lists, the headers of its slabs, links in free objects |
+//! | `drain` | `lockdep::DRAIN` | the right to claim CPUs' stacks |
+//! | `slabs` | `lockdep::POOL` | the lists, the headers of its slabs, links in free objects |
 
-use super::biased::{Biased, claim_all};
 use super::cache::{BATCH, Stack, Tally};
 use super::slab::{Cut, Slabs};
 use super::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
-use crate::sync::{Own, PerCpu, Rcu, RcuHead, SpinLock, ladder};
+use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
+use crate::sync::{CpuGuard, PerCpu, Rcu, RcuHead, SpinLock, lockdep};
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::marker::PhantomData;
@@ -38,8 +38,8 @@ pub struct Pool<'m, T, M: Machine> {
 /// What all CPUs share of a pool, whatever its type.
 pub(super) struct PoolCore<C: Cpu> {
     cut: Cut,
-    slabs: SpinLock<Slabs<C>, C, { ladder::POOL.0 }>,
-    drain: SpinLock<(), C, { ladder::DRAIN.0 }>,
+    slabs: SpinLock<Slabs<C>, C, { lockdep::POOL.0 }>,
+    drain: SpinLock<(), C, { lockdep::DRAIN.0 }>,
     caches: PerCpu<ObjectCache<C>, C>,
 }
 
@@ -47,26 +47,26 @@ pub(super) struct PoolCore<C: Cpu> {
 #[repr(C)]
 struct ObjectCache<C: Cpu> {
     tally: Tally<C>,
-    objects: Biased<Objects<C>, C>,
+    objects: AsymmetricCell<Objects<C>, C>,
 }
 
 /// At most two batches of free objects.
 type Objects<C> = Stack<C, { 2 * BATCH }>;
 
 impl<C: Cpu> ObjectCache<C> {
-    fn part(&self) -> &Biased<Objects<C>, C> {
+    fn part(&self) -> &AsymmetricCell<Objects<C>, C> {
         &self.objects
     }
 }
 
-type OwnCache<'a, C> = Own<'a, ObjectCache<C>, C>;
+type OwnCache<'a, C> = CpuGuard<'a, ObjectCache<C>, C>;
 
 impl<'m, T, M: Machine> Pool<'m, T, M> {
     /// An empty pool. `None` where memory does not suffice.
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let cut = const { Cut::of(size_of::<T>(), align_of::<T>()) };
         let mut permanent = memory.boot_allocator();
-        let cache = |_| ObjectCache { tally: Tally::new(), objects: Biased::new(Stack::new()) };
+        let cache = |_| ObjectCache { tally: Tally::new(), objects: AsymmetricCell::new(Stack::new()) };
         let caches = PerCpu::carve(&mut permanent, memory.machine.nr_cpus(), cache)?;
         let room = permanent.room(1)?;
         let (slabs, drain) = (SpinLock::new(Slabs::new()), SpinLock::new(()));
@@ -80,8 +80,8 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         if memory.mishap.strikes_object() {
             return None;
         }
-        let own = self.core.caches.own();
-        let popped = Biased::with(&own, ObjectCache::part, |stack| stack.pop(&own.tally)).flatten();
+        let own = self.core.caches.get_cpu();
+        let popped = AsymmetricCell::with(&own, ObjectCache::part, |stack| stack.pop(&own.tally)).flatten();
         let word = match popped {
             Some(word) => word,
             None => self.core.refill(own, memory)?,
@@ -144,7 +144,8 @@ impl<C: Cpu> PoolCore<C> {
     #[inline(never)]
     fn refill<M: Machine<Cpu = C>>(&self, own: OwnCache<'_, C>, memory: &Memory<'_, M>) -> Option<u64> {
         // Taken inside, so that a claimant finds these objects in the slabs or in the stack.
-        let taken = Biased::with(&own, ObjectCache::part, |stack| self.take_batch(memory, &own.tally, stack));
+        let taken =
+            AsymmetricCell::with(&own, ObjectCache::part, |stack| self.take_batch(memory, &own.tally, stack));
         drop(own);
         let taken = taken.unwrap_or_else(|| self.take_one(&mut self.slabs.lock(), memory));
         taken.or_else(|| self.grow(memory))
@@ -200,8 +201,8 @@ impl<C: Cpu> PoolCore<C> {
     pub fn give<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, at: PhysAddr) {
         debug_assert_eq!(memory.meta_of(at.pfn()).state().kind(), Kind::Slab, "{at:?} is no object");
         debug_assert_eq!(at.offset() % self.cut.stride as usize, 0, "{at:?} is inside an object");
-        let own = self.caches.own();
-        let pushed = Biased::with(&own, ObjectCache::part, |stack| stack.push(&own.tally, at.0));
+        let own = self.caches.get_cpu();
+        let pushed = AsymmetricCell::with(&own, ObjectCache::part, |stack| stack.push(&own.tally, at.0));
         if pushed != Some(true) {
             self.spill(own, memory, at.0);
         }
@@ -210,7 +211,7 @@ impl<C: Cpu> PoolCore<C> {
     #[cold]
     #[inline(never)]
     fn spill<M: Machine<Cpu = C>>(&self, own: OwnCache<'_, C>, memory: &Memory<'_, M>, word: u64) {
-        let shifted = Biased::with(&own, ObjectCache::part, |stack| {
+        let shifted = AsymmetricCell::with(&own, ObjectCache::part, |stack| {
             let mut batch = [0; BATCH];
             let taken = stack.shift(&own.tally, &mut batch);
             stack.push(&own.tally, word);
@@ -245,7 +246,7 @@ impl<C: Cpu> PoolCore<C> {
                 self.put_back(memory, &batch[..taken]);
             }
         };
-        claim_all(&self.caches, memory.machine, ObjectCache::part, give_back, then)
+        revoke_all(&self.caches, memory.machine, ObjectCache::part, give_back, then)
     }
 
     /// The first byte of the object that holds `at`.

@@ -88,7 +88,7 @@ impl<C: Cpu> FrameTable<C> {
         let at = unsafe { self.records.add((blocks.start.0 - self.first.0) as usize) };
         let bytes = blocks.len() as usize * Self::RECORD;
         let first = machine.phys_of(at.cast()).pfn();
-        machine.zero_past_caches(PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64)));
+        machine.zero_nontemporal(PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64)));
         Self::forget(at.addr().get(), bytes);
     }
 

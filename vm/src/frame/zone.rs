@@ -2,7 +2,7 @@
 //!
 //! | lock | rank | guards |
 //! |---|---|---|
-//! | `Zone::buddy` | `ladder::ZONE` | the lists, and every record that is `Free` or becomes so |
+//! | `Zone::buddy` | `lockdep::ZONE` | the lists, and every record that is `Free` or becomes so |
 //!
 //! It is held for one block, or one batch of frames, at a time; nothing is waited for under it.
 
@@ -11,7 +11,7 @@ use super::watermark::{Priority, Watermark};
 use super::{FrameTable, Init};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{SpinLock, ladder};
+use crate::sync::{SpinLock, lockdep};
 use crate::units::{NodeId, Order, Pfn, PfnRange};
 
 /// The free memory of one node, on lines of its own.
@@ -25,7 +25,7 @@ pub struct Zone<C: Cpu> {
     /// Frames that the zone is still to get. Release after they were given, pairs with the acquire of who
     /// found none.
     waiting: AtomicU64<C>,
-    buddy: SpinLock<Buddy<C>, C, { ladder::ZONE.0 }>,
+    buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
 }
 
 impl<C: Cpu> Zone<C> {

@@ -21,27 +21,27 @@ impl Rank {
 pub struct Context {
     held: Cell<u64>,
     read_sections: Cell<u32>,
-    helped_ns: Cell<u64>,
+    helper_ns: Cell<u64>,
 }
 
 impl Context {
     /// The state of a thread that holds nothing.
     pub const fn new() -> Self {
-        Self { held: Cell::new(0), read_sections: Cell::new(0), helped_ns: Cell::new(0) }
+        Self { held: Cell::new(0), read_sections: Cell::new(0), helper_ns: Cell::new(0) }
     }
 
     /// Whether a lock of `rank` may be waited for: every lock held has a lower rank.
-    pub fn may_take(&self, rank: Rank) -> bool {
+    pub fn may_acquire(&self, rank: Rank) -> bool {
         self.held.get() >> rank.0 == 0
     }
 
     /// Notes that a lock of `rank` is now held.
-    pub fn took(&self, rank: Rank) {
+    pub fn note_acquired(&self, rank: Rank) {
         self.held.set(self.held.get() | 1 << rank.0);
     }
 
     /// Notes that the lock of `rank` is given back.
-    pub fn gave(&self, rank: Rank) {
+    pub fn note_released(&self, rank: Rank) {
         self.held.set(self.held.get() & !(1 << rank.0));
     }
 
@@ -67,23 +67,23 @@ impl Context {
 
     /// Makes this thread hold what another holds, for whom it works: returns what it held itself, to be given
     /// to the next call.
-    pub fn stand_in(&self, held: u64) -> u64 {
+    pub fn inherit_held(&self, held: u64) -> u64 {
         self.held.replace(held)
     }
 
     /// Notes that helpers worked `ns` nanoseconds for this thread.
-    pub fn was_helped(&self, ns: u64) {
-        self.helped_ns.set(self.helped_ns.get().saturating_add(ns));
+    pub fn add_helper_ns(&self, ns: u64) {
+        self.helper_ns.set(self.helper_ns.get().saturating_add(ns));
     }
 
     /// Nanoseconds that helpers have worked for this thread, since it was made or [`Context::settle`] was
     /// called.
-    pub fn helped_ns(&self) -> u64 {
-        self.helped_ns.get()
+    pub fn helper_ns(&self) -> u64 {
+        self.helper_ns.get()
     }
 
     /// Takes the nanoseconds that helpers have worked for this thread: to charge somebody with them.
-    pub fn settle(&self) -> u64 {
-        self.helped_ns.replace(0)
+    pub fn take_helper_ns(&self) -> u64 {
+        self.helper_ns.replace(0)
     }
 }

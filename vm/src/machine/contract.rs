@@ -13,13 +13,13 @@ pub struct TablePage {
     pub words: [UnsafeCell<u64>; Level::ENTRIES],
 }
 
-/// What a CPU runs when another asks it to ([`Machine::interrupt`]), or a helper ([`Machine::set_help`]):
+/// What a CPU runs when another asks it to ([`Machine::interrupt`]), or a helper ([`Machine::set_helper_handler`]):
 /// `call(machine, data)`.
 ///
 /// As the answer to an interrupt it never blocks, takes no lock that is held across an acknowledgement,
 /// allocates nothing, and may run at any point where interrupts are on, also inside [`Cpu::relax`]. See
-/// `sync::Installed`, which makes one safely.
-pub struct Answer<M> {
+/// `sync::Registration`, which makes one safely.
+pub struct Callback<M> {
     /// The function; safe to call with this `data`, on any CPU, by the machine that it was installed in,
     /// until another answer is installed.
     pub call: unsafe fn(machine: &M, data: usize),
@@ -27,15 +27,15 @@ pub struct Answer<M> {
     pub data: usize,
 }
 
-impl<M> Clone for Answer<M> {
+impl<M> Clone for Callback<M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M> Copy for Answer<M> {}
+impl<M> Copy for Callback<M> {}
 
-impl<M> core::fmt::Debug for Answer<M> {
+impl<M> core::fmt::Debug for Callback<M> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "answer with {:#x}", self.data)
     }
@@ -55,13 +55,13 @@ impl<M> core::fmt::Debug for Answer<M> {
 /// 2. [`table`](Machine::table) is the same memory, seen as entries.
 /// 3. After `flush_*` returns, this CPU uses no translation of the range cached from the loaded root before
 ///    the call, upper levels included, and notices table entries written before the call.
-/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the installed [`Answer`] after the
+/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the installed [`Callback`] after the
 ///    call, soon, unless it has interrupts off (then as soon as they are on), or idles in a state that it
 ///    leaves by itself calling the answer.
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
 ///    start and its return.
 /// 6. `zero`, `copy`, `read`, `write` touch only the frames named.
-/// 7. Each helper runs what [`set_help`](Machine::set_help) installs, on its own CPU; once `set_help(None)`
+/// 7. Each helper runs what [`set_helper_handler`](Machine::set_helper_handler) installs, on its own CPU; once `set_helper_handler(None)`
 ///    has returned, no helper is inside of it.
 pub unsafe trait Machine: Sync + Sized {
     /// What running code asks of its CPU.
@@ -83,7 +83,7 @@ pub unsafe trait Machine: Sync + Sized {
     fn zero(&self, pfn: Pfn, order: Order);
     /// Fills frames with zero bytes that nobody reads soon: past the caches, where the machine has stores for
     /// that. They are ordered before everything that this CPU stores afterwards.
-    fn zero_past_caches(&self, frames: PfnRange) {
+    fn zero_nontemporal(&self, frames: PfnRange) {
         (frames.start.0..frames.end.0).for_each(|pfn| self.zero(Pfn(pfn), Order::BASE));
     }
     /// Copies a block.
@@ -107,7 +107,7 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Installs what CPUs run when interrupted. Called once by the library before the first
     /// [`interrupt`](Machine::interrupt), and with `None` before the answer's data dies.
-    fn set_answer(&self, answer: Option<Answer<Self>>);
+    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>);
     /// Has each CPU of the set run the answer.
     fn interrupt(&self, targets: &CpuMask);
     /// A full fence on every CPU.
@@ -130,7 +130,7 @@ pub unsafe trait Machine: Sync + Sized {
     /// bound to it, with the lowest priority the platform has, in a context that holds nothing; it may sleep.
     /// It runs an installed program once. When the program unwinds, the helper may run it again. A platform
     /// without helpers leaves this as it is: jobs are then done by their callers.
-    fn set_help(&self, help: Option<Answer<Self>>) {
+    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         let _ = help;
     }
 

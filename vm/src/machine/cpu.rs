@@ -40,7 +40,7 @@ pub struct Irq(pub usize);
 /// 1. [`id`](Cpu::id) is below the machine's number of CPUs, and does not change while preemption is off.
 /// 2. Two threads never run on one CPU at once: between [`preempt_off`](Cpu::preempt_off) and
 ///    [`preempt_on`](Cpu::preempt_on) no other thread runs on this CPU (interrupt handlers may).
-/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Answer`]) unless real
+/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Callback`]) unless real
 ///    interrupts do, or interrupts are off.
 /// 4. [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the word's
 ///    address is woken; it may return early. It is never called with preemption or interrupts off or in an
@@ -70,7 +70,7 @@ pub trait Cpu: Sized + 'static {
 
     /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU
     /// have it first. Answers like [`relax`](Cpu::relax), which it is where a platform has nothing better.
-    fn give_way() {
+    fn yield_now() {
         Self::relax();
     }
 

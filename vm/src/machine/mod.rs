@@ -19,6 +19,6 @@ mod format;
 pub mod testing;
 
 pub use context::{Context, Rank};
-pub use contract::{Answer, Machine, TablePage};
+pub use contract::{Callback, Machine, TablePage};
 pub use cpu::{AccessKind, Cpu, Irq};
 pub use format::{Entry, Format, Leaf, Marker};

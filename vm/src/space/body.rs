@@ -27,12 +27,12 @@ use super::plan::{Given, Plan, plan};
 use super::proof::Proof;
 use super::recent::RecentFault;
 use crate::machine::{Cpu, Entry, Machine};
-use crate::sync::{Mine, ReadGuard};
+use crate::sync::{CpuRef, ReadGuard};
 use crate::table::{LockedTable, Spot, walk_again, walk_on};
 use crate::units::{Level, Vpn};
 use crate::vma::Vma;
 
-type MyRecent<'a, M> = Mine<'a, RecentFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
+type MyRecent<'a, M> = CpuRef<'a, RecentFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
 
 /// Why an attempt ended without resolving the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let vm = space.vm;
     let reading = vm.rcu.read();
     let page = fault.addr.vpn();
-    let recent = vm.recent.mine(&reading);
+    let recent = vm.recent.this_cpu(&reading);
     let vma = space.find_again(&reading, recent, page).ok_or(Stop::NotMapped)?;
     let rights = vma.rights();
     if !rights.contains(fault.access.needs()) {

@@ -5,7 +5,7 @@
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Carve, PerCpu, Pinned};
+use crate::sync::{Carve, PerCpu, PreemptOff};
 use core::fmt;
 
 macro_rules! counters {
@@ -92,20 +92,20 @@ impl<C: Cpu> Counters<C> {
     /// Counts one of each, on this CPU's own lines.
     #[inline]
     pub fn count_each<const N: usize>(&self, counters: [Counter; N]) {
-        let own = self.cpus.own();
+        let own = self.cpus.get_cpu();
         counters.iter().for_each(|&counter| own[counter as usize].add_own(1));
     }
 
     /// Counts one, on the lines of the CPU that `pinned` keeps the thread on.
     #[inline]
-    pub fn count_here(&self, counter: Counter, pinned: &impl Pinned<C>) {
-        self.cpus.mine(pinned)[counter as usize].add_own(1);
+    pub fn count_here(&self, counter: Counter, pinned: &impl PreemptOff<C>) {
+        self.cpus.this_cpu(pinned)[counter as usize].add_own(1);
     }
 
     /// Counts `times`, on this CPU's own lines.
     #[inline]
     pub fn count_many(&self, counter: Counter, times: u64) {
-        self.cpus.own()[counter as usize].add_own(times);
+        self.cpus.get_cpu()[counter as usize].add_own(times);
     }
 
     /// The addresses of all CPUs' counters, for observers.

@@ -165,7 +165,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Tries once under the space's lock, shared.
     #[inline(always)]
     fn attempt_locked(&self, fault: Fault, carried: &mut Carried<'v, M>) -> Result<Ended, Stop> {
-        let guard = self.lock.0.share();
+        let guard = self.lock.read();
         attempt(self, fault, &Locked::new(&guard), carried)
     }
 

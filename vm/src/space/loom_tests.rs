@@ -330,7 +330,7 @@ fn loom_fault_that_does_not_ask_whether_its_mapping_holds_fails() {
 #[should_panic = "a leaf is left where nothing is mapped"]
 fn loom_writer_that_clears_before_it_marks_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
-        let guard = space.lock.0.lock();
+        let guard = space.lock.write();
         let range = VpnRange::new(START, START.add(PAGES));
         space.zap(range);
         VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
@@ -339,7 +339,7 @@ fn loom_writer_that_clears_before_it_marks_fails() {
 
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.
 fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
-    let guard = space.lock.0.lock();
+    let guard = space.lock.write();
     let range = VpnRange::new(START, START.add(PAGES));
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
     sweep(&space.table, range, |run: Run<'_, '_, TestMachine<TwoLevels>>| {

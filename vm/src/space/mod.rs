@@ -47,7 +47,7 @@ pub use vm::Vm;
 use crate::file::Object;
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{ReadGuard, ShareLock, UniqueGuard, ladder};
+use crate::sync::{CacheAligned, ReadGuard, RwLock, RwWriteGuard, lockdep};
 use crate::table::PageTable;
 use crate::tlb::SpaceTlb;
 use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
@@ -55,11 +55,7 @@ use crate::vma::{AnonId, BackingId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_an
 use core::fmt;
 
 /// The space's lock, held to write.
-type WriteGuard<'a, M> = UniqueGuard<'a, <M as Machine>::Cpu, { ladder::SPACE.0 }>;
-
-/// Keeps what faults read and what writers write on different lines.
-#[repr(align(128))]
-struct Lines<T>(T);
+type WriteGuard<'a, M> = RwWriteGuard<'a, <M as Machine>::Cpu, { lockdep::SPACE.0 }>;
 
 /// An address space: mappings, a page table, and the CPUs that run it.
 pub struct AddressSpace<'v, M: Machine> {
@@ -71,13 +67,13 @@ pub struct AddressSpace<'v, M: Machine> {
     /// Which mappings exist. Read under RCU or the lock, written with the lock held alone.
     vmas: VmaTree<M::Cpu>,
     /// See `docs/design/locking.md`.
-    lock: Lines<ShareLock<M::Cpu, { ladder::SPACE.0 }>>,
+    lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
     /// Generations and running CPUs.
     tlb: SpaceTlb<M::Cpu>,
     /// Identities handed out so far. Relaxed: only uniqueness matters. On a line that no other fault reads.
-    identities: Lines<AtomicU64<M::Cpu>>,
+    identities: CacheAligned<AtomicU64<M::Cpu>>,
     /// Where the heap ends; changed with the space's lock held alone.
-    heap_end: Lines<AtomicU64<M::Cpu>>,
+    heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -94,10 +90,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             path,
             layout,
             vmas: VmaTree::new(),
-            lock: Lines(ShareLock::new()),
+            lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
-            identities: Lines(AtomicU64::new(0)),
-            heap_end: Lines(AtomicU64::new(layout.heap_start.0)),
+            identities: CacheAligned(AtomicU64::new(0)),
+            heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
     }
 
@@ -123,7 +119,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Calls `tell` with each mapping, in order, as /proc/self/maps lists them. Shares the lock.
     pub fn each_vma(&self, mut tell: impl FnMut(&VmaSpec)) {
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         let mut rest = VpnRange::new(Vpn(0), self.layout.areas.user.end);
         while let Some(vma) = self.first_in(rest) {
             tell(&vma);
@@ -187,7 +183,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let before = Vpn(spec.range.start.0.wrapping_sub(1));
         let prev = self.vmas.find(reading, before).map(Vma::spec);
         let next = self.vmas.find(reading, spec.range.end).map(Vma::spec);
-        let fresh = || AnonId::new(self.identities.0.fetch_add(1, Relaxed) + 1);
+        let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
         vma.give_anon(reusable_anon(prev, &spec, next).unwrap_or_else(fresh))
     }
 

@@ -11,7 +11,7 @@
 
 use super::AddressSpace;
 use crate::machine::{Cpu, Machine};
-use crate::sync::{ReadGuard, SharedGuard, ladder};
+use crate::sync::{ReadGuard, RwReadGuard, lockdep};
 use crate::units::Vpn;
 use crate::vma::{Vma, same_for_fault};
 use core::marker::PhantomData;
@@ -32,12 +32,12 @@ pub trait Proof<M: Machine> {
 /// The space's lock is held shared.
 #[derive(Debug)]
 pub struct Locked<'a, C: Cpu> {
-    _held: PhantomData<&'a SharedGuard<'a, C, { ladder::SPACE.0 }>>,
+    _held: PhantomData<&'a RwReadGuard<'a, C, { lockdep::SPACE.0 }>>,
 }
 
 impl<'a, C: Cpu> Locked<'a, C> {
     /// The proof that a held lock gives.
-    pub fn new(_held: &'a SharedGuard<'_, C, { ladder::SPACE.0 }>) -> Self {
+    pub fn new(_held: &'a RwReadGuard<'_, C, { lockdep::SPACE.0 }>) -> Self {
         Self { _held: PhantomData }
     }
 }

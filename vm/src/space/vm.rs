@@ -5,7 +5,7 @@ use super::recent::RecentFault;
 use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, RecordInit};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Installed, PerCpu, Rcu};
+use crate::sync::{PerCpu, Rcu, Registration};
 use crate::tlb::{ShootStats, Shootdown};
 use crate::vma::Vma;
 use crate::work::WorkerPool;
@@ -22,7 +22,7 @@ pub struct Vm<'m, M: Machine> {
     pub(super) machine: &'m M,
     pub(super) memory: Memory<'m, M>,
     pub(super) rcu: Rcu<M::Cpu>,
-    pub(super) shootdown: Installed<'m, M, Shootdown<M::Cpu>>,
+    pub(super) shootdown: Registration<'m, M, Shootdown<M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) counters: Counters<M::Cpu>,
     pub(super) recent: PerCpu<RecentFault<M::Cpu>, M::Cpu>,
@@ -54,7 +54,8 @@ impl<'m, M: Machine> Vm<'m, M> {
         let recent =
             PerCpu::carve(&mut allocator, nr_cpus, |_| RecentFault::new()).ok_or(BootError::TooSmall)?;
         let shootdown = Shootdown::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
-        let shootdown = Installed::install(machine, &mut allocator, shootdown).ok_or(BootError::TooSmall)?;
+        let shootdown =
+            Registration::register(machine, &mut allocator, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));

@@ -9,13 +9,12 @@
 //! | [`atomic`] | atomics generic over `C: Cpu`, fences |
 //! | [`Plain`] | a field of plain data under a lock |
 //! | [`RawSpinLock`], [`SpinLock`] | locks that never sleep |
-//! | [`Bias`] | spin locks that one CPU takes for nothing |
-//! | [`ShareLock`] | a sleeping reader-writer lock |
-//! | [`ladder`] | the ranks of all locks |
-//! | [`PerCpu`], [`Owned`] | data of one CPU |
-//! | [`Installed`] | what a CPU does when another interrupts it |
-//! | [`Enlisted`] | the program of the machine's helpers |
-//! | [`Tray`] | values that several put in and one takes out |
+//! | [`AsymmetricLocks`] | spin locks that one CPU takes for nothing |
+//! | [`RwLock`] | a sleeping reader-writer lock |
+//! | [`lockdep`] | the ranks of all locks |
+//! | [`PerCpu`], [`CpuLocal`] | data of one CPU |
+//! | [`handler`] | the functions that a machine calls: for interrupts, for helpers |
+//! | [`BoundedList`] | values that several put in and one takes out |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
 //! | [`wait_until`] | the one wait loop |
@@ -23,38 +22,34 @@
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`),
 //! because entries and records live in raw memory that loom cannot construct.
 
-mod answer;
+pub mod asymmetric;
 pub mod atomic;
-mod bias;
-#[cfg(all(test, loom))]
-mod bias_loom_tests;
-mod enlist;
-pub mod ladder;
-mod per_cpu;
+mod bounded_list;
+mod cache_aligned;
+pub mod handler;
+pub mod lockdep;
+mod percpu;
 mod plain;
 pub mod rcu;
+mod rwlock;
 #[cfg(loom)]
 mod shadow;
-mod share;
-mod slot;
 mod spin;
 #[cfg(any(test, loom))]
 pub mod testing;
-mod tray;
 pub mod tree;
 
-pub use answer::{Installed, Respond};
-pub use bias::Bias;
-pub use enlist::{Enlisted, Help};
-pub use per_cpu::{Carve, Mine, Own, Owned, PerCpu, Pinned};
+pub use asymmetric::AsymmetricLocks;
+pub use bounded_list::BoundedList;
+pub use cache_aligned::CacheAligned;
+pub use handler::{Event, Handler, Registration};
+pub use percpu::{Carve, CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptOff};
 pub use plain::Plain;
-pub use rcu::{List as RcuList, Rcu, RcuHead, ReadGuard, Reclaim};
+pub use rcu::{List as RcuList, Rcu, RcuHead, RcuSlot, ReadGuard, Reclaim};
+pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, restock};
-pub use share::{ShareLock, SharedGuard, UniqueGuard};
-pub use slot::RcuSlot;
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
-pub use tray::Tray;
 pub use tree::{IndexMemory, NodeMemory, RangeIndex, RangeTree, Span};
 
 use crate::machine::Cpu;

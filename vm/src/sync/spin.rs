@@ -7,7 +7,7 @@
 //! requests: who holds the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::{ladder, wait_until};
+use super::{lockdep, wait_until};
 use crate::machine::{Cpu, Rank};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -77,7 +77,7 @@ impl<C: Cpu> RawSpinLock<C> {
     #[inline]
     #[track_caller]
     pub fn lock(&self, rank: Rank) -> RawGuard<'_, C> {
-        ladder::take::<C>(rank);
+        lockdep::acquire::<C>(rank);
         C::preempt_off();
         self.acquire(rank)
     }
@@ -89,7 +89,7 @@ impl<C: Cpu> RawSpinLock<C> {
         C::preempt_off();
         let guard = self.try_acquire(rank);
         if guard.is_some() {
-            ladder::take_unordered::<C>(rank);
+            lockdep::acquire_unordered::<C>(rank);
         } else {
             C::preempt_on();
         }
@@ -179,7 +179,7 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
             give_word(self.word);
         }
         C::preempt_on();
-        ladder::give::<C>(Rank(self.rank as u8));
+        lockdep::release::<C>(Rank(self.rank as u8));
     }
 }
 

@@ -6,7 +6,7 @@
 //! | faults | walk (or [`walk_again`], from where the last walk ended), then lock one table page, look again, install |
 //! | writers | [`sweep`]: a table at a time under its lock; [`cut_tables`] takes empty ones out |
 //!
-//! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::Bias`), its *attached*
+//! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::AsymmetricLocks`), its *attached*
 //! bit and the order in which a table dies are described at [`Table`]; the bits of entries are data, in
 //! [`format`](mod@format).
 

@@ -15,7 +15,7 @@ use super::PageTable;
 use crate::frame::{FrameMeta, Unhooked, Words};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{RawGuard, ladder};
+use crate::sync::{RawGuard, lockdep};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 use core::fmt;
 use core::ops::Range;
@@ -86,7 +86,7 @@ impl<'m, M: Machine> Table<'m, M> {
     pub fn lock(&self) -> Option<LockedTable<'m, M>> {
         let (memory, bias) = (self.tree.memory, &self.tree.bias);
         let meta = memory.meta(self.pfn)?;
-        let held = bias.lock(meta.table_lock(), ladder::table(self.level), memory.machine());
+        let held = bias.lock(meta.table_lock(), lockdep::table(self.level), memory.machine());
         self.unless_cut(meta, held)
     }
 
@@ -94,7 +94,7 @@ impl<'m, M: Machine> Table<'m, M> {
     #[track_caller]
     pub fn lock_below(&self, above: &LockedTable<'m, M>) -> Option<LockedTable<'m, M>> {
         let meta = self.tree.memory.meta(self.pfn)?;
-        let held = self.tree.bias.lock_below(&above.held, meta.table_lock(), ladder::table(self.level));
+        let held = self.tree.bias.lock_below(&above.held, meta.table_lock(), lockdep::table(self.level));
         self.unless_cut(meta, held)
     }
 

@@ -12,7 +12,7 @@
 use super::{PageTable, Spot, Table, walk};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Mine, ReadGuard};
+use crate::sync::{CpuRef, ReadGuard};
 use crate::units::{Level, Pfn, Vpn};
 use core::fmt;
 
@@ -66,7 +66,7 @@ pub fn walk_again<'m, M: Machine, S>(
     tree: &'m PageTable<'m, M>,
     vpn: Vpn,
     reading: &ReadGuard<'_, M::Cpu>,
-    mine: Mine<'_, S, M::Cpu>,
+    mine: CpuRef<'_, S, M::Cpu>,
     part: fn(&S) -> &RecentTable<M::Cpu>,
 ) -> Spot<'m, M> {
     let (recent, cuts) = (part(&mine), &tree.cuts);

@@ -3,7 +3,7 @@
 use super::{Cuts, Table};
 use crate::frame::Memory;
 use crate::machine::{Format, Machine};
-use crate::sync::Bias;
+use crate::sync::AsymmetricLocks;
 use crate::units::Pfn;
 use core::fmt;
 
@@ -15,7 +15,7 @@ pub struct PageTable<'m, M: Machine> {
     /// Tables that the tree lost so far.
     pub(super) cuts: Cuts<M::Cpu>,
     /// The locks of all its table pages.
-    pub(super) bias: Bias<M::Cpu>,
+    pub(super) bias: AsymmetricLocks<M::Cpu>,
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
@@ -23,13 +23,13 @@ impl<'m, M: Machine> PageTable<'m, M> {
     /// tables of.
     pub fn new(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
         // Models take a lock as the mutex that stands for it; the bias has models of its own.
-        let bias = if cfg!(loom) { Bias::none() } else { Bias::new() };
+        let bias = if cfg!(loom) { AsymmetricLocks::none() } else { AsymmetricLocks::new() };
         Self { memory, root, cuts: Cuts::new(number), bias }
     }
 
     /// The same, of a tree that any CPU edits at any time: no CPU's locks are cheaper than another's.
     pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
-        Self { bias: Bias::none(), ..Self::new(memory, root, number) }
+        Self { bias: AsymmetricLocks::none(), ..Self::new(memory, root, number) }
     }
 
     /// The frame of the root table.

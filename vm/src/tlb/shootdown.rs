@@ -4,7 +4,7 @@ use super::SpaceTlb;
 use super::mailbox::{Mailbox, Request};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
-use crate::sync::{Carve, PerCpu, Respond, SpinLock, ladder, wait_until};
+use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until};
 use crate::units::{CpuId, CpuMask, Pfn, VpnRange};
 use core::fmt;
 
@@ -22,7 +22,7 @@ struct CpuTlb<C: Cpu> {
     /// this CPU with interrupts off, with release after the flush: the acknowledgement that flushers wait
     /// for.
     seen: AtomicU64<C>,
-    mailbox: SpinLock<Mailbox, C, { ladder::MAILBOX.0 }>,
+    mailbox: SpinLock<Mailbox, C, { lockdep::MAILBOX.0 }>,
     /// Requests sent by this CPU to others, and answered by it. Statistics.
     sent: AtomicU64<C>,
     answered: AtomicU64<C>,
@@ -72,7 +72,7 @@ impl<C: Cpu> Shootdown<C> {
         from: Option<&SpaceTlb<C>>,
         to: Option<(&SpaceTlb<C>, Pfn)>,
     ) {
-        let own = self.cpus.own();
+        let own = self.cpus.get_cpu();
         debug_assert_eq!(
             own.loaded.load(Relaxed),
             from.map_or(0, SpaceTlb::id),
@@ -105,7 +105,7 @@ impl<C: Cpu> Shootdown<C> {
 
     /// Makes every CPU that runs `space` forget `range`, edited before the call. Returns when they have.
     pub fn flush<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, range: VpnRange) {
-        let own = self.cpus.own();
+        let own = self.cpus.get_cpu();
         let generation = space.advance();
         // P7, pairs with the fence in `enter`.
         fence::<C>(SeqCst);
@@ -191,9 +191,11 @@ impl<C: Cpu> Shootdown<C> {
     }
 }
 
-impl<C: Cpu, M: Machine<Cpu = C>> Respond<M> for Shootdown<C> {
-    fn respond(&self, machine: &M) {
-        let own = self.cpus.own();
+impl<C: Cpu, M: Machine<Cpu = C>> Handler<M> for Shootdown<C> {
+    const EVENT: Event = Event::Interrupt;
+
+    fn handle(&self, machine: &M) {
+        let own = self.cpus.get_cpu();
         uninterrupted::<C, _>(|| {
             own.answered.add_own(1);
             self.catch_up(machine, &own);

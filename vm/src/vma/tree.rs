@@ -7,7 +7,7 @@
 use super::{GUARD_PAGES, Gaps, Vma, VmaFlags, VmaSpec, VmaState};
 use crate::machine::Cpu;
 use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Recent, Replacement, Stored};
-use crate::sync::{Mine, ReadGuard, Span};
+use crate::sync::{CpuRef, ReadGuard, Span};
 use crate::units::{CACHE_LINE, Vpn, VpnRange};
 
 /// Mappings that Linux allows a process, unless it is told otherwise (`vm.max_map_count`).
@@ -74,7 +74,7 @@ impl<C: Cpu> VmaTree<C> {
     pub fn find_again<'g, S>(
         &self,
         section: &'g ReadGuard<'_, C>,
-        mine: Mine<'_, S, C>,
+        mine: CpuRef<'_, S, C>,
         part: fn(&S) -> &Recent<C>,
         vpn: Vpn,
     ) -> Option<&'g Vma<C>> {

@@ -22,7 +22,7 @@ use super::pool::WorkerPool;
 use super::ring::Ring;
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
-use crate::sync::{SpinLock, ladder};
+use crate::sync::{SpinLock, lockdep};
 use crate::units::{CpuId, CpuMask};
 use core::fmt;
 
@@ -64,7 +64,7 @@ pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
     claimed: CpuMask,
     parallel: P,
     serial: S,
-    ring: SpinLock<Ring<T, N>, C, { ladder::ORDER.0 }>,
+    ring: SpinLock<Ring<T, N>, C, { lockdep::ORDER.0 }>,
     /// Counts serial parts done, items lost and CPUs gone. Who waits sleeps on it.
     news: AtomicU32<C>,
     /// How many wait.
@@ -114,7 +114,7 @@ impl<M: Machine> WorkerPool<'_, M> {
             result
         });
         let helper_ns = claimed.spent_ns();
-        M::Cpu::with_context(|context| context.was_helped(helper_ns));
+        M::Cpu::with_context(|context| context.add_helper_ns(helper_ns));
         let (submitted, lost) = {
             let ring = queue.ring.lock();
             (ring.submitted(), ring.lost)

@@ -6,14 +6,14 @@ use super::run::{self, Lost, MAX_HELPERS, Running};
 use super::shares::Others;
 use super::value::{Chunk, Failed, Job, Spent};
 use crate::machine::{Cpu, Machine};
-use crate::sync::{Carve, Enlisted, Help};
+use crate::sync::{Carve, Event, Handler, Registration};
 use crate::units::CpuId;
 use core::fmt;
 
 /// The helpers of a machine, as far as there are any, and what they do: jobs.
 pub struct WorkerPool<'m, M: Machine> {
     machine: &'m M,
-    hired: Option<Enlisted<'m, M, Program<M::Cpu>>>,
+    hired: Option<Registration<'m, M, Program<M::Cpu>>>,
     /// In place of hired ones.
     nobody: Program<M::Cpu>,
 }
@@ -21,11 +21,13 @@ pub struct WorkerPool<'m, M: Machine> {
 /// What helpers run.
 struct Program<C: Cpu>(Board<C>);
 
-impl<M: Machine> Help<M> for Program<M::Cpu> {
-    fn help(&self, _: &M) {
+impl<M: Machine> Handler<M> for Program<M::Cpu> {
+    const EVENT: Event = Event::Helper;
+
+    fn handle(&self, _: &M) {
         self.0.serve();
     }
-    fn dismiss(&self) {
+    fn stop(&self) {
         self.0.close();
     }
 }
@@ -40,7 +42,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     /// the memory does not suffice: 256 bytes for each CPU and a few more.
     pub fn spawn(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
         let board = Board::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))?;
-        let hired = Enlisted::enlist(machine, from, Program(board))?;
+        let hired = Registration::register(machine, from, Program(board))?;
         Some(Self { hired: Some(hired), ..Self::without_helpers(machine) })
     }
 
@@ -104,7 +106,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         let terms = Terms { seats: helpers, nodes: job.nodes };
         let ((), helped) = board.show(shown, terms, |offer| running.work_as_caller(first, offer));
         if helped.helpers > 0 {
-            M::Cpu::with_context(|context| context.was_helped(helped.ns));
+            M::Cpu::with_context(|context| context.add_helper_ns(helped.ns));
             running.work_on_rest();
         }
         undoes.0.what.result().map(|()| Spent { helpers: helped.helpers, helper_ns: helped.ns })

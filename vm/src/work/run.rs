@@ -8,7 +8,7 @@ use super::undo;
 use super::value::{Chunk, Failed, Job, Undo};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::{SpinLock, Tray, ladder};
+use crate::sync::{BoundedList, SpinLock, lockdep};
 use crate::units::{CpuId, NodeId};
 use core::ops::Range;
 
@@ -41,7 +41,7 @@ pub(super) struct Running<'a, W, E, C: Cpu> {
     cut: Cut,
     others: Option<&'a Others<C>>,
     board: &'a Board<C>,
-    error: SpinLock<Option<E>, C, { ladder::JOB.0 }>,
+    error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
     /// What chunks that failed did not do. None begins once one has failed, so those under way then are the
     /// most.
     lost: &'a Lost<C>,
@@ -58,7 +58,7 @@ const EAR: u16 = 4;
 const NODES: u16 = 8;
 
 /// What chunks that were broken off did not do: from, to.
-pub(super) type Lost<C> = Tray<(u64, u64), C, { MAX_HELPERS as usize + 1 }>;
+pub(super) type Lost<C> = BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>;
 
 /// Who works: a helper, by its CPU, or the caller.
 type Worker = Option<CpuId>;

@@ -312,7 +312,7 @@ fn the_cap_and_the_nodes_say_who_helps() {
 #[test]
 fn helpers_hold_what_their_caller_holds() {
     with_helpers(1, |workers| {
-        TestCpu::with_context(|context| context.took(Rank(5)));
+        TestCpu::with_context(|context| context.note_acquired(Rank(5)));
         let (here, held) = (AtomicU32::new(0), Mutex::new(Vec::new()));
         let job = Job::new(0..2, |_: &Chunk<'_>| {
             meet(&here);
@@ -320,7 +320,7 @@ fn helpers_hold_what_their_caller_holds() {
             Ok::<(), ()>(())
         });
         workers.run(&job).unwrap();
-        TestCpu::with_context(|context| context.gave(Rank(5)));
+        TestCpu::with_context(|context| context.note_released(Rank(5)));
         here.store(0, SeqCst);
         workers.run(&job).unwrap();
         assert_eq!(*held.lock().unwrap(), [1 << 5, 1 << 5, 0, 0]);

@@ -150,7 +150,7 @@ pub struct Spent {
     /// Helpers that came.
     pub helpers: u32,
     /// Nanoseconds that helpers worked, those that they asked in turn included. Also noted in the caller's
-    /// [`Context`](crate::machine::Context::helped_ns).
+    /// [`Context`](crate::machine::Context::helper_ns).
     pub helper_ns: u64,
 }
 

@@ -6,7 +6,7 @@ use crate::machine::soft::{Plan, SoftMachine};
 use crate::machine::watch::Labels;
 use interleaf::machine::{Cpu, Machine};
 use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use interleaf::sync::{Carve, Installed, Respond, ShareLock, SpinLock, wait_until};
+use interleaf::sync::{Carve, Event, Handler, Registration, RwLock, SpinLock, wait_until};
 use interleaf::units::{CpuId, CpuMask};
 use std::ptr::NonNull;
 
@@ -114,14 +114,14 @@ fn a_panic_on_a_cpu_is_told_with_its_cpu_and_the_last_steps() {
 fn sleepers_on_a_share_lock_are_never_lost() {
     let scene = |stage: &Stage| {
         let (machine, count) = (machine(3), AtomicU64::<Baton>::new(0));
-        let lock = ShareLock::<Baton, 2>::new();
+        let lock = RwLock::<Baton, 2>::new();
         everywhere(stage, &machine, &|| {
             for round in 0..6 {
                 if (round + Baton::id().0) % 3 == 0 {
-                    let _alone = lock.lock();
+                    let _writer = lock.write();
                     count.add_own(1);
                 } else {
-                    let _shared = lock.share();
+                    let _reader = lock.read();
                     let before = count.load(Relaxed);
                     assert_eq!(count.load(Relaxed), before);
                 }
@@ -137,8 +137,9 @@ fn sleepers_on_a_share_lock_are_never_lost() {
 fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
     /// Sets the bit of the CPU that answers.
     struct Mark(AtomicU32<Baton>);
-    impl Respond<TestMachine> for Mark {
-        fn respond(&self, _: &TestMachine) {
+    impl Handler<TestMachine> for Mark {
+        const EVENT: Event = Event::Interrupt;
+        fn handle(&self, _: &TestMachine) {
             self.0.fetch_or(1 << Baton::id().0, Release);
         }
     }
@@ -151,7 +152,7 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
     }
     let scene = |stage: &Stage| {
         let (machine, bell) = (machine(3), AtomicU32::<Baton>::new(0));
-        let mark = Installed::install(&machine, &mut Leak, Mark(AtomicU32::new(0))).unwrap();
+        let mark = Registration::register(&machine, &mut Leak, Mark(AtomicU32::new(0))).unwrap();
         let asks: Program<'_> = Box::new(|| {
             let mut targets = CpuMask::first(3);
             targets.remove(CpuId(0));

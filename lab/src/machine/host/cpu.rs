@@ -41,8 +41,8 @@ impl Cpu for Host {
         }
     }
 
-    fn give_way() {
-        task::give_way();
+    fn yield_now() {
+        task::yield_now();
         Self::relax();
     }
 

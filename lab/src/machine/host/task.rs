@@ -57,7 +57,7 @@ pub(super) fn hand_over() {
 }
 
 /// Lets a task that waits for this CPU have it at once, however short it has waited.
-pub(super) fn give_way() {
+pub(super) fn yield_now() {
     if seat::with_line(|line| line.turn.is_wanted_racy()) == Some(true) {
         away(|| ());
     }

@@ -75,7 +75,7 @@ impl Bus {
     }
 
     /// Installs what interrupts run on every CPU. Returns once nobody runs the answer before.
-    pub fn set_answer(&self, answer: Option<Respond>) {
+    pub fn set_interrupt_handler(&self, answer: Option<Respond>) {
         for line in &self.lines {
             *line.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
         }

@@ -7,7 +7,7 @@ use crate::machine::host::Host;
 use crate::machine::watch::Watch;
 use crate::os::affinity;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Report, Rule, Verdict};
-use interleaf::machine::{Answer, Context, Cpu, Irq, Machine, Rank, TablePage};
+use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, Rank, TablePage};
 use interleaf::units::*;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -143,8 +143,8 @@ impl<C: Flavour> Flavour for Bad<C> {
 /// A machine that breaks a rule.
 struct Broken<C: Flavour> {
     inner: SoftMachine<Bad<C>, Tiny>,
-    answer: Mutex<Option<Answer<Self>>>,
-    program: Mutex<Option<Answer<Self>>>,
+    answer: Mutex<Option<Callback<Self>>>,
+    program: Mutex<Option<Callback<Self>>>,
 }
 
 impl<C: Flavour> Broken<C> {
@@ -167,7 +167,7 @@ unsafe fn relay<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
     // SAFETY: by this function's contract; the machine outlives its answer.
     let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
     let answer = *machine.answer.lock().unwrap();
-    if let Some(Answer { call, data }) = answer {
+    if let Some(Callback { call, data }) = answer {
         // SAFETY: the suite's answer may be called with its data.
         unsafe { call(machine, data) };
     }
@@ -180,14 +180,14 @@ unsafe fn relay_help<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
     let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
     let program = *machine.program.lock().unwrap();
     if breaks(Rule::HelpRuns) {
-        C::with_context(|context| context.took(Rank(3)));
+        C::with_context(|context| context.note_acquired(Rank(3)));
     }
-    if let Some(Answer { call, data }) = program {
+    if let Some(Callback { call, data }) = program {
         // SAFETY: the suite's program may be called with its data.
         unsafe { call(machine, data) };
     }
     if breaks(Rule::HelpRuns) {
-        C::with_context(|context| context.gave(Rank(3)));
+        C::with_context(|context| context.note_released(Rank(3)));
     }
 }
 
@@ -249,13 +249,13 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.flush_all();
         }
     }
-    fn set_answer(&self, answer: Option<Answer<Self>>) {
+    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
         if answer.is_none() && breaks(Rule::AnswerTaken) {
             return;
         }
         *self.answer.lock().unwrap() = answer;
         let data = (&raw const *self).expose_provenance();
-        self.inner.set_answer(answer.map(|_| Answer { call: relay::<C>, data }));
+        self.inner.set_interrupt_handler(answer.map(|_| Callback { call: relay::<C>, data }));
     }
     fn interrupt(&self, targets: &CpuMask) {
         self.inner.interrupt(if breaks(Rule::InterruptSpares) { &CpuMask::EMPTY } else { targets });
@@ -268,7 +268,7 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.barrier_all();
         }
     }
-    fn set_help(&self, help: Option<Answer<Self>>) {
+    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         if help.is_none() && breaks(Rule::HelpAwaited) {
             return;
         }
@@ -279,7 +279,7 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             return;
         }
         let data = (&raw const *self).expose_provenance();
-        self.inner.set_help(help.map(|_| Answer { call: relay_help::<C>, data }));
+        self.inner.set_helper_handler(help.map(|_| Callback { call: relay_help::<C>, data }));
     }
 }
 
@@ -345,8 +345,8 @@ fn run_broken(rule: Option<Rule>) -> Report {
     BREAKS.store(rule.map_or(NONE, |rule| rule as u64), Relaxed);
     let machine = Broken::<Host>::new();
     let report = conformance::run(&machine, &Impatient, frames());
-    machine.inner.set_answer(None);
-    machine.inner.set_help(None);
+    machine.inner.set_interrupt_handler(None);
+    machine.inner.set_helper_handler(None);
     BREAKS.store(NONE, Relaxed);
     report
 }

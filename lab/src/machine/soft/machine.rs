@@ -9,7 +9,7 @@ use super::seat::{self, Place};
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
-use interleaf::machine::{AccessKind, Answer, Format, Machine, TablePage};
+use interleaf::machine::{AccessKind, Callback, Format, Machine, TablePage};
 use interleaf::units::{
     CpuId, CpuMask, Level, MAX_CPUS, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
 };
@@ -201,7 +201,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     }
 
     /// What calls an answer, or a program, with this machine.
-    fn caller(&self, answer: Answer<Self>) -> Respond {
+    fn caller(&self, answer: Callback<Self>) -> Respond {
         let machine = Reach(self);
         Arc::new(move || {
             // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer
@@ -316,7 +316,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         unsafe { block.write_bytes(0, order.bytes()) };
     }
 
-    fn zero_past_caches(&self, frames: PfnRange) {
+    fn zero_nontemporal(&self, frames: PfnRange) {
         let len_bytes = frames.len() as usize * PAGE_SIZE;
         let block = self.block(frames.start.addr(), len_bytes, AccessKind::Write);
         // SAFETY: the frames lie in the arena and are the caller's, so nobody else reads or writes them
@@ -362,8 +362,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.with_tlb(Tlb::flush_all);
     }
 
-    fn set_answer(&self, answer: Option<Answer<Self>>) {
-        self.bus.set_answer(answer.map(|answer| self.caller(answer)));
+    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
+        self.bus.set_interrupt_handler(answer.map(|answer| self.caller(answer)));
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -377,14 +377,14 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         C::barrier_all(self.membarrier);
     }
 
-    fn set_help(&self, help: Option<Answer<Self>>) {
+    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         self.helpers.set_program::<C>(help.map(|help| self.caller(help)));
     }
 }
 
 impl<C: Flavour, F: Format> Drop for SoftMachine<C, F> {
     fn drop(&mut self) {
-        self.bus.set_answer(None);
+        self.bus.set_interrupt_handler(None);
         self.helpers.stop();
     }
 }

@@ -268,7 +268,7 @@ mod tests {
     fn an_interrupt_waits_until_interrupts_are_on_and_is_answered_once() {
         let (bus, count) = (Arc::new(Bus::new(1)), Arc::new(AtomicU64::new(0)));
         let counter = count.clone();
-        bus.set_answer(Some(Arc::new(move || {
+        bus.set_interrupt_handler(Some(Arc::new(move || {
             counter.fetch_add(1, Relaxed);
         })));
         sit(&bus, CpuId(0));
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(count.load(Relaxed), 1);
         answer();
         assert_eq!(count.load(Relaxed), 1);
-        bus.set_answer(None);
+        bus.set_interrupt_handler(None);
         stand();
     }
 }

@@ -35,8 +35,8 @@ impl Cpu for Watch {
         Host::relax();
     }
 
-    fn give_way() {
-        Host::give_way();
+    fn yield_now() {
+        Host::yield_now();
     }
 
     fn sleep(word: &AtomicU32, expected: u32) {

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::machine::host::Host;
 use crate::measure::timed_machine;
 use interleaf::sync::rcu::Rcu;
-use interleaf::sync::{ShareLock, SpinLock};
+use interleaf::sync::{RwLock, SpinLock};
 use interleaf::units::CpuId;
 use std::hint::black_box;
 
@@ -26,10 +26,10 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 fn share_pair(options: &Options, times: u64) -> Figure {
-    let lock: ShareLock<Host, 1> = ShareLock::new();
+    let lock: RwLock<Host, 1> = RwLock::new();
     let ours = || {
         ns_per(times, || {
-            drop(black_box(&lock).share());
+            drop(black_box(&lock).read());
         })
     };
     let theirs = yardstick::locks::rwlock_read_pair(times);

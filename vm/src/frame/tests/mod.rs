@@ -245,7 +245,7 @@ fn a_table_comes_zeroed_and_attached_and_goes_detached() {
     let pfn = memory.alloc_table(Priority::Normal).unwrap();
     let meta = memory.meta(pfn).unwrap();
     assert!(meta.state().is_attached());
-    drop(meta.table_lock().lock(crate::sync::ladder::table(crate::units::Level::Pte)));
+    drop(meta.table_lock().lock(crate::sync::lockdep::table(crate::units::Level::Pte)));
     meta.set_mapcount(3);
     assert!(meta.detach() && !meta.detach());
     memory.free_table(pfn, Init::Dirty);

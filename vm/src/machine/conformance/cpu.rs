@@ -67,13 +67,13 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             let held = || M::Cpu::with_context(|context| context.held());
             self.must(Rule::ContextOfThread, held() == 0);
             if me == 1 {
-                M::Cpu::with_context(|context| context.took(rank));
+                M::Cpu::with_context(|context| context.note_acquired(rank));
             }
             meet();
             self.must(Rule::ContextOfThread, held() == u64::from(me) << rank.0);
             meet();
             if me == 1 {
-                M::Cpu::with_context(|context| context.gave(rank));
+                M::Cpu::with_context(|context| context.note_released(rank));
             }
             self.must(Rule::ContextOfThread, held() == 0);
         });

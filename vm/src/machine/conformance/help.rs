@@ -1,7 +1,7 @@
 //! Rules of helpers.
 
 use super::{Harness, Rule, Suite};
-use crate::machine::{Answer, Cpu, Machine};
+use crate::machine::{Callback, Cpu, Machine};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
 /// What one run's helpers tell, for runs that may be under way at once: a helper gets a number, not a
@@ -42,7 +42,7 @@ fn program<M: Machine>(machine: &M, data: usize) {
     }
     told.begun.fetch_add(1, SeqCst);
     while told.dismissed.load(SeqCst) == 0 {
-        M::Cpu::give_way();
+        M::Cpu::yield_now();
         if M::Cpu::id() != me {
             told.wrong.fetch_add(1, SeqCst);
         }
@@ -62,10 +62,10 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             for _ in 0..10 {
                 told.begun.store(0, SeqCst);
                 told.dismissed.store(0, SeqCst);
-                self.machine.set_help(Some(Answer { call: program::<M>, data: DATA + run }));
+                self.machine.set_helper_handler(Some(Callback { call: program::<M>, data: DATA + run }));
                 let come = self.wait(|| told.begun.load(SeqCst) > 0);
                 told.dismissed.store(1, SeqCst);
-                self.machine.set_help(None);
+                self.machine.set_helper_handler(None);
                 if !come {
                     return;
                 }

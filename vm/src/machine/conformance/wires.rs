@@ -1,7 +1,7 @@
 //! Rules of interrupts between CPUs, and of the barrier.
 
 use super::{Harness, Rule, Suite};
-use crate::machine::{Answer, Cpu, Machine};
+use crate::machine::{Callback, Cpu, Machine};
 use crate::units::{CpuId, CpuMask};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
 
@@ -39,15 +39,15 @@ fn answer<M: Machine>(_: &M, data: usize) {
 
 /// A word on a line of its own.
 #[repr(align(128))]
-struct Apart(AtomicU32);
+struct PaddedWord(AtomicU32);
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn wires(&self, tally: Tally) {
-        self.machine.set_answer(Some(Answer { call: answer::<M>, data: DATA + tally.0 }));
+        self.machine.set_interrupt_handler(Some(Callback { call: answer::<M>, data: DATA + tally.0 }));
         self.targets(tally);
         self.relax_answers(tally);
         self.off_defers(tally);
-        self.machine.set_answer(None);
+        self.machine.set_interrupt_handler(None);
         self.answer_taken(tally);
         self.barrier();
     }
@@ -135,8 +135,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     /// barrier between. If both miss the other's store, the barrier was none. Each round tries [`TRIES`]
     /// pairs of words in a row, as two CPUs that start together drift past each other.
     fn barrier(&self) {
-        let words = [const { [const { Apart(AtomicU32::new(0)) }; TRIES] }; 2];
-        let missed = [const { Apart(AtomicU32::new(0)) }; 2];
+        let words = [const { [const { PaddedWord(AtomicU32::new(0)) }; TRIES] }; 2];
+        let missed = [const { PaddedWord(AtomicU32::new(0)) }; 2];
         let (meetings, over) = (AtomicU32::new(0), AtomicU32::new(0));
         self.both(|me| {
             let mut meet = self.meeting(&meetings);
@@ -160,7 +160,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     }
 
     /// One CPU's half of a round: bit `n` says that the other's `n`th store was missed.
-    fn tries(&self, me: u32, round: u32, mine: &[Apart; TRIES], theirs: &[Apart; TRIES]) -> u32 {
+    fn tries(&self, me: u32, round: u32, mine: &[PaddedWord; TRIES], theirs: &[PaddedWord; TRIES]) -> u32 {
         let mut misses = 0;
         for (n, (mine, theirs)) in mine.iter().zip(theirs).enumerate() {
             // A store waits in the CPU's buffer behind those before it, and those wait for their lines.
@@ -181,7 +181,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
 }
 
 /// Lines that a CPU writes so seldom that they are not in its nearest cache.
-static COLD: [[Apart; COLD_LINES]; 2] = [const { [const { Apart(AtomicU32::new(0)) }; COLD_LINES] }; 2];
+static COLD: [[PaddedWord; COLD_LINES]; 2] =
+    [const { [const { PaddedWord(AtomicU32::new(0)) }; COLD_LINES] }; 2];
 const COLD_LINES: usize = 512;
 /// Stores to such lines before each try.
 const BEFORE: usize = 16;

@@ -2,7 +2,7 @@
 
 use super::mmu::Mmu;
 use super::{TestCpu, TestFormat, cpu};
-use crate::machine::{Answer, Cpu, Format, Leaf, Machine, TablePage};
+use crate::machine::{Callback, Cpu, Format, Leaf, Machine, TablePage};
 use crate::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::units::{
     Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
@@ -133,7 +133,7 @@ impl<F: Format> TestMachine<F> {
     }
 
     /// What calls an answer, or a program, with this machine.
-    fn caller(&self, answer: Answer<Self>) -> Program {
+    fn caller(&self, answer: Callback<Self>) -> Program {
         let machine = (&raw const *self).expose_provenance();
         Arc::new(move || {
             let machine = core::ptr::with_exposed_provenance::<Self>(machine);
@@ -172,7 +172,7 @@ impl<F: Format> TestMachine<F> {
 
 impl<F: Format> Drop for TestMachine<F> {
     fn drop(&mut self) {
-        self.set_answer(None);
+        self.set_interrupt_handler(None);
         // SAFETY: allocated in `with_cpus` with this layout.
         unsafe { dealloc(self.arena.as_ptr(), self.layout) }
     }
@@ -256,7 +256,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         }
     }
 
-    fn set_answer(&self, answer: Option<Answer<Self>>) {
+    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
         let installed = answer.map(|answer| self.caller(answer));
         *self.wires.answer.lock().unwrap() = installed;
     }
@@ -279,7 +279,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         NodeId(cpu.0 / self.cpus_per_node.load(Relaxed))
     }
 
-    fn set_help(&self, help: Option<Answer<Self>>) {
+    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         let program = help.map(|help| self.caller(help));
         let before = core::mem::replace(&mut *self.program.lock().unwrap(), program);
         if let Some(before) = before {
@@ -362,7 +362,10 @@ mod tests {
         }
         let (machine, answers) = (TestMachine::with_cpus(1, 2), AtomicU64::new(0));
         machine.run_as(1);
-        machine.set_answer(Some(Answer { call: count, data: (&raw const answers).expose_provenance() }));
+        machine.set_interrupt_handler(Some(Callback {
+            call: count,
+            data: (&raw const answers).expose_provenance(),
+        }));
         let mut targets = CpuMask::EMPTY;
         targets.insert(CpuId(1));
         machine.interrupt(&targets);

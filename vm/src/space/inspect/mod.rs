@@ -19,7 +19,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// What is wrong with the tree.
     pub fn check_index(&self) -> Result<tree::Census, &'static str> {
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         self.vmas.index().tree().check()
     }
 
@@ -34,8 +34,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         tell("the space's lock", extent(&self.lock));
         tell("the root of the space's index", extent(&self.vmas));
         tell("the space's flush generations", extent(&self.tlb));
-        tell("the space's last identity", extent(&self.identities.0));
-        tell("the end of the space's heap", extent(&self.heap_end.0));
+        tell("the space's last identity", extent(&self.identities));
+        tell("the end of the space's heap", extent(&self.heap_end));
     }
 }
 

@@ -11,15 +11,15 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Moves the end of the heap to `end` and returns where it is then. As in Linux there is no error: who is
     /// refused is told the old end.
     pub fn brk(&self, end: VirtAddr) -> VirtAddr {
-        let guard = self.lock.0.lock();
-        let old = self.heap_end.0.load(Relaxed);
+        let guard = self.lock.write();
+        let old = self.heap_end.load(Relaxed);
         if end < self.layout.heap_start || end.0 > self.layout.areas.user.end.addr().0 {
             return VirtAddr(old);
         }
         if !self.move_break(&guard, page_up(old), page_up(end.0)) {
             return VirtAddr(old);
         }
-        self.heap_end.0.store(end.0, Relaxed);
+        self.heap_end.store(end.0, Relaxed);
         end
     }
 

@@ -19,7 +19,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     fn tear_down(&mut self) {
         debug_assert!(self.runs_nowhere(), "a space ends while CPUs run it");
         let all = VpnRange::new(Vpn(0), self.layout.areas.user.end);
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         self.clear_in_parallel(&guard, all);
         let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");

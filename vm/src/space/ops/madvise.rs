@@ -53,7 +53,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Advice about contents: no mapping changes, so the lock is shared, and faults go on.
     fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         self.each_mapping(range, |part, vma| match advice {
             Advice::DontNeed if vma.flags.contains(VmaFlags::LOCKED) => Err(Error::Invalid),
             Advice::DontNeed => {
@@ -70,7 +70,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         let reserve = self.reserve_for(range).map_err(|_| Error::Again)?;
         self.each_mapping(range, |part, vma| {
             if advice == FlagAdvice::WipeOnFork && !vma.is_private_anonymous() {

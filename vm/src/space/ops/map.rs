@@ -90,7 +90,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// changed), [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed
     /// address where something is.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         let destination = self.choose(request)?;
         let range = destination.range();
         let spec = self.spec_of(request, destination)?;
@@ -115,7 +115,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Errors
     /// As [`map`](Self::map), as far as the place goes.
     pub fn choose_place(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         Ok(self.choose(request)?.range().start.addr())
     }
 

@@ -50,7 +50,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// What backs the pages, and from where; it counts them as mapped once more.
     fn keep_shared(&self, pages: VpnRange) -> Result<(BackingId, u64), Error> {
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         let vma = self.first_in(pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
         let backing = vma.backing.ok_or(Error::Invalid)?;
         Object::at(&self.vm.memory, backing.0).mapped(pages.len());
@@ -58,7 +58,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         let destination = self.choose(request)?;
         let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
         self.put(&guard, destination, VmaSpec::backed(destination.range(), flags, backing, offset))?;

@@ -23,7 +23,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !policy.is_local() && !self.is_any_populated(policy) {
             return Err(Error::Invalid);
         }
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         // Linux forgives holes to who takes a policy back.
         if !policy.is_local() && !self.is_all_mapped(range) {
             return Err(Error::Fault);

@@ -27,7 +27,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if range.end > self.layout.areas.user.end {
             return Err(Error::NoMemory);
         }
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         let mut page = range.start;
         while page < range.end {
             let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
@@ -43,7 +43,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's.
     /// Shares the lock; the frame is kept by nobody when this returns.
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
-        let _shared = self.lock.0.share();
+        let _shared = self.lock.read();
         let vma = self.first_in(VpnRange::new(page, page.add(1)))?;
         Some((self.frame_behind(&vma, page)?, vma.backing.is_some()))
     }

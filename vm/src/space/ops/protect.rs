@@ -26,7 +26,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let range = VpnRange::from_bytes(addr, len_bytes).filter(|range| !range.is_empty());
         let range = range.ok_or(Error::NoMemory)?;
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         let reserve = self.reserve_for(range)?;
         let mut rest = range;
         while !rest.is_empty() {

@@ -23,7 +23,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
         let range = self.user_range(addr, len_bytes).ok_or(Error::Invalid)?;
-        let guard = self.lock.0.lock();
+        let guard = self.lock.write();
         self.unmap_range(&guard, range)
     }
 

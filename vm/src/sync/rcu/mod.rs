@@ -30,14 +30,17 @@
 
 mod garbage;
 #[cfg(all(test, loom))]
+#[path = "tests/loom_rcu.rs"]
 mod loom_tests;
+mod slot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use garbage::{List, RcuHead};
+pub use slot::RcuSlot;
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
-use super::{Carve, Own, Owned, PerCpu, Pinned, SpinLock, ladder};
+use super::{CacheAligned, Carve, CpuGuard, CpuLocal, PerCpu, PreemptOff, SpinLock, lockdep};
 use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
@@ -68,35 +71,32 @@ pub trait Reclaim {
 pub struct Rcu<C: Cpu> {
     /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of who
     /// frees.
-    epoch: Line<AtomicU64<C>>,
+    epoch: CacheAligned<AtomicU64<C>>,
     /// Held while the epoch is advanced; guards the garbage of CPUs that went away.
-    advance: SpinLock<Garbage, C, { ladder::RCU.0 }>,
+    advance: SpinLock<Garbage, C, { lockdep::RCU.0 }>,
     /// Objects among `advance`'s garbage.
     orphaned: AtomicU64<C>,
     cpus: PerCpu<Local<C>, C>,
 }
 
-#[repr(align(64))]
-struct Line<T>(T);
-
 /// What each CPU has.
 struct Local<C: Cpu> {
     /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
     /// in `advance`.
-    reader: Line<AtomicU64<C>>,
+    reader: CacheAligned<AtomicU64<C>>,
     /// Objects in `garbage`, for others to read.
-    count: Line<AtomicU64<C>>,
-    garbage: Owned<Garbage>,
+    count: CacheAligned<AtomicU64<C>>,
+    garbage: CpuLocal<Garbage>,
 }
 
 /// A read section. What was reachable when it began stays in memory until it ends; preemption is off.
 #[must_use = "the read section ends once this is dropped"]
 pub struct ReadGuard<'a, C: Cpu> {
-    local: Own<'a, Local<C>, C>,
+    local: CpuGuard<'a, Local<C>, C>,
 }
 
-// SAFETY: it has an `Own`, which is pinned, from before it is made until it is dropped.
-unsafe impl<C: Cpu> Pinned<C> for ReadGuard<'_, C> {}
+// SAFETY: it has an `CpuGuard`, which does, from before it is made until it is dropped.
+unsafe impl<C: Cpu> PreemptOff<C> for ReadGuard<'_, C> {}
 
 impl<C: Cpu> Rcu<C> {
     /// Bytes that each CPU takes.
@@ -105,12 +105,12 @@ impl<C: Cpu> Rcu<C> {
     /// Read-copy-update for `nr_cpus` CPUs; `None` when the memory does not suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
         let local = |_| Local {
-            reader: Line(AtomicU64::new(0)),
-            count: Line(AtomicU64::new(0)),
-            garbage: Owned::new(Garbage::new()),
+            reader: CacheAligned(AtomicU64::new(0)),
+            count: CacheAligned(AtomicU64::new(0)),
+            garbage: CpuLocal::new(Garbage::new()),
         };
         Some(Self {
-            epoch: Line(AtomicU64::new(1)),
+            epoch: CacheAligned(AtomicU64::new(1)),
             advance: SpinLock::new(Garbage::new()),
             orphaned: AtomicU64::new(0),
             cpus: PerCpu::carve(from, nr_cpus, local)?,
@@ -124,10 +124,10 @@ impl<C: Cpu> Rcu<C> {
         if cfg!(debug_assertions) {
             C::with_context(|context| context.read_section_entered());
         }
-        let local = self.cpus.own();
-        let word = local.reader.0.load(Relaxed);
-        let word = if word == 0 { self.epoch.0.load(Relaxed) << 32 } else { word };
-        local.reader.0.store(word + 1, Release);
+        let local = self.cpus.get_cpu();
+        let word = local.reader.load(Relaxed);
+        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { word };
+        local.reader.store(word + 1, Release);
         light_fence::<C>();
         ReadGuard { local }
     }
@@ -193,11 +193,11 @@ impl<C: Cpu> Rcu<C> {
     /// # Safety
     /// As there, for each.
     pub unsafe fn defer_all(&self, objects: List) -> bool {
-        let local = self.cpus.own();
+        let local = self.cpus.get_cpu();
         // Unlinked before stamped; pairs with `barrier_all` in `advance`.
         light_fence::<C>();
-        let epoch = self.epoch.0.load(Relaxed);
-        local.count.0.add_own(objects.len().into());
+        let epoch = self.epoch.load(Relaxed);
+        local.count.add_own(objects.len().into());
         local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_LENT)
     }
 
@@ -213,20 +213,20 @@ impl<C: Cpu> Rcu<C> {
     pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         assert_may_wait::<C>();
         light_fence::<C>();
-        let end = self.epoch.0.load(Relaxed) + garbage::GRACE;
+        let end = self.epoch.load(Relaxed) + garbage::GRACE;
         super::wait_until::<C>(|| {
             self.advance(|| machine.barrier_all());
-            self.epoch.0.load(Acquire) >= end
+            self.epoch.load(Acquire) >= end
         });
         self.reclaim_free(reclaim);
     }
 
     /// Hands this CPU's garbage to whichever CPU polls next: called when it goes idle or offline.
     pub fn orphan(&self) {
-        let local = self.cpus.own();
+        let local = self.cpus.get_cpu();
         let taken = local.with(garbage_of, Garbage::take_all).expect(NOT_LENT);
         let count = u64::from(taken.len());
-        local.count.0.add_own(count.wrapping_neg());
+        local.count.add_own(count.wrapping_neg());
         if count > 0 {
             self.advance.lock().merge::<C>(taken);
             self.orphaned.fetch_add(count, Relaxed);
@@ -240,14 +240,14 @@ impl<C: Cpu> Rcu<C> {
 
     /// Objects that wait; stale at once.
     pub fn garbage(&self) -> u64 {
-        let own: u64 = self.cpus.iter().map(|(_, local)| local.count.0.load(Relaxed)).sum();
+        let own: u64 = self.cpus.iter().map(|(_, local)| local.count.load(Relaxed)).sum();
         own + self.orphaned.load(Relaxed)
     }
 
     /// One step of the epoch, unless a reader or another CPU's advance is in the way.
     fn advance(&self, barrier_all: impl FnOnce()) {
         let Some(_advancing) = self.advance.try_lock() else { return };
-        let epoch = self.epoch.0.load(Relaxed);
+        let epoch = self.epoch.load(Relaxed);
         // A reader that is seen without the barrier saves it.
         if self.has_reader_before(epoch) {
             return;
@@ -255,7 +255,7 @@ impl<C: Cpu> Rcu<C> {
         // After the epoch was read: words stored before the epoch became `epoch` are seen from here on.
         barrier_all();
         if !self.has_reader_before(epoch) {
-            self.epoch.0.store(epoch + 1, Release);
+            self.epoch.store(epoch + 1, Release);
         }
     }
 
@@ -263,7 +263,7 @@ impl<C: Cpu> Rcu<C> {
     /// of leaving.
     fn has_reader_before(&self, epoch: u64) -> bool {
         let earlier = |word: u64| word != 0 && word >> 32 != epoch & DEPTH;
-        self.cpus.iter().any(|(_, local)| earlier(local.reader.0.load(Acquire)))
+        self.cpus.iter().any(|(_, local)| earlier(local.reader.load(Acquire)))
     }
 
     /// Takes over what is free of the garbage of CPUs that went away.
@@ -272,30 +272,30 @@ impl<C: Cpu> Rcu<C> {
             return;
         }
         let Some(mut orphans) = self.advance.try_lock() else { return };
-        let free: List = orphans.take_free::<C>(self.epoch.0.load(Acquire));
+        let free: List = orphans.take_free::<C>(self.epoch.load(Acquire));
         drop(orphans);
         let count = u64::from(free.len());
         self.orphaned.fetch_sub(count, Relaxed);
-        let local = self.cpus.own();
-        local.count.0.add_own(count);
+        let local = self.cpus.get_cpu();
+        local.count.add_own(count);
         local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_LENT);
     }
 
     fn reclaim_free(&self, reclaim: &impl Reclaim) {
         self.adopt();
-        while self.reclaim_batch(self.epoch.0.load(Acquire), reclaim) {}
+        while self.reclaim_batch(self.epoch.load(Acquire), reclaim) {}
     }
 
     /// Reclaims a batch of this CPU's objects that are free at `epoch`, and says whether there was one.
     /// Nothing is lent meanwhile, so that reclaiming may retire again; what is retired then waits for another
     /// turn.
     fn reclaim_batch(&self, epoch: u64, reclaim: &impl Reclaim) -> bool {
-        let local = self.cpus.own();
+        let local = self.cpus.get_cpu();
         let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_LENT);
         let Some(mut free) = free else { return false };
         for _ in 0..BATCH {
             let Some((object, tag)) = free.pop::<C>() else { break };
-            local.count.0.add_own(u64::MAX);
+            local.count.add_own(u64::MAX);
             // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed
             // since.
             unsafe { reclaim.reclaim(tag, object) };
@@ -305,13 +305,13 @@ impl<C: Cpu> Rcu<C> {
     }
 
     fn is_full(&self) -> bool {
-        self.cpus.own().with(garbage_of, |garbage| garbage.is_full()).expect(NOT_LENT)
+        self.cpus.get_cpu().with(garbage_of, |garbage| garbage.is_full()).expect(NOT_LENT)
     }
 }
 
 const NOT_LENT: &str = "RCU garbage used by an interrupt handler";
 
-fn garbage_of<C: Cpu>(local: &Local<C>) -> &Owned<Garbage> {
+fn garbage_of<C: Cpu>(local: &Local<C>) -> &CpuLocal<Garbage> {
     &local.garbage
 }
 
@@ -320,7 +320,7 @@ fn assert_may_wait<C: Cpu>() {
     if cfg!(debug_assertions) {
         C::with_context(|context| {
             assert!(!context.in_read_section(), "waiting for readers in a read section");
-            let spinning = context.held() >> ladder::table(Level::Pgd).0;
+            let spinning = context.held() >> lockdep::table(Level::Pgd).0;
             assert!(spinning == 0, "waiting for readers under a lock that a reader may wait for");
         });
     }
@@ -329,9 +329,9 @@ fn assert_may_wait<C: Cpu>() {
 impl<C: Cpu> Drop for ReadGuard<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        let word = self.local.reader.0.load(Relaxed);
+        let word = self.local.reader.load(Relaxed);
         let word = if word & DEPTH == 1 { 0 } else { word - 1 };
-        self.local.reader.0.store(word, Release);
+        self.local.reader.store(word, Release);
         if cfg!(debug_assertions) {
             C::with_context(|context| context.read_section_left());
         }
@@ -340,7 +340,7 @@ impl<C: Cpu> Drop for ReadGuard<'_, C> {
 
 impl<C: Cpu> fmt::Debug for Rcu<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "epoch {}, {} objects wait", self.epoch.0.load(Relaxed), self.garbage())
+        write!(f, "epoch {}, {} objects wait", self.epoch.load(Relaxed), self.garbage())
     }
 }
 

@@ -72,8 +72,8 @@ pub use owned::{IndexMemory, MAX_NEW, RangeIndex, Replacement, Stored};
 pub use recent::Recent;
 pub use replace::Prepared;
 
-use super::RcuList;
 use super::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use super::{CacheAligned, RcuList};
 use crate::machine::Cpu;
 use crate::units::VpnRange;
 use core::fmt;
@@ -146,13 +146,9 @@ pub struct RangeTree<T, C: Cpu, const F: usize = FAN_OUT> {
     root: AtomicUsize<C>,
     /// 1 while something is prepared: a second writer at the same time is a bug of the user's. On a line that
     /// lookups do not read.
-    writing: Apart<AtomicU32<C>>,
+    writing: CacheAligned<AtomicU32<C>>,
     _items: PhantomData<*const T>,
 }
-
-/// Something on a line of its own: what only writers use is not where lookups read.
-#[repr(align(64))]
-struct Apart<T>(T);
 
 // SAFETY: the tree lends `&T` to any thread; nodes are shared through atomics, under the rules above.
 unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeTree<T, C, F> {}
@@ -198,7 +194,7 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
     /// A tree without items.
     pub const fn new() -> Self {
         const { Self::FITS };
-        Self { root: AtomicUsize::new(0), writing: Apart(AtomicU32::new(0)), _items: PhantomData }
+        Self { root: AtomicUsize::new(0), writing: CacheAligned(AtomicU32::new(0)), _items: PhantomData }
     }
 
     /// Whether there is no item; stale at once unless the caller holds the writers' lock.

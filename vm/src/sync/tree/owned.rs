@@ -8,10 +8,10 @@
 //! found, and retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
 
 use super::recent::next_identity;
-use super::{Apart, NoMemory, NodeMemory, Prepared, RangeTree, Span};
+use super::{NoMemory, NodeMemory, Prepared, RangeTree, Span};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::sync::{RcuHead, RcuList as List, ReadGuard};
+use crate::sync::{CacheAligned, RcuHead, RcuList as List, ReadGuard};
 use crate::units::{Vpn, VpnRange};
 use core::fmt;
 use core::mem::{MaybeUninit, needs_drop, offset_of};
@@ -58,7 +58,7 @@ pub struct RangeIndex<T, C: Cpu> {
     /// Raised by the one writer after a replacement is published; see [`Recent`](super::Recent).
     pub(super) version: AtomicU64<C>,
     /// Items; on a line that lookups do not read. Written by the one writer; relaxed: others see it stale.
-    count: Apart<AtomicUsize<C>>,
+    count: CacheAligned<AtomicUsize<C>>,
 }
 
 /// A replacement that needs nothing any more. [`Replacement::publish`] makes it visible; dropped, it never
@@ -121,13 +121,13 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
             tree: RangeTree::new(),
             identity: next_identity(),
             version: AtomicU64::new(0),
-            count: Apart(AtomicUsize::new(0)),
+            count: CacheAligned(AtomicUsize::new(0)),
         }
     }
 
     /// Number of items; stale at once unless the caller holds the writers' lock.
     pub fn len(&self) -> usize {
-        self.count.0.load(Relaxed)
+        self.count.load(Relaxed)
     }
 
     /// Whether there is no item; stale at once unless the caller holds the writers' lock.
@@ -217,11 +217,11 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
                 gone.push::<C>(Stored::head(item), memory.item_tag());
             }
         });
-        let count = index.count.0.load(Relaxed) + items.len - gone.len() as usize;
+        let count = index.count.load(Relaxed) + items.len - gone.len() as usize;
         prepared.unlink_into(&mut gone);
         // Release: who sees it finds nothing that went. Before anything is retired.
         index.version.store(index.version.load(Relaxed) + 1, Release);
-        index.count.0.store(count, Relaxed);
+        index.count.store(count, Relaxed);
         items.len = 0;
         // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked
         // just now.
@@ -262,7 +262,7 @@ impl<T: Span, C: Cpu> Default for RangeIndex<T, C> {
 
 impl<T, C: Cpu> fmt::Debug for RangeIndex<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RangeIndex of {} items", self.count.0.load(Relaxed))
+        write!(f, "RangeIndex of {} items", self.count.load(Relaxed))
     }
 }
 

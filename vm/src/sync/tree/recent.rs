@@ -25,7 +25,7 @@ use super::Span;
 use super::owned::{RangeIndex, Stored};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::sync::{Mine, ReadGuard};
+use crate::sync::{CpuRef, ReadGuard};
 use crate::units::Vpn;
 use core::fmt;
 
@@ -59,7 +59,7 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
     pub fn find_again<'g, S>(
         &self,
         section: &'g ReadGuard<'_, C>,
-        mine: Mine<'_, S, C>,
+        mine: CpuRef<'_, S, C>,
         part: fn(&S) -> &Recent<C>,
         vpn: Vpn,
     ) -> Option<&'g T> {

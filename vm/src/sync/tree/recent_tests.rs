@@ -19,7 +19,7 @@ fn slots(nr_cpus: u32) -> Slots {
 /// What this CPU finds at the page, by way of what it found last. The piece is in memory.
 fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<VpnRange> {
     let section = rcu.read();
-    let found = index.find_again(&section, slots.mine(&section), |recent| recent, Vpn(page))?;
+    let found = index.find_again(&section, slots.this_cpu(&section), |recent| recent, Vpn(page))?;
     assert_eq!(found.alive.load(Relaxed), ALIVE, "a piece that has been given back");
     assert!(found.range.contains(Vpn(page)));
     Some(found.range)

@@ -61,7 +61,7 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
         new: &[NonNull<T>],
         memory: &'a N,
     ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
-        assert!(self.writing.0.swap(1, Acquire) == 0, "two writers");
+        assert!(self.writing.swap(1, Acquire) == 0, "two writers");
         let pages = hull(old, new);
         // SAFETY: the caller holds the writers' lock for `'a`.
         let root = unsafe { Root::from_word(self.root.load(Acquire)) }.filter(|_| !pages.is_empty());
@@ -92,7 +92,7 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
             return Ok(Prepared::blank(self, memory, Going::None));
         }
         let Some(node) = memory.alloc_node() else {
-            self.writing.0.store(0, Release);
+            self.writing.store(0, Release);
             return Err(NoMemory);
         };
         // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
@@ -269,7 +269,7 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Drop for Prepared<'_, T, C,
             // SAFETY: it came from this memory, and was not published.
             unsafe { self.memory.free_node(node) };
         }
-        self.tree.writing.0.store(0, Release);
+        self.tree.writing.store(0, Release);
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, lend};
 use crate::machine::{Entry, Leaf};
 use crate::sync::testing::Heap;
-use crate::sync::{Installed, restock};
+use crate::sync::{Registration, restock};
 use crate::units::{Access, Level, Rights, Vpn};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use loom::thread;
@@ -21,7 +21,7 @@ const PAGE: Vpn = Vpn(7);
 /// Two spaces on a machine; the first has a page.
 struct World {
     machine: &'static Tests,
-    shootdown: Installed<'static, Tests, Shootdown<TestCpu>>,
+    shootdown: Registration<'static, Tests, Shootdown<TestCpu>>,
     space: SpaceTlb<TestCpu>,
     other: SpaceTlb<TestCpu>,
     /// A flush of the page has returned. The host's, so that it orders nothing.
@@ -128,7 +128,7 @@ fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'stat
         seen.all.fetch_add(1, Relaxed);
         lend(Tests::of_format(4, cpus.len() as u32), |machine| {
             let shootdown = Shootdown::carve(&mut Heap, cpus.len() as u32).unwrap();
-            let shootdown = Installed::install(machine, &mut Heap, shootdown).unwrap();
+            let shootdown = Registration::register(machine, &mut Heap, shootdown).unwrap();
             let (space, other) = (SpaceTlb::new(1), SpaceTlb::new(2));
             let world = World { machine, shootdown, space, other, is_gone: AtomicBool::new(false), seen };
             lend(world, |world| {
@@ -263,7 +263,7 @@ enum Broken {
 
 /// [`Shootdown::switch`] from nothing to the first space, with its steps in a wrong order.
 fn broken_switch(world: &World, broken: Broken) {
-    let (own, space) = (world.shootdown.cpus.own(), &world.space);
+    let (own, space) = (world.shootdown.cpus.get_cpu(), &world.space);
     if broken != Broken::LoadedBeforeEntering {
         own.entering.store(space.id(), Release);
     }

@@ -163,7 +163,7 @@ impl<C: Cpu> Board<C> {
                 word::OFFERED => {
                     round.stop();
                     if post.visit() == Then::Pause {
-                        C::give_way();
+                        C::yield_now();
                     }
                 }
                 word::IDLE if round.look() => (),
@@ -218,7 +218,7 @@ impl<C: Cpu> Post<C> {
         // before the visit has ended: the pointer was stored before the offer, which we acquired, and what it
         // points to stays as it is meanwhile.
         let lent = unsafe { &*self.lent.load(Relaxed) };
-        visit.held = C::with_context(|context| context.stand_in(lent.held));
+        visit.held = C::with_context(|context| context.inherit_held(lent.held));
         // SAFETY: `lend` made the functions and `what` belong together, and what is lent is `Sync` and stays
         // as above.
         visit.then = unsafe { which(lent)(lent.what, C::id(), visit.began_ns) };
@@ -256,8 +256,8 @@ struct Ends<'a, C: Cpu> {
 impl<C: Cpu> Drop for Ends<'_, C> {
     fn drop(&mut self) {
         let helped = C::with_context(|context| {
-            context.stand_in(self.held);
-            context.settle()
+            context.inherit_held(self.held);
+            context.take_helper_ns()
         });
         let took = C::now_ns().saturating_sub(self.began_ns).saturating_add(helped);
         self.post.spent_ns.add_own(took);

@@ -120,7 +120,7 @@ impl<'b, C: Cpu> Round<'b, C> {
             return None;
         }
         let began_ns = C::now_ns();
-        visiting.begun = Some((began_ns, C::with_context(|context| context.stand_in(work.held))));
+        visiting.begun = Some((began_ns, C::with_context(|context| context.inherit_held(work.held))));
         self.board.see_that_somebody_looks(self.me);
         // SAFETY: `show` stored a pointer to all of an exhibit that `call` belongs to; it is `Sync` and stays
         // as above.
@@ -129,7 +129,7 @@ impl<'b, C: Cpu> Round<'b, C> {
         let took_ns = visiting.leave();
         core::mem::forget(visiting);
         if pauses {
-            C::give_way();
+            C::yield_now();
         }
         Some(took_ns)
     }
@@ -145,7 +145,7 @@ impl<'b, C: Cpu> Round<'b, C> {
     /// Lets time pass, or sleeps if that was in vain for long.
     pub(super) fn rest(&mut self) {
         if self.turns < self.board.patience() {
-            C::give_way();
+            C::yield_now();
             (1..self.pause).for_each(|_| C::relax());
             self.turns += self.pause;
             match self.eager.checked_sub(1) {
@@ -212,8 +212,8 @@ impl<C: Cpu> Visiting<'_, '_, C> {
     fn leave(&mut self) -> u64 {
         let took_ns = self.begun.map_or(0, |(began_ns, held)| {
             let helped = C::with_context(|context| {
-                context.stand_in(held);
-                context.settle()
+                context.inherit_held(held);
+                context.take_helper_ns()
             });
             C::now_ns().saturating_sub(began_ns).saturating_add(helped).min(VISIT / 256)
         });

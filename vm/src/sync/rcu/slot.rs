@@ -1,8 +1,8 @@
 //! A pointer that readers follow without a lock.
 
 use super::ReadGuard;
-use super::atomic::{AtomicPtr, Ordering::*};
 use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicPtr, Ordering::*};
 use core::fmt;
 use core::ptr::NonNull;
 

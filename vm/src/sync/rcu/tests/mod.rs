@@ -178,7 +178,7 @@ fn retiring_in_a_read_section_is_a_checked_error() {
 fn retiring_under_a_spin_lock_is_a_checked_error() {
     let (machine, rcu, bin) = world(1);
     let lock = crate::sync::RawSpinLock::<TestCpu>::new();
-    let _held = lock.lock(ladder::ZONE);
+    let _held = lock.lock(lockdep::ZONE);
     retire(&rcu, &machine, &bin, object(1));
 }
 

@@ -23,7 +23,7 @@ pub const ZONE: Rank = Rank(32);
 /// RCU's list of orphaned garbage.
 pub const RCU: Rank = Rank(36);
 /// The waiters of a sleeping lock.
-pub const SHARE_QUEUE: Rank = Rank(40);
+pub const RWLOCK_QUEUE: Rank = Rank(40);
 /// The error of a job; taken to put it there, whatever the worker holds.
 pub const JOB: Rank = Rank(42);
 /// The records of an ordered queue.
@@ -34,32 +34,32 @@ pub const MAILBOX: Rank = Rank(44);
 
 /// Checks that a lock of `rank` may be waited for, and notes it as held. Nothing in release builds.
 #[inline(always)]
-pub fn take<C: Cpu>(rank: Rank) {
+pub fn acquire<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
         C::with_context(|context| {
             assert!(
-                context.may_take(rank),
+                context.may_acquire(rank),
                 "lock ladder: rank {} taken while ranks {:#b} are held",
                 rank.0,
                 context.held()
             );
-            context.took(rank);
+            context.note_acquired(rank);
         });
     }
 }
 
 /// Notes a lock got without waiting, which may break the order.
 #[inline(always)]
-pub fn take_unordered<C: Cpu>(rank: Rank) {
+pub fn acquire_unordered<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
-        C::with_context(|context| context.took(rank));
+        C::with_context(|context| context.note_acquired(rank));
     }
 }
 
 /// Notes that a lock of `rank` is given back.
 #[inline(always)]
-pub fn give<C: Cpu>(rank: Rank) {
+pub fn release<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
-        C::with_context(|context| context.gave(rank));
+        C::with_context(|context| context.note_released(rank));
     }
 }

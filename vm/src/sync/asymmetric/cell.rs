@@ -27,14 +27,14 @@
 
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*, light_fence};
-use crate::sync::{Own, PerCpu, wait_until};
+use crate::sync::{CpuGuard, PerCpu, wait_until};
 use core::cell::UnsafeCell;
 use core::fmt;
 
 /// Data of one CPU that a claimant may use instead. What every use touches comes first, so that it can share
 /// a line with what lies before it.
 #[repr(C)]
-pub(super) struct Biased<T, C: Cpu> {
+pub struct AsymmetricCell<T, C: Cpu> {
     /// 1 while the owner uses the data. Written by the owner only. Release on leaving, pairs with the
     /// claimant's wait.
     inside: AtomicU32<C>,
@@ -44,9 +44,9 @@ pub(super) struct Biased<T, C: Cpu> {
 }
 
 // SAFETY: owner and claimant use the value one at a time, by the protocol above.
-unsafe impl<T: Send, C: Cpu> Sync for Biased<T, C> {}
+unsafe impl<T: Send, C: Cpu> Sync for AsymmetricCell<T, C> {}
 
-impl<T, C: Cpu> Biased<T, C> {
+impl<T, C: Cpu> AsymmetricCell<T, C> {
     /// Data holding `value`.
     pub const fn new(value: T) -> Self {
         Self { inside: AtomicU32::new(0), claimed: AtomicU32::new(0), value: UnsafeCell::new(value) }
@@ -55,7 +55,11 @@ impl<T, C: Cpu> Biased<T, C> {
     /// The owner's use of `part` of its slot. `None` while it is claimed, or in use further up this very
     /// stack. `f` waits for nothing but spin locks.
     #[inline(always)]
-    pub fn with<S, R>(own: &Own<'_, S, C>, part: fn(&S) -> &Self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub fn with<S, R>(
+        own: &CpuGuard<'_, S, C>,
+        part: fn(&S) -> &Self,
+        f: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
         let this = part(own);
         let nested = this.inside.load(Relaxed);
         this.inside.store(1, Relaxed);
@@ -76,10 +80,10 @@ impl<T, C: Cpu> Biased<T, C> {
 
 /// Uses the data of every CPU in turn, in place of its owner, and calls `then` while all owners are still
 /// kept out. The caller makes sure that it is the only claimant, and is not an owner inside.
-pub(super) fn claim_all<S, T, R, M: Machine>(
+pub fn revoke_all<S, T, R, M: Machine>(
     slots: &PerCpu<S, M::Cpu>,
     machine: &M,
-    part: fn(&S) -> &Biased<T, M::Cpu>,
+    part: fn(&S) -> &AsymmetricCell<T, M::Cpu>,
     mut f: impl FnMut(&S, &mut T),
     then: impl FnOnce() -> R,
 ) -> R {
@@ -97,9 +101,9 @@ pub(super) fn claim_all<S, T, R, M: Machine>(
     result
 }
 
-impl<T, C: Cpu> fmt::Debug for Biased<T, C> {
+impl<T, C: Cpu> fmt::Debug for AsymmetricCell<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Biased, claimed {:?}", self.claimed)
+        write!(f, "AsymmetricCell, claimed {:?}", self.claimed)
     }
 }
 
@@ -112,7 +116,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use std::boxed::Box;
 
-    type Slots = PerCpu<Biased<Watched<u32>, TestCpu>, TestCpu>;
+    type Slots = PerCpu<AsymmetricCell<Watched<u32>, TestCpu>, TestCpu>;
 
     struct Heap;
 
@@ -133,23 +137,23 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_owner_and_claimant_never_meet() {
+    fn loom_asymmetric_cell_owner_and_claimant_never_meet() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
             let machine = Arc::new(TestMachine::with_cpus(1, 2));
-            let slots: Slots = PerCpu::carve(&mut Heap, 2, |_| Biased::new(Watched::new(0))).unwrap();
+            let slots: Slots = PerCpu::carve(&mut Heap, 2, |_| AsymmetricCell::new(Watched::new(0))).unwrap();
             // A word's shadow is made by who touches it first, and must be there before the threads are.
             slots.iter().for_each(|(_, s)| assert!(s.inside.load(Relaxed) == s.claimed.load(Relaxed)));
             let slots = Arc::new(slots);
             let other = slots.clone();
             let owner = loom::thread::spawn(move || {
                 TestCpu::become_cpu(1);
-                let enter = || Biased::with(&other.own(), |slot| slot, add).map_or(0, |()| 1);
+                let enter = || AsymmetricCell::with(&other.get_cpu(), |slot| slot, add).map_or(0, |()| 1);
                 enter() + enter()
             });
             let mut seen = 0;
-            claim_all(
+            revoke_all(
                 &slots,
                 &*machine,
                 |slot| slot,
@@ -162,7 +166,7 @@ mod loom_tests {
             );
             let entered = owner.join().unwrap();
             let mut total = 0;
-            claim_all(
+            revoke_all(
                 &slots,
                 &*machine,
                 |slot| slot,

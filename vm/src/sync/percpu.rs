@@ -1,17 +1,18 @@
 //! Data of one CPU: its own lines, written by it alone.
 //!
 //! A [`PerCpu`] is an array in boot memory with one slot for each CPU, each on lines of its own.
-//! [`PerCpu::own`] turns preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends
+//! [`PerCpu::get_cpu`] turns preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends
 //! anybody's, for words that others may read.
 //!
 //! Who is kept on a CPU anyway, by a lock or a read section, need not turn preemption off again:
-//! [`PerCpu::mine`] lends the slot for as long as that lasts.
+//! [`PerCpu::this_cpu`] lends the slot for as long as that lasts.
 //!
-//! What only its CPU touches, and never an interrupt handler, lies in an [`Owned`] inside the slot: plain
-//! memory, no read-modify-write. The token for it is [`Own`], which exists only while preemption is off.
+//! What only its CPU touches, and never an interrupt handler, lies in an [`CpuLocal`] inside the slot: plain
+//! memory, no read-modify-write. The token for it is [`CpuGuard`], which exists only while preemption is off.
 
+use super::CacheAligned;
 use crate::machine::Cpu;
-use crate::units::{CACHE_LINE, CpuId};
+use crate::units::CpuId;
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::PhantomData;
@@ -27,14 +28,10 @@ pub trait Carve {
 
 /// One `T` for each CPU, each on cache lines of its own.
 pub struct PerCpu<T, C: Cpu> {
-    slots: NonNull<Slot<T>>,
+    slots: NonNull<CacheAligned<T>>,
     nr_cpus: u32,
     _owner: PhantomData<(T, fn() -> C)>,
 }
-
-/// Two lines, because adjacent lines are fetched in pairs.
-#[repr(align(128))]
-struct Slot<T>(T);
 
 // SAFETY: slots are shared as `&T` only.
 unsafe impl<T: Sync, C: Cpu> Sync for PerCpu<T, C> {}
@@ -43,7 +40,7 @@ unsafe impl<T: Send + Sync, C: Cpu> Send for PerCpu<T, C> {}
 
 impl<T, C: Cpu> PerCpu<T, C> {
     /// Bytes that each CPU's slot takes.
-    pub const BYTES_PER_CPU: usize = size_of::<Slot<T>>();
+    pub const BYTES_PER_CPU: usize = size_of::<CacheAligned<T>>();
 
     /// An array for no CPU.
     pub const fn none() -> Self {
@@ -53,11 +50,11 @@ impl<T, C: Cpu> PerCpu<T, C> {
     /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` when the memory does
     /// not suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
-        let bytes = size_of::<Slot<T>>().checked_mul(nr_cpus as usize)?;
-        let slots = from.carve(bytes, align_of::<Slot<T>>())?.cast::<Slot<T>>();
+        let bytes = size_of::<CacheAligned<T>>().checked_mul(nr_cpus as usize)?;
+        let slots = from.carve(bytes, align_of::<CacheAligned<T>>())?.cast::<CacheAligned<T>>();
         for cpu in 0..nr_cpus {
             // SAFETY: the carved memory holds `nr_cpus` slots, aligned, and nobody else has it.
-            unsafe { slots.add(cpu as usize).write(Slot(init(CpuId(cpu)))) };
+            unsafe { slots.add(cpu as usize).write(CacheAligned(init(CpuId(cpu)))) };
         }
         Some(Self { slots, nr_cpus, _owner: PhantomData })
     }
@@ -70,7 +67,7 @@ impl<T, C: Cpu> PerCpu<T, C> {
     /// The addresses of all slots, for observers.
     pub fn extent(&self) -> core::ops::Range<usize> {
         let start = self.slots.addr().get();
-        start..start + size_of::<Slot<T>>() * self.nr_cpus as usize
+        start..start + size_of::<CacheAligned<T>>() * self.nr_cpus as usize
     }
 
     /// The slot of `cpu`.
@@ -91,15 +88,15 @@ impl<T, C: Cpu> PerCpu<T, C> {
 
     /// The slot of the CPU that this runs on; preemption is off until it is dropped.
     #[inline]
-    pub fn own(&self) -> Own<'_, T, C> {
+    pub fn get_cpu(&self) -> CpuGuard<'_, T, C> {
         C::preempt_off();
-        Own { slot: self.of(C::id()), _cpu: PhantomData }
+        CpuGuard { slot: self.of(C::id()), _cpu: PhantomData }
     }
 
     /// The slot of the CPU that this runs on, as long as `_pinned` keeps it there.
     #[inline(always)]
-    pub fn mine<'a>(&'a self, _pinned: &'a impl Pinned<C>) -> Mine<'a, T, C> {
-        Mine { slot: self.of(C::id()), _cpu: PhantomData }
+    pub fn this_cpu<'a>(&'a self, _pinned: &'a impl PreemptOff<C>) -> CpuRef<'a, T, C> {
+        CpuRef { slot: self.of(C::id()), _cpu: PhantomData }
     }
 }
 
@@ -108,33 +105,33 @@ impl<T, C: Cpu> PerCpu<T, C> {
 /// # Safety
 /// Preemption is off from before it is made until after it is dropped, and it cannot be sent to another
 /// thread.
-pub unsafe trait Pinned<C: Cpu> {}
+pub unsafe trait PreemptOff<C: Cpu> {}
 
 /// The slot of the CPU that this runs on, on which something else keeps the thread.
-pub struct Mine<'a, T, C: Cpu> {
+pub struct CpuRef<'a, T, C: Cpu> {
     slot: &'a T,
     _cpu: PhantomData<*const C>,
 }
 
 /// The slot of the CPU that this runs on. The thread cannot leave the CPU while it exists.
 #[must_use = "preemption is on again once this is dropped"]
-pub struct Own<'a, T, C: Cpu> {
+pub struct CpuGuard<'a, T, C: Cpu> {
     slot: &'a T,
     _cpu: PhantomData<*const C>,
 }
 
-// SAFETY: preemption goes off in `PerCpu::own` and on when it is dropped; the marker keeps it on its thread.
-unsafe impl<T, C: Cpu> Pinned<C> for Own<'_, T, C> {}
+// SAFETY: preemption goes off in `PerCpu::get_cpu` and on when it is dropped; the marker keeps it on its thread.
+unsafe impl<T, C: Cpu> PreemptOff<C> for CpuGuard<'_, T, C> {}
 
-impl<T, C: Cpu> Clone for Mine<'_, T, C> {
+impl<T, C: Cpu> Clone for CpuRef<'_, T, C> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, C: Cpu> Copy for Mine<'_, T, C> {}
+impl<T, C: Cpu> Copy for CpuRef<'_, T, C> {}
 
-impl<T, C: Cpu> Deref for Mine<'_, T, C> {
+impl<T, C: Cpu> Deref for CpuRef<'_, T, C> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
@@ -142,26 +139,26 @@ impl<T, C: Cpu> Deref for Mine<'_, T, C> {
     }
 }
 
-impl<'a, T, C: Cpu> Own<'a, T, C> {
-    /// Lends an [`Owned`] part of the slot for writing. `None` where it is already lent, further up this very
+impl<'a, T, C: Cpu> CpuGuard<'a, T, C> {
+    /// Lends an [`CpuLocal`] part of the slot for writing. `None` where it is already lent, further up this very
     /// stack.
     ///
     /// `part` is a plain function, so that it can only choose a part of the slot that it is given.
     #[inline]
-    pub fn with<U, R>(&self, part: fn(&T) -> &Owned<U>, f: impl FnOnce(&mut U) -> R) -> Option<R> {
+    pub fn with<U, R>(&self, part: fn(&T) -> &CpuLocal<U>, f: impl FnOnce(&mut U) -> R) -> Option<R> {
         let owned = part(self.slot);
         if owned.lent.replace(true) {
             return None;
         }
         // SAFETY: the part lies in this CPU's slot, preemption is off, and interrupt handlers do not touch
-        // `Owned` data, so only this stack could hold another reference; `lent` says that it does not.
+        // `CpuLocal` data, so only this stack could hold another reference; `lent` says that it does not.
         let result = f(unsafe { &mut *owned.value.get() });
         owned.lent.set(false);
         Some(result)
     }
 }
 
-impl<T, C: Cpu> Deref for Own<'_, T, C> {
+impl<T, C: Cpu> Deref for CpuGuard<'_, T, C> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
@@ -169,30 +166,30 @@ impl<T, C: Cpu> Deref for Own<'_, T, C> {
     }
 }
 
-impl<T, C: Cpu> Drop for Own<'_, T, C> {
+impl<T, C: Cpu> Drop for CpuGuard<'_, T, C> {
     #[inline]
     fn drop(&mut self) {
         C::preempt_on();
     }
 }
 
-/// Data that only its own CPU touches, with preemption off, through [`Own::with`].
-pub struct Owned<T> {
+/// Data that only its own CPU touches, with preemption off, through [`CpuGuard::with`].
+pub struct CpuLocal<T> {
     lent: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only `Own::with` reaches the inside, on the CPU whose slot it is in.
-unsafe impl<T: Send> Sync for Owned<T> {}
+// SAFETY: only `CpuGuard::with` reaches the inside, on the CPU whose slot it is in.
+unsafe impl<T: Send> Sync for CpuLocal<T> {}
 
-impl<T> Owned<T> {
+impl<T> CpuLocal<T> {
     /// Data holding `value`.
     pub const fn new(value: T) -> Self {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 }
 
-impl<T: fmt::Debug, C: Cpu> fmt::Debug for Mine<'_, T, C> {
+impl<T: fmt::Debug, C: Cpu> fmt::Debug for CpuRef<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.slot.fmt(f)
     }
@@ -204,16 +201,14 @@ impl<T, C: Cpu> fmt::Debug for PerCpu<T, C> {
     }
 }
 
-impl<T: fmt::Debug, C: Cpu> fmt::Debug for Own<'_, T, C> {
+impl<T: fmt::Debug, C: Cpu> fmt::Debug for CpuGuard<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.slot.fmt(f)
     }
 }
 
-impl<T> fmt::Debug for Owned<T> {
+impl<T> fmt::Debug for CpuLocal<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Owned")
+        f.write_str("CpuLocal")
     }
 }
-
-const _: () = assert!(align_of::<Slot<u8>>() == 2 * CACHE_LINE);

@@ -50,7 +50,7 @@ impl World {
         let world = Arc::new(Self { rcu: Rcu::carve(&mut Heap, nr_cpus).unwrap(), slot: RcuSlot::new() });
         // SAFETY: the object lives as long as the test.
         unsafe { world.slot.publish(Some(NonNull::from(&*object))) };
-        assert_eq!(world.rcu.epoch.0.load(Relaxed) + world.rcu.garbage(), 1);
+        assert_eq!(world.rcu.epoch.load(Relaxed) + world.rcu.garbage(), 1);
         (world, object)
     }
 
@@ -124,7 +124,7 @@ fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
         });
         world.unlink_and_defer();
         let bin = Bin::default();
-        let epoch = world.rcu.epoch.0.load(Acquire);
+        let epoch = world.rcu.epoch.load(Acquire);
         world.rcu.reclaim_batch(epoch + early, &bin);
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         advancer.join().unwrap();
@@ -174,7 +174,7 @@ fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
         world.unlink_and_defer();
         world.advance(3, full_fence);
         let bin = Bin::default();
-        world.rcu.reclaim_batch(world.rcu.epoch.0.load(Acquire), &bin);
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &bin);
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });
@@ -199,7 +199,7 @@ fn loom_rcu_nested_sections_protect_until_the_last_ends() {
         world.unlink_and_defer();
         world.advance(3, full_fence);
         let bin = Bin::default();
-        world.rcu.reclaim_batch(world.rcu.epoch.0.load(Acquire), &bin);
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &bin);
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });
@@ -226,7 +226,7 @@ fn loom_rcu_orphaned_garbage_is_reclaimed_by_another_cpu_after_the_reader() {
                 world.advance(3, full_fence);
                 let bin = Bin::default();
                 world.rcu.adopt();
-                world.rcu.reclaim_batch(world.rcu.epoch.0.load(Acquire), &bin);
+                world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &bin);
                 bin.0.get()
             }
         });

@@ -20,7 +20,7 @@
 //! the turn advanced or is woken.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::{SpinLock, ladder};
+use super::{SpinLock, lockdep};
 use crate::machine::{Cpu, Rank};
 use core::fmt;
 use core::marker::PhantomData;
@@ -63,29 +63,29 @@ struct Queue {
 
 /// A sleeping reader-writer lock of a fixed rank, guarding what its owner says. Prefers those that want it
 /// alone.
-pub struct ShareLock<C: Cpu, const RANK: u8> {
+pub struct RwLock<C: Cpu, const RANK: u8> {
     /// See the module's table. Taking acquires, giving back releases.
     word: AtomicU32<C>,
     /// Advanced before a side is woken, by [`Want`].
     turn: [AtomicU32<C>; 2],
-    queue: SpinLock<Queue, C, { ladder::SHARE_QUEUE.0 }>,
+    queue: SpinLock<Queue, C, { lockdep::RWLOCK_QUEUE.0 }>,
 }
 
 /// The lock, shared.
 #[must_use = "the lock is given back once this is dropped"]
-pub struct SharedGuard<'a, C: Cpu, const RANK: u8> {
-    lock: &'a ShareLock<C, RANK>,
+pub struct RwReadGuard<'a, C: Cpu, const RANK: u8> {
+    lock: &'a RwLock<C, RANK>,
     _thread: PhantomData<*const ()>,
 }
 
 /// The lock, alone.
 #[must_use = "the lock is given back once this is dropped"]
-pub struct UniqueGuard<'a, C: Cpu, const RANK: u8> {
-    lock: &'a ShareLock<C, RANK>,
+pub struct RwWriteGuard<'a, C: Cpu, const RANK: u8> {
+    lock: &'a RwLock<C, RANK>,
     _thread: PhantomData<*const ()>,
 }
 
-impl<C: Cpu, const RANK: u8> ShareLock<C, RANK> {
+impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
     /// A free lock.
     pub const fn new() -> Self {
         Self {
@@ -98,34 +98,34 @@ impl<C: Cpu, const RANK: u8> ShareLock<C, RANK> {
     /// Shares the lock; sleeps while one has it alone or waits for that.
     #[inline]
     #[track_caller]
-    pub fn share(&self) -> SharedGuard<'_, C, RANK> {
-        ladder::take::<C>(Rank(RANK));
+    pub fn read(&self) -> RwReadGuard<'_, C, RANK> {
+        lockdep::acquire::<C>(Rank(RANK));
         let word = self.word.load(Relaxed);
         let fast = |next| self.word.compare_exchange(word, next, Acquire, Relaxed).is_ok();
         let taken = Want::Share.taken(word, false).is_some_and(fast);
         if !taken {
             self.wait_for(Want::Share);
         }
-        SharedGuard { lock: self, _thread: PhantomData }
+        RwReadGuard { lock: self, _thread: PhantomData }
     }
 
     /// Shares the lock unless one has it alone or waits for that.
     #[inline]
-    pub fn try_share(&self) -> Option<SharedGuard<'_, C, RANK>> {
+    pub fn try_read(&self) -> Option<RwReadGuard<'_, C, RANK>> {
         self.word.update(Acquire, Relaxed, |word| Want::Share.taken(word, false)).ok()?;
-        ladder::take_unordered::<C>(Rank(RANK));
-        Some(SharedGuard { lock: self, _thread: PhantomData })
+        lockdep::acquire_unordered::<C>(Rank(RANK));
+        Some(RwReadGuard { lock: self, _thread: PhantomData })
     }
 
     /// Takes the lock alone; sleeps while anybody holds it.
     #[inline]
     #[track_caller]
-    pub fn lock(&self) -> UniqueGuard<'_, C, RANK> {
-        ladder::take::<C>(Rank(RANK));
+    pub fn write(&self) -> RwWriteGuard<'_, C, RANK> {
+        lockdep::acquire::<C>(Rank(RANK));
         if self.word.compare_exchange(0, ALONE, Acquire, Relaxed).is_err() {
             self.wait_for(Want::Unique);
         }
-        UniqueGuard { lock: self, _thread: PhantomData }
+        RwWriteGuard { lock: self, _thread: PhantomData }
     }
 
     #[cold]
@@ -171,10 +171,10 @@ impl<C: Cpu, const RANK: u8> ShareLock<C, RANK> {
     }
 }
 
-impl<C: Cpu, const RANK: u8> Drop for SharedGuard<'_, C, RANK> {
+impl<C: Cpu, const RANK: u8> Drop for RwReadGuard<'_, C, RANK> {
     #[inline]
     fn drop(&mut self) {
-        ladder::give::<C>(Rank(RANK));
+        lockdep::release::<C>(Rank(RANK));
         let before = self.lock.word.fetch_sub(1, Release);
         if before & WAITING != 0 && before & SHARED == 1 {
             self.lock.wake_next();
@@ -182,10 +182,10 @@ impl<C: Cpu, const RANK: u8> Drop for SharedGuard<'_, C, RANK> {
     }
 }
 
-impl<C: Cpu, const RANK: u8> Drop for UniqueGuard<'_, C, RANK> {
+impl<C: Cpu, const RANK: u8> Drop for RwWriteGuard<'_, C, RANK> {
     #[inline]
     fn drop(&mut self) {
-        ladder::give::<C>(Rank(RANK));
+        lockdep::release::<C>(Rank(RANK));
         let before = self.lock.word.fetch_and(!ALONE, Release);
         if before & WAITING != 0 {
             self.lock.wake_next();
@@ -193,26 +193,26 @@ impl<C: Cpu, const RANK: u8> Drop for UniqueGuard<'_, C, RANK> {
     }
 }
 
-impl<C: Cpu, const RANK: u8> Default for ShareLock<C, RANK> {
+impl<C: Cpu, const RANK: u8> Default for RwLock<C, RANK> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<C: Cpu, const RANK: u8> fmt::Debug for ShareLock<C, RANK> {
+impl<C: Cpu, const RANK: u8> fmt::Debug for RwLock<C, RANK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Relaxed);
         write!(f, "shared by {}, alone {}", word & SHARED, word & ALONE != 0)
     }
 }
 
-impl<C: Cpu, const RANK: u8> fmt::Debug for SharedGuard<'_, C, RANK> {
+impl<C: Cpu, const RANK: u8> fmt::Debug for RwReadGuard<'_, C, RANK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("shared")
     }
 }
 
-impl<C: Cpu, const RANK: u8> fmt::Debug for UniqueGuard<'_, C, RANK> {
+impl<C: Cpu, const RANK: u8> fmt::Debug for RwWriteGuard<'_, C, RANK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("alone")
     }
@@ -225,7 +225,7 @@ mod tests {
     use core::sync::atomic::AtomicU64;
     use std::thread;
 
-    type Lock = ShareLock<TestCpu, 0>;
+    type Lock = RwLock<TestCpu, 0>;
 
     #[test]
     fn one_alone_or_many_sharing_never_both() {
@@ -237,12 +237,12 @@ mod tests {
                     TestCpu::become_cpu(id);
                     for round in 0..2_000 {
                         if (round + id) % 3 == 0 {
-                            let _alone = lock.lock();
+                            let _writer = lock.write();
                             assert_eq!(inside.fetch_add(1 << 16, Relaxed), 0);
                             sum.store(sum.load(Relaxed) + 1, Relaxed);
                             inside.fetch_sub(1 << 16, Relaxed);
                         } else {
-                            let _shared = lock.share();
+                            let _shared = lock.read();
                             assert!(inside.fetch_add(1, Relaxed) < 1 << 16);
                             inside.fetch_sub(1, Relaxed);
                         }
@@ -268,5 +268,5 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-#[path = "share_loom_tests.rs"]
+#[path = "tests/loom_rwlock.rs"]
 mod loom_tests;

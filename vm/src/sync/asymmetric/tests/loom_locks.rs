@@ -1,10 +1,9 @@
 //! One CPU that locks for nothing, and one that wants the same lock.
 
-use super::RawSpinLock;
-use super::atomic::Ordering::*;
-use super::bias::Bias;
-use super::ladder::table;
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::atomic::Ordering::*;
+use crate::sync::lockdep::table;
+use crate::sync::{AsymmetricLocks, RawSpinLock};
 use crate::units::Level;
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -15,7 +14,7 @@ use std::sync::atomic::AtomicUsize;
 /// Two locks, one below the other, and what both guard together.
 struct Pair {
     machine: TestMachine,
-    bias: Bias<TestCpu>,
+    bias: AsymmetricLocks<TestCpu>,
     above: RawSpinLock<TestCpu>,
     below: RawSpinLock<TestCpu>,
     value: UnsafeCell<u32>,
@@ -25,7 +24,7 @@ impl Pair {
     fn new() -> Self {
         let pair = Self {
             machine: TestMachine::with_cpus(1, 3),
-            bias: Bias::new(),
+            bias: AsymmetricLocks::new(),
             above: RawSpinLock::new(),
             below: RawSpinLock::new(),
             value: UnsafeCell::new(0),

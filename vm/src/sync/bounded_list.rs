@@ -9,7 +9,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 /// See the module. Holds at most `N`.
-pub struct Tray<T: Copy + Send + Sync, C: Cpu, const N: usize> {
+pub struct BoundedList<T: Copy + Send + Sync, C: Cpu, const N: usize> {
     /// How many places were given out, those that do not exist included. Relaxed: it gives each its own, and
     /// orders nothing.
     given: AtomicU32<C>,
@@ -20,9 +20,9 @@ pub struct Tray<T: Copy + Send + Sync, C: Cpu, const N: usize> {
 
 // SAFETY: values are put each into a place that nobody else is given, and looked at only once no place is
 // half filled.
-unsafe impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Sync for Tray<T, C, N> {}
+unsafe impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Sync for BoundedList<T, C, N> {}
 
-impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Tray<T, C, N> {
+impl<T: Copy + Send + Sync, C: Cpu, const N: usize> BoundedList<T, C, N> {
     /// An empty tray.
     #[expect(clippy::new_without_default, reason = "one way to make one is enough")]
     #[inline(always)]
@@ -57,9 +57,9 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> Tray<T, C, N> {
     }
 }
 
-impl<T: Copy + Send + Sync, C: Cpu, const N: usize> fmt::Debug for Tray<T, C, N> {
+impl<T: Copy + Send + Sync, C: Cpu, const N: usize> fmt::Debug for BoundedList<T, C, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tray of {N}")
+        write!(f, "BoundedList of {N}")
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_several_put_in_comes_out_and_what_is_too_much_is_refused() {
-        let tray = Tray::<u64, TestCpu, 8>::new();
+        let tray = BoundedList::<u64, TestCpu, 8>::new();
         let fits = |from: u64| (from..from + 3).filter(|&value| tray.put(value)).count();
         let fitted: usize = std::thread::scope(|s| {
             let others = [s.spawn(|| fits(10)), s.spawn(|| fits(20))];
@@ -82,6 +82,6 @@ mod tests {
         values.dedup();
         assert_eq!((fitted, values.len()), (8, 8));
         assert!(values.iter().all(|value| (10..13).contains(&(value % 100)) || value % 10 < 3));
-        assert!(Tray::<u64, TestCpu, 2>::new().values().is_some_and(|values| values.is_empty()));
+        assert!(BoundedList::<u64, TestCpu, 2>::new().values().is_some_and(|values| values.is_empty()));
     }
 }

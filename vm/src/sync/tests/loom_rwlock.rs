@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 struct Counter {
-    lock: ShareLock<TestCpu, 0>,
+    lock: RwLock<TestCpu, 0>,
     value: UnsafeCell<u32>,
 }
 
@@ -22,7 +22,7 @@ fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(
     model.preemption_bound = Some(preemptions);
     model.check(move || {
         executions.fetch_add(1, Relaxed);
-        let counter = Arc::new(Counter { lock: ShareLock::new(), value: UnsafeCell::new(0) });
+        let counter = Arc::new(Counter { lock: RwLock::new(), value: UnsafeCell::new(0) });
         assert_eq!(counter.lock.word.load(Relaxed), 0);
         let threads: std::vec::Vec<_> = others
             .iter()
@@ -56,40 +56,40 @@ fn look(counter: &Counter) {
 }
 
 fn alone(counter: &Counter) -> u32 {
-    let _alone = counter.lock.lock();
+    let _alone = counter.lock.write();
     add(counter);
     1
 }
 
 fn shared(counter: &Counter) -> u32 {
-    let _shared = counter.lock.share();
+    let _shared = counter.lock.read();
     look(counter);
     0
 }
 
 #[test]
-fn loom_share_lock_excludes_and_publishes() {
+fn loom_rwlock_excludes_and_publishes() {
     assert!(explore(3, shared, &[alone]) > 10);
 }
 
 #[test]
-fn loom_share_lock_two_alone_lose_no_wake_up() {
+fn loom_rwlock_two_alone_lose_no_wake_up() {
     assert!(explore(3, alone, &[alone]) > 10);
 }
 
 #[test]
-fn loom_share_lock_two_alone_and_one_sharing_lose_no_wake_up() {
+fn loom_rwlock_two_alone_and_one_sharing_lose_no_wake_up() {
     assert!(explore(2, alone, &[alone, shared]) > 100);
 }
 
 #[test]
-fn loom_share_lock_one_alone_and_two_sharing_lose_no_wake_up() {
+fn loom_rwlock_one_alone_and_two_sharing_lose_no_wake_up() {
     assert!(explore(2, shared, &[alone, shared]) > 100);
 }
 
 #[test]
 #[should_panic = "Causality violation: Concurrent"]
-fn loom_share_lock_not_taken_by_the_reader_fails() {
+fn loom_rwlock_not_taken_by_the_reader_fails() {
     explore(
         2,
         |counter| {
@@ -102,14 +102,14 @@ fn loom_share_lock_not_taken_by_the_reader_fails() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn loom_share_lock_given_back_without_a_wake_up_fails() {
+fn loom_rwlock_given_back_without_a_wake_up_fails() {
     explore(
         2,
         |counter| {
-            let held = counter.lock.lock();
+            let held = counter.lock.write();
             add(counter);
             core::mem::forget(held);
-            ladder::give::<TestCpu>(Rank(0));
+            lockdep::release::<TestCpu>(Rank(0));
             counter.lock.word.fetch_and(!ALONE, Release);
             1
         },
@@ -119,14 +119,14 @@ fn loom_share_lock_given_back_without_a_wake_up_fails() {
 
 #[test]
 #[should_panic = "Causality violation: Concurrent"]
-fn loom_share_lock_given_back_without_release_fails() {
+fn loom_rwlock_given_back_without_release_fails() {
     explore(
         2,
         |counter| {
-            let held = counter.lock.lock();
+            let held = counter.lock.write();
             add(counter);
             core::mem::forget(held);
-            ladder::give::<TestCpu>(Rank(0));
+            lockdep::release::<TestCpu>(Rank(0));
             if counter.lock.word.fetch_and(!ALONE, Relaxed) & WAITING != 0 {
                 counter.lock.wake_next();
             }

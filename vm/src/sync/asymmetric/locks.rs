@@ -34,11 +34,11 @@
 //!
 //! The subtle case: a second lock while the first is held, a child's under its parent's. The bias may have
 //! been asked for in between, and b waits for the first; so the second must not wait for b. It is taken as
-//! the first was ([`lock_below`](Bias::lock_below)): b waits for both.
+//! the first was ([`lock_below`](AsymmetricLocks::lock_below)): b waits for both.
 
-use super::atomic::{AtomicU32, Ordering::*, light_fence};
-use super::{RawGuard, RawSpinLock, wait_until};
 use crate::machine::{Cpu, Machine, Rank};
+use crate::sync::atomic::{AtomicU32, Ordering::*, light_fence};
+use crate::sync::{RawGuard, RawSpinLock, lockdep, wait_until};
 use core::fmt;
 
 /// Nobody owns the locks; so far each CPU that did has given them back.
@@ -49,14 +49,14 @@ const ALL: u32 = u32::MAX;
 const REVOKED: u32 = u32::MAX - 1;
 
 /// Who takes a set of spin locks for nothing.
-pub struct Bias<C: Cpu> {
+pub struct AsymmetricLocks<C: Cpu> {
     /// [`NOBODY`], a CPU's number and 1, [`REVOKED`], or [`ALL`].
     owner: AtomicU32<C>,
     /// How many of the locks the owner holds. Written by the owner alone.
     inside: AtomicU32<C>,
 }
 
-impl<C: Cpu> Bias<C> {
+impl<C: Cpu> AsymmetricLocks<C> {
     /// For locks that none has taken yet.
     pub const fn new() -> Self {
         Self { owner: AtomicU32::new(NOBODY), inside: AtomicU32::new(0) }
@@ -78,7 +78,7 @@ impl<C: Cpu> Bias<C> {
         rank: Rank,
         machine: &M,
     ) -> RawGuard<'a, C> {
-        super::ladder::take::<C>(rank);
+        lockdep::acquire::<C>(rank);
         C::preempt_off();
         let mine = me::<C>();
         // Relaxed: `enter` looks again.
@@ -97,7 +97,7 @@ impl<C: Cpu> Bias<C> {
         lock: &'a RawSpinLock<C>,
         rank: Rank,
     ) -> RawGuard<'a, C> {
-        super::ladder::take::<C>(rank);
+        lockdep::acquire::<C>(rank);
         C::preempt_off();
         if held.counts_in(&self.inside) {
             self.inside.store(self.inside.load(Relaxed) + 1, Relaxed);
@@ -176,13 +176,13 @@ fn me<C: Cpu>() -> u32 {
     C::id().0 + 1
 }
 
-impl<C: Cpu> Default for Bias<C> {
+impl<C: Cpu> Default for AsymmetricLocks<C> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<C: Cpu> fmt::Debug for Bias<C> {
+impl<C: Cpu> fmt::Debug for AsymmetricLocks<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.owner.load(Relaxed) {
             NOBODY => f.write_str("biased to nobody yet"),
