@@ -230,8 +230,8 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         name: "a read section begins without its fence",
         file: "vm/src/sync/rcu/mod.rs",
-        old: "        local.reader.0.store(word + 1, Release);\n        light_fence::<C>();\n",
-        new: "        local.reader.0.store(word + 1, Release);\n",
+        old: "        local.reader.store(word + 1, Release);\n        light_fence::<C>();\n",
+        new: "        local.reader.store(word + 1, Release);\n",
         by: Model("loom_rcu_reader_against_retire_and_advance_by_another"),
     },
     Mutation {
