@@ -18,8 +18,11 @@
 #![no_std]
 #![warn(missing_debug_implementations)]
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, feature = "mutants"))]
 extern crate std;
+
+#[macro_use]
+mod mutant;
 
 pub mod file;
 pub mod frame;

@@ -34,7 +34,7 @@ usage: cargo xtask CHORE
   lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --selftest NAME
   layers   check who names whom and where `unsafe` stands
-  mutate   break the library in many ways, one at a time, and see each noticed; --list, --only N,M, --sample
+  mutate   break the library in many ways, one at a time, and see each noticed; --list, --only NAME,..., --sample
   size     warn of files over 400 lines
   readme   run the commands in README.md's marked blocks and put their output there";
 

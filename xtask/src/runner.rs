@@ -123,7 +123,7 @@ pub fn note_lacking(line: &str) -> Result<(), String> {
 }
 
 /// How many tests `cargo test` says have passed.
-fn passed(output: &str) -> usize {
+pub fn passed(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     results.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok()).sum()
 }

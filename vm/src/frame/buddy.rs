@@ -88,7 +88,7 @@ impl<C: Cpu> Buddy<C> {
         while order < Order::MAX {
             let buddy = buddy_of(pfn, order);
             let free = table.meta(buddy).is_some_and(|meta| meta.state().is_free_block(self.zone, order));
-            if !free {
+            if !free || mutant!("buddy.never-merged") {
                 break;
             }
             let other = self.unlink(table, buddy, order);
@@ -193,7 +193,9 @@ impl Chain {
         let before = self.ends.map(|(_, last)| last);
         meta.set_state(FrameState::free(self.zone, Order::MAX, init));
         meta.set_prev(before);
-        if let Some(before) = before {
+        if let Some(before) = before
+            && !mutant!("buddy.chain-not-linked")
+        {
             record(table, before).set_next(Some(pfn));
         }
         self.ends = Some((self.ends.map_or(pfn, |(first, _)| first), pfn));

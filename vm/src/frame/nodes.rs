@@ -127,13 +127,19 @@ impl<M: Machine> Memory<'_, M> {
             if let Some(found) = self.look(placement, order, priority, &mut from) {
                 return Some(found);
             }
-            if !may_grow {
+            if !may_grow || mutant!("nodes.growth-not-awaited") {
                 break;
             }
             M::Cpu::relax();
         }
         let look = || self.zones_from(placement).find_map(from);
-        if priority > Priority::NoWait { self.drain_and(look).1 } else { None }
+        if priority == Priority::NoWait {
+            return None;
+        }
+        if mutant!("nodes.looked-after-drain") {
+            return if self.drain() > 0 { look() } else { None };
+        }
+        self.drain_and(look).1
     }
 
     /// Looks in every zone, growing those that have nothing to give.

@@ -64,8 +64,14 @@ impl<C: Cpu> Zone<C> {
 
     /// Hangs in blocks that the zone was waiting for.
     pub(super) fn add_chain(&self, table: &FrameTable<C>, chain: Chain) {
+        let counts_first = mutant!("zone.counted-before-given");
+        if counts_first {
+            self.waiting.fetch_sub(chain.frames(), Release);
+        }
         self.buddy.lock().give_chain(table, &chain);
-        self.waiting.fetch_sub(chain.frames(), Release);
+        if !counts_first {
+            self.waiting.fetch_sub(chain.frames(), Release);
+        }
     }
 
     /// Begins a chain of blocks for this zone.
@@ -126,6 +132,9 @@ impl<C: Cpu> Zone<C> {
 
     /// What the watermark counts: frames that wait are one growth away from being free.
     fn coming(&self, buddy: &Buddy<C>) -> u64 {
+        if mutant!("zone.deferred-not-counted") {
+            return buddy.free();
+        }
         buddy.free() + self.waiting.load(Relaxed)
     }
 

@@ -210,7 +210,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> Aim<'_, 's, 'v, M, P> {
         carried: &Carried<'v, M>,
     ) -> Result<Option<LockedTable<'s, M>>, Stop> {
         let table = spot.table.lock().ok_or(Stop::TableCut)?;
-        if table.read(spot.slot) != spot.word {
+        if !mutant!("fault.entry-not-rechecked") && table.read(spot.slot) != spot.word {
             return Ok(None);
         }
         let vma = self.confirm()?;

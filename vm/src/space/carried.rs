@@ -46,7 +46,7 @@ impl<'v, M: Machine> Carried<'v, M> {
     /// elsewhere goes back.
     #[inline(always)]
     pub fn want_from(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
-        if !vma.policy().is_local() {
+        if !vma.policy().is_local() && !mutant!("fault.policy-ignored") {
             self.want_as_the_policy_says(vma, page);
         }
     }

@@ -113,7 +113,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             Path::Speculative => match self.speculate(fault, &mut carried) {
                 None => {
-                    vm.counters.count_each([Counter::PgFault, Counter::SpeculativePgFault]);
+                    if mutant!("fault.not-counted") {
+                        vm.count(Counter::SpeculativePgFault);
+                    } else {
+                        vm.counters.count_each([Counter::PgFault, Counter::SpeculativePgFault]);
+                    }
                     return Ok(Outcome::Speculated);
                 }
                 Some(reason) => {

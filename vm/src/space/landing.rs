@@ -31,7 +31,9 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
                 }
             }
             Plan::ShowZero => {
-                self.install(self.space.vm.memory.zero_frame(), self.rights - Rights::WRITE);
+                let denied =
+                    if mutant!("fault.zero-page-writable") { Rights::empty() } else { Rights::WRITE };
+                self.install(self.space.vm.memory.zero_frame(), self.rights - denied);
             }
             rarer => self.carry_out_rarer(rarer, carried),
         }
@@ -66,7 +68,9 @@ impl<'v, M: Machine> Landing<'_, 'v, M> {
     fn replace_zero(&mut self, carried: &mut Carried<'v, M>) {
         let Some(pfn) = carried.take_frame() else { return };
         self.table.replace(self.slot, Entry::Marker(Marker::Busy));
-        self.space.flush(VpnRange::new(self.page, self.page.add(1)));
+        if !mutant!("fault.zero-page-not-flushed") {
+            self.space.flush(VpnRange::new(self.page, self.page.add(1)));
+        }
         self.install(pfn, self.rights);
         self.space.vm.count(Counter::ZeroPageReplaced);
     }

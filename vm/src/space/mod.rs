@@ -184,7 +184,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let prev = self.vmas.find(reading, before).map(Vma::spec);
         let next = self.vmas.find(reading, spec.range.end).map(Vma::spec);
         let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
-        vma.give_anon(reusable_anon(prev, &spec, next).unwrap_or_else(fresh))
+        let reused = reusable_anon(prev, &spec, next).filter(|_| !mutant!("merge.identity-not-reused"));
+        vma.give_anon(reused.unwrap_or_else(fresh))
     }
 
     /// The whole pages of a range that must lie in user space.

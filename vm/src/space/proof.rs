@@ -69,7 +69,8 @@ impl<M: Machine> Proof<M> for Speculated {
         page: Vpn,
         reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
-        if vma.is_live() { Some(vma) } else { look_again(space, vma, page, reading) }
+        let holds = mutant!("fault.mapping-not-rechecked") || vma.is_live();
+        if holds { Some(vma) } else { look_again(space, vma, page, reading) }
     }
 }
 

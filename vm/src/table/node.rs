@@ -104,7 +104,8 @@ impl<'m, M: Machine> Table<'m, M> {
         meta: &'m FrameMeta<M::Cpu>,
         held: RawGuard<'m, M::Cpu>,
     ) -> Option<LockedTable<'m, M>> {
-        meta.state().is_attached().then_some(LockedTable { table: *self, meta, held })
+        let attached = mutant!("table.lockable-after-cut") || meta.state().is_attached();
+        attached.then_some(LockedTable { table: *self, meta, held })
     }
 }
 
@@ -132,7 +133,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     pub fn install(&mut self, slot: usize, entry: Entry) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
-        if used & part == 0 {
+        if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);
         }
         self.table.word(slot).store(M::Format::encode(entry, self.table.level), Release);
@@ -225,6 +226,9 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         let pages = VpnRange::new(page, page.add(level.entry_pages()));
         match self.clear(slot) {
             Entry::Leaf(leaf) if leaf.pfn != self.table.tree.memory.zero_frame() => {
+                if mutant!("table.frame-lost") {
+                    return Some(Unhooked::translation(pages));
+                }
                 Some(Unhooked::frame(pages, leaf.pfn))
             }
             _ => Some(Unhooked::translation(pages)),

@@ -187,8 +187,11 @@ fn cut_below<M: Machine>(
 
 /// P5: *attached* first, under the child's own lock, then the parent's entry.
 fn cut_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>) {
-    let Some(mut parent) = parent.lock() else { return only_we_cut() };
-    let Some(child) = child.lock_below(&parent) else { return only_we_cut() };
+    let inverted = mutant!("sweep.child-locked-before-parent");
+    let (first, second) = if inverted { (child, parent) } else { (parent, child) };
+    let Some(first) = first.lock() else { return only_we_cut() };
+    let Some(second) = second.lock_below(&first) else { return only_we_cut() };
+    let (mut parent, child) = if inverted { (second, first) } else { (first, second) };
     debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
     child.detach(&parent);
     parent.clear(slot);

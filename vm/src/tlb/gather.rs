@@ -63,6 +63,9 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
 
     /// Takes a table that was cut out.
     pub fn table(&mut self, pfn: Pfn, covered: VpnRange) {
+        if mutant!("gather.table-lost") {
+            return self.weakened(covered);
+        }
         self.add(Unhooked::table(covered, pfn));
     }
 
@@ -81,7 +84,12 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             debug_assert!(self.batch.is_empty());
             return;
         }
-        self.shootdown.flush(self.memory.machine(), self.space, self.hull);
+        if mutant!("gather.freed-before-flush") {
+            self.detention.release(self.memory, self.rcu);
+        }
+        if !mutant!("gather.flush-skipped") {
+            self.shootdown.flush(self.memory.machine(), self.space, self.hull);
+        }
         self.flushes += 1;
         self.hull = VpnRange::default();
         self.batch.release(self.memory, self.rcu);

@@ -82,14 +82,16 @@ impl<C: Cpu> Shootdown<C> {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
             // Release: who reads it reads what this CPU had loaded before, not what it had loaded earlier
             // still.
-            own.entering.store(id, Release);
+            own.entering.store(id, if mutant!("shootdown.entering-relaxed") { Relaxed } else { Release });
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
                 space.joined_by(C::id());
                 // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor
                 // `entering` advanced the generation before we read it, and made its edit before that.
-                fence::<C>(SeqCst);
+                if !mutant!("shootdown.enter-fence-skipped") {
+                    fence::<C>(SeqCst);
+                }
                 seen = space.generation();
             }
             machine.load_root(root);
@@ -113,7 +115,9 @@ impl<C: Cpu> Shootdown<C> {
         let request = Request { generation, range };
         if others.contains(C::id()) {
             others.remove(C::id());
-            self.forget_own(machine, space, request);
+            if !mutant!("shootdown.own-cpu-skipped") {
+                self.forget_own(machine, space, request);
+            }
         }
         if others.is_empty() {
             return;
@@ -125,7 +129,9 @@ impl<C: Cpu> Shootdown<C> {
         }
         // Those not asked are waited for as well: a CPU that is leaving has nothing to answer, but its walker
         // follows the old root until the next one is loaded.
-        others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
+        if !mutant!("shootdown.wait-skipped") {
+            others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
+        }
     }
 
     /// Handles an own request at once, with all that others have posted meanwhile.

@@ -83,7 +83,8 @@ fn runs_on(left: &VmaSpec, right: &VmaSpec) -> bool {
 
 /// Whether `left` and `right` may be one mapping.
 pub fn joins(left: &VmaSpec, right: &VmaSpec) -> bool {
-    runs_on(left, right) && left.flags == right.flags && left.anon.agrees(right.anon)
+    let same_flags = (left.flags == right.flags) ^ mutant!("merge.flags-inverted");
+    runs_on(left, right) && same_flags && left.anon.agrees(right.anon)
 }
 
 /// What a new mapping in a hole becomes. `prev` and `next` are the mappings nearest to it; they need not

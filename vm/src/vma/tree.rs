@@ -35,7 +35,9 @@ impl<C: Cpu> Span for Vma<C> {
 
     /// Faults that speculate fall back from here on.
     fn is_replaced(&self) {
-        self.mark_stale();
+        if !mutant!("vma.stale-not-marked") {
+            self.mark_stale();
+        }
     }
 
     #[cfg(loom)]

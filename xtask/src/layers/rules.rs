@@ -86,13 +86,13 @@ fn height(floor: &str) -> Option<u32> {
     FLOORS.iter().find(|f| f.0 == floor).map(|f| f.1)
 }
 
-/// The floor a file of the library belongs to; none for `lib.rs`, which holds them all, nor for the test
-/// machine.
+/// The floor a file of the library belongs to; none for `lib.rs`, which holds them all, for the macro of
+/// mutation points, which all may use, nor for the test machine.
 fn floor_of(file: &str) -> Option<&str> {
     let inside = file.strip_prefix("vm/src/").filter(|_| !is_within(file, &[TEST_MACHINE]))?;
     let first = inside.split('/').next()?;
     let floor = first.strip_suffix(".rs").unwrap_or(first);
-    (floor != "lib").then_some(floor)
+    (!["lib", "mutant"].contains(&floor)).then_some(floor)
 }
 
 /// How many modules deep a file of the library lies: 1 for a floor itself.

@@ -72,7 +72,13 @@ impl<'m, C: Cpu> Sections<'m, C> {
     pub(super) fn claim(&self, section: u64, frames: PfnRange, most: u32) -> Option<Claim> {
         let (word, wanted) = (self.word_to_claim(section)?, blocks_in(section, frames));
         let claim = |word| next_claim(word, wanted, most).map(|blocks| word | blocks);
-        let before = word.update(Relaxed, Relaxed, claim).ok()?;
+        let before = if mutant!("deferred.claim-not-atomic") {
+            let before = word.load(Relaxed);
+            word.store(claim(before)?, Relaxed);
+            before
+        } else {
+            word.update(Relaxed, Relaxed, claim).ok()?
+        };
         let blocks = next_claim(before, wanted, most)?;
         Some(Claim { section, blocks })
     }

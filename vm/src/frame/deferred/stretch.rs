@@ -37,7 +37,10 @@ pub(in crate::frame) const fn most_stretches(spans: usize) -> usize {
 /// The blocks that lie wholly in a range.
 pub(in crate::frame) fn whole_blocks(frames: PfnRange) -> PfnRange {
     let size = Order::MAX.frames();
-    PfnRange::new(Pfn(frames.start.0.next_multiple_of(size)), Pfn(frames.end.0 / size * size))
+    let down = |pfn: Pfn| Pfn(pfn.0 / size * size);
+    let start = Pfn(frames.start.0.next_multiple_of(size));
+    let start = if mutant!("deferred.edge-block-deferred") { down(frames.start) } else { start };
+    PfnRange::new(start, down(frames.end))
 }
 
 /// Tells `each` what of `table` may wait, by ascending address: of each usable span the whole blocks, less

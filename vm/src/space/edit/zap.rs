@@ -51,7 +51,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn cut_tables(&self, range: VpnRange, gap: VpnRange, gather: &mut Gather<'_, 'v, M>) {
         cut_tables(&self.table, range, gap, |pfn, covered| {
             self.vm.count(Counter::TableFree);
-            self.table.note_cut();
+            if !mutant!("zap.cut-not-noted") {
+                self.table.note_cut();
+            }
             gather.table(pfn, covered);
         });
     }

@@ -215,7 +215,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         let stays = |piece: Option<VmaSpec>, absorbed: bool| {
             piece.filter(|_| !absorbed).map(|spec| (spec, VmaState::Live))
         };
-        let busy = Some((merged.spec, VmaState::Busy));
+        let state = if mutant!("map.born-live") { VmaState::Live } else { VmaState::Busy };
+        let busy = Some((merged.spec, state));
         let pieces = [stays(left, merged.absorbs_prev), busy, stays(right, merged.absorbs_next)];
         let covered = pieces.iter().flatten().fold(merged.spec.range, |hull, (spec, _)| {
             VpnRange::new(hull.start.min(spec.range.start), hull.end.max(spec.range.end))

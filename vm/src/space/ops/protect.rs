@@ -41,7 +41,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// out of memory after it has changed some.
     pub(in crate::space) fn reserve_for(&self, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
         match self.first_in(range) {
-            Some(vma) if vma.range.end < range.end => self.vm.reserve().map(Some).ok_or(Error::NoMemory),
+            Some(vma) if vma.range.end < range.end && !mutant!("protect.reserve-skipped") => {
+                self.vm.reserve().map(Some).ok_or(Error::NoMemory)
+            }
             _ => Ok(None),
         }
     }
@@ -110,6 +112,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 fn with_rights(entry: Entry, rights: Rights) -> Option<Entry> {
     let Entry::Leaf(leaf) = entry else { return None };
     let kept = rights - (Rights::WRITE - leaf.rights);
+    let kept = if mutant!("protect.write-kept") { rights | (Rights::WRITE & leaf.rights) } else { kept };
     let kept = if kept.contains(Rights::READ) { kept } else { Rights::empty() };
     (kept != leaf.rights).then_some(Entry::Leaf(Leaf { rights: kept, ..leaf }))
 }

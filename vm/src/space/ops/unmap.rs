@@ -22,7 +22,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// where a mapping would have to be split and may not be, or there is no memory for records: then nothing
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
-        let range = self.user_range(addr, len_bytes).ok_or(Error::Invalid)?;
+        let unaligned = if mutant!("unmap.wrong-errno") { Error::NoMemory } else { Error::Invalid };
+        let range = self.user_range(addr, len_bytes).ok_or(unaligned)?;
         let guard = self.lock.write();
         self.unmap_range(&guard, range)
     }
@@ -47,8 +48,14 @@ impl<M: Machine> AddressSpace<'_, M> {
             right.map_or(range.end, |piece| piece.range.end),
         );
         let live = |spec| (spec, VmaState::Live);
+        let zaps_first = mutant!("unmap.zapped-before-replaced");
+        if zaps_first {
+            self.zap(range);
+        }
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
-        self.zap_and_free_tables(guard, range, [left, right]);
+        if !zaps_first {
+            self.zap_and_free_tables(guard, range, [left, right]);
+        }
         Ok(())
     }
 }

@@ -112,7 +112,8 @@ impl<C: Cpu> AsymmetricLocks<C> {
         let mine = me::<C>();
         if self.owner.load(Relaxed) == mine {
             // Release: pairs with the next owner's exchange. It fails where the bias is being taken away.
-            let _given = self.owner.compare_exchange(mine, NOBODY, Release, Relaxed);
+            let order = if mutant!("asymmetric.given-back-relaxed") { Relaxed } else { Release };
+            let _given = self.owner.compare_exchange(mine, NOBODY, order, Relaxed);
         }
     }
 
@@ -123,7 +124,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
         self.inside.store(inside + 1, Relaxed);
         light_fence::<C>();
         // Acquire: what the lock guards is looked at after this.
-        let stays = self.owner.load(Acquire) == mine;
+        let stays = mutant!("asymmetric.owner-not-rechecked") || self.owner.load(Acquire) == mine;
         if !stays {
             self.inside.store(inside, Release);
         }
@@ -162,9 +163,13 @@ impl<C: Cpu> AsymmetricLocks<C> {
     #[cold]
     fn revoke<M: Machine<Cpu = C>>(&self, owner: u32, machine: &M) {
         if self.owner.compare_exchange(owner, REVOKED, AcqRel, Relaxed).is_ok() {
-            machine.barrier_all();
+            if !mutant!("asymmetric.barrier-skipped") {
+                machine.barrier_all();
+            }
             // Acquire: what was done under the owner's last lock.
-            wait_until::<C>(|| self.inside.load(Acquire) == 0);
+            if !mutant!("asymmetric.owner-not-awaited") {
+                wait_until::<C>(|| self.inside.load(Acquire) == 0);
+            }
             self.owner.store(ALL, Release);
         }
     }

@@ -128,7 +128,9 @@ impl<C: Cpu> Rcu<C> {
         let word = local.reader.load(Relaxed);
         let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { word };
         local.reader.store(word + 1, Release);
-        light_fence::<C>();
+        if !mutant!("rcu.read-fence-skipped") {
+            light_fence::<C>();
+        }
         ReadGuard { local }
     }
 

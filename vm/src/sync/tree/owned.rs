@@ -220,7 +220,9 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
         let count = index.count.load(Relaxed) + items.len - gone.len() as usize;
         prepared.unlink_into(&mut gone);
         // Release: who sees it finds nothing that went. Before anything is retired.
-        index.version.store(index.version.load(Relaxed) + 1, Release);
+        if !mutant!("index.version-not-advanced") {
+            index.version.store(index.version.load(Relaxed) + 1, Release);
+        }
         index.count.store(count, Relaxed);
         items.len = 0;
         // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked

@@ -1,0 +1,62 @@
+//! Tests of the list of mutations against the sources, and of what is read of cargo's and the tests' output.
+
+use super::program::{executable, verdict};
+use super::*;
+use std::collections::BTreeSet;
+
+#[test]
+fn every_listed_point_stands_in_the_sources_once_and_every_point_there_is_listed() {
+    assert_eq!(check_points(&crate::root()), Ok(()));
+}
+
+#[test]
+fn points_that_are_gone_unlisted_or_named_twice_are_found() {
+    let point = |name: &str| points::Point { name: name.to_string(), file: "a.rs".to_string() };
+    let differences = |points: &[points::Point], listed| points::differences(points, listed).len();
+    assert_eq!(differences(&[point("a"), point("b")], &["b", "a"]), 0);
+    assert_eq!(differences(&[point("a")], &["a", "b"]), 1);
+    assert_eq!(differences(&[point("a"), point("b")], &["a"]), 1);
+    assert_eq!(differences(&[point("a"), point("a")], &["a"]), 1);
+    assert_eq!(differences(&[point("a")], &["a", "a"]), 1);
+}
+
+#[test]
+fn points_in_comments_do_not_count() {
+    let source = "    // mutant!(\"a.b\")\n    if mutant!(\"c.d\") || mutant!(\"e.f\") {\n";
+    assert_eq!(points::in_source(source).collect::<Vec<_>>(), ["c.d", "e.f"]);
+}
+
+#[test]
+fn the_built_program_is_found_in_what_cargo_prints() {
+    let printed = "   Compiling interleaf\n  Executable unittests src/lib.rs (target/x/deps/interleaf-0a)\n";
+    assert_eq!(executable(printed), Some("target/x/deps/interleaf-0a"));
+    assert_eq!(executable("error: could not compile"), None);
+}
+
+#[test]
+fn only_a_failed_test_counts_as_noticed() {
+    let failed = "test a::b ... ok\ntest a::c ... FAILED\nerror: test failed";
+    assert_eq!(verdict(Some(false), failed), Verdict::Failed("`a::c`".to_string()));
+    assert!(matches!(verdict(Some(false), "panicked"), Verdict::Failed(_)));
+    assert_eq!(verdict(Some(true), "test result: ok. 2 passed; 0 failed"), Verdict::Passed(2));
+    assert_eq!(verdict(Some(true), "test result: ok. 0 passed; 0 failed"), Verdict::Passed(0));
+    assert_eq!(verdict(None, ""), Verdict::Hung);
+}
+
+#[test]
+fn every_quick_mutation_has_its_turn_as_the_sources_change() {
+    let quick = quick();
+    assert!(quick.len() > 1, "{quick:?}");
+    let picks = (0..1000u32).map(|n| pick(digest_of(0, &n.to_le_bytes()), &quick).point);
+    assert_eq!(picks.collect::<BTreeSet<_>>(), quick.iter().map(|m| m.point).collect());
+}
+
+#[test]
+fn unknown_points_are_refused() {
+    let two = chosen(&["--only", "gather.flush-skipped,shootdown.wait-skipped"]).unwrap();
+    assert_eq!(
+        two.iter().map(|m| m.point).collect::<Vec<_>>(),
+        ["gather.flush-skipped", "shootdown.wait-skipped"]
+    );
+    assert!(chosen(&["--only", "gather.nothing"]).is_err() && chosen(&["--only", ""]).is_err());
+}
