@@ -85,7 +85,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             return;
         }
         if mutant!("gather.freed-before-flush") {
-            self.detention.release(self.memory, self.rcu);
+            self.batch.release(self.memory, self.rcu);
         }
         if !mutant!("gather.flush-skipped") {
             self.shootdown.flush(self.memory.machine(), self.space, self.hull);
