@@ -1,5 +1,7 @@
 //! Why a command ended without success: one line for people, one status for scripts.
 
+#![forbid(unsafe_code)]
+
 use std::fmt;
 use std::process::ExitCode;
 

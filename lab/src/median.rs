@@ -6,6 +6,8 @@
 //! median unless fewer than k throws, on one side or the other, came up. `rank` finds the largest k for which
 //! that happens in at most 5 % of runs; with 31 samples it is the 10th from either end.
 
+#![forbid(unsafe_code)]
+
 /// The median of some samples and the 95 % interval of the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Median {

@@ -15,6 +15,8 @@
 //! up. Nothing here trusts the guest: a console may print anything, a machine may never end, a status may be
 //! any.
 
+#![forbid(unsafe_code)]
+
 pub mod count;
 pub mod elf;
 pub mod image;

@@ -1,6 +1,8 @@
 //! What must hold, and the means to find out: memory calls as values, the host's Linux as oracle, random
 //! sequences, and the shortest sequence on which two systems differ.
 
+#![forbid(unsafe_code)]
+
 pub mod calls;
 pub mod compare;
 pub mod conflicts;

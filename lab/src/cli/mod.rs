@@ -4,6 +4,8 @@
 //! and `pub fn run(args: Args) -> Result<(), Failure>`, then one line in each of the three lists below, in
 //! alphabetical order.
 
+#![forbid(unsafe_code)]
+
 pub mod bench;
 pub mod boot;
 pub mod check;

@@ -1,5 +1,7 @@
 //! Measuring: benchmarks in pairs, the workload of page faults, the boot of large machines, and the tour.
 
+#![forbid(unsafe_code)]
+
 pub mod bench;
 pub mod fault;
 pub mod init;

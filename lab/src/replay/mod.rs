@@ -21,6 +21,8 @@
 //!
 //! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
 
+#![forbid(unsafe_code)]
+
 mod difference;
 mod final_map;
 mod judge;

@@ -1,5 +1,7 @@
 //! How results reach people and programs: one object of JSON, or text.
 
+#![forbid(unsafe_code)]
+
 pub mod bars;
 pub mod chart;
 mod progress;

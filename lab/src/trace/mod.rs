@@ -9,6 +9,8 @@
 //! format (`docs/design/trace-format.md`), and [`reader::TraceReader`] is the one checked way from a file to
 //! events.
 
+#![forbid(unsafe_code)]
+
 pub mod block;
 pub mod bytes;
 pub mod calls;

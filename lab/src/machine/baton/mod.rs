@@ -18,6 +18,8 @@
 //! CPUs are fibers of one host thread, so a switch costs nanoseconds and a thousand seeds of a small scene
 //! take about a second.
 
+#![forbid(unsafe_code)]
+
 mod cpu;
 mod harness;
 mod policy;

@@ -6,6 +6,8 @@
 //! keeps operations from scaling, and it shows on a machine with two cores as well as on one with two
 //! hundred.
 
+#![forbid(unsafe_code)]
+
 mod cpu;
 mod footprint;
 mod labels;
