@@ -16,6 +16,8 @@
 //! nothing, unmapping subtracts. At zero it is dead: it takes no more frames, gives its own back, and its
 //! index waits for the readers.
 
+#![forbid(unsafe_code)]
+
 mod index;
 mod object;
 

@@ -17,6 +17,8 @@
 //! speculative faults do not touch it. docs/design/locking.md has the table, docs/design/fault.md the story
 //! of a fault.
 
+#![forbid(unsafe_code)]
+
 mod activate;
 mod body;
 mod carried;

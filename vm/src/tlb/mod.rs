@@ -34,6 +34,8 @@
 //! Either the flusher sees the bit and asks the CPU, or the CPU reads the new generation, and what it loads
 //! after that is the edited entry.
 
+#![forbid(unsafe_code)]
+
 mod gather;
 mod mailbox;
 mod shootdown;

@@ -4,6 +4,8 @@
 //! counts frames of 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory, and all
 //! arithmetic that could overflow says so in its type.
 
+#![forbid(unsafe_code)]
+
 mod addr;
 mod cpu;
 mod level;

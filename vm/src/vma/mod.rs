@@ -41,6 +41,8 @@
 //!
 //! docs/design/vma.md has the drawings.
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod flags;
 mod merge;

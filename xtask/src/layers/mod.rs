@@ -1,13 +1,16 @@
 //! Who may name whom, and where `unsafe` may stand; parsed from the sources.
 //!
 //! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`,
-//! `vma` and `file` share a floor and are strangers: they meet in `space`. The lab and the kernel stand on
-//! the library and never know each other. Shared memory above `sync` goes through `sync`'s door. `unsafe`
-//! stands where memory or the machine is handled, and nowhere else.
+//! `vma` and `file` share a floor and are strangers: they meet in `space`. The lab is built of floors too,
+//! from its errors up to its command line. The lab and the kernel stand on the library and never know each
+//! other. Shared memory above `sync` goes through `sync`'s door. `unsafe` stands where memory or the machine
+//! is handled: a floor that has no place for it forbids it, which the compiler checks, and in what is no
+//! floor it is looked for here.
 //!
 //! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule which finds nothing any more
 //! is found out.
 
+mod floors;
 mod rules;
 mod tokens;
 
@@ -99,7 +102,7 @@ mod tests {
             fixture("strangers"),
             [
                 "vm/src/table/mod.rs:3: table names crate::tlb, its stranger",
-                "vm/src/vma.rs:3: vma names crate::file, its stranger",
+                "vm/src/vma.rs:4: vma names crate::file, its stranger",
             ]
         );
     }
@@ -127,6 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn a_room_of_the_lab_that_names_a_higher_one_a_stranger_or_none_is_found() {
+        assert_eq!(
+            fixture("lab-floors"),
+            [
+                "lab/src/doctor.rs:0: doctor is no floor of the lab",
+                "lab/src/machine/host.rs:3: unsafe stands outside of its places",
+                "lab/src/measure/bench.rs:3: super leaves the floor: name the other as crate::<floor>",
+                "lab/src/measure/mod.rs:4: measure names crate::cli, which is above it",
+                "lab/src/trace/mod.rs:0: trace does not forbid unsafe code",
+                "lab/src/trace/mod.rs:2: trace names crate::machine, its stranger",
+            ]
+        );
+    }
+
+    #[test]
     fn the_lab_and_the_kernel_knowing_each_other_is_found() {
         assert_eq!(
             fixture("shelves"),
@@ -134,7 +152,7 @@ mod tests {
                 "kernel/src/main.rs:3: the kernel names the lab",
                 "lab/Cargo.toml:2: lab depends on interleaf-kernel",
                 "lab/src/lib.rs:3: the lab names the kernel",
-                "vm/src/units.rs:3: the library names the lab",
+                "vm/src/units.rs:4: the library names the lab",
             ]
         );
     }
@@ -144,9 +162,9 @@ mod tests {
         assert_eq!(
             fixture("unsafe"),
             [
-                "lab/src/measure/mod.rs:4: unsafe stands outside of its places",
+                "lab/src/measure/mod.rs:0: measure does not forbid unsafe code",
                 "vm/src/machine/mod.rs:9: unsafe stands outside of its places",
-                "vm/src/space/fault.rs:4: unsafe stands outside of its places",
+                "vm/src/space/mod.rs:0: space does not forbid unsafe code",
             ]
         );
     }
@@ -157,7 +175,7 @@ mod tests {
             fixture("door"),
             [
                 "vm/src/frame/mod.rs:3: atomics come from crate::sync",
-                "vm/src/space/mod.rs:6: atomics come from crate::sync",
+                "vm/src/space/mod.rs:7: atomics come from crate::sync",
             ]
         );
     }

@@ -1,29 +1,17 @@
 //! The rules, one function each, over the tokens of one file.
 
 use super::Violation;
+use super::floors::{self, Shelf};
 use super::tokens::Token;
-
-/// The floors of the library and their heights. Equal height: strangers.
-const FLOORS: &[(&str, u32)] = &[
-    ("units", 0),
-    ("machine", 1),
-    ("sync", 2),
-    ("work", 3),
-    ("frame", 4),
-    ("table", 5),
-    ("tlb", 5),
-    ("vma", 5),
-    ("file", 5),
-    ("space", 6),
-];
 
 /// Where `unsafe` may stand.
 const UNSAFE_PLACES: &[&str] = &[
     "vm/src/sync",
+    "vm/src/index",
     "vm/src/work",
     "vm/src/frame",
     "vm/src/table",
-    TEST_MACHINE,
+    "vm/src/machine/testing",
     "vm/examples",
     "lab/src/os",
     "lab/src/machine/soft",
@@ -31,10 +19,6 @@ const UNSAFE_PLACES: &[&str] = &[
     "kernel/plugin/src/qemu",
     "kernel/programs/src/sys",
 ];
-
-/// The machine of the library's own tests: it is compiled for them alone and stands beside the floors, not on
-/// one.
-const TEST_MACHINE: &str = "vm/src/machine/testing";
 
 /// Where only the contract of something unsafe may stand: `unsafe trait`, `unsafe fn`.
 const UNSAFE_CONTRACTS: &[&str] = &["vm/src/machine"];
@@ -44,16 +28,15 @@ pub fn source(file: &str, tokens: &[Token]) -> Vec<Violation> {
     let source = Source { file, tokens };
     let mut found = source.shelves();
     found.extend(source.unsafe_places());
-    if let Some(floor) = floor_of(file) {
-        match height(floor) {
-            None => found.push(source.violation(0, format!("{floor} is no floor of the library"))),
-            Some(height) => {
-                found.extend(source.crate_paths(floor, height));
-                found.extend(source.super_paths());
-                found.extend(source.doors(height));
-            }
-        }
-    }
+    let Some((shelf, floor)) = floors::of(file) else { return found };
+    let Some(height) = shelf.height(floor) else {
+        found.push(source.violation(0, format!("{floor} is no floor of the {}", shelf.name)));
+        return found;
+    };
+    found.extend(source.crate_paths(shelf, floor, height));
+    found.extend(source.super_paths(shelf));
+    found.extend(source.doors(shelf, height));
+    found.extend(source.forbidden_unsafe(shelf, floor));
     found
 }
 
@@ -82,24 +65,11 @@ fn is_within(file: &str, places: &[&str]) -> bool {
     places.iter().any(|place| file.starts_with(&format!("{place}/")) || file == format!("{place}.rs"))
 }
 
-fn height(floor: &str) -> Option<u32> {
-    FLOORS.iter().find(|f| f.0 == floor).map(|f| f.1)
-}
-
-/// The floor a file of the library belongs to; none for `lib.rs`, which holds them all, for the macro of
-/// mutation points, which all may use, nor for the test machine.
-fn floor_of(file: &str) -> Option<&str> {
-    let inside = file.strip_prefix("vm/src/").filter(|_| !is_within(file, &[TEST_MACHINE]))?;
-    let first = inside.split('/').next()?;
-    let floor = first.strip_suffix(".rs").unwrap_or(first);
-    (!["lib", "mutant"].contains(&floor)).then_some(floor)
-}
-
-/// How many modules deep a file of the library lies: 1 for a floor itself.
-fn depth_of(file: &str) -> usize {
-    let inside = file.strip_prefix("vm/src/").unwrap_or(file);
-    let parts = inside.split('/').count();
-    if inside.ends_with("/mod.rs") { parts - 1 } else { parts }
+/// Whether a floor has no place for `unsafe`: its first file forbids it, and the compiler does the rest.
+fn forbids_unsafe(shelf: &Shelf, floor: &str) -> bool {
+    let root = shelf.root_of(floor);
+    let places = UNSAFE_PLACES.iter().chain(UNSAFE_CONTRACTS);
+    !places.copied().any(|place| is_within(place, &[&root]) || place == root)
 }
 
 struct Source<'a> {
@@ -140,7 +110,9 @@ impl Source<'_> {
     }
 
     fn unsafe_places(&self) -> Vec<Violation> {
-        if is_within(self.file, UNSAFE_PLACES) {
+        let is_left_to_the_compiler =
+            floors::of(self.file).is_some_and(|(shelf, floor)| forbids_unsafe(shelf, floor));
+        if is_left_to_the_compiler || is_within(self.file, UNSAFE_PLACES) {
             return Vec::new();
         }
         let contracts = is_within(self.file, UNSAFE_CONTRACTS);
@@ -150,12 +122,22 @@ impl Source<'_> {
         stands.map(|at| self.violation(self.tokens[at].line, "unsafe stands outside of its places")).collect()
     }
 
+    /// The file that holds a whole floor forbids `unsafe` there, unless the floor has a place for it.
+    fn forbidden_unsafe(&self, shelf: &Shelf, floor: &str) -> Option<Violation> {
+        if !forbids_unsafe(shelf, floor) || !shelf.holds_whole(self.file, floor) {
+            return None;
+        }
+        let forbids = |at: usize| self.reads(at, &["forbid"]) && self.reads(at + 2, &["unsafe_code"]);
+        let stands = (0..self.tokens.len()).any(forbids);
+        (!stands).then(|| self.violation(0, format!("{floor} does not forbid unsafe code")))
+    }
+
     /// Floors named as `crate::<floor>`, alone or in braces.
-    fn crate_paths(&self, floor: &str, height_here: u32) -> Vec<Violation> {
+    fn crate_paths(&self, shelf: &Shelf, floor: &str, height_here: u32) -> Vec<Violation> {
         let mut found = Vec::new();
         for at in (0..self.tokens.len()).filter(|&at| self.reads(at, &["crate", "::"])) {
             for (name, line) in self.named_after(at + 3) {
-                let what = match height(name) {
+                let what = match shelf.height(name) {
                     _ if name == floor => continue,
                     Some(other) if other < height_here => continue,
                     Some(other) if other == height_here => {
@@ -201,14 +183,14 @@ impl Source<'_> {
     }
 
     /// `super::super::...` that climbs out of the floor.
-    fn super_paths(&self) -> Vec<Violation> {
+    fn super_paths(&self, shelf: &Shelf) -> Vec<Violation> {
         let mut found = Vec::new();
         let inline = self.inline_depths();
         let begins =
             |at: &usize| self.reads(*at, &["super"]) && !(*at >= 3 && self.reads(at - 3, &["super", "::"]));
         for at in (0..self.tokens.len()).filter(begins) {
             let climbs = (0..).take_while(|k| self.reads(at + 3 * k, &["super"])).count();
-            if climbs >= depth_of(self.file) + inline[at] {
+            if climbs >= shelf.depth_of(self.file) + inline[at] {
                 let what = "super leaves the floor: name the other as crate::<floor>";
                 found.push(self.violation(self.tokens[at].line, what));
             }
@@ -233,9 +215,10 @@ impl Source<'_> {
 
     /// Above `sync`, atomics come from `sync`; tests, and the orderings that are only names, may come from
     /// core.
-    fn doors(&self, height_here: u32) -> Vec<Violation> {
+    fn doors(&self, shelf: &Shelf, height_here: u32) -> Vec<Violation> {
         let is_test_file = self.file.ends_with("tests.rs") || self.file.ends_with("testing.rs");
-        if Some(height_here) <= height("sync") || is_test_file {
+        let below_the_door = shelf.door.is_none_or(|door| Some(height_here) <= shelf.height(door));
+        if below_the_door || is_test_file {
             return Vec::new();
         }
         let inline = self.inline_depths();
@@ -283,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_macro_of_the_crate_is_no_floor() {
-        assert!(lines("vm/src/space/mod.rs", "crate::count!(pgfault);").is_empty());
+        assert!(lines("vm/src/space/entry.rs", "crate::count!(pgfault);").is_empty());
     }
 
     #[test]
