@@ -45,7 +45,7 @@ pub fn build(
 ) -> Result<Pfn, NoMemory> {
     let root = memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
     // No space has this number: no CPU remembers the kernel's tables.
-    let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root, u64::MAX)) };
+    let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root)) };
     for (part, range) in space::image_parts() {
         kernel.map_image(part, range)?;
     }

@@ -10,7 +10,7 @@ use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::units::{CpuId, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{Areas, VmaFlags, VmaSpec};
+use interleaf::vma::{Areas, VmaAttributes, VmaFlags};
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
@@ -144,7 +144,7 @@ pub(super) fn map_lines<M: Machine>(
 ) -> Vec<MapLine> {
     let mut seen: Vec<_> = Vec::new();
     let mut lines = Vec::new();
-    space.each_vma(|vma: &VmaSpec| {
+    space.each_vma(|vma: &VmaAttributes| {
         let start = vma.range.start.addr().0;
         if !wanted(start) {
             return;

@@ -12,7 +12,7 @@
 use super::stage::{Stage, flag_words, is_anonymous, said_flags, shown_flags};
 use crate::trace::{Image, Mapping};
 use interleaf::space::AddressSpace;
-use interleaf::vma::{VmaFlags, VmaSpec};
+use interleaf::vma::{VmaAttributes, VmaFlags};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -87,7 +87,7 @@ pub fn our_lines(space: &AddressSpace<'_, Stage>) -> Vec<Line> {
     lines
 }
 
-fn our_line(vma: &VmaSpec) -> Line {
+fn our_line(vma: &VmaAttributes) -> Line {
     let (start, end) = (vma.range.start.addr().0, vma.range.end.addr().0);
     let letter = |flag, letter| if vma.flags.contains(flag) { letter } else { '-' };
     let rights: String = [

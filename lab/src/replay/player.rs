@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::machine::soft::{FaultHandler, Signal};
 use interleaf::space::{AddressSpace, Error, Fault, MapRequest, Place, linux};
 use interleaf::units::{Access, PAGE_SIZE, VirtAddr};
-use interleaf::vma::{VmaFlags, VmaSpec};
+use interleaf::vma::{VmaAttributes, VmaFlags};
 
 /// A life under way.
 pub struct Player<'a, 'v> {
@@ -90,7 +90,7 @@ impl<'a, 'v> Player<'a, 'v> {
     }
 
     /// The first mapping that ends above the address.
-    pub(super) fn first_above(&self, addr: VirtAddr) -> Option<VmaSpec> {
+    pub(super) fn first_above(&self, addr: VirtAddr) -> Option<VmaAttributes> {
         let mut found = None;
         self.space.each_vma(|vma| {
             if found.is_none() && vma.range.end.addr().0 > addr.0 {

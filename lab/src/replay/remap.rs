@@ -9,7 +9,7 @@ use super::player::{Player, answer};
 use super::step::{Act, CallStep};
 use interleaf::space::{Advice, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
-use interleaf::vma::{VmaFlags, VmaSpec};
+use interleaf::vma::{VmaAttributes, VmaFlags};
 
 /// The new address is an argument.
 pub const MREMAP_FIXED: u64 = 2;
@@ -42,7 +42,7 @@ impl Player<'_, '_> {
         ours
     }
 
-    fn choose(&self, vma: &VmaSpec, remap: Move) -> i64 {
+    fn choose(&self, vma: &VmaAttributes, remap: Move) -> i64 {
         let Move { from, old_len, new_len, .. } = remap;
         let ends_here = vma.range.end.addr().0 == from + old_len;
         let grown = VirtAddr(from + old_len);
@@ -54,7 +54,7 @@ impl Player<'_, '_> {
         answer(self.space.choose_place(&request).map(|at| at.0))
     }
 
-    fn impose(&self, vma: &VmaSpec, remap: Move, to: u64) {
+    fn impose(&self, vma: &VmaAttributes, remap: Move, to: u64) {
         let Move { from, old_len, new_len, flags } = remap;
         let flags_there = vma.flags - VmaFlags::ACCOUNT;
         let put = |at: u64, len_bytes: u64| {
@@ -84,7 +84,7 @@ impl Player<'_, '_> {
         }
     }
 
-    fn move_pages(&self, vma: &VmaSpec, from: u64, to: u64, len: u64) {
+    fn move_pages(&self, vma: &VmaAttributes, from: u64, to: u64, len: u64) {
         let writable = vma.flags.contains(VmaFlags::WRITE);
         let advice = if writable { Advice::PopulateWrite } else { Advice::PopulateRead };
         for offset in (0..len).step_by(PAGE_SIZE) {
@@ -96,6 +96,6 @@ impl Player<'_, '_> {
     }
 }
 
-fn sharing(vma: &VmaSpec) -> Sharing {
+fn sharing(vma: &VmaAttributes) -> Sharing {
     if vma.flags.contains(VmaFlags::SHARED) { Sharing::Shared } else { Sharing::Private }
 }

@@ -2,8 +2,8 @@
 
 use interleaf::units::{VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    AnonId, Areas, BackingId, Change, FlagAdvice, GUARD_PAGES, Gaps, Placement, VmaFlags, VmaSpec, change,
-    check, cut, merge, place, protect, reusable_anon,
+    AnonId, Areas, BackingId, Change, FlagAdvice, GUARD_PAGES, Gaps, Placement, VmaAttributes, VmaFlags,
+    change, check, cut, merge, place, protect, reusable_anon,
 };
 use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, MapLine, PAGE, Prot, Segv, advice};
 use interleaf_lab::check::setting::Setting;
@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 /// The mappings of a space, upwards, and what hands out names.
 pub struct Decisions {
     setting: Setting,
-    list: Vec<VmaSpec>,
+    list: Vec<VmaAttributes>,
     brk: u64,
     nr_backings: usize,
     nr_anons: u64,
@@ -63,7 +63,7 @@ impl Decisions {
         for foreign in [first..low.start, low.end..main.start, main.end..last] {
             let backing = new.new_backing();
             let flags = VmaFlags::SHARED | VmaFlags::NORESERVE | VmaFlags::MAY_ACCESS;
-            new.list.push(VmaSpec::backed(range(foreign.start, foreign.end), flags, backing, 0));
+            new.list.push(VmaAttributes::backed(range(foreign.start, foreign.end), flags, backing, 0));
         }
         new
     }
@@ -95,34 +95,34 @@ impl Decisions {
 
     /// Place of the first mapping that ends after `vpn`.
     fn at(&self, vpn: Vpn) -> usize {
-        self.list.partition_point(|spec| spec.range.end <= vpn)
+        self.list.partition_point(|attributes| attributes.range.end <= vpn)
     }
 
     fn holding(&self, vpn: Vpn) -> Option<usize> {
         let at = self.at(vpn);
-        self.list.get(at).is_some_and(|spec| spec.range.contains(vpn)).then_some(at)
+        self.list.get(at).is_some_and(|attributes| attributes.range.contains(vpn)).then_some(at)
     }
 
-    fn neighbours(&self, at: usize) -> (Option<VmaSpec>, Option<VmaSpec>) {
+    fn neighbours(&self, at: usize) -> (Option<VmaAttributes>, Option<VmaAttributes>) {
         (at.checked_sub(1).map(|before| self.list[before]), self.list.get(at + 1).copied())
     }
 
     fn is_free(&self, range: VpnRange) -> bool {
-        self.list.iter().all(|spec| !spec.range.overlaps(range))
+        self.list.iter().all(|attributes| !attributes.range.overlaps(range))
     }
 
     fn remove(&mut self, range: VpnRange) -> u64 {
-        self.list = self.list.iter().flat_map(|spec| cut(spec, range)).flatten().collect();
+        self.list = self.list.iter().flat_map(|attributes| cut(attributes, range)).flatten().collect();
         0
     }
 
-    fn insert(&mut self, new: VmaSpec, with_next: bool) {
+    fn insert(&mut self, new: VmaAttributes, with_next: bool) {
         let at = self.at(new.range.start);
         let prev = at.checked_sub(1).map(|before| self.list[before]);
         let next = self.list.get(at).copied().filter(|_| with_next);
         let merged = merge(prev, new, next);
         let goes = at - merged.absorbs_prev as usize..at + merged.absorbs_next as usize;
-        self.list.splice(goes, [merged.spec]);
+        self.list.splice(goes, [merged.attributes]);
     }
 
     fn apply(&mut self, at: usize, change: Change) {
@@ -149,9 +149,14 @@ impl Decisions {
         asked.set(VmaFlags::NO_HUGE_PAGE, flags.contains(MapFlags::STACK));
         self.remove(range);
         let new = if shared {
-            VmaSpec::backed(range, asked | VmaFlags::SHARED | VmaFlags::MAY_ACCESS, self.new_backing(), 0)
+            VmaAttributes::backed(
+                range,
+                asked | VmaFlags::SHARED | VmaFlags::MAY_ACCESS,
+                self.new_backing(),
+                0,
+            )
         } else {
-            VmaSpec::anonymous(range, VmaFlags::new_anonymous(asked))
+            VmaAttributes::anonymous(range, VmaFlags::new_anonymous(asked))
         };
         self.insert(new, true);
         if flags.contains(MapFlags::POPULATE) && asked.contains(VmaFlags::WRITE) {
@@ -195,18 +200,20 @@ impl Decisions {
         let (mut start, mut holes) = (range.start, Ok(0));
         while start < range.end {
             let at = self.at(start);
-            let Some(spec) = self.list.get(at).filter(|spec| spec.range.start < range.end).copied() else {
+            let Some(attributes) =
+                self.list.get(at).filter(|attributes| attributes.range.start < range.end).copied()
+            else {
                 return Err(Errno::ENOMEM);
             };
-            if start < spec.range.start {
-                (start, holes) = (spec.range.start, Err(Errno::ENOMEM));
+            if start < attributes.range.start {
+                (start, holes) = (attributes.range.start, Err(Errno::ENOMEM));
             }
-            if advice == FlagAdvice::WipeOnFork && !spec.is_private_anonymous() {
+            if advice == FlagAdvice::WipeOnFork && !attributes.is_private_anonymous() {
                 return Err(Errno::EINVAL);
             }
-            let part = VpnRange::new(start, range.end.min(spec.range.end));
+            let part = VpnRange::new(start, range.end.min(attributes.range.end));
             let (prev, next) = self.neighbours(at);
-            self.apply(at, change(prev, &spec, next, part, spec.flags.advised(advice)));
+            self.apply(at, change(prev, &attributes, next, part, attributes.flags.advised(advice)));
             start = part.end;
         }
         holes
@@ -234,11 +241,11 @@ impl Decisions {
 
     /// The first private copy.
     fn give_anon(&mut self, at: usize) {
-        let spec = self.list[at];
-        if spec.anon.is_none() && !spec.flags.contains(VmaFlags::SHARED) {
+        let attributes = self.list[at];
+        if attributes.anon.is_none() && !attributes.flags.contains(VmaFlags::SHARED) {
             let (prev, next) = self.neighbours(at);
             self.nr_anons += 1;
-            self.list[at].anon = reusable_anon(prev, &spec, next).unwrap_or(AnonId::new(self.nr_anons));
+            self.list[at].anon = reusable_anon(prev, &attributes, next).unwrap_or(AnonId::new(self.nr_anons));
         }
     }
 
@@ -259,7 +266,7 @@ impl Decisions {
     }
 
     fn grow_heap(&mut self, range: VpnRange) -> bool {
-        let new = VmaSpec::anonymous(range, VmaFlags::heap());
+        let new = VmaAttributes::anonymous(range, VmaFlags::heap());
         if range.start.addr().0 > self.setting.start_brk {
             self.insert(new, false);
         } else {
@@ -271,20 +278,25 @@ impl Decisions {
 
     fn map(&self) -> Vec<MapLine> {
         let mut seen = Vec::new();
-        let inside = |spec: &&VmaSpec| {
-            self.setting.windows.iter().any(|window| window.contains(&spec.range.start.addr().0))
+        let inside = |attributes: &&VmaAttributes| {
+            self.setting.windows.iter().any(|window| window.contains(&attributes.range.start.addr().0))
         };
-        let line = |spec: &VmaSpec| {
-            let object = spec.backing.map(|backing| {
+        let line = |attributes: &VmaAttributes| {
+            let object = attributes.backing.map(|backing| {
                 let known = seen.iter().position(|&other| other == backing);
                 let number = known.unwrap_or(seen.len());
                 if known.is_none() {
                     seen.push(backing);
                 }
-                (number as u32, spec.offset * PAGE)
+                (number as u32, attributes.offset * PAGE)
             });
-            let prot = Prot::from_bits_truncate((spec.flags & VmaFlags::ACCESS).bits());
-            MapLine { start: spec.range.start.addr().0, end: spec.range.end.addr().0, prot, object }
+            let prot = Prot::from_bits_truncate((attributes.flags & VmaFlags::ACCESS).bits());
+            MapLine {
+                start: attributes.range.start.addr().0,
+                end: attributes.range.end.addr().0,
+                prot,
+                object,
+            }
         };
         self.list.iter().filter(inside).map(line).collect()
     }
@@ -302,9 +314,14 @@ impl Gaps for Decisions {
 
 impl Decisions {
     fn holes(&self, window: VpnRange) -> Vec<VpnRange> {
-        let ends = self.list.iter().map(|spec| spec.range.end);
-        let guard = |spec: &VmaSpec| if spec.flags.contains(VmaFlags::GROWS_DOWN) { GUARD_PAGES } else { 0 };
-        let starts = self.list.iter().map(|spec| Vpn(spec.range.start.0.saturating_sub(guard(spec))));
+        let ends = self.list.iter().map(|attributes| attributes.range.end);
+        let guard = |attributes: &VmaAttributes| {
+            if attributes.flags.contains(VmaFlags::GROWS_DOWN) { GUARD_PAGES } else { 0 }
+        };
+        let starts = self
+            .list
+            .iter()
+            .map(|attributes| Vpn(attributes.range.start.0.saturating_sub(guard(attributes))));
         let holes = std::iter::once(Vpn(0)).chain(ends).zip(starts.chain([window.end]));
         holes.map(|(start, end)| VpnRange::new(start, end.max(start)).intersect(window)).collect()
     }

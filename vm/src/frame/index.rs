@@ -1,10 +1,11 @@
-//! Memory for indexes: the pools that the nodes and items of a [`RangeIndex`](crate::sync::RangeIndex) come
+//! Memory for indexes: the pools that the nodes and items of a [`RangeIndex`](crate::index::RangeIndex) come
 //! from.
 
 use super::{Memory, Pool};
+use crate::index::{FAN_OUT, IndexItem, IndexNode};
+use crate::index::{IndexMemory, NodeMemory};
 use crate::machine::Machine;
-use crate::sync::tree::{FAN_OUT, Stored, TreeNode};
-use crate::sync::{IndexMemory, NodeMemory, Rcu, RcuList};
+use crate::sync::{Rcu, RcuList};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -12,8 +13,8 @@ use core::ptr::NonNull;
 /// Two pools: nodes, and items with their links. Made once; all indexes of the machine with such items share
 /// it.
 pub struct IndexPools<'m, T, M: Machine> {
-    nodes: Pool<'m, TreeNode<M::Cpu, FAN_OUT>, M>,
-    items: Pool<'m, Stored<T>, M>,
+    nodes: Pool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
+    items: Pool<'m, IndexItem<T>, M>,
 }
 
 /// The pools with the memory they cut and the readers they wait for, as an index wants them.
@@ -54,11 +55,11 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
 // SAFETY: a pool's objects are valid memory that is nobody else's until freed, or reclaimed after a grace
 // period.
 unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexStore<'_, '_, T, M> {
-    fn alloc_node(&self) -> Option<NonNull<TreeNode<M::Cpu, FAN_OUT>>> {
+    fn alloc_node(&self) -> Option<NonNull<IndexNode<M::Cpu, FAN_OUT>>> {
         Some(self.pools.nodes.alloc(self.memory)?.cast())
     }
 
-    unsafe fn free_node(&self, node: NonNull<TreeNode<M::Cpu, FAN_OUT>>) {
+    unsafe fn free_node(&self, node: NonNull<IndexNode<M::Cpu, FAN_OUT>>) {
         // SAFETY: it came from this pool, says the caller, and is not used.
         unsafe { self.pools.nodes.free(self.memory, node) }
     }
@@ -75,11 +76,11 @@ unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexStore<'_, '_, T, M> {
 
 // SAFETY: as above.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexStore<'_, '_, T, M> {
-    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<T>>>> {
+    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<IndexItem<T>>>> {
         self.pools.items.alloc(self.memory)
     }
 
-    unsafe fn free_item(&self, item: NonNull<Stored<T>>) {
+    unsafe fn free_item(&self, item: NonNull<IndexItem<T>>) {
         // SAFETY: it came from this pool, says the caller, and is not used.
         unsafe { self.pools.items.free(self.memory, item) }
     }

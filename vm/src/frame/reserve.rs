@@ -5,9 +5,10 @@
 //! them.
 
 use super::index::IndexStore;
+use crate::index::{FAN_OUT, IndexItem, IndexNode, MAX_NEW};
+use crate::index::{IndexMemory, NodeMemory};
 use crate::machine::Machine;
-use crate::sync::tree::{FAN_OUT, MAX_NEW, Stored, TreeNode};
-use crate::sync::{IndexMemory, NodeMemory, RcuList};
+use crate::sync::RcuList;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -21,8 +22,8 @@ const NODES: usize = 16;
 const ITEMS: usize = 8;
 const _: () = assert!(ITEMS >= MAX_NEW);
 
-type Node<M> = NonNull<TreeNode<<M as Machine>::Cpu, FAN_OUT>>;
-type Item<T> = NonNull<MaybeUninit<Stored<T>>>;
+type Node<M> = NonNull<IndexNode<<M as Machine>::Cpu, FAN_OUT>>;
+type Item<T> = NonNull<MaybeUninit<IndexItem<T>>>;
 
 /// Memory of an [`IndexStore`] with objects put aside. Gives them back when it is dropped.
 pub struct IndexReserve<'a, 'm, T, M: Machine> {
@@ -82,7 +83,7 @@ unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexReserve<'_, '_, T, M>
         self.store.alloc_item().or_else(|| take(&self.items))
     }
 
-    unsafe fn free_item(&self, item: NonNull<Stored<T>>) {
+    unsafe fn free_item(&self, item: NonNull<IndexItem<T>>) {
         // SAFETY: the caller's promise, passed on; all items of this memory came from the store.
         unsafe { self.store.free_item(item) }
     }

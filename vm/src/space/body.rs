@@ -23,16 +23,16 @@ use super::carried::Carried;
 use super::counters::Counter;
 use super::fault::{Fallback, Fault};
 use super::landing::Landing;
+use super::last_fault::LastFault;
 use super::plan::{Given, Plan, plan};
 use super::proof::Proof;
-use super::recent::RecentFault;
 use crate::machine::{Cpu, Entry, Machine};
 use crate::sync::{CpuRef, ReadGuard};
-use crate::table::{LockedTable, Spot, walk_again, walk_on};
+use crate::table::{LockedTable, Spot, walk_cached, walk_on};
 use crate::units::{Level, Vpn};
 use crate::vma::Vma;
 
-type MyRecent<'a, M> = CpuRef<'a, RecentFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
+type MyLastFault<'a, M> = CpuRef<'a, LastFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
 
 /// Why an attempt ended without resolving the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +86,13 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let vm = space.vm;
     let reading = vm.rcu.read();
     let page = fault.addr.vpn();
-    let recent = vm.recent.this_cpu(&reading);
-    let vma = space.find_again(&reading, recent, page).ok_or(Stop::NotMapped)?;
+    let last_fault = vm.last_fault.this_cpu(&reading);
+    let vma = space.find_cached(&reading, last_fault, page).ok_or(Stop::NotMapped)?;
     let rights = vma.rights();
     if !rights.contains(fault.access.needs()) {
         return Err(Stop::NotAllowed);
     }
-    let aim = Aim { space, vma, page, proof, reading: &reading, recent };
+    let aim = Aim { space, vma, page, proof, reading: &reading, last_fault };
     let spot = aim.reach(carried)?;
     let plan = plan(
         spot.entry(),
@@ -125,13 +125,13 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The mapping that holds the page: the one that this CPU found last, if it still says so.
     #[inline(always)]
-    fn find_again<'g>(
+    fn find_cached<'g>(
         &self,
         reading: &'g ReadGuard<'_, M::Cpu>,
-        recent: MyRecent<'_, M>,
+        last_fault: MyLastFault<'_, M>,
         page: Vpn,
     ) -> Option<&'g Vma<M::Cpu>> {
-        let found = self.vmas.find_again(reading, recent, RecentFault::mapping, page);
+        let found = self.vmas.find_cached(reading, last_fault, LastFault::mapping, page);
         unless_replaced(found, || self.vmas.find(reading, page))
     }
 }
@@ -156,7 +156,7 @@ struct Aim<'a, 's, 'v, M: Machine, P> {
     page: Vpn,
     proof: &'a P,
     reading: &'a ReadGuard<'a, M::Cpu>,
-    recent: MyRecent<'a, M>,
+    last_fault: MyLastFault<'a, M>,
 }
 
 impl<M: Machine, P> Clone for Aim<'_, '_, '_, M, P> {
@@ -172,7 +172,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> Aim<'_, 's, 'v, M, P> {
     #[inline(always)]
     fn reach(&self, carried: &mut Carried<'v, M>) -> Result<Spot<'s, M>, Stop> {
         let mut spot =
-            walk_again(&self.space.table, self.page, self.reading, self.recent, RecentFault::table);
+            walk_cached(&self.space.table, self.page, self.reading, self.last_fault, LastFault::table);
         while spot.table.level() != Level::Pte {
             if spot.entry() != Entry::Absent {
                 return Err(Stop::EntryBusy);
@@ -238,13 +238,13 @@ mod tests {
     use super::*;
     use crate::machine::testing::TestCpu;
     use crate::units::VpnRange;
-    use crate::vma::{VmaFlags, VmaSpec, VmaState};
+    use crate::vma::{VmaAttributes, VmaFlags, VmaState};
     use core::ptr;
 
     #[test]
     fn only_a_mapping_that_was_replaced_is_looked_for_again() {
-        let spec = VmaSpec::anonymous(VpnRange::new(Vpn(4), Vpn(6)), VmaFlags::READ);
-        let record = |state| Vma::<TestCpu>::new(spec, state);
+        let attributes = VmaAttributes::anonymous(VpnRange::new(Vpn(4), Vpn(6)), VmaFlags::READ);
+        let record = |state| Vma::<TestCpu>::new(attributes, state);
         let (live, stale, busy) = (record(VmaState::Live), record(VmaState::Stale), record(VmaState::Busy));
         let not_again = || panic!("looked for again");
         assert!(unless_replaced::<TestCpu>(None, not_again).is_none());

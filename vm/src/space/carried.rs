@@ -2,9 +2,9 @@
 
 use super::Vm;
 use super::body::Stop;
-use crate::file::{Object, Refused};
 use crate::frame::{AllocRequest, FramePlacement, Init, Kind, Priority};
 use crate::machine::Machine;
+use crate::object::{Object, Refused};
 use crate::sync::ReadGuard;
 use crate::units::{Pfn, Vpn};
 use crate::vma::Vma;

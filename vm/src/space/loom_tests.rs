@@ -164,7 +164,7 @@ fn one_execution<F: Format>(
         (case.before)(space);
         let reading = vm.rcu.read();
         if let Some(vma) = space.vmas.find(&reading, case.page) {
-            assert!(vma.is_live() && vma.anon() == vma.spec().anon);
+            assert!(vma.is_live() && vma.anon() == vma.attributes().anon);
         }
         drop(reading);
         restock();

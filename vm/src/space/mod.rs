@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `ops` | the calls, one file each, with Linux's behaviour and errors |
 //! | `edit` | how a writer replaces mappings and clears entries |
-//! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next, `recent` what a fault leaves to the CPU's next |
+//! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next, `last_fault` what a fault leaves to the CPU's next |
 //! | `inspect` | what checkers and observers may look at |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `linux` | the calls with Linux's numbers |
@@ -28,6 +28,7 @@ mod error;
 mod fault;
 mod inspect;
 mod landing;
+mod last_fault;
 mod layout;
 pub mod linux;
 #[cfg(all(test, loom))]
@@ -35,7 +36,6 @@ mod loom_tests;
 mod ops;
 mod plan;
 mod proof;
-mod recent;
 mod vm;
 
 pub use activate::ActiveSpace;
@@ -46,14 +46,14 @@ pub use layout::Layout;
 pub use ops::{Advice, MapRequest, Place, Sharing};
 pub use vm::Vm;
 
-use crate::file::Object;
 use crate::machine::Machine;
+use crate::object::Object;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{CacheAligned, ReadGuard, RwLock, RwWriteGuard, lockdep};
 use crate::table::PageTable;
 use crate::tlb::SpaceTlb;
 use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
-use crate::vma::{AnonId, BackingId, Vma, VmaFlags, VmaSpec, VmaTree, reusable_anon};
+use crate::vma::{AnonId, BackingId, Vma, VmaAttributes, VmaFlags, VmaTree, reusable_anon};
 use core::fmt;
 
 /// The space's lock, held to write.
@@ -88,7 +88,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let number = vm.next_space();
         Ok(Self {
             vm,
-            table: PageTable::new(&vm.memory, root, number),
+            table: PageTable::new(&vm.memory, root),
             path,
             layout,
             vmas: VmaTree::new(),
@@ -120,7 +120,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Calls `tell` with each mapping, in order, as /proc/self/maps lists them. Shares the lock.
-    pub fn each_vma(&self, mut tell: impl FnMut(&VmaSpec)) {
+    pub fn each_vma(&self, mut tell: impl FnMut(&VmaAttributes)) {
         let _shared = self.lock.read();
         let mut rest = VpnRange::new(Vpn(0), self.layout.areas.user.end);
         while let Some(vma) = self.first_in(rest) {
@@ -130,9 +130,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The mapping that holds the byte; stale at once. Takes no lock.
-    pub fn vma_at(&self, addr: VirtAddr) -> Option<VmaSpec> {
+    pub fn vma_at(&self, addr: VirtAddr) -> Option<VmaAttributes> {
         let reading = self.vm.rcu.read();
-        self.vmas.find(&reading, addr.vpn()).map(Vma::spec)
+        self.vmas.find(&reading, addr.vpn()).map(Vma::attributes)
     }
 
     /// Whether any page of the bytes is mapped; stale at once.
@@ -141,10 +141,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The first mapping that holds a page of the range, as it says at this moment.
-    fn first_in(&self, range: VpnRange) -> Option<VmaSpec> {
+    fn first_in(&self, range: VpnRange) -> Option<VmaAttributes> {
         let reading = self.vm.rcu.read();
         let vma = self.vmas.at_or_after(&reading, range.start)?;
-        (vma.range().start < range.end && !range.is_empty()).then(|| vma.spec())
+        (vma.range().start < range.end && !range.is_empty()).then(|| vma.attributes())
     }
 
     /// The pages of a mapping that are no longer shown are taken from its backing.
@@ -181,12 +181,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// that the copy goes into.
     #[cold]
     fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
-        let spec = vma.spec();
-        let before = Vpn(spec.range.start.0.wrapping_sub(1));
-        let prev = self.vmas.find(reading, before).map(Vma::spec);
-        let next = self.vmas.find(reading, spec.range.end).map(Vma::spec);
+        let attributes = vma.attributes();
+        let before = Vpn(attributes.range.start.0.wrapping_sub(1));
+        let prev = self.vmas.find(reading, before).map(Vma::attributes);
+        let next = self.vmas.find(reading, attributes.range.end).map(Vma::attributes);
         let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
-        let reused = reusable_anon(prev, &spec, next).filter(|_| !mutant!("merge.identity-not-reused"));
+        let reused = reusable_anon(prev, &attributes, next).filter(|_| !mutant!("merge.identity-not-reused"));
         vma.give_anon(reused.unwrap_or_else(fresh))
     }
 

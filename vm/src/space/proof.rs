@@ -83,5 +83,5 @@ fn look_again<'g, M: Machine>(
     reading: &'g ReadGuard<'_, M::Cpu>,
 ) -> Option<&'g Vma<M::Cpu>> {
     let now = space.vmas.find(reading, page)?;
-    (now.is_live() && same_for_fault(&now.spec(), &vma.spec(), page)).then_some(now)
+    (now.is_live() && same_for_fault(&now.attributes(), &vma.attributes(), page)).then_some(now)
 }

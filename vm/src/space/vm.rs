@@ -1,7 +1,7 @@
 //! What all spaces of a machine share: frames, garbage, the CPUs' translations, counters.
 
 use super::counters::{Counter, Counters, Totals};
-use super::recent::RecentFault;
+use super::last_fault::LastFault;
 use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, RecordInit};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -25,7 +25,7 @@ pub struct Vm<'m, M: Machine> {
     pub(super) shootdown: Registration<'m, M, Shootdown<M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) counters: Counters<M::Cpu>,
-    pub(super) recent: PerCpu<RecentFault<M::Cpu>, M::Cpu>,
+    pub(super) last_fault: PerCpu<LastFault<M::Cpu>, M::Cpu>,
     /// Who helps with large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
@@ -51,15 +51,15 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mut allocator = map.early_allocator(machine);
         let rcu = Rcu::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
-        let recent =
-            PerCpu::carve(&mut allocator, nr_cpus, |_| RecentFault::new()).ok_or(BootError::TooSmall)?;
+        let last_fault =
+            PerCpu::carve(&mut allocator, nr_cpus, |_| LastFault::new()).ok_or(BootError::TooSmall)?;
         let shootdown = Shootdown::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown =
             Registration::register(machine, &mut allocator, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, recent, workers, spaces })
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, last_fault, workers, spaces })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.

@@ -16,7 +16,7 @@
 //! | [`handler`] | the functions that a machine calls: for interrupts, for helpers |
 //! | [`BoundedList`] | values that several put in and one takes out |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
-//! | [`RangeTree`], [`RangeIndex`] | an index of disjoint ranges, looked up without a lock |
+//! | [`LastHit`], [`HitSource`] | what a CPU's last lookup under RCU found |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`),
@@ -27,6 +27,7 @@ pub mod atomic;
 mod bounded_list;
 mod cache_aligned;
 pub mod handler;
+mod last_hit;
 pub mod lockdep;
 mod percpu;
 mod plain;
@@ -37,12 +38,12 @@ mod shadow;
 mod spin;
 #[cfg(any(test, loom))]
 pub mod testing;
-pub mod tree;
 
 pub use asymmetric::AsymmetricLocks;
 pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
 pub use handler::{Event, Handler, Registration};
+pub use last_hit::{HitSource, HitVersion, LastHit};
 pub use percpu::{Carve, CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptOff};
 pub use plain::Plain;
 pub use rcu::{List as RcuList, Rcu, RcuHead, RcuSlot, ReadGuard, Reclaim};
@@ -50,7 +51,6 @@ pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, restock};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
-pub use tree::{IndexMemory, NodeMemory, RangeIndex, RangeTree, Span};
 
 use crate::machine::Cpu;
 

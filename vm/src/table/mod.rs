@@ -3,7 +3,7 @@
 //! | who | how |
 //! |---|---|
 //! | readers | [`walk`]: no lock, each entry read once; RCU keeps the tables from being freed |
-//! | faults | walk (or [`walk_again`], from where the last walk ended), then lock one table page, look again, install |
+//! | faults | walk (or [`walk_cached`], from where the last walk ended), then lock one table page, look again, install |
 //! | writers | [`sweep`]: a table at a time under its lock; [`cut_tables`] takes empty ones out |
 //!
 //! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::AsymmetricLocks`), its *attached*
@@ -12,13 +12,11 @@
 
 pub mod format;
 mod node;
-mod recent;
 mod sweep;
 mod tree;
 mod walk;
 
 pub use node::{LockedTable, Table};
-pub use recent::{Cuts, RecentTable, walk_again};
 pub use sweep::{Run, cut_tables, may_cover_table, sweep};
 pub use tree::PageTable;
-pub use walk::{Spot, is_canonical, walk, walk_on};
+pub use walk::{Spot, is_canonical, walk, walk_cached, walk_on};

@@ -1,9 +1,9 @@
 //! A page table: a root, the memory that its table pages lie in, and what is known of all of them together.
 
-use super::{Cuts, Table};
+use super::Table;
 use crate::frame::Memory;
 use crate::machine::{Format, Machine};
-use crate::sync::AsymmetricLocks;
+use crate::sync::{AsymmetricLocks, HitSource};
 use crate::units::Pfn;
 use core::fmt;
 
@@ -12,24 +12,23 @@ pub struct PageTable<'m, M: Machine> {
     pub(super) memory: &'m Memory<'m, M>,
     /// Never changes.
     root: Pfn,
-    /// Tables that the tree lost so far.
-    pub(super) cuts: Cuts<M::Cpu>,
+    /// What CPUs cache the tables of their last walks under.
+    pub(super) hits: HitSource<M::Cpu>,
     /// The locks of all its table pages.
     pub(super) bias: AsymmetricLocks<M::Cpu>,
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
-    /// The tree below `root`, an empty table. `number` is not 0, and no other tree's that CPUs remember
-    /// tables of.
-    pub fn new(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
+    /// The tree below `root`, an empty table.
+    pub fn new(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
         // Models take a lock as the mutex that stands for it; the bias has models of its own.
         let bias = if cfg!(loom) { AsymmetricLocks::none() } else { AsymmetricLocks::new() };
-        Self { memory, root, cuts: Cuts::new(number), bias }
+        Self { memory, root, hits: HitSource::new(), bias }
     }
 
     /// The same, of a tree that any CPU edits at any time: no CPU's locks are cheaper than another's.
-    pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn, number: u64) -> Self {
-        Self { bias: AsymmetricLocks::none(), ..Self::new(memory, root, number) }
+    pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
+        Self { bias: AsymmetricLocks::none(), ..Self::new(memory, root) }
     }
 
     /// The frame of the root table.
@@ -45,7 +44,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
 
     /// A table was cut out; it is not yet retired. The caller keeps all other writers out.
     pub fn note_cut(&self) {
-        self.cuts.note();
+        self.hits.invalidate();
     }
 
     /// This CPU stops faulting here, for now: the next that does may take the locks as cheaply. It holds none
@@ -58,6 +57,6 @@ impl<'m, M: Machine> PageTable<'m, M> {
 
 impl<M: Machine> fmt::Debug for PageTable<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "page table at {:?}, {:?}, {:?}", self.root, self.cuts, self.bias)
+        write!(f, "page table at {:?}, {:?}, {:?}", self.root, self.hits, self.bias)
     }
 }

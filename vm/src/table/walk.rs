@@ -2,8 +2,8 @@
 
 use super::{PageTable, Table};
 use crate::machine::{Entry, Format, Machine};
-use crate::sync::ReadGuard;
-use crate::units::{Level, Vpn};
+use crate::sync::{CpuRef, LastHit, ReadGuard};
+use crate::units::{Level, Pfn, Vpn};
 
 /// Where a walk ended: a leaf, a marker, or nothing.
 #[derive(Debug)]
@@ -55,6 +55,38 @@ pub fn walk_on<'m, M: Machine>(
             _ => return Spot { table, slot, word },
         }
     }
+}
+
+/// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended: a walk to a
+/// neighbour of the page starts, and ends, there. `part` says where in the CPU's slot that is cached: the region
+/// that the table covers, and its frame.
+///
+/// A cached table may have been cut out a moment ago, as after any walk; its lock tells (protocol P5:
+/// *attached*).
+#[inline(always)]
+pub fn walk_cached<'m, M: Machine, S>(
+    tree: &'m PageTable<'m, M>,
+    vpn: Vpn,
+    reading: &ReadGuard<'_, M::Cpu>,
+    mine: CpuRef<'_, S, M::Cpu>,
+    part: fn(&S) -> &LastHit<M::Cpu, 2>,
+) -> Spot<'m, M> {
+    let region = vpn.0 >> Level::Pmd.entry_shift();
+    let version = tree.hits.version();
+    if let Some([cached, table]) = LastHit::get(mine, part, &tree.hits, version)
+        && cached == region
+    {
+        let table = Table::at(tree, Pfn(table), Level::Pte);
+        let slot = Level::Pte.index(vpn);
+        return Spot { table, slot, word: table.read(slot) };
+    }
+    let spot = walk(tree, vpn, Level::Pte, reading);
+    if spot.table.level() == Level::Pte {
+        // SAFETY: the table was found in this tree, after the version was read and in the read section; a table
+        // that is cut out invalidates hits before it is retired (`PageTable::note_cut`).
+        unsafe { LastHit::set(mine, part, &tree.hits, version, [region, spot.table.pfn().0]) };
+    }
+    spot
 }
 
 /// Whether every address of the page is canonical in the format.

@@ -3,7 +3,7 @@
 //! That no two neighbours could be joined is *not* among it: Linux joins only what a call touches, so
 //! neighbours that become alike later stay two.
 
-use super::{VmaFlags, VmaSpec};
+use super::{VmaAttributes, VmaFlags};
 use core::fmt;
 
 /// What is wrong with a list of mappings.
@@ -11,61 +11,61 @@ use core::fmt;
 #[non_exhaustive]
 pub enum Flaw {
     /// A mapping without pages.
-    Empty(VmaSpec),
+    Empty(VmaAttributes),
     /// A mapping that begins before the end of the one listed before it.
-    Overlap(VmaSpec, VmaSpec),
+    Overlap(VmaAttributes, VmaAttributes),
     /// Shared memory without a backing to share, or with private copies.
-    SharedWithoutObject(VmaSpec),
+    SharedWithoutObject(VmaAttributes),
     /// An access right that may not be given.
-    Forbidden(VmaSpec),
+    Forbidden(VmaAttributes),
     /// Pages counted as promised that never can be: shared, or asked for without reserve.
-    CountedInVain(VmaSpec),
+    CountedInVain(VmaAttributes),
     /// Untouched anonymous memory that remembers another place than its own.
-    Displaced(VmaSpec),
+    Displaced(VmaAttributes),
 }
 
 /// Checks mappings listed in ascending order.
 ///
 /// # Errors
 /// The first flaw.
-pub fn check(list: impl IntoIterator<Item = VmaSpec>) -> Result<(), Flaw> {
-    let mut before: Option<VmaSpec> = None;
-    for spec in list {
-        check_alone(&spec)?;
+pub fn check(list: impl IntoIterator<Item = VmaAttributes>) -> Result<(), Flaw> {
+    let mut before: Option<VmaAttributes> = None;
+    for attributes in list {
+        check_alone(&attributes)?;
         if let Some(before) = before
-            && before.range.end > spec.range.start
+            && before.range.end > attributes.range.start
         {
-            return Err(Flaw::Overlap(before, spec));
+            return Err(Flaw::Overlap(before, attributes));
         }
-        before = Some(spec);
+        before = Some(attributes);
     }
     Ok(())
 }
 
-fn check_alone(spec: &VmaSpec) -> Result<(), Flaw> {
-    let flags = spec.flags;
+fn check_alone(attributes: &VmaAttributes) -> Result<(), Flaw> {
+    let flags = attributes.flags;
     let shared = flags.contains(VmaFlags::SHARED);
-    if spec.range.is_empty() {
-        Err(Flaw::Empty(*spec))
-    } else if shared && (spec.backing.is_none() || !spec.anon.is_none()) {
-        Err(Flaw::SharedWithoutObject(*spec))
+    if attributes.range.is_empty() {
+        Err(Flaw::Empty(*attributes))
+    } else if shared && (attributes.backing.is_none() || !attributes.anon.is_none()) {
+        Err(Flaw::SharedWithoutObject(*attributes))
     } else if flags.with_access(flags).is_none() {
-        Err(Flaw::Forbidden(*spec))
+        Err(Flaw::Forbidden(*attributes))
     } else if flags.contains(VmaFlags::ACCOUNT) && flags.intersects(VmaFlags::SHARED | VmaFlags::NORESERVE) {
-        Err(Flaw::CountedInVain(*spec))
-    } else if is_displaced(spec) {
-        Err(Flaw::Displaced(*spec))
+        Err(Flaw::CountedInVain(*attributes))
+    } else if is_displaced(attributes) {
+        Err(Flaw::Displaced(*attributes))
     } else {
         Ok(())
     }
 }
 
 /// A fork's empty copy keeps the place its parent's copies had.
-fn is_displaced(spec: &VmaSpec) -> bool {
-    spec.is_private_anonymous()
-        && spec.anon.is_none()
-        && !spec.flags.contains(VmaFlags::WIPE_ON_FORK)
-        && spec.offset != spec.range.start.0
+fn is_displaced(attributes: &VmaAttributes) -> bool {
+    attributes.is_private_anonymous()
+        && attributes.anon.is_none()
+        && !attributes.flags.contains(VmaFlags::WIPE_ON_FORK)
+        && attributes.offset != attributes.range.start.0
 }
 
 impl fmt::Display for Flaw {
@@ -98,23 +98,23 @@ mod tests {
     fn each_flaw_is_found() {
         let pages = |start, end| VpnRange::new(Vpn(start), Vpn(end));
         let flags = VmaFlags::READ | VmaFlags::MAY_ACCESS;
-        let good = VmaSpec::anonymous(pages(4, 8), flags);
+        let good = VmaAttributes::anonymous(pages(4, 8), flags);
         assert_eq!(check([good, good.moved_to(pages(8, 9))]), Ok(()));
-        let bad = |spec: VmaSpec| check([spec]).unwrap_err();
-        let empty = VmaSpec::anonymous(pages(4, 4), flags);
+        let bad = |attributes: VmaAttributes| check([attributes]).unwrap_err();
+        let empty = VmaAttributes::anonymous(pages(4, 4), flags);
         assert_eq!(bad(empty), Flaw::Empty(empty));
         assert_eq!(check([good, good.over(pages(7, 9))]), Err(Flaw::Overlap(good, good.over(pages(7, 9)))));
         let shared = good.with_flags(flags | VmaFlags::SHARED);
         assert_eq!(bad(shared), Flaw::SharedWithoutObject(shared));
         let object = Some(BackingId(NonZeroUsize::MIN));
-        let copied = VmaSpec { backing: object, anon: AnonId::new(1), ..shared };
+        let copied = VmaAttributes { backing: object, anon: AnonId::new(1), ..shared };
         assert_eq!(bad(copied), Flaw::SharedWithoutObject(copied));
         let forbidden = good.with_flags(VmaFlags::WRITE | VmaFlags::MAY_READ);
         assert_eq!(bad(forbidden), Flaw::Forbidden(forbidden));
         let counted = good.with_flags(flags | VmaFlags::ACCOUNT | VmaFlags::NORESERVE);
         assert_eq!(bad(counted), Flaw::CountedInVain(counted));
-        let displaced = VmaSpec { offset: 5, ..good };
+        let displaced = VmaAttributes { offset: 5, ..good };
         assert_eq!(bad(displaced), Flaw::Displaced(displaced));
-        assert_eq!(check([VmaSpec { anon: AnonId::new(1), ..displaced }]), Ok(()));
+        assert_eq!(check([VmaAttributes { anon: AnonId::new(1), ..displaced }]), Ok(()));
     }
 }

@@ -18,13 +18,13 @@
 //! Merging is tried only where a call makes or changes a mapping. munmap, faults and the birth of an identity
 //! try nothing: neighbours that become alike later stay two.
 
-use super::{AnonId, VmaFlags, VmaSpec};
+use super::{AnonId, VmaAttributes, VmaFlags};
 
 /// A mapping put into a hole, joined with what it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// The mapping to put: the new one with all that it took in.
-    pub spec: VmaSpec,
+    pub attributes: VmaAttributes,
     /// Whether it replaces the mapping before the hole.
     pub absorbs_prev: bool,
     /// Whether it replaces the mapping after the hole.
@@ -35,14 +35,14 @@ pub struct Merged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sides {
     /// The mapping before it, where that is taken.
-    pub left: Option<VmaSpec>,
+    pub left: Option<VmaAttributes>,
     /// The mapping after it, where that is taken.
-    pub right: Option<VmaSpec>,
+    pub right: Option<VmaAttributes>,
 }
 
 impl Sides {
     /// Which of the two the piece is joined with.
-    pub fn of(prev: Option<VmaSpec>, piece: &VmaSpec, next: Option<VmaSpec>) -> Self {
+    pub fn of(prev: Option<VmaAttributes>, piece: &VmaAttributes, next: Option<VmaAttributes>) -> Self {
         let left = prev.filter(|prev| joins(prev, piece));
         let mut right = next.filter(|next| joins(piece, next));
         if let (Some(prev), Some(next)) = (left, right)
@@ -54,14 +54,14 @@ impl Sides {
     }
 
     /// The piece with what it is joined with.
-    pub fn join(&self, piece: &VmaSpec) -> VmaSpec {
+    pub fn join(&self, piece: &VmaAttributes) -> VmaAttributes {
         let mut whole = *piece;
         if let Some(next) = self.right {
             whole.range.end = next.range.end;
             whole.anon = whole.anon.or(next.anon);
         }
         if let Some(prev) = self.left {
-            whole = VmaSpec { range: whole.range, anon: prev.anon.or(whole.anon), ..prev };
+            whole = VmaAttributes { range: whole.range, anon: prev.anon.or(whole.anon), ..prev };
             whole.range.start = prev.range.start;
         }
         whole
@@ -74,7 +74,7 @@ const fn agree_across(prev: AnonId, next: AnonId) -> bool {
 }
 
 /// Whether `left` and `right` touch, the pages behind them run on, and come from the same nodes.
-fn runs_on(left: &VmaSpec, right: &VmaSpec) -> bool {
+fn runs_on(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     left.range.end == right.range.start
         && left.backing == right.backing
         && left.offset_at(left.range.end) == right.offset
@@ -82,7 +82,7 @@ fn runs_on(left: &VmaSpec, right: &VmaSpec) -> bool {
 }
 
 /// Whether `left` and `right` may be one mapping.
-pub fn joins(left: &VmaSpec, right: &VmaSpec) -> bool {
+pub fn joins(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     let same_flags = (left.flags == right.flags) ^ mutant!("merge.flags-inverted");
     runs_on(left, right) && same_flags && left.anon.agrees(right.anon)
 }
@@ -91,16 +91,24 @@ pub fn joins(left: &VmaSpec, right: &VmaSpec) -> bool {
 /// touch it.
 ///
 /// brk passes no `next`: the heap grows only at its end.
-pub fn merge(prev: Option<VmaSpec>, new: VmaSpec, next: Option<VmaSpec>) -> Merged {
+pub fn merge(prev: Option<VmaAttributes>, new: VmaAttributes, next: Option<VmaAttributes>) -> Merged {
     let sides = Sides::of(prev, &new, next);
-    Merged { spec: sides.join(&new), absorbs_prev: sides.left.is_some(), absorbs_next: sides.right.is_some() }
+    Merged {
+        attributes: sides.join(&new),
+        absorbs_prev: sides.left.is_some(),
+        absorbs_next: sides.right.is_some(),
+    }
 }
 
 /// The identity that `vma` takes at its first private copy so that it can be joined with a neighbour later:
 /// the next one's, or else the one before's. They must be alike but for access rights, which mprotect may
 /// make equal.
-pub fn reusable_anon(prev: Option<VmaSpec>, vma: &VmaSpec, next: Option<VmaSpec>) -> Option<AnonId> {
-    let alike = |left: &VmaSpec, right: &VmaSpec| {
+pub fn reusable_anon(
+    prev: Option<VmaAttributes>,
+    vma: &VmaAttributes,
+    next: Option<VmaAttributes>,
+) -> Option<AnonId> {
+    let alike = |left: &VmaAttributes, right: &VmaAttributes| {
         runs_on(left, right) && (left.flags ^ right.flags) - VmaFlags::ACCESS == VmaFlags::empty()
     };
     let lends = |anon: AnonId| !anon.is_none() && !anon.is_inherited();

@@ -3,7 +3,7 @@
 //! A mapping says what a range of pages may be used for and what they are filled from. Faults read mappings
 //! without a lock while other threads replace them, which decides everything here:
 //!
-//! **A mapping never changes; it is replaced.** What it says is a plain value, [`VmaSpec`]. Its record in
+//! **A mapping never changes; it is replaced.** What it says is a plain value, [`VmaAttributes`]. Its record in
 //! shared memory, [`Vma`], holds such a value for good, beside one word that says whether it is still true. A
 //! writer marks the old record stale, publishes others in the index, and only then edits entries under the
 //! table locks:
@@ -29,7 +29,7 @@
 //! | here | what for |
 //! |---|---|
 //! | [`VmaFlags`], [`FlagAdvice`] | attributes |
-//! | [`VmaSpec`], [`AnonId`], [`BackingId`] | what a mapping says; whose private copies it holds |
+//! | [`VmaAttributes`], [`AnonId`], [`BackingId`] | what a mapping says; whose private copies it holds |
 //! | [`Policy`] | which nodes its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
@@ -43,6 +43,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod check;
 mod flags;
 mod merge;
@@ -50,12 +51,12 @@ mod place;
 mod policy;
 mod protect;
 mod record;
-mod spec;
 mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod tree;
 
+pub use attributes::{AnonId, BackingId, VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
 pub use flags::{FlagAdvice, VmaFlags};
 pub use merge::{Merged, joins, merge, reusable_anon};
@@ -63,6 +64,5 @@ pub use place::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, pla
 pub use policy::Policy;
 pub use protect::{Charge, Protection, protect};
 pub use record::{Vma, VmaState};
-pub use spec::{AnonId, BackingId, VmaSpec, same_for_fault};
 pub use split::{Change, change, change_policy, cut, split};
 pub use tree::{MAX_MAPPINGS, VmaTree};

@@ -4,7 +4,7 @@
 //! writable is promised from then on. The promise can be taken back when it becomes unwritable, but only
 //! while no private copy was ever made: afterwards nobody knows how many there are.
 
-use super::{Change, VmaFlags, VmaSpec, change};
+use super::{Change, VmaAttributes, VmaFlags, change};
 use crate::units::VpnRange;
 
 /// What a change of rights does to the count of promised pages.
@@ -30,9 +30,9 @@ pub struct Protection {
 /// Gives the pages `range` of `vma` the access rights `access`. `None` where these may not be given here
 /// (EACCES).
 pub fn protect(
-    prev: Option<VmaSpec>,
-    vma: &VmaSpec,
-    next: Option<VmaSpec>,
+    prev: Option<VmaAttributes>,
+    vma: &VmaAttributes,
+    next: Option<VmaAttributes>,
     range: VpnRange,
     access: VmaFlags,
 ) -> Option<Protection> {
@@ -48,7 +48,7 @@ pub fn protect(
 }
 
 /// The flags that `vma` gets when `asked` differs from what it has.
-fn accounted(vma: &VmaSpec, asked: VmaFlags) -> VmaFlags {
+fn accounted(vma: &VmaAttributes, asked: VmaFlags) -> VmaFlags {
     const KEEPS: VmaFlags =
         VmaFlags::ACCOUNT.union(VmaFlags::WRITE).union(VmaFlags::SHARED).union(VmaFlags::NORESERVE);
     if asked == vma.flags {

@@ -28,7 +28,7 @@
 //! marked. So what a writer reads after freezing stays, and what [`Vma::mark_stale`] returns is what the
 //! record ends with: no identity is lost on the way into the records that follow.
 
-use super::{AnonId, BackingId, Policy, VmaFlags, VmaSpec};
+use super::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
 use crate::machine::Cpu;
 use crate::sync::Plain;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -64,22 +64,22 @@ pub struct Vma<C: Cpu> {
 }
 
 impl<C: Cpu> Vma<C> {
-    /// A record that says `spec`, in `state`; not published yet.
-    pub const fn new(spec: VmaSpec, state: VmaState) -> Self {
+    /// A record that says `attributes`, in `state`; not published yet.
+    pub const fn new(attributes: VmaAttributes, state: VmaState) -> Self {
         Self {
-            range: Plain::new(spec.range),
-            offset: Plain::new(spec.offset),
-            backing: Plain::new(spec.backing),
-            word: AtomicU64::new(word::of(state, spec.anon)),
-            flags: Plain::new(spec.flags),
-            policy: Plain::new(spec.policy),
+            range: Plain::new(attributes.range),
+            offset: Plain::new(attributes.offset),
+            backing: Plain::new(attributes.backing),
+            word: AtomicU64::new(word::of(state, attributes.anon)),
+            flags: Plain::new(attributes.flags),
+            policy: Plain::new(attributes.policy),
         }
     }
 
     /// All that it says, with the identity of this moment.
     #[inline]
-    pub fn spec(&self) -> VmaSpec {
-        VmaSpec {
+    pub fn attributes(&self) -> VmaAttributes {
+        VmaAttributes {
             range: self.range.get(),
             flags: self.flags.get(),
             backing: self.backing.get(),
@@ -196,7 +196,7 @@ impl<C: Cpu> Vma<C> {
 
 impl<C: Cpu> fmt::Debug for Vma<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?}", self.state(), self.spec())
+        write!(f, "{:?} {:?}", self.state(), self.attributes())
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
 
     fn record(state: VmaState) -> Record {
         let range = VpnRange::new(Vpn(16), Vpn(20));
-        Record::new(VmaSpec::anonymous(range, VmaFlags::READ), state)
+        Record::new(VmaAttributes::anonymous(range, VmaFlags::READ), state)
     }
 
     #[test]
@@ -319,9 +319,9 @@ mod tests {
 
     #[test]
     fn a_record_says_what_it_was_made_from() {
-        let spec = VmaSpec { anon: AnonId::new(7), offset: 3, ..record(Live).spec() };
-        let vma = Record::new(spec, Live);
-        assert_eq!(vma.spec(), spec);
+        let attributes = VmaAttributes { anon: AnonId::new(7), offset: 3, ..record(Live).attributes() };
+        let vma = Record::new(attributes, Live);
+        assert_eq!(vma.attributes(), attributes);
         assert!(vma.is_live() && vma.contains(Vpn(19)) && !vma.contains(Vpn(20)));
         assert_eq!(vma.frame_offset(Vpn(18)), 5);
         assert_eq!(size_of::<Record>(), 48);
@@ -337,7 +337,7 @@ mod loom_tests {
 
     fn live() -> Vma<TestCpu> {
         let range = VpnRange::new(Vpn(16), Vpn(20));
-        Vma::new(VmaSpec::anonymous(range, VmaFlags::READ), VmaState::Live)
+        Vma::new(VmaAttributes::anonymous(range, VmaFlags::READ), VmaState::Live)
     }
 
     #[test]

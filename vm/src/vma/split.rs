@@ -1,21 +1,21 @@
 //! What is left of a mapping when a part of it goes, and what a change to a part makes of its neighbourhood.
 
 use super::merge::Sides;
-use super::{Policy, VmaFlags, VmaSpec};
+use super::{Policy, VmaAttributes, VmaFlags};
 use crate::units::{Vpn, VpnRange};
 
 /// The mapping below and from `at`. Both halves keep the identity. `at` lies inside, not at an end.
-pub fn split(spec: &VmaSpec, at: Vpn) -> (VmaSpec, VmaSpec) {
-    debug_assert!(spec.range.contains(at) && at != spec.range.start);
-    let (start, end) = (spec.range.start, spec.range.end);
-    (spec.over(VpnRange::new(start, at)), spec.over(VpnRange::new(at, end)))
+pub fn split(attributes: &VmaAttributes, at: Vpn) -> (VmaAttributes, VmaAttributes) {
+    debug_assert!(attributes.range.contains(at) && at != attributes.range.start);
+    let (start, end) = (attributes.range.start, attributes.range.end);
+    (attributes.over(VpnRange::new(start, at)), attributes.over(VpnRange::new(at, end)))
 }
 
 /// What is left of a mapping below and above `hole`.
-pub fn cut(spec: &VmaSpec, hole: VpnRange) -> [Option<VmaSpec>; 2] {
-    let left = VpnRange::new(spec.range.start, spec.range.end.min(hole.start));
-    let right = VpnRange::new(spec.range.start.max(hole.end), spec.range.end);
-    [left, right].map(|range| (!range.is_empty()).then(|| spec.over(range)))
+pub fn cut(attributes: &VmaAttributes, hole: VpnRange) -> [Option<VmaAttributes>; 2] {
+    let left = VpnRange::new(attributes.range.start, attributes.range.end.min(hole.start));
+    let right = VpnRange::new(attributes.range.start.max(hole.end), attributes.range.end);
+    [left, right].map(|range| (!range.is_empty()).then(|| attributes.over(range)))
 }
 
 /// What a change to part of one mapping does: which mappings go, and which come in their place. Together the
@@ -29,7 +29,7 @@ pub struct Change {
     /// Whether the mapping after goes.
     pub removes_next: bool,
     /// What comes; the first [`nr_puts`](Self::nr_puts) are there.
-    pub puts: [Option<VmaSpec>; 3],
+    pub puts: [Option<VmaAttributes>; 3],
     /// Which of [`puts`](Self::puts) holds the pages that were changed.
     pub changed: usize,
 }
@@ -40,7 +40,7 @@ impl Change {
         Self { removes_prev: false, removes_vma: false, removes_next: false, puts: [None; 3], changed: 0 };
 
     /// The mappings that come, in ascending order.
-    pub fn puts(&self) -> impl Iterator<Item = VmaSpec> + '_ {
+    pub fn puts(&self) -> impl Iterator<Item = VmaAttributes> + '_ {
         self.puts.iter().copied().flatten()
     }
     /// How many mappings come.
@@ -52,7 +52,7 @@ impl Change {
         [self.removes_prev, self.removes_vma, self.removes_next].iter().filter(|&&goes| goes).count()
     }
     /// The mapping that holds the changed pages afterwards; `None` where nothing changes.
-    pub fn changed(&self) -> Option<VmaSpec> {
+    pub fn changed(&self) -> Option<VmaAttributes> {
         self.puts[self.changed]
     }
 }
@@ -69,9 +69,9 @@ impl Change {
 ///
 /// Attributes that are there already change nothing, and nothing is joined, even where it could be.
 pub fn change(
-    prev: Option<VmaSpec>,
-    vma: &VmaSpec,
-    next: Option<VmaSpec>,
+    prev: Option<VmaAttributes>,
+    vma: &VmaAttributes,
+    next: Option<VmaAttributes>,
     range: VpnRange,
     flags: VmaFlags,
 ) -> Change {
@@ -80,22 +80,22 @@ pub fn change(
 
 /// Gives the pages `range` of `vma` the memory policy `policy`, as [`change`] gives attributes.
 pub fn change_policy(
-    prev: Option<VmaSpec>,
-    vma: &VmaSpec,
-    next: Option<VmaSpec>,
+    prev: Option<VmaAttributes>,
+    vma: &VmaAttributes,
+    next: Option<VmaAttributes>,
     range: VpnRange,
     policy: Policy,
 ) -> Change {
-    change_to(prev, vma, next, range, &VmaSpec { policy, ..*vma })
+    change_to(prev, vma, next, range, &VmaAttributes { policy, ..*vma })
 }
 
 /// Gives the pages `range` of `vma` what `changed` says, which differs from it in flags or policy alone.
 fn change_to(
-    prev: Option<VmaSpec>,
-    vma: &VmaSpec,
-    next: Option<VmaSpec>,
+    prev: Option<VmaAttributes>,
+    vma: &VmaAttributes,
+    next: Option<VmaAttributes>,
     range: VpnRange,
-    changed: &VmaSpec,
+    changed: &VmaAttributes,
 ) -> Change {
     let range = range.intersect(vma.range);
     if range.is_empty() || changed == vma {

@@ -4,10 +4,10 @@
 //! space's lock (alone to replace); a replacement is prepared, where memory may run out, and then published
 //! by one store.
 
-use super::{GUARD_PAGES, Gaps, Vma, VmaFlags, VmaSpec, VmaState};
+use super::{GUARD_PAGES, Gaps, Vma, VmaAttributes, VmaFlags, VmaState};
+use crate::index::{IndexItem, IndexMemory, NoMemory, RangeIndex, Ranged, Replacement};
 use crate::machine::Cpu;
-use crate::sync::tree::{IndexMemory, NoMemory, RangeIndex, Recent, Replacement, Stored};
-use crate::sync::{CpuRef, ReadGuard, Span};
+use crate::sync::{CpuRef, LastHit, ReadGuard};
 use crate::units::{CACHE_LINE, Vpn, VpnRange};
 
 /// Mappings that Linux allows a process, unless it is told otherwise (`vm.max_map_count`).
@@ -21,20 +21,20 @@ pub struct VmaTree<C: Cpu> {
 
 /// A record and its link are one line: a lookup that ends at a record touches it alone.
 const fn record_is_one_line<C: Cpu>() {
-    assert!(size_of::<Stored<Vma<C>>>() == CACHE_LINE);
+    assert!(size_of::<IndexItem<Vma<C>>>() == CACHE_LINE);
 }
 
-impl<C: Cpu> Span for Vma<C> {
-    fn span(&self) -> VpnRange {
+impl<C: Cpu> Ranged for Vma<C> {
+    fn range(&self) -> VpnRange {
         self.range()
     }
 
-    fn keeps_free_below(&self) -> u64 {
+    fn guard_pages(&self) -> u64 {
         if self.flags().contains(VmaFlags::GROWS_DOWN) { GUARD_PAGES } else { 0 }
     }
 
     /// Faults that speculate fall back from here on.
-    fn is_replaced(&self) {
+    fn before_unlink(&self) {
         if !mutant!("vma.stale-not-marked") {
             self.mark_stale();
         }
@@ -73,14 +73,14 @@ impl<C: Cpu> VmaTree<C> {
     /// As [`find`](Self::find), by way of the mapping that this CPU found last.
     #[inline(always)]
     #[track_caller]
-    pub fn find_again<'g, S>(
+    pub fn find_cached<'g, S>(
         &self,
         section: &'g ReadGuard<'_, C>,
         mine: CpuRef<'_, S, C>,
-        part: fn(&S) -> &Recent<C>,
+        part: fn(&S) -> &LastHit<C, 1>,
         vpn: Vpn,
     ) -> Option<&'g Vma<C>> {
-        self.index.find_again(section, mine, part, vpn)
+        self.index.find_cached(section, mine, part, vpn)
     }
 
     /// The mapping that holds the page, or else the first one above it.
@@ -111,7 +111,7 @@ impl<C: Cpu> VmaTree<C> {
     }
 
     /// Prepares that all mappings that hold a page of `old` go, and that `new` come: ascending, at most
-    /// [`MAX_NEW`](crate::sync::tree::MAX_NEW), overlapping nothing that stays. The space's lock is held
+    /// [`MAX_NEW`](crate::index::MAX_NEW), overlapping nothing that stays. The space's lock is held
     /// alone until the result is published or dropped. Publishing marks the records that go stale first.
     ///
     /// # Errors
@@ -119,10 +119,10 @@ impl<C: Cpu> VmaTree<C> {
     pub fn prepare<'a, N: IndexMemory<Vma<C>, C>>(
         &'a self,
         old: VpnRange,
-        new: &[Option<(VmaSpec, VmaState)>],
+        new: &[Option<(VmaAttributes, VmaState)>],
         memory: &'a N,
     ) -> Result<Replacement<'a, Vma<C>, C, N>, NoMemory> {
-        let records = new.iter().flatten().map(|&(spec, state)| Vma::new(spec, state));
+        let records = new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state));
         self.index.prepare(old, records, memory)
     }
 

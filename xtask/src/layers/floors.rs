@@ -31,7 +31,7 @@ const LIBRARY: Shelf = Shelf {
         ("table", 5),
         ("tlb", 5),
         ("vma", 5),
-        ("file", 5),
+        ("object", 5),
         ("object", 5),
         ("space", 6),
     ],

@@ -1,7 +1,7 @@
 //! Who may name whom, and where `unsafe` may stand; parsed from the sources.
 //!
 //! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`,
-//! `vma` and `file` share a floor and are strangers: they meet in `space`. The lab is built of floors too,
+//! `vma` and `object` share a floor and are strangers: they meet in `space`. The lab is built of floors too,
 //! from its errors up to its command line. The lab and the kernel stand on the library and never know each
 //! other. Shared memory above `sync` goes through `sync`'s door. `unsafe` stands where memory or the machine
 //! is handled: a floor that has no place for it forbids it, which the compiler checks, and in what is no
@@ -102,7 +102,7 @@ mod tests {
             fixture("strangers"),
             [
                 "vm/src/table/mod.rs:3: table names crate::tlb, its stranger",
-                "vm/src/vma.rs:4: vma names crate::file, its stranger",
+                "vm/src/vma.rs:4: vma names crate::object, its stranger",
             ]
         );
     }

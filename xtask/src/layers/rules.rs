@@ -216,7 +216,8 @@ impl Source<'_> {
     /// Above `sync`, atomics come from `sync`; tests, and the orderings that are only names, may come from
     /// core.
     fn doors(&self, shelf: &Shelf, height_here: u32) -> Vec<Violation> {
-        let is_test_file = self.file.ends_with("tests.rs") || self.file.ends_with("testing.rs");
+        let is_test_file = ["tests.rs", "testing.rs"].iter().any(|end| self.file.ends_with(end))
+            || self.file.contains("/tests/");
         let below_the_door = shelf.door.is_none_or(|door| Some(height_here) <= shelf.height(door));
         if below_the_door || is_test_file {
             return Vec::new();

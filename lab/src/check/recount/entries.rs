@@ -6,7 +6,7 @@ use interleaf::frame::Kind;
 use interleaf::machine::{Entry, Format, Leaf, Machine};
 use interleaf::space::AddressSpace;
 use interleaf::units::{Pfn, Rights, Vpn, VpnRange};
-use interleaf::vma::VmaSpec;
+use interleaf::vma::VmaAttributes;
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
 /// it does, and never to write the zero page; nothing is left half done.
@@ -32,7 +32,7 @@ fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
 
 fn check_table<M: Machine>(
     space: &AddressSpace<'_, M>,
-    mappings: &[VmaSpec],
+    mappings: &[VmaAttributes],
     pfn: Pfn,
     covers: VpnRange,
 ) -> Result<(), String> {
@@ -45,7 +45,7 @@ fn check_table<M: Machine>(
 
 fn check_entry<M: Machine>(
     space: &AddressSpace<'_, M>,
-    mappings: &[VmaSpec],
+    mappings: &[VmaAttributes],
     page: Vpn,
     entry: Entry,
 ) -> Result<(), String> {
@@ -56,7 +56,11 @@ fn check_entry<M: Machine>(
     check_leaf(space, vma, leaf).map_err(|wrong| format!("{wrong} at {page:?} in {vma:?}"))
 }
 
-fn check_leaf<M: Machine>(space: &AddressSpace<'_, M>, vma: &VmaSpec, leaf: Leaf) -> Result<(), String> {
+fn check_leaf<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    vma: &VmaAttributes,
+    leaf: Leaf,
+) -> Result<(), String> {
     let memory = space.vm().memory();
     require(vma.rights().contains(leaf.rights), || format!("{leaf:?} allows more than its mapping"))?;
     if leaf.pfn == memory.zero_frame() {

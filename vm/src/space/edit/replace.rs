@@ -11,12 +11,12 @@
 //! speculates. So a mapping that has none is frozen before it is looked at: made *busy*, in which state it
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
+use crate::index::IndexMemory;
 use crate::machine::Machine;
 use crate::space::Error;
 use crate::space::{AddressSpace, WriteGuard};
-use crate::sync::IndexMemory;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{Vma, VmaSpec, VmaState};
+use crate::vma::{Vma, VmaAttributes, VmaState};
 use core::cell::Cell;
 
 /// The most mappings that one decision rests on: a mapping and its two neighbours, or both ends of a range.
@@ -44,30 +44,30 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     }
 
     /// The mapping that holds `page`, as it stays until this edit is done.
-    pub fn at(&self, page: Vpn) -> Option<VmaSpec> {
+    pub fn at(&self, page: Vpn) -> Option<VmaAttributes> {
         let reading = self.space.vm.rcu.read();
         Some(self.keep(self.space.vmas.find(&reading, page)?))
     }
 
     /// The mapping that ends where `page` begins.
-    pub fn ending_at(&self, page: Vpn) -> Option<VmaSpec> {
+    pub fn ending_at(&self, page: Vpn) -> Option<VmaAttributes> {
         self.at(Vpn(page.0.checked_sub(1)?))
     }
 
     /// The first mapping that holds a page of the range, which is not empty.
-    pub fn first_in(&self, range: VpnRange) -> Option<VmaSpec> {
+    pub fn first_in(&self, range: VpnRange) -> Option<VmaAttributes> {
         let reading = self.space.vm.rcu.read();
         let vma = self.space.vmas.at_or_after(&reading, range.start)?;
         (vma.range().start < range.end).then(|| self.keep(vma))
     }
 
     /// What the mapping says, and goes on saying until this edit is done.
-    fn keep(&self, vma: &Vma<M::Cpu>) -> VmaSpec {
+    fn keep(&self, vma: &Vma<M::Cpu>) -> VmaAttributes {
         if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
             self.note_frozen(vma.range().start);
         }
         // Read now: it may have got its identity just before it froze.
-        vma.spec()
+        vma.attributes()
     }
 
     fn note_frozen(&self, start: Vpn) {
@@ -84,7 +84,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     pub fn replace(
         self,
         old: VpnRange,
-        new: &[Option<(VmaSpec, VmaState)>],
+        new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
         let store = self.space.vm.index_store();
@@ -96,7 +96,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         mut self,
         memory: &N,
         old: VpnRange,
-        new: &[Option<(VmaSpec, VmaState)>],
+        new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
         let Ok(prepared) = self.space.vmas.prepare(old, new, memory) else { return Err(Error::NoMemory) };

@@ -6,7 +6,7 @@ use crate::space::{AddressSpace, WriteGuard};
 use crate::table::{Run, cut_tables, may_cover_table, sweep};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::VmaSpec;
+use crate::vma::VmaAttributes;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Edits entries of the range: what `edit` gathers is flushed, freed and counted when this returns.
@@ -36,7 +36,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self,
         guard: &WriteGuard<'_, M>,
         range: VpnRange,
-        touching: [Option<VmaSpec>; 2],
+        touching: [Option<VmaAttributes>; 2],
     ) {
         let gap = self.gap_around(guard, range, touching);
         self.edit_entries(range, |gather| {
@@ -74,7 +74,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self,
         _guard: &WriteGuard<'_, M>,
         range: VpnRange,
-        [left, right]: [Option<VmaSpec>; 2],
+        [left, right]: [Option<VmaAttributes>; 2],
     ) -> Option<VpnRange> {
         let mut gap = VpnRange::new(
             left.map_or(Vpn(0), |vma| vma.range.end),

@@ -1,9 +1,9 @@
 //! What checkers and observers may look at, besides what callers need: the index's own recount, who runs a
 //! space, how much garbage waits, and which part of the system lies at which address.
 
+use crate::index::IndexStats;
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Vm};
-use crate::sync::tree;
 use crate::table::PageTable;
 use crate::units::CpuMask;
 use core::ops::Range;
@@ -18,7 +18,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// What is wrong with the tree.
-    pub fn check_index(&self) -> Result<tree::Census, &'static str> {
+    pub fn check_index(&self) -> Result<IndexStats, &'static str> {
         let _shared = self.lock.read();
         self.vmas.index().tree().check()
     }
@@ -54,7 +54,7 @@ impl<M: Machine> Vm<'_, M> {
         tell("the last space's number", extent(&self.spaces));
         tell("a CPU's read sections and garbage", self.rcu.extent_of_cpus());
         tell("a CPU's counters", self.counters.extent());
-        tell("what a CPU's last fault found", self.recent.extent());
+        tell("what a CPU's last fault found", self.last_fault.extent());
         tell("a CPU's flush requests", self.shootdown.extent());
         tell("a CPU's cache of frames", self.memory.extent_of_caches());
     }

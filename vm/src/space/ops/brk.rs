@@ -5,7 +5,7 @@ use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, WriteGuard};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{PAGE_SIZE, VirtAddr, Vpn, VpnRange};
-use crate::vma::{VmaFlags, VmaSpec, VmaState, merge};
+use crate::vma::{VmaAttributes, VmaFlags, VmaState, merge};
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// Moves the end of the heap to `end` and returns where it is then. As in Linux there is no error: who is
@@ -45,11 +45,16 @@ impl<M: Machine> AddressSpace<'_, M> {
             return false;
         }
         let edit = VmaEdit::new(self, guard);
-        let new = VmaSpec::anonymous(grown, VmaFlags::heap());
+        let new = VmaAttributes::anonymous(grown, VmaFlags::heap());
         let heap_start = page_up(self.layout.heap_start.0);
         let prev = edit.ending_at(grown.start).filter(|prev| prev.range.end > heap_start);
         let merged = merge(prev, new, None);
-        edit.replace(merged.spec.range, &[Some((merged.spec, VmaState::Live))], VpnRange::default()).is_ok()
+        edit.replace(
+            merged.attributes.range,
+            &[Some((merged.attributes, VmaState::Live))],
+            VpnRange::default(),
+        )
+        .is_ok()
     }
 }
 

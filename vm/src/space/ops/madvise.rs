@@ -7,7 +7,7 @@ use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, WriteGuard};
 use crate::table::{Run, sweep};
 use crate::units::{Access, VirtAddr, VpnRange};
-use crate::vma::{FlagAdvice, VmaFlags, VmaSpec, change};
+use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags, change};
 
 /// What a program says about its use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn each_mapping(
         &self,
         range: VpnRange,
-        mut visit: impl FnMut(VpnRange, &VmaSpec) -> Result<(), Error>,
+        mut visit: impl FnMut(VpnRange, &VmaAttributes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut holes = false;
         let mut rest = range;

@@ -4,13 +4,13 @@
 //! (MAP_FIXED) is born busy (protocol P3): the old ones are marked stale, the busy one takes their place in
 //! the index, their entries are cleared and flushed, and only then is it made live.
 
-use crate::file::Object;
 use crate::machine::Machine;
+use crate::object::Object;
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, WriteGuard};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::{BackingId, VmaFlags, VmaSpec, VmaState, cut, merge, place};
+use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
 
 /// Who sees what is written to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +93,15 @@ impl<M: Machine> AddressSpace<'_, M> {
         let guard = self.lock.write();
         let destination = self.choose(request)?;
         let range = destination.range();
-        let spec = self.spec_of(request, destination)?;
-        if let Err(error) = self.put(&guard, destination, spec) {
-            self.release_backing(spec.backing, range);
+        let attributes = self.attributes_of(request, destination)?;
+        if let Err(error) = self.put(&guard, destination, attributes) {
+            self.release_backing(attributes.backing, range);
             return Err(error);
         }
         drop(guard);
         if request.populate {
-            let access = if spec.flags.contains(VmaFlags::WRITE) && request.sharing == Sharing::Private {
+            let access = if attributes.flags.contains(VmaFlags::WRITE) && request.sharing == Sharing::Private
+            {
                 Access::Write
             } else {
                 Access::Read
@@ -162,18 +163,18 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// What the new mapping says, its memory promised, its object made.
-    fn spec_of(&self, request: &MapRequest, destination: Destination) -> Result<VmaSpec, Error> {
+    fn attributes_of(&self, request: &MapRequest, destination: Destination) -> Result<VmaAttributes, Error> {
         let range = destination.range();
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
-                let spec = VmaSpec::anonymous(range, flags);
+                let attributes = VmaAttributes::anonymous(range, flags);
                 if flags.contains(VmaFlags::ACCOUNT) {
                     let promised =
                         if destination == Destination::Free(range) { 0 } else { self.committed_in(range) };
                     self.charge_commit(range.len() - promised)?;
                 }
-                Ok(spec)
+                Ok(attributes)
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
@@ -182,7 +183,7 @@ impl<M: Machine> AddressSpace<'_, M> {
                 }
                 let object = Object::create(&self.vm.memory, range.len()).ok_or(Error::NoMemory)?;
                 let backing = object.number().map(BackingId).ok_or(Error::NoMemory)?;
-                Ok(VmaSpec::backed(range, flags, backing, 0))
+                Ok(VmaAttributes::backed(range, flags, backing, 0))
             }
         }
     }
@@ -192,7 +193,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         &self,
         guard: &WriteGuard<'_, M>,
         destination: Destination,
-        new: VmaSpec,
+        new: VmaAttributes,
     ) -> Result<(), Error> {
         if let Destination::Taken(_) = destination {
             return self.put_over(guard, new);
@@ -200,11 +201,15 @@ impl<M: Machine> AddressSpace<'_, M> {
         let edit = VmaEdit::new(self, guard);
         let next = edit.at(new.range.end);
         let merged = merge(edit.ending_at(new.range.start), new, next);
-        edit.replace(merged.spec.range, &[Some((merged.spec, VmaState::Live))], VpnRange::default())
+        edit.replace(
+            merged.attributes.range,
+            &[Some((merged.attributes, VmaState::Live))],
+            VpnRange::default(),
+        )
     }
 
     /// P3: busy while the entries of what was there are cleared.
-    fn put_over(&self, guard: &WriteGuard<'_, M>, new: VmaSpec) -> Result<(), Error> {
+    fn put_over(&self, guard: &WriteGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
         let edit = VmaEdit::new(self, guard);
         let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));
         let left = first.and_then(|vma| cut(&vma, new.range)[0]);
@@ -212,18 +217,18 @@ impl<M: Machine> AddressSpace<'_, M> {
         let prev = left.or_else(|| edit.ending_at(new.range.start));
         let next = right.or_else(|| edit.at(new.range.end));
         let merged = merge(prev, new, next);
-        let stays = |piece: Option<VmaSpec>, absorbed: bool| {
-            piece.filter(|_| !absorbed).map(|spec| (spec, VmaState::Live))
+        let stays = |piece: Option<VmaAttributes>, absorbed: bool| {
+            piece.filter(|_| !absorbed).map(|attributes| (attributes, VmaState::Live))
         };
         let state = if mutant!("map.born-live") { VmaState::Live } else { VmaState::Busy };
-        let busy = Some((merged.spec, state));
+        let busy = Some((merged.attributes, state));
         let pieces = [stays(left, merged.absorbs_prev), busy, stays(right, merged.absorbs_next)];
-        let covered = pieces.iter().flatten().fold(merged.spec.range, |hull, (spec, _)| {
-            VpnRange::new(hull.start.min(spec.range.start), hull.end.max(spec.range.end))
+        let covered = pieces.iter().flatten().fold(merged.attributes.range, |hull, (attributes, _)| {
+            VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
         });
         edit.replace(covered, &pieces, new.range)?;
         self.zap(new.range);
-        self.make_live(merged.spec.range.start);
+        self.make_live(merged.attributes.range.start);
         Ok(())
     }
 }

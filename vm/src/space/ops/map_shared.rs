@@ -8,13 +8,13 @@
 //! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So
 //! two spaces' locks are never held together, and the other space may be this one.
 
-use crate::file::Object;
 use crate::machine::Machine;
+use crate::object::Object;
 use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::{MapRequest, Sharing};
 use crate::units::{VirtAddr, VpnRange};
-use crate::vma::{BackingId, VmaFlags, VmaSpec};
+use crate::vma::{BackingId, VmaAttributes, VmaFlags};
 use core::ptr;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -61,7 +61,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.lock.write();
         let destination = self.choose(request)?;
         let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
-        self.put(&guard, destination, VmaSpec::backed(destination.range(), flags, backing, offset))?;
+        self.put(&guard, destination, VmaAttributes::backed(destination.range(), flags, backing, offset))?;
         Ok(destination.range())
     }
 }

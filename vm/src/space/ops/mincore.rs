@@ -1,12 +1,12 @@
 //! mincore: which pages are present.
 
-use crate::file::Object;
 use crate::machine::{Cpu, Entry, Machine};
+use crate::object::Object;
 use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
-use crate::vma::VmaSpec;
+use crate::vma::VmaAttributes;
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// Calls `tell` with each page of the range, in order, and whether it is resident.
@@ -48,7 +48,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         Some((self.frame_behind(&vma, page)?, vma.backing.is_some()))
     }
 
-    fn frame_behind(&self, vma: &VmaSpec, page: Vpn) -> Option<Pfn> {
+    fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
         let vm = self.vm;
         loop {
             let reading = vm.rcu.read();

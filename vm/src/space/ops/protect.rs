@@ -7,7 +7,7 @@ use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, WriteGuard};
 use crate::table::{Run, sweep};
 use crate::units::{Rights, VirtAddr, VpnRange};
-use crate::vma::{Change, Charge, VmaFlags, VmaSpec, VmaState, protect};
+use crate::vma::{Change, Charge, VmaAttributes, VmaFlags, VmaState, protect};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Gives every page of the range the rights `access` (READ, WRITE, EXECUTE). When it returns, no CPU uses
@@ -74,7 +74,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self,
         edit: VmaEdit<'_, '_, M>,
         change: &Change,
-        [prev, vma, next]: [Option<VmaSpec>; 3],
+        [prev, vma, next]: [Option<VmaAttributes>; 3],
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
         let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
@@ -83,7 +83,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let start = prev.filter(|_| change.removes_prev).map_or(vma.range.start, |prev| prev.range.start);
         let end = next.filter(|_| change.removes_next).map_or(vma.range.end, |next| next.range.end);
-        let live = change.puts.map(|spec| spec.map(|spec| (spec, VmaState::Live)));
+        let live = change.puts.map(|attributes| attributes.map(|attributes| (attributes, VmaState::Live)));
         let (old, gone) = (VpnRange::new(start, end), VpnRange::default());
         match reserve {
             None => edit.replace(old, &live, gone),

@@ -47,7 +47,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             left.map_or(range.start, |piece| piece.range.start),
             right.map_or(range.end, |piece| piece.range.end),
         );
-        let live = |spec| (spec, VmaState::Live);
+        let live = |attributes| (attributes, VmaState::Live);
         let zaps_first = mutant!("unmap.zapped-before-replaced");
         if zaps_first {
             self.zap(range);

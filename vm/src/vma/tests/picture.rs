@@ -8,7 +8,7 @@
 //! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the
 //! space.
 
-use super::super::{AnonId, BackingId, Policy, VmaFlags, VmaSpec};
+use super::super::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
 use crate::units::{Vpn, VpnRange};
 use core::num::NonZeroUsize;
 use std::string::String;
@@ -43,19 +43,19 @@ const ATTRIBUTES: [(char, VmaFlags, usize, u64); 12] = [
 ];
 
 /// What letter a mapping is drawn with.
-pub fn letter(spec: &VmaSpec) -> char {
-    let (flags, backing) = (spec.flags, spec.backing.map_or(0, |id| id.0.get()));
-    let slide = spec.offset.wrapping_sub(spec.range.start.0);
+pub fn letter(attributes: &VmaAttributes) -> char {
+    let (flags, backing) = (attributes.flags, attributes.backing.map_or(0, |id| id.0.get()));
+    let slide = attributes.offset.wrapping_sub(attributes.range.start.0);
     let known = ATTRIBUTES.iter().find(|&&(_, f, b, s)| (f, b, s) == (flags, backing, slide));
-    known.unwrap_or_else(|| panic!("no letter for {spec:?}")).0
+    known.unwrap_or_else(|| panic!("no letter for {attributes:?}")).0
 }
 
 /// A mapping drawn with `letter`.
-pub fn mapping(letter: char, range: VpnRange) -> VmaSpec {
+pub fn mapping(letter: char, range: VpnRange) -> VmaAttributes {
     let known = ATTRIBUTES.iter().find(|known| known.0 == letter);
-    let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no attributes for {letter:?}"));
+    let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no letters for {letter:?}"));
     let backing = NonZeroUsize::new(backing).map(BackingId);
-    VmaSpec {
+    VmaAttributes {
         range,
         flags,
         backing,
@@ -78,17 +78,17 @@ fn drawn(anon: AnonId) -> char {
 }
 
 /// The mappings of a picture.
-pub fn parse(attributes: &str, identities: &str) -> Vec<VmaSpec> {
-    assert_eq!(attributes.len(), identities.len(), "both lines show the same pages");
-    let mut list: Vec<VmaSpec> = Vec::new();
+pub fn parse(letters: &str, identities: &str) -> Vec<VmaAttributes> {
+    assert_eq!(letters.len(), identities.len(), "both lines show the same pages");
+    let mut list: Vec<VmaAttributes> = Vec::new();
     let (mut page, mut last) = (0, ('.', '.'));
-    for now in attributes.chars().zip(identities.chars()) {
+    for now in letters.chars().zip(identities.chars()) {
         if now.0 != '|' {
             if now.0 != '.' && now == last {
                 list.last_mut().unwrap().range.end = Vpn(ORIGIN + page + 1);
             } else if now.0 != '.' {
-                let spec = mapping(now.0, pages(page, page + 1));
-                list.push(VmaSpec { anon: identity(now.1), ..spec });
+                let attributes = mapping(now.0, pages(page, page + 1));
+                list.push(VmaAttributes { anon: identity(now.1), ..attributes });
             }
             page += 1;
         }
@@ -98,33 +98,33 @@ pub fn parse(attributes: &str, identities: &str) -> Vec<VmaSpec> {
 }
 
 /// Both lines of the picture of a list, `nr_pages` long.
-pub fn draw(list: &[VmaSpec], nr_pages: u64) -> (String, String) {
-    let (mut attributes, mut identities) = (String::new(), String::new());
-    let mut before: Option<&VmaSpec> = None;
+pub fn draw(list: &[VmaAttributes], nr_pages: u64) -> (String, String) {
+    let (mut letters, mut identities) = (String::new(), String::new());
+    let mut before: Option<&VmaAttributes> = None;
     for page in pages(0, nr_pages).start.0..pages(0, nr_pages).end.0 {
-        let here = list.iter().find(|spec| spec.range.contains(Vpn(page)));
+        let here = list.iter().find(|attributes| attributes.range.contains(Vpn(page)));
         if let (Some(before), Some(here)) = (before, here)
             && before.range != here.range
             && (letter(before), before.anon) == (letter(here), here.anon)
         {
-            attributes.push('|');
+            letters.push('|');
             identities.push('|');
         }
-        attributes.push(here.map_or('.', letter));
-        identities.push(here.map_or('.', |spec| drawn(spec.anon)));
+        letters.push(here.map_or('.', letter));
+        identities.push(here.map_or('.', |attributes| drawn(attributes.anon)));
         before = here;
     }
-    (attributes, identities)
+    (letters, identities)
 }
 
 #[test]
 fn a_picture_is_drawn_as_it_was_parsed() {
-    for (attributes, identities) in
+    for (letters, identities) in
         [("rr|rww..s", "..|.11..."), ("kkww|wwf.", "1a11|11.."), ("", ""), ("mm|m.", "11|1.")]
     {
-        let list = parse(attributes, identities);
-        let nr_pages = attributes.chars().filter(|&c| c != '|').count() as u64;
-        assert_eq!(draw(&list, nr_pages), (attributes.into(), identities.into()));
+        let list = parse(letters, identities);
+        let nr_pages = letters.chars().filter(|&c| c != '|').count() as u64;
+        assert_eq!(draw(&list, nr_pages), (letters.into(), identities.into()));
     }
     assert_eq!(parse("rr|rww", "..|.11").len(), 3);
 }

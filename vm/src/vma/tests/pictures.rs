@@ -1,6 +1,6 @@
 //! What calls make of mappings, drawn: before, the call, after.
 
-use super::super::{AnonId, FlagAdvice, VmaFlags, VmaSpec, reusable_anon};
+use super::super::{AnonId, FlagAdvice, VmaAttributes, VmaFlags, reusable_anon};
 use super::picture::{mapping, pages, parse};
 use super::world::{Hole, World};
 
@@ -36,7 +36,7 @@ fn a_new_mapping_is_joined_with_what_it_touches_and_equals() {
 fn other_attributes_keep_neighbours_apart() {
     for other in ['r', 'k', 'n', 'x', 'd', 'f', 'F', 's', 'm'] {
         let mut world = World::new("ww..ww", "......");
-        world.map(VmaSpec { anon: AnonId::new((other == 'm') as u64), ..mapping(other, pages(2, 4)) });
+        world.map(VmaAttributes { anon: AnonId::new((other == 'm') as u64), ..mapping(other, pages(2, 4)) });
         assert_eq!(world.list.len(), 3, "{other} among w");
         assert_eq!(world.list[0], parse("ww", "..")[0]);
     }
@@ -155,8 +155,8 @@ fn advice_splits_and_joins_as_rights_do() {
 
 #[test]
 fn a_first_copy_takes_the_identity_of_an_alike_neighbour() {
-    let lent = |attributes, identities, at: usize| {
-        let list = parse(attributes, identities);
+    let lent = |letters, identities, at: usize| {
+        let list = parse(letters, identities);
         reusable_anon(at.checked_sub(1).map(|b| list[b]), &list[at], list.get(at + 1).copied())
     };
     let id = |number| Some(AnonId::new(number));

@@ -1,7 +1,7 @@
 //! Choosing a place, against trying every place.
 
 use super::super::place::{Areas, Direction, Gaps, LOW, Placement, Search, place};
-use super::super::{VmaFlags, VmaSpec};
+use super::super::{VmaAttributes, VmaFlags};
 use super::picture::{mapping, pages, parse};
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 use std::string::String;
@@ -9,13 +9,13 @@ use std::vec::Vec;
 
 /// An index as a list: every hole is looked at. What grows down keeps few pages free, as the worlds are
 /// small.
-struct List(Vec<VmaSpec>);
+struct List(Vec<VmaAttributes>);
 
 const GUARD_PAGES: u64 = 2;
 
 impl List {
     fn is_free(&self, range: VpnRange) -> bool {
-        self.0.iter().all(|spec| !spec.range.overlaps(range))
+        self.0.iter().all(|attributes| !attributes.range.overlaps(range))
     }
     fn places(&self, nr_pages: u64, window: VpnRange) -> impl DoubleEndedIterator<Item = Vpn> {
         let last = window.end.0.checked_sub(nr_pages).map_or(window.start.0, |last| last + 1);
@@ -24,7 +24,7 @@ impl List {
     }
     /// Whether what ends there leaves the guard of the next mapping alone.
     fn leaves_guard(&self, end: u64) -> bool {
-        let next = self.0.iter().find(|spec| spec.range.start.0 >= end);
+        let next = self.0.iter().find(|attributes| attributes.range.start.0 >= end);
         next.is_none_or(|next| {
             !next.flags.contains(VmaFlags::GROWS_DOWN) || end + GUARD_PAGES <= next.range.start.0
         })
@@ -53,8 +53,8 @@ fn areas(nr_pages: u64) -> Areas {
 fn list(picture: &str) -> List {
     let plain: String = picture.replace('S', "x");
     let mut list = parse(&plain, &".".repeat(plain.len()));
-    for spec in list.iter_mut().filter(|spec| spec.flags.contains(VmaFlags::EXECUTE)) {
-        spec.flags |= VmaFlags::GROWS_DOWN;
+    for attributes in list.iter_mut().filter(|attributes| attributes.flags.contains(VmaFlags::EXECUTE)) {
+        attributes.flags |= VmaFlags::GROWS_DOWN;
     }
     List(list)
 }
@@ -124,7 +124,7 @@ fn a_wish_means_the_page_below_and_never_one_that_may_not_be_mapped() {
 fn the_lowest_two_gib_are_searched_upwards_and_a_wish_must_end_there() {
     let space = Areas { user: VpnRange::new(Vpn(16), Vpn(1 << 35)), ..areas(8) };
     let taken =
-        List(std::vec![VmaSpec::anonymous(VpnRange::new(LOW.start, LOW.start.add(3)), VmaFlags::READ)]);
+        List(std::vec![VmaAttributes::anonymous(VpnRange::new(LOW.start, LOW.start.add(3)), VmaFlags::READ)]);
     let at = |hint, nr_pages| place(&taken, &space.low(hint, nr_pages));
     assert_eq!(at(None, 2), Some(LOW.start.add(3)));
     assert_eq!(at(Some(Vpn(64)), 2), Some(Vpn(64)));
@@ -159,8 +159,10 @@ fn whole_huge_pages_of_private_memory_are_put_on_a_boundary() {
 
 /// Whether the page is one of two right below a mapping that grows down, with nothing mapped in between.
 fn kept_free(list: &List, page: Vpn) -> bool {
-    let above = list.0.iter().find(|spec| spec.range.start > page);
-    above.is_some_and(|spec| spec.flags.contains(VmaFlags::GROWS_DOWN) && spec.range.start.0 - page.0 <= 2)
+    let above = list.0.iter().find(|attributes| attributes.range.start > page);
+    above.is_some_and(|attributes| {
+        attributes.flags.contains(VmaFlags::GROWS_DOWN) && attributes.range.start.0 - page.0 <= 2
+    })
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A writer that replaces mappings by decisions while others look them up and give them identities.
 
-use super::super::{AnonId, Vma, VmaFlags, VmaSpec, VmaState, VmaTree, protect};
+use super::super::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, protect};
 use super::picture::pages;
 use super::tree::{Pools, Store, memory};
 use crate::machine::testing::{TestCpu, TestMachine};
@@ -20,10 +20,10 @@ fn all() -> VpnRange {
 }
 
 /// What a writer decides on, kept from getting an identity meanwhile.
-fn frozen(tree: &VmaTree<TestCpu>, section: &ReadGuard<'_, TestCpu>, vpn: Vpn) -> Option<VmaSpec> {
+fn frozen(tree: &VmaTree<TestCpu>, section: &ReadGuard<'_, TestCpu>, vpn: Vpn) -> Option<VmaAttributes> {
     let vma = tree.find(section, vpn)?;
     vma.freeze();
-    Some(vma.spec())
+    Some(vma.attributes())
 }
 
 /// mprotect of a range within one mapping, as an address space does it, without entries.
@@ -41,7 +41,7 @@ fn write(
     let next = frozen(tree, &section, vma.range.end);
     let change = protect(prev, &vma, next, part, access).unwrap().change;
     drop(section);
-    let puts: Vec<_> = change.puts().map(|spec| Some((spec, VmaState::Live))).collect();
+    let puts: Vec<_> = change.puts().map(|attributes| Some((attributes, VmaState::Live))).collect();
     if let (Some((first, _)), Some((last, _))) =
         (puts.first().copied().flatten(), puts.last().copied().flatten())
     {
@@ -50,7 +50,11 @@ fn write(
         let decided: Vec<_> = [prev, Some(vma), next].into_iter().flatten().collect();
         for record in tree.iter(&rcu.read(), old) {
             let ended = record.mark_stale();
-            assert!(decided.iter().any(|spec| spec.range == record.range() && spec.anon == ended));
+            assert!(
+                decided
+                    .iter()
+                    .any(|attributes| attributes.range == record.range() && attributes.anon == ended)
+            );
         }
         prepared.publish();
     }
@@ -83,7 +87,7 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
         let (pools, tree) = (Pools::new(&memory).unwrap(), VmaTree::new());
         let store = pools.store(&memory, &rcu);
         let access = [VmaFlags::READ, VmaFlags::READ | VmaFlags::WRITE];
-        let whole = VmaSpec::anonymous(all(), VmaFlags::new_anonymous(access[1]));
+        let whole = VmaAttributes::anonymous(all(), VmaFlags::new_anonymous(access[1]));
         tree.prepare(VpnRange::default(), &[Some((whole, VmaState::Live))], &store).unwrap().publish();
         let known: Vec<AtomicU64<TestCpu>> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
         let done = AtomicU32::<TestCpu>::new(0);

@@ -1,6 +1,6 @@
 //! Every world of six pages, every call on it, against a model that knows single pages only.
 
-use super::super::{AnonId, VmaFlags, VmaSpec, joins, merge};
+use super::super::{AnonId, VmaAttributes, VmaFlags, joins, merge};
 use super::picture::{ORIGIN, letter, mapping, pages, parse};
 use super::world::World;
 use crate::units::{Vpn, VpnRange};
@@ -25,8 +25,8 @@ fn every_range(len: u64) -> impl Iterator<Item = (u64, u64)> {
 
 /// What each page is: its letter and identity.
 fn page_by_page(world: &World, len: u64) -> Vec<Option<(char, AnonId)>> {
-    let at = |page| world.list.iter().find(|spec| spec.range.contains(Vpn(ORIGIN + page)));
-    (0..len).map(|page| at(page).map(|spec| (letter(spec), spec.anon))).collect()
+    let at = |page| world.list.iter().find(|attributes| attributes.range.contains(Vpn(ORIGIN + page)));
+    (0..len).map(|page| at(page).map(|attributes| (letter(attributes), attributes.anon))).collect()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,14 +99,13 @@ fn every_call_on_every_untouched_world_leaves_runs_of_equal_pages() {
 /// All worlds of four pages with identities and with boundaries between equal neighbours.
 fn every_divided_world() -> impl Iterator<Item = World> {
     let len = 4;
-    every_picture(".rkw", len).into_iter().flat_map(move |attributes| {
+    every_picture(".rkw", len).into_iter().flat_map(move |letters| {
         every_picture(".12a", len).into_iter().flat_map(move |identities| {
-            let holes_are_bare =
-                attributes.chars().zip(identities.chars()).all(|(a, i)| a != '.' || i == '.');
-            let attributes = attributes.clone();
+            let holes_are_bare = letters.chars().zip(identities.chars()).all(|(a, i)| a != '.' || i == '.');
+            let letters = letters.clone();
             let cuts = if holes_are_bare { 0..1 << (len - 1) } else { 0..0 };
             cuts.filter_map(move |cuts: u32| {
-                let mut world = World::new(&attributes, &identities);
+                let mut world = World::new(&letters, &identities);
                 let joined = world.list.len();
                 (1..len).filter(|at| cuts >> (at - 1) & 1 == 1).for_each(|at| world.split(Vpn(ORIGIN + at)));
                 (world.list.len() - joined == cuts.count_ones() as usize).then_some(world)
@@ -146,15 +145,15 @@ fn check_page(
 ) {
     assert_eq!(expected.map(|e| e.0), found.map(|f| f.0), "{vpn:?} after {}", context());
     let (Some((_, was)), Some((_, is))) = (expected, found) else { return };
-    let holder = world.list.iter().find(|spec| spec.range.contains(vpn)).unwrap();
+    let holder = world.list.iter().find(|attributes| attributes.range.contains(vpn)).unwrap();
     let joined = holder.range.len() > 1 && was.is_none() && !is.is_inherited();
     assert!(was == is || joined, "{vpn:?} was {was:?}, is {is:?} after {}", context());
 }
 
 /// Boundaries that the range does not reach stay where they were.
 fn check_far_boundaries(before: &World, after: &World, range: VpnRange, context: impl Fn() -> String) {
-    let boundaries = |list: &[VmaSpec]| -> Vec<Vpn> {
-        let far = |two: &[VmaSpec]| two[0].range.end < range.start || two[0].range.end > range.end;
+    let boundaries = |list: &[VmaAttributes]| -> Vec<Vpn> {
+        let far = |two: &[VmaAttributes]| two[0].range.end < range.start || two[0].range.end > range.end;
         let touching = list.windows(2).filter(|two| two[0].range.end == two[1].range.start);
         touching.filter(|two| far(two)).map(|two| two[0].range.end).collect()
     };
@@ -163,25 +162,28 @@ fn check_far_boundaries(before: &World, after: &World, range: VpnRange, context:
 
 #[test]
 fn what_joins_at_once_joins_one_by_one_in_either_order() {
-    for attributes in every_picture("rw", 3) {
+    for letters in every_picture("rw", 3) {
         for identities in every_picture(".12a", 3) {
             let one = |page: usize| {
-                let piece = parse(&attributes[page..=page], &identities[page..=page])[0];
+                let piece = parse(&letters[page..=page], &identities[page..=page])[0];
                 let range = pages(page as u64, page as u64 + 1);
-                VmaSpec { range, offset: range.start.0, ..piece }
+                VmaAttributes { range, offset: range.start.0, ..piece }
             };
             let (prev, piece, next) = (one(0), one(1), one(2));
             let merged = merge(Some(prev), piece, Some(next));
             let with_prev = merge(Some(prev), piece, None);
             let with_next = merge(None, piece, Some(next));
             if merged.absorbs_prev && merged.absorbs_next {
-                assert_eq!(merge(Some(with_prev.spec), next, None).spec, merged.spec);
-                assert_eq!(merge(None, prev, Some(with_next.spec)).spec, merged.spec);
+                assert_eq!(merge(Some(with_prev.attributes), next, None).attributes, merged.attributes);
+                assert_eq!(merge(None, prev, Some(with_next.attributes)).attributes, merged.attributes);
             } else if merged.absorbs_prev {
-                assert_eq!(merged.spec, with_prev.spec);
-                assert!(!joins(&merged.spec, &next), "left wins only where both cannot be");
+                assert_eq!(merged.attributes, with_prev.attributes);
+                assert!(!joins(&merged.attributes, &next), "left wins only where both cannot be");
             } else {
-                assert_eq!((merged.absorbs_next, merged.spec), (with_next.absorbs_next, with_next.spec));
+                assert_eq!(
+                    (merged.absorbs_next, merged.attributes),
+                    (with_next.absorbs_next, with_next.attributes)
+                );
             }
         }
     }

@@ -1,12 +1,12 @@
 //! The index beside a list, its records and nodes in pools of frames.
 
-use super::super::{Areas, GUARD_PAGES, VmaFlags, VmaSpec, VmaState, VmaTree, place};
+use super::super::{Areas, GUARD_PAGES, VmaAttributes, VmaFlags, VmaState, VmaTree, place};
 use crate::frame::{BootMap, IndexPools, IndexStore, Init, Memory, Region, RegionKind};
+use crate::index::NoMemory;
 use crate::machine::Machine;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::Rcu;
 use crate::sync::testing::Heap;
-use crate::sync::tree::NoMemory;
 use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
 use std::vec::Vec;
 
@@ -30,17 +30,17 @@ fn pages(start: u64, end: u64) -> VpnRange {
 
 const ALL: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 35) };
 
-fn spec(start: u64, end: u64) -> VmaSpec {
-    VmaSpec::anonymous(pages(start, end), VmaFlags::READ | VmaFlags::MAY_ACCESS)
+fn attributes(start: u64, end: u64) -> VmaAttributes {
+    VmaAttributes::anonymous(pages(start, end), VmaFlags::READ | VmaFlags::MAY_ACCESS)
 }
 
-fn listed(tree: &VmaTree<TestCpu>, rcu: &Rcu<TestCpu>) -> Vec<VmaSpec> {
+fn listed(tree: &VmaTree<TestCpu>, rcu: &Rcu<TestCpu>) -> Vec<VmaAttributes> {
     let section = rcu.read();
-    tree.iter(&section, ALL).map(|vma| vma.spec()).collect()
+    tree.iter(&section, ALL).map(|vma| vma.attributes()).collect()
 }
 
-fn put(tree: &VmaTree<TestCpu>, store: &Store<'_, '_>, old: VpnRange, new: &[VmaSpec]) {
-    let new: Vec<_> = new.iter().map(|&spec| Some((spec, VmaState::Live))).collect();
+fn put(tree: &VmaTree<TestCpu>, store: &Store<'_, '_>, old: VpnRange, new: &[VmaAttributes]) {
+    let new: Vec<_> = new.iter().map(|&attributes| Some((attributes, VmaState::Live))).collect();
     tree.prepare(old, &new, store).unwrap().publish();
 }
 
@@ -68,12 +68,15 @@ fn a_record_takes_one_line() {
 fn thousands_of_mappings_are_found_replaced_and_given_back() {
     with_store(|tree, rcu, _, store| {
         for at in 0..4000 {
-            put(tree, store, VpnRange::default(), &[spec(16 * at, 16 * at + 8)]);
+            put(tree, store, VpnRange::default(), &[attributes(16 * at, 16 * at + 8)]);
         }
         assert_eq!((tree.len(), tree.index().tree().check().unwrap().items), (4000, 4000));
         {
             let section = rcu.read();
-            assert_eq!(tree.find(&section, Vpn(16 * 77 + 7)).unwrap().spec(), spec(16 * 77, 16 * 77 + 8));
+            assert_eq!(
+                tree.find(&section, Vpn(16 * 77 + 7)).unwrap().attributes(),
+                attributes(16 * 77, 16 * 77 + 8)
+            );
             assert!(tree.find(&section, Vpn(16 * 77 + 8)).is_none());
             assert_eq!(tree.at_or_after(&section, Vpn(16 * 77 + 8)).unwrap().range().start, Vpn(16 * 78));
             assert_eq!(tree.before(&section, Vpn(16 * 77)).unwrap().range().start, Vpn(16 * 76));
@@ -84,12 +87,15 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
             tree,
             store,
             pages(16 * 10 + 4, 16 * 3000 + 4),
-            &[spec(16 * 10, 16 * 10 + 4), spec(16 * 3000 + 4, 16 * 3000 + 8)],
+            &[attributes(16 * 10, 16 * 10 + 4), attributes(16 * 3000 + 4, 16 * 3000 + 8)],
         );
         assert_eq!(tree.len(), 4000 - 2991 + 2);
         let list = listed(tree, rcu);
         assert_eq!(list.len(), tree.len());
-        assert_eq!(list[10..12], [spec(16 * 10, 16 * 10 + 4), spec(16 * 3000 + 4, 16 * 3000 + 8)]);
+        assert_eq!(
+            list[10..12],
+            [attributes(16 * 10, 16 * 10 + 4), attributes(16 * 3000 + 4, 16 * 3000 + 8)]
+        );
         assert_eq!(super::super::check(list), Ok(()));
     });
 }
@@ -97,10 +103,11 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
 #[test]
 fn a_stale_record_stays_readable_to_who_found_it() {
     with_store(|tree, rcu, _, store| {
-        put(tree, store, VpnRange::default(), &[spec(10, 20)]);
+        put(tree, store, VpnRange::default(), &[attributes(10, 20)]);
         let section = rcu.read();
         let found = tree.find(&section, Vpn(15)).unwrap();
-        let prepared = tree.prepare(pages(10, 20), &[Some((spec(10, 15), VmaState::Busy))], store).unwrap();
+        let prepared =
+            tree.prepare(pages(10, 20), &[Some((attributes(10, 15), VmaState::Busy))], store).unwrap();
         assert!(found.is_live(), "nothing has happened yet");
         found.mark_stale();
         drop(section);
@@ -114,9 +121,9 @@ fn a_stale_record_stays_readable_to_who_found_it() {
 #[test]
 fn a_refused_replacement_changes_nothing() {
     with_store(|tree, rcu, memory, store| {
-        put(tree, store, VpnRange::default(), &[spec(10, 20), spec(30, 40)]);
+        put(tree, store, VpnRange::default(), &[attributes(10, 20), attributes(30, 40)]);
         let before = listed(tree, rcu);
-        let new = [Some((spec(10, 12), VmaState::Live)), Some((spec(18, 20), VmaState::Live))];
+        let new = [Some((attributes(10, 12), VmaState::Live)), Some((attributes(18, 20), VmaState::Live))];
         let mut refused = 0;
         for nth in 1.. {
             memory.plan_mishap(nth);
@@ -140,10 +147,10 @@ fn places_are_chosen_in_the_index_as_in_a_list() {
         let areas = Areas { user, mmap_base: Vpn(1 << 19), legacy_base: Vpn(1 << 18) };
         let at = |nr_pages| place(tree, &areas.anywhere(None, nr_pages));
         assert_eq!(at(4), Some(Vpn((1 << 19) - 4)));
-        let stack = spec((1 << 19) - 10, 1 << 19);
+        let stack = attributes((1 << 19) - 10, 1 << 19);
         put(tree, store, VpnRange::default(), &[stack.with_flags(stack.flags | VmaFlags::GROWS_DOWN)]);
         assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
-        put(tree, store, VpnRange::default(), &[spec(16, 100), spec(104, (1 << 19) - 300)]);
+        put(tree, store, VpnRange::default(), &[attributes(16, 100), attributes(104, (1 << 19) - 300)]);
         assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
         assert_eq!(at(40), Some(Vpn(1 << 19)), "no room below: upwards from the other base, which is taken");
         assert_eq!(at(1 << 20), None);

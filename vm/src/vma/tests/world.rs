@@ -2,8 +2,8 @@
 //! pages.
 
 use super::super::{
-    AnonId, Change, FlagAdvice, VmaFlags, VmaSpec, change, check, cut, joins, merge, protect, reusable_anon,
-    split,
+    AnonId, Change, FlagAdvice, VmaAttributes, VmaFlags, change, check, cut, joins, merge, protect,
+    reusable_anon, split,
 };
 use super::picture::{draw, parse};
 use crate::units::{Vpn, VpnRange};
@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 #[derive(Clone, Debug)]
 pub struct World {
-    pub list: Vec<VmaSpec>,
+    pub list: Vec<VmaAttributes>,
     next_anon: u64,
 }
 
@@ -20,8 +20,8 @@ pub struct World {
 pub struct Hole;
 
 impl World {
-    pub fn new(attributes: &str, identities: &str) -> Self {
-        let world = Self { list: parse(attributes, identities), next_anon: 9 };
+    pub fn new(letters: &str, identities: &str) -> Self {
+        let world = Self { list: parse(letters, identities), next_anon: 9 };
         world.check();
         world
     }
@@ -32,32 +32,32 @@ impl World {
 
     /// Whether the world looks like this.
     #[track_caller]
-    pub fn shows(&self, attributes: &str, identities: &str) {
+    pub fn shows(&self, letters: &str, identities: &str) {
         self.check();
-        let nr_pages = attributes.chars().filter(|&c| c != '|').count() as u64;
-        assert_eq!(draw(&self.list, nr_pages), (attributes.into(), identities.into()));
+        let nr_pages = letters.chars().filter(|&c| c != '|').count() as u64;
+        assert_eq!(draw(&self.list, nr_pages), (letters.into(), identities.into()));
     }
 
     /// The place of the first mapping that ends after `vpn`.
     fn at(&self, vpn: Vpn) -> usize {
-        self.list.partition_point(|spec| spec.range.end <= vpn)
+        self.list.partition_point(|attributes| attributes.range.end <= vpn)
     }
 
-    fn neighbours(&self, at: usize) -> (Option<VmaSpec>, Option<VmaSpec>) {
+    fn neighbours(&self, at: usize) -> (Option<VmaAttributes>, Option<VmaAttributes>) {
         (at.checked_sub(1).map(|before| self.list[before]), self.list.get(at + 1).copied())
     }
 
     pub fn unmap(&mut self, range: VpnRange) {
-        self.list = self.list.iter().flat_map(|spec| cut(spec, range)).flatten().collect();
+        self.list = self.list.iter().flat_map(|attributes| cut(attributes, range)).flatten().collect();
     }
 
-    pub fn map(&mut self, new: VmaSpec) {
+    pub fn map(&mut self, new: VmaAttributes) {
         self.unmap(new.range);
         let at = self.at(new.range.start);
         let prev = at.checked_sub(1).map(|before| self.list[before]);
         let merged = merge(prev, new, self.list.get(at).copied());
         let goes = at - merged.absorbs_prev as usize..at + merged.absorbs_next as usize;
-        self.list.splice(goes, [merged.spec]);
+        self.list.splice(goes, [merged.attributes]);
         let at = self.at(new.range.start);
         let (prev, next) = self.neighbours(at);
         let joins_left = prev.is_some_and(|prev| joins(&prev, &self.list[at]));
@@ -71,8 +71,9 @@ impl World {
             return assert_eq!(change, Change::NOTHING);
         }
         let goes = at - change.removes_prev as usize..at + 1 + change.removes_next as usize;
-        let covered = |list: &[VmaSpec]| VpnRange::new(list[0].range.start, list.last().unwrap().range.end);
-        let puts: Vec<VmaSpec> = change.puts().collect();
+        let covered =
+            |list: &[VmaAttributes]| VpnRange::new(list[0].range.start, list.last().unwrap().range.end);
+        let puts: Vec<VmaAttributes> = change.puts().collect();
         assert!(puts.windows(2).all(|two| two[0].range.end == two[1].range.start));
         assert_eq!(covered(&puts), covered(&self.list[goes.clone()]), "the same pages come as go");
         assert_eq!((puts.len(), goes.len()), (change.nr_puts(), change.nr_removes()));
@@ -84,10 +85,11 @@ impl World {
         let mut start = range.start;
         while start < range.end {
             let at = self.at(start);
-            let Some(spec) = self.list.get(at).filter(|spec| spec.range.contains(start)) else {
+            let Some(attributes) = self.list.get(at).filter(|attributes| attributes.range.contains(start))
+            else {
                 return Err(Hole);
             };
-            let part = VpnRange::new(start, range.end.min(spec.range.end));
+            let part = VpnRange::new(start, range.end.min(attributes.range.end));
             one(self, at, part);
             start = part.end;
         }
@@ -128,7 +130,7 @@ impl World {
     /// A boundary inside a mapping, as a refused call leaves it.
     pub fn split(&mut self, at: Vpn) {
         let which = self.at(at);
-        if self.list.get(which).is_some_and(|spec| spec.range.start < at) {
+        if self.list.get(which).is_some_and(|attributes| attributes.range.start < at) {
             let (below, above) = split(&self.list[which], at);
             self.list.splice(which..=which, [below, above]);
         }

@@ -4,7 +4,7 @@ use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Error, Fault, FaultError, Layout, MapRequest, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
-use crate::vma::{Policy, VmaSpec};
+use crate::vma::{Policy, VmaAttributes};
 use std::vec::Vec;
 
 /// Two nodes of 1000 frames each.
@@ -89,7 +89,8 @@ fn a_policy_cuts_mappings_and_the_same_policy_joins_them_again() {
         let base = space.map(&MapRequest::anonymous(9 * page)).unwrap();
         let mappings = || {
             let mut all = Vec::new();
-            space.each_vma(|spec: &VmaSpec| all.push((spec.range.len(), spec.policy)));
+            space
+                .each_vma(|attributes: &VmaAttributes| all.push((attributes.range.len(), attributes.policy)));
             all
         };
         let (none, bind) = (Policy::LOCAL, Policy::bind(1).unwrap());

@@ -3,7 +3,7 @@
 //! An object lives in one frame of words; its number is the frame's. The lock of the record guards what may
 //! be in it.
 
-use super::index::Index;
+use super::page_index::PageIndex;
 use crate::frame::{FrameMeta, Init, Kind, Memory, Priority};
 use crate::machine::{Machine, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -60,8 +60,8 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         self.memory.word(self.pfn, word as usize)
     }
 
-    fn index(&self) -> Index<'a, 'm, M> {
-        Index { memory: self.memory, root: self.word(Word::Root) }
+    fn index(&self) -> PageIndex<'a, 'm, M> {
+        PageIndex { memory: self.memory, root: self.word(Word::Root) }
     }
 
     fn lock(&self) -> Option<RawGuard<'a, M::Cpu>> {

@@ -246,7 +246,7 @@ fn one_replacement_of_everything_by_many_and_back() {
     replace(&tree, VpnRange::default(), &many, &nodes);
     assert_eq!(tree.check().unwrap().items, 1_000);
     replace(&tree, pages(0, 1_999), &[item(0, 2_000)], &nodes);
-    assert_eq!(tree.check(), Ok(Census { items: 1, nodes: 1, levels: 1 }));
+    assert_eq!(tree.check(), Ok(IndexStats { items: 1, nodes: 1, levels: 1 }));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) const VACANT: u64 = u64::MAX;
 /// Once published, keys never change, a slot that holds something holds another child of the same pages or
 /// nothing else, and `last`, `first`, `gap` of an inner node change under the writers' lock.
 #[repr(C, align(128))]
-pub struct TreeNode<C: Cpu, const F: usize> {
+pub struct IndexNode<C: Cpu, const F: usize> {
     keys: [Plain<u64, C>; F],
     /// A child is stored with release when it is published, and loaded with acquire.
     slots: [AtomicUsize<C>; F],
@@ -56,7 +56,7 @@ pub(super) struct Extent {
     pub gap: u64,
 }
 
-impl<C: Cpu, const F: usize> TreeNode<C, F> {
+impl<C: Cpu, const F: usize> IndexNode<C, F> {
     /// The fewest entries in a node that is not the root.
     pub(super) const MIN: usize = if F / 4 > 2 { F / 4 } else { 2 };
 
@@ -167,7 +167,7 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
         self.keys[at].get()
     }
 
-    /// What the slot holds; pairs with [`TreeNode::replace_child`].
+    /// What the slot holds; pairs with [`IndexNode::replace_child`].
     #[inline(always)]
     pub(super) fn slot(&self, at: usize) -> usize {
         self.slots[at].load(Acquire)
@@ -190,7 +190,7 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
         self.last[at].load(Relaxed)
     }
 
-    /// Publishes another child of the same pages: pairs with [`TreeNode::slot`].
+    /// Publishes another child of the same pages: pairs with [`IndexNode::slot`].
     pub(super) fn replace_child(&self, at: usize, child: usize) {
         self.slots[at].store(child, Release);
     }
@@ -241,7 +241,7 @@ impl<C: Cpu, const F: usize> TreeNode<C, F> {
     }
 }
 
-impl<C: Cpu, const F: usize> fmt::Debug for TreeNode<C, F> {
+impl<C: Cpu, const F: usize> fmt::Debug for IndexNode<C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries((0..self.count()).map(|at| self.entry(at))).finish()
     }

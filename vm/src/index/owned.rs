@@ -7,11 +7,10 @@
 //! What goes is chained through the links inside it before the replacement is published, when it can still be
 //! found, and retired afterwards, when it cannot. The link is unused until then, so nothing is allocated.
 
-use super::recent::next_identity;
-use super::{NoMemory, NodeMemory, Prepared, RangeTree, Span};
+use super::{NoMemory, NodeMemory, Prepared, RangeTree, Ranged};
 use crate::machine::Cpu;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::sync::{CacheAligned, RcuHead, RcuList as List, ReadGuard};
+use crate::sync::atomic::{AtomicUsize, Ordering::*};
+use crate::sync::{CacheAligned, CpuRef, HitSource, LastHit, RcuHead, RcuList as List, ReadGuard};
 use crate::units::{Vpn, VpnRange};
 use core::fmt;
 use core::mem::{MaybeUninit, needs_drop, offset_of};
@@ -23,7 +22,7 @@ pub const MAX_NEW: usize = 3;
 /// An item as it lies in memory: the value, and the link that retires it.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Stored<T> {
+pub struct IndexItem<T> {
     value: T,
     head: RcuHead,
 }
@@ -35,15 +34,15 @@ pub struct Stored<T> {
 /// `free_item`, or a grace period has passed since it was given to `retire` with the tag for items.
 pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
     /// Memory for an item, whatever it contains.
-    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<T>>>>;
+    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<IndexItem<T>>>>;
 
     /// Takes back an item that no reader has ever seen.
     ///
     /// # Safety
     /// It came from `alloc_item`, and its user has no use for it.
-    unsafe fn free_item(&self, item: NonNull<Stored<T>>);
+    unsafe fn free_item(&self, item: NonNull<IndexItem<T>>);
 
-    /// What [`Rcu`](crate::sync::Rcu) is to keep beside the [`head`](Stored::head) of a retired item.
+    /// What [`Rcu`](crate::sync::Rcu) is to keep beside the [`head`](IndexItem::head) of a retired item.
     fn item_tag(&self) -> usize;
 }
 
@@ -52,11 +51,9 @@ pub unsafe trait IndexMemory<T, C: Cpu>: NodeMemory<C> {
 /// One index is always used with the same memory. Items still in it when it is dropped are lost to that
 /// memory: its user replaces everything by nothing first.
 pub struct RangeIndex<T, C: Cpu> {
-    tree: RangeTree<Stored<T>, C>,
-    /// See [`Recent`](super::Recent).
-    pub(super) identity: u64,
-    /// Raised by the one writer after a replacement is published; see [`Recent`](super::Recent).
-    pub(super) version: AtomicU64<C>,
+    tree: RangeTree<IndexItem<T>, C>,
+    /// What CPUs cache their last hits under.
+    pub(super) hits: HitSource<C>,
     /// Items; on a line that lookups do not read. Written by the one writer; relaxed: others see it stale.
     count: CacheAligned<AtomicUsize<C>>,
 }
@@ -64,23 +61,23 @@ pub struct RangeIndex<T, C: Cpu> {
 /// A replacement that needs nothing any more. [`Replacement::publish`] makes it visible; dropped, it never
 /// was.
 #[must_use = "nothing is replaced until this is published"]
-pub struct Replacement<'a, T: Span, C: Cpu, N: IndexMemory<T, C>> {
+pub struct Replacement<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C>> {
     index: &'a RangeIndex<T, C>,
-    prepared: Prepared<'a, Stored<T>, C, N, { super::FAN_OUT }>,
+    prepared: Prepared<'a, IndexItem<T>, C, N, { super::FAN_OUT }>,
     items: NewItems<'a, T, C, N>,
 }
 
 /// Items made and not yet published.
 struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C>> {
     memory: &'a N,
-    items: [NonNull<Stored<T>>; MAX_NEW],
+    items: [NonNull<IndexItem<T>>; MAX_NEW],
     len: usize,
     _cpu: core::marker::PhantomData<fn() -> C>,
 }
 
-impl<T> Stored<T> {
+impl<T> IndexItem<T> {
     /// The item itself.
-    #[inline(always)]
+    #[cfg(test)]
     pub(super) fn value(&self) -> &T {
         &self.value
     }
@@ -104,25 +101,20 @@ impl<T> Stored<T> {
     }
 }
 
-impl<T: Span> Span for Stored<T> {
-    fn span(&self) -> VpnRange {
-        self.value.span()
+impl<T: Ranged> Ranged for IndexItem<T> {
+    fn range(&self) -> VpnRange {
+        self.value.range()
     }
-    fn keeps_free_below(&self) -> u64 {
-        self.value.keeps_free_below()
+    fn guard_pages(&self) -> u64 {
+        self.value.guard_pages()
     }
 }
 
-impl<T: Span, C: Cpu> RangeIndex<T, C> {
+impl<T: Ranged, C: Cpu> RangeIndex<T, C> {
     /// An index without items.
     pub fn new() -> Self {
         const { assert!(!needs_drop::<T>(), "items are forgotten, never dropped") };
-        Self {
-            tree: RangeTree::new(),
-            identity: next_identity(),
-            version: AtomicU64::new(0),
-            count: CacheAligned(AtomicUsize::new(0)),
-        }
+        Self { tree: RangeTree::new(), hits: HitSource::new(), count: CacheAligned(AtomicUsize::new(0)) }
     }
 
     /// Number of items; stale at once unless the caller holds the writers' lock.
@@ -140,6 +132,35 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
     #[track_caller]
     pub fn find<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
         self.tree.find(section, vpn).map(|item| &item.value)
+    }
+
+    /// As [`find`](Self::find), by way of this CPU's last hit. `part` says where in the CPU's slot that is
+    /// cached.
+    #[inline(always)]
+    #[track_caller]
+    pub fn find_cached<'g, S>(
+        &self,
+        section: &'g ReadGuard<'_, C>,
+        mine: CpuRef<'_, S, C>,
+        part: fn(&S) -> &LastHit<C, 1>,
+        vpn: Vpn,
+    ) -> Option<&'g T> {
+        let version = self.hits.version();
+        if let Some([item]) = LastHit::get(mine, part, &self.hits, version) {
+            let item = core::ptr::with_exposed_provenance::<IndexItem<T>>(item as usize);
+            // SAFETY: cached below, by a lookup in this index, since nothing else caches hits under its source;
+            // at an unchanged version it is in memory until the read section ends, as `sync::last_hit` shows.
+            let item = unsafe { &*item };
+            if item.range().contains(vpn) {
+                return Some(&item.value);
+            }
+        }
+        let found = self.tree.find(section, vpn)?;
+        let address = (&raw const *found).expose_provenance() as u64;
+        // SAFETY: found in this index, after the version was read and in the read section; a replacement
+        // invalidates hits before it retires what it unlinked.
+        unsafe { LastHit::set(mine, part, &self.hits, version, [address]) };
+        Some(&found.value)
     }
 
     /// The item that contains `vpn`, or else the first one after it.
@@ -164,7 +185,7 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
     }
 
     /// The tree, for searches of holes and for checkers.
-    pub fn tree(&self) -> &RangeTree<Stored<T>, C> {
+    pub fn tree(&self) -> &RangeTree<IndexItem<T>, C> {
         &self.tree
     }
 
@@ -196,7 +217,7 @@ impl<T: Span, C: Cpu> RangeIndex<T, C> {
     }
 }
 
-impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
+impl<T: Ranged, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
     /// Makes the replacement visible, by one store, and retires what went. Cannot fail; may wait for readers,
     /// so it is not called in a read section.
     pub fn publish(self) {
@@ -212,16 +233,16 @@ impl<T: Span, C: Cpu, N: IndexMemory<T, C>> Replacement<'_, T, C, N> {
             // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused
             // until then, as only one writer at a time unlinks, and an item is unlinked once.
             unsafe {
-                item.as_ref().value.is_replaced();
+                item.as_ref().value.before_unlink();
                 show(&item.as_ref().value);
-                gone.push::<C>(Stored::head(item), memory.item_tag());
+                gone.push::<C>(IndexItem::head(item), memory.item_tag());
             }
         });
         let count = index.count.load(Relaxed) + items.len - gone.len() as usize;
         prepared.unlink_into(&mut gone);
-        // Release: who sees it finds nothing that went. Before anything is retired.
+        // After the unlinking, and before anything is retired.
         if !mutant!("index.version-not-advanced") {
-            index.version.store(index.version.load(Relaxed) + 1, Release);
+            index.hits.invalidate();
         }
         index.count.store(count, Relaxed);
         items.len = 0;
@@ -240,7 +261,7 @@ impl<'a, T, C: Cpu, N: IndexMemory<T, C>> NewItems<'a, T, C, N> {
         assert!(self.len < MAX_NEW, "a replacement puts in at most {MAX_NEW} items");
         let place = self.memory.alloc_item().ok_or(NoMemory)?;
         // SAFETY: the memory is valid for an item, and ours alone.
-        unsafe { place.write(MaybeUninit::new(Stored { value, head: RcuHead::new() })) };
+        unsafe { place.write(MaybeUninit::new(IndexItem { value, head: RcuHead::new() })) };
         self.items[self.len] = place.cast();
         self.len += 1;
         Ok(())
@@ -256,7 +277,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C>> Drop for NewItems<'_, T, C, N> {
     }
 }
 
-impl<T: Span, C: Cpu> Default for RangeIndex<T, C> {
+impl<T: Ranged, C: Cpu> Default for RangeIndex<T, C> {
     fn default() -> Self {
         Self::new()
     }
@@ -268,7 +289,7 @@ impl<T, C: Cpu> fmt::Debug for RangeIndex<T, C> {
     }
 }
 
-impl<T: Span, C: Cpu, N: IndexMemory<T, C>> fmt::Debug for Replacement<'_, T, C, N> {
+impl<T: Ranged, C: Cpu, N: IndexMemory<T, C>> fmt::Debug for Replacement<'_, T, C, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} items by {:?}", self.items.len, self.prepared)
     }

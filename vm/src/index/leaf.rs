@@ -10,8 +10,8 @@
 //! so. They take the way down once and remember of it the slot that leads to the leaf.
 
 use super::edit::entry_of;
-use super::node::TreeNode;
-use super::{Root, Span};
+use super::node::IndexNode;
+use super::{Ranged, Root};
 use crate::machine::Cpu;
 use crate::units::VpnRange;
 use core::ops::Range;
@@ -19,13 +19,13 @@ use core::ptr::NonNull;
 
 /// A slot, and the node that it is in.
 pub(super) struct Slot<'a, C: Cpu, const F: usize> {
-    pub node: &'a TreeNode<C, F>,
+    pub node: &'a IndexNode<C, F>,
     pub at: usize,
 }
 
 /// A replacement within one leaf.
 pub(super) struct OneLeaf<'a, C: Cpu, const F: usize> {
-    pub leaf: &'a TreeNode<C, F>,
+    pub leaf: &'a IndexNode<C, F>,
     /// The slot that holds the leaf; `None` where it is the root.
     pub slot: Option<Slot<'a, C, F>>,
     /// Entries before this one stay.
@@ -53,7 +53,7 @@ impl<'a, C: Cpu, const F: usize> OneLeaf<'a, C, F> {
         }
         let (from, count) = (leaf.rank_of_end(first), leaf.count());
         let to = (from..count).find(|&at| leaf.key(at) > last).unwrap_or(count);
-        let least = if slot.is_some() { TreeNode::<C, F>::MIN } else { 1 };
+        let least = if slot.is_some() { IndexNode::<C, F>::MIN } else { 1 };
         let fits = (least..=F).contains(&(from + new + count - to));
         fits.then_some(Self { leaf, slot, from, to, count })
     }
@@ -64,7 +64,7 @@ impl<'a, C: Cpu, const F: usize> OneLeaf<'a, C, F> {
     }
 
     /// Fills an empty node with what stays and what comes.
-    pub(super) fn fill<T: Span>(&self, copy: &mut TreeNode<C, F>, new: &[NonNull<T>]) {
+    pub(super) fn fill<T: Ranged>(&self, copy: &mut IndexNode<C, F>, new: &[NonNull<T>]) {
         copy.copy_from(self.leaf, 0..self.from);
         for (nth, &item) in new.iter().enumerate() {
             copy.set(self.from + nth, entry_of(item));

@@ -1,6 +1,6 @@
 //! An index of disjoint ranges that lookups read without a lock: an RCU B+tree.
 //!
-//! Items are owned by the user, each with a [`Span`] of pages that never changes. Whoever is in a read
+//! Items are owned by the user, each with a [`Ranged`] of pages that never changes. Whoever is in a read
 //! section may look up at any time; one writer at a time replaces items, under a lock of the user's.
 //!
 //! A node never changes what it says to lookups, but for the child in a slot. A replacement builds new nodes
@@ -39,7 +39,6 @@
 //! | `replace` | prepare and publish |
 //! | `gap` | the lowest and the highest hole |
 //! | `owned` | a tree that owns its items |
-//! | `recent` | what a CPU found last |
 //! | `check` | recount everything |
 
 mod check;
@@ -56,7 +55,6 @@ mod owned_testing;
 #[cfg(all(test, not(loom)))]
 mod owned_tests;
 mod path;
-mod recent;
 #[cfg(test)]
 mod recent_tests;
 mod replace;
@@ -65,16 +63,15 @@ mod testing;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use check::Census;
+pub use check::IndexStats;
 pub use lookup::Items;
-pub use node::TreeNode;
-pub use owned::{IndexMemory, MAX_NEW, RangeIndex, Replacement, Stored};
-pub use recent::Recent;
+pub use node::IndexNode;
+pub use owned::{IndexItem, IndexMemory, MAX_NEW, RangeIndex, Replacement};
 pub use replace::Prepared;
 
-use super::atomic::{AtomicU32, AtomicUsize, Ordering::*};
-use super::{CacheAligned, RcuList};
 use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::sync::{CacheAligned, RcuList};
 use crate::units::VpnRange;
 use core::fmt;
 use core::marker::PhantomData;
@@ -87,18 +84,18 @@ pub const FAN_OUT: usize = 16;
 const MAX_HEIGHT: usize = 24;
 
 /// The pages of an item. The tree reads them once, when the item is put in.
-pub trait Span {
+pub trait Ranged {
     /// The pages; not empty, always the same.
-    fn span(&self) -> VpnRange;
+    fn range(&self) -> VpnRange;
 
     /// Pages right below that searches for a hole leave free: the guard of a stack.
-    fn keeps_free_below(&self) -> u64 {
+    fn guard_pages(&self) -> u64 {
         0
     }
 
     /// The item is about to be unlinked. Said once, with the writers' lock held, of all that go before any is
     /// unlinked; not of items in a [`RangeTree`] that owns none.
-    fn is_replaced(&self) {}
+    fn before_unlink(&self) {}
 
     /// The item lies where it stays and nobody else sees it yet: its words are touched, so that their shadows
     /// come to be with it.
@@ -117,18 +114,18 @@ pub struct NoMemory;
 /// `free_node`, or a grace period has passed since it was given to `retire` with the tag for nodes.
 pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
     /// Memory for a node, whatever it contains.
-    fn alloc_node(&self) -> Option<NonNull<TreeNode<C, F>>>;
+    fn alloc_node(&self) -> Option<NonNull<IndexNode<C, F>>>;
 
     /// Takes back a node that no reader has ever seen.
     ///
     /// # Safety
     /// It came from `alloc_node`, and its user has no use for it.
-    unsafe fn free_node(&self, node: NonNull<TreeNode<C, F>>);
+    unsafe fn free_node(&self, node: NonNull<IndexNode<C, F>>);
 
-    /// What [`Rcu`](super::Rcu) is to keep beside the [`head`](TreeNode::head) of a retired node.
+    /// What [`Rcu`](crate::sync::Rcu) is to keep beside the [`head`](IndexNode::head) of a retired node.
     fn node_tag(&self) -> usize;
 
-    /// Takes back what readers may still hold, through [`Rcu::retire_all`](super::Rcu::retire_all). May wait
+    /// Takes back what readers may still hold, through [`Rcu::retire_all`](crate::sync::Rcu::retire_all). May wait
     /// for readers.
     ///
     /// # Safety
@@ -157,7 +154,7 @@ unsafe impl<T: Sync, C: Cpu, const F: usize> Send for RangeTree<T, C, F> {}
 
 /// The root as one word.
 struct Root<'a, C: Cpu, const F: usize> {
-    node: &'a TreeNode<C, F>,
+    node: &'a IndexNode<C, F>,
     height: usize,
 }
 
@@ -177,7 +174,7 @@ impl<'a, C: Cpu, const F: usize> Root<'a, C, F> {
     /// replaced, or holds the writers' lock.
     #[inline(always)]
     unsafe fn from_word(word: usize) -> Option<Self> {
-        let node = core::ptr::with_exposed_provenance::<TreeNode<C, F>>(word & !Self::HEIGHT);
+        let node = core::ptr::with_exposed_provenance::<IndexNode<C, F>>(word & !Self::HEIGHT);
         // SAFETY: the word is 0 or the address of a node, which the caller says is still there.
         Some(Self { node: unsafe { node.as_ref() }?, height: word & Self::HEIGHT })
     }
@@ -189,7 +186,7 @@ impl<'a, C: Cpu, const F: usize> Root<'a, C, F> {
 
 impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
     const FITS: () =
-        assert!(F >= 4 && MAX_HEIGHT <= Root::<C, F>::HEIGHT && align_of::<TreeNode<C, F>>() > 31);
+        assert!(F >= 4 && MAX_HEIGHT <= Root::<C, F>::HEIGHT && align_of::<IndexNode<C, F>>() > 31);
 
     /// A tree without items.
     pub const fn new() -> Self {

@@ -2,9 +2,9 @@
 
 use super::edit::{Level, New, Nodes};
 use super::leaf::{OneLeaf, Slot};
-use super::node::TreeNode;
+use super::node::IndexNode;
 use super::path::{Path, Step};
-use super::{MAX_HEIGHT, NoMemory, NodeMemory, RangeTree, Root, Span};
+use super::{MAX_HEIGHT, NoMemory, NodeMemory, RangeTree, Ranged, Root};
 use crate::machine::Cpu;
 use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
@@ -27,7 +27,7 @@ pub struct Prepared<'a, T, C: Cpu, N: NodeMemory<C, F>, const F: usize> {
 /// The items that go.
 enum Going<'a, C: Cpu, const F: usize> {
     /// Some of one leaf.
-    In(&'a TreeNode<C, F>, Range<usize>),
+    In(&'a IndexNode<C, F>, Range<usize>),
     /// Those that overlap the pages, from the leaf on that answers for the first of them.
     Overlapping(Root<'a, C, F>, VpnRange),
     None,
@@ -41,7 +41,7 @@ enum Change<'a, C: Cpu, const F: usize> {
     Slot { slot: Slot<'a, C, F>, level: usize, page: u64, node: usize },
 }
 
-impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeTree<T, C, F> {
     /// Prepares that all items which overlap `old` go and those of `new` come. Builds beside the tree; the
     /// tree is untouched.
     ///
@@ -96,7 +96,7 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
             return Err(NoMemory);
         };
         // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
-        let copy = unsafe { TreeNode::init(node, 0) };
+        let copy = unsafe { IndexNode::init(node, 0) };
         edit.fill(copy, new);
         let (built, replaced) = (Nodes::one(copy), Nodes::one(edit.leaf));
         let node = built.only();
@@ -109,7 +109,7 @@ impl<T: Span, C: Cpu, const F: usize> RangeTree<T, C, F> {
     }
 }
 
-impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C, N, F> {
+impl<'a, T: Ranged, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C, N, F> {
     /// Nothing prepared yet.
     fn blank(tree: &'a RangeTree<T, C, F>, memory: &'a N, going: Going<'a, C, F>) -> Self {
         Self { tree, memory, change: None, going, built: Nodes::NONE, replaced: Nodes::NONE }
@@ -150,7 +150,7 @@ impl<'a, T: Span, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C
             }
             let nodes = edited.build(&new, self.memory, &mut self.built)?;
             let one_for_one = core::ptr::eq(left.node(level), right.node(level)) && nodes.len() == 1;
-            if one_for_one && total >= TreeNode::<C, F>::MIN {
+            if one_for_one && total >= IndexNode::<C, F>::MIN {
                 let Step { node, at } = left.step(level + 1);
                 let (slot, page) = (Slot { node, at }, pages.start.0);
                 self.change = Some(Change::Slot { slot, level: level + 1, page, node: nodes.only() });
@@ -197,7 +197,7 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
     /// Shows each item that goes, in order.
     pub(super) fn each_going(&self, mut show: impl FnMut(NonNull<T>)) {
         let item =
-            |leaf: &TreeNode<C, F>, at| NonNull::new(core::ptr::with_exposed_provenance_mut(leaf.slot(at)));
+            |leaf: &IndexNode<C, F>, at| NonNull::new(core::ptr::with_exposed_provenance_mut(leaf.slot(at)));
         match self.going {
             Going::None => {}
             Going::In(leaf, ref going) => going.clone().filter_map(|at| item(leaf, at)).for_each(show),
@@ -240,7 +240,7 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
         for node in self.replaced.iter::<C, F>() {
             // SAFETY: the store above unlinked it; nobody else uses its head, and it stays until it is
             // reclaimed.
-            unsafe { gone.push::<C>(TreeNode::head(node), self.memory.node_tag()) };
+            unsafe { gone.push::<C>(IndexNode::head(node), self.memory.node_tag()) };
         }
     }
 }
@@ -274,9 +274,9 @@ impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Drop for Prepared<'_, T, C,
 }
 
 /// All pages that change.
-fn hull<T: Span>(old: VpnRange, new: &[NonNull<T>]) -> VpnRange {
+fn hull<T: Ranged>(old: VpnRange, new: &[NonNull<T>]) -> VpnRange {
     // SAFETY: the user promised that the items handed in are valid.
-    let span = |item: &NonNull<T>| unsafe { item.as_ref() }.span();
+    let span = |item: &NonNull<T>| unsafe { item.as_ref() }.range();
     debug_assert!(
         new.windows(2).all(|pair| span(&pair[0]).end <= span(&pair[1]).start),
         "items out of order"

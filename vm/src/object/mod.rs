@@ -18,7 +18,7 @@
 
 #![forbid(unsafe_code)]
 
-mod index;
-mod object;
+mod page_index;
+mod shared;
 
-pub use object::{Object, Refused};
+pub use shared::{Object, Refused};

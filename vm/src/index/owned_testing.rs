@@ -1,7 +1,7 @@
 //! Items, and memory for an index that owns them, for its tests and models.
 
 use super::testing::{Nodes, pages};
-use super::{IndexMemory, NodeMemory, Span, Stored, TreeNode};
+use super::{IndexItem, IndexMemory, IndexNode, NodeMemory, Ranged};
 use crate::machine::testing::TestCpu;
 use crate::sync::{Rcu, RcuHead, RcuList, Reclaim};
 use crate::units::VpnRange;
@@ -27,8 +27,8 @@ pub fn piece(start: u64, end: u64) -> Piece {
     Piece { range: pages(start, end), alive: AtomicU64::new(ALIVE) }
 }
 
-impl Span for Piece {
-    fn span(&self) -> VpnRange {
+impl Ranged for Piece {
+    fn range(&self) -> VpnRange {
         self.range
     }
 }
@@ -55,10 +55,10 @@ impl<'a> Store<'a> {
 
 // SAFETY: the nodes' own promise.
 unsafe impl NodeMemory<TestCpu> for Store<'_> {
-    fn alloc_node(&self) -> Option<NonNull<TreeNode<TestCpu, 16>>> {
+    fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, 16>>> {
         self.nodes.alloc_node()
     }
-    unsafe fn free_node(&self, node: NonNull<TreeNode<TestCpu, 16>>) {
+    unsafe fn free_node(&self, node: NonNull<IndexNode<TestCpu, 16>>) {
         // SAFETY: the caller's promise.
         unsafe { self.nodes.free_node(node) }
     }
@@ -73,18 +73,19 @@ unsafe impl NodeMemory<TestCpu> for Store<'_> {
 
 // SAFETY: the heap's memory, given back after a grace period.
 unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
-    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<Stored<Piece>>>> {
+    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<IndexItem<Piece>>>> {
         if self.strikes() {
             return None;
         }
         self.items.set(self.items.get() + 1);
         // SAFETY: the layout is not empty.
-        let item = NonNull::new(unsafe { alloc(Layout::new::<Stored<Piece>>()) }.cast::<MaybeUninit<_>>())?;
+        let item =
+            NonNull::new(unsafe { alloc(Layout::new::<IndexItem<Piece>>()) }.cast::<MaybeUninit<_>>())?;
         #[cfg(loom)]
-        crate::sync::forget(item.addr().get()..item.addr().get() + size_of::<Stored<Piece>>());
+        crate::sync::forget(item.addr().get()..item.addr().get() + size_of::<IndexItem<Piece>>());
         Some(item)
     }
-    unsafe fn free_item(&self, item: NonNull<Stored<Piece>>) {
+    unsafe fn free_item(&self, item: NonNull<IndexItem<Piece>>) {
         self.items.set(self.items.get() - 1);
         // SAFETY: allocated above with this layout, and nobody else's now.
         unsafe {
@@ -92,8 +93,8 @@ unsafe impl IndexMemory<Piece, TestCpu> for Store<'_> {
             // A model keeps it as it is otherwise, so that a late reader is told from one that meets other
             // memory.
             if cfg!(not(loom)) {
-                item.cast::<u8>().write_bytes(0xdd, size_of::<Stored<Piece>>());
-                dealloc(item.cast().as_ptr(), Layout::new::<Stored<Piece>>());
+                item.cast::<u8>().write_bytes(0xdd, size_of::<IndexItem<Piece>>());
+                dealloc(item.cast().as_ptr(), Layout::new::<IndexItem<Piece>>());
             }
         }
     }
@@ -107,7 +108,7 @@ impl Reclaim for Store<'_> {
         // SAFETY: retired with the tag that tells what it is.
         unsafe {
             if tag == ITEM {
-                self.free_item(Stored::of_head(object));
+                self.free_item(IndexItem::of_head(object));
             } else {
                 self.nodes.reclaim(tag, object);
             }

@@ -1,25 +1,25 @@
 //! What a CPU remembers is never an item that has gone, nor another index's.
 
+use super::RangeIndex;
 use super::owned_testing::{ALIVE, Piece, Store, piece};
 use super::testing::pages;
-use super::{RangeIndex, Recent};
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::testing::Heap;
-use crate::sync::{PerCpu, Rcu};
+use crate::sync::{LastHit, PerCpu, Rcu};
 use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::*;
 
 type Index = RangeIndex<Piece, TestCpu>;
-type Slots = PerCpu<Recent<TestCpu>, TestCpu>;
+type Slots = PerCpu<LastHit<TestCpu, 1>, TestCpu>;
 
 fn slots(nr_cpus: u32) -> Slots {
-    PerCpu::carve(&mut Heap, nr_cpus, |_| Recent::new()).unwrap()
+    PerCpu::carve(&mut Heap, nr_cpus, |_| LastHit::new()).unwrap()
 }
 
 /// What this CPU finds at the page, by way of what it found last. The piece is in memory.
 fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<VpnRange> {
     let section = rcu.read();
-    let found = index.find_again(&section, slots.this_cpu(&section), |recent| recent, Vpn(page))?;
+    let found = index.find_cached(&section, slots.this_cpu(&section), |hit| hit, Vpn(page))?;
     assert_eq!(found.alive.load(Relaxed), ALIVE, "a piece that has been given back");
     assert!(found.range.contains(Vpn(page)));
     Some(found.range)

@@ -78,7 +78,7 @@ impl AnonId {
 
 /// What a mapping says. A mapping never changes; it is replaced by others made from such values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VmaSpec {
+pub struct VmaAttributes {
     /// Its pages; never empty.
     pub range: VpnRange,
     /// Its attributes.
@@ -94,7 +94,7 @@ pub struct VmaSpec {
     pub policy: Policy,
 }
 
-impl VmaSpec {
+impl VmaAttributes {
     /// Private anonymous memory nobody has touched.
     pub const fn anonymous(range: VpnRange, flags: VmaFlags) -> Self {
         Self { range, flags, backing: None, offset: range.start.0, anon: AnonId::NONE, policy: Policy::LOCAL }
@@ -141,7 +141,7 @@ impl VmaSpec {
 
 /// Whether a fault at `vpn` may go on under `b` that began under `a`: the same rights to the same page of the
 /// same backing. A stale record's look again rests on it.
-pub fn same_for_fault(a: &VmaSpec, b: &VmaSpec, vpn: Vpn) -> bool {
+pub fn same_for_fault(a: &VmaAttributes, b: &VmaAttributes, vpn: Vpn) -> bool {
     a.range.contains(vpn)
         && b.range.contains(vpn)
         && a.rights() == b.rights()
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_part_keeps_the_page_behind_every_page() {
-        let whole = VmaSpec::backed(pages(100, 110), VmaFlags::READ, FILE, 7);
+        let whole = VmaAttributes::backed(pages(100, 110), VmaFlags::READ, FILE, 7);
         let part = whole.over(pages(103, 105));
         assert_eq!(part.offset, 10);
         assert_eq!(part.offset_at(Vpn(104)), whole.offset_at(Vpn(104)));
@@ -191,25 +191,25 @@ mod tests {
 
     #[test]
     fn moved_memory_forgets_its_birthplace_only_while_untouched() {
-        let fresh = VmaSpec::anonymous(pages(4, 6), VmaFlags::READ);
-        assert_eq!(fresh.moved_to(pages(20, 22)), VmaSpec::anonymous(pages(20, 22), VmaFlags::READ));
-        let written = VmaSpec { anon: AnonId::new(3), ..fresh };
+        let fresh = VmaAttributes::anonymous(pages(4, 6), VmaFlags::READ);
+        assert_eq!(fresh.moved_to(pages(20, 22)), VmaAttributes::anonymous(pages(20, 22), VmaFlags::READ));
+        let written = VmaAttributes { anon: AnonId::new(3), ..fresh };
         assert_eq!(written.moved_to(pages(20, 22)).offset, 4);
-        let file = VmaSpec::backed(pages(4, 6), VmaFlags::READ, FILE, 9);
+        let file = VmaAttributes::backed(pages(4, 6), VmaFlags::READ, FILE, 9);
         assert_eq!(file.moved_to(pages(20, 22)).offset, 9);
     }
 
     #[test]
     fn a_fault_goes_on_only_under_the_same_rights_backing_and_page() {
-        let a = VmaSpec::anonymous(pages(0, 8), VmaFlags::READ | VmaFlags::WRITE);
+        let a = VmaAttributes::anonymous(pages(0, 8), VmaFlags::READ | VmaFlags::WRITE);
         let at = Vpn(5);
         assert!(same_for_fault(&a, &a.over(pages(4, 6)), at));
         assert!(same_for_fault(&a, &a.with_flags(a.flags | VmaFlags::DONT_FORK), at));
         assert!(!same_for_fault(&a, &a.over(pages(0, 5)), at));
         assert!(!same_for_fault(&a, &a.with_flags(VmaFlags::READ), at));
-        assert!(!same_for_fault(&a, &VmaSpec { offset: 1, ..a }, at));
-        assert!(!same_for_fault(&a, &VmaSpec { backing: Some(FILE), ..a }, at));
-        let file = VmaSpec::backed(pages(0, 8), VmaFlags::READ, FILE, 0);
+        assert!(!same_for_fault(&a, &VmaAttributes { offset: 1, ..a }, at));
+        assert!(!same_for_fault(&a, &VmaAttributes { backing: Some(FILE), ..a }, at));
+        let file = VmaAttributes::backed(pages(0, 8), VmaFlags::READ, FILE, 0);
         assert!(!same_for_fault(&file, &file.with_flags(VmaFlags::READ | VmaFlags::SHARED), at));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! [`next_at_or_after`]: RangeTree::next_at_or_after
 
-use super::node::{TreeNode, VACANT};
+use super::node::{IndexNode, VACANT};
 use super::{RangeTree, Root};
 use crate::machine::Cpu;
 use crate::sync::ReadGuard;
@@ -117,7 +117,7 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
 /// # Safety
 /// `node` is a leaf whose slot `at` holds an item, and the caller's read section or lock lasts for `'g`.
 #[inline(always)]
-unsafe fn item<'g, T, C: Cpu, const F: usize>(node: &TreeNode<C, F>, at: usize) -> &'g T {
+unsafe fn item<'g, T, C: Cpu, const F: usize>(node: &IndexNode<C, F>, at: usize) -> &'g T {
     // SAFETY: the user promised that the item is valid until a grace period after it was replaced.
     unsafe { &*core::ptr::with_exposed_provenance(node.slot(at)) }
 }
@@ -129,7 +129,7 @@ pub struct Items<'g, T, C: Cpu, const F: usize> {
     range: VpnRange,
 }
 
-impl<'g, T: super::Span, C: Cpu, const F: usize> Iterator for Items<'g, T, C, F> {
+impl<'g, T: super::Ranged, C: Cpu, const F: usize> Iterator for Items<'g, T, C, F> {
     type Item = &'g T;
 
     fn next(&mut self) -> Option<&'g T> {
@@ -137,7 +137,7 @@ impl<'g, T: super::Span, C: Cpu, const F: usize> Iterator for Items<'g, T, C, F>
             return None;
         }
         let Found { item, end } = self.tree.next(self.section, self.range.start.0)?;
-        let inside = item.span().start < self.range.end;
+        let inside = item.range().start < self.range.end;
         self.range = VpnRange::new(Vpn(end.min(self.range.end.0)), self.range.end);
         inside.then_some(item)
     }

@@ -1,6 +1,6 @@
 //! Where a page is found, on every level. For writers, who hold the lock that keeps nodes in place.
 
-use super::node::{TreeNode, VACANT};
+use super::node::{IndexNode, VACANT};
 use super::{MAX_HEIGHT, Root};
 use crate::machine::Cpu;
 
@@ -12,7 +12,7 @@ pub(super) struct Path<'a, C: Cpu, const F: usize> {
 
 /// A node, and a slot of it.
 pub(super) struct Step<'a, C: Cpu, const F: usize> {
-    pub node: &'a TreeNode<C, F>,
+    pub node: &'a IndexNode<C, F>,
     pub at: usize,
 }
 
@@ -57,7 +57,7 @@ impl<'a, C: Cpu, const F: usize> Path<'a, C, F> {
     }
 
     /// The node of a level.
-    pub(super) fn node(&self, level: usize) -> &'a TreeNode<C, F> {
+    pub(super) fn node(&self, level: usize) -> &'a IndexNode<C, F> {
         self.step(level).node
     }
 
@@ -93,7 +93,7 @@ impl<'a, C: Cpu, const F: usize> Path<'a, C, F> {
         &mut self,
         level: usize,
         aside: impl Fn(Step<'a, C, F>) -> Option<usize>,
-        edge: impl Fn(&TreeNode<C, F>) -> usize,
+        edge: impl Fn(&IndexNode<C, F>) -> usize,
     ) -> bool {
         let turn = (level + 1..=self.height).find_map(|l| Some((l, aside(self.step(l))?)));
         let Some((turn, at)) = turn else { return false };

@@ -14,7 +14,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::{Level, Pfn};
 
 /// The index of one object, by its root word.
-pub struct Index<'a, 'm, M: Machine> {
+pub struct PageIndex<'a, 'm, M: Machine> {
     pub memory: &'a Memory<'m, M>,
     pub root: &'a AtomicU64<M::Cpu>,
 }
@@ -32,7 +32,7 @@ fn reaches(page: u64, height: u32) -> bool {
     page >> (SHIFT * (height + 1)) == 0
 }
 
-impl<'a, M: Machine> Index<'a, '_, M> {
+impl<'a, M: Machine> PageIndex<'a, '_, M> {
     /// Node and height of the root; `None` while the index is empty.
     fn root(&self) -> Option<(Pfn, u32)> {
         // Acquire pairs with the publication of the root in `grow`.

@@ -1,6 +1,6 @@
 //! Items, node memory and a writer for the tree's tests and models.
 
-use super::{NodeMemory, RangeTree, Span, TreeNode};
+use super::{IndexNode, NodeMemory, RangeTree, Ranged};
 use crate::machine::testing::TestCpu;
 #[cfg(not(loom))]
 use crate::sync::ReadGuard;
@@ -22,11 +22,11 @@ pub struct Item {
     pub guard: u64,
 }
 
-impl Span for Item {
-    fn span(&self) -> VpnRange {
+impl Ranged for Item {
+    fn range(&self) -> VpnRange {
         self.span
     }
-    fn keeps_free_below(&self) -> u64 {
+    fn guard_pages(&self) -> u64 {
         self.guard
     }
 }
@@ -57,10 +57,10 @@ pub struct Nodes<'a> {
 
 impl Nodes<'_> {
     fn layout<const F: usize>() -> Layout {
-        Layout::new::<TreeNode<TestCpu, F>>()
+        Layout::new::<IndexNode<TestCpu, F>>()
     }
 
-    fn free<const F: usize>(&self, node: NonNull<TreeNode<TestCpu, F>>) {
+    fn free<const F: usize>(&self, node: NonNull<IndexNode<TestCpu, F>>) {
         self.live.set(self.live.get() - 1);
         // SAFETY: allocated below with this layout; poisoned first, so that a late reader finds nothing in
         // it.
@@ -76,7 +76,7 @@ impl Nodes<'_> {
 
 // SAFETY: the heap's memory, given back at once (the tests that look up meanwhile use an RCU).
 unsafe impl<const F: usize> NodeMemory<TestCpu, F> for Nodes<'_> {
-    fn alloc_node(&self) -> Option<NonNull<TreeNode<TestCpu, F>>> {
+    fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, F>>> {
         match self.left.get() {
             Some(0) => return None,
             Some(left) => self.left.set(Some(left - 1)),
@@ -88,7 +88,7 @@ unsafe impl<const F: usize> NodeMemory<TestCpu, F> for Nodes<'_> {
         NonNull::new(unsafe { alloc(Self::layout::<F>()) }.cast())
     }
 
-    unsafe fn free_node(&self, node: NonNull<TreeNode<TestCpu, F>>) {
+    unsafe fn free_node(&self, node: NonNull<IndexNode<TestCpu, F>>) {
         self.free(node);
     }
 
@@ -114,8 +114,8 @@ impl Reclaim for Nodes<'_> {
         // SAFETY: retired above with the fan-out as tag.
         unsafe {
             match tag {
-                4 => self.free::<4>(TreeNode::of_head(object)),
-                16 => self.free::<16>(TreeNode::of_head(object)),
+                4 => self.free::<4>(IndexNode::of_head(object)),
+                16 => self.free::<16>(IndexNode::of_head(object)),
                 _ => unreachable!("tag {tag}"),
             }
         }

@@ -9,7 +9,7 @@
 //! `len` and alignment less one page. Only where there is none, the search looks at every hole of `len`
 //! pages.
 
-use super::node::{Extent, TreeNode};
+use super::node::{Extent, IndexNode};
 use super::{RangeTree, Root};
 use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
@@ -97,7 +97,7 @@ impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
 /// Looks at the holes before each item below `node`, ascending. `end_before` is the end of the item before
 /// them, and then of the last one. Recursion is as deep as the tree.
 fn lowest<C: Cpu, const F: usize>(
-    node: &TreeNode<C, F>,
+    node: &IndexNode<C, F>,
     height: usize,
     want: Want,
     end_before: &mut u64,
@@ -126,7 +126,7 @@ fn lowest<C: Cpu, const F: usize>(
 /// The same downwards: the holes behind each item; `start_after` is the start of the item behind them, and
 /// then of the first.
 fn highest<C: Cpu, const F: usize>(
-    node: &TreeNode<C, F>,
+    node: &IndexNode<C, F>,
     height: usize,
     want: Want,
     start_after: &mut u64,

@@ -14,9 +14,9 @@
 //! in place of one is a matter of one slot, and the edit is done; otherwise the new nodes are what is new on
 //! the next level.
 
-use super::node::{Entry, Extent, TreeNode};
+use super::node::{Entry, Extent, IndexNode};
 use super::path::Path;
-use super::{NoMemory, NodeMemory, Span};
+use super::{NoMemory, NodeMemory, Ranged};
 use crate::machine::Cpu;
 use core::ptr::NonNull;
 
@@ -38,7 +38,7 @@ pub(super) enum New<'n, T> {
 
 /// Entries of a node that stay.
 struct Stay<'a, C: Cpu, const F: usize> {
-    node: &'a TreeNode<C, F>,
+    node: &'a IndexNode<C, F>,
     from: usize,
     to: usize,
     /// Key of entry 0, which inner nodes do not have.
@@ -58,7 +58,7 @@ impl Nodes {
     pub(super) const NONE: Self = Self { first: 0, last: 0, len: 0 };
 
     /// A list of one node, which is in no other.
-    pub(super) fn one<C: Cpu, const F: usize>(node: &TreeNode<C, F>) -> Self {
+    pub(super) fn one<C: Cpu, const F: usize>(node: &IndexNode<C, F>) -> Self {
         let mut one = Self::NONE;
         one.push(node);
         one
@@ -68,7 +68,7 @@ impl Nodes {
         self.len
     }
 
-    pub(super) fn push<C: Cpu, const F: usize>(&mut self, node: &TreeNode<C, F>) {
+    pub(super) fn push<C: Cpu, const F: usize>(&mut self, node: &IndexNode<C, F>) {
         let address = (&raw const *node).expose_provenance();
         node.set_link(0);
         if self.len == 0 {
@@ -82,10 +82,10 @@ impl Nodes {
     }
 
     /// The nodes; a node may be given away once it has been passed.
-    pub(super) fn iter<C: Cpu, const F: usize>(self) -> impl Iterator<Item = NonNull<TreeNode<C, F>>> {
+    pub(super) fn iter<C: Cpu, const F: usize>(self) -> impl Iterator<Item = NonNull<IndexNode<C, F>>> {
         let mut next = self.first;
         (0..self.len).filter_map(move |_| {
-            let node = NonNull::new(core::ptr::with_exposed_provenance_mut::<TreeNode<C, F>>(next))?;
+            let node = NonNull::new(core::ptr::with_exposed_provenance_mut::<IndexNode<C, F>>(next))?;
             // SAFETY: the node is in the list, and not given away before this iterator has passed it.
             next = unsafe { node.as_ref() }.link();
             Some(node)
@@ -101,7 +101,7 @@ impl Nodes {
 
 /// # Safety
 /// The address of a node in memory.
-pub(super) unsafe fn at<'a, C: Cpu, const F: usize>(address: usize) -> &'a TreeNode<C, F> {
+pub(super) unsafe fn at<'a, C: Cpu, const F: usize>(address: usize) -> &'a IndexNode<C, F> {
     // SAFETY: the caller says so.
     unsafe { &*core::ptr::with_exposed_provenance(address) }
 }
@@ -115,7 +115,7 @@ impl<C: Cpu, const F: usize> Stay<'_, C, F> {
     }
 }
 
-impl<T: Span> New<'_, T> {
+impl<T: Ranged> New<'_, T> {
     pub(super) fn len(&self) -> usize {
         match self {
             New::Items(items) => items.len(),
@@ -135,12 +135,12 @@ impl<T: Span> New<'_, T> {
 }
 
 /// An item as an entry of its leaf.
-pub(super) fn entry_of<T: Span>(item: NonNull<T>) -> Entry {
+pub(super) fn entry_of<T: Ranged>(item: NonNull<T>) -> Entry {
     // SAFETY: the user promised that the items handed in are valid.
     let item = unsafe { item.as_ref() };
-    let span = item.span();
+    let span = item.range();
     debug_assert!(!span.is_empty(), "an item without pages");
-    let first = span.start.0.saturating_sub(item.keeps_free_below());
+    let first = span.start.0.saturating_sub(item.guard_pages());
     let extent = Extent { first, last: span.end.0, gap: 0 };
     Entry { key: span.start.0, slot: (&raw const *item).expose_provenance(), extent }
 }
@@ -172,7 +172,7 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
             inner: level > 0,
         };
         let total = it.total(new);
-        if total == 0 || total >= TreeNode::<C, F>::MIN || level == left.height() {
+        if total == 0 || total >= IndexNode::<C, F>::MIN || level == left.height() {
             return it;
         }
         let has_left_sibling = left.step(level + 1).at > 0;
@@ -194,7 +194,7 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
 
     /// Builds the nodes that hold all entries, and adds them to `built`; on failure, as many as there was
     /// memory for.
-    pub(super) fn build<T: Span>(
+    pub(super) fn build<T: Ranged>(
         &self,
         new: &New<'_, T>,
         memory: &impl NodeMemory<C, F>,
@@ -208,7 +208,7 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
             let len = self.share(nth, nr_nodes, total);
             let node = memory.alloc_node().ok_or(NoMemory)?;
             // SAFETY: the memory is fresh.
-            let node = unsafe { TreeNode::init(node, self.low) };
+            let node = unsafe { IndexNode::init(node, self.low) };
             for (at, entry) in entries.by_ref().take(len).enumerate() {
                 let key = if at == 0 && nth > 0 { Some(entry.key) } else { None };
                 node.fill(at, entry, key, self.inner);
@@ -232,18 +232,18 @@ impl<'a, C: Cpu, const F: usize> Level<'a, C, F> {
             return total;
         }
         let others = nr_nodes - 1;
-        let fewest = total.saturating_sub(others * F).max(TreeNode::<C, F>::MIN);
+        let fewest = total.saturating_sub(others * F).max(IndexNode::<C, F>::MIN);
         if nth == at_end { fewest } else { even(nth - usize::from(at_end == 0), others, total - fewest) }
     }
 
-    fn entries<T: Span>(&self, new: &New<'_, T>) -> impl Iterator<Item = Entry> {
+    fn entries<T: Ranged>(&self, new: &New<'_, T>) -> impl Iterator<Item = Entry> {
         let before = self.before.iter().flatten().flat_map(Stay::entries);
         let after = self.after.iter().flatten().flat_map(Stay::entries);
         before.chain(new.entries::<C, F>()).chain(after)
     }
 
     /// The only entry that is left, where there is just one.
-    pub(super) fn only_entry<T: Span>(&self, new: &New<'_, T>) -> Option<Entry> {
+    pub(super) fn only_entry<T: Ranged>(&self, new: &New<'_, T>) -> Option<Entry> {
         self.entries(new).next().filter(|_| self.total(new.len()) == 1)
     }
 }
