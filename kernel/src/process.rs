@@ -143,7 +143,7 @@ fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u
     thread.begin_in_ring_3(&frame, space, 0);
     sched::start(thread, u64::MAX);
     let code = PROCESS.wait();
-    let stats = memory::vm().shoot_stats();
+    let stats = memory::vm().shootdown_stats();
     crate::say!("the program ended with {code}; CPUs were interrupted {} times to flush", stats.sent);
     code
 }

@@ -82,10 +82,10 @@ fn interrupts_of(space: &OwnedSpace, inside: u32) -> u64 {
             Core::relax();
         }
         thread::in_space(space, || {
-            let before = memory::vm().shoot_stats().sent;
+            let before = memory::vm().shootdown_stats().sent;
             let flushes = memory::vm().totals().get(Counter::TlbFlush);
             (0..ROUNDS).for_each(|_| touch_and_unmap(space));
-            sent.store(memory::vm().shoot_stats().sent - before, SeqCst);
+            sent.store(memory::vm().shootdown_stats().sent - before, SeqCst);
             debug_assert!(memory::vm().totals().get(Counter::TlbFlush) > flushes);
         });
         over.store(true, SeqCst);

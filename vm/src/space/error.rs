@@ -52,27 +52,3 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
-
-/// Why a page fault cannot be resolved: the thread gets a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FaultError {
-    /// Nothing is mapped there: `SIGSEGV` with `SEGV_MAPERR`.
-    NotMapped,
-    /// The mapping does not allow the access: `SIGSEGV` with `SEGV_ACCERR`.
-    NotAllowed,
-    /// No memory for the page or for a table.
-    NoMemory,
-}
-
-impl fmt::Display for FaultError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FaultError::NotMapped => "nothing is mapped there",
-            FaultError::NotAllowed => "the mapping does not allow the access",
-            FaultError::NoMemory => "no memory for the page",
-        })
-    }
-}
-
-impl core::error::Error for FaultError {}

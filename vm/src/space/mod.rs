@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `ops` | the calls, one file each, with Linux's behaviour and errors |
 //! | `edit` | how a writer replaces mappings and clears entries |
-//! | `fault` | what comes in and goes out of a page fault; `body` is the one body, `proof` why its mapping may be trusted, `plan` the decision about an entry, `landing` the installation, `carried` what an attempt leaves to the next, `last_fault` what a fault leaves to the CPU's next |
+//! | [`fault`](mod@fault) | page faults, from the trap to the store of the entry |
 //! | `inspect` | what checkers and observers may look at |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `linux` | the calls with Linux's numbers |
 //! | `vm` | what all spaces of a machine share |
-//! | `counters` `error` `layout` | names of what is counted, of what goes wrong, of what is where |
+//! | `counters` `error` `layout` | counters, errors, the layout of a space |
 //!
 //! # Locks
 //!
@@ -20,40 +20,32 @@
 #![forbid(unsafe_code)]
 
 mod activate;
-mod body;
-mod carried;
 mod counters;
 mod edit;
 mod error;
 mod fault;
 mod inspect;
-mod landing;
-mod last_fault;
 mod layout;
 pub mod linux;
-#[cfg(all(test, loom))]
-mod loom_tests;
 mod ops;
-mod plan;
-mod proof;
 mod vm;
 
 pub use activate::ActiveSpace;
 pub use counters::{Counter, Counters, Totals};
-pub use error::{Error, FaultError};
-pub use fault::{Fallback, Fault, Outcome, Path};
+pub use error::Error;
+pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use layout::Layout;
 pub use ops::{Advice, MapRequest, Place, Sharing};
 pub use vm::Vm;
 
 use crate::machine::Machine;
 use crate::object::Object;
-use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{CacheAligned, ReadGuard, RwLock, RwWriteGuard, lockdep};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::{CacheAligned, RwLock, RwWriteGuard, lockdep};
 use crate::table::PageTable;
 use crate::tlb::SpaceTlb;
 use crate::units::{Pfn, VirtAddr, Vpn, VpnRange};
-use crate::vma::{AnonId, BackingId, Vma, VmaAttributes, VmaFlags, VmaTree, reusable_anon};
+use crate::vma::{BackingId, Vma, VmaAttributes, VmaFlags, VmaTree};
 use core::fmt;
 
 /// The space's lock, held to write.
@@ -174,20 +166,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             rest = VpnRange::new(part.end, range.end);
         }
         committed
-    }
-
-    /// Gives the mapping an identity for its first private copy: a neighbour's where they could be joined one
-    /// day. `None` where the mapping was replaced or is being decided on. Called under the lock of the table
-    /// that the copy goes into.
-    #[cold]
-    fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
-        let attributes = vma.attributes();
-        let before = Vpn(attributes.range.start.0.wrapping_sub(1));
-        let prev = self.vmas.find(reading, before).map(Vma::attributes);
-        let next = self.vmas.find(reading, attributes.range.end).map(Vma::attributes);
-        let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
-        let reused = reusable_anon(prev, &attributes, next).filter(|_| !mutant!("merge.identity-not-reused"));
-        vma.give_anon(reused.unwrap_or_else(fresh))
     }
 
     /// The whole pages of a range that must lie in user space.

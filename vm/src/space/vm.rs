@@ -1,12 +1,12 @@
 //! What all spaces of a machine share: frames, garbage, the CPUs' translations, counters.
 
 use super::counters::{Counter, Counters, Totals};
-use super::last_fault::LastFault;
+use super::fault::LastFault;
 use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, RecordInit};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PerCpu, Rcu, Registration};
-use crate::tlb::{ShootStats, Shootdown};
+use crate::tlb::{Shootdown, ShootdownStats};
 use crate::vma::Vma;
 use crate::work::WorkerPool;
 use core::fmt;
@@ -83,7 +83,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Interrupts that CPUs sent each other to flush.
-    pub fn shoot_stats(&self) -> ShootStats {
+    pub fn shootdown_stats(&self) -> ShootdownStats {
         self.shootdown.stats()
     }
 

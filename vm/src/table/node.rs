@@ -87,7 +87,7 @@ impl<'m, M: Machine> Table<'m, M> {
         let (memory, bias) = (self.tree.memory, &self.tree.bias);
         let meta = memory.meta(self.pfn)?;
         let held = bias.lock(meta.table_lock(), lockdep::table(self.level), memory.machine());
-        self.unless_cut(meta, held)
+        self.if_attached(meta, held)
     }
 
     /// As [`lock`](Self::lock), while the lock of another table of the tree, above this one, is held.
@@ -95,11 +95,11 @@ impl<'m, M: Machine> Table<'m, M> {
     pub fn lock_below(&self, above: &LockedTable<'m, M>) -> Option<LockedTable<'m, M>> {
         let meta = self.tree.memory.meta(self.pfn)?;
         let held = self.tree.bias.lock_below(&above.held, meta.table_lock(), lockdep::table(self.level));
-        self.unless_cut(meta, held)
+        self.if_attached(meta, held)
     }
 
     #[inline(always)]
-    fn unless_cut(
+    fn if_attached(
         &self,
         meta: &'m FrameMeta<M::Cpu>,
         held: RawGuard<'m, M::Cpu>,
@@ -235,7 +235,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// Cuts the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock
+    /// Detachments the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock
     /// and clears the parent's entry next.
     pub fn detach(self, _parent: &LockedTable<'m, M>) -> Pfn {
         let detached = self.table.tree.memory.meta(self.table.pfn).is_some_and(FrameMeta::detach);

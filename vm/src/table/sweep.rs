@@ -12,7 +12,7 @@ use core::ops::Range;
 
 /// A run of slots of one table, under its lock.
 #[derive(Debug)]
-pub struct Run<'a, 'm, M: Machine> {
+pub struct SlotRun<'a, 'm, M: Machine> {
     /// The table, locked and attached.
     pub table: &'a mut LockedTable<'m, M>,
     /// Slots of the range in this table.
@@ -21,7 +21,7 @@ pub struct Run<'a, 'm, M: Machine> {
     pub first: Vpn,
 }
 
-impl<'m, M: Machine> Run<'_, 'm, M> {
+impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// Visits each slot that is not absent, in order, with its page.
     #[inline(always)]
     pub fn each_used(&mut self, mut visit: impl FnMut(&mut LockedTable<'m, M>, usize, Vpn)) {
@@ -49,7 +49,7 @@ struct Detached;
 pub fn sweep<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
-    mut visit: impl FnMut(Run<'_, 'm, M>),
+    mut visit: impl FnMut(SlotRun<'_, 'm, M>),
 ) {
     let root = tree.top();
     let mut rest = range;
@@ -80,12 +80,12 @@ fn sweep_table<'m, M: Machine>(
     table: Table<'m, M>,
     range: VpnRange,
     done: &mut Vpn,
-    visit: &mut impl FnMut(Run<'_, 'm, M>),
+    visit: &mut impl FnMut(SlotRun<'_, 'm, M>),
 ) -> Result<(), Detached> {
     if table.level() == Level::Pte {
         let mut locked = table.lock().ok_or(Detached)?;
         let start = Level::Pte.index(range.start);
-        visit(Run { table: &mut locked, slots: start..start + range.len() as usize, first: range.start });
+        visit(SlotRun { table: &mut locked, slots: start..start + range.len() as usize, first: range.start });
         *done = range.end;
         return Ok(());
     }
@@ -109,7 +109,7 @@ fn sweep_table<'m, M: Machine>(
 fn sweep_slots<'m, M: Machine>(
     table: Table<'m, M>,
     range: VpnRange,
-    visit: &mut impl FnMut(Run<'_, 'm, M>),
+    visit: &mut impl FnMut(SlotRun<'_, 'm, M>),
 ) -> Result<Vpn, Detached> {
     let level = table.level();
     let mut locked = table.lock().ok_or(Detached)?;
@@ -120,7 +120,7 @@ fn sweep_slots<'m, M: Machine>(
             Entry::Table(_) => break,
             Entry::Absent => {}
             Entry::Leaf(_) | Entry::Marker(_) => {
-                visit(Run { table: &mut locked, slots: slot..slot + 1, first: at });
+                visit(SlotRun { table: &mut locked, slots: slot..slot + 1, first: at });
             }
         }
         at = part_of_entry(level, at, range.end).end;
@@ -129,7 +129,7 @@ fn sweep_slots<'m, M: Machine>(
 }
 
 /// The part of `[at, end)` that the entry of `level` holding `at` covers.
-fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
+pub(super) fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
     let next = (at.0 & !(level.entry_pages() - 1)) + level.entry_pages();
     VpnRange::new(at, end.min(Vpn(next)))
 }
@@ -148,16 +148,16 @@ pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
 /// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are
 /// cleared. A table without a mapping was always cut when its last mapping went, so only those on the way to
 /// `range` can have lost theirs.
-pub fn cut_tables<'m, M: Machine>(
+pub fn detach_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
     gap: VpnRange,
     mut out: impl FnMut(Pfn, VpnRange),
 ) {
-    cut_below(tree.top(), range, gap, &mut out);
+    detach_below(tree.top(), range, gap, &mut out);
 }
 
-fn cut_below<M: Machine>(
+fn detach_below<M: Machine>(
     parent: Table<'_, M>,
     range: VpnRange,
     gap: VpnRange,
@@ -172,12 +172,12 @@ fn cut_below<M: Machine>(
             && let Some(child) = parent.child(pfn)
         {
             if child.level() != Level::Pte {
-                cut_below(child, part, gap, out);
+                detach_below(child, part, gap, out);
             }
             let start = Vpn(at.0 & !(level.entry_pages() - 1));
             let covered = VpnRange::new(start, start.add(level.entry_pages()));
             if gap.covers(covered) {
-                cut_child(parent, slot, child);
+                detach_child(parent, slot, child);
                 out(pfn, covered);
             }
         }
@@ -186,11 +186,11 @@ fn cut_below<M: Machine>(
 }
 
 /// P5: *attached* first, under the child's own lock, then the parent's entry.
-fn cut_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>) {
+fn detach_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>) {
     let inverted = mutant!("sweep.child-locked-before-parent");
     let (first, second) = if inverted { (child, parent) } else { (parent, child) };
-    let Some(first) = first.lock() else { return only_we_cut() };
-    let Some(second) = second.lock_below(&first) else { return only_we_cut() };
+    let Some(first) = first.lock() else { return unexpectedly_detached() };
+    let Some(second) = second.lock_below(&first) else { return unexpectedly_detached() };
     let (mut parent, child) = if inverted { (second, first) } else { (first, second) };
     debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
     child.detach(&parent);
@@ -199,18 +199,6 @@ fn cut_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>)
 
 /// A table that is to be cut out was cut out already.
 #[cold]
-fn only_we_cut() {
+fn unexpectedly_detached() {
     debug_assert!(false, "only the holder of the space's lock cuts tables out");
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_end_where_their_entry_ends() {
-        let range = |a, b| VpnRange::new(Vpn(a), Vpn(b));
-        assert_eq!(part_of_entry(Level::Pmd, Vpn(5), Vpn(10_000)), range(5, 512));
-        assert_eq!(part_of_entry(Level::Pmd, Vpn(512), Vpn(600)), range(512, 600));
-    }
 }

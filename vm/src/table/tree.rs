@@ -43,7 +43,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
     }
 
     /// A table was cut out; it is not yet retired. The caller keeps all other writers out.
-    pub fn note_cut(&self) {
+    pub fn note_detached(&self) {
         self.hits.invalidate();
     }
 

@@ -5,9 +5,9 @@ use crate::machine::{Entry, Format, Machine};
 use crate::sync::{CpuRef, LastHit, ReadGuard};
 use crate::units::{Level, Pfn, Vpn};
 
-/// Where a walk ended: a leaf, a marker, or nothing.
+/// A reference to the entry that a walk ended at: a leaf, a marker, or nothing.
 #[derive(Debug)]
-pub struct Spot<'m, M: Machine> {
+pub struct EntryRef<'m, M: Machine> {
     /// The table of the last entry.
     pub table: Table<'m, M>,
     /// Its slot.
@@ -16,11 +16,16 @@ pub struct Spot<'m, M: Machine> {
     pub word: u64,
 }
 
-impl<M: Machine> Spot<'_, M> {
+impl<M: Machine> EntryRef<'_, M> {
     /// What the word says.
     #[inline(always)]
     pub fn entry(&self) -> Entry {
         M::Format::decode(self.word, self.table.level())
+    }
+
+    /// Reads the word again, which another CPU has changed.
+    pub fn read_again(&mut self) {
+        self.word = self.table.read(self.slot);
     }
 }
 
@@ -32,7 +37,7 @@ pub fn walk<'m, M: Machine>(
     vpn: Vpn,
     to: Level,
     reading: &ReadGuard<'_, M::Cpu>,
-) -> Spot<'m, M> {
+) -> EntryRef<'m, M> {
     walk_on(tree.top(), vpn, to, reading)
 }
 
@@ -43,16 +48,16 @@ pub fn walk_on<'m, M: Machine>(
     vpn: Vpn,
     to: Level,
     _reading: &ReadGuard<'_, M::Cpu>,
-) -> Spot<'m, M> {
+) -> EntryRef<'m, M> {
     loop {
         let slot = table.level().index(vpn);
         let word = table.read(slot);
         match M::Format::decode(word, table.level()) {
             Entry::Table(pfn) if table.level() > to => match table.child(pfn) {
                 Some(child) => table = child,
-                None => return Spot { table, slot, word },
+                None => return EntryRef { table, slot, word },
             },
-            _ => return Spot { table, slot, word },
+            _ => return EntryRef { table, slot, word },
         }
     }
 }
@@ -70,7 +75,7 @@ pub fn walk_cached<'m, M: Machine, S>(
     reading: &ReadGuard<'_, M::Cpu>,
     mine: CpuRef<'_, S, M::Cpu>,
     part: fn(&S) -> &LastHit<M::Cpu, 2>,
-) -> Spot<'m, M> {
+) -> EntryRef<'m, M> {
     let region = vpn.0 >> Level::Pmd.entry_shift();
     let version = tree.hits.version();
     if let Some([cached, table]) = LastHit::get(mine, part, &tree.hits, version)
@@ -78,12 +83,12 @@ pub fn walk_cached<'m, M: Machine, S>(
     {
         let table = Table::at(tree, Pfn(table), Level::Pte);
         let slot = Level::Pte.index(vpn);
-        return Spot { table, slot, word: table.read(slot) };
+        return EntryRef { table, slot, word: table.read(slot) };
     }
     let spot = walk(tree, vpn, Level::Pte, reading);
     if spot.table.level() == Level::Pte {
         // SAFETY: the table was found in this tree, after the version was read and in the read section; a table
-        // that is cut out invalidates hits before it is retired (`PageTable::note_cut`).
+        // that is cut out invalidates hits before it is retired (`PageTable::note_detached`).
         unsafe { LastHit::set(mine, part, &tree.hits, version, [region, spot.table.pfn().0]) };
     }
     spot

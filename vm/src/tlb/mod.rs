@@ -40,9 +40,11 @@ mod gather;
 mod mailbox;
 mod shootdown;
 mod space;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use gather::Gather;
-pub use shootdown::{ShootStats, Shootdown};
+pub use shootdown::{Shootdown, ShootdownStats};
 pub use space::{Pending, SpaceTlb};
 
 #[cfg(doc)]

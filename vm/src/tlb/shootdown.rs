@@ -9,7 +9,8 @@ use crate::units::{CpuId, CpuMask, Pfn, VpnRange};
 use core::fmt;
 
 #[cfg(all(test, loom))]
-mod loom_tests;
+#[path = "tests/loom_shootdown.rs"]
+mod loom_shootdown;
 
 /// One CPU's state.
 struct CpuTlb<C: Cpu> {
@@ -35,7 +36,7 @@ pub struct Shootdown<C: Cpu> {
 
 /// How many requests CPUs have sent to each other and answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShootStats {
+pub struct ShootdownStats {
     /// Interrupts sent, counted once for each target.
     pub sent: u64,
     /// Interrupts answered.
@@ -178,7 +179,7 @@ impl<C: Cpu> Shootdown<C> {
     /// Carries out what this CPU's mailbox asks. Interrupts are off.
     fn catch_up<M: Machine<Cpu = C>>(&self, machine: &M, own: &CpuTlb<C>) {
         let mailbox = own.mailbox.lock().take();
-        if let Some(newest) = mailbox.plan(own.seen.load(Relaxed)).carry_out(machine) {
+        if let Some(newest) = mailbox.catch_up(own.seen.load(Relaxed)).carry_out(machine) {
             own.seen.store(newest, Release);
         }
     }
@@ -189,8 +190,8 @@ impl<C: Cpu> Shootdown<C> {
     }
 
     /// What all CPUs have sent and answered so far.
-    pub fn stats(&self) -> ShootStats {
-        self.cpus.iter().fold(ShootStats::default(), |sum, (_, cpu)| ShootStats {
+    pub fn stats(&self) -> ShootdownStats {
+        self.cpus.iter().fold(ShootdownStats::default(), |sum, (_, cpu)| ShootdownStats {
             sent: sum.sent + cpu.sent.load(Relaxed),
             answered: sum.answered + cpu.answered.load(Relaxed),
         })

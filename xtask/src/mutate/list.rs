@@ -61,7 +61,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "mailbox.gap-ignored",
         wrong: "a CPU that missed requests flushes only the ranges it was told of",
-        test: Unit("tlb::mailbox"),
+        test: Unit("tlb::tests::mailbox"),
     },
     Mutation { point: "gather.freed-before-flush", wrong: "a gather frees before it flushes", test: UNMAP },
     Mutation { point: "gather.pending-uncounted", wrong: "flushes under way are not counted", test: PAIRS },

@@ -12,7 +12,7 @@ use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity;
 use interleaf::space::{AddressSpace, Layout, Path, Totals, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::tlb::ShootStats;
+use interleaf::tlb::ShootdownStats;
 use interleaf::units::{CpuId, Pfn, PfnRange};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -56,7 +56,7 @@ pub struct Done {
     /// What the library counted meanwhile.
     pub counted: Totals,
     /// Interrupts to flush that CPUs sent each other meanwhile.
-    pub interrupts: ShootStats,
+    pub interrupts: ShootdownStats,
 }
 
 /// A machine to run workloads on.
@@ -122,7 +122,7 @@ impl Stand<'_> {
             let _seat = machine.enter(CpuId(0));
             AddressSpace::new(self.vm, Layout::linux::<X86_64>(), setup.path).map_err(Failure::of)?
         };
-        let (totals, shots) = (self.vm.totals(), self.vm.shoot_stats());
+        let (totals, shots) = (self.vm.totals(), self.vm.shootdown_stats());
         let tasks = self.tasks(&Crew::new(&space, setup), watch);
         let _seat = machine.enter(CpuId(0));
         drop(space);
@@ -131,8 +131,9 @@ impl Stand<'_> {
         tasks.iter().for_each(|task| sum.add(task));
         let counted = self.vm.totals().since(&totals);
         sum.check(&counted)?;
-        let now = self.vm.shoot_stats();
-        let interrupts = ShootStats { sent: now.sent - shots.sent, answered: now.answered - shots.answered };
+        let now = self.vm.shootdown_stats();
+        let interrupts =
+            ShootdownStats { sent: now.sent - shots.sent, answered: now.answered - shots.answered };
         Ok(Done { tasks, sum, counted, interrupts })
     }
 

@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::space::Counter;
 use crate::space::{AddressSpace, WriteGuard};
-use crate::table::{Run, cut_tables, may_cover_table, sweep};
+use crate::table::{SlotRun, detach_tables, may_cover_table, sweep};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::VmaAttributes;
@@ -42,24 +42,24 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.edit_entries(range, |gather| {
             self.unhook_leaves(range, gather);
             if let Some(gap) = gap {
-                self.cut_tables(range, gap, gather);
+                self.detach_tables(range, gap, gather);
             }
         });
     }
 
     #[cold]
-    fn cut_tables(&self, range: VpnRange, gap: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        cut_tables(&self.table, range, gap, |pfn, covered| {
+    fn detach_tables(&self, range: VpnRange, gap: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        detach_tables(&self.table, range, gap, |pfn, covered| {
             self.vm.count(Counter::TableFree);
             if !mutant!("zap.cut-not-noted") {
-                self.table.note_cut();
+                self.table.note_detached();
             }
             gather.table(pfn, covered);
         });
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
+        sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
             run.each_used(|table, slot, page| {
                 if let Some(unhooked) = table.unhook(slot, page) {
                     gather.add(unhooked);

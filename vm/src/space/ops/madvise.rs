@@ -5,7 +5,7 @@ use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, WriteGuard};
-use crate::table::{Run, sweep};
+use crate::table::{SlotRun, sweep};
 use crate::units::{Access, VirtAddr, VpnRange};
 use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags, change};
 
@@ -118,7 +118,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
     fn mark_free(&self, range: VpnRange) {
         self.edit_entries(range, |gather| {
-            sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
+            sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
                 run.each_used(|table, slot, page| {
                     let (_, changed) = table.adjust(slot, cleaned);
                     if changed {

@@ -5,9 +5,6 @@
 
 use super::parallel::{TABLE_PAGES, pages};
 use crate::machine::Machine;
-use crate::space::body::{Ended, attempt};
-use crate::space::carried::Carried;
-use crate::space::proof::Speculated;
 use crate::space::{AddressSpace, Error, Fault, FaultError};
 use crate::units::{Access, Vpn, VpnRange};
 use crate::vma::VmaFlags;
@@ -25,21 +22,13 @@ impl<M: Machine> AddressSpace<'_, M> {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
             pages(chunk).try_for_each(|page| {
                 let fault = Fault { addr: page.addr(), access };
-                self.make_present_without_lock(fault).map_err(|error| (range.start, error))
+                self.make_present_speculatively(fault).map_err(|error| (range.start, error))
             })
         });
         match workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES)) {
             Ok(_) => Ok(()),
             Err(Failed::Error(error)) => Err(error),
             Err(_) => self.populate_serial(range, access),
-        }
-    }
-
-    /// As [`make_present`](Self::make_present), but several CPUs at once do not contend for the space's lock.
-    fn make_present_without_lock(&self, fault: Fault) -> Result<(), FaultError> {
-        match attempt(self, fault, &Speculated, &mut Carried::new(self.vm)) {
-            Ok(Ended::Resolved) => Ok(()),
-            _ => self.make_present(fault),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, WriteGuard};
-use crate::table::{Run, sweep};
+use crate::table::{SlotRun, sweep};
 use crate::units::{Rights, VirtAddr, VpnRange};
 use crate::vma::{Change, Charge, VmaAttributes, VmaFlags, VmaState, protect};
 
@@ -95,7 +95,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// have to do more than set a bit.
     fn set_rights(&self, range: VpnRange, rights: Rights) {
         self.edit_entries(range, |gather| {
-            sweep(&self.table, range, |mut run: Run<'_, '_, M>| {
+            sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
                 run.each_used(|table, slot, page| {
                     let (old, changed) = table.adjust(slot, |entry| with_rights(entry, rights));
                     if changed && weakens(old, rights) {

@@ -5,16 +5,16 @@
 //! frame, the frame must be user memory; at the end no leaf is left where nothing is mapped, and every frame
 //! is accounted for.
 
-use super::body::attempt;
-use super::carried::Carried;
-use super::edit::VmaEdit;
-use super::proof::Proof;
-use super::*;
 use crate::frame::{AllocRequest, BootMap, Init, Kind, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, ThreeLevels, TwoLevels, lend};
 use crate::machine::{Entry, Format};
+use crate::space::edit::VmaEdit;
+use crate::space::fault::attempt::attempt;
+use crate::space::fault::prepare::Prepared;
+use crate::space::fault::trust::Proof;
+use crate::space::*;
 use crate::sync::restock;
-use crate::table::{Run, sweep, walk};
+use crate::table::{SlotRun, sweep, walk};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE};
 use crate::vma::Areas;
 use core::cell::Cell;
@@ -320,7 +320,7 @@ impl<M: Machine> Proof<M> for Believed {
 fn loom_fault_that_does_not_ask_whether_its_mapping_holds_fails() {
     let case = case::<TwoLevels>(Path::Speculative, table_of_another, |s| unmap(s, START, PAGES));
     let fault = |space: &Space<_>, fault| {
-        let done = attempt(space, fault, &Believed, &mut Carried::new(space.vm));
+        let done = attempt(space, fault, &Believed, &mut Prepared::new(space.vm));
         done.map(|_| Outcome::Speculated).map_err(|_| FaultError::NotMapped)
     };
     explore(Case { fault, ..case });
@@ -342,7 +342,7 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
     let guard = space.lock.write();
     let range = VpnRange::new(START, START.add(PAGES));
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
-    sweep(&space.table, range, |run: Run<'_, '_, TestMachine<TwoLevels>>| {
+    sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
         for slot in run.slots.clone() {
             if let Entry::Leaf(leaf) = run.table.clear(slot) {
                 then(leaf.pfn);

@@ -6,11 +6,11 @@
 //! | [`Speculated`] | nothing | in the index, under RCU | it is live; or a live one says the same of this page |
 //!
 //! A writer marks a mapping stale before it edits entries under the tables' locks. So a fault that asks under
-//! the lock of the table either hears of the mark, or installs its entry before the writer takes that lock,
+//! the lock of the table either sees the mark, or installs its entry before the writer takes that lock,
 //! and the writer sees the entry.
 
-use super::AddressSpace;
 use crate::machine::{Cpu, Machine};
+use crate::space::AddressSpace;
 use crate::sync::{ReadGuard, RwReadGuard, lockdep};
 use crate::units::Vpn;
 use crate::vma::{Vma, same_for_fault};
@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
-    /// The mapping to go by, asked under the lock of the table where the entry is installed: `vma`, or one
+    /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
     /// that says the same of the page. `None` where what `vma` said no longer holds.
     fn confirm<'g>(
         &self,
@@ -29,20 +29,20 @@ pub trait Proof<M: Machine> {
     ) -> Option<&'g Vma<M::Cpu>>;
 }
 
-/// The space's lock is held shared.
+/// The space's lock is held, shared.
 #[derive(Debug)]
 pub struct Locked<'a, C: Cpu> {
     _held: PhantomData<&'a RwReadGuard<'a, C, { lockdep::SPACE.0 }>>,
 }
 
 impl<'a, C: Cpu> Locked<'a, C> {
-    /// The proof that a held lock gives.
+    /// The proof that a guard of the lock gives.
     pub fn new(_held: &'a RwReadGuard<'_, C, { lockdep::SPACE.0 }>) -> Self {
         Self { _held: PhantomData }
     }
 }
 
-/// Nothing is held.
+/// No lock is held; the mapping was read under RCU.
 #[derive(Debug)]
 pub struct Speculated;
 
@@ -70,13 +70,13 @@ impl<M: Machine> Proof<M> for Speculated {
         reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
         let holds = mutant!("fault.mapping-not-rechecked") || vma.is_live();
-        if holds { Some(vma) } else { look_again(space, vma, page, reading) }
+        if holds { Some(vma) } else { find_equivalent(space, vma, page, reading) }
     }
 }
 
-/// A mapping that grew, was split or merged was replaced by one that says the same of this page: as good.
+/// The live mapping that says the same of this page as a stale one: the stale one was split, merged or grew.
 #[cold]
-fn look_again<'g, M: Machine>(
+fn find_equivalent<'g, M: Machine>(
     space: &'g AddressSpace<'_, M>,
     vma: &Vma<M::Cpu>,
     page: Vpn,

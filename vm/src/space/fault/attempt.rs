@@ -1,0 +1,214 @@
+//! One attempt to resolve a page fault (protocol P1).
+//!
+//! ```text
+//!   find the mapping ─► check rights ─► walk to the entry ─► decide ─► prepare a frame
+//!        RCU                            link absent tables     ▲             │
+//!                                                              │ no          ▼
+//!   done ◄─ install ◄─ mapping still valid? ◄─────── entry as seen? ◄─ attached? ◄─ lock the table
+//! ```
+//!
+//! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything
+//! before the lock reads under RCU and can be thrown away. Under the lock of the table page three questions
+//! decide: is the table still attached (P5), is the entry what was seen, does the mapping still hold (P2).
+//! An entry that another CPU changed meanwhile is looked at again; it may allow the access now. From then on
+//! the table's lock alone keeps the table in the tree, so the read section may end before a flush is waited
+//! for.
+//!
+//! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
+//!
+//! In the read section nothing sleeps or waits for memory: what cannot be had at once ends the attempt with
+//! [`Fallback::NoMemory`], and the frame prepared so far stays in [`Prepared`] for the next one.
+
+use super::decide::{Decision, FaultInputs, decide};
+use super::install::Install;
+use super::prepare::Prepared;
+use super::trust::Proof;
+use super::{Fallback, Fault, LastFault};
+use crate::machine::{Cpu, Entry, Machine};
+use crate::space::AddressSpace;
+use crate::space::counters::Counter;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::{CpuRef, ReadGuard};
+use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
+use crate::units::{Level, Vpn};
+use crate::vma::{AnonId, Vma, reusable_anon};
+
+/// What this CPU's last fault found.
+type Last<'a, M> = CpuRef<'a, LastFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
+
+/// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
+///
+/// # Errors
+/// Why it gave up.
+#[inline(always)]
+pub fn attempt<'v, M: Machine, P: Proof<M>>(
+    space: &AddressSpace<'v, M>,
+    fault: Fault,
+    proof: &P,
+    prepared: &mut Prepared<'v, M>,
+) -> Result<(), Fallback> {
+    let vm = space.vm;
+    let reading = vm.rcu.read();
+    let page = fault.addr.vpn();
+    let last_fault = vm.last_fault.this_cpu(&reading);
+    let vma = space.find_cached(&reading, last_fault, page).ok_or(Fallback::VmaMissing)?;
+    let rights = vma.rights();
+    if !rights.contains(fault.access.needs()) {
+        return Err(Fallback::VmaAccess);
+    }
+    let context = FaultContext { space, vma, page, proof, reading: &reading, last_fault };
+    let mut entry = context.walk(prepared)?;
+    let (decision, table) = loop {
+        let inputs = FaultInputs {
+            private_anonymous: vma.is_private_anonymous(),
+            rights,
+            access: fault.access,
+            zero: vm.memory.zero_frame(),
+        };
+        let decision = decide(entry.entry(), inputs);
+        match decision {
+            Decision::Nothing => return Ok(()),
+            Decision::Wait => return Err(Fallback::EntryBusy),
+            Decision::MapFrame | Decision::ReplaceZeroPage => {
+                prepared.set_placement(vma, page);
+                prepared.allocate_frame()?;
+            }
+            Decision::MapBacking => prepared.find_backing(vma, page, &reading)?,
+            Decision::MapZeroPage | Decision::Allow(_) => {}
+        }
+        match context.lock(&entry, decision, prepared)? {
+            Some(table) => break (decision, table),
+            None => entry.read_again(),
+        }
+    };
+    if decision == Decision::MapZeroPage {
+        vm.counters.count_here(Counter::ZeroPageMapped, &reading);
+    }
+    drop(reading);
+    Install { space, table, slot: entry.slot, page, access: fault.access, rights }.apply(decision, prepared);
+    Ok(())
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// The mapping that holds the page: the one that this CPU found last, if it holds the page and is live.
+    #[inline(always)]
+    fn find_cached<'g>(
+        &self,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+        last_fault: Last<'_, M>,
+        page: Vpn,
+    ) -> Option<&'g Vma<M::Cpu>> {
+        let found = self.vmas.find_cached(reading, last_fault, LastFault::mapping, page);
+        unless_replaced(found, || self.vmas.find(reading, page))
+    }
+
+    /// Gives the mapping an identity for its first private copy: a neighbour's where they could be merged one
+    /// day. `None` where the mapping was replaced or is frozen by a writer. Called under the lock of the table
+    /// that the copy goes into.
+    #[cold]
+    fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
+        let attributes = vma.attributes();
+        let before = Vpn(attributes.range.start.0.wrapping_sub(1));
+        let prev = self.vmas.find(reading, before).map(Vma::attributes);
+        let next = self.vmas.find(reading, attributes.range.end).map(Vma::attributes);
+        let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
+        let reused = reusable_anon(prev, &attributes, next).filter(|_| !mutant!("merge.identity-not-reused"));
+        vma.give_anon(reused.unwrap_or_else(fresh))
+    }
+}
+
+/// The mapping that was found, and if that has been replaced meanwhile, the one that is found now. Where
+/// nothing was found, nothing is remembered that could be out of date.
+#[inline(always)]
+pub(super) fn unless_replaced<'g, C: Cpu>(
+    found: Option<&'g Vma<C>>,
+    now: impl FnOnce() -> Option<&'g Vma<C>>,
+) -> Option<&'g Vma<C>> {
+    match found {
+        Some(vma) if !vma.is_live() => now(),
+        found => found,
+    }
+}
+
+/// What the steps of one attempt have in common.
+struct FaultContext<'a, 's, 'v, M: Machine, P> {
+    space: &'s AddressSpace<'v, M>,
+    vma: &'a Vma<M::Cpu>,
+    page: Vpn,
+    proof: &'a P,
+    reading: &'a ReadGuard<'a, M::Cpu>,
+    last_fault: Last<'a, M>,
+}
+
+impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine, P> Copy for FaultContext<'_, '_, '_, M, P> {}
+
+impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
+    /// Walks to the entry of the page, linking the tables that are absent.
+    #[inline(always)]
+    fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<EntryRef<'s, M>, Fallback> {
+        let mut entry =
+            walk_cached(&self.space.table, self.page, self.reading, self.last_fault, LastFault::table);
+        while entry.table.level() != Level::Pte {
+            if entry.entry() != Entry::Absent {
+                return Err(Fallback::EntryBusy);
+            }
+            self.link_table(&entry, prepared)?;
+            entry = walk_on(entry.table, self.page, Level::Pte, self.reading);
+        }
+        Ok(entry)
+    }
+
+    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock). By
+    /// value, so that the context lies in memory only here.
+    #[cold]
+    #[inline(never)]
+    fn link_table(self, entry: &EntryRef<'s, M>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        prepared.allocate_table()?;
+        let mut parent = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        if parent.read(entry.slot) == entry.word {
+            self.confirm()?;
+            if let Some(table) = prepared.take_table() {
+                parent.install(entry.slot, Entry::Table(table));
+                self.space.vm.count(Counter::TableAlloc);
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the table and asks the three questions. `None` where the entry is no longer what was seen.
+    #[inline(always)]
+    fn lock(
+        &self,
+        entry: &EntryRef<'s, M>,
+        decision: Decision,
+        prepared: &Prepared<'v, M>,
+    ) -> Result<Option<LockedTable<'s, M>>, Fallback> {
+        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        if !mutant!("fault.entry-not-rechecked") && table.read(entry.slot) != entry.word {
+            return Ok(None);
+        }
+        let vma = self.confirm()?;
+        match decision {
+            Decision::MapFrame | Decision::ReplaceZeroPage if vma.anon().is_none() => {
+                self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
+            }
+            // P12: the frame may have left the object since it was looked up.
+            Decision::MapBacking if !prepared.is_backing_current(vma, self.page, self.reading) => {
+                return Err(Fallback::VmaChanged);
+            }
+            _ => {}
+        }
+        Ok(Some(table))
+    }
+
+    #[inline(always)]
+    fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
+        self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
+    }
+}

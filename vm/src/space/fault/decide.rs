@@ -1,0 +1,62 @@
+//! What a fault does about the entry it found: a pure decision.
+
+use crate::machine::{Entry, Leaf};
+use crate::units::{Access, Pfn, Rights};
+
+/// What to do, decided without a lock from an entry read once; applied under the table's lock if the entry is
+/// still the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Decision {
+    /// The entry allows the access: another CPU was faster, or this CPU's TLB knew less.
+    Nothing,
+    /// Another CPU is changing the entry: give up and try again.
+    Wait,
+    /// Map the zero page, which costs no frame.
+    MapZeroPage,
+    /// Map a zeroed frame of the space's own.
+    MapFrame,
+    /// Map a zeroed frame of the space's own in the place of the zero page, which other CPUs may still use.
+    ReplaceZeroPage,
+    /// Map the backing's frame for this page.
+    MapBacking,
+    /// Give the leaf these rights; its frame stays.
+    Allow(Rights),
+}
+
+/// What the decision depends on, besides the entry.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultInputs {
+    /// Whether the mapping is private and filled with zeros.
+    pub private_anonymous: bool,
+    /// What the mapping allows: the access, and more.
+    pub rights: Rights,
+    /// The kind of access.
+    pub access: Access,
+    /// The frame of the zero page.
+    pub zero: Pfn,
+}
+
+/// Decides what to do about `entry`.
+#[inline(always)]
+pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
+    match entry {
+        Entry::Absent if !inputs.private_anonymous => Decision::MapBacking,
+        Entry::Absent if inputs.access == Access::Write => Decision::MapFrame,
+        Entry::Absent => Decision::MapZeroPage,
+        Entry::Marker(_) | Entry::Table(_) => Decision::Wait,
+        Entry::Leaf(leaf) => decide_present(leaf, inputs),
+    }
+}
+
+fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
+    if leaf.rights.contains(inputs.access.needs()) {
+        Decision::Nothing
+    } else if leaf.pfn != inputs.zero {
+        Decision::Allow(inputs.rights)
+    } else if inputs.access == Access::Write {
+        Decision::ReplaceZeroPage
+    } else {
+        Decision::Allow(inputs.rights - Rights::WRITE)
+    }
+}

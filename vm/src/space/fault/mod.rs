@@ -1,0 +1,178 @@
+//! Page faults, from the trap to the store of the entry.
+//!
+//! | file | step |
+//! |---|---|
+//! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
+//! | `attempt` | one attempt: the steps in their order |
+//! | `trust` | why the mapping may be trusted: the proofs [`trust::Locked`] and [`trust::Speculated`] |
+//! | `decide` | what to do about the entry that was found: a pure function |
+//! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
+//! | `install` | the write of the entry, under the table's lock |
+//! | `result` | what a fault ends with |
+//! | `last_fault` | what a CPU's last fault found: mapping and table |
+//!
+//! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
+//! protects other memory. Where that gives up, for a reason that is counted, the same attempt runs with the
+//! proof `Locked`, which shares the space's lock; what speculation had prepared is used there. Only the
+//! locked path may report an error. docs/design/fault.md has the protocol with its drawing.
+
+mod attempt;
+mod decide;
+mod install;
+mod last_fault;
+mod prepare;
+mod result;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+pub use last_fault::LastFault;
+pub use result::{Fallback, FaultError, Outcome};
+
+use super::counters::Counter;
+use super::{AddressSpace, Vm};
+use crate::machine::{Cpu, Machine};
+use crate::units::{Access, VirtAddr};
+use attempt::attempt;
+use prepare::Prepared;
+use trust::{Locked, Speculated};
+
+/// A page fault, as the hardware reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The address that could not be translated.
+    pub addr: VirtAddr,
+    /// The kind of access.
+    pub access: Access,
+}
+
+/// Which path the faults of a space take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Path {
+    /// Speculate, and take the lock where that gives up.
+    #[default]
+    Speculative,
+    /// Always share the space's lock.
+    Locked,
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Resolves a page fault.
+    ///
+    /// Called with no lock held and outside any RCU read section; may sleep. When it returns, the access is
+    /// to be tried again: it may fault again where another thread changed the mapping meanwhile.
+    ///
+    /// # Errors
+    /// The signal that the faulting thread deserves.
+    pub fn fault(&self, fault: Fault) -> Result<Outcome, FaultError> {
+        let vm = self.vm;
+        let mut prepared = Prepared::new(vm);
+        if fault.access == Access::Write {
+            prepared.allocate_early();
+        }
+        let (outcome, first) = match self.path {
+            Path::Locked => {
+                vm.count(Counter::PgFault);
+                match self.attempt_locked(fault, &mut prepared) {
+                    Ok(()) => return Ok(Outcome::Locked),
+                    Err(reason) => (Outcome::Locked, Some(reason)),
+                }
+            }
+            Path::Speculative => match self.speculate(fault, &mut prepared) {
+                Ok(()) => {
+                    if mutant!("fault.not-counted") {
+                        vm.count(Counter::SpeculativePgFault);
+                    } else {
+                        vm.counters.count_each([Counter::PgFault, Counter::SpeculativePgFault]);
+                    }
+                    return Ok(Outcome::Speculated);
+                }
+                Err(reason) => {
+                    vm.count(Counter::PgFault);
+                    (Outcome::FellBack(reason), None)
+                }
+            },
+        };
+        let result = self.fault_locked(fault, &mut prepared, first);
+        if result.is_err() {
+            vm.count(Counter::PgFaultError);
+        }
+        result.map(|()| outcome)
+    }
+
+    /// Makes a page present without a fault of the hardware: populating. Shares the space's lock.
+    pub(super) fn make_present(&self, fault: Fault) -> Result<(), FaultError> {
+        self.fault_locked(fault, &mut Prepared::new(self.vm), None)
+    }
+
+    /// As [`make_present`](Self::make_present), but speculates first, so that several CPUs that populate do
+    /// not contend for the space's lock.
+    pub(super) fn make_present_speculatively(&self, fault: Fault) -> Result<(), FaultError> {
+        match attempt(self, fault, &Speculated, &mut Prepared::new(self.vm)) {
+            Ok(()) => Ok(()),
+            Err(_) => self.make_present(fault),
+        }
+    }
+
+    /// Tries without the space's lock.
+    ///
+    /// # Errors
+    /// Why it gave up, which has been counted.
+    #[inline]
+    fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        let mut result = attempt(self, fault, &Speculated, prepared);
+        if result == Err(Fallback::VmaChanged) {
+            result = self.speculate_again(fault, prepared);
+        }
+        result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
+    }
+
+    /// A second attempt where the mapping was replaced: the writer publishes the new mapping a store or two
+    /// after it marks the old one stale, and the frame is prepared already.
+    #[cold]
+    #[inline(never)]
+    fn speculate_again(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        M::Cpu::relax();
+        attempt(self, fault, &Speculated, prepared)
+    }
+
+    /// Tries once under the space's lock, shared.
+    #[inline(always)]
+    fn attempt_locked(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        let guard = self.lock.read();
+        attempt(self, fault, &Locked::new(&guard), prepared)
+    }
+
+    /// Resolves the fault under the space's lock, shared, with as many attempts as that takes; `first` is why
+    /// the first attempt gave up, if that was made. Not part of [`fault`](Self::fault), whose first attempts
+    /// go without a call and without preparing for a second one.
+    #[inline(never)]
+    fn fault_locked(
+        &self,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        mut first: Option<Fallback>,
+    ) -> Result<(), FaultError> {
+        loop {
+            let result = first.take().map_or_else(|| self.attempt_locked(fault, prepared), Err);
+            let Err(reason) = result else { return Ok(()) };
+            match reason {
+                Fallback::VmaMissing => return Err(FaultError::NotMapped),
+                Fallback::VmaAccess => return Err(FaultError::NotAllowed),
+                Fallback::NoMemory => prepared.wait_for_memory().map_err(|()| FaultError::NoMemory)?,
+                Fallback::VmaChanged
+                | Fallback::VmaNotSupported
+                | Fallback::PmdChanged
+                | Fallback::EntryBusy => M::Cpu::relax(),
+            }
+        }
+    }
+}
+
+impl<M: Machine> Vm<'_, M> {
+    #[cold]
+    fn count_fallback(&self, fault: Fault, reason: Fallback) {
+        self.count(reason.counter());
+        self.machine.event(reason.counter().name(), fault.addr.0);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a fault ends with: done ([`Outcome`]), a reason to try again under the lock ([`Fallback`]), or an
+//! error ([`FaultError`]).
+//!
+//! One attempt ends with nothing or with a [`Fallback`]. Speculation counts the reason and leaves the fault
+//! to the locked path; the locked path makes an error of those reasons that another attempt cannot mend.
+
+use crate::space::counters::Counter;
+use core::fmt;
+
+/// How a fault was resolved. The access is to be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Without the space's lock.
+    Speculated,
+    /// Under the space's lock, because the space does not speculate.
+    Locked,
+    /// Under the space's lock, after speculation gave up.
+    FellBack(Fallback),
+}
+
+/// Why an attempt gave up. Each has its counter, which counts the reasons of speculation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// The mapping was replaced meanwhile, or is busy.
+    VmaChanged,
+    /// Nothing is mapped there: an error, if the space's lock is held.
+    VmaMissing,
+    /// The kind of mapping is not handled without the lock.
+    VmaNotSupported,
+    /// The mapping does not allow the access: an error, if the space's lock is held.
+    VmaAccess,
+    /// A table on the way was detached meanwhile.
+    PmdChanged,
+    /// The entry holds a marker: another CPU is changing it.
+    EntryBusy,
+    /// No frame to be had without waiting.
+    NoMemory,
+}
+
+impl Fallback {
+    /// All reasons.
+    pub const ALL: [Fallback; 7] = [
+        Fallback::VmaChanged,
+        Fallback::VmaMissing,
+        Fallback::VmaNotSupported,
+        Fallback::VmaAccess,
+        Fallback::PmdChanged,
+        Fallback::EntryBusy,
+        Fallback::NoMemory,
+    ];
+
+    /// The counter of this reason.
+    pub const fn counter(self) -> Counter {
+        match self {
+            Fallback::VmaChanged => Counter::SpfVmaChanged,
+            Fallback::VmaMissing => Counter::SpfVmaMissing,
+            Fallback::VmaNotSupported => Counter::SpfVmaNotSupported,
+            Fallback::VmaAccess => Counter::SpfVmaAccess,
+            Fallback::PmdChanged => Counter::SpfPmdChanged,
+            Fallback::EntryBusy => Counter::SpfEntryBusy,
+            Fallback::NoMemory => Counter::SpfNoMemory,
+        }
+    }
+}
+
+/// Why a page fault cannot be resolved: the thread gets a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// Nothing is mapped there: `SIGSEGV` with `SEGV_MAPERR`.
+    NotMapped,
+    /// The mapping does not allow the access: `SIGSEGV` with `SEGV_ACCERR`.
+    NotAllowed,
+    /// No memory for the page or for a table.
+    NoMemory,
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaultError::NotMapped => "nothing is mapped there",
+            FaultError::NotAllowed => "the mapping does not allow the access",
+            FaultError::NoMemory => "no memory for the page",
+        })
+    }
+}
+
+impl core::error::Error for FaultError {}

@@ -1,0 +1,37 @@
+//! Decisions of a fault about the entry it found.
+
+use crate::machine::{Entry, Leaf, Marker};
+use crate::space::fault::decide::{self, Decision, FaultInputs};
+use crate::units::{Access, Pfn, Rights};
+
+const ZERO: Pfn = Pfn(7);
+const ALL: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
+
+fn decide(entry: Entry, access: Access) -> Decision {
+    decide::decide(entry, FaultInputs { private_anonymous: true, rights: ALL, access, zero: ZERO })
+}
+
+fn leaf(pfn: Pfn, rights: Rights) -> Entry {
+    Entry::Leaf(Leaf { pfn, rights, accessed: true, dirty: false })
+}
+
+#[test]
+fn reads_of_an_absent_page_map_the_zero_page_and_writes_a_frame() {
+    assert_eq!(decide(Entry::Absent, Access::Read), Decision::MapZeroPage);
+    assert_eq!(decide(Entry::Absent, Access::Write), Decision::MapFrame);
+    let zero_page = leaf(ZERO, Rights::READ | Rights::USER);
+    assert_eq!(decide(zero_page, Access::Write), Decision::ReplaceZeroPage);
+    assert_eq!(decide(zero_page, Access::Read), Decision::Nothing);
+}
+
+#[test]
+fn a_leaf_that_lost_rights_gets_those_of_the_mapping_back() {
+    assert_eq!(decide(leaf(Pfn(9), Rights::empty()), Access::Read), Decision::Allow(ALL));
+    let zero = decide(leaf(ZERO, Rights::empty()), Access::Read);
+    assert_eq!(zero, Decision::Allow(Rights::READ | Rights::USER));
+}
+
+#[test]
+fn a_marker_is_waited_for() {
+    assert_eq!(decide(Entry::Marker(Marker::Busy), Access::Read), Decision::Wait);
+}

@@ -1,0 +1,8 @@
+//! Tests of faults; the models run faults against unmap.
+
+#[cfg(not(loom))]
+mod attempt;
+#[cfg(not(loom))]
+mod decide;
+#[cfg(loom)]
+mod loom_fault;

@@ -1,0 +1,3 @@
+//! Tests of the floor. The models of the shootdown are declared in `shootdown`, whose fields they use.
+
+mod mailbox;
