@@ -29,20 +29,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Makes this CPU, which runs this space, translate through nothing.
     pub fn leave_cpu(&self) {
-        self.table.give_back_bias();
+        self.table.release_ownership();
         self.vm.shootdown.switch(self.vm.machine, Some(&self.tlb), None);
     }
 
     /// Makes this CPU, which runs `from`, translate through this space: one load of the root.
     pub fn switch_from(&self, from: &AddressSpace<'v, M>) {
-        from.table.give_back_bias();
+        from.table.release_ownership();
         self.vm.shootdown.switch(self.vm.machine, Some(&from.tlb), Some((&self.tlb, self.root())));
     }
 
     /// This CPU keeps the space loaded, but runs no thread of it for now: another one may fault as cheaply.
     /// It stays in the set of CPUs that are flushed with the space.
     pub fn rest_cpu(&self) {
-        self.table.give_back_bias();
+        self.table.release_ownership();
     }
 
     /// Whether no CPU translates through the space.

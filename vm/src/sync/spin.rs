@@ -7,7 +7,7 @@
 //! requests: who holds the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::{lockdep, wait_until};
+use super::{asymmetric, lockdep, wait_until};
 use crate::machine::{Cpu, Rank};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -24,9 +24,9 @@ pub struct RawSpinLock<C: Cpu> {
 /// A [`RawSpinLock`] held; dropping gives it back.
 #[must_use = "the lock is free again once this is dropped"]
 pub struct RawGuard<'a, C: Cpu> {
-    /// The lock's word, or its owner's count of locks where it is [`COUNTED`].
+    /// The lock's word, or the owner's count of locks if it is [`OF_OWNER`].
     word: &'a AtomicU32<C>,
-    /// For the ladder, and whether the lock is [`COUNTED`]. A whole word: parts of words are slow to move.
+    /// For lockdep, and whether the guard is [`OF_OWNER`]. A whole word: parts of words are slow to move.
     rank: usize,
     #[cfg(loom)]
     model: Option<Model>,
@@ -39,24 +39,24 @@ struct Model {
     _mutex: std::sync::Arc<loom::sync::Mutex<()>>,
 }
 
-/// Added to the rank of a lock that is held by being counted.
-const COUNTED: usize = 1 << 8;
+/// Added to the rank of a lock that the owner of a set holds without having taken it; see `asymmetric`.
+const OF_OWNER: usize = 1 << 8;
 
 impl<'a, C: Cpu> RawGuard<'a, C> {
-    /// For a lock that the CPU which alone writes `count` has counted there instead of taking it.
+    /// For a lock that the owner of its set has counted in `count` instead of taking it.
     #[inline(always)]
-    pub(super) fn counted(count: &'a AtomicU32<C>, rank: Rank) -> Self {
+    pub(super) fn of_owner(count: &'a AtomicU32<C>, rank: Rank) -> Self {
         Self {
             word: count,
-            rank: usize::from(rank.0) + COUNTED,
+            rank: usize::from(rank.0) + OF_OWNER,
             #[cfg(loom)]
             model: None,
         }
     }
 
-    /// Whether the lock is held by being counted there.
+    /// Whether the lock is held by being counted in `count`.
     #[inline(always)]
-    pub(super) fn counts_in(&self, count: &AtomicU32<C>) -> bool {
+    pub(super) fn is_of_owner(&self, count: &AtomicU32<C>) -> bool {
         core::ptr::eq(self.word, count)
     }
 }
@@ -169,9 +169,8 @@ impl<C: Cpu> Default for RawSpinLock<C> {
 impl<C: Cpu> Drop for RawGuard<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        if self.rank >= COUNTED {
-            // Release: what was done under the lock.
-            self.word.store(self.word.load(Relaxed) - 1, Release);
+        if self.rank >= OF_OWNER {
+            asymmetric::leave_one(self.word);
         } else {
             #[cfg(loom)]
             drop(self.model.take());

@@ -84,9 +84,9 @@ impl<'m, M: Machine> Table<'m, M> {
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> Option<LockedTable<'m, M>> {
-        let (memory, bias) = (self.tree.memory, &self.tree.bias);
+        let (memory, locks) = (self.tree.memory, &self.tree.locks);
         let meta = memory.meta(self.pfn)?;
-        let held = bias.lock(meta.table_lock(), lockdep::table(self.level), memory.machine());
+        let held = locks.lock(meta.table_lock(), lockdep::table(self.level), memory.machine());
         self.if_attached(meta, held)
     }
 
@@ -94,7 +94,7 @@ impl<'m, M: Machine> Table<'m, M> {
     #[track_caller]
     pub fn lock_below(&self, above: &LockedTable<'m, M>) -> Option<LockedTable<'m, M>> {
         let meta = self.tree.memory.meta(self.pfn)?;
-        let held = self.tree.bias.lock_below(&above.held, meta.table_lock(), lockdep::table(self.level));
+        let held = self.tree.locks.lock_below(&above.held, meta.table_lock(), lockdep::table(self.level));
         self.if_attached(meta, held)
     }
 

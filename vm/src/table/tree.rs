@@ -15,20 +15,20 @@ pub struct PageTable<'m, M: Machine> {
     /// What CPUs cache the tables of their last walks under.
     pub(super) hits: HitSource<M::Cpu>,
     /// The locks of all its table pages.
-    pub(super) bias: AsymmetricLocks<M::Cpu>,
+    pub(super) locks: AsymmetricLocks<M::Cpu>,
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
     /// The tree below `root`, an empty table.
     pub fn new(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
-        // Models take a lock as the mutex that stands for it; the bias has models of its own.
-        let bias = if cfg!(loom) { AsymmetricLocks::none() } else { AsymmetricLocks::new() };
+        // Models take a lock as the mutex that stands for it; their ownership has models of its own.
+        let locks = if cfg!(loom) { AsymmetricLocks::unowned() } else { AsymmetricLocks::new() };
         Self { memory, root, hits: HitSource::new(), bias }
     }
 
     /// The same, of a tree that any CPU edits at any time: no CPU's locks are cheaper than another's.
     pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
-        Self { bias: AsymmetricLocks::none(), ..Self::new(memory, root) }
+        Self { locks: AsymmetricLocks::unowned(), ..Self::new(memory, root) }
     }
 
     /// The frame of the root table.
@@ -50,13 +50,13 @@ impl<'m, M: Machine> PageTable<'m, M> {
     /// This CPU stops faulting here, for now: the next that does may take the locks as cheaply. It holds none
     /// of them.
     #[inline]
-    pub fn give_back_bias(&self) {
-        self.bias.give_back();
+    pub fn release_ownership(&self) {
+        self.locks.release_ownership();
     }
 }
 
 impl<M: Machine> fmt::Debug for PageTable<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "page table at {:?}, {:?}, {:?}", self.root, self.hits, self.bias)
+        write!(f, "page table at {:?}, {:?}, {:?}", self.root, self.hits, self.locks)
     }
 }

@@ -1,75 +1,59 @@
-//! Many spin locks that one CPU takes for nothing, until a second one wants any of them.
+//! A set of spin locks that one CPU takes without an atomic instruction, until a second one wants any of them.
 //!
-//! The lock of a table page keeps faults of several CPUs apart. Most spaces run on one CPU at a time, and
-//! there the exchange that takes it keeps nobody apart; but it waits until the CPU has written out what it
-//! stored before, which in a fault is a page of zeros. So all locks of a page table are *biased* together:
-//! the first CPU that takes one becomes their owner, and from then on notes only how many it is inside of, in
-//! a word that nobody else writes.
+//! The lock of a table page keeps faults of several CPUs apart. Most spaces run on one CPU at a time, so the first
+//! CPU that takes a lock of the set becomes the owner of all of them, and from then on only counts how many it
+//! holds.
 //!
 //! ```text
-//!   owner = nobody ──first to lock──► CPU a ──CPU b locks──► being taken away ──► all: every lock by its own word
-//!        ▲                             │                     b: barrier_all,
-//!        └──── a stops running it ─────┘                        wait until a is inside none
+//!   no owner ──first to lock──► owner a ──CPU b locks──► revoked ──────────────► unowned: each lock by its own word
+//!      ▲                           │                     b: barrier on all CPUs,
+//!      └── a stops running it ─────┘                        waits until a holds none
 //! ```
 //!
-//! ```text
-//!   a, the owner (preemption off)       b, the second
+//! From *unowned* there is no way back: which CPU holds a lock by its own word is counted nowhere. A CPU that stops
+//! running the space releases the ownership instead, so that a program that moves between CPUs keeps it; one with
+//! threads on several CPUs loses it once, for one barrier.
 //!
-//!   inside := inside + 1                owner: a -> being taken away
-//!   light fence            ◄─────────►  barrier_all
-//!   owner still a? ── no: inside back,  wait until inside = 0
-//!      │               wait for `all`   owner := all (release)
-//!     yes: it has the lock
-//!   inside := inside - 1 (release)
-//! ```
-//!
-//! It is the protocol of Dekker and of biased locks (Kawachiya et al., 2002), with the owner's fence moved to
-//! the other side: either a sees that the bias is taken away, or b, after its barrier, sees a inside and
-//! waits. The release stores of `inside` and `owner` pair with the other side's acquire loads, so what was
-//! done under an elided lock is seen under a real one.
-//!
-//! From *all* there is no way back: who holds a lock by its own word is counted nowhere. A CPU that stops
-//! running the space gives the bias back instead, so that a program that moves between CPUs keeps it; one
-//! with threads on several CPUs loses it once, for one barrier.
-//!
-//! The subtle case: a second lock while the first is held, a child's under its parent's. The bias may have
-//! been asked for in between, and b waits for the first; so the second must not wait for b. It is taken as
-//! the first was ([`lock_below`](AsymmetricLocks::lock_below)): b waits for both.
+//! The subtle case: a second lock while the first is held, a child's under its parent's. The ownership may have
+//! been revoked in between, and the revoker b waits for the first; so the second must not wait for b. It is taken
+//! as the first was ([`lock_below`](AsymmetricLocks::lock_below)): b waits for both.
 
+use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine, Rank};
-use crate::sync::atomic::{AtomicU32, Ordering::*, light_fence};
+use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::{RawGuard, RawSpinLock, lockdep, wait_until};
 use core::fmt;
 
-/// Nobody owns the locks; so far each CPU that did has given them back.
-const NOBODY: u32 = 0;
+/// No CPU owns the locks; those that did have released them.
+const NO_OWNER: u32 = 0;
 /// Every lock is taken by its own word.
-const ALL: u32 = u32::MAX;
-/// The bias is being taken away from its owner.
+const UNOWNED: u32 = u32::MAX;
+/// The ownership is being revoked.
 const REVOKED: u32 = u32::MAX - 1;
 
-/// Who takes a set of spin locks for nothing.
+/// The ownership of a set of spin locks.
 pub struct AsymmetricLocks<C: Cpu> {
-    /// [`NOBODY`], a CPU's number and 1, [`REVOKED`], or [`ALL`].
+    /// [`NO_OWNER`], a CPU's number and 1, [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own number is the
+    /// mark that the owner looks for.
     owner: AtomicU32<C>,
-    /// How many of the locks the owner holds. Written by the owner alone.
-    inside: AtomicU32<C>,
+    /// Number of the locks that the owner holds.
+    held: OwnerCount<C>,
 }
 
 impl<C: Cpu> AsymmetricLocks<C> {
-    /// For locks that none has taken yet.
+    /// For locks that no CPU has taken yet.
     pub const fn new() -> Self {
-        Self { owner: AtomicU32::new(NOBODY), inside: AtomicU32::new(0) }
+        Self { owner: AtomicU32::new(NO_OWNER), held: OwnerCount::new() }
     }
 
     /// For locks that every CPU takes by their words, always.
-    pub const fn none() -> Self {
-        Self { owner: AtomicU32::new(ALL), inside: AtomicU32::new(0) }
+    pub const fn unowned() -> Self {
+        Self { owner: AtomicU32::new(UNOWNED), held: OwnerCount::new() }
     }
 
     /// Waits for `lock`, which is one of the set. Preemption is off until the guard is dropped.
     ///
-    /// Takes away the bias of another CPU where it has one: a barrier on all CPUs, once.
+    /// Revokes the ownership of another CPU if there is one: a barrier on all CPUs, once.
     #[inline(always)]
     #[track_caller]
     pub fn lock<'a, M: Machine<Cpu = C>>(
@@ -80,62 +64,58 @@ impl<C: Cpu> AsymmetricLocks<C> {
     ) -> RawGuard<'a, C> {
         lockdep::acquire::<C>(rank);
         C::preempt_off();
-        let mine = me::<C>();
+        let this_cpu = this_cpu::<C>();
         // Relaxed: `enter` looks again.
-        if self.owner.load(Relaxed) == mine && self.enter(mine) {
-            return RawGuard::counted(&self.inside, rank);
+        if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu) {
+            return RawGuard::of_owner(&self.held.0, rank);
         }
-        self.lock_by_word(mine, lock, rank, machine)
+        self.lock_slow(this_cpu, lock, rank, machine)
     }
 
-    /// Waits for `lock`, which is one of the set, while `held`, another one of it, is held.
+    /// Waits for `lock`, which is one of the set, while `above`, another one of it, is held.
     #[inline(always)]
     #[track_caller]
     pub fn lock_below<'a>(
         &'a self,
-        held: &RawGuard<'a, C>,
+        above: &RawGuard<'a, C>,
         lock: &'a RawSpinLock<C>,
         rank: Rank,
     ) -> RawGuard<'a, C> {
         lockdep::acquire::<C>(rank);
         C::preempt_off();
-        if held.counts_in(&self.inside) {
-            self.inside.store(self.inside.load(Relaxed) + 1, Relaxed);
-            return RawGuard::counted(&self.inside, rank);
+        if above.is_of_owner(&self.held.0) {
+            self.held.enter_nested();
+            return RawGuard::of_owner(&self.held.0, rank);
         }
         lock.acquire(rank)
     }
 
-    /// This CPU, which holds none of the locks, will not take any soon: another one may own them.
+    /// This CPU, which holds none of the locks, will not take any soon: another CPU may become their owner.
     #[inline]
-    pub fn give_back(&self) {
-        let mine = me::<C>();
-        if self.owner.load(Relaxed) == mine {
-            // Release: pairs with the next owner's exchange. It fails where the bias is being taken away.
+    pub fn release_ownership(&self) {
+        let this_cpu = this_cpu::<C>();
+        if self.owner.load(Relaxed) == this_cpu {
+            debug_assert_eq!(self.held.get(), 0, "ownership released with a lock held");
+            // Release: pairs with the next owner's exchange. It fails if the ownership is being revoked.
             let order = if mutant!("asymmetric.given-back-relaxed") { Relaxed } else { Release };
-            let _given = self.owner.compare_exchange(mine, NOBODY, order, Relaxed);
+            let _released = self.owner.compare_exchange(this_cpu, NO_OWNER, order, Relaxed);
         }
     }
 
-    /// Counts this CPU, `mine`, which was the owner a moment ago, in; unless it is no longer.
+    /// Enters a section of `this_cpu`, which was the owner a moment ago; false if it no longer is.
     #[inline(always)]
-    fn enter(&self, mine: u32) -> bool {
-        let inside = self.inside.load(Relaxed);
-        self.inside.store(inside + 1, Relaxed);
-        light_fence::<C>();
-        // Acquire: what the lock guards is looked at after this.
-        let stays = mutant!("asymmetric.owner-not-rechecked") || self.owner.load(Acquire) == mine;
-        if !stays {
-            self.inside.store(inside, Release);
-        }
-        stays
+    fn enter(&self, this_cpu: u32) -> bool {
+        let held = self.held.get();
+        // Acquire: what the lock guards is read after this.
+        let is_marked = || self.owner.load(Acquire) != this_cpu && !mutant!("asymmetric.owner-not-rechecked");
+        self.held.enter(held, held + 1, is_marked)
     }
 
     #[inline(never)]
     #[track_caller]
-    fn lock_by_word<'a, M: Machine<Cpu = C>>(
+    fn lock_slow<'a, M: Machine<Cpu = C>>(
         &'a self,
-        mine: u32,
+        this_cpu: u32,
         lock: &'a RawSpinLock<C>,
         rank: Rank,
         machine: &M,
@@ -143,15 +123,15 @@ impl<C: Cpu> AsymmetricLocks<C> {
         loop {
             // Acquire: pairs with the release in `revoke`.
             match self.owner.load(Acquire) {
-                ALL => return lock.acquire(rank),
-                NOBODY => {
-                    // Acquire: pairs with the release of who gave it back.
-                    let _first = self.owner.compare_exchange(NOBODY, mine, Acquire, Relaxed);
+                UNOWNED => return lock.acquire(rank),
+                NO_OWNER => {
+                    // Acquire: pairs with the release in `release_ownership`.
+                    let _first = self.owner.compare_exchange(NO_OWNER, this_cpu, Acquire, Relaxed);
                 }
                 REVOKED => wait_until::<C>(|| self.owner.load(Relaxed) != REVOKED),
-                owner if owner == mine => {
-                    if self.enter(mine) {
-                        return RawGuard::counted(&self.inside, rank);
+                owner if owner == this_cpu => {
+                    if self.enter(this_cpu) {
+                        return RawGuard::of_owner(&self.held.0, rank);
                     }
                 }
                 owner => self.revoke(owner, machine),
@@ -159,25 +139,19 @@ impl<C: Cpu> AsymmetricLocks<C> {
         }
     }
 
-    /// Takes the bias away from another CPU, unless somebody else does.
+    /// Revokes the ownership of another CPU, unless a third CPU does.
     #[cold]
     fn revoke<M: Machine<Cpu = C>>(&self, owner: u32, machine: &M) {
         if self.owner.compare_exchange(owner, REVOKED, AcqRel, Relaxed).is_ok() {
-            if !mutant!("asymmetric.barrier-skipped") {
-                machine.barrier_all();
-            }
-            // Acquire: what was done under the owner's last lock.
-            if !mutant!("asymmetric.owner-not-awaited") {
-                wait_until::<C>(|| self.inside.load(Acquire) == 0);
-            }
-            self.owner.store(ALL, Release);
+            wait_for_owners(machine, core::iter::once(&self.held));
+            self.owner.store(UNOWNED, Release);
         }
     }
 }
 
 /// This CPU, as an owner. Preemption is off.
 #[inline(always)]
-fn me<C: Cpu>() -> u32 {
+fn this_cpu<C: Cpu>() -> u32 {
     C::id().0 + 1
 }
 
@@ -190,10 +164,10 @@ impl<C: Cpu> Default for AsymmetricLocks<C> {
 impl<C: Cpu> fmt::Debug for AsymmetricLocks<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.owner.load(Relaxed) {
-            NOBODY => f.write_str("biased to nobody yet"),
-            REVOKED => f.write_str("losing its bias"),
-            ALL => f.write_str("not biased"),
-            owner => write!(f, "biased to CPU {}", owner - 1),
+            NO_OWNER => f.write_str("locks without an owner yet"),
+            REVOKED => f.write_str("locks being revoked"),
+            UNOWNED => f.write_str("unowned locks"),
+            owner => write!(f, "locks owned by CPU {}", owner - 1),
         }
     }
 }

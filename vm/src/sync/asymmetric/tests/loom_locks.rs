@@ -1,4 +1,4 @@
-//! One CPU that locks for nothing, and one that wants the same lock.
+//! The owner of locks against a CPU that wants one of them.
 
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::atomic::Ordering::*;
@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicUsize;
 /// Two locks, one below the other, and what both guard together.
 struct Pair {
     machine: TestMachine,
-    bias: AsymmetricLocks<TestCpu>,
+    locks: AsymmetricLocks<TestCpu>,
     above: RawSpinLock<TestCpu>,
     below: RawSpinLock<TestCpu>,
     value: UnsafeCell<u32>,
@@ -24,13 +24,13 @@ impl Pair {
     fn new() -> Self {
         let pair = Self {
             machine: TestMachine::with_cpus(1, 3),
-            bias: AsymmetricLocks::new(),
+            locks: AsymmetricLocks::new(),
             above: RawSpinLock::new(),
             below: RawSpinLock::new(),
             value: UnsafeCell::new(0),
         };
-        // Shadows of words are made by who touches them first, and must be there before the threads are.
-        pair.bias.give_back();
+        // A word's shadow is made by the thread that touches it first, and must be there before the threads are.
+        pair.locks.release_ownership();
         pair
     }
 
@@ -41,7 +41,7 @@ impl Pair {
 }
 
 fn once(pair: &Pair) {
-    let _above = pair.bias.lock(&pair.above, table(Level::Pmd), &pair.machine);
+    let _above = pair.locks.lock(&pair.above, table(Level::Pmd), &pair.machine);
     pair.add();
 }
 
@@ -51,8 +51,8 @@ fn twice(pair: &Pair) {
 }
 
 fn both(pair: &Pair) {
-    let above = pair.bias.lock(&pair.above, table(Level::Pmd), &pair.machine);
-    let below = pair.bias.lock_below(&above, &pair.below, table(Level::Pte));
+    let above = pair.locks.lock(&pair.above, table(Level::Pmd), &pair.machine);
+    let below = pair.locks.lock_below(&above, &pair.below, table(Level::Pte));
     pair.add();
     drop(below);
     pair.add();
@@ -60,8 +60,8 @@ fn both(pair: &Pair) {
 
 /// The upper one first: the count says that one is still held.
 fn crosswise(pair: &Pair) {
-    let above = pair.bias.lock(&pair.above, table(Level::Pmd), &pair.machine);
-    let below = pair.bias.lock_below(&above, &pair.below, table(Level::Pte));
+    let above = pair.locks.lock(&pair.above, table(Level::Pmd), &pair.machine);
+    let below = pair.locks.lock_below(&above, &pair.below, table(Level::Pte));
     pair.add();
     drop(above);
     drop(below);
@@ -69,10 +69,10 @@ fn crosswise(pair: &Pair) {
 
 fn once_and_leave(pair: &Pair) {
     once(pair);
-    pair.bias.give_back();
+    pair.locks.release_ownership();
 }
 
-/// Runs each on a CPU of its own. Returns how many executions there were.
+/// Runs each function on a CPU of its own. Returns the number of executions.
 fn explore(preemptions: usize, first: fn(&Pair), others: &'static [fn(&Pair)], sum: u32) -> usize {
     let executions: &'static AtomicUsize = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();
