@@ -87,3 +87,7 @@ impl<T, C: Cpu> fmt::Debug for AsymmetricCell<T, C> {
         write!(f, "AsymmetricCell, revoked {:?}", self.revoked)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_cell.rs"]
+mod loom_tests;

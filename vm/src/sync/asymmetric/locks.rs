@@ -171,3 +171,7 @@ impl<C: Cpu> fmt::Debug for AsymmetricLocks<C> {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_locks.rs"]
+mod loom_tests;

@@ -39,8 +39,6 @@
 
 mod cell;
 mod locks;
-#[cfg(all(test, loom))]
-mod tests;
 
 pub(crate) use cell::{AsymmetricCell, revoke_all};
 pub use locks::AsymmetricLocks;

@@ -99,22 +99,22 @@ fn explore(preemptions: usize, first: fn(&Pair), others: &'static [fn(&Pair)], s
 }
 
 #[test]
-fn loom_bias_excludes_and_publishes() {
+fn loom_asymmetric_locks_exclude_and_publish() {
     assert!(explore(3, twice, &[twice], 4) > 10);
 }
 
 #[test]
-fn loom_bias_that_is_given_back_goes_to_the_next() {
+fn loom_asymmetric_locks_released_go_to_the_next_owner() {
     assert!(explore(3, once_and_leave, &[once_and_leave], 2) > 10);
 }
 
 #[test]
-fn loom_bias_waits_for_the_lower_lock_too() {
+fn loom_asymmetric_locks_revoker_waits_for_the_lower_lock_too() {
     assert!(explore(3, both, &[twice], 4) > 10);
     assert!(explore(3, crosswise, &[once], 2) > 10);
 }
 
 #[test]
-fn loom_bias_is_taken_away_once_by_two() {
+fn loom_asymmetric_locks_are_revoked_once_by_two() {
     assert!(explore(2, once, &[once, once], 3) > 10);
 }
