@@ -23,7 +23,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
     pub fn new(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
         // Models take a lock as the mutex that stands for it; their ownership has models of its own.
         let locks = if cfg!(loom) { AsymmetricLocks::unowned() } else { AsymmetricLocks::new() };
-        Self { memory, root, hits: HitSource::new(), bias }
+        Self { memory, root, hits: HitSource::new(), locks }
     }
 
     /// The same, of a tree that any CPU edits at any time: no CPU's locks are cheaper than another's.
