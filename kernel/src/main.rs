@@ -2,46 +2,56 @@
 //! or its own self-tests.
 //!
 //! ```text
-//! qemu-system-x86_64 -accel tcg -M q35 -cpu max -smp N -m M -nodefaults -no-user-config -display none -no-reboot
-//!     -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel interleaf-kernel [-initrd PROGRAM] [-append LINE]
+//! qemu-system-x86_64 -accel tcg -M q35 -cpu max -smp N -m M -nodefaults -no-user-config -display none
+//!     -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4
+//!     -kernel interleaf-kernel [-initrd PROGRAM] [-append LINE]
 //! ```
 //!
-//! | what | is |
+//! `-initrd` is one static ELF program for ring 3. `-append` is the kernel's own options, then ` -- `, then
+//! the program's argv.
+//!
+//! | option | meaning |
 //! |---|---|
-//! | `-initrd` | one static ELF program for ring 3 |
-//! | `-append` | the kernel's own words, then ` -- `, then the program's argv |
-//! | `selftest=NAME` | `conformance`, `faults`, `flushes`, `storm`, `spaces`, `all`; `panic` and `guard` end as they must; instead of a program |
-//! | `path=locked`, `path=speculative` | which way page faults go |
-//! | `start=whole`, `start=deferred` | whether all frame records are written before the first frame is handed out, or then by all CPUs |
+//! | `selftest=NAME` | runs a self-test instead of a program: see the table in `selftest` |
+//! | `path=locked`, `path=speculative` | the path that page faults take |
+//! | `start=whole` | all frame records are initialised before the first allocation |
+//! | `start=deferred` | most frame records are initialised later, by all CPUs |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
-//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: `0x10
-//! + code` for an orderly end with `code`, 0 to 0x3f (a program's exit code modulo 64; 139 & 0x3f = 11 for an
-//! unhandled SIGSEGV); 0x7f for a panic.
+//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`. An
+//! orderly end with `code` from 0 to 0x3f has the value `0x10 + code`: a program's exit code modulo 64, so
+//! 139 & 0x3f = 11 for an unhandled SIGSEGV. A panic has the value 0x7f.
 //!
 //! Built with `cargo build --profile kernel -p interleaf-kernel`, or `kernel-checked` for debug assertions.
 //! With another profile this is an ordinary program that says so, so that `cargo build` and `cargo test` stay
 //! ordinary.
+//!
+//! | floor | module | holds |
+//! |---|---|---|
+//! | 0 | `core`, in the library beside this program | what is read from firmware, loader and files |
+//! | 1 | `arch` | the machine: all `unsafe` code, the library's platform contract |
+//! | 2 | `report` | the last words of a kernel that ends |
+//! | 3 | `memory` | the virtual-memory system and the kernel's own mappings |
+//! | 4 | `task` | threads, the program, its signals |
+//! | 5 | `linux` | system calls |
+//! | 6 | `selftest` | the kernel's own tests |
+//!
+//! A floor names only lower ones. Machine code calls the kernel above it through one file, `arch/upcalls.rs`.
+//! Files have no floor yet: a floor `vfs` belongs between `task` and `linux`.
 #![cfg_attr(metal, no_std, no_main)]
 
 #[cfg(metal)]
 mod arch;
 #[cfg(metal)]
-mod memory;
+mod linux;
 #[cfg(metal)]
-mod process;
+mod memory;
 #[cfg(metal)]
 mod report;
 #[cfg(metal)]
-mod sched;
-#[cfg(metal)]
 mod selftest;
 #[cfg(metal)]
-mod signal;
-#[cfg(metal)]
-mod syscall;
-#[cfg(metal)]
-mod tables;
+mod task;
 
 #[cfg(metal)]
 pub use metal::main_of_boot_cpu;
@@ -56,10 +66,11 @@ fn main() {
 mod metal {
     use crate::arch::loader::{self, Loader};
     use crate::arch::{Core, MACHINE, boot, clock, console, registers};
-    use crate::{memory, process, report, sched, selftest};
+    use crate::task::{process, sched};
+    use crate::{memory, report, selftest};
     use interleaf::frame::RecordInit;
     use interleaf::machine::{Cpu, Machine};
-    use interleaf_kernel::options::Options;
+    use interleaf_kernel::core::options::Options;
 
     /// How the machine ends, for isa-debug-exit.
     const ORDERLY: u8 = 0x10;

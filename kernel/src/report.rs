@@ -1,4 +1,5 @@
 //! Last words: what is refused at boot, what must not happen, and a panic.
+#![forbid(unsafe_code)]
 
 use crate::arch::trap::Frame;
 use crate::arch::{console, percpu, registers, space};

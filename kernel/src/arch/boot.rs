@@ -2,8 +2,8 @@
 
 use super::space::{self, left_by_firmware};
 use super::thread::{self, Thread};
+use super::upcalls::{main_of_boot_cpu, map_stack, sched};
 use super::{MACHINE, apic, clock, percpu, registers, segments, user, vectors};
-use crate::{sched, tables};
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::units::{CpuId, PhysAddr};
@@ -34,7 +34,7 @@ extern "C" fn boot_cpu_main(start_info: u32) -> ! {
     apic::silence_predecessors();
     thread::adopt_boot_thread();
     init_cpu(CpuId(0));
-    crate::main_of_boot_cpu(start_info)
+    main_of_boot_cpu(start_info)
 }
 
 /// What each CPU needs before anything can interrupt it.
@@ -81,7 +81,7 @@ pub fn start_others(nr_cpus: u32) -> Result<(), CpuId> {
     }
     other_cpu_root.store(space::kernel_root().addr().0, Relaxed);
     for cpu in (1..nr_cpus).map(CpuId) {
-        tables::map_stack(cpu.index()).ok_or(cpu)?;
+        map_stack(cpu.index()).ok_or(cpu)?;
         other_cpu_stack.store(Thread::stack_of(cpu.index()).end as u64, Relaxed);
         apic::start(cpu.0, (TRAMPOLINE.0 >> 12) as u8);
         let patience_ms = 2000;

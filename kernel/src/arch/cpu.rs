@@ -1,7 +1,7 @@
 //! What running code asks of its CPU: the library's `Cpu`.
 
+use super::upcalls::sched;
 use super::{clock, percpu, registers};
-use crate::sched;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use interleaf::machine::{Context, Cpu, Irq};
 use interleaf::units::CpuId;

@@ -11,9 +11,9 @@
 //! Of a helper that counts itself in and the thread that takes the program away, one sees the other: both
 //! store first, then look, and all four are in one order (SeqCst).
 
+use super::thread::Thread;
+use super::upcalls::sched;
 use super::{MACHINE, Metal};
-use crate::arch::thread::Thread;
-use crate::sched;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use interleaf::machine::{Callback, Cpu, Machine};

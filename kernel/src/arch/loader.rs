@@ -7,7 +7,7 @@
 use super::{ports, space};
 use core::ops::Range;
 use interleaf::units::PhysAddr;
-use interleaf_kernel::firmware::{MAX_ENTRIES, MemoryEntry};
+use interleaf_kernel::core::firmware::{MAX_ENTRIES, MemoryEntry};
 
 const MAGIC: u32 = 0x336e_c578;
 /// Bytes of a memory map's entry.

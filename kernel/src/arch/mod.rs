@@ -17,6 +17,7 @@
 //! | `registers` | control and model-specific registers, CPU features |
 //! | `loader` | what the loader has to say |
 //! | `bytes` | `memcpy` and its kin |
+//! | `upcalls` | what machine code calls in the kernel above it |
 //! | `once` | a value that is set once |
 
 pub mod apic;
@@ -37,6 +38,7 @@ pub mod space;
 pub mod sse;
 pub mod thread;
 pub mod trap;
+mod upcalls;
 pub mod user;
 mod vectors;
 

@@ -1,8 +1,8 @@
 //! What happens in Rust when the kernel is entered; `trap.s` is how.
 
 use super::apic::{self, ANSWER_VECTOR, BARRIER_VECTOR, LEAVE_VECTOR, LOOK_VECTOR, TIMER_VECTOR};
+use super::upcalls::{process, report, sched, signal, system_call};
 use super::{MACHINE, cpu, percpu, registers, segments, thread, user};
-use crate::{process, report, sched, signal, syscall};
 use core::arch::global_asm;
 use core::fmt;
 use core::sync::atomic::Ordering::*;
@@ -195,7 +195,7 @@ fn occasion(frame: &mut Frame) {
 #[unsafe(no_mangle)]
 extern "C" fn syscall_handler(frame: &mut Frame) -> bool {
     registers::enable_interrupts();
-    let whole = syscall::call(frame);
+    let whole = system_call(frame);
     registers::disable_interrupts();
     leaving(frame);
     whole

@@ -6,7 +6,7 @@ use interleaf::frame::AllocRequest;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Rule, Verdict};
 use interleaf::machine::{Callback, Machine};
 use interleaf::units::{CpuId, Order, PfnRange, VirtAddr};
-use interleaf_kernel::options::Options;
+use interleaf_kernel::core::options::Options;
 
 /// Threads that stay on their CPUs.
 struct Threads;

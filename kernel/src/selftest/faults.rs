@@ -9,7 +9,7 @@ use interleaf::machine::{Cpu, Machine};
 use interleaf::space::Counter;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
-use interleaf_kernel::options::Options;
+use interleaf_kernel::core::options::Options;
 
 /// What is true and what was found.
 fn must(holds: bool, what: &str) -> bool {

@@ -1,4 +1,14 @@
-//! The kernel's own tests. Each says what it found, and whether that is right.
+//! The kernel's own tests. Each prints what it found, and whether that is right.
+//!
+//! | `selftest=` | shows |
+//! |---|---|
+//! | `conformance` | the library's suite for platforms |
+//! | `faults` | the kernel's own faults: resolved, or an error with no lock held |
+//! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
+//! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
+//! | `all` | these, one after the other |
+//! | `panic`, `guard` | a panic, and a full stack: both end the machine with a report |
+#![forbid(unsafe_code)]
 
 mod conformance;
 mod faults;
@@ -7,7 +17,7 @@ mod world;
 
 use crate::arch::{Core, space};
 use interleaf::machine::Cpu;
-use interleaf_kernel::options::Options;
+use interleaf_kernel::core::options::Options;
 
 /// A test: whether it passed.
 type Test = fn(&Options<'_>) -> bool;

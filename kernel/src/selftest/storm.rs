@@ -13,13 +13,13 @@
 use super::world::{Dice, complain, in_fresh_space, load, map, page, store, with_space};
 use crate::arch::thread::{self, MAX_THREADS, OwnedSpace};
 use crate::arch::{MACHINE, percpu};
-use crate::{process, sched};
+use crate::task::{process, sched};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use interleaf::machine::Machine;
 use interleaf::space::{Advice, MapRequest, Place};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
-use interleaf_kernel::options::Options;
+use interleaf_kernel::core::options::Options;
 
 /// Steps of each thread.
 const STEPS: u64 = 150;

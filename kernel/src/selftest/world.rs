@@ -3,11 +3,12 @@
 
 use crate::arch::thread::{self, OwnedSpace};
 use crate::arch::user::{self, BadAddress};
-use crate::{memory, process};
+use crate::memory;
+use crate::task::process;
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path};
 use interleaf::table::format::X86_64;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
-use interleaf_kernel::options::Options;
+use interleaf_kernel::core::options::Options;
 
 /// A seed's sequence of numbers: xorshift.
 pub struct Dice(u64);

@@ -1,4 +1,4 @@
-//! The floors of the library and of the lab: which there are, and which lies above which.
+//! The floors of the library, of the lab and of the kernel: which there are, and which lies above which.
 
 /// A crate that is built of floors.
 pub struct Shelf {
@@ -10,13 +10,14 @@ pub struct Shelf {
     floors: &'static [(&'static str, u32)],
     /// The files in the folder that belong to no floor: they hold all of them, or a macro that all may use.
     roots: &'static [&'static str],
-    /// Code that is compiled for tests alone and stands beside the floors.
+    /// Code that stands beside the floors: what is compiled for tests alone, and the one file by which machine
+    /// code calls the kernel above it.
     beside: &'static [&'static str],
     /// The floor from which everything above takes its atomics.
     pub door: Option<&'static str>,
 }
 
-const SHELVES: &[Shelf] = &[LIBRARY, LAB];
+const SHELVES: &[Shelf] = &[LIBRARY, LAB, KERNEL];
 
 const LIBRARY: Shelf = Shelf {
     name: "library",
@@ -58,6 +59,23 @@ const LAB: Shelf = Shelf {
     ],
     roots: &["lib", "main"],
     beside: &[],
+    door: None,
+};
+
+const KERNEL: Shelf = Shelf {
+    name: "kernel",
+    folder: "kernel/src/",
+    floors: &[
+        ("core", 0),
+        ("arch", 1),
+        ("report", 2),
+        ("memory", 3),
+        ("task", 4),
+        ("linux", 5),
+        ("selftest", 6),
+    ],
+    roots: &["lib", "main"],
+    beside: &["kernel/src/arch/upcalls.rs"],
     door: None,
 };
 

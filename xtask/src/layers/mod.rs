@@ -145,6 +145,18 @@ mod tests {
     }
 
     #[test]
+    fn machine_code_calls_the_kernel_above_it_through_one_file() {
+        assert_eq!(
+            fixture("kernel-floors"),
+            [
+                "kernel/src/arch/mod.rs:3: arch names crate::task, which is above it",
+                "kernel/src/task/mod.rs:0: task does not forbid unsafe code",
+                "kernel/src/task/mod.rs:3: task names crate::linux, which is above it",
+            ]
+        );
+    }
+
+    #[test]
     fn the_lab_and_the_kernel_knowing_each_other_is_found() {
         assert_eq!(
             fixture("shelves"),

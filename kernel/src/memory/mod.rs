@@ -1,8 +1,16 @@
-//! All memory becomes the library's.
+//! The kernel's memory: all of it becomes the library's, and the kernel's own mappings are made of it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | this one | the virtual-memory system, started from the firmware's map; its workers |
+//! | [`tables`] | the kernel's page tables, made with the library |
+#![forbid(unsafe_code)]
+
+pub mod tables;
 
 use crate::arch::loader::Loader;
 use crate::arch::{Core, MACHINE, Metal, Once, clock, helpers, registers, space};
-use crate::{report, tables};
+use crate::report;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::frame::{BootError, BootMap, NodeInitReport, RecordInit};
@@ -10,7 +18,7 @@ use interleaf::machine::Cpu;
 use interleaf::space::Vm;
 use interleaf::units::{CpuId, NodeId};
 use interleaf::work::WorkerPool;
-use interleaf_kernel::firmware::{self, MAX_ENTRIES, MapError};
+use interleaf_kernel::core::firmware::{self, MAX_ENTRIES, MapError};
 
 /// The virtual-memory system.
 static VM: Once<Vm<'static, Metal>> = Once::new();

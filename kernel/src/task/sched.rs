@@ -25,7 +25,7 @@
 use crate::arch::percpu;
 use crate::arch::thread::{self, MAX_THREADS, Thread};
 use crate::arch::{Core, apic, cpu, registers};
-use crate::tables;
+use crate::memory::tables;
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
 use interleaf::sync::SpinLock;

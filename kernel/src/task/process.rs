@@ -3,16 +3,17 @@
 use crate::arch::thread::{self, MAX_THREADS, OwnedSpace, Thread};
 use crate::arch::trap::Frame;
 use crate::arch::{Core, MACHINE, apic, percpu, user};
-use crate::{memory, sched, tables};
+use crate::memory::{self, tables};
+use crate::task::sched;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
-use interleaf_kernel::elf::{Program, Segment};
-use interleaf_kernel::options::Options;
-use interleaf_kernel::stack::StackImage;
+use interleaf_kernel::core::elf::{Program, Segment};
+use interleaf_kernel::core::options::Options;
+use interleaf_kernel::core::stack::StackImage;
 
 /// Exit codes of programs that never ran, that leaked, and that a signal ended: 128 + its number, modulo 64
 /// as any.

@@ -5,15 +5,17 @@
 //! |---|---|
 //! | `memory` | mmap munmap mprotect madvise brk mincore |
 //! | `threads` | clone exit exit_group futex sched_yield sched_setaffinity sched_getaffinity gettid set_tid_address arch_prctl |
-//! | `rest` | write rt_sigaction rt_sigprocmask rt_sigreturn getpid getppid clock_gettime nanosleep |
+//! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn getpid getppid clock_gettime nanosleep |
+
+#![forbid(unsafe_code)]
 
 mod memory;
-mod rest;
+mod misc;
 mod threads;
 
 use crate::arch::trap::Frame;
 use crate::arch::user::BadAddress;
-use crate::signal;
+use crate::task::signal;
 use interleaf::space::Error;
 
 /// Linux's error numbers.
@@ -74,17 +76,17 @@ fn dispatch(number: u64, frame: &Frame) -> Answer {
     let arguments = Arguments([frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
     let a = arguments.0;
     match number {
-        1 => rest::write(a[0], a[1], a[2]),
+        1 => misc::write(a[0], a[1], a[2]),
         9 => memory::mmap(arguments),
         10 => memory::mprotect(a[0], a[1], a[2]),
         11 => memory::munmap(a[0], a[1]),
         12 => memory::brk(a[0]),
-        13 => rest::rt_sigaction(a[0], a[1], a[2]),
+        13 => misc::rt_sigaction(a[0], a[1], a[2]),
         14 => Ok(0),
         24 => threads::sched_yield(),
         27 => memory::mincore(a[0], a[1], a[2]),
         28 => memory::madvise(a[0], a[1], a[2]),
-        35 => rest::nanosleep(a[0]),
+        35 => misc::nanosleep(a[0]),
         39 => Ok(1),
         56 => threads::clone(frame),
         60 => threads::exit(),
@@ -94,7 +96,7 @@ fn dispatch(number: u64, frame: &Frame) -> Answer {
         203 => threads::sched_setaffinity(a[0], a[1], a[2]),
         204 => threads::sched_getaffinity(a[0], a[1], a[2]),
         218 => threads::set_tid_address(a[0]),
-        228 => rest::clock_gettime(a[0], a[1]),
+        228 => misc::clock_gettime(a[0], a[1]),
         231 => threads::exit_group(a[0]),
         _ => Err(ENOSYS),
     }

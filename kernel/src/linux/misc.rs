@@ -2,8 +2,8 @@
 
 use super::{Answer, EBADF, EINVAL, Errno};
 use crate::arch::{Core, console, user};
-use crate::process::PROCESS;
-use crate::{sched, signal};
+use crate::task::process::PROCESS;
+use crate::task::{sched, signal};
 use interleaf::machine::Cpu;
 use interleaf::units::VirtAddr;
 

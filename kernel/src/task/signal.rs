@@ -13,7 +13,7 @@ use crate::arch::registers::INTERRUPT_FLAG;
 use crate::arch::sse::SseState;
 use crate::arch::trap::Frame;
 use crate::arch::user::{self, BadAddress};
-use crate::process;
+use crate::task::process;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::space::FaultError;
 use interleaf::units::VirtAddr;

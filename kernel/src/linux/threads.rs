@@ -4,8 +4,8 @@ use super::{Answer, Arguments, EAGAIN, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT}
 use crate::arch::thread::{MAX_THREADS, Thread};
 use crate::arch::trap::Frame;
 use crate::arch::{Core, MACHINE, percpu, user};
-use crate::process::PROCESS;
-use crate::sched;
+use crate::task::process::PROCESS;
+use crate::task::sched;
 use core::sync::atomic::Ordering::*;
 use interleaf::machine::{Cpu, Machine};
 use interleaf::units::VirtAddr;
@@ -144,7 +144,7 @@ fn deadline(timeout: u64) -> Result<Option<u64>, super::Errno> {
     if timeout == 0 {
         return Ok(None);
     }
-    Ok(Some(Core::now_ns().saturating_add(super::rest::duration_ns(timeout)?)))
+    Ok(Some(Core::now_ns().saturating_add(super::misc::duration_ns(timeout)?)))
 }
 
 /// Sleeps while the word holds `expected`. The word is looked at once more where nobody can wake unnoticed,

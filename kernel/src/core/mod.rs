@@ -1,0 +1,15 @@
+//! The part of the kernel that needs no machine: it reads what firmware, boot loader and program files say.
+//! All of that is untrusted; each has one checked parser, which is tested on the host.
+//!
+//! | file | reads |
+//! |---|---|
+//! | [`firmware`] | the memory map, and makes the library's boot map of it |
+//! | [`options`] | the command line |
+//! | [`elf`] | a static program |
+//! | [`stack`] | nothing: it lays out the initial stack of a program |
+#![forbid(unsafe_code)]
+
+pub mod elf;
+pub mod firmware;
+pub mod options;
+pub mod stack;
