@@ -11,20 +11,24 @@
 //! speculates. So a mapping that has none is frozen before it is looked at: made *busy*, in which state it
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
+use super::{Held, RangeGuard};
 use crate::index::IndexMemory;
 use crate::machine::Machine;
+use crate::object::Object;
+use crate::space::AddressSpace;
 use crate::space::Error;
-use crate::space::{AddressSpace, WriteGuard};
+use crate::space::vm::Reserve;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{Vma, VmaAttributes, VmaState};
+use crate::vma::{BackingId, Change, Vma, VmaAttributes, VmaState};
 use core::cell::Cell;
 
 /// The most mappings that one decision rests on: a mapping and its two neighbours, or both ends of a range.
 const FROZEN: usize = 4;
 
-/// A writer at work: it holds the space's lock alone, and thaws what it froze when it is dropped.
+/// An edit of mappings that a writer prepares: what it reads is frozen, and thawed when the edit is dropped.
 pub struct VmaEdit<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
+    held: Held<'a>,
     /// Where the mappings begin that it froze; the first so many of these.
     frozen: [Cell<Vpn>; FROZEN],
     nr_frozen: Cell<usize>,
@@ -33,10 +37,12 @@ pub struct VmaEdit<'a, 'v, M: Machine> {
 }
 
 impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
-    /// A writer that has looked at nothing yet.
-    pub fn new(space: &'a AddressSpace<'v, M>, _guard: &'a WriteGuard<'_, M>) -> Self {
+    /// An edit that has read nothing yet.
+    #[inline]
+    pub fn new(space: &'a AddressSpace<'v, M>, guard: &'a RangeGuard<'_, M>) -> Self {
         Self {
             space,
+            held: guard.held(),
             frozen: [const { Cell::new(Vpn(0)) }; FROZEN],
             nr_frozen: Cell::new(0),
             replaced: VpnRange::default(),
@@ -45,6 +51,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
 
     /// The mapping that holds `page`, as it stays until this edit is done.
     pub fn at(&self, page: Vpn) -> Option<VmaAttributes> {
+        self.held.assert_may_read(self.space, VpnRange::new(page, page.add(1)));
         let reading = self.space.vm.rcu.read();
         Some(self.keep(self.space.vmas.find(&reading, page)?))
     }
@@ -54,8 +61,17 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         self.at(Vpn(page.0.checked_sub(1)?))
     }
 
+    /// The neighbours of `vma` that pages `part` of it may be merged with once they change: those that touch
+    /// the part.
+    pub fn neighbours(&self, vma: &VmaAttributes, part: VpnRange) -> [Option<VmaAttributes>; 2] {
+        let prev = if part.start == vma.range.start { self.ending_at(part.start) } else { None };
+        let next = if part.end == vma.range.end { self.at(part.end) } else { None };
+        [prev, next]
+    }
+
     /// The first mapping that holds a page of the range, which is not empty.
     pub fn first_in(&self, range: VpnRange) -> Option<VmaAttributes> {
+        self.held.assert_may_read(self.space, range);
         let reading = self.space.vm.rcu.read();
         let vma = self.space.vmas.at_or_after(&reading, range.start)?;
         (vma.range().start < range.end).then(|| self.keep(vma))
@@ -100,9 +116,68 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         gone: VpnRange,
     ) -> Result<(), Error> {
         let Ok(prepared) = self.space.vmas.prepare(old, new, memory) else { return Err(Error::NoMemory) };
-        prepared.publish_and(|vma| self.space.release_backing(vma.backing(), gone.intersect(vma.range())));
+        prepared.publish_and(|vma| {
+            self.held.assert_may_replace(|| vma.attributes(), new);
+            self.space.release_backing(vma.backing(), gone.intersect(vma.range()));
+        });
         self.replaced = old;
         Ok(())
+    }
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Memory for an edit of every mapping in the range, where that is more than one: it must not run out of
+    /// memory after it has changed some.
+    pub(in crate::space) fn reserve_for(
+        &self,
+        held: Held<'_>,
+        range: VpnRange,
+    ) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
+        match self.first_in(held, range) {
+            Some(vma) if vma.range.end < range.end && !mutant!("protect.reserve-skipped") => {
+                self.vm.reserve().map(Some).ok_or(Error::NoMemory)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Carries out a decided change of a mapping and its neighbours, `[prev, vma, next]`, with memory from
+    /// `reserve` if there is one.
+    pub(in crate::space) fn apply_change(
+        &self,
+        edit: VmaEdit<'_, '_, M>,
+        change: &Change,
+        [prev, vma, next]: [Option<VmaAttributes>; 3],
+        reserve: Option<&Reserve<'_, 'v, M>>,
+    ) -> Result<(), Error> {
+        let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
+        self.limits(edit.held).may_change(change)?;
+        let start = prev.filter(|_| change.removes_prev).map_or(vma.range.start, |prev| prev.range.start);
+        let end = next.filter(|_| change.removes_next).map_or(vma.range.end, |next| next.range.end);
+        let live = change.puts.map(|attributes| attributes.map(|attributes| (attributes, VmaState::Live)));
+        let (old, gone) = (VpnRange::new(start, end), VpnRange::default());
+        match reserve {
+            None => edit.replace(old, &live, gone),
+            Some(reserve) => edit.replace_with(reserve, old, &live, gone),
+        }
+    }
+
+    /// Makes the busy mapping at `page` live.
+    pub(in crate::space) fn make_live(&self, guard: &RangeGuard<'_, M>, page: Vpn) {
+        guard.held().assert_covers(self, VpnRange::new(page, page.add(1)));
+        let reading = self.vm.rcu.read();
+        if let Some(vma) = self.vmas.find(&reading, page) {
+            vma.make_live();
+        }
+    }
+
+    /// Takes the pages of a mapping that are no longer mapped away from its backing.
+    pub(in crate::space) fn release_backing(&self, backing: Option<BackingId>, pages: VpnRange) {
+        if let Some(backing) = backing
+            && !pages.is_empty()
+        {
+            Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);
+        }
     }
 }
 

@@ -1,16 +1,29 @@
-//! Clearing entries: unhook, invalidate, free.
+//! Editing entries: unhook, invalidate, free.
+//!
+//! Everything that takes away what an entry allowed goes through a gather, which flushes before it frees and
+//! before the call returns; and a gather is made with a guard in hand. The one flush outside of a gather is
+//! that of a fault which replaces the zero page: it holds the table's lock instead
+//! ([`flush_page`](AddressSpace::flush_page)).
 
+use super::{Held, RangeGuard};
 use crate::machine::Machine;
-use crate::space::Counter;
-use crate::space::{AddressSpace, WriteGuard};
-use crate::table::{SlotRun, detach_tables, may_cover_table, sweep};
+use crate::space::{AddressSpace, Counter};
+use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Edits entries of the range: what `edit` gathers is flushed, freed and counted when this returns.
-    pub(in crate::space) fn edit_entries(&self, range: VpnRange, edit: impl FnOnce(&mut Gather<'_, 'v, M>)) {
+    /// Gathers what `edit` takes out of the entries of the range. It is flushed, freed and counted when this
+    /// returns.
+    #[inline]
+    pub(in crate::space) fn gather(
+        &self,
+        held: Held<'_>,
+        range: VpnRange,
+        edit: impl FnOnce(&mut Gather<'_, 'v, M>),
+    ) {
+        held.assert_covers(self, range);
         let vm = self.vm;
         let flushes = Gather::during(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb, range, edit);
         if flushes > 0 {
@@ -18,38 +31,53 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Makes every CPU that runs the space forget the range.
-    pub(in crate::space) fn flush(&self, range: VpnRange) {
+    /// Calls `edit` with each entry of the range that is not absent, under its table's lock. What it gathers
+    /// is flushed and freed when this returns.
+    pub(in crate::space) fn edit_entries(
+        &self,
+        held: Held<'_>,
+        range: VpnRange,
+        mut edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
+    ) {
+        self.gather(held, range, |gather| {
+            sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
+                run.each_used(|table, slot, page| edit(table, slot, page, gather));
+            });
+        });
+    }
+
+    /// Makes every CPU that runs the space forget the page, for a fault that replaces the frame of a present
+    /// entry. The entry is a marker until this returns, and its table stays locked.
+    pub(in crate::space) fn flush_page(&self, _table: &LockedTable<'_, M>, page: Vpn) {
         self.vm.count(Counter::TlbFlush);
-        self.vm.shootdown.flush(self.vm.machine, &self.tlb, range);
+        self.vm.shootdown.flush(self.vm.machine, &self.tlb, VpnRange::new(page, page.add(1)));
     }
 
-    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. The
-    /// space's lock is held, shared or alone.
-    pub(in crate::space) fn zap(&self, range: VpnRange) {
-        self.edit_entries(range, |gather| self.unhook_leaves(range, gather));
+    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed.
+    pub(in crate::space) fn zap(&self, held: Held<'_>, range: VpnRange) {
+        self.gather(held, range, |gather| self.unhook_leaves(range, gather));
     }
 
-    /// As [`zap`](Self::zap), and takes out the tables that cover nothing but the gap that the range is part
-    /// of now. `touching` are the mappings that begin or end where the range does, where that is known.
+    /// As [`zap`](Self::zap), and frees the tables that cover nothing but the hole that the range is part of
+    /// now. `touching` are the mappings that begin or end where the range does, where that is known.
     pub(in crate::space) fn zap_and_free_tables(
         &self,
-        guard: &WriteGuard<'_, M>,
+        guard: &RangeGuard<'_, M>,
         range: VpnRange,
         touching: [Option<VmaAttributes>; 2],
     ) {
-        let gap = self.gap_around(guard, range, touching);
-        self.edit_entries(range, |gather| {
+        let hole = self.hole_around(guard, range, touching);
+        self.gather(guard.held(), range, |gather| {
             self.unhook_leaves(range, gather);
-            if let Some(gap) = gap {
-                self.detach_tables(range, gap, gather);
+            if let Some(hole) = hole {
+                self.free_tables(range, hole, gather);
             }
         });
     }
 
     #[cold]
-    fn detach_tables(&self, range: VpnRange, gap: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        detach_tables(&self.table, range, gap, |pfn, covered| {
+    fn free_tables(&self, range: VpnRange, hole: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        detach_tables(&self.table, range, hole, |pfn, covered| {
             self.vm.count(Counter::TableFree);
             if !mutant!("zap.cut-not-noted") {
                 self.table.note_detached();
@@ -69,27 +97,29 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
-    /// The hole around a range without mappings; `None` where it covers no table.
-    fn gap_around(
+    /// The hole around a range without mappings; `None` where it covers no table. It may reach beyond what
+    /// the guard holds: as far as the guard's lock keeps other writers out, which is everywhere today.
+    fn hole_around(
         &self,
-        _guard: &WriteGuard<'_, M>,
+        guard: &RangeGuard<'_, M>,
         range: VpnRange,
         [left, right]: [Option<VmaAttributes>; 2],
     ) -> Option<VpnRange> {
-        let mut gap = VpnRange::new(
+        guard.held().assert_covers(self, range);
+        let mut hole = VpnRange::new(
             left.map_or(Vpn(0), |vma| vma.range.end),
             right.map_or(Vpn(1 << 52), |vma| vma.range.start),
         );
-        if !may_cover_table(range, gap) {
+        if !may_cover_table(range, hole) {
             return None;
         }
         let reading = self.vm.rcu.read();
         if left.is_none() {
-            gap.start = self.vmas.before(&reading, range.start).map_or(gap.start, |vma| vma.range().end);
+            hole.start = self.vmas.before(&reading, range.start).map_or(hole.start, |vma| vma.range().end);
         }
         if right.is_none() {
-            gap.end = self.vmas.at_or_after(&reading, range.end).map_or(gap.end, |vma| vma.range().start);
+            hole.end = self.vmas.at_or_after(&reading, range.end).map_or(hole.end, |vma| vma.range().start);
         }
-        may_cover_table(range, gap).then_some(gap)
+        may_cover_table(range, hole).then_some(hole)
     }
 }

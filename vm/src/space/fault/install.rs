@@ -7,7 +7,7 @@ use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::table::LockedTable;
-use crate::units::{Access, Pfn, Rights, Vpn, VpnRange};
+use crate::units::{Access, Pfn, Rights, Vpn};
 
 /// The slot that a fault writes, with the table's lock held.
 pub struct Install<'a, 'v, M: Machine> {
@@ -70,7 +70,7 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         let Some(pfn) = prepared.take_frame() else { return };
         self.table.replace(self.slot, Entry::Marker(Marker::Busy));
         if !mutant!("fault.zero-page-not-flushed") {
-            self.space.flush(VpnRange::new(self.page, self.page.add(1)));
+            self.space.flush_page(&self.table, self.page);
         }
         self.map(pfn, self.rights);
         self.space.vm.count(Counter::ZeroPageReplaced);

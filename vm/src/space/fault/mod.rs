@@ -32,7 +32,7 @@ pub use result::{Fallback, FaultError, Outcome};
 use super::counters::Counter;
 use super::{AddressSpace, Vm};
 use crate::machine::{Cpu, Machine};
-use crate::units::{Access, VirtAddr};
+use crate::units::{Access, VirtAddr, VpnRange};
 use attempt::attempt;
 use prepare::Prepared;
 use trust::{Locked, Speculated};
@@ -139,7 +139,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Tries once under the space's lock, shared.
     #[inline(always)]
     fn attempt_locked(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        let guard = self.lock.read();
+        let page = fault.addr.vpn();
+        let guard = self.share(VpnRange::new(page, page.add(1)));
         attempt(self, fault, &Locked::new(&guard), prepared)
     }
 

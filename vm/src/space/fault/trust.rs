@@ -9,12 +9,11 @@
 //! the lock of the table either sees the mark, or installs its entry before the writer takes that lock,
 //! and the writer sees the entry.
 
-use crate::machine::{Cpu, Machine};
-use crate::space::AddressSpace;
-use crate::sync::{ReadGuard, RwReadGuard, lockdep};
-use crate::units::Vpn;
+use crate::machine::Machine;
+use crate::space::{AddressSpace, Held, RangeReadGuard};
+use crate::sync::ReadGuard;
+use crate::units::{Vpn, VpnRange};
 use crate::vma::{Vma, same_for_fault};
-use core::marker::PhantomData;
 
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
@@ -31,14 +30,14 @@ pub trait Proof<M: Machine> {
 
 /// The space's lock is held, shared.
 #[derive(Debug)]
-pub struct Locked<'a, C: Cpu> {
-    _held: PhantomData<&'a RwReadGuard<'a, C, { lockdep::SPACE.0 }>>,
+pub struct Locked<'a> {
+    held: Held<'a>,
 }
 
-impl<'a, C: Cpu> Locked<'a, C> {
-    /// The proof that a guard of the lock gives.
-    pub fn new(_held: &'a RwReadGuard<'_, C, { lockdep::SPACE.0 }>) -> Self {
-        Self { _held: PhantomData }
+impl<'a> Locked<'a> {
+    /// The proof that a guard gives for pages of its range.
+    pub fn new<M: Machine>(guard: &'a RangeReadGuard<'_, M>) -> Self {
+        Self { held: guard.held() }
     }
 }
 
@@ -46,15 +45,16 @@ impl<'a, C: Cpu> Locked<'a, C> {
 #[derive(Debug)]
 pub struct Speculated;
 
-impl<M: Machine> Proof<M> for Locked<'_, M::Cpu> {
+impl<M: Machine> Proof<M> for Locked<'_> {
     #[inline(always)]
     fn confirm<'g>(
         &self,
-        _space: &'g AddressSpace<'_, M>,
+        space: &'g AddressSpace<'_, M>,
         vma: &'g Vma<M::Cpu>,
-        _page: Vpn,
+        page: Vpn,
         _reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
+        self.held.assert_covers(space, VpnRange::new(page, page.add(1)));
         debug_assert!(vma.is_live(), "a mapping changed under the space's shared lock");
         Some(vma)
     }

@@ -1,6 +1,8 @@
 //! What checkers and observers may look at, besides what callers need: the index's own recount, who runs a
 //! space, how much garbage waits, and which part of the system lies at which address.
 
+mod mappings;
+
 use crate::index::IndexStats;
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Vm};
@@ -14,12 +16,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self.table
     }
 
-    /// Recounts the index of mappings. Shares the lock.
+    /// Recounts the index of mappings. Locks the space to read.
     ///
     /// # Errors
     /// What is wrong with the tree.
     pub fn check_index(&self) -> Result<IndexStats, &'static str> {
-        let _shared = self.lock.read();
+        let _guard = self.share_all();
         self.vmas.index().tree().check()
     }
 
@@ -28,14 +30,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.tlb.cpus_racy()
     }
 
-    /// Tells the name and the addresses of each part of the space that lies in the space itself.
-    pub fn each_part(&self, mut tell: impl FnMut(&'static str, Range<usize>)) {
-        tell("the space's fixed fields", extent(self));
-        tell("the space's lock", extent(&self.lock));
-        tell("the root of the space's index", extent(&self.vmas));
-        tell("the space's flush generations", extent(&self.tlb));
-        tell("the space's last identity", extent(&self.identities));
-        tell("the end of the space's heap", extent(&self.heap_end));
+    /// Visits the name and the addresses of each part of the space that lies in the space itself.
+    pub fn each_part(&self, mut visit: impl FnMut(&'static str, Range<usize>)) {
+        visit("the space's fixed fields", extent(self));
+        visit("the space's lock", extent(&self.lock));
+        visit("the root of the space's index", extent(&self.vmas));
+        visit("the space's flush generations", extent(&self.tlb));
+        visit("the space's last identity", extent(&self.identities));
+        visit("the end of the space's heap", extent(&self.heap_end));
     }
 }
 
@@ -45,18 +47,18 @@ impl<M: Machine> Vm<'_, M> {
         self.rcu.garbage()
     }
 
-    /// Tells the name and the addresses of each part that all spaces share.
-    pub fn each_part(&self, mut tell: impl FnMut(&'static str, Range<usize>)) {
-        tell("the system's fixed fields", extent(self));
-        tell("the RCU epoch", extent(&self.rcu));
-        tell("the memory's fixed fields", extent(&self.memory));
-        tell("the pools of nodes and mappings", extent(&self.mappings));
-        tell("the last space's number", extent(&self.spaces));
-        tell("a CPU's read sections and garbage", self.rcu.extent_of_cpus());
-        tell("a CPU's counters", self.counters.extent());
-        tell("what a CPU's last fault found", self.last_fault.extent());
-        tell("a CPU's flush requests", self.shootdown.extent());
-        tell("a CPU's cache of frames", self.memory.extent_of_caches());
+    /// Visits the name and the addresses of each part that all spaces share.
+    pub fn each_part(&self, mut visit: impl FnMut(&'static str, Range<usize>)) {
+        visit("the system's fixed fields", extent(self));
+        visit("the RCU epoch", extent(&self.rcu));
+        visit("the memory's fixed fields", extent(&self.memory));
+        visit("the pools of nodes and mappings", extent(&self.mappings));
+        visit("the last space's number", extent(&self.spaces));
+        visit("a CPU's read sections and garbage", self.rcu.extent_of_cpus());
+        visit("a CPU's counters", self.counters.extent());
+        visit("what a CPU's last fault found", self.last_fault.extent());
+        visit("a CPU's flush requests", self.shootdown.extent());
+        visit("a CPU's cache of frames", self.memory.extent_of_caches());
     }
 }
 

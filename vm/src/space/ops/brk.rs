@@ -2,48 +2,55 @@
 
 use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, WriteGuard};
+use crate::space::{AddressSpace, Error, RangeGuard};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{PAGE_SIZE, VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaAttributes, VmaFlags, VmaState, merge};
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Moves the end of the heap to `end` and returns where it is then. As in Linux there is no error: who is
-    /// refused is told the old end.
+    /// Moves the end of the heap to `end` and returns where it is then. As in Linux there is no error: a
+    /// refused caller gets the old end.
     pub fn brk(&self, end: VirtAddr) -> VirtAddr {
-        let guard = self.lock.write();
-        let old = self.heap_end.load(Relaxed);
-        if end < self.layout.heap_start || end.0 > self.layout.areas.user.end.addr().0 {
-            return VirtAddr(old);
+        loop {
+            let old = self.heap_end.load(Relaxed);
+            if end < self.layout.heap_start || end.0 > self.layout.areas.user.end.addr().0 {
+                return VirtAddr(old);
+            }
+            // Every other call that moves this end locks the page around it too.
+            let (from, to) = (page_up(old), page_up(end.0));
+            let guard = self.write(VpnRange::new(from.min(to), from.max(to)));
+            if self.heap_end.load(Relaxed) != old {
+                continue;
+            }
+            if !self.move_break(&guard, from, to) {
+                return VirtAddr(old);
+            }
+            self.heap_end.store(end.0, Relaxed);
+            return end;
         }
-        if !self.move_break(&guard, page_up(old), page_up(end.0)) {
-            return VirtAddr(old);
-        }
-        self.heap_end.store(end.0, Relaxed);
-        end
     }
 
-    /// Grows or shrinks the heap's mapping; says whether it could.
-    fn move_break(&self, guard: &WriteGuard<'_, M>, old: Vpn, new: Vpn) -> bool {
+    /// Grows or shrinks the heap's mapping; returns whether it could.
+    fn move_break(&self, guard: &RangeGuard<'_, M>, old: Vpn, new: Vpn) -> bool {
         match new.cmp(&old) {
             core::cmp::Ordering::Equal => true,
             core::cmp::Ordering::Less => {
                 let released = VpnRange::new(new, old);
-                self.first_in(released).is_some() && self.unmap_range(guard, released).is_ok()
+                self.first_in(guard.held(), released).is_some() && self.unmap_range(guard, released).is_ok()
             }
-            core::cmp::Ordering::Greater => self.grow_heap(guard, VpnRange::new(old, new)),
+            core::cmp::Ordering::Greater => self.grow_heap(guard, VpnRange::new(old, new)).is_ok(),
         }
     }
 
-    fn grow_heap(&self, guard: &WriteGuard<'_, M>, grown: VpnRange) -> bool {
-        // The page after the heap stays free too, as Linux has it.
+    fn grow_heap(&self, guard: &RangeGuard<'_, M>, grown: VpnRange) -> Result<(), Error> {
+        let limits = self.limits(guard.held());
+        // The page after the heap stays free too, as in Linux.
         let with_gap = VpnRange::new(grown.start, grown.end.add(1));
-        if self.first_in(with_gap).is_some() || self.vmas.len() > self.layout.max_mappings {
-            return false;
+        if self.first_in(guard.held(), with_gap).is_some() {
+            return Err(Error::NoMemory);
         }
-        if self.charge_commit(grown.len()).is_err() {
-            return false;
-        }
+        limits.may_map()?;
+        limits.commit(grown.len())?;
         let edit = VmaEdit::new(self, guard);
         let new = VmaAttributes::anonymous(grown, VmaFlags::heap());
         let heap_start = page_up(self.layout.heap_start.0);
@@ -54,7 +61,6 @@ impl<M: Machine> AddressSpace<'_, M> {
             &[Some((merged.attributes, VmaState::Live))],
             VpnRange::default(),
         )
-        .is_ok()
     }
 }
 

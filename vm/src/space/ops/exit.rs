@@ -1,6 +1,6 @@
 //! The end of a space: every mapping, entry and table goes.
 //!
-//! No CPU runs the space any more and its lock is held to write, so leaves may be cleared before their
+//! No CPU runs the space any more and all of it is locked to write, so leaves may be cleared before their
 //! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each chunk
 //! gathers, flushes (no CPU) and frees by itself.
 
@@ -8,7 +8,7 @@ use super::parallel::TABLE_PAGES;
 use crate::frame::Init;
 use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, WriteGuard};
+use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
@@ -18,8 +18,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// frame returns).
     fn tear_down(&mut self) {
         debug_assert!(self.runs_nowhere(), "a space ends while CPUs run it");
-        let all = VpnRange::new(Vpn(0), self.layout.areas.user.end);
-        let guard = self.lock.write();
+        let all = self.all_pages();
+        let guard = self.write_all();
         self.clear_in_parallel(&guard, all);
         let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
@@ -32,21 +32,21 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.
-    fn clear_in_parallel(&self, guard: &WriteGuard<'_, M>, all: VpnRange) {
+    fn clear_in_parallel(&self, guard: &RangeGuard<'_, M>, all: VpnRange) {
         let mut rest = all;
         while self.vm.workers.is_some()
-            && let Some(vma) = self.first_in(rest)
+            && let Some(vma) = self.first_in(guard.held(), rest)
         {
             rest = VpnRange::new(vma.range.end, all.end);
             if let Some(workers) = self.pool_for(vma.range) {
-                self.clear_one(workers, guard, vma.range);
+                self.clear_one(workers, guard.held(), vma.range);
             }
         }
     }
 
-    fn clear_one(&self, workers: &WorkerPool<'_, M>, _guard: &WriteGuard<'_, M>, range: VpnRange) {
+    fn clear_one(&self, workers: &WorkerPool<'_, M>, held: Held<'_>, range: VpnRange) {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
-            self.zap(VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
+            self.zap(held, VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
             Ok::<(), Infallible>(())
         });
         // What a panicking helper left is cleared afterwards by the caller, which sweeps all pages in any case.

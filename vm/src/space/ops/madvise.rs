@@ -4,10 +4,9 @@ use crate::machine::{Entry, Leaf, Machine};
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::vm::Reserve;
-use crate::space::{AddressSpace, WriteGuard};
-use crate::table::{SlotRun, sweep};
+use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, VirtAddr, VpnRange};
-use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags, change};
+use crate::vma::{FlagAdvice, VmaFlags, change};
 
 /// What a program says about its use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,83 +50,69 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Advice about contents: no mapping changes, so the lock is shared, and faults go on.
+    /// Advice about contents: no mapping changes, so the range is locked to read, and faults go on.
     fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
-        let _shared = self.lock.read();
-        self.each_mapping(range, |part, vma| match advice {
+        let guard = self.share(range);
+        let held = guard.held();
+        let mapped = self.each_part_in(held, range, |part, vma| match advice {
             Advice::DontNeed if vma.flags.contains(VmaFlags::LOCKED) => Err(Error::Invalid),
             Advice::DontNeed => {
-                self.zap(part);
+                self.zap(held, part);
                 Ok(())
             }
             Advice::Free if !vma.is_private_anonymous() => Err(Error::Invalid),
             Advice::Free => {
-                self.mark_free(part);
+                self.mark_free(held, part);
                 Ok(())
             }
             _ => Ok(()),
-        })
+        });
+        unless_holes(mapped?)
     }
 
     fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
-        let guard = self.lock.write();
-        let reserve = self.reserve_for(range).map_err(|_| Error::Again)?;
-        self.each_mapping(range, |part, vma| {
+        let guard = self.write(range);
+        let reserve = self.reserve_for(guard.held(), range).map_err(|_| Error::Again)?;
+        let mapped = self.each_part_in(guard.held(), range, |part, vma| {
             if advice == FlagAdvice::WipeOnFork && !vma.is_private_anonymous() {
                 return Err(Error::Invalid);
             }
             self.advise_one(&guard, part, advice, reserve.as_ref())?;
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
             Ok(())
-        })
+        });
+        unless_holes(mapped?)
     }
 
     fn advise_one(
         &self,
-        guard: &WriteGuard<'_, M>,
+        guard: &RangeGuard<'_, M>,
         part: VpnRange,
         advice: FlagAdvice,
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
         let edit = VmaEdit::new(self, guard);
         let Some(vma) = edit.at(part.start) else { return Ok(()) };
-        let (prev, next) = (edit.ending_at(vma.range.start), edit.at(vma.range.end));
+        let [prev, next] = edit.neighbours(&vma, part);
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
         // Linux: what mprotect calls ENOMEM is EAGAIN here.
-        self.apply(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
-    }
-
-    /// Visits the part of each mapping that lies in the range, in order. Holes are skipped and answered at
-    /// the end.
-    fn each_mapping(
-        &self,
-        range: VpnRange,
-        mut visit: impl FnMut(VpnRange, &VmaAttributes) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut holes = false;
-        let mut rest = range;
-        while let Some(vma) = self.first_in(rest) {
-            let part = rest.intersect(vma.range);
-            holes |= part.start > rest.start;
-            visit(part, &vma)?;
-            rest = VpnRange::new(part.end, range.end);
-        }
-        if holes || !rest.is_empty() { Err(Error::NoMemory) } else { Ok(()) }
+        self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
     /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
-    fn mark_free(&self, range: VpnRange) {
-        self.edit_entries(range, |gather| {
-            sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
-                run.each_used(|table, slot, page| {
-                    let (_, changed) = table.adjust(slot, cleaned);
-                    if changed {
-                        gather.weakened(VpnRange::new(page, page.add(1)));
-                    }
-                });
-            });
+    fn mark_free(&self, held: Held<'_>, range: VpnRange) {
+        self.edit_entries(held, range, |table, slot, page, gather| {
+            let (_, changed) = table.adjust(slot, cleaned);
+            if changed {
+                gather.weakened(VpnRange::new(page, page.add(1)));
+            }
         });
     }
+}
+
+/// Linux skips holes, and reports them at the end.
+fn unless_holes(all_mapped: bool) -> Result<(), Error> {
+    if all_mapped { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 fn cleaned(entry: Entry) -> Option<Entry> {

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::object::Object;
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, WriteGuard};
+use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
 use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
 
@@ -81,7 +81,7 @@ impl MapRequest {
 impl<M: Machine> AddressSpace<'_, M> {
     /// Maps anonymous memory (mmap with MAP_ANONYMOUS). Returns its first address.
     ///
-    /// Takes the space's lock alone; populating shares it. MAP_POPULATE does what it can: as in Linux, that
+    /// Locks the range to write, and not while it populates. MAP_POPULATE does what it can: as in Linux, that
     /// it could not fill every page is no error.
     ///
     /// # Errors
@@ -90,10 +90,9 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// changed), [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed
     /// address where something is.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let guard = self.lock.write();
-        let destination = self.choose(request)?;
+        let (guard, destination) = self.place(request)?;
         let range = destination.range();
-        let attributes = self.attributes_of(request, destination)?;
+        let attributes = self.attributes_of(guard.held(), request, destination)?;
         if let Err(error) = self.put(&guard, destination, attributes) {
             self.release_backing(attributes.backing, range);
             return Err(error);
@@ -116,14 +115,19 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Errors
     /// As [`map`](Self::map), as far as the place goes.
     pub fn choose_place(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let _shared = self.lock.read();
-        Ok(self.choose(request)?.range().start.addr())
+        let guard = self.share_all();
+        Ok(self.choose(guard.held(), request)?.range().start.addr())
     }
 
     /// The pages for a request, checked.
-    pub(in crate::space) fn choose(&self, request: &MapRequest) -> Result<Destination, Error> {
+    pub(in crate::space) fn choose(
+        &self,
+        held: Held<'_>,
+        request: &MapRequest,
+    ) -> Result<Destination, Error> {
         let len = page_len(request.len_bytes)?;
-        if self.vmas.len() > self.layout.max_mappings || len > self.layout.areas.user.end.0 {
+        self.limits(held).may_map()?;
+        if len > self.layout.areas.user.end.0 {
             return Err(Error::NoMemory);
         }
         let (addr, replaces) = match request.place {
@@ -142,7 +146,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if range.start < self.layout.areas.user.start {
             return Err(Error::NotPermitted);
         }
-        match self.first_in(range) {
+        match self.first_in(held, range) {
             None => Ok(Destination::Free(range)),
             Some(_) if replaces => Ok(Destination::Taken(range)),
             Some(_) => Err(Error::Exists),
@@ -163,23 +167,31 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// What the new mapping says, its memory promised, its object made.
-    fn attributes_of(&self, request: &MapRequest, destination: Destination) -> Result<VmaAttributes, Error> {
+    fn attributes_of(
+        &self,
+        held: Held<'_>,
+        request: &MapRequest,
+        destination: Destination,
+    ) -> Result<VmaAttributes, Error> {
         let range = destination.range();
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
                 let attributes = VmaAttributes::anonymous(range, flags);
                 if flags.contains(VmaFlags::ACCOUNT) {
-                    let promised =
-                        if destination == Destination::Free(range) { 0 } else { self.committed_in(range) };
-                    self.charge_commit(range.len() - promised)?;
+                    let promised = if destination == Destination::Free(range) {
+                        0
+                    } else {
+                        self.committed_in(held, range)
+                    };
+                    self.limits(held).commit(range.len() - promised)?;
                 }
                 Ok(attributes)
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
                 if !flags.contains(VmaFlags::NORESERVE) {
-                    self.charge_commit(range.len())?;
+                    self.limits(held).commit(range.len())?;
                 }
                 let object = Object::create(&self.vm.memory, range.len()).ok_or(Error::NoMemory)?;
                 let backing = object.number().map(BackingId).ok_or(Error::NoMemory)?;
@@ -191,7 +203,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Puts a mapping into the index, over what is there, joined with the neighbours it agrees with.
     pub(in crate::space) fn put(
         &self,
-        guard: &WriteGuard<'_, M>,
+        guard: &RangeGuard<'_, M>,
         destination: Destination,
         new: VmaAttributes,
     ) -> Result<(), Error> {
@@ -209,7 +221,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// P3: busy while the entries of what was there are cleared.
-    fn put_over(&self, guard: &WriteGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
+    fn put_over(&self, guard: &RangeGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
         let edit = VmaEdit::new(self, guard);
         let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));
         let left = first.and_then(|vma| cut(&vma, new.range)[0]);
@@ -227,8 +239,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
         });
         edit.replace(covered, &pieces, new.range)?;
-        self.zap(new.range);
-        self.make_live(merged.attributes.range.start);
+        self.zap(guard.held(), new.range);
+        self.make_live(guard, new.range.start);
         Ok(())
     }
 }

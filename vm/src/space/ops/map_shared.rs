@@ -1,8 +1,8 @@
 //! Mapping shared memory once more: here, or in another space.
 //!
 //! ```text
-//!   the other space's lock, shared: find the mapping, raise the object's count of mapped pages
-//!   this space's lock, guard:       choose a place, put the mapping there      refused: lower the count again
+//!   the other space's pages, locked to read: find the mapping, raise the object's count of mapped pages
+//!   this space, locked to write:             choose a place, put the mapping there      refused: lower the count again
 //! ```
 //!
 //! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So
@@ -21,7 +21,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Maps the shared memory that `other` shows from `from` on, as `request` says. Returns its first
     /// address. What is written in either place is seen in both; the memory lives as long as a mapping of it.
     ///
-    /// Shares the other space's lock, then takes this one's alone.
+    /// Locks the other space's pages to read, then this one's to write.
     ///
     /// # Errors
     /// [`Error::Invalid`] where `from` is not aligned, the request is for private memory, the spaces are of
@@ -50,16 +50,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// What backs the pages, and from where; it counts them as mapped once more.
     fn keep_shared(&self, pages: VpnRange) -> Result<(BackingId, u64), Error> {
-        let _shared = self.lock.read();
-        let vma = self.first_in(pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
+        let guard = self.share(pages);
+        let vma =
+            self.first_in(guard.held(), pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
         let backing = vma.backing.ok_or(Error::Invalid)?;
         Object::at(&self.vm.memory, backing.0).mapped(pages.len());
         Ok((backing, vma.offset_at(pages.start)))
     }
 
     fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
-        let guard = self.lock.write();
-        let destination = self.choose(request)?;
+        let (guard, destination) = self.place(request)?;
         let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
         self.put(&guard, destination, VmaAttributes::backed(destination.range(), flags, backing, offset))?;
         Ok(destination.range())

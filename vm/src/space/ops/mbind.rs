@@ -23,23 +23,22 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !policy.is_local() && !self.is_any_populated(policy) {
             return Err(Error::Invalid);
         }
-        let guard = self.lock.write();
-        // Linux forgives holes to who takes a policy back.
-        if !policy.is_local() && !self.is_all_mapped(range) {
+        let guard = self.write(range);
+        // Linux ignores holes where a policy is taken back.
+        if !policy.is_local() && !self.is_all_mapped(guard.held(), range) {
             return Err(Error::Fault);
         }
-        let reserve = self.reserve_for(range)?;
-        let mut rest = range;
-        while let Some(vma) = self.first_in(rest) {
-            let part = rest.intersect(vma.range);
+        let reserve = self.reserve_for(guard.held(), range)?;
+        let set = self.each_part_in(guard.held(), range, |part, _| {
             let edit = VmaEdit::new(self, &guard);
-            let (prev, next) = (edit.ending_at(vma.range.start), edit.at(vma.range.end));
+            let Some(vma) = edit.at(part.start) else { return Ok(()) };
+            let [prev, next] = edit.neighbours(&vma, part);
             let decided = change_policy(prev, &vma, next, part, policy);
-            self.apply(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
+            self.apply_change(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
-            rest = VpnRange::new(part.end, range.end);
-        }
-        Ok(())
+            Ok(())
+        });
+        set.map(|_all_mapped| ())
     }
 
     fn is_any_populated(&self, policy: Policy) -> bool {
@@ -50,16 +49,5 @@ impl<M: Machine> AddressSpace<'_, M> {
             .map(|zone| zone.node())
             .filter(|node| node.0 < Policy::MAX_NODES)
             .any(|node| named(&node))
-    }
-
-    fn is_all_mapped(&self, range: VpnRange) -> bool {
-        let mut rest = range;
-        while let Some(vma) = self.first_in(rest) {
-            if vma.range.start > rest.start {
-                return false;
-            }
-            rest = VpnRange::new(rest.intersect(vma.range).end, range.end);
-        }
-        rest.is_empty()
     }
 }

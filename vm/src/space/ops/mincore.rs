@@ -9,7 +9,7 @@ use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Calls `tell` with each page of the range, in order, and whether it is resident.
+    /// Calls `visit` with each page of the range, in order, and whether it is resident.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, or at
@@ -18,7 +18,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         &self,
         addr: VirtAddr,
         len_bytes: u64,
-        mut tell: impl FnMut(Vpn, bool),
+        mut visit: impl FnMut(Vpn, bool),
     ) -> Result<(), Error> {
         if !addr.is_page_aligned() {
             return Err(Error::Invalid);
@@ -27,13 +27,13 @@ impl<M: Machine> AddressSpace<'_, M> {
         if range.end > self.layout.areas.user.end {
             return Err(Error::NoMemory);
         }
-        let _shared = self.lock.read();
+        let guard = self.share(range);
         let mut page = range.start;
         while page < range.end {
-            let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
+            let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
             let end = vma.range.end.min(range.end);
             while page < end {
-                tell(page, self.frame_behind(&vma, page).is_some());
+                visit(page, self.frame_behind(&vma, page).is_some());
                 page = page.add(1);
             }
         }
@@ -41,10 +41,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's.
-    /// Shares the lock; the frame is kept by nobody when this returns.
+    /// Locks the page to read; nothing keeps the frame once
+    /// this returns.
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
-        let _shared = self.lock.read();
-        let vma = self.first_in(VpnRange::new(page, page.add(1)))?;
+        let guard = self.share(VpnRange::new(page, page.add(1)));
+        let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1)))?;
         Some((self.frame_behind(&vma, page)?, vma.backing.is_some()))
     }
 

@@ -29,4 +29,5 @@ mod tests;
 mod unmap;
 
 pub use madvise::Advice;
+pub(in crate::space) use map::Destination;
 pub use map::{MapRequest, Place, Sharing};

@@ -50,7 +50,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let wanted = if access == Access::Write { VmaFlags::WRITE } else { VmaFlags::READ };
         let mut page = range.start;
         while page < range.end {
-            let vma = self.first_in(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
+            let vma = self.first_in_racy(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
             if !vma.flags.contains(wanted) {
                 return Err(Error::Invalid);
             }

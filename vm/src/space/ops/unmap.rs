@@ -4,13 +4,13 @@
 //!   decide what is left of the ends ─► mark stale, publish ─► clear entries ─► cut tables ─► flush ─► free
 //! ```
 //!
-//! The space's lock is held alone from the decision to the end of the flush, so that no address is used again
+//! The range is locked to write from the decision to the end of the flush, so that no address is used again
 //! before (protocol P3). Faults elsewhere speculate meanwhile.
 
 use crate::machine::Machine;
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, WriteGuard};
+use crate::space::{AddressSpace, RangeGuard};
 use crate::units::{VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaState, cut};
 
@@ -24,20 +24,20 @@ impl<M: Machine> AddressSpace<'_, M> {
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
         let unaligned = if mutant!("unmap.wrong-errno") { Error::NoMemory } else { Error::Invalid };
         let range = self.user_range(addr, len_bytes).ok_or(unaligned)?;
-        let guard = self.lock.write();
+        let guard = self.write(range);
         self.unmap_range(&guard, range)
     }
 
     pub(in crate::space) fn unmap_range(
         &self,
-        guard: &WriteGuard<'_, M>,
+        guard: &RangeGuard<'_, M>,
         range: VpnRange,
     ) -> Result<(), Error> {
         let edit = VmaEdit::new(self, guard);
         let Some(first) = edit.first_in(range) else { return Ok(()) };
         let splits = first.range.start < range.start && first.range.end > range.end;
-        if splits && self.vmas.len() >= self.layout.max_mappings {
-            return Err(Error::NoMemory);
+        if splits {
+            self.limits(guard.held()).may_split()?;
         }
         let [left, mut right] = cut(&first, range);
         if first.range.end < range.end {
@@ -50,7 +50,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let live = |attributes| (attributes, VmaState::Live);
         let zaps_first = mutant!("unmap.zapped-before-replaced");
         if zaps_first {
-            self.zap(range);
+            self.zap(guard.held(), range);
         }
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
         if !zaps_first {

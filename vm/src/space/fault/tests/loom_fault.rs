@@ -13,10 +13,11 @@ use crate::space::fault::attempt::attempt;
 use crate::space::fault::prepare::Prepared;
 use crate::space::fault::trust::Proof;
 use crate::space::*;
-use crate::sync::restock;
+use crate::sync::atomic::Ordering::*;
+use crate::sync::{ReadGuard, restock};
 use crate::table::{SlotRun, sweep, walk};
-use crate::units::{Access, Level, NodeId, PAGE_SIZE};
-use crate::vma::Areas;
+use crate::units::{Access, Level, NodeId, PAGE_SIZE, Pfn, VirtAddr, Vpn, VpnRange};
+use crate::vma::{Areas, Vma};
 use core::cell::Cell;
 use loom::thread;
 use std::boxed::Box;
@@ -330,17 +331,24 @@ fn loom_fault_that_does_not_ask_whether_its_mapping_holds_fails() {
 #[should_panic = "a leaf is left where nothing is mapped"]
 fn loom_writer_that_clears_before_it_marks_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
-        let guard = space.lock.write();
         let range = VpnRange::new(START, START.add(PAGES));
-        space.zap(range);
+        let guard = space.write(range);
+        space.zap(guard.held(), range);
         VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
     }));
 }
 
+/// Flushes the pages of the mapping, whatever their entries hold.
+fn flush(space: &Space<TwoLevels>) {
+    let range = VpnRange::new(START, START.add(PAGES));
+    let guard = space.write(range);
+    space.gather(guard.held(), range, |gather| gather.weakened(range));
+}
+
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.
 fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
-    let guard = space.lock.write();
     let range = VpnRange::new(START, START.add(PAGES));
+    let guard = space.write(range);
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
     sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
         for slot in run.slots.clone() {
@@ -358,7 +366,7 @@ fn loom_writer_that_does_not_flush_fails() {
         let mut frames = std::vec::Vec::new();
         unmap_by_hand(space, |frame| frames.push(frame));
         assert_forgotten(space, START);
-        space.flush(VpnRange::new(START, START.add(PAGES)));
+        flush(space);
         frames.into_iter().for_each(|frame| space.vm.memory.put(frame));
     }));
 }
@@ -368,6 +376,6 @@ fn loom_writer_that_does_not_flush_fails() {
 fn loom_writer_that_frees_before_it_flushes_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
         unmap_by_hand(space, |frame| space.vm.memory.put(frame));
-        space.flush(VpnRange::new(START, START.add(PAGES)));
+        flush(space);
     }));
 }

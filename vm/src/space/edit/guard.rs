@@ -1,0 +1,235 @@
+//! Locks of ranges: who may read and write which mappings and entries.
+//!
+//! | call | holds | for |
+//! |---|---|---|
+//! | [`write`](AddressSpace::write) | a range, to write | munmap, mprotect, madvise of attributes, mbind, brk, MAP_FIXED |
+//! | [`place`](AddressSpace::place) | the range that it chooses, to write | mmap |
+//! | [`write_two`](AddressSpace::write_two) | two ranges, to write | moving mappings |
+//! | [`write_all`](AddressSpace::write_all) | all of the space, to write | its end; fork |
+//! | [`share`](AddressSpace::share) | a range, to read | locked faults, mincore, MADV_DONTNEED |
+//!
+//! ```text
+//!   mappings    [ prev          ][     ][    ]      [ next ...
+//!   range                  |=============|
+//!   hull                  |===============|           one page more at each end: neighbours to merge with
+//! ```
+//!
+//! The holder of a guard clears and changes entries of its range only, reads mappings that have a page in the
+//! hull, and replaces these by mappings that say the same of every page outside of the range. Debug builds
+//! assert that; release builds know no ranges. What is held is passed on as [`Held`], which costs nothing.
+//!
+//! All guards take one lock of the space today, so a guard keeps out more than it says. Nothing relies on
+//! that but the hole next to a range, in which empty tables are freed.
+
+use crate::machine::Machine;
+use crate::space::{AddressSpace, Destination, Error, MapRequest};
+use crate::sync::{RwReadGuard, RwWriteGuard, lockdep};
+use crate::units::{Vpn, VpnRange};
+use crate::vma::{VmaAttributes, VmaState};
+use core::fmt;
+use core::marker::PhantomData;
+
+/// All pages that a space may ever map.
+const ALL: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 52) };
+
+/// One range or two of a space, locked to write: no other writer, no locked fault and no reader of mappings is
+/// in them.
+#[must_use = "the range is unlocked once this is dropped"]
+pub struct RangeGuard<'a, M: Machine> {
+    held: Held<'a>,
+    _lock: RwWriteGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
+}
+
+/// A range of a space, locked to read: no writer replaces its mappings.
+#[must_use = "the range is unlocked once this is dropped"]
+pub struct RangeReadGuard<'a, M: Machine> {
+    held: Held<'a>,
+    _lock: RwReadGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
+}
+
+/// Proof that a guard exists, and in debug builds of which pages. Made by guards alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'g> {
+    /// The number of the space, and what is locked, in ascending order.
+    #[cfg(debug_assertions)]
+    locked: (u64, [VpnRange; 2]),
+    _guard: PhantomData<&'g ()>,
+}
+
+const _: () =
+    assert!(cfg!(debug_assertions) || size_of::<Held<'_>>() == 0, "a release build knows no ranges");
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Locks a range to write. Sleeps while others hold it.
+    #[inline]
+    pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
+        RangeGuard { _lock: self.lock.write(), held: Held::new(self.tlb.id(), [range, range]) }
+    }
+
+    /// Locks two ranges to write, as one step. Sleeps while others hold a part of them.
+    pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
+        let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
+        RangeGuard { _lock: self.lock.write(), held: Held::new(self.tlb.id(), ranges) }
+    }
+
+    /// Locks the whole space to write.
+    pub fn write_all(&self) -> RangeGuard<'_, M> {
+        self.write(ALL)
+    }
+
+    /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
+    #[inline(always)]
+    pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        RangeReadGuard { _lock: self.lock.read(), held: Held::new(self.tlb.id(), [range, range]) }
+    }
+
+    /// Locks the whole space to read.
+    pub fn share_all(&self) -> RangeReadGuard<'_, M> {
+        self.share(ALL)
+    }
+
+    /// Chooses the pages for a request and locks them to write, as one step: nothing else is mapped there
+    /// before the guard goes.
+    #[inline]
+    pub(in crate::space) fn place(
+        &self,
+        request: &MapRequest,
+    ) -> Result<(RangeGuard<'_, M>, Destination), Error> {
+        // Choosing looks at the holes of the whole space; what it chose is held.
+        let all = self.write_all();
+        let destination = self.choose(all.held(), request)?;
+        Ok((all.narrow(destination.range()), destination))
+    }
+}
+
+impl<M: Machine> RangeGuard<'_, M> {
+    /// What is locked.
+    #[inline(always)]
+    pub fn held(&self) -> Held<'_> {
+        self.held
+    }
+
+    /// The guard of a part of what this one locks.
+    #[inline(always)]
+    fn narrow(self, range: VpnRange) -> Self {
+        let held = self.held.narrow(range);
+        Self { held, ..self }
+    }
+}
+
+impl<M: Machine> RangeReadGuard<'_, M> {
+    /// What is locked.
+    #[inline(always)]
+    pub fn held(&self) -> Held<'_> {
+        self.held
+    }
+}
+
+#[cfg(not(debug_assertions))]
+impl Held<'_> {
+    #[inline(always)]
+    fn new(_space: u64, _ranges: [VpnRange; 2]) -> Self {
+        Self { _guard: PhantomData }
+    }
+
+    #[inline(always)]
+    fn narrow(self, _range: VpnRange) -> Self {
+        self
+    }
+
+    /// Debug builds assert that the entries of `range` may be edited.
+    #[inline(always)]
+    pub fn assert_covers<M: Machine>(self, _space: &AddressSpace<'_, M>, _range: VpnRange) {}
+
+    /// Debug builds assert that mappings with a page in `range` may be read.
+    #[inline(always)]
+    pub fn assert_may_read<M: Machine>(self, _space: &AddressSpace<'_, M>, _range: VpnRange) {}
+
+    /// Debug builds assert that `new` may replace `old`.
+    #[inline(always)]
+    pub fn assert_may_replace(
+        self,
+        _old: impl FnOnce() -> VmaAttributes,
+        _new: &[Option<(VmaAttributes, VmaState)>],
+    ) {
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Held<'_> {
+    fn new(space: u64, ranges: [VpnRange; 2]) -> Self {
+        Self { locked: (space, ranges), _guard: PhantomData }
+    }
+
+    fn narrow(self, range: VpnRange) -> Self {
+        let (space, ranges) = self.locked;
+        assert!(
+            ranges.iter().any(|held| held.covers(range)),
+            "a guard is narrowed to {range:?}, which it lacks"
+        );
+        Self { locked: (space, [range, range]), ..self }
+    }
+
+    /// Asserts that the entries of `range` may be edited.
+    pub fn assert_covers<M: Machine>(self, space: &AddressSpace<'_, M>, range: VpnRange) {
+        self.assert_covered(space, range, |held| held);
+    }
+
+    /// Asserts that mappings with a page in `range` may be read.
+    pub fn assert_may_read<M: Machine>(self, space: &AddressSpace<'_, M>, range: VpnRange) {
+        self.assert_covered(space, range, hull);
+    }
+
+    fn assert_covered<M: Machine>(
+        self,
+        space: &AddressSpace<'_, M>,
+        range: VpnRange,
+        of: fn(VpnRange) -> VpnRange,
+    ) {
+        let (number, ranges) = self.locked;
+        assert_eq!(number, space.tlb.id(), "a guard of another space");
+        let covered = range.is_empty() || ranges.iter().any(|&held| of(held).covers(range));
+        assert!(covered, "{range:?} is touched, but the guard holds {ranges:?}");
+    }
+
+    /// Asserts that `new` may replace `old`: it has a page in the hull, and `new` says the same of each page
+    /// of it outside of what is held.
+    pub fn assert_may_replace(
+        self,
+        old: impl FnOnce() -> VmaAttributes,
+        new: &[Option<(VmaAttributes, VmaState)>],
+    ) {
+        let (old, (_, ranges)) = (old(), self.locked);
+        let touched = ranges.iter().any(|&held| !hull(held).intersect(old.range).is_empty());
+        assert!(touched, "{old:?} is replaced, but the guard holds {ranges:?}");
+        let starts = [old.range.start, ranges[0].end, ranges[1].end];
+        let ends = [ranges[0].start, ranges[1].start, old.range.end];
+        for (start, end) in starts.into_iter().zip(ends) {
+            let outside = VpnRange::new(start, end.max(start)).intersect(old.range);
+            let same = |attributes: &VmaAttributes| {
+                attributes.range.covers(outside)
+                    && VmaAttributes { anon: old.anon, ..attributes.over(outside) } == old.over(outside)
+            };
+            let kept = outside.is_empty() || new.iter().flatten().any(|(attributes, _)| same(attributes));
+            assert!(kept, "{outside:?} of {old:?} changes, but the guard holds {ranges:?}");
+        }
+    }
+}
+
+/// The range and one page around it.
+#[cfg(debug_assertions)]
+fn hull(range: VpnRange) -> VpnRange {
+    VpnRange::new(Vpn(range.start.0.saturating_sub(1)), range.end.add(1))
+}
+
+impl<M: Machine> fmt::Debug for RangeGuard<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "locked to write: {:?}", self.held)
+    }
+}
+
+impl<M: Machine> fmt::Debug for RangeReadGuard<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "locked to read: {:?}", self.held)
+    }
+}

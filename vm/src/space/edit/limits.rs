@@ -1,0 +1,65 @@
+//! Limits of a space: how many mappings it may have, and how many pages it may commit.
+//!
+//! This is the only place that knows how mappings are counted. Writers ask it with their guard in hand, so a
+//! count may later be kept in several parts, each drawn on by the holders of some ranges.
+
+use super::Held;
+use crate::machine::Machine;
+use crate::space::{AddressSpace, Error};
+use crate::vma::Change;
+
+/// What a writer may still add to a space.
+pub struct Limits<'a, 'v, M: Machine> {
+    space: &'a AddressSpace<'v, M>,
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// The limits, for the holder of a guard.
+    #[inline(always)]
+    pub(in crate::space) fn limits<'a>(&'a self, _held: Held<'_>) -> Limits<'a, 'v, M> {
+        Limits { space: self }
+    }
+}
+
+impl<M: Machine> Limits<'_, '_, M> {
+    /// Whether mmap and brk may add a mapping. As in Linux they look at the count as it is: the last mapping
+    /// may exceed the maximum by one, and it counts even where it is merged with a neighbour.
+    #[inline]
+    pub fn may_map(&self) -> Result<(), Error> {
+        within(self.nr_mappings() <= self.max_mappings())
+    }
+
+    /// Whether a mapping may be split in two.
+    #[inline]
+    pub fn may_split(&self) -> Result<(), Error> {
+        within(self.nr_mappings() < self.max_mappings())
+    }
+
+    /// Whether the change may be carried out.
+    #[inline]
+    pub fn may_change(&self, change: &Change) -> Result<(), Error> {
+        within(self.nr_mappings() + change.nr_puts() <= self.max_mappings() + change.nr_removes())
+    }
+
+    /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and nothing
+    /// is added up).
+    #[inline]
+    pub fn commit(&self, pages: u64) -> Result<(), Error> {
+        within(pages <= self.space.layout.max_commit_pages)
+    }
+
+    #[inline(always)]
+    fn nr_mappings(&self) -> usize {
+        self.space.vmas.len()
+    }
+
+    #[inline(always)]
+    fn max_mappings(&self) -> usize {
+        self.space.layout.max_mappings
+    }
+}
+
+#[inline(always)]
+fn within(limit_holds: bool) -> Result<(), Error> {
+    if limit_holds { Ok(()) } else { Err(Error::NoMemory) }
+}

@@ -1,0 +1,3 @@
+//! Tests of how writers edit a space.
+
+mod guard;
