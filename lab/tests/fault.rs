@@ -2,19 +2,19 @@
 
 use interleaf::space::{Counter, Path};
 use interleaf_lab::measure::bench::Options;
-use interleaf_lab::measure::fault::{Done, Length, Scene, Setup, Timing, WORKLOADS, Workload};
+use interleaf_lab::measure::fault::{Length, RunResult, Setup, Timing, WORKLOADS, Workload, WorkloadMachine};
 use interleaf_lab::os::affinity;
 
 /// Pages that a task touches in a round.
 const PAGES: u64 = 512;
 
-fn run(workload: Workload, path: Path, threads: usize, cpus: usize) -> Done {
+fn run(workload: Workload, path: Path, threads: usize, cpus: usize) -> RunResult {
     let host_cpus = Options::full().cpus;
     let cpus = cpus.min(host_cpus.len());
     let timing = Timing::EachFault;
     let setup = Setup { workload, path, threads, cpus, pages: PAGES, length: Length::Rounds(3), timing };
-    let scene = Scene::new(&host_cpus[..cpus], PAGES * threads as u64).unwrap();
-    let done = scene.with(|stand| stand.run(&setup, |_| {}));
+    let machine = WorkloadMachine::new(&host_cpus[..cpus], PAGES * threads as u64).unwrap();
+    let done = machine.with(|runner| runner.run(&setup, |_| {}));
     done.unwrap_or_else(|e| panic!("{}, {path:?}, {threads} tasks on {cpus} CPUs: {e}", workload.name))
 }
 

@@ -7,8 +7,8 @@ use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Pfn, VirtAddr, Vpn};
 use interleaf::work::{PollLimit, WorkerPool};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
-use interleaf_lab::machine::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -22,8 +22,8 @@ const BYTES: u64 = PAGES * 4096;
 /// Plays `caller` with a space on CPU 0 and helpers on two others, on a machine of `frames` frames; then ends
 /// the space, with helpers, and counts the frames.
 fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)) {
-    let scene = move |stage: &Stage| {
-        let machine = Seeded::new(&Plan::small(3, frames)).unwrap();
+    let scenario = move |schedule: &Schedule| {
+        let machine = Seeded::new(&MachineConfig::small(3, frames)).unwrap();
         let entered = machine.enter(CpuId(0));
         let mut map = boot_map(&machine);
         let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).unwrap();
@@ -46,10 +46,10 @@ fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)
             drop(workers);
         });
         let helpers = (1..machine.nr_cpus()).map(|_| Box::new(|| machine.help()) as Program<'_>);
-        stage.run(machine, std::iter::once(first).chain(helpers).collect());
+        schedule.run(machine, std::iter::once(first).chain(helpers).collect());
     };
     let options = Options { limit_steps: 20_000_000, ..Options::default() };
-    explore(seeds, options, scene).unwrap_or_else(|report| panic!("{report}"));
+    explore(seeds, options, scenario).unwrap_or_else(|report| panic!("{report}"));
 }
 
 /// The frames of the pages from `start` on that are present.

@@ -6,8 +6,8 @@ use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Order};
 use interleaf::work::{PollLimit, WorkerPool};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
-use interleaf_lab::machine::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 type Machine = SoftMachine<Baton, X86_64>;
@@ -21,8 +21,8 @@ const ASK: AllocRequest = AllocRequest::DIRTY.with_priority(Priority::Reserve);
 static GREW: AtomicU64 = AtomicU64::new(0);
 
 /// CPU 0 runs the job, CPU 1 takes every whole block that there is, CPU 2 helps, CPU 3 takes single frames.
-fn boot_and_allocate(stage: &Stage) {
-    let machine = Machine::new(&Plan::small(4, FRAMES)).expect("a machine");
+fn boot_and_allocate(schedule: &Schedule) {
+    let machine = Machine::new(&MachineConfig::small(4, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let mut map = boot_map(&machine);
     let workers =
@@ -58,7 +58,7 @@ fn boot_and_allocate(stage: &Stage) {
             }
         }),
     );
-    stage.run(&machine, vec![job, blocks, help, frames]);
+    schedule.run(&machine, vec![job, blocks, help, frames]);
     let _cpu = machine.enter(CpuId(0));
     assert_eq!(memory.deferred_frames(), 0);
     memory.drain();

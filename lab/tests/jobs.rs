@@ -7,9 +7,9 @@ use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, CpuMask};
 use interleaf::work::{Chunk, Failed, Job, PollLimit, Spent, WorkerPool};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
 use interleaf_lab::machine::host::Host;
-use interleaf_lab::machine::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU64 as Count, Ordering::*};
@@ -39,11 +39,11 @@ impl Tally {
 fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededPool<'_>, u64) -> Spent) -> u64 {
     static CAME: Mutex<Vec<(usize, u64)>> = Mutex::new(Vec::new());
     let me = caller as usize;
-    let scene = move |stage: &Stage| {
-        let machine = Seeded::new(&Plan::small(nr_cpus, 64)).unwrap();
+    let scenario = move |schedule: &Schedule| {
+        let machine = Seeded::new(&MachineConfig::small(nr_cpus, 64)).unwrap();
         let workers = WorkerPool::spawn(&machine, &mut boot_map(&machine).early_allocator(&machine)).unwrap();
         workers.set_poll_limit(PollLimit(2));
-        let (seed, machine) = (stage.seed(), &machine);
+        let (seed, machine) = (schedule.seed(), &machine);
         let first: Program<'_> = Box::new(move || {
             // Half of the callers begin while their helpers are still on their way.
             while seed % 2 == 0 && !(1..nr_cpus).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
@@ -55,9 +55,9 @@ fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededPool<'_>, u64
             drop(workers);
         });
         let helpers = (1..nr_cpus).map(|_| Box::new(|| machine.help()) as Program<'_>);
-        stage.run(machine, std::iter::once(first).chain(helpers).collect());
+        schedule.run(machine, std::iter::once(first).chain(helpers).collect());
     };
-    explore(seeds, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+    explore(seeds, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
     CAME.lock().unwrap().iter().filter(|(caller, _)| *caller == me).map(|(_, came)| came).sum()
 }
 
@@ -184,7 +184,7 @@ fn an_ordered_queue_finishes_in_order_whatever_the_seed_while_its_cpus_change_an
 /// Helper time on the timed machine: both worked for as long as the caller waited.
 #[test]
 fn the_time_of_helpers_is_the_callers() {
-    let machine = SoftMachine::<Host, X86_64>::new(&Plan::small(2, 64)).unwrap();
+    let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(2, 64)).unwrap();
     machine.start_helpers([CpuId(1)], |_| ());
     let _here = machine.enter(CpuId(0));
     let workers = WorkerPool::spawn(&machine, &mut boot_map(&machine).early_allocator(&machine)).unwrap();

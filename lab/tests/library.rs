@@ -11,7 +11,7 @@ use interleaf_lab::check::library::{Library, boot_map};
 use interleaf_lab::check::model::Model;
 use interleaf_lab::check::setting::Setting;
 use interleaf_lab::machine::host::Host;
-use interleaf_lab::machine::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 
 fn agrees<F: Format>(path: Path, seeds: std::ops::Range<u64>) {
     // A refused promise leaves things as they were here; Linux leaves the ends split
@@ -55,7 +55,7 @@ fn both_paths_on_five_levels_agree_with_the_model() {
 
 #[test]
 fn every_edit_that_takes_something_away_is_counted_as_a_flush() {
-    let machine = SoftMachine::<Host, X86_64>::new(&Plan::small(1, 4096)).expect("a machine");
+    let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(1, 4096)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("a root table");

@@ -3,7 +3,7 @@
 use interleaf::space::Path;
 use interleaf::table::format::X86_64;
 use interleaf_lab::check::calls::{Call, MapFlags, PAGE, Prot, advice};
-use interleaf_lab::check::mishap::{Mishaps, Strike};
+use interleaf_lab::check::mishap::{MishapMode, Mishaps};
 use interleaf_lab::check::setting::Setting;
 
 const BASE: u64 = (16 << 40) + (8 << 30);
@@ -128,12 +128,12 @@ fn every_allocation_may_fail(path: Path) {
     let machine = Mishaps::<X86_64>::new(path).expect("a machine");
     let mut mishaps = 0;
     for (setup, call) in cases() {
-        let struck = machine.strike(Strike::Nth, &setup, &call, BASE..BASE + 32 * PAGE);
-        println!("{:>3} mishaps, {:>3} got over: {call}", struck.mishaps, struck.got_over);
-        mishaps += struck.mishaps;
+        let counts = machine.inject(MishapMode::Nth, &setup, &call, BASE..BASE + 32 * PAGE);
+        println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);
+        mishaps += counts.mishaps;
     }
     assert!(mishaps > 40, "only {mishaps} allocations were failed");
-    assert!(machine.strike_new_space() >= 1);
+    assert!(machine.inject_into_new_space() >= 1);
 }
 
 #[test]
@@ -150,11 +150,11 @@ fn a_failed_allocation_changes_nothing_where_faults_take_the_lock() {
 fn memory_may_stay_away(path: Path) {
     let machine = Mishaps::<X86_64>::new(path).expect("a machine");
     for (setup, call) in cases() {
-        let struck = machine.strike(Strike::From, &setup, &call, BASE..BASE + 32 * PAGE);
-        println!("{:>3} mishaps, {:>3} got over: {call}", struck.mishaps, struck.got_over);
+        let counts = machine.inject(MishapMode::From, &setup, &call, BASE..BASE + 32 * PAGE);
+        println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);
         let faults = matches!(call, Call::Write { .. } | Call::Read { .. });
         // A fault that needs memory at all cannot do without; what it prepared in vain it can.
-        assert!(!faults || struck.mishaps == 0 || struck.got_over < struck.mishaps, "{call} got over all");
+        assert!(!faults || counts.mishaps == 0 || counts.survived < counts.mishaps, "{call} survived all");
     }
 }
 

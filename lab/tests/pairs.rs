@@ -2,7 +2,7 @@
 
 use interleaf::machine::Format;
 use interleaf::table::format::{Aarch64, X86_64};
-use interleaf_lab::check::pairs::{Variation, all, play_pair};
+use interleaf_lab::check::pairs::{Variation, all, run_pair};
 use std::ops::Range;
 
 /// All variations of every pair, once.
@@ -10,7 +10,7 @@ const SEEDS: u64 = Variation::COUNT;
 
 fn every_pair_is_in_some_order<F: Format>(seeds: Range<u64>) {
     for pair in all() {
-        play_pair::<F>(pair, seeds.clone()).unwrap_or_else(|trouble| panic!("{trouble}"));
+        run_pair::<F>(pair, seeds.clone()).unwrap_or_else(|trouble| panic!("{trouble}"));
     }
 }
 

@@ -8,9 +8,9 @@ use interleaf::table::{LockedTable, sweep};
 use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn, VpnRange};
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::check::recount::Scene;
+use interleaf_lab::check::recount::QuiescentSystem;
 use interleaf_lab::machine::host::Host;
-use interleaf_lab::machine::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 
 type Machine = SoftMachine<Host, X86_64>;
 
@@ -26,7 +26,7 @@ fn recount_after(harm: Harm) -> String {
 /// A machine with two pages written and one read by a CPU that still runs the space; `harm` is done; what is
 /// recounted then, faults being taken to have gone `path`.
 fn recount_as(path: Path, harm: Harm) -> String {
-    let machine = Machine::new(&Plan::small(2, 2048)).expect("a machine");
+    let machine = Machine::new(&MachineConfig::small(2, 2048)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
     let layout = Layout::linux::<X86_64>();
@@ -40,10 +40,10 @@ fn recount_as(path: Path, harm: Harm) -> String {
         machine.write_u64(addr, page, &Faults::new(&*space)).expect("mapped");
     }
     machine.read_u64(VirtAddr(start.0 + 2 * 4096), &Faults::new(&*space)).expect("mapped");
-    let scene = Scene { machine: &machine, vm: &vm, spaces: &[&space], path: Path::Speculative };
-    scene.recount().expect("all is well before");
+    let system = QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path: Path::Speculative };
+    system.recount().expect("all is well before");
     harm(&vm, &space, start.vpn());
-    Scene { path, ..scene }.recount().expect_err("the harm is noticed")
+    QuiescentSystem { path, ..system }.recount().expect_err("the harm is noticed")
 }
 
 /// Lends the table of the page, locked.

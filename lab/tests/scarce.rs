@@ -6,8 +6,8 @@ use interleaf::space::Vm;
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Pfn};
 use interleaf_lab::check::library::boot_map;
-use interleaf_lab::machine::baton::{Baton, Options, Program, Stage, explore};
-use interleaf_lab::machine::soft::{Plan, SoftMachine};
+use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 
 type Machine = SoftMachine<Baton, X86_64>;
 
@@ -17,8 +17,8 @@ const ASK: AllocRequest = AllocRequest::DIRTY.with_priority(Priority::Normal);
 
 /// Each CPU takes its share of all memory that there is, frame by frame, and gives it back; together they
 /// never hold more than there is.
-fn everybody_takes_a_share(stage: &Stage) {
-    let machine = Machine::new(&Plan::small(CPUS, FRAMES)).expect("a machine");
+fn everybody_takes_a_share(schedule: &Schedule) {
+    let machine = Machine::new(&MachineConfig::small(CPUS, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
     let all: Vec<Pfn> = std::iter::from_fn(|| vm.memory().alloc_frame(ASK)).collect();
@@ -38,7 +38,7 @@ fn everybody_takes_a_share(stage: &Stage) {
             }
         })
     };
-    stage.run(&machine, (0..machine.nr_cpus()).map(program).collect());
+    schedule.run(&machine, (0..machine.nr_cpus()).map(program).collect());
     let _cpu = machine.enter(CpuId(0));
     vm.memory().check().expect("frames add up");
 }

@@ -3,11 +3,12 @@
 use interleaf::machine::Format;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
-use interleaf_lab::check::stress::{Done, Length, Plan, run};
+use interleaf_lab::check::stress::{Done, Length, StressConfig, run};
 
 fn stress<F: Format>(tasks: u32, path: Path) -> Done {
-    let plan = Plan { tasks, cpus: 2, length: Length::Rounds(1200 / u64::from(tasks)), seed: 1, path };
-    let done = run::<F>(&plan).unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
+    let config =
+        StressConfig { tasks, cpus: 2, length: Length::Rounds(1200 / u64::from(tasks)), seed: 1, path };
+    let done = run::<F>(&config).unwrap_or_else(|wrong| panic!("{config:?}: {wrong}"));
     println!("{done:?}");
     assert!(done.faults > 0 && (done.speculated > 0) == (path == Path::Speculative), "{done:?}");
     done

@@ -10,7 +10,7 @@ use std::{fmt, fs, io};
 
 /// Why a file cannot be run.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum ElfError {
     /// It cannot be read.
     Unread(io::Error),
     /// It does not begin as ELF files do.
@@ -25,15 +25,17 @@ pub enum Unfit {
     TooLarge(u64),
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for ElfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Unread(error) => write!(f, "{error}"),
-            Unfit::NoElf => write!(f, "not an ELF file"),
-            Unfit::OtherMachine => write!(f, "an ELF file, but not for 64-bit x86"),
-            Unfit::NotStatic => write!(f, "not a static program: link it with -static -no-pie"),
-            Unfit::Damaged(what) => write!(f, "a damaged ELF file: {what}"),
-            Unfit::TooLarge(bytes) => write!(f, "{bytes} bytes take more than half of the machine's memory"),
+            ElfError::Unread(error) => write!(f, "{error}"),
+            ElfError::NoElf => write!(f, "not an ELF file"),
+            ElfError::OtherMachine => write!(f, "an ELF file, but not for 64-bit x86"),
+            ElfError::NotStatic => write!(f, "not a static program: link it with -static -no-pie"),
+            ElfError::Damaged(what) => write!(f, "a damaged ELF file: {what}"),
+            ElfError::TooLarge(bytes) => {
+                write!(f, "{bytes} bytes take more than half of the machine's memory")
+            }
         }
     }
 }
@@ -49,48 +51,48 @@ const EXECUTABLE: u32 = 1;
 const HEADER_BYTES: usize = 56;
 
 /// Checks the file at `path` for a machine with `memory`.
-pub fn check(path: &Path, memory: Memory) -> Result<(), Unfit> {
-    let length = fs::metadata(path).map_err(Unfit::Unread)?.len();
+pub fn check(path: &Path, memory: Memory) -> Result<(), ElfError> {
+    let length = fs::metadata(path).map_err(ElfError::Unread)?.len();
     if length > memory.bytes() / 2 {
-        return Err(Unfit::TooLarge(length));
+        return Err(ElfError::TooLarge(length));
     }
-    check_bytes(&fs::read(path).map_err(Unfit::Unread)?)
+    check_bytes(&fs::read(path).map_err(ElfError::Unread)?)
 }
 
-fn check_bytes(file: &[u8]) -> Result<(), Unfit> {
+fn check_bytes(file: &[u8]) -> Result<(), ElfError> {
     if file.get(..4) != Some(b"\x7fELF") {
-        return Err(Unfit::NoElf);
+        return Err(ElfError::NoElf);
     }
-    let cut = || Unfit::Damaged("its header is cut off");
+    let cut = || ElfError::Damaged("its header is cut off");
     let (class, order) = (file.get(4).ok_or_else(cut)?, file.get(5).ok_or_else(cut)?);
     if (*class, *order, half(file, 18).ok_or_else(cut)?) != (2, 1, 62) {
-        return Err(Unfit::OtherMachine);
+        return Err(ElfError::OtherMachine);
     }
     let kind = half(file, 16).ok_or_else(cut)?;
     let headers = program_headers(file)?;
     if headers.iter().any(|h| h.kind == INTERPRETER) || kind == 3 {
-        return Err(Unfit::NotStatic);
+        return Err(ElfError::NotStatic);
     }
     if kind != 2 {
-        return Err(Unfit::Damaged("it is no program"));
+        return Err(ElfError::Damaged("it is no program"));
     }
     check_segments(file, &headers)
 }
 
-fn check_segments(file: &[u8], headers: &[Header]) -> Result<(), Unfit> {
-    let entry = long(file, 24).ok_or(Unfit::Damaged("its header is cut off"))?;
+fn check_segments(file: &[u8], headers: &[Header]) -> Result<(), ElfError> {
+    let entry = long(file, 24).ok_or(ElfError::Damaged("its header is cut off"))?;
     let mut can_start = false;
     for header in headers.iter().filter(|h| h.kind == LOAD) {
         let in_file =
             header.offset.checked_add(header.file_bytes).is_some_and(|end| end <= file.len() as u64);
         if !in_file || header.file_bytes > header.memory_bytes {
-            return Err(Unfit::Damaged("a segment lies outside of it"));
+            return Err(ElfError::Damaged("a segment lies outside of it"));
         }
         let end = header.address.checked_add(header.memory_bytes).filter(|end| *end <= USER_END);
-        let end = end.ok_or(Unfit::Damaged("a segment lies beyond user memory"))?;
+        let end = end.ok_or(ElfError::Damaged("a segment lies beyond user memory"))?;
         can_start |= header.flags & EXECUTABLE != 0 && (header.address..end).contains(&entry);
     }
-    if can_start { Ok(()) } else { Err(Unfit::Damaged("it begins where nothing may be executed")) }
+    if can_start { Ok(()) } else { Err(ElfError::Damaged("it begins where nothing may be executed")) }
 }
 
 /// What is wanted of a program header.
@@ -103,12 +105,12 @@ struct Header {
     memory_bytes: u64,
 }
 
-fn program_headers(file: &[u8]) -> Result<Vec<Header>, Unfit> {
-    let cut = || Unfit::Damaged("its program headers are cut off");
+fn program_headers(file: &[u8]) -> Result<Vec<Header>, ElfError> {
+    let cut = || ElfError::Damaged("its program headers are cut off");
     let table = long(file, 32).and_then(|o| usize::try_from(o).ok()).ok_or_else(cut)?;
     let (size, count) = (half(file, 54).ok_or_else(cut)?, half(file, 56).ok_or_else(cut)?);
     if usize::from(size) != HEADER_BYTES {
-        return Err(Unfit::Damaged("its program headers have an odd size"));
+        return Err(ElfError::Damaged("its program headers have an odd size"));
     }
     (0..usize::from(count)).map(|index| header(file, table, index).ok_or_else(cut)).collect()
 }
@@ -203,6 +205,6 @@ mod tests {
         fs::File::create(&path).unwrap().set_len(40 << 20).unwrap();
         let refused = check(&path, "64M".parse().unwrap());
         fs::remove_file(&path).unwrap();
-        assert!(matches!(refused, Err(Unfit::TooLarge(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ElfError::TooLarge(_))), "{refused:?}");
     }
 }

@@ -7,7 +7,7 @@
 //! ranges that are vast.
 
 use super::calls::{Call, MapFlags, PAGE, Prot, advice};
-use super::dice::Dice;
+use super::rng::Rng;
 use super::setting::{ARENA_PAGES, Setting};
 
 /// The kinds of call, with how often each is drawn.
@@ -49,7 +49,7 @@ enum Theme {
 
 /// The habits of one sequence.
 struct Habits<'a> {
-    dice: Dice,
+    rng: Rng,
     setting: &'a Setting,
     theme: Theme,
     /// Pages of the arena in use: few, so that calls meet.
@@ -65,20 +65,20 @@ struct Habits<'a> {
 /// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`.
 #[must_use]
 pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
-    let mut dice = Dice::new(seed);
-    let length = 2 + dice.below(longest - 1);
-    let theme = dice.weighted(&[(5, Theme::Mixture), (4, Theme::Identity), (1, Theme::Vast)]);
+    let mut rng = Rng::new(seed);
+    let length = 2 + rng.below(longest - 1);
+    let theme = rng.weighted(&[(5, Theme::Mixture), (4, Theme::Identity), (1, Theme::Vast)]);
     let mut weights = KINDS;
     for (weight, kind) in &mut weights {
         let beside = !matches!(kind, Kind::Map | Kind::Protect | Kind::Write | Kind::Unmap);
-        if *kind != Kind::Map && dice.chance(1, if theme == Theme::Identity && beside { 2 } else { 4 }) {
+        if *kind != Kind::Map && rng.chance(1, if theme == Theme::Identity && beside { 2 } else { 4 }) {
             *weight = 0;
         }
     }
-    let mut habits = Habits::new(dice, setting, theme);
+    let mut habits = Habits::new(rng, setting, theme);
     let mut calls = Vec::new();
     while (calls.len() as u64) < length {
-        let kind = habits.dice.weighted(&weights);
+        let kind = habits.rng.weighted(&weights);
         let call = habits.call(kind);
         if setting.admits(&call) {
             calls.push(call);
@@ -88,10 +88,10 @@ pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
 }
 
 impl<'a> Habits<'a> {
-    fn new(mut dice: Dice, setting: &'a Setting, theme: Theme) -> Self {
+    fn new(mut rng: Rng, setting: &'a Setting, theme: Theme) -> Self {
         let (r, w, x) = (Prot::READ, Prot::WRITE, Prot::EXEC);
         let all = [Prot::empty(), r, w, r | w, r | x, r | w | x];
-        let prots = (0..1 + dice.below(3)).map(|_| dice.pick(&all)).chain([r | w]).collect();
+        let prots = (0..1 + rng.below(3)).map(|_| rng.pick(&all)).chain([r | w]).collect();
         let shared = MapFlags::SHARED;
         let private = MapFlags::PRIVATE;
         let all = [
@@ -101,13 +101,13 @@ impl<'a> Habits<'a> {
             shared | MapFlags::NORESERVE,
             private | MapFlags::STACK,
         ];
-        let kinds = (0..1 + dice.below(2)).map(|_| dice.pick(&all)).chain([private]).collect();
+        let kinds = (0..1 + rng.below(2)).map(|_| rng.pick(&all)).chain([private]).collect();
         let (pages, odd) = match theme {
-            Theme::Mixture => (dice.pick(&[6, 12, 24, ARENA_PAGES]), dice.pick(&[8, 30, 1000])),
-            Theme::Identity => (dice.pick(&[3, 5, 8]), 1000),
-            Theme::Vast => (dice.pick(&[3, 6]), 100),
+            Theme::Mixture => (rng.pick(&[6, 12, 24, ARENA_PAGES]), rng.pick(&[8, 30, 1000])),
+            Theme::Identity => (rng.pick(&[3, 5, 8]), 1000),
+            Theme::Vast => (rng.pick(&[3, 6]), 100),
         };
-        Self { dice, setting, theme, pages, odd, prots, kinds }
+        Self { rng, setting, theme, pages, odd, prots, kinds }
     }
 
     fn call(&mut self, kind: Kind) -> Call {
@@ -127,7 +127,7 @@ impl<'a> Habits<'a> {
             }
             Kind::AdviseFlags => {
                 let (addr, len) = self.range();
-                let (advice, _) = self.dice.pick(advice::NAMES);
+                let (advice, _) = self.rng.pick(advice::NAMES);
                 Call::Madvise { addr, len, advice }
             }
             Kind::Break => Call::Brk { addr: self.new_break() },
@@ -136,14 +136,14 @@ impl<'a> Habits<'a> {
                 Call::Mincore { addr, len }
             }
             Kind::Read => Call::Read { addr: self.byte() },
-            Kind::Write => Call::Write { addr: self.byte(), value: 1 + self.dice.below(255) as u8 },
+            Kind::Write => Call::Write { addr: self.byte(), value: 1 + self.rng.below(255) as u8 },
         }
     }
 
     fn map(&mut self) -> Call {
         let (addr, len) = self.range();
-        let mut flags = self.dice.pick(&self.kinds) | MapFlags::ANONYMOUS;
-        let manner = self.dice.weighted(&[
+        let mut flags = self.rng.pick(&self.kinds) | MapFlags::ANONYMOUS;
+        let manner = self.rng.weighted(&[
             (60, MapFlags::FIXED),
             (12, MapFlags::FIXED_NOREPLACE),
             (30, MapFlags::empty()),
@@ -151,15 +151,15 @@ impl<'a> Habits<'a> {
             (1, MapFlags::LOW | MapFlags::FIXED),
         ]);
         flags |= manner;
-        if self.dice.chance(1, if self.theme == Theme::Mixture { 8 } else { 30 }) {
+        if self.rng.chance(1, if self.theme == Theme::Mixture { 8 } else { 30 }) {
             flags |= MapFlags::POPULATE;
         }
         if self.odd() {
-            flags ^= self.dice.pick(&[MapFlags::SHARED, MapFlags::PRIVATE, MapFlags::ANONYMOUS]);
+            flags ^= self.rng.pick(&[MapFlags::SHARED, MapFlags::PRIVATE, MapFlags::ANONYMOUS]);
         }
         let free_choice = !manner.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
-        let hint = if free_choice && self.dice.chance(1, 2) { 0 } else { addr };
-        let len = if free_choice && self.dice.chance(1, 8) { self.large_len() } else { len };
+        let hint = if free_choice && self.rng.chance(1, 2) { 0 } else { addr };
+        let len = if free_choice && self.rng.chance(1, 8) { self.large_len() } else { len };
         Call::Mmap { hint, len, prot: self.prot(), flags }
     }
 
@@ -167,17 +167,17 @@ impl<'a> Habits<'a> {
         if self.odd() {
             // Unknown bits, and the two that only growing mappings take. Execute alone is left out: what it
             // means depends on whether the CPU has protection keys.
-            let odd = self.dice.pick(&[8, 16, 0x0100_0000, 0x0200_0000, 0x0300_0000, 0x8000_0000]);
+            let odd = self.rng.pick(&[8, 16, 0x0100_0000, 0x0200_0000, 0x0300_0000, 0x8000_0000]);
             return Prot::READ | Prot::from_bits_retain(odd);
         }
-        self.dice.pick(&self.prots)
+        self.rng.pick(&self.prots)
     }
 
     fn page_advice(&mut self) -> i32 {
         if self.odd() {
-            return self.dice.pick(&[-1, 5, 6, 7, 99, 1000]);
+            return self.rng.pick(&[-1, 5, 6, 7, 99, 1000]);
         }
-        self.dice.weighted(&[
+        self.rng.weighted(&[
             (6, advice::DONTNEED),
             (2, advice::FREE),
             (3, advice::POPULATE_READ),
@@ -190,12 +190,12 @@ impl<'a> Habits<'a> {
     fn range(&mut self) -> (u64, u64) {
         let start = self.page();
         let longest = match self.theme {
-            Theme::Identity => self.dice.pick(&[1, 1, 2, self.pages]),
-            _ => self.dice.pick(&[1, 2, 4, 8, self.pages]),
+            Theme::Identity => self.rng.pick(&[1, 1, 2, self.pages]),
+            _ => self.rng.pick(&[1, 2, 4, 8, self.pages]),
         };
-        let mut len = (1 + self.dice.below(longest)) * PAGE;
-        if self.theme == Theme::Vast && self.dice.chance(1, 2) {
-            len += self.setting.memory_pages * PAGE - self.dice.below(self.pages) * PAGE;
+        let mut len = (1 + self.rng.below(longest)) * PAGE;
+        if self.theme == Theme::Vast && self.rng.chance(1, 2) {
+            len += self.setting.memory_pages * PAGE - self.rng.below(self.pages) * PAGE;
         }
         let mut addr = start;
         if self.odd() {
@@ -204,8 +204,8 @@ impl<'a> Habits<'a> {
         if self.odd() {
             let to_wrap = addr.wrapping_neg();
             let past_end = self.setting.task_end.wrapping_sub(addr);
-            let some = self.dice.below(2 * PAGE);
-            len = self.dice.pick(&[
+            let some = self.rng.below(2 * PAGE);
+            len = self.rng.pick(&[
                 0,
                 1,
                 len - 1,
@@ -227,11 +227,11 @@ impl<'a> Habits<'a> {
     fn page(&mut self) -> u64 {
         let [low, main] = &self.setting.windows;
         let arena = self.setting.arena();
-        let page = self.dice.below(self.pages);
+        let page = self.rng.below(self.pages);
         if self.theme == Theme::Vast {
             return main.start + page * PAGE;
         }
-        match self.dice.below(24) {
+        match self.rng.below(24) {
             0 => low.start + page * PAGE,
             1 => main.start + page * PAGE,
             2 | 3 => self.setting.start_brk + page * PAGE,
@@ -243,7 +243,7 @@ impl<'a> Habits<'a> {
     fn byte(&mut self) -> u64 {
         let page = self.page();
         if self.odd() {
-            return self.dice.pick(&[
+            return self.rng.pick(&[
                 self.setting.task_end,
                 1 << 47,
                 1 << 63,
@@ -252,12 +252,12 @@ impl<'a> Habits<'a> {
                 page + PAGE - 1,
             ]);
         }
-        page + self.dice.below(4)
+        page + self.rng.below(4)
     }
 
     fn odd_addr(&mut self, addr: u64) -> u64 {
         let end = self.setting.task_end;
-        self.dice.pick(&[
+        self.rng.pick(&[
             addr + 1,
             addr + PAGE - 1,
             0,
@@ -277,7 +277,7 @@ impl<'a> Habits<'a> {
         let memory = self.setting.memory_pages * PAGE;
         let window = self.setting.windows[1].end - self.setting.windows[1].start;
         let end = self.setting.task_end;
-        self.dice.pick(&[
+        self.rng.pick(&[
             huge,
             2 * huge,
             huge + PAGE,
@@ -296,13 +296,13 @@ impl<'a> Habits<'a> {
         let heap = self.setting.start_brk;
         if self.odd() {
             let far = heap + self.setting.memory_pages * PAGE + PAGE;
-            return self.dice.pick(&[0, heap - 1, heap, far, self.setting.task_end, u64::MAX, 1 << 63]);
+            return self.rng.pick(&[0, heap - 1, heap, far, self.setting.task_end, u64::MAX, 1 << 63]);
         }
-        let odd_bytes = self.dice.pick(&[0, 0, 1, 100, PAGE - 1]);
-        heap + self.dice.below(self.pages) * PAGE + odd_bytes
+        let odd_bytes = self.rng.pick(&[0, 0, 1, 100, PAGE - 1]);
+        heap + self.rng.below(self.pages) * PAGE + odd_bytes
     }
 
     fn odd(&mut self) -> bool {
-        self.dice.chance(1, self.odd)
+        self.rng.chance(1, self.odd)
     }
 }

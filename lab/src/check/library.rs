@@ -2,10 +2,10 @@
 
 use super::calls::{Call, MapLine, Outcome, PAGE, PageState, Prot, System, fingerprint};
 use super::drive::Driver;
-use super::recount::Scene;
+use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use crate::machine::host::Host;
-use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
@@ -28,7 +28,7 @@ impl<F: Format> Library<F> {
     /// # Errors
     /// What the host says: no memory, no membarrier.
     pub fn new(setting: Setting, path: Path) -> std::io::Result<Self> {
-        Ok(Self { machine: SoftMachine::new(&Plan::small(1, FRAMES))?, setting, path })
+        Ok(Self { machine: SoftMachine::new(&MachineConfig::small(1, FRAMES))?, setting, path })
     }
 
     /// Fills what lies outside the windows with foreign mappings.
@@ -109,7 +109,8 @@ impl<F: Format> System for Library<F> {
             let driver = Driver { machine: &self.machine, space: &space };
             let run = Run { driver, setting: &self.setting };
             let answers = calls.iter().map(|call| driver.call(call)).collect();
-            Scene { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }.must_hold();
+            QuiescentSystem { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }
+                .must_hold();
             Outcome { answers, map: run.map(), pages: run.pages() }
         };
         vm.trim();

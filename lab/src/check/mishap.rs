@@ -7,10 +7,10 @@
 use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, fingerprint};
 use super::drive::Driver;
 use super::library::{boot_map, layout_of, map_lines, page_state};
-use super::recount::Scene;
+use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use crate::machine::host::Host;
-use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error, Path, Vm};
 use interleaf::units::CpuId;
@@ -18,16 +18,16 @@ use std::ops::Range;
 
 /// How often an operation was made to fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Struck {
+pub struct MishapCounts {
     /// Allocations that failed.
     pub mishaps: u64,
     /// Of them, those that the call got over: it succeeded all the same.
-    pub got_over: u64,
+    pub survived: u64,
 }
 
 /// Which allocations of a call fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum MishapMode {
     /// The n-th.
     Nth,
     /// The n-th and all after it: no waiting helps.
@@ -43,7 +43,7 @@ pub struct Mishaps<F: Format> {
 
 /// What is looked at before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Look {
+struct SpaceState {
     map: Vec<MapLine>,
     pages: Vec<(u64, PageState)>,
 }
@@ -59,7 +59,7 @@ impl<F: Format> Mishaps<F> {
     /// What the host says.
     pub fn new(path: Path) -> std::io::Result<Self> {
         let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
-        Ok(Self { machine: SoftMachine::new(&Plan::small(1, FRAMES))?, setting, path })
+        Ok(Self { machine: SoftMachine::new(&MachineConfig::small(1, FRAMES))?, setting, path })
     }
 
     /// Makes `call` after `setup`, failing each of its allocations in turn. Pages of `looked_at` are
@@ -67,32 +67,38 @@ impl<F: Format> Mishaps<F> {
     ///
     /// # Panics
     /// Where something is not as it must be.
-    pub fn strike(&self, strike: Strike, setup: &[Call], call: &Call, looked_at: Range<u64>) -> Struck {
+    pub fn inject(
+        &self,
+        mode: MishapMode,
+        setup: &[Call],
+        call: &Call,
+        looked_at: Range<u64>,
+    ) -> MishapCounts {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
-        let mut struck = Struck::default();
+        let mut counts = MishapCounts::default();
         for nth in 1..MOST {
             let handed_out = || vm.memory().check().expect("frames add up").handed_out;
             let before = handed_out();
-            let goes_on = self.strike_once(&vm, setup, call, &looked_at, (strike, nth), &mut struck);
+            let goes_on = self.inject_once(&vm, setup, call, &looked_at, (mode, nth), &mut counts);
             vm.trim();
             assert_eq!(handed_out(), before, "frames after {call} with mishap {nth}");
             if !goes_on {
-                return struck;
+                return counts;
             }
         }
         panic!("{call} makes more than {MOST} allocations");
     }
 
     /// Fails one allocation. Says whether the call made so many.
-    fn strike_once(
+    fn inject_once(
         &self,
         vm: &Vm<'_, SoftMachine<Host, F>>,
         setup: &[Call],
         call: &Call,
         looked_at: &Range<u64>,
-        (strike, nth): (Strike, u64),
-        struck: &mut Struck,
+        (mode, nth): (MishapMode, u64),
+        counts: &mut MishapCounts,
     ) -> bool {
         let space = AddressSpace::new(vm, layout_of(&self.setting), self.path).expect("memory");
         let _running = space.run();
@@ -100,28 +106,28 @@ impl<F: Format> Mishaps<F> {
         setup.iter().for_each(|call| drop(driver.call(call)));
         // What is kept for later would hide the need for memory.
         vm.trim();
-        let before = look(&space, looked_at);
-        match strike {
-            Strike::Nth => vm.memory().plan_mishap(nth),
-            Strike::From => vm.memory().plan_mishaps_from(nth),
+        let before = observe(&space, looked_at);
+        match mode {
+            MishapMode::Nth => vm.memory().plan_mishap(nth),
+            MishapMode::From => vm.memory().plan_mishaps_from(nth),
         }
         let answer = driver.call(call);
         let happened = !vm.memory().is_mishap_planned();
         vm.memory().plan_mishap(0);
-        Scene { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
+        QuiescentSystem { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
         if !happened {
             assert!(!is_failure(call, &answer), "{call} fails without a mishap: {answer:?}");
             return false;
         }
-        struck.mishaps += 1;
+        counts.mishaps += 1;
         if is_failure(call, &answer) {
-            let after = look(&space, looked_at);
+            let after = observe(&space, looked_at);
             assert!(is_as_before(&before, &after), "{call}, mishap {nth}: {before:#x?}\nbecame {after:#x?}");
             let again = driver.call(call);
             assert!(!is_failure(call, &again), "{call} again after mishap {nth}: {again:?}");
-            Scene { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
+            QuiescentSystem { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
         } else {
-            struck.got_over += 1;
+            counts.survived += 1;
         }
         true
     }
@@ -130,7 +136,7 @@ impl<F: Format> Mishaps<F> {
     ///
     /// # Panics
     /// Where something is not as it must be.
-    pub fn strike_new_space(&self) -> u64 {
+    pub fn inject_into_new_space(&self) -> u64 {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
         let handed_out = vm.memory().check().expect("frames add up").handed_out;
@@ -166,16 +172,16 @@ fn is_failure(call: &Call, answer: &Answer) -> bool {
     }
 }
 
-fn look<F: Format>(space: &AddressSpace<'_, SoftMachine<Host, F>>, pages: &Range<u64>) -> Look {
+fn observe<F: Format>(space: &AddressSpace<'_, SoftMachine<Host, F>>, pages: &Range<u64>) -> SpaceState {
     let pages = pages.clone().step_by(PAGE as usize);
-    Look {
+    SpaceState {
         map: map_lines(space, |_| true),
         pages: pages.filter_map(|addr| Some((addr, page_state(space, addr)?))).collect(),
     }
 }
 
 /// The same map, and the same contents: a page may have become present, with zeros.
-fn is_as_before(before: &Look, after: &Look) -> bool {
+fn is_as_before(before: &SpaceState, after: &SpaceState) -> bool {
     let zeros = fingerprint(&[0; PAGE as usize]);
     let is_zero = |state| match state {
         PageState::Zero => true,

@@ -6,7 +6,6 @@
 pub mod calls;
 pub mod compare;
 pub mod conflicts;
-pub mod dice;
 pub mod drive;
 pub mod generate;
 pub mod library;
@@ -16,5 +15,6 @@ pub mod oracle;
 mod oracle_host;
 pub mod pairs;
 pub mod recount;
+pub mod rng;
 pub mod setting;
 pub mod stress;

@@ -1,7 +1,7 @@
 //! `interleaf check pairs|stress`: many schedules of two operations, or many threads for a while.
 
-use crate::check::pairs::{all, play_pair};
-use crate::check::stress::{self, Done, Length, MOST_TASKS, Plan};
+use crate::check::pairs::{all, run_pair};
+use crate::check::stress::{self, Done, Length, MOST_TASKS, StressConfig};
 use crate::error::Failure;
 use crate::measure::bench::Options;
 use crate::show::{Output, Progress};
@@ -106,8 +106,8 @@ fn pairs(args: &Pairs) -> Result<(), Failure> {
         while let Some(pair) = take() {
             progress.step(&format!("{:?} against {:?}", pair.0, pair.1));
             let steps = match args.format {
-                Tables::X86_64 => play_pair::<X86_64>(pair, seeds.clone()),
-                Tables::Aarch64 => play_pair::<Aarch64>(pair, seeds.clone()),
+                Tables::X86_64 => run_pair::<X86_64>(pair, seeds.clone()),
+                Tables::Aarch64 => run_pair::<Aarch64>(pair, seeds.clone()),
             };
             played.steps += steps.map_err(|trouble| Failure::check(trouble.to_string()))?;
             played.pairs += 1;
@@ -149,9 +149,9 @@ fn stress(args: &Stress) -> Result<(), Failure> {
     let length = args.length()?;
     let mut runs = Vec::new();
     for path in [Path::Speculative, Path::Locked] {
-        let plan = Plan { tasks, cpus, length, seed: args.seed, path };
+        let config = StressConfig { tasks, cpus, length, seed: args.seed, path };
         runs.push(
-            stress::run::<X86_64>(&plan).map_err(|wrong| Failure::check(format!("{plan:?}: {wrong}")))?,
+            stress::run::<X86_64>(&config).map_err(|wrong| Failure::check(format!("{config:?}: {wrong}")))?,
         );
     }
     args.output.emit(&runs, |runs| runs.iter().map(text).collect())

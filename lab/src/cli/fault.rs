@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::measure::bench::Options;
 use crate::measure::fault::report::{Report, Run, path_name};
-use crate::measure::fault::{Length, Scene, Setup, Timing, Workload, find};
+use crate::measure::fault::{Length, Setup, Timing, Workload, WorkloadMachine, find};
 use crate::os::host_info::HostInfo;
 use crate::show::Output;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -76,8 +76,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most_cpus = cpus.iter().copied().max().unwrap_or(1);
     let most_threads = args.tasks(&workload, most_cpus)?;
     let mib = args.mib(most_threads, setting.memory_bytes)?;
-    let scene = Scene::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
-    let runs = scene.with(|stand| {
+    let scene = WorkloadMachine::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
+    let runs = scene.with(|runner| {
         let mut runs = Vec::new();
         for &cpus in &cpus {
             for &path in args.path.list() {
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 let (pages, timing) = (mib * PAGES, Timing::EachFault);
                 let setup = Setup { workload, path, threads, cpus, pages, length, timing };
                 let bar = Bar::new(args.output, &setup);
-                let done = stand.run(&setup, |share| bar.show(share))?;
+                let done = runner.run(&setup, |share| bar.show(share))?;
                 runs.push(Run::of(&setup, &done));
             }
         }

@@ -2,9 +2,9 @@
 
 use crate::error::Failure;
 use crate::measure::bench::Options;
+use crate::measure::init::boot::InitMode;
 use crate::measure::init::report::{Report, Row, size};
-use crate::measure::init::scene::When;
-use crate::measure::init::{Boot, Holes, Scene, World};
+use crate::measure::init::{Boot, BootMachine, Holes, MemoryMap};
 use crate::os::host_info::HostInfo;
 use crate::show::{Output, Progress, chart};
 use std::fs;
@@ -44,7 +44,7 @@ const NODES: u32 = 64;
 /// Boots as often as was asked for.
 pub fn run(args: Args) -> Result<(), Failure> {
     let host_cpus = Options::full().cpus;
-    let world = args.world()?;
+    let map = args.map()?;
     let threads = args.numbers_of_threads(host_cpus.len())?;
     if !(1..=1000).contains(&args.runs) {
         return Err(Failure::usage(format!("--runs {}: 1 to 1000", args.runs)));
@@ -52,23 +52,28 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most = threads.iter().copied().max().unwrap_or(1);
     let setting = HostInfo::of_this_machine();
     let _pinned = crate::os::affinity::pin(host_cpus[0]).ok();
-    let scene = Scene::new(&world, &host_cpus[..most])?;
+    let scene = BootMachine::new(&map, &host_cpus[..most])?;
     let progress = Progress::new(args.output, (threads.len() + 1) * args.runs);
     let mut rows = Vec::new();
     for threads in [0].into_iter().chain(threads) {
         let boots = boots(&scene, threads, args.runs, &progress)?;
-        rows.push(Row::of(threads, host_cpus.len(), &world, &boots));
+        rows.push(Row::of(threads, host_cpus.len(), &map, &boots));
     }
     progress.done();
-    let report = Report::of(setting, &world, world.regions().len(), rows);
+    let report = Report::of(setting, &map, map.regions().len(), rows);
     if let Some(directory) = &args.svg {
         write_curve(directory, &report)?;
     }
     args.output.emit(&report, Report::text)
 }
 
-fn boots(scene: &Scene, threads: usize, runs: usize, progress: &Progress) -> Result<Vec<Boot>, Failure> {
-    let when = if threads == 0 { When::First } else { When::Job(threads) };
+fn boots(
+    scene: &BootMachine,
+    threads: usize,
+    runs: usize,
+    progress: &Progress,
+) -> Result<Vec<Boot>, Failure> {
+    let when = if threads == 0 { InitMode::First } else { InitMode::Job(threads) };
     let one = |run| {
         progress.step(&format!("{threads} threads"));
         scene.with_booted(when, |memory, boot| {
@@ -81,7 +86,7 @@ fn boots(scene: &Scene, threads: usize, runs: usize, progress: &Progress) -> Res
 }
 
 impl Args {
-    fn world(&self) -> Result<World, Failure> {
+    fn map(&self) -> Result<MemoryMap, Failure> {
         let bytes = bytes_of(&self.memory).filter(|bytes| MEMORY.contains(bytes));
         let wrong = || Failure::usage(format!("--memory {}: a size from 64M to 16T", self.memory));
         let frames = bytes.ok_or_else(wrong)? / 4096;
@@ -90,9 +95,9 @@ impl Args {
             return Err(Failure::usage(format!("--nodes {}: 1 to {most} with {}", self.nodes, self.memory)));
         }
         let holes = self.holes.map_or(Holes::None, Holes::Drawn);
-        let world = World { frames, nodes: self.nodes, holes };
-        world_fits(&world)?;
-        Ok(world)
+        let map = MemoryMap { frames, nodes: self.nodes, holes };
+        world_fits(&map)?;
+        Ok(map)
     }
 
     fn numbers_of_threads(&self, lent: usize) -> Result<Vec<usize>, Failure> {
@@ -106,8 +111,8 @@ impl Args {
 }
 
 /// Whether the host has memory for the records.
-pub fn world_fits(world: &World) -> Result<(), Failure> {
-    let (records, lent) = (world.frames * 32, crate::os::memory::available_bytes().unwrap_or(u64::MAX) / 2);
+pub fn world_fits(map: &MemoryMap) -> Result<(), Failure> {
+    let (records, lent) = (map.frames * 32, crate::os::memory::available_bytes().unwrap_or(u64::MAX) / 2);
     if records <= lent {
         return Ok(());
     }

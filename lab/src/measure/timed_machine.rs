@@ -3,7 +3,7 @@
 use super::Options;
 use crate::error::Failure;
 use crate::machine::host::Host;
-use crate::machine::soft::{Fill, Plan, SoftMachine};
+use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use interleaf::frame::{BootMap, Init, Memory, Region, RegionKind};
 use interleaf::space::Vm;
 use interleaf::table::format::X86;
@@ -21,7 +21,7 @@ pub fn nr_cpus(options: &Options) -> u32 {
 pub fn machine(options: &Options, frames: u64) -> Result<TimedMachine, Failure> {
     let first = Pfn(1 << 8);
     let regions = vec![PfnRange::new(first, first.add(frames))];
-    Ok(SoftMachine::new(&Plan { nr_cpus: nr_cpus(options), regions, fill: Fill::Dirty })?)
+    Ok(SoftMachine::new(&MachineConfig { nr_cpus: nr_cpus(options), regions, fill: Fill::Dirty })?)
 }
 
 /// All of a machine's memory, for the library.

@@ -9,7 +9,7 @@
 //! Neighbours of a file are joined in the replay where Linux keeps files apart, so edges count only between
 //! anonymous memory, which Linux joins by the same rules as we do.
 
-use super::stage::{Stage, flag_words, is_anonymous, said_flags, shown_flags};
+use super::setup::{ReplayMachine, flag_words, is_anonymous, said_flags, shown_flags};
 use crate::trace::{Image, Mapping};
 use interleaf::space::AddressSpace;
 use interleaf::vma::{VmaAttributes, VmaFlags};
@@ -81,7 +81,7 @@ pub fn linux_lines(image: &Image) -> Vec<Line> {
 }
 
 /// Our map.
-pub fn our_lines(space: &AddressSpace<'_, Stage>) -> Vec<Line> {
+pub fn our_lines(space: &AddressSpace<'_, ReplayMachine>) -> Vec<Line> {
     let mut lines = Vec::new();
     space.each_vma(|vma| lines.push(our_line(vma)));
     lines

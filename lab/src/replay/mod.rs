@@ -12,10 +12,10 @@
 //! |---|---|
 //! | `life` | cuts a trace into address spaces, each from exec to its end |
 //! | `step` | what is to be done for each event, decided before the clock runs |
-//! | `stage` | the machine, and the space as it was at exec |
-//! | `player` `remap` `tally` | does it; mremap from what there is; what faults came to |
-//! | `judge` `final_map` `difference` | holds it against what Linux did |
-//! | `timed` | the same without a judge, against the zeroing that it demands |
+//! | `setup` | the machine, and the space as it was at exec |
+//! | `player` `remap` `fault_counts` | does it; mremap from what there is; what faults came to |
+//! | `checker` `final_map` `difference` | holds it against what Linux did |
+//! | `timed` | the same without a checker, against the zeroing that it demands |
 //! | `report` | what is said of it |
 //! | `shipped` | the traces of this repository |
 //!
@@ -23,31 +23,31 @@
 
 #![forbid(unsafe_code)]
 
+mod checker;
 mod difference;
+mod fault_counts;
 mod final_map;
-mod judge;
 mod life;
 mod player;
 mod remap;
 mod report;
+mod setup;
 pub mod shipped;
-mod stage;
 mod step;
-mod tally;
 mod timed;
 
+pub use checker::{Agreed, CallCount};
 pub use difference::{DifferenceKind, Differences, First};
-pub use judge::{Agreed, CallCount};
+pub use fault_counts::Faults;
 pub use life::{End, LeftOut};
 pub use report::{CallRow, DifferenceRow, Evidence, LifeReport, Report};
 pub use step::Way;
-pub use tally::Faults;
 pub use timed::{Timed, TimedReplay};
 
 use crate::trace::{Event, Extent, Header, TraceReader};
+use checker::{Checker, Verdict};
 use interleaf::space::{Counter, Path};
 use interleaf::units::CpuId;
-use judge::{Judge, Verdict};
 use life::Life;
 use player::Player;
 use std::io::Read;
@@ -93,7 +93,7 @@ impl Replay {
         let with_steps = |life: Life| Ok((Steps::of(&life.events)?, life)).map(|(steps, life)| (life, steps));
         let lives = lives.into_iter().map(with_steps).collect::<Result<Vec<_>, String>>()?;
         let replay = Replay { header, lives, left_out };
-        let needs = stage::frames_for(&replay.lives) * 4096;
+        let needs = setup::frames_for(&replay.lives) * 4096;
         let has = crate::os::host_info::HostInfo::of_this_machine().memory_bytes;
         if has > 0 && needs > has / 2 {
             return Err(format!(
@@ -114,21 +114,21 @@ impl Replay {
     /// # Errors
     /// One line: the machine cannot be had.
     pub fn check(&self, path: Path, mut progress: impl FnMut(&str)) -> Result<Report, String> {
-        let machine = stage::machine(&self.lives).map_err(|error| error.to_string())?;
+        let machine = setup::machine(&self.lives).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
-        let vm = stage::vm(&machine)?;
+        let vm = setup::vm(&machine)?;
         let before = vm.memory().check().expect("frames add up at the start").handed_out;
         let mut report = Report::new(&self.header, self.left_out);
         for (life, steps) in &self.lives {
             let counted = vm.totals();
-            let layout = stage::layout(&self.header, life, steps);
-            let space = stage::space(&vm, layout, path, &life.start)?;
+            let layout = setup::layout(&self.header, life, steps);
+            let space = setup::space(&vm, layout, path, &life.start)?;
             let (verdict, faults) = {
                 let _running = space.run();
                 let player = Player::new(&machine, &space, self.header.limits.stack_bytes);
-                let judge = Judge::new(&player, life, steps, self.header.limits);
-                let verdict: Verdict = judge.play(|| progress(&life.start.program));
-                (verdict, player.tally.faults())
+                let checker = Checker::new(&player, life, steps, self.header.limits);
+                let verdict: Verdict = checker.play(|| progress(&life.start.program));
+                (verdict, player.counts.faults())
             };
             assert_eq!(
                 vm.totals().since(&counted).get(Counter::PgFault),

@@ -8,9 +8,9 @@
 //! The clock of `replay.fault_heavy` runs over [`Player::play`], so nothing here allocates, and a step that
 //! went as recorded does nothing beyond the program's work.
 
-use super::stage::Stage;
+use super::fault_counts::FaultCounts;
+use super::setup::ReplayMachine;
 use super::step::{Act, CallStep, Step, Steps};
-use super::tally::Tally;
 use crate::machine::soft::{FaultHandler, Signal};
 use interleaf::space::{AddressSpace, Error, Fault, MapRequest, Place, linux};
 use interleaf::units::{Access, PAGE_SIZE, VirtAddr};
@@ -19,11 +19,11 @@ use interleaf::vma::{VmaAttributes, VmaFlags};
 /// A life under way.
 pub struct Player<'a, 'v> {
     /// The machine; this thread runs on its CPU.
-    pub machine: &'a Stage,
+    pub machine: &'a ReplayMachine,
     /// The space, which that CPU runs.
-    pub space: &'a AddressSpace<'v, Stage>,
+    pub space: &'a AddressSpace<'v, ReplayMachine>,
     /// What faults came to.
-    pub tally: Tally,
+    pub counts: FaultCounts,
     /// How far the stack may grow, bytes.
     pub stack_limit: u64,
 }
@@ -32,15 +32,19 @@ impl FaultHandler for Player<'_, '_> {
     #[inline]
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
         let done = self.space.fault(Fault { addr, access });
-        self.tally.count(done);
+        self.counts.count(done);
         done.map(drop).map_err(|_| Signal::Segv)
     }
 }
 
 impl<'a, 'v> Player<'a, 'v> {
     /// Nothing played yet.
-    pub fn new(machine: &'a Stage, space: &'a AddressSpace<'v, Stage>, stack_limit: Option<u64>) -> Self {
-        Self { machine, space, tally: Tally::default(), stack_limit: stack_limit.unwrap_or(u64::MAX) }
+    pub fn new(
+        machine: &'a ReplayMachine,
+        space: &'a AddressSpace<'v, ReplayMachine>,
+        stack_limit: Option<u64>,
+    ) -> Self {
+        Self { machine, space, counts: FaultCounts::default(), stack_limit: stack_limit.unwrap_or(u64::MAX) }
     }
 
     /// Plays everything. Returns how many answers of calls were not Linux's.
@@ -69,7 +73,7 @@ impl<'a, 'v> Player<'a, 'v> {
         match self.machine.touch(addr, access, self) {
             Ok(_) => Ok(()),
             Err(signal) => self.grow_stack(addr).ok_or(signal).and_then(|()| {
-                self.tally.grew();
+                self.counts.grew();
                 self.machine.touch(addr, access, self).map(drop)
             }),
         }

@@ -1,10 +1,10 @@
 //! What is said of a replay: one object, or tables.
 
+use super::checker::{Agreed, CallCount, Verdict};
 use super::difference::DifferenceKind;
-use super::judge::{Agreed, CallCount, Verdict};
+use super::fault_counts::Faults;
 use super::life::{End, LeftOut, Life};
 use super::step::Way;
-use super::tally::Faults;
 use super::timed::Timed;
 use crate::show::table::{self, grouped, number};
 use crate::trace::{Header, Sys, dump};

@@ -5,9 +5,9 @@
 //! its own, so that a frame that was used just before is as warm for the one as for the other. Nothing is
 //! copied: memory is private and without files.
 
-use super::judge::Judge;
+use super::checker::Checker;
 use super::player::Player;
-use super::stage::{self, Stage};
+use super::setup::{self, ReplayMachine};
 use super::{Replay, life::Life, step::Steps};
 use crate::median::Median;
 use interleaf::machine::Machine;
@@ -35,10 +35,10 @@ pub struct Timed {
 pub struct TimedReplay<'a> {
     replay: &'a Replay,
     path: Path,
-    machine: &'a Stage,
-    vm: &'a Vm<'a, Stage>,
+    machine: &'a ReplayMachine,
+    vm: &'a Vm<'a, ReplayMachine>,
     /// A second machine like the first, on which nothing runs: what the yardstick zeroes.
-    idle: Stage,
+    idle: ReplayMachine,
     layouts: Vec<Layout>,
     zeroed: Vec<Pfn>,
 }
@@ -49,11 +49,11 @@ impl<'a> TimedReplay<'a> {
     /// # Errors
     /// One line: the machine cannot be had.
     pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
-        let new = || stage::machine(&replay.lives).map_err(|error| error.to_string());
+        let new = || setup::machine(&replay.lives).map_err(|error| error.to_string());
         let (machine, idle) = (new()?, new()?);
         let _cpu = machine.enter(CpuId(0));
-        let vm = stage::vm(&machine)?;
-        let layout = |(life, steps): &(Life, Steps)| stage::layout(&replay.header, life, steps);
+        let vm = setup::vm(&machine)?;
+        let layout = |(life, steps): &(Life, Steps)| setup::layout(&replay.header, life, steps);
         let layouts = replay.lives.iter().map(layout).collect();
         let mut ready =
             TimedReplay { replay, path, machine: &machine, vm: &vm, idle, layouts, zeroed: Vec::new() };
@@ -69,10 +69,10 @@ impl<'a> TimedReplay<'a> {
         for _ in 0..2 {
             zeroed.clear();
             for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
-                let space = stage::space(self.vm, *layout, self.path, &life.start)?;
+                let space = setup::space(self.vm, *layout, self.path, &life.start)?;
                 let _running = space.run();
                 let player = Player::new(self.machine, &space, header.limits.stack_bytes);
-                zeroed.extend(Judge::new(&player, life, steps, header.limits).play(|| ()).zeroed);
+                zeroed.extend(Checker::new(&player, life, steps, header.limits).play(|| ()).zeroed);
             }
             self.vm.settle();
         }
@@ -88,7 +88,7 @@ impl<'a> TimedReplay<'a> {
     pub fn play(&self) -> f64 {
         let start = Instant::now();
         for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
-            let space = stage::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
+            let space = setup::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
             let _running = space.run();
             let player = Player::new(self.machine, &space, self.replay.header.limits.stack_bytes);
             black_box(player.play(steps));

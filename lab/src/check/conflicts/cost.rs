@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use crate::check::library::boot_map;
-use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use crate::machine::watch::{Footprint, Watch, footprint};
 use interleaf::machine::AccessKind;
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Vm};
@@ -33,7 +33,7 @@ pub struct Cost {
 pub fn of_faults(path: Path, faults: u64) -> Cost {
     type Machine = SoftMachine<Watch, X86_64>;
     let machine =
-        Machine::new(&Plan::small(1, faults + faults / 128 + 4096)).expect("memory for the machine");
+        Machine::new(&MachineConfig::small(1, faults + faults / 128 + 4096)).expect("memory for the machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory for the records");
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("memory for a space");

@@ -7,10 +7,10 @@
 
 mod cost;
 mod names;
-mod scenes;
+mod scenarios;
 
 pub use cost::{Cost, of_faults};
-pub use scenes::{Pair, fight};
+pub use scenarios::{Pair, fight};
 
 use crate::machine::watch::{Conflict, Footprint, Labels, conflicts};
 use names::Names;

@@ -19,12 +19,12 @@
 //! has returned, nobody is refused what he may have. Every access looks at its frame while it lasts: a CPU
 //! never reaches a freed one. Afterwards everything is recounted.
 
-mod legal;
+mod allowed;
 mod operations;
-mod play;
+mod run;
 
 pub use operations::{Memory, Operation, Place, Step, Variation};
-pub use play::{Trouble, play_pair};
+pub use run::{PairFailure, run_pair};
 
 /// All unordered pairs, an operation with itself among them.
 pub fn all() -> impl Iterator<Item = (Operation, Operation)> {

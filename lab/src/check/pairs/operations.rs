@@ -64,7 +64,7 @@ pub enum Operation {
     /// Another space ends.
     End,
     /// The CPU runs another space for a while.
-    Switch,
+    SwitchNotifier,
 }
 
 /// Which pages an operation is about.
@@ -202,7 +202,7 @@ impl Operation {
         Operation::Shrink,
         Operation::Mincore,
         Operation::End,
-        Operation::Switch,
+        Operation::SwitchNotifier,
     ];
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
@@ -249,7 +249,7 @@ impl Operation {
             Operation::Shrink => vec![Step::Call(Call::Brk { addr: heap_start + (2 - cpu) * PAGE })],
             Operation::Mincore => vec![Step::Call(Call::Mincore { addr, len: PAGE })],
             Operation::End => vec![Step::OtherSpaceEnds],
-            Operation::Switch => vec![Step::OtherSpaceRuns],
+            Operation::SwitchNotifier => vec![Step::OtherSpaceRuns],
         }
     }
 }

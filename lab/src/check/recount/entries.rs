@@ -1,6 +1,6 @@
 //! What stands in the tables is what the mappings allow, and nothing more.
 
-use super::{Scene, Seen, each_entry, require};
+use super::{QuiescentSystem, Seen, each_entry, require};
 use crate::machine::soft::Flavour;
 use interleaf::frame::Kind;
 use interleaf::machine::{Entry, Format, Leaf, Machine};
@@ -10,8 +10,8 @@ use interleaf::vma::VmaAttributes;
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
 /// it does, and never to write the zero page; nothing is left half done.
-pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
-    scene.spaces.iter().try_for_each(|space| check_space(space))
+pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    system.spaces.iter().try_for_each(|space| check_space(space))
 }
 
 fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Every frame is in one state, and its counts are what can be counted.
 
-use super::{Scene, Seen, each_entry, require};
+use super::{QuiescentSystem, Seen, each_entry, require};
 use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};
@@ -17,10 +17,10 @@ struct Shown {
 
 /// The frames' own recount; every user frame is shown by as many entries as its counts say and by at least
 /// one; every table belongs to a space (or, where shared memory is mapped, to an object).
-pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
-    let memory = scene.vm.memory();
+pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    let memory = system.vm.memory();
     memory.check().map_err(|wrong| wrong.to_string())?;
-    let (shown, objects) = (shown(scene), has_objects(scene));
+    let (shown, objects) = (shown(system), has_objects(system));
     let span = memory.span();
     for pfn in (span.start.0..span.end.0).map(Pfn) {
         let Some(meta) = memory.meta(pfn) else { continue };
@@ -48,9 +48,9 @@ fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32
     require(entries + others > 0, || format!("nobody has the user frame {pfn:?}"))
 }
 
-fn shown<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Shown {
+fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown {
     let mut shown = Shown { entries: BTreeMap::new(), tables: BTreeSet::new() };
-    for space in scene.spaces {
+    for space in system.spaces {
         shown.tables.insert(space.root());
         each_entry(space, |seen| match seen {
             Seen::Table { pfn, .. } => {
@@ -64,8 +64,8 @@ fn shown<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Shown {
 }
 
 /// Whether shared memory is mapped anywhere.
-fn has_objects<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> bool {
+fn has_objects<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> bool {
     let mut any = false;
-    scene.spaces.iter().for_each(|space| space.each_vma(|vma| any |= vma.backing.is_some()));
+    system.spaces.iter().for_each(|space| space.each_vma(|vma| any |= vma.backing.is_some()));
     any
 }

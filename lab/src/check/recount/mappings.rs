@@ -1,12 +1,12 @@
 //! Mappings are in order, and the index that holds them is a sound tree.
 
-use super::{Scene, require};
+use super::{QuiescentSystem, require};
 use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 
 /// The list of mappings has no flaw, holds as many as the space says, and the index adds up.
-pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
-    for space in scene.spaces {
+pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    for space in system.spaces {
         let mut list = Vec::new();
         space.each_vma(|vma| list.push(*vma));
         let counted = list.len();

@@ -25,7 +25,7 @@ use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Path, Vm};
 
 /// A machine at rest: nobody maps, faults or frees while it is looked at. The caller sits on one of its CPUs.
-pub struct Scene<'a, 'v, C: Flavour, F: Format> {
+pub struct QuiescentSystem<'a, 'v, C: Flavour, F: Format> {
     /// The machine.
     pub machine: &'a SoftMachine<C, F>,
     /// What its spaces share.
@@ -37,9 +37,9 @@ pub struct Scene<'a, 'v, C: Flavour, F: Format> {
 }
 
 /// Says what is wrong, or nothing.
-type Check<C, F> = fn(&Scene<'_, '_, C, F>) -> Result<(), String>;
+type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>) -> Result<(), String>;
 
-impl<C: Flavour, F: Format> Scene<'_, '_, C, F> {
+impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
     const CHECKS: [(&'static str, Check<C, F>); 6] = [
         ("mappings", mappings::check),
         ("entries", entries::check),
@@ -70,8 +70,8 @@ impl<C: Flavour, F: Format> Scene<'_, '_, C, F> {
 }
 
 /// The TLBs saw nothing that cannot happen.
-fn violations<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
-    let seen = scene.machine.violations();
+fn violations<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    let seen = system.machine.violations();
     if seen.is_empty() { Ok(()) } else { Err(format!("{seen:?}")) }
 }
 

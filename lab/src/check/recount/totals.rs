@@ -1,6 +1,6 @@
 //! What was counted adds up.
 
-use super::{Scene, require};
+use super::{QuiescentSystem, require};
 use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};
@@ -8,19 +8,19 @@ use interleaf::sync::rcu::HARD;
 
 /// Where all spaces speculate, every fault is counted as done speculatively or under one reason to fall back;
 /// where none does, under neither. Errors are found under the lock alone. Garbage keeps its bound.
-pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
-    let totals = scene.vm.totals();
+pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    let totals = system.vm.totals();
     let (faults, errors) = (totals.get(Counter::PgFault), totals.get(Counter::PgFaultError));
     let fallbacks: u64 = Fallback::ALL.iter().map(|reason| totals.get(reason.counter())).sum();
     let speculated = totals.get(Counter::SpeculativePgFault);
-    let (due, may_fail) = match scene.path {
+    let (due, may_fail) = match system.path {
         Path::Speculative => (faults, fallbacks),
         Path::Locked => (0, faults),
     };
     let says = || format!("{faults} faults: {speculated} speculated, {fallbacks} fell back, {errors} errors");
     require(speculated + fallbacks == due && errors <= may_fail, says)?;
-    let bound = u64::from(scene.machine.bus().nr_cpus()) * u64::from(HARD + SLACK);
-    let garbage = scene.vm.garbage();
+    let bound = u64::from(system.machine.bus().nr_cpus()) * u64::from(HARD + SLACK);
+    let garbage = system.vm.garbage();
     require(garbage <= bound, || format!("{garbage} objects wait for readers, at most {bound} may"))
 }
 

@@ -1,7 +1,7 @@
 //! No CPU remembers what the tables do not say: no freed frame, no wrong one, no right that was taken away,
 //! no dead table.
 
-use super::{Scene, Seen, each_entry, require};
+use super::{QuiescentSystem, Seen, each_entry, require};
 use crate::machine::soft::{Flavour, SoftMachine, Translation};
 use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::space::AddressSpace;
@@ -16,24 +16,24 @@ struct Tables {
 
 /// Every page in the TLB of a CPU that runs a space is in the space's tables with the same frame and no fewer
 /// rights; every table it remembers is one of them. A CPU that runs nothing remembers nothing.
-pub(super) fn check<C: Flavour, F: Format>(scene: &Scene<'_, '_, C, F>) -> Result<(), String> {
-    for cpu in (0..scene.machine.bus().nr_cpus()).map(CpuId) {
-        let mut runs = scene.spaces.iter().filter(|space| space.cpus_racy().contains(cpu));
+pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    for cpu in (0..system.machine.bus().nr_cpus()).map(CpuId) {
+        let mut runs = system.spaces.iter().filter(|space| space.cpus_racy().contains(cpu));
         let space = runs.next();
         require(runs.next().is_none(), || format!("{cpu:?} runs two spaces"))?;
         let tables = space.map_or_else(Tables::none, |space| Tables::of(space));
-        check_cpu(scene, cpu, &tables).map_err(|wrong| format!("{cpu:?} on {space:?}: {wrong}"))?;
+        check_cpu(system, cpu, &tables).map_err(|wrong| format!("{cpu:?} on {space:?}: {wrong}"))?;
     }
     Ok(())
 }
 
 fn check_cpu<C: Flavour, F: Format>(
-    scene: &Scene<'_, '_, C, F>,
+    system: &QuiescentSystem<'_, '_, C, F>,
     cpu: CpuId,
     tables: &Tables,
 ) -> Result<(), String> {
     let (mut pages, mut upper) = (Vec::new(), Vec::new());
-    let told = scene.machine.inspect(cpu, |page| pages.push(page), |level, pfn| upper.push((level, pfn)));
+    let told = system.machine.inspect(cpu, |page| pages.push(page), |level, pfn| upper.push((level, pfn)));
     told.map_err(|running| running.to_string())?;
     pages.iter().try_for_each(|page| tables.check_page(page))?;
     upper.iter().try_for_each(|&(level, pfn)| {

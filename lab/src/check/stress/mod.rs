@@ -24,9 +24,9 @@
 mod task;
 
 use super::library::boot_map;
-use super::recount::Scene;
+use super::recount::QuiescentSystem;
 use crate::machine::host::Host;
-use crate::machine::soft::{Plan as MachinePlan, SoftMachine};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use crate::os::affinity;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Fallback, Layout, Path, Vm};
@@ -53,7 +53,7 @@ pub enum Length {
 
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct StressConfig {
     /// Tasks, each a host thread.
     pub tasks: u32,
     /// CPUs that they take turns on.
@@ -95,11 +95,11 @@ const FRAMES: u64 = 8192;
 pub const MOST_TASKS: u32 = 256;
 
 /// What the tasks of a run share.
-struct Crew<'a, 'v, F: Format> {
+struct StressRun<'a, 'v, F: Format> {
     machine: &'a Machine<F>,
     vm: &'a Vm<'v, Machine<F>>,
     shared: &'a Space<'v, F>,
-    plan: &'a Plan,
+    config: &'a StressConfig,
     start: Instant,
     /// All tasks begin together, so that they take turns from the start.
     begin: Barrier,
@@ -112,36 +112,36 @@ struct Crew<'a, 'v, F: Format> {
 ///
 /// # Errors
 /// What a task found wrong, or a checker afterwards.
-pub fn run<F: Format>(plan: &Plan) -> Result<Done, String> {
-    let frames = FRAMES + FRAMES_PER_TASK * u64::from(plan.tasks);
+pub fn run<F: Format>(config: &StressConfig) -> Result<Done, String> {
+    let frames = FRAMES + FRAMES_PER_TASK * u64::from(config.tasks);
     let machine =
-        Machine::<F>::new(&MachinePlan::small(plan.cpus, frames)).map_err(|error| error.to_string())?;
+        Machine::<F>::new(&MachineConfig::small(config.cpus, frames)).map_err(|error| error.to_string())?;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).map_err(|error| error.to_string())?;
     let handed_out =
         || vm.memory().check().map(|census| census.handed_out).map_err(|wrong| wrong.to_string());
     let before = handed_out()?;
-    let new = || AddressSpace::new(&vm, Layout::linux::<F>(), plan.path).map_err(|error| error.to_string());
+    let new = || AddressSpace::new(&vm, Layout::linux::<F>(), config.path).map_err(|error| error.to_string());
     let shared = new()?;
-    let own = (0..plan.tasks).map(|_| new()).collect::<Result<Vec<_>, _>>()?;
+    let own = (0..config.tasks).map(|_| new()).collect::<Result<Vec<_>, _>>()?;
     {
         let _running = shared.run();
         task::set_up(&machine, &shared, &own)?;
     }
     drop(cpu);
-    let crew = Crew {
+    let run = StressRun {
         machine: &machine,
         vm: &vm,
         shared: &shared,
-        plan,
+        config,
         start: Instant::now(),
-        begin: Barrier::new(plan.tasks as usize),
+        begin: Barrier::new(config.tasks as usize),
         stop: AtomicBool::new(false),
     };
-    let mut done = crew.run_tasks(&own)?;
+    let mut done = run.run_tasks(&own)?;
     let _cpu = machine.enter(CpuId(0));
     let spaces: Vec<_> = std::iter::once(&shared).chain(&own).collect();
-    Scene { machine: &machine, vm: &vm, spaces: &spaces, path: plan.path }.recount()?;
+    QuiescentSystem { machine: &machine, vm: &vm, spaces: &spaces, path: config.path }.recount()?;
     let totals = vm.totals();
     done.faults = totals.get(Counter::PgFault);
     done.speculated = totals.get(Counter::SpeculativePgFault);
@@ -157,10 +157,10 @@ pub fn run<F: Format>(plan: &Plan) -> Result<Done, String> {
     }
 }
 
-impl<'v, F: Format> Crew<'_, 'v, F> {
+impl<'v, F: Format> StressRun<'_, 'v, F> {
     /// Starts all tasks and waits for them.
     fn run_tasks(&self, own: &[Space<'v, F>]) -> Result<Done, String> {
-        let none = Done { tasks: self.plan.tasks, cpus: self.plan.cpus, ..Done::default() };
+        let none = Done { tasks: self.config.tasks, cpus: self.config.cpus, ..Done::default() };
         thread::scope(|scope| {
             let start = |(index, own)| scope.spawn(move || self.task(index, own));
             let tasks: Vec<_> = own.iter().enumerate().map(start).collect();
@@ -175,7 +175,7 @@ impl<'v, F: Format> Crew<'_, 'v, F> {
     /// its CPU.
     fn task(&self, index: usize, own: &Space<'v, F>) -> Result<(u64, u64), String> {
         let body = || {
-            let cpu = index % self.plan.cpus as usize;
+            let cpu = index % self.config.cpus as usize;
             // Unpinned is slower, not wrong.
             let host_cpu = affinity::allowed().ok().and_then(|cpus| cpus.get(cpu).copied());
             let _pinned = host_cpu.and_then(|host_cpu| affinity::pin(host_cpu).ok());
@@ -187,7 +187,7 @@ impl<'v, F: Format> Crew<'_, 'v, F> {
             result
         };
         let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-            eprintln!("task {index} of {:?} panicked", self.plan);
+            eprintln!("task {index} of {:?} panicked", self.config);
             std::process::exit(101)
         });
         if result.is_err() {
@@ -198,7 +198,7 @@ impl<'v, F: Format> Crew<'_, 'v, F> {
 
     /// Whether a task that has done `rounds` rounds is to do another.
     fn goes_on(&self, rounds: u64) -> bool {
-        let ended = match self.plan.length {
+        let ended = match self.config.length {
             Length::Rounds(most) => rounds >= most,
             Length::Time(most) => self.start.elapsed() >= most,
         };

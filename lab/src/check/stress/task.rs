@@ -1,9 +1,9 @@
 //! What a task does in a round, and what it must find.
 
-use super::{Crew, Machine, Space};
-use crate::check::dice::Dice;
+use super::{Machine, Space, StressRun};
 use crate::check::drive::Faults;
-use crate::machine::soft::{Switch, with_switch};
+use crate::check::rng::Rng;
+use crate::machine::soft::{SwitchNotifier, with_switch_notifier};
 use interleaf::machine::Format;
 use interleaf::space::{Advice, Error, FaultError, MapRequest, Place, Sharing};
 use interleaf::units::VirtAddr;
@@ -39,9 +39,9 @@ impl Area {
     }
 
     /// A part of it: address and bytes.
-    fn part(self, dice: &mut Dice) -> (VirtAddr, u64) {
-        let first = dice.below(self.pages);
-        (self.page(first), PAGE * (1 + dice.below((self.pages - first).min(8))))
+    fn part(self, rng: &mut Rng) -> (VirtAddr, u64) {
+        let first = rng.below(self.pages);
+        (self.page(first), PAGE * (1 + rng.below((self.pages - first).min(8))))
     }
 }
 
@@ -66,10 +66,10 @@ fn object_request() -> MapRequest {
 
 /// A task on its CPU.
 pub(super) struct Task<'a, 'v, F: Format> {
-    crew: &'a Crew<'a, 'v, F>,
+    run: &'a StressRun<'a, 'v, F>,
     own: &'a Space<'v, F>,
     index: u64,
-    dice: Dice,
+    rng: Rng,
     round: u64,
     turns: Cell<u64>,
 }
@@ -77,30 +77,30 @@ pub(super) struct Task<'a, 'v, F: Format> {
 /// A space as its task's switch; counts how often the task gives up its CPU.
 struct Turns<'a, 'v, F: Format>(&'a Space<'v, F>, &'a Cell<u64>);
 
-impl<F: Format> Switch for Turns<'_, '_, F> {
-    fn leaves(&self) {
+impl<F: Format> SwitchNotifier for Turns<'_, '_, F> {
+    fn sched_out(&self) {
         self.1.set(self.1.get() + 1);
         self.0.leave_cpu();
     }
 
-    fn enters(&self) {
+    fn sched_in(&self) {
         self.0.enter_cpu();
     }
 }
 
 impl<'a, 'v, F: Format> Task<'a, 'v, F> {
-    pub fn new(crew: &'a Crew<'a, 'v, F>, own: &'a Space<'v, F>, index: usize) -> Self {
-        let dice = Dice::new(crew.plan.seed.wrapping_mul(1009).wrapping_add(index as u64));
-        Self { crew, own, index: index as u64, dice, round: 0, turns: Cell::new(0) }
+    pub fn new(run: &'a StressRun<'a, 'v, F>, own: &'a Space<'v, F>, index: usize) -> Self {
+        let rng = Rng::new(run.config.seed.wrapping_mul(1009).wrapping_add(index as u64));
+        Self { run, own, index: index as u64, rng, round: 0, turns: Cell::new(0) }
     }
 
     /// Rounds until there are enough. Says how many, and how often the CPU was given up.
     pub fn work(&mut self) -> Result<(u64, u64), String> {
-        let shared = self.crew.shared;
+        let shared = self.run.shared;
         shared.enter_cpu();
         let mut result = Ok(());
-        while result.is_ok() && self.crew.goes_on(self.round) {
-            result = match self.dice.below(8) {
+        while result.is_ok() && self.run.goes_on(self.round) {
+            result = match self.rng.below(8) {
                 0 => {
                     self.own.switch_from(shared);
                     let done = self.visit_own();
@@ -136,7 +136,7 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
     /// Whoever gives up the CPU meanwhile takes it out of the space first, else nobody would answer for it.
     fn in_space<R>(&mut self, space: &Space<'v, F>, f: impl FnOnce(&mut Self) -> R) -> R {
         let turns = Cell::new(0);
-        let result = with_switch(&Turns(space, &turns), || f(self));
+        let result = with_switch_notifier(&Turns(space, &turns), || f(self));
         self.turns.set(self.turns.get() + turns.get());
         result
     }
@@ -176,9 +176,9 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
 
     /// Does something to pages that everybody does something to.
     fn contested(&mut self) -> Result<(), String> {
-        let space = self.crew.shared;
-        let (addr, len) = CONTESTED.part(&mut self.dice);
-        let kind = self.dice.below(10);
+        let space = self.run.shared;
+        let (addr, len) = CONTESTED.part(&mut self.rng);
+        let kind = self.rng.below(10);
         match kind {
             0..=2 => {
                 let sharing = if kind == 0 { Sharing::Shared } else { Sharing::Private };
@@ -186,7 +186,7 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
                 must(space.map(&request))?;
             }
             3 => must(space.unmap(addr, len))?,
-            4 => or_hole(space.protect(addr, len, self.dice.pick(&RIGHTS)))?,
+            4 => or_hole(space.protect(addr, len, self.rng.pick(&RIGHTS)))?,
             5 => or_hole(space.advise(addr, len, Advice::DontNeed))?,
             6 => or_hole(space.advise(addr, len, Advice::Free))?,
             7 => or_hole(space.advise(addr, len, Advice::PopulateWrite))?,
@@ -198,9 +198,9 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
 
     /// Takes the object out of the space, puts it in again, or uses it.
     fn object(&mut self) -> Result<(), String> {
-        let space = self.crew.shared;
-        let (addr, len) = OBJECT.part(&mut self.dice);
-        match self.dice.below(4) {
+        let space = self.run.shared;
+        let (addr, len) = OBJECT.part(&mut self.rng);
+        match self.rng.below(4) {
             0 => must(space.unmap(addr, len))?,
             1 => drop(must(space.map_shared(self.own, OBJECT.page(0), &object_request()))?),
             2 => or_hole(space.advise(addr, len, Advice::DontNeed))?,
@@ -211,8 +211,8 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
 
     /// The heap grows or shrinks; what is stored there may be gone at once.
     fn heap(&mut self) -> Result<(), String> {
-        let (space, start) = (self.crew.shared, self.crew.shared.layout().heap_start);
-        let pages = self.dice.below(16);
+        let (space, start) = (self.run.shared, self.run.shared.layout().heap_start);
+        let pages = self.rng.below(16);
         space.brk(VirtAddr(start.0 + pages * PAGE));
         self.touch(space, Area { start: start.0, pages: 16, mark: 0x4EA9 })
     }
@@ -220,11 +220,11 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
     /// Stores to some pages of an area, and looks at others. Any of them may be absent, or not allow it.
     fn touch(&mut self, space: &Space<'v, F>, area: Area) -> Result<(), String> {
         for _ in 0..4 {
-            let page = self.dice.below(area.pages);
-            if self.dice.chance(1, 2) {
+            let page = self.rng.below(area.pages);
+            if self.rng.chance(1, 2) {
                 self.write(space, area.page(page), area.word(page))?;
             }
-            let page = self.dice.below(area.pages);
+            let page = self.rng.below(area.pages);
             let found = self.read(space, area.page(page))?;
             expect(found.is_none_or(|word| word == 0 || word == area.word(page)), || {
                 format!("{:?} holds {found:x?}, which is not its own", area.page(page))
@@ -236,14 +236,14 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
     /// What a word holds, if it may be read.
     fn read(&self, space: &Space<'v, F>, addr: VirtAddr) -> Result<Option<u64>, String> {
         let faults = Faults::new(space);
-        let read = self.crew.machine.read_u64(addr, &faults);
+        let read = self.run.machine.read_u64(addr, &faults);
         read.map(Some).or_else(|_| refused(addr, faults.why()).map(|()| None))
     }
 
     /// Whether the word may be written, and is.
     fn write(&self, space: &Space<'v, F>, addr: VirtAddr, word: u64) -> Result<bool, String> {
         let faults = Faults::new(space);
-        let wrote = self.crew.machine.write_u64(addr, word, &faults);
+        let wrote = self.run.machine.write_u64(addr, word, &faults);
         wrote.map(|()| true).or_else(|_| refused(addr, faults.why()).map(|()| false))
     }
 }

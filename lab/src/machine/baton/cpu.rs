@@ -1,16 +1,16 @@
 //! A CPU of the seeded machine.
 
-use super::policy::Urge;
-use super::report::What;
-use super::world::World;
-use crate::machine::soft::{Flavour, seat};
+use super::policy::SwitchHint;
+use super::report::StepKind;
+use super::scheduler::Scheduler;
+use crate::machine::soft::{Flavour, current};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
 use interleaf::units::CpuId;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// A CPU that runs while it holds the baton. Outside of a run, before the scene starts and after it, it is a
+/// A CPU that runs while it holds the baton. Outside of a run, before the scenario starts and after it, it is a
 /// plain CPU.
 #[derive(Debug)]
 pub enum Baton {}
@@ -20,27 +20,27 @@ impl Cpu for Baton {
 
     #[track_caller]
     fn access(addr: usize, _len: usize, kind: AccessKind) {
-        if let Some(world) = World::running() {
-            world.step(What::Access { kind, addr, place: Location::caller() }, Urge::Stay);
+        if let Some(scheduler) = Scheduler::running() {
+            scheduler.step(StepKind::Access { kind, addr, place: Location::caller() }, SwitchHint::Stay);
         }
     }
 
     fn id() -> CpuId {
-        seat::cpu()
+        current::cpu()
     }
 
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
-        match World::running() {
-            Some(world) => world.with_context(f),
-            None => seat::with_context(f),
+        match Scheduler::running() {
+            Some(scheduler) => scheduler.with_context(f),
+            None => current::with_context(f),
         }
     }
 
     fn relax() {
-        seat::answer();
-        if let Some(world) = World::running() {
-            world.step(What::Relax, Urge::Yield);
-            seat::answer();
+        current::handle_interrupts();
+        if let Some(scheduler) = Scheduler::running() {
+            scheduler.step(StepKind::Relax, SwitchHint::Yield);
+            current::handle_interrupts();
         }
     }
 
@@ -48,46 +48,46 @@ impl Cpu for Baton {
         if word.load(SeqCst) != expected {
             return;
         }
-        seat::assert_may_leave();
-        let world = World::running().expect("nobody could wake a CPU that sleeps outside of a run");
-        world.sleep(word.as_ptr().addr(), || word.load(SeqCst) == expected);
+        current::assert_may_leave();
+        let scheduler = Scheduler::running().expect("nobody could wake a CPU that sleeps outside of a run");
+        scheduler.sleep(word.as_ptr().addr(), || word.load(SeqCst) == expected);
     }
 
     fn wake(word: &AtomicU32, count: u32) {
-        if let Some(world) = World::running() {
-            world.wake(word.as_ptr().addr(), count);
+        if let Some(scheduler) = Scheduler::running() {
+            scheduler.wake(word.as_ptr().addr(), count);
         }
     }
 
     fn interrupts_off() -> Irq {
-        seat::interrupts_off()
+        current::interrupts_off()
     }
 
     fn interrupts_restore(state: Irq) {
-        seat::interrupts_restore(state);
+        current::interrupts_restore(state);
     }
 
     fn preempt_off() {
-        seat::preempt_off();
+        current::preempt_off();
     }
 
     fn preempt_on() {
-        seat::preempt_on();
+        current::preempt_on();
     }
 
     fn now_ns() -> u64 {
-        World::running().map_or(0, |world| world.now_ns())
+        Scheduler::running().map_or(0, |scheduler| scheduler.now_ns())
     }
 }
 
 impl Flavour for Baton {
     fn boundary() {
-        seat::answer();
+        current::handle_interrupts();
     }
 
     fn raised(cpu: CpuId) {
-        if let Some(world) = World::running() {
-            world.raised(cpu);
+        if let Some(scheduler) = Scheduler::running() {
+            scheduler.raised(cpu);
         }
     }
 

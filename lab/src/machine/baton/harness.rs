@@ -1,20 +1,20 @@
 //! What the conformance suite needs of the seeded machine.
 
-use super::world::World;
+use super::scheduler::Scheduler;
 use crate::machine::soft::{Flavour, SoftMachine, refuse, run_with_helper};
 use interleaf::machine::Format;
 use interleaf::machine::conformance::Harness;
 use interleaf::units::VirtAddr;
 
-/// Runs the programs on the stage of this thread's scene. The machine's CPUs are [`Baton`](super::Baton)s, or
+/// Runs the programs on the schedule of this thread's scenario. The machine's CPUs are [`Baton`](super::Baton)s, or
 /// made of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeded;
 
 impl<C: Flavour, F: Format> Harness<SoftMachine<C, F>> for Seeded {
     fn run(&self, machine: &SoftMachine<C, F>, programs: &[&(dyn Fn() + Sync)]) {
-        let world = World::of_this_thread().expect("a scene");
-        world.run(
+        let scheduler = Scheduler::of_this_thread().expect("a scenario");
+        scheduler.run(
             machine.bus(),
             programs.iter().map(|&program| Box::new(program) as Box<dyn FnOnce()>).collect(),
         );

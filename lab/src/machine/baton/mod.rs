@@ -15,7 +15,7 @@
 //! panic on any CPU (a failed check, a broken lock ladder) is a failure too. [`Report`] then prints the last
 //! steps, a column for each CPU.
 //!
-//! CPUs are fibers of one host thread, so a switch costs nanoseconds and a thousand seeds of a small scene
+//! CPUs are fibers of one host thread, so a switch costs nanoseconds and a thousand seeds of a small scenario
 //! take about a second.
 
 #![forbid(unsafe_code)]
@@ -24,12 +24,12 @@ mod cpu;
 mod harness;
 mod policy;
 mod report;
-mod stage;
+mod scenario;
+mod scheduler;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use cpu::Baton;
 pub use harness::Seeded;
-pub use report::{Report, Step, Verdict, What};
-pub use stage::{Options, Program, Stage, Summary, explore, play};
+pub use report::{Report, Step, StepKind, Verdict};
+pub use scenario::{Options, Program, Schedule, Summary, explore, run_seed};

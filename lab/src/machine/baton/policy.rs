@@ -33,7 +33,7 @@ impl Random {
 
 /// Whether the CPU that runs could as well go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Urge {
+pub(super) enum SwitchHint {
     /// It can.
     Stay,
     /// It waits: others should run.
@@ -80,23 +80,23 @@ impl Policy {
     }
 
     /// Chooses among the CPUs that can run, which are in ascending order and not none; `me` runs now.
-    pub(super) fn choose(&mut self, ready: &[usize], me: usize, urge: Urge) -> usize {
+    pub(super) fn choose(&mut self, ready: &[usize], me: usize, hint: SwitchHint) -> usize {
         let can_stay = ready.contains(&me);
         match &mut self.order {
             Order::Random { switch_one_in } => {
-                if can_stay && urge == Urge::Stay && !self.random.one_in(*switch_one_in) {
+                if can_stay && hint == SwitchHint::Stay && !self.random.one_in(*switch_one_in) {
                     return me;
                 }
-                let others = ready.len() - usize::from(can_stay && urge == Urge::Yield);
+                let others = ready.len() - usize::from(can_stay && hint == SwitchHint::Yield);
                 if others == 0 {
                     return me;
                 }
                 let at = self.random.below(others);
-                let skips_me = urge == Urge::Yield && can_stay;
+                let skips_me = hint == SwitchHint::Yield && can_stay;
                 *ready.iter().filter(|&&cpu| !(skips_me && cpu == me)).nth(at).expect("fewer than there are")
             }
             Order::Ranked { ranks, lower_one_in, floor } => {
-                if urge == Urge::Yield || self.random.one_in(*lower_one_in) {
+                if hint == SwitchHint::Yield || self.random.one_in(*lower_one_in) {
                     *floor -= 1;
                     ranks[me] = *floor;
                 }
@@ -125,9 +125,9 @@ mod tests {
         for seed in 0..200 {
             let mut policy = Policy::new(seed, 3);
             for _ in 0..50 {
-                assert_ne!(policy.choose(&[0, 1, 2], 1, Urge::Yield), 1, "seed {seed}");
-                assert_eq!(policy.choose(&[1], 1, Urge::Yield), 1);
-                assert_eq!(policy.choose(&[2], 1, Urge::Stay), 2);
+                assert_ne!(policy.choose(&[0, 1, 2], 1, SwitchHint::Yield), 1, "seed {seed}");
+                assert_eq!(policy.choose(&[1], 1, SwitchHint::Yield), 1);
+                assert_eq!(policy.choose(&[2], 1, SwitchHint::Stay), 2);
             }
         }
     }
@@ -138,7 +138,7 @@ mod tests {
             let mut policy = Policy::new(seed, 4);
             let (mut seen, mut me) = ([false; 4], 0);
             for _ in 0..200 {
-                me = policy.choose(&[0, 1, 2, 3], me, Urge::Yield);
+                me = policy.choose(&[0, 1, 2, 3], me, SwitchHint::Yield);
                 seen[me] = true;
             }
             assert_eq!(seen, [true; 4], "seed {seed}");

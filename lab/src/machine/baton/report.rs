@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What a CPU did in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum StepKind {
     /// Touched shared memory, from a place in the source.
     Access {
         /// How.
@@ -36,16 +36,16 @@ pub struct Step {
     pub number: u64,
     /// Who.
     pub cpu: CpuId,
-    /// What.
-    pub what: What,
+    /// StepKind.
+    pub what: StepKind,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every program came to its end, and the scene's own checks hold.
+    /// Every program came to its end, and the scenario's own checks hold.
     Passed,
-    /// A check failed, on a CPU or (`None`) in the scene around the CPUs.
+    /// A check failed, on a CPU or (`None`) in the scenario around the CPUs.
     Failed {
         /// Where.
         cpu: Option<CpuId>,
@@ -105,23 +105,23 @@ impl Report {
 /// Width of a CPU's column.
 const WIDTH: usize = 44;
 
-impl What {
+impl StepKind {
     fn show(self, labels: &Labels) -> String {
         let short = |place: Place| {
             let file = place.file().rsplit('/').take(2).collect::<Vec<_>>();
             format!("{}:{}", file.into_iter().rev().collect::<Vec<_>>().join("/"), place.line())
         };
         match self {
-            What::Access { kind: AccessKind::Fence, place, .. } => format!("fence  {}", short(place)),
-            What::Access { kind, addr, place } => {
+            StepKind::Access { kind: AccessKind::Fence, place, .. } => format!("fence  {}", short(place)),
+            StepKind::Access { kind, addr, place } => {
                 let kind = format!("{kind:?}").to_lowercase();
                 format!("{kind:6} {} {}", short(place), labels.name(addr))
             }
-            What::Relax => "relax".into(),
-            What::Sleep(word) => format!("sleep  {}", labels.name(word)),
-            What::Wake(word) => format!("wake   {}", labels.name(word)),
-            What::Interrupt(cpu) => format!("interrupt {cpu:?}"),
-            What::End => "end".into(),
+            StepKind::Relax => "relax".into(),
+            StepKind::Sleep(word) => format!("sleep  {}", labels.name(word)),
+            StepKind::Wake(word) => format!("wake   {}", labels.name(word)),
+            StepKind::Interrupt(cpu) => format!("interrupt {cpu:?}"),
+            StepKind::End => "end".into(),
         }
     }
 
@@ -129,12 +129,12 @@ impl What {
     pub(super) fn digest(self) -> u64 {
         let place = |place: Place| u64::from(place.line()) << 8 ^ u64::from(place.column()) << 40;
         match self {
-            What::Access { kind, place: at, .. } => 1 + kind as u64 + place(at),
-            What::Relax => 11,
-            What::Sleep(_) => 12,
-            What::Wake(_) => 13,
-            What::Interrupt(cpu) => 14 + u64::from(cpu.0),
-            What::End => 300,
+            StepKind::Access { kind, place: at, .. } => 1 + kind as u64 + place(at),
+            StepKind::Relax => 11,
+            StepKind::Sleep(_) => 12,
+            StepKind::Wake(_) => 13,
+            StepKind::Interrupt(cpu) => 14 + u64::from(cpu.0),
+            StepKind::End => 300,
         }
     }
 }

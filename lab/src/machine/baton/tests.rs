@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::soft::tests::Tiny;
-use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use crate::machine::watch::Labels;
 use interleaf::machine::{Cpu, Machine};
 use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -13,25 +13,25 @@ use std::ptr::NonNull;
 type TestMachine = SoftMachine<Baton, Tiny>;
 
 fn machine(nr_cpus: u32) -> TestMachine {
-    SoftMachine::new(&Plan::small(nr_cpus, 16)).unwrap()
+    SoftMachine::new(&MachineConfig::small(nr_cpus, 16)).unwrap()
 }
 
 /// Runs the same program on every CPU.
-fn everywhere(stage: &Stage, machine: &TestMachine, program: &dyn Fn()) {
+fn everywhere(schedule: &Schedule, machine: &TestMachine, program: &dyn Fn()) {
     let nr_cpus = machine.nr_cpus() as usize;
-    stage.run(machine, (0..nr_cpus).map(|_| Box::new(program) as Program<'_>).collect());
+    schedule.run(machine, (0..nr_cpus).map(|_| Box::new(program) as Program<'_>).collect());
 }
 
-fn count_under_a_lock(stage: &Stage) {
+fn count_under_a_lock(schedule: &Schedule) {
     let (machine, lock) = (machine(2), SpinLock::<u64, Baton, 3>::new(0));
-    everywhere(stage, &machine, &|| (0..20).for_each(|_| *lock.lock() += 1));
+    everywhere(schedule, &machine, &|| (0..20).for_each(|_| *lock.lock() += 1));
     assert_eq!(*lock.lock(), 40);
 }
 
 /// A lock that looks and then takes.
-fn count_under_a_broken_lock(stage: &Stage) {
+fn count_under_a_broken_lock(schedule: &Schedule) {
     let (machine, word, count) = (machine(2), AtomicU32::<Baton>::new(0), AtomicU64::<Baton>::new(0));
-    everywhere(stage, &machine, &|| {
+    everywhere(schedule, &machine, &|| {
         for _ in 0..20 {
             wait_until::<Baton>(|| word.load(Acquire) == 0);
             word.store(1, Relaxed);
@@ -52,7 +52,7 @@ fn a_sound_lock_passes_every_seed_and_a_broken_one_is_caught() {
 
 #[test]
 fn a_seed_reproduces_and_seeds_differ() {
-    let run = |seed| play(seed, Options::default(), count_under_a_broken_lock);
+    let run = |seed| run_seed(seed, Options::default(), count_under_a_broken_lock);
     let runs: Vec<_> = (0..20).map(|seed| (run(seed), run(seed))).collect();
     for (first, again) in &runs {
         let steps =
@@ -71,38 +71,38 @@ fn a_seed_reproduces_and_seeds_differ() {
 
 #[test]
 fn two_that_sleep_and_nobody_to_wake_them_are_a_deadlock() {
-    let scene = |stage: &Stage| {
+    let scenario = |schedule: &Schedule| {
         let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
-        everywhere(stage, &machine, &|| word.sleep_while(0));
+        everywhere(schedule, &machine, &|| word.sleep_while(0));
     };
-    let report = play(1, Options::default(), scene);
+    let report = run_seed(1, Options::default(), scenario);
     let Verdict::Deadlock(sleepers) = &report.verdict else { panic!("{report}") };
     assert_eq!(sleepers.iter().map(|(cpu, _)| cpu.0).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
 fn a_wait_that_never_ends_is_a_livelock() {
-    let scene = |stage: &Stage| {
+    let scenario = |schedule: &Schedule| {
         let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
-        everywhere(stage, &machine, &|| wait_until::<Baton>(|| word.load(Relaxed) == 1));
+        everywhere(schedule, &machine, &|| wait_until::<Baton>(|| word.load(Relaxed) == 1));
     };
-    let report = play(1, Options { limit_steps: 5000, keep: 10 }, scene);
+    let report = run_seed(1, Options { limit_steps: 5000, keep: 10 }, scenario);
     assert_eq!((&report.verdict, report.last.len()), (&Verdict::Livelock, 10));
 }
 
 #[test]
 fn a_panic_on_a_cpu_is_told_with_its_cpu_and_the_last_steps() {
-    let scene = |stage: &Stage| {
+    let scenario = |schedule: &Schedule| {
         let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
         let first: Program<'_> = Box::new(|| wait_until::<Baton>(|| word.load(Acquire) == 7));
         let second: Program<'_> = Box::new(|| {
             word.store(7, Release);
             panic!("on purpose");
         });
-        stage.run(&machine, vec![first, second]);
-        unreachable!("the scene is over");
+        schedule.run(&machine, vec![first, second]);
+        unreachable!("the scenario is over");
     };
-    let report = play(3, Options::default(), scene);
+    let report = run_seed(3, Options::default(), scenario);
     assert_eq!(report.verdict, Verdict::Failed { cpu: Some(CpuId(1)), message: "on purpose".into() });
     let text = report.show(&Labels::new()).to_string();
     assert!(text.starts_with("seed 3: failed on cpu 1: on purpose"), "{text}");
@@ -112,10 +112,10 @@ fn a_panic_on_a_cpu_is_told_with_its_cpu_and_the_last_steps() {
 
 #[test]
 fn sleepers_on_a_share_lock_are_never_lost() {
-    let scene = |stage: &Stage| {
+    let scenario = |schedule: &Schedule| {
         let (machine, count) = (machine(3), AtomicU64::<Baton>::new(0));
         let lock = RwLock::<Baton, 2>::new();
-        everywhere(stage, &machine, &|| {
+        everywhere(schedule, &machine, &|| {
             for round in 0..6 {
                 if (round + Baton::id().0) % 3 == 0 {
                     let _writer = lock.write();
@@ -129,7 +129,7 @@ fn sleepers_on_a_share_lock_are_never_lost() {
         });
         assert_eq!(count.load(Relaxed), 6);
     };
-    explore(0..500, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+    explore(0..500, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
 }
 
 /// CPU 0 asks CPU 1, which sleeps or has come to its end, and waits for the answer.
@@ -150,7 +150,7 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
             Some(NonNull::from(vec![0u64; bytes.div_ceil(8)].leak()).cast())
         }
     }
-    let scene = |stage: &Stage| {
+    let scenario = |schedule: &Schedule| {
         let (machine, bell) = (machine(3), AtomicU32::<Baton>::new(0));
         let mark = Registration::register(&machine, &mut Leak, Mark(AtomicU32::new(0))).unwrap();
         let asks: Program<'_> = Box::new(|| {
@@ -166,7 +166,7 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
                 bell.sleep_while(0);
             }
         });
-        stage.run(&machine, vec![asks, sleeps, Box::new(|| ())]);
+        schedule.run(&machine, vec![asks, sleeps, Box::new(|| ())]);
     };
-    explore(0..300, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+    explore(0..300, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
 }

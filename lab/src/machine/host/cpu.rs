@@ -1,8 +1,8 @@
 //! A CPU of the timed machine.
 
 use super::task;
-use crate::machine::soft::bus::HAND_OVER;
-use crate::machine::soft::{Flavour, seat};
+use crate::machine::soft::bus::RESCHEDULE;
+use crate::machine::soft::{Flavour, current};
 use crate::os::futex;
 use interleaf::machine::{Context, Cpu, Irq};
 use interleaf::units::CpuId;
@@ -22,17 +22,17 @@ const RELAXES_BEFORE_YIELD: u32 = 256;
 impl Cpu for Host {
     #[inline]
     fn id() -> CpuId {
-        seat::cpu()
+        current::cpu()
     }
 
     #[inline]
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
-        seat::with_context(f)
+        current::with_context(f)
     }
 
     fn relax() {
         thread_local!(static RELAXED: Cell<u32> = const { Cell::new(0) });
-        seat::answer();
+        current::handle_interrupts();
         std::hint::spin_loop();
         let count = RELAXED.get() + 1;
         RELAXED.set(count % RELAXES_BEFORE_YIELD);
@@ -48,7 +48,7 @@ impl Cpu for Host {
 
     fn sleep(word: &AtomicU32, expected: u32) {
         if word.load(SeqCst) == expected {
-            task::away(|| futex::wait(word, expected));
+            task::without_cpu(|| futex::wait(word, expected));
         }
     }
 
@@ -58,22 +58,22 @@ impl Cpu for Host {
 
     #[inline]
     fn interrupts_off() -> Irq {
-        seat::interrupts_off()
+        current::interrupts_off()
     }
 
     #[inline]
     fn interrupts_restore(state: Irq) {
-        seat::interrupts_restore(state);
+        current::interrupts_restore(state);
     }
 
     #[inline(always)]
     fn preempt_off() {
-        seat::preempt_off();
+        current::preempt_off();
     }
 
     #[inline(always)]
     fn preempt_on() {
-        seat::preempt_on();
+        current::preempt_on();
     }
 
     fn now_ns() -> u64 {
@@ -85,17 +85,17 @@ impl Cpu for Host {
 impl Flavour for Host {
     #[inline]
     fn boundary() {
-        let attention = seat::attention();
-        if attention != 0 {
-            attend(attention);
+        let pending = current::pending();
+        if pending != 0 {
+            handle_pending(pending);
         }
     }
 }
 
 #[cold]
-fn attend(attention: u32) {
-    seat::answer();
-    if attention & HAND_OVER != 0 {
-        task::hand_over();
+fn handle_pending(pending: u32) {
+    current::handle_interrupts();
+    if pending & RESCHEDULE != 0 {
+        task::reschedule();
     }
 }

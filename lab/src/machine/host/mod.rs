@@ -5,6 +5,6 @@
 mod cpu;
 mod task;
 
-pub use crate::machine::soft::{Switch, with_switch};
+pub use crate::machine::soft::{SwitchNotifier, with_switch_notifier};
 pub use cpu::Host;
-pub use task::away;
+pub use task::without_cpu;

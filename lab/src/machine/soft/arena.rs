@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 /// What memory holds before the library gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// [`DIRT`] in every byte: present, and wrong wherever somebody forgot to write.
+    /// [`DIRTY_BYTE`] in every byte: present, and wrong wherever somebody forgot to write.
     Dirty,
     /// Zeroes that the host brings in at the first touch.
     Untouched,
@@ -21,7 +21,7 @@ pub enum Fill {
 }
 
 /// The byte that [`Fill::Dirty`] memory holds.
-pub const DIRT: u8 = 0xA5;
+pub const DIRTY_BYTE: u8 = 0xA5;
 
 /// Real memory at physical addresses.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Arena {
             Fill::Present => self.memory.populate(start..start + len_bytes),
             Fill::Dirty => {
                 // SAFETY: the part was opened just now and nobody else knows the arena yet.
-                unsafe { self.memory.start().add(start).write_bytes(DIRT, len_bytes) };
+                unsafe { self.memory.start().add(start).write_bytes(DIRTY_BYTE, len_bytes) };
                 Ok(())
             }
         }
@@ -127,7 +127,7 @@ mod tests {
         let regions = [PfnRange::new(Pfn(16), Pfn(18)), PfnRange::new(Pfn(32), Pfn(33))];
         let arena = Arena::new(&regions, Fill::Dirty).unwrap();
         for at in [0x10000, 0x11fff, 0x20000, 0x20fff] {
-            assert_eq!(byte(&arena, at), DIRT);
+            assert_eq!(byte(&arena, at), DIRTY_BYTE);
         }
         assert_eq!(arena.phys_of(arena.window(PhysAddr(0x20123))), PhysAddr(0x20123));
     }

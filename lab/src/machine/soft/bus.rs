@@ -1,7 +1,7 @@
 //! What the CPUs of one machine share: for each CPU a line that others raise, who sits on it, and the
 //! installed answer.
 
-use super::turn::Turn;
+use super::run_queue::RunQueue;
 use interleaf::units::CpuId;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Another CPU asks this one to run the answer.
 pub const INTERRUPT: u32 = 1;
 /// A task waits for this CPU longer than a time slice.
-pub const HAND_OVER: u32 = 2;
+pub const RESCHEDULE: u32 = 2;
 
 /// Nobody sits on the CPU.
 const VACANT: u64 = 0;
@@ -28,9 +28,9 @@ pub struct Bus {
 /// One CPU's end of the bus.
 #[repr(align(128))]
 pub struct Line {
-    /// [`INTERRUPT`] and [`HAND_OVER`]. Raised with a releasing `or`; the owner takes a bit down with an
+    /// [`INTERRUPT`] and [`RESCHEDULE`]. Raised with a releasing `or`; the owner takes a bit down with an
     /// acquiring `and`.
-    attention: AtomicU32,
+    pending: AtomicU32,
     /// The number of the host thread that sits here, or [`VACANT`]. Sitting acquires what the one before
     /// released.
     occupant: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Line {
     /// answer runs, so that taking the answer away waits for those that run it.
     answer: Mutex<Option<Respond>>,
     /// Whose turn it is to own this CPU.
-    pub turn: Turn,
+    pub queue: RunQueue,
 }
 
 impl Bus {
@@ -46,10 +46,10 @@ impl Bus {
     pub fn new(nr_cpus: u32) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let line = |_| Line {
-            attention: AtomicU32::new(0),
+            pending: AtomicU32::new(0),
             occupant: AtomicU64::new(VACANT),
             answer: Mutex::new(None),
-            turn: Turn::default(),
+            queue: RunQueue::default(),
         };
         // Relaxed: the number only has to be unlike all others.
         Self { id: NEXT.fetch_add(1, Relaxed), lines: (0..nr_cpus).map(line).collect() }
@@ -85,22 +85,22 @@ impl Bus {
 impl Line {
     /// Raises bits of attention.
     pub fn raise(&self, bits: u32) {
-        self.attention.fetch_or(bits, SeqCst);
+        self.pending.fetch_or(bits, SeqCst);
     }
 
     /// Takes bits of attention down; says which were up.
     pub fn lower(&self, bits: u32) -> u32 {
-        self.attention.fetch_and(!bits, SeqCst) & bits
+        self.pending.fetch_and(!bits, SeqCst) & bits
     }
 
     /// The bits that are up. Relaxed: a raised bit is seen soon, and taking it down acquires.
     #[inline]
-    pub fn attention_racy(&self) -> u32 {
-        self.attention.load(Relaxed)
+    pub fn pending_racy(&self) -> u32 {
+        self.pending.load(Relaxed)
     }
 
     /// Runs the installed answer, if there is one. The caller sits on this CPU, with interrupts off.
-    pub(super) fn run_answer(&self) {
+    pub(super) fn run_interrupt_handler(&self) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(respond) = &*answer {
             respond();
@@ -126,6 +126,6 @@ impl Line {
 
 impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("attention", &self.attention).field("occupant", &self.occupant).finish()
+        f.debug_struct("Line").field("pending", &self.pending).field("occupant", &self.occupant).finish()
     }
 }

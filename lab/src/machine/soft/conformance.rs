@@ -14,16 +14,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, PoisonError};
 
-fn plan() -> Plan {
-    Plan::small(2, FRAMES)
+fn config() -> MachineConfig {
+    MachineConfig::small(2, FRAMES)
 }
 
 fn frames() -> PfnRange {
-    plan().regions[0]
+    config().regions[0]
 }
 
 fn passes<C: Flavour>() {
-    let machine = SoftMachine::<C, Tiny>::new(&plan()).unwrap();
+    let machine = SoftMachine::<C, Tiny>::new(&config()).unwrap();
     let report = conformance::run(&machine, &Threads, frames());
     let bad: Vec<_> = report.iter().filter(|(_, verdict)| *verdict != Verdict::Holds).collect();
     assert!(bad.is_empty(), "{bad:?}");
@@ -41,17 +41,17 @@ fn the_recording_machine_keeps_the_rules() {
 
 #[test]
 fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
-    let scene = |_: &baton::Stage| {
-        let machine = SoftMachine::<Baton, Tiny>::new(&plan()).unwrap();
+    let scenario = |_: &baton::Schedule| {
+        let machine = SoftMachine::<Baton, Tiny>::new(&config()).unwrap();
         let report = conformance::run(&machine, &Seeded, frames());
         assert!(report.iter().all(|(_, verdict)| verdict == Verdict::Holds), "{report}");
     };
-    baton::explore(0..10, Options::default(), scene).unwrap_or_else(|report| panic!("{report}"));
+    baton::explore(0..10, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
 }
 
 #[test]
 fn a_machine_with_one_cpu_is_tested_as_far_as_that_goes() {
-    let machine = SoftMachine::<Host, Tiny>::new(&Plan { nr_cpus: 1, ..plan() }).unwrap();
+    let machine = SoftMachine::<Host, Tiny>::new(&MachineConfig { nr_cpus: 1, ..config() }).unwrap();
     let report = conformance::run(&machine, &Threads, frames());
     assert!(report.holds(), "{report}");
     assert_eq!(report.verdict(Rule::WakeReaches), Verdict::Untested);
@@ -150,7 +150,7 @@ struct Broken<C: Flavour> {
 impl<C: Flavour> Broken<C> {
     fn new() -> Self {
         Self {
-            inner: SoftMachine::new(&plan()).unwrap(),
+            inner: SoftMachine::new(&config()).unwrap(),
             answer: Mutex::new(None),
             program: Mutex::new(None),
         }
@@ -395,11 +395,11 @@ fn lost_wake_ups_are_deadlocks_of_the_seeded_machine() {
     for rule in [Rule::SleepLooks, Rule::WakeReaches] {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         BREAKS.store(rule as u64, Relaxed);
-        let scene = |_: &baton::Stage| {
-            let machine = SoftMachine::<Bad<Baton>, Tiny>::new(&plan()).unwrap();
+        let scenario = |_: &baton::Schedule| {
+            let machine = SoftMachine::<Bad<Baton>, Tiny>::new(&config()).unwrap();
             conformance::run(&machine, &Seeded, frames());
         };
-        let report = baton::play(1, Options::default(), scene);
+        let report = baton::run_seed(1, Options::default(), scenario);
         assert!(matches!(report.verdict, Run::Deadlock(_)), "{report}");
         BREAKS.store(NONE, Relaxed);
     }

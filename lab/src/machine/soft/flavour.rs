@@ -4,7 +4,7 @@ use crate::os::membarrier::Membarrier;
 use interleaf::machine::Cpu;
 use interleaf::units::CpuId;
 
-/// A kind of software CPU. Its [`id`](Cpu::id) is the [seat](super::seat) of the thread.
+/// A kind of software CPU. Its [`id`](Cpu::id) is the [current CPU](super::current) of the thread.
 pub trait Flavour: Cpu {
     /// Called between two instructions of user code: answers interrupts, gives the CPU to who waits for it.
     fn boundary();

@@ -10,15 +10,15 @@ use std::thread::{self, JoinHandle};
 
 /// The helpers of one machine.
 pub(super) struct Helpers {
-    office: Arc<Office>,
+    slot: Arc<ProgramSlot>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Where helpers hear what to do.
 #[derive(Default)]
-struct Office {
+struct ProgramSlot {
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct State {
     closed: bool,
 }
 
-impl Office {
+impl ProgramSlot {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the state is half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,7 +43,7 @@ impl Office {
             match &state.program {
                 _ if state.closed => return None,
                 Some(program) if state.number != last => return Some((state.number, program.clone())),
-                _ => state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
+                _ => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
@@ -51,15 +51,15 @@ impl Office {
 
 impl Helpers {
     pub(super) fn new() -> Self {
-        Self { office: Arc::default(), threads: Mutex::default() }
+        Self { slot: Arc::default(), threads: Mutex::default() }
     }
 
     pub(super) fn start(&self, bus: &Arc<Bus>, cpu: CpuId, at_start: impl FnOnce(CpuId) + Send + 'static) {
-        let (office, bus) = (self.office.clone(), bus.clone());
+        let (slot, bus) = (self.slot.clone(), bus.clone());
         let life = move || {
             at_start(cpu);
             let mut last = 0;
-            while let Some((number, program)) = office.next(last) {
+            while let Some((number, program)) = slot.next(last) {
                 let entered = Entered::on(&bus, cpu);
                 // A program that unwinds has told its callers, and is begun again.
                 if catch_unwind(AssertUnwindSafe(|| program())).is_ok() {
@@ -72,7 +72,7 @@ impl Helpers {
     }
 
     pub(super) fn help(&self) {
-        let program = self.office.state().program.clone();
+        let program = self.slot.state().program.clone();
         if let Some(program) = program {
             program();
         }
@@ -80,21 +80,21 @@ impl Helpers {
 
     /// Installs a program, once nobody is inside of the one before.
     pub(super) fn set_program<C: Cpu>(&self, program: Option<Respond>) {
-        let before = self.office.state().program.take();
+        let before = self.slot.state().program.take();
         while before.as_ref().is_some_and(|before| Arc::strong_count(before) > 1) {
             C::relax();
             thread::yield_now();
         }
-        let mut state = self.office.state();
+        let mut state = self.slot.state();
         state.number += u64::from(program.is_some());
         state.program = program;
-        self.office.news.notify_all();
+        self.slot.changed.notify_all();
     }
 
     /// Ends all helpers' threads. No program is installed.
     pub(super) fn stop(&self) {
-        self.office.state().closed = true;
-        self.office.news.notify_all();
+        self.slot.state().closed = true;
+        self.slot.changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // What a helper's last words were has been told where it happened.
         threads.into_iter().for_each(|thread| drop(thread.join()));

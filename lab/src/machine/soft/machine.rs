@@ -2,10 +2,10 @@
 
 use super::arena::{Arena, Fill};
 use super::bus::{Bus, INTERRUPT, Respond};
+use super::current::{self, CpuBinding};
 use super::flavour::Flavour;
 use super::helpers::Helpers;
-use super::reach::Reach;
-use super::seat::{self, Place};
+use super::send_ptr::SendPtr;
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a machine is made of.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MachineConfig {
     /// Number of CPUs, 1 to 256.
     pub nr_cpus: u32,
     /// Where there is memory.
@@ -31,7 +31,7 @@ pub struct Plan {
     pub fill: Fill,
 }
 
-impl Plan {
+impl MachineConfig {
     /// Dirty memory of `frames` frames from physical address 1 MiB, and `nr_cpus` CPUs.
     pub fn small(nr_cpus: u32, frames: u64) -> Self {
         let first = Pfn(256);
@@ -68,15 +68,15 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     ///
     /// # Errors
     /// What the host says: no memory, no membarrier.
-    pub fn new(plan: &Plan) -> io::Result<Self> {
-        if !(1..=MAX_CPUS as u32).contains(&plan.nr_cpus) {
+    pub fn new(config: &MachineConfig) -> io::Result<Self> {
+        if !(1..=MAX_CPUS as u32).contains(&config.nr_cpus) {
             return Err(io::Error::other(format!("a machine has 1 to {MAX_CPUS} CPUs")));
         }
         let mmu = |_| Mmu { root: Cell::new(None), tlb: UnsafeCell::new(Tlb::new()) };
         Ok(Self {
-            arena: Arena::new(&plan.regions, plan.fill)?,
-            bus: Arc::new(Bus::new(plan.nr_cpus)),
-            cpus: (0..plan.nr_cpus).map(mmu).collect(),
+            arena: Arena::new(&config.regions, config.fill)?,
+            bus: Arc::new(Bus::new(config.nr_cpus)),
+            cpus: (0..config.nr_cpus).map(mmu).collect(),
             membarrier: Membarrier::register()?,
             nodes: 1,
             helpers: Helpers::new(),
@@ -139,24 +139,24 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         page: impl FnMut(Translation),
         table: impl FnMut(Level, Pfn),
     ) -> Result<(), Running> {
-        let (line, me) = (self.bus.line(cpu), seat::thread_number());
+        let (line, me) = (self.bus.line(cpu), current::thread_number());
         // Whose turn it is keeps others from sitting down meanwhile.
-        let turn = line.turn.try_take();
-        let sat_down = turn && line.try_occupy(me);
-        if !sat_down && !line.is_occupied_by(me) {
-            if turn {
-                line.turn.give();
+        let queued = line.queue.try_acquire();
+        let entered = queued && line.try_occupy(me);
+        if !entered && !line.is_occupied_by(me) {
+            if queued {
+                line.queue.release();
             }
             return Err(Running(cpu));
         }
         // A copy, so that the callbacks may do what they like. SAFETY: this thread occupies the CPU, thus no
         // other touches its TLB; `with_mmu` never comes back, so this thread is not inside of it.
         let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
-        if sat_down {
+        if entered {
             line.vacate();
         }
-        if turn {
-            line.turn.give();
+        if queued {
+            line.queue.release();
         }
         tlb.for_each_page(EVERYTHING, page);
         tlb.for_each_table(table);
@@ -171,7 +171,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     /// The part of the machine that belongs to the CPU of this thread.
     #[inline]
     fn mmu(&self) -> &Mmu {
-        let Place { machine, cpu } = seat::place();
+        let CpuBinding { machine, cpu } = current::binding();
         assert!(machine == self.bus.id(), "this thread does not run on this machine");
         &self.cpus[cpu.index()]
     }
@@ -202,7 +202,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 
     /// What calls an answer, or a program, with this machine.
     fn caller(&self, answer: Callback<Self>) -> Respond {
-        let machine = Reach(self);
+        let machine = SendPtr(self);
         Arc::new(move || {
             // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer
             // away, which waits for those that run it; dropping the machine takes it away too.
@@ -226,9 +226,9 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 impl Entered {
     pub(super) fn on(bus: &Arc<Bus>, cpu: CpuId) -> Self {
         let line = bus.line(cpu);
-        line.turn.take(|| line.raise(super::bus::HAND_OVER));
-        seat::sit(bus, cpu);
-        seat::answer();
+        line.queue.acquire(|| line.raise(super::bus::RESCHEDULE));
+        current::enter(bus, cpu);
+        current::handle_interrupts();
         Self { bus: bus.clone(), cpu, _thread: PhantomData }
     }
 }
@@ -244,17 +244,17 @@ pub struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let here = Place { machine: self.bus.id(), cpu: self.cpu };
+        let here = CpuBinding { machine: self.bus.id(), cpu: self.cpu };
         if !std::thread::panicking() {
-            seat::stand();
-        } else if seat::place() == here {
+            current::leave();
+        } else if current::binding() == here {
             // Locks that the panic left held would fail the checks of an orderly departure.
-            drop(seat::park());
+            drop(current::suspend());
             self.bus.line(self.cpu).vacate();
         } else {
             return;
         }
-        self.bus.line(self.cpu).turn.give();
+        self.bus.line(self.cpu).queue.release();
     }
 }
 

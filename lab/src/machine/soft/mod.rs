@@ -17,19 +17,19 @@ pub mod arena;
 pub mod bus;
 #[cfg(test)]
 mod conformance;
+pub mod current;
 pub mod flavour;
 mod harness;
 mod helpers;
 mod machine;
-mod reach;
-pub mod seat;
+pub mod run_queue;
+mod send_ptr;
 mod set;
 pub mod stream;
-pub(crate) mod switch;
+pub(crate) mod switch_notifier;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod tlb;
-pub mod turn;
 mod user;
 pub mod walker;
 
@@ -37,7 +37,7 @@ pub use arena::Fill;
 pub use flavour::Flavour;
 pub(crate) use harness::run_with_helper;
 pub use harness::{Threads, refuse};
-pub use machine::{Entered, Plan, Running, SoftMachine};
-pub use switch::{Switch, with_switch};
+pub use machine::{Entered, MachineConfig, Running, SoftMachine};
+pub use switch_notifier::{SwitchNotifier, with_switch_notifier};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

@@ -1,7 +1,7 @@
 //! The machine, driven by hand-built tables of a tiny format.
 
 use super::*;
-use crate::machine::host::{Host, Switch, away, with_switch};
+use crate::machine::host::{Host, SwitchNotifier, with_switch_notifier, without_cpu};
 use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use interleaf::sync::atomic::{AtomicU64, Ordering};
 use interleaf::units::*;
@@ -63,7 +63,7 @@ const RW: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
 const RO: Rights = Rights::READ.union(Rights::USER);
 
 fn machine(nr_cpus: u32) -> TestMachine {
-    let machine = SoftMachine::new(&Plan::small(nr_cpus, 64)).unwrap();
+    let machine = SoftMachine::new(&MachineConfig::small(nr_cpus, 64)).unwrap();
     (0..4).for_each(|table| machine.zero(Pfn(ROOT.0 + table), Order::BASE));
     for (n, level) in [Level::P4d, Level::Pud, Level::Pmd].into_iter().enumerate() {
         let next = Pfn(ROOT.0 + n as u64 + 1);
@@ -234,11 +234,11 @@ fn tasks_take_turns_at_one_cpu_between_instructions() {
 #[test]
 fn a_sleeper_lets_another_task_have_its_cpu_and_switches_its_space() {
     struct Log(std::sync::Mutex<Vec<&'static str>>);
-    impl Switch for Log {
-        fn leaves(&self) {
+    impl SwitchNotifier for Log {
+        fn sched_out(&self) {
             self.0.lock().unwrap().push("leaves");
         }
-        fn enters(&self) {
+        fn sched_in(&self) {
             self.0.lock().unwrap().push("enters");
         }
     }
@@ -246,7 +246,7 @@ fn a_sleeper_lets_another_task_have_its_cpu_and_switches_its_space() {
     let word = std::sync::atomic::AtomicU32::new(0);
     let log = Log(std::sync::Mutex::new(Vec::new()));
     let here = machine.enter(CpuId(0));
-    with_switch(&log, || {
+    with_switch_notifier(&log, || {
         std::thread::scope(|s| {
             s.spawn(|| {
                 let _here = machine.enter(CpuId(0));
@@ -257,7 +257,7 @@ fn a_sleeper_lets_another_task_have_its_cpu_and_switches_its_space() {
                 Host::sleep(&word, 0);
             }
         });
-        assert_eq!(away(|| 5), 5);
+        assert_eq!(without_cpu(|| 5), 5);
     });
     drop(here);
     let log = log.0.lock().unwrap();

@@ -2,7 +2,7 @@
 
 use super::recorder::{Touch, hear};
 use crate::machine::host::Host;
-use crate::machine::soft::{Flavour, seat};
+use crate::machine::soft::{Flavour, current};
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
 use interleaf::units::CpuId;
 use std::panic::Location;
@@ -18,7 +18,7 @@ impl Cpu for Watch {
     #[inline]
     #[track_caller]
     fn access(addr: usize, len: usize, kind: AccessKind) {
-        hear(Touch { cpu: seat::place().cpu, addr, len_bytes: len, kind, place: Location::caller() });
+        hear(Touch { cpu: current::binding().cpu, addr, len_bytes: len, kind, place: Location::caller() });
     }
 
     #[inline]
@@ -85,9 +85,9 @@ mod tests {
 
     fn on_cpu<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
         let bus = Arc::new(crate::machine::soft::bus::Bus::new(4));
-        seat::sit(&bus, CpuId(cpu));
+        current::enter(&bus, CpuId(cpu));
         let result = f();
-        seat::stand();
+        current::leave();
         result
     }
 

@@ -7,8 +7,8 @@
 use super::{Bar, Benchmark, Figure, Options, alone, paired, pinned_threads};
 use crate::error::Failure;
 use crate::machine::soft::stream::{self, Width};
-use crate::measure::init::scene::When;
-use crate::measure::init::{Boot, Holes, Scene, World};
+use crate::measure::init::boot::InitMode;
+use crate::measure::init::{Boot, BootMachine, Holes, MemoryMap};
 use crate::measure::timed_machine::TimedMachine;
 use crate::os::memory::prefer_huge_pages;
 use interleaf::frame::{AllocRequest, Memory, Priority};
@@ -45,13 +45,13 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut figures =
         vec![bench.written("init.written", 1)?, bench.written("init.written_two_cpus", bench.cpus())?];
     figures.push(bench.speedup()?);
-    figures.push(bench.cpu("init.cpu_all_written", When::Job(1))?.with_bar(Bar::AtMost(2.0)));
-    figures.push(bench.cpu("init.cpu_at_start", When::Needed)?.with_bar(Bar::AtMost(0.2)));
+    figures.push(bench.cpu("init.cpu_all_written", InitMode::Job(1))?.with_bar(Bar::AtMost(2.0)));
+    figures.push(bench.cpu("init.cpu_at_start", InitMode::Needed)?.with_bar(Bar::AtMost(0.2)));
     figures.push(first(options)?);
     figures.push(all_written(options)?);
     figures.push(first_use(options)?);
     figures.push(record_size(options));
-    let boot = bench.scene.boot(When::Job(1))?;
+    let boot = bench.scene.boot(InitMode::Job(1))?;
     let per_gib = |bytes: u64| bytes as f64 / bench.gib();
     figures.push(Figure::count("init.bytes_at_start", per_gib(boot.first_bytes), "bytes/GiB"));
     let all = per_gib(boot.first_bytes + boot.rest_bytes);
@@ -59,15 +59,15 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-fn world(bytes: u64) -> World {
-    World { frames: bytes / 4096, nodes: 1, holes: Holes::None }
+fn map(bytes: u64) -> MemoryMap {
+    MemoryMap { frames: bytes / 4096, nodes: 1, holes: Holes::None }
 }
 
 /// A table far larger than the caches, and as many bytes beside it for the yardstick.
 struct Bench<'a> {
     options: &'a Options,
     bytes: u64,
-    scene: Scene,
+    scene: BootMachine,
     /// Half for each CPU.
     halves: [Bytes; 2],
     width: Width,
@@ -76,8 +76,8 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(options: &'a Options) -> Result<Self, Failure> {
         let bytes = options.size(16 * GIB, GIB / 8);
-        let scene = Scene::new(&world(bytes), &options.cpus[..options.cpus.len().min(2)])?;
-        let records = scene.boot(When::Job(1))?.rest_bytes as usize;
+        let scene = BootMachine::new(&map(bytes), &options.cpus[..options.cpus.len().min(2)])?;
+        let records = scene.boot(InitMode::Job(1))?.rest_bytes as usize;
         let halves = [0, 1].map(|_| present(records / 2));
         let width = best_width(&halves[0]);
         Ok(Self { options, bytes, scene, halves, width })
@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
 
     /// ms for each GiB of memory that a job of so many threads takes.
     fn ours(&self, threads: usize) -> Result<f64, Failure> {
-        Ok(self.scene.boot(When::Job(threads))?.rest_ns / 1e6 / self.gib())
+        Ok(self.scene.boot(InitMode::Job(threads))?.rest_ns / 1e6 / self.gib())
     }
 
     /// The same for the yardstick.
@@ -130,7 +130,7 @@ impl<'a> Bench<'a> {
     }
 
     /// CPU time of a boot, for each GiB of memory.
-    fn cpu(&self, name: &'static str, when: When) -> Result<Figure, Failure> {
+    fn cpu(&self, name: &'static str, when: InitMode) -> Result<Figure, Failure> {
         let mut failed = Ok(());
         let ours = || or_note(self.scene.boot(when).map(|boot| boot.cpu_ns / 1e6 / self.gib()), &mut failed);
         let figure = alone(self.options, name, "ms/GiB", ours);
@@ -181,8 +181,8 @@ fn sizes(largest: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(GIB / 16), |size| Some(size * 4)).take_while(move |&size| size <= largest)
 }
 
-fn first_us(scene: &Scene) -> Result<f64, Failure> {
-    Ok(scene.boot(When::Needed)?.first_ns / 1e3)
+fn first_us(scene: &BootMachine) -> Result<f64, Failure> {
+    Ok(scene.boot(InitMode::Needed)?.first_ns / 1e3)
 }
 
 /// Time until the first allocation has succeeded, on the largest machine against the smallest. What start
@@ -190,8 +190,8 @@ fn first_us(scene: &Scene) -> Result<f64, Failure> {
 /// fall in their blocks, and by two bits for each 2 GiB; the bar is a quarter over 16 384 times the memory.
 fn first(options: &Options) -> Result<Figure, Failure> {
     let largest = options.size(1024 * GIB, GIB);
-    let scenes: Result<Vec<(u64, Scene)>, Failure> =
-        sizes(largest).map(|size| Ok((size, Scene::new(&world(size), &options.cpus[..1])?))).collect();
+    let scenes: Result<Vec<(u64, BootMachine)>, Failure> =
+        sizes(largest).map(|size| Ok((size, BootMachine::new(&map(size), &options.cpus[..1])?))).collect();
     let scenes = scenes?;
     let mut points = Vec::new();
     for (size, scene) in &scenes {
@@ -217,16 +217,17 @@ fn all_written(options: &Options) -> Result<Figure, Failure> {
     let cpus = &options.cpus[..options.cpus.len().min(2)];
     let mut points = Vec::new();
     for size in sizes(options.size(64 * GIB, GIB / 4)) {
-        let scene = Scene::new(&world(size), cpus)?;
-        let boots: Result<Vec<Boot>, Failure> = (0..3).map(|_| scene.boot(When::Job(cpus.len()))).collect();
+        let scene = BootMachine::new(&map(size), cpus)?;
+        let boots: Result<Vec<Boot>, Failure> =
+            (0..3).map(|_| scene.boot(InitMode::Job(cpus.len()))).collect();
         let best = boots?.iter().map(Boot::all_ns).fold(f64::INFINITY, f64::min);
         points.push((size as f64 / GIB as f64, best / 1e6));
     }
-    let scene = Scene::new(&world(options.size(8 * GIB, GIB / 8)), cpus)?;
+    let scene = BootMachine::new(&map(options.size(8 * GIB, GIB / 8)), cpus)?;
     let (mut failed, mut noted) = (Ok(()), Ok(()));
     let ms = |when| scene.boot(when).map(|boot| boot.all_ns() / 1e6);
-    let ours = || or_note(ms(When::Job(cpus.len())), &mut failed);
-    let theirs = || or_note(ms(When::First), &mut noted);
+    let ours = || or_note(ms(InitMode::Job(cpus.len())), &mut failed);
+    let theirs = || or_note(ms(InitMode::First), &mut noted);
     let figure = paired(options, "init.all_written", "ms", ours, "before the first allocation", theirs);
     failed.and(noted)?;
     Ok(figure.with_curve("memory, GiB", points))
@@ -235,7 +236,7 @@ fn all_written(options: &Options) -> Result<Figure, Failure> {
 /// What a frame costs when its block's records are written for it, against one whose records were written
 /// before.
 fn first_use(options: &Options) -> Result<Figure, Failure> {
-    let scene = Scene::new(&world(options.size(4 * GIB, GIB / 8)), &options.cpus[..1])?;
+    let scene = BootMachine::new(&map(options.size(4 * GIB, GIB / 8)), &options.cpus[..1])?;
     let frames = options.size(1 << 19, 1 << 13);
     let take_all = |memory: &Memory<'_, TimedMachine>| {
         let start = Instant::now();
@@ -247,8 +248,8 @@ fn first_use(options: &Options) -> Result<Figure, Failure> {
     let (mut failed, mut noted) = (Ok(()), Ok(()));
     let side = |when| scene.with_booted(when, |memory, _| take_all(memory));
     // A boot whose records a job wrote leaves all of them dirty and present for the next.
-    let ours = || or_note(scene.boot(When::Job(1)).and_then(|_| side(When::Needed)), &mut failed);
-    let theirs = || or_note(side(When::Job(1)), &mut noted);
+    let ours = || or_note(scene.boot(InitMode::Job(1)).and_then(|_| side(InitMode::Needed)), &mut failed);
+    let theirs = || or_note(side(InitMode::Job(1)), &mut noted);
     let figure = paired(options, "init.first_use", "ns/frame", ours, "records written before", theirs);
     failed.and(noted)?;
     Ok(figure)

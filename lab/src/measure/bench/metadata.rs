@@ -5,7 +5,7 @@
 
 use super::{Benchmark, Figure, Options};
 use crate::error::Failure;
-use crate::machine::soft::{Fill, Plan, SoftMachine};
+use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::measure::timed_machine::{self, TimedMachine};
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
@@ -30,7 +30,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 fn machine(nr_cpus: u32, frames: u64) -> Result<TimedMachine, Failure> {
     let first = Pfn(1 << 8);
     let regions = vec![PfnRange::new(first, first.add(frames))];
-    Ok(SoftMachine::new(&Plan { nr_cpus, regions, fill: Fill::Untouched })?)
+    Ok(SoftMachine::new(&MachineConfig { nr_cpus, regions, fill: Fill::Untouched })?)
 }
 
 /// Frames that a machine does not give away, because the library keeps them.

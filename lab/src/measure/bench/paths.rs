@@ -6,7 +6,7 @@
 
 use super::{Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;
-use crate::measure::fault::{Length, Scene, Setup, Stand, Timing, Workload, find};
+use crate::measure::fault::{Length, Setup, Timing, Workload, WorkloadMachine, WorkloadRunner, find};
 use crate::measure::timed_machine;
 use interleaf::space::Path;
 use std::time::Duration;
@@ -30,8 +30,8 @@ const SHARE_PAGES: u64 = 2048;
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let host_cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
-    Scene::new(host_cpus, 2 * SHARE_PAGES)?.with(|stand| {
-        let run = Run { options, stand, cpus: host_cpus.len() };
+    WorkloadMachine::new(host_cpus, 2 * SHARE_PAGES)?.with(|runner| {
+        let run = Run { options, runner, cpus: host_cpus.len() };
         Ok(vec![
             run.share("paths.share_page_fault1", "page_fault1")?,
             run.share("paths.share_pft", "pft")?,
@@ -44,7 +44,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 struct Run<'a, 'v> {
     options: &'a Options,
-    stand: &'a Stand<'v>,
+    runner: &'a WorkloadRunner<'v>,
     cpus: usize,
 }
 
@@ -53,7 +53,7 @@ impl Run<'_, '_> {
     fn share(&self, figure: &'static str, workload: &str) -> Result<Figure, Failure> {
         let length = Length::Rounds(self.options.size(64, 2));
         let setup = self.setup(find(workload)?, Path::Speculative, SHARE_PAGES, length);
-        let done = self.stand.run(&setup, |_| {})?;
+        let done = self.runner.run(&setup, |_| {})?;
         Ok(Figure::count(figure, done.share_speculated(), "of faults").with_bar(Bar::AtLeast(0.99)))
     }
 
@@ -66,7 +66,7 @@ impl Run<'_, '_> {
         let length = self.options.size(Length::Time(Duration::from_millis(ms)), Length::Rounds(2));
         let rate = |path| {
             let setup = self.setup(workload, path, pages, length);
-            let done = self.stand.run(&setup, |_| {}).expect("a workload that ran before runs again");
+            let done = self.runner.run(&setup, |_| {}).expect("a workload that ran before runs again");
             done.faults_per_second()
         };
         let yardstick = "under the space's lock";

@@ -2,7 +2,7 @@
 //! in mappings of their own in the same space: what a lock of the whole space costs those that have nothing
 //! to do with each other.
 
-use super::{Does, Worker, Workload};
+use super::{Role, Worker, Workload};
 use crate::error::Failure;
 
 /// See the module.
@@ -22,12 +22,12 @@ fn work(worker: &Worker<'_, '_>) -> Result<(), Failure> {
 
 /// Goes on until the others are done.
 fn maps(worker: &Worker<'_, '_>) -> Result<(), Failure> {
-    worker.does(Does::Maps);
-    if !worker.meet() {
+    worker.set_role(Role::Maps);
+    if !worker.wait() {
         return Ok(());
     }
     worker.timed(|| {
-        while worker.others_work() {
+        while worker.others_running() {
             let base = worker.map(PIECE_PAGES)?;
             worker.write_each(base, 1)?;
             worker.protect_read_only(base, PIECE_PAGES)?;
@@ -41,11 +41,11 @@ fn maps(worker: &Worker<'_, '_>) -> Result<(), Failure> {
 fn faults(worker: &Worker<'_, '_>) -> Result<(), Failure> {
     let pages = worker.pages();
     let base = worker.map(pages)?;
-    if worker.meet() {
+    if worker.wait() {
         worker.timed(|| {
-            while worker.goes_on() {
+            while worker.next_round() {
                 worker.write_each(base, pages)?;
-                worker.forget(base, pages)?;
+                worker.discard(base, pages)?;
             }
             Ok(())
         })?;

@@ -4,25 +4,25 @@
 //! | file | what |
 //! |---|---|
 //! | `page_fault1` `pft` `mapper` | the workloads, one each |
-//! | `scene` | sets a workload up, runs its tasks, checks that everything adds up afterwards |
+//! | `runner` | sets a workload up, runs its tasks, checks that everything adds up afterwards |
 //! | `worker` | what a task of a workload can do |
-//! | `meeting` | where tasks wait for each other |
-//! | `tally` | what is counted, and what must add up |
+//! | `barrier` | where tasks wait for each other |
+//! | `counts` | what is counted, and what must add up |
 //! | `report` | how that reaches people and programs |
 //!
 //! To add one: a file with one `pub const WORKLOAD: Workload`, and its name in [`WORKLOADS`].
 
+mod barrier;
+mod counts;
 mod mapper;
-mod meeting;
 mod page_fault1;
 mod pft;
 pub mod report;
-mod scene;
-mod tally;
+mod runner;
 mod worker;
 
-pub use scene::{Done, Length, Scene, Setup, Stand};
-pub use tally::{Does, Tally, Timing};
+pub use counts::{Role, TaskCounts, Timing};
+pub use runner::{Length, RunResult, Setup, WorkloadMachine, WorkloadRunner};
 pub use worker::Worker;
 
 use crate::error::Failure;

@@ -17,11 +17,11 @@ pub const WORKLOAD: Workload = Workload {
 
 fn work(worker: &Worker<'_, '_>) -> Result<(), Failure> {
     let pages = worker.pages();
-    if !worker.meet() {
+    if !worker.wait() {
         return Ok(());
     }
     worker.timed(|| {
-        while worker.goes_on() {
+        while worker.next_round() {
             let base = worker.map(pages)?;
             worker.write_each(base, pages)?;
             worker.unmap(base, pages)?;

@@ -23,16 +23,16 @@ fn work(worker: &Worker<'_, '_>) -> Result<(), Failure> {
     loop {
         // The first task alone decides whether there is another round: all must agree.
         if worker.index() == 0 {
-            let base = if worker.goes_on() { Some(worker.map(all)?) } else { None };
-            worker.show(base);
+            let base = if worker.next_round() { Some(worker.map(all)?) } else { None };
+            worker.publish(base);
         }
-        if !worker.meet() {
+        if !worker.wait() {
             return Ok(());
         }
-        let Some(base) = worker.shown() else { return Ok(()) };
+        let Some(base) = worker.published() else { return Ok(()) };
         let own = base.add(worker.index() * part);
         worker.timed(|| worker.write_each(own, part))?;
-        if !worker.meet() {
+        if !worker.wait() {
             return Ok(());
         }
         if worker.index() == 0 {

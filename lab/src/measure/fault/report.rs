@@ -1,7 +1,7 @@
 //! How a run reaches people and programs.
 
-use super::scene::{Done, Setup};
-use super::tally::{Does, Tally};
+use super::counts::{Role, TaskCounts};
+use super::runner::{RunResult, Setup};
 use crate::os::host_info::HostInfo;
 use crate::show::table::{self, grouped, number};
 use hdrhistogram::Histogram;
@@ -76,7 +76,7 @@ pub struct Latency {
 #[derive(Clone, Debug, Serialize)]
 pub struct Task {
     /// `faults` or `maps`.
-    pub does: &'static str,
+    pub role: &'static str,
     /// Rounds.
     pub rounds: u64,
     /// Calls that change mappings or contents.
@@ -97,7 +97,7 @@ pub const fn path_name(path: Path) -> &'static str {
 
 impl Run {
     /// Puts a run into words.
-    pub fn of(setup: &Setup, done: &Done) -> Run {
+    pub fn of(setup: &Setup, done: &RunResult) -> Run {
         let sum = &done.sum;
         Run {
             path: path_name(setup.path),
@@ -127,7 +127,7 @@ impl Run {
     }
 }
 
-impl Done {
+impl RunResult {
     /// The part of the faults that was speculated.
     pub fn share_speculated(&self) -> f64 {
         self.sum.speculated as f64 / self.sum.faults().max(1) as f64
@@ -135,8 +135,8 @@ impl Done {
 
     /// Faults per second of the tasks that are there to fault, together.
     pub fn faults_per_second(&self) -> f64 {
-        let faulting = self.tasks.iter().filter(|task| task.does == Does::Faults);
-        faulting.map(Tally::faults_per_second).sum()
+        let faulting = self.tasks.iter().filter(|task| task.role == Role::Faults);
+        faulting.map(TaskCounts::faults_per_second).sum()
     }
 }
 
@@ -155,13 +155,13 @@ impl Latency {
 }
 
 impl Task {
-    fn of(tally: &Tally) -> Task {
+    fn of(counts: &TaskCounts) -> Task {
         Task {
-            does: if tally.does == Does::Faults { "faults" } else { "maps" },
-            rounds: tally.rounds,
-            calls: tally.calls,
-            faults: tally.faults(),
-            seconds: tally.busy.as_secs_f64(),
+            role: if counts.role == Role::Faults { "faults" } else { "maps" },
+            rounds: counts.rounds,
+            calls: counts.calls,
+            faults: counts.faults(),
+            seconds: counts.busy.as_secs_f64(),
         }
     }
 }

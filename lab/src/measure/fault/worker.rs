@@ -1,10 +1,10 @@
 //! What a task of a workload can do.
 
-use super::meeting::Meeting;
-use super::scene::{Length, Setup};
-use super::tally::{Does, Tally, Timing};
+use super::barrier::Barrier;
+use super::counts::{Role, TaskCounts, Timing};
+use super::runner::{Length, Setup};
 use crate::error::Failure;
-use crate::machine::host::away;
+use crate::machine::host::without_cpu;
 use crate::machine::soft::{FaultHandler, Signal};
 use crate::measure::timed_machine::TimedMachine;
 use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest};
@@ -15,49 +15,49 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Instant;
 
 /// What the tasks of one run share.
-pub struct Crew<'a, 'v> {
+pub struct TaskGroup<'a, 'v> {
     pub space: &'a AddressSpace<'v, TimedMachine>,
     pub setup: &'a Setup,
-    pub meeting: Meeting,
+    pub barrier: Barrier,
     /// How many tasks are at work. Relaxed: only the number counts.
     pub working: AtomicUsize,
     /// Rounds begun by the fastest task, for whoever watches. Relaxed likewise.
     pub rounds: AtomicU64,
-    /// The page that the first task shows to all, 0 for none. A meeting lies between writing and reading.
-    shown: AtomicU64,
+    /// The page that the first task shows to all, 0 for none. A barrier lies between writing and reading.
+    published: AtomicU64,
 }
 
-impl<'a, 'v> Crew<'a, 'v> {
+impl<'a, 'v> TaskGroup<'a, 'v> {
     /// Tasks that begin in `space`.
     pub fn new(space: &'a AddressSpace<'v, TimedMachine>, setup: &'a Setup) -> Self {
-        let (meeting, working) = (Meeting::new(setup.threads), AtomicUsize::new(setup.threads));
-        Self { space, setup, meeting, working, rounds: AtomicU64::new(0), shown: AtomicU64::new(0) }
+        let (barrier, working) = (Barrier::new(setup.threads), AtomicUsize::new(setup.threads));
+        Self { space, setup, barrier, working, rounds: AtomicU64::new(0), published: AtomicU64::new(0) }
     }
 }
 
 /// A task of a workload, on its CPU.
 pub struct Worker<'a, 'v> {
-    crew: &'a Crew<'a, 'v>,
+    group: &'a TaskGroup<'a, 'v>,
     machine: &'v TimedMachine,
     index: usize,
     rounds: Cell<u64>,
     started: Cell<Option<Instant>>,
-    tally: RefCell<Tally>,
+    counts: RefCell<TaskCounts>,
 }
 
 impl<'a, 'v> Worker<'a, 'v> {
     /// Task number `index`.
-    pub(super) fn new(crew: &'a Crew<'a, 'v>, index: usize) -> Self {
-        let machine = crew.space.vm().machine();
-        let tally = RefCell::new(Tally::new(crew.setup.timing));
-        Self { crew, machine, index, rounds: Cell::new(0), started: Cell::new(None), tally }
+    pub(super) fn new(group: &'a TaskGroup<'a, 'v>, index: usize) -> Self {
+        let machine = group.space.vm().machine();
+        let counts = RefCell::new(TaskCounts::new(group.setup.timing));
+        Self { group, machine, index, rounds: Cell::new(0), started: Cell::new(None), counts }
     }
 
     /// What it counted.
-    pub(super) fn into_tally(self) -> Tally {
-        let mut tally = self.tally.into_inner();
-        tally.rounds = self.rounds.get();
-        tally
+    pub(super) fn into_tally(self) -> TaskCounts {
+        let mut counts = self.counts.into_inner();
+        counts.rounds = self.rounds.get();
+        counts
     }
 
     /// Its number, from 0.
@@ -67,68 +67,68 @@ impl<'a, 'v> Worker<'a, 'v> {
 
     /// How many tasks there are.
     pub fn nr_workers(&self) -> u64 {
-        self.crew.setup.threads as u64
+        self.group.setup.threads as u64
     }
 
     /// How many pages one task is to touch in a round.
     pub fn pages(&self) -> u64 {
-        self.crew.setup.pages
+        self.group.setup.pages
     }
 
     /// Says what this task is for; faulting, if nothing is said.
-    pub fn does(&self, does: Does) {
-        self.tally.borrow_mut().does = does;
+    pub fn set_role(&self, role: Role) {
+        self.counts.borrow_mut().role = role;
     }
 
     /// Begins another round, if there is to be one.
-    pub fn goes_on(&self) -> bool {
+    pub fn next_round(&self) -> bool {
         let started = self.started.get().unwrap_or_else(Instant::now);
         self.started.set(Some(started));
         let rounds = self.rounds.get();
-        let ended = match self.crew.setup.length {
+        let ended = match self.group.setup.length {
             Length::Rounds(most) => rounds >= most,
             // One round is the least, else a slow machine would have nothing to show.
             Length::Time(most) => rounds > 0 && started.elapsed() >= most,
         };
-        if ended || self.crew.meeting.is_broken() {
+        if ended || self.group.barrier.is_aborted() {
             return false;
         }
         self.rounds.set(rounds + 1);
-        self.crew.rounds.fetch_max(rounds + 1, Relaxed);
+        self.group.rounds.fetch_max(rounds + 1, Relaxed);
         true
     }
 
     /// Whether another task is still at work.
-    pub fn others_work(&self) -> bool {
-        let others = self.crew.working.load(Relaxed) > 1;
+    pub fn others_running(&self) -> bool {
+        let others = self.group.working.load(Relaxed) > 1;
         self.rounds.set(self.rounds.get() + u64::from(others));
         others
     }
 
     /// Waits for all tasks, without a CPU; false where one has failed.
-    pub fn meet(&self) -> bool {
-        away(|| self.crew.meeting.meet())
+    pub fn wait(&self) -> bool {
+        without_cpu(|| self.group.barrier.wait())
     }
 
-    /// Shows a page to all tasks; they see it after the next meeting.
-    pub fn show(&self, page: Option<Vpn>) {
-        self.crew.shown.store(page.map_or(0, |page| page.0), Relaxed);
+    /// Shows a page to all tasks; they see it after the next barrier.
+    pub fn publish(&self, page: Option<Vpn>) {
+        self.group.published.store(page.map_or(0, |page| page.0), Relaxed);
     }
 
     /// What the first task showed.
-    pub fn shown(&self) -> Option<Vpn> {
-        let page = self.crew.shown.load(Relaxed);
+    pub fn published(&self) -> Option<Vpn> {
+        let page = self.group.published.load(Relaxed);
         (page != 0).then_some(Vpn(page))
     }
 
-    /// Does `work` while the clock of this task runs.
+    /// Role `work` while the clock of this task runs.
     ///
     /// # Errors
     /// Those of `work`.
     pub fn timed(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         let start = Instant::now();
         let result = work();
-        self.tally.borrow_mut().busy += start.elapsed();
+        self.counts.borrow_mut().busy += start.elapsed();
         result
     }
 
@@ -138,7 +138,7 @@ impl<'a, 'v> Worker<'a, 'v> {
     /// What the library says.
     pub fn map(&self, pages: u64) -> Result<Vpn, Failure> {
         let request = MapRequest::anonymous(pages * PAGE_SIZE as u64);
-        self.called("map", self.crew.space.map(&request)).map(VirtAddr::vpn)
+        self.called("map", self.group.space.map(&request)).map(VirtAddr::vpn)
     }
 
     /// Unmaps.
@@ -146,7 +146,7 @@ impl<'a, 'v> Worker<'a, 'v> {
     /// # Errors
     /// What the library says.
     pub fn unmap(&self, base: Vpn, pages: u64) -> Result<(), Failure> {
-        self.called("unmap", self.crew.space.unmap(base.addr(), pages * PAGE_SIZE as u64))
+        self.called("unmap", self.group.space.unmap(base.addr(), pages * PAGE_SIZE as u64))
     }
 
     /// Takes the right to write away.
@@ -155,16 +155,16 @@ impl<'a, 'v> Worker<'a, 'v> {
     /// What the library says.
     pub fn protect_read_only(&self, base: Vpn, pages: u64) -> Result<(), Failure> {
         let len_bytes = pages * PAGE_SIZE as u64;
-        self.called("protect", self.crew.space.protect(base.addr(), len_bytes, VmaFlags::READ))
+        self.called("protect", self.group.space.protect(base.addr(), len_bytes, VmaFlags::READ))
     }
 
     /// Gives the contents back; the mapping stays.
     ///
     /// # Errors
     /// What the library says.
-    pub fn forget(&self, base: Vpn, pages: u64) -> Result<(), Failure> {
+    pub fn discard(&self, base: Vpn, pages: u64) -> Result<(), Failure> {
         let len_bytes = pages * PAGE_SIZE as u64;
-        self.called("advise", self.crew.space.advise(base.addr(), len_bytes, Advice::DontNeed))
+        self.called("advise", self.group.space.advise(base.addr(), len_bytes, Advice::DontNeed))
     }
 
     /// Writes to every page, as user code.
@@ -181,7 +181,7 @@ impl<'a, 'v> Worker<'a, 'v> {
     }
 
     fn called<T>(&self, call: &str, done: Result<T, Error>) -> Result<T, Failure> {
-        self.tally.borrow_mut().calls += 1;
+        self.counts.borrow_mut().calls += 1;
         done.map_err(|error| Failure::check(format!("task {}: {call}: {error}", self.index)))
     }
 }
@@ -189,17 +189,17 @@ impl<'a, 'v> Worker<'a, 'v> {
 impl FaultHandler for Worker<'_, '_> {
     #[inline]
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
-        let fault = || self.crew.space.fault(Fault { addr, access });
-        let outcome = match self.crew.setup.timing {
+        let fault = || self.group.space.fault(Fault { addr, access });
+        let outcome = match self.group.setup.timing {
             Timing::None => fault(),
             Timing::EachFault => {
                 let start = Instant::now();
                 let outcome = fault();
-                self.tally.borrow_mut().took(start.elapsed());
+                self.counts.borrow_mut().took(start.elapsed());
                 outcome
             }
         };
-        self.tally.borrow_mut().count(outcome);
+        self.counts.borrow_mut().count(outcome);
         outcome.map(drop).map_err(|_| Signal::Segv)
     }
 }

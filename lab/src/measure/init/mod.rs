@@ -6,13 +6,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `map` | the memory map of a machine that is made up |
-//! | `scene` | one boot, timed |
+//! | `memory_map` | the memory map of a machine that is made up |
+//! | `boot` | one boot, timed |
 //! | `report` | the table of all boots, for people and programs |
 
-pub mod map;
+pub mod boot;
+pub mod memory_map;
 pub mod report;
-pub mod scene;
 
-pub use map::{Holes, World};
-pub use scene::{Boot, Scene};
+pub use boot::{Boot, BootMachine};
+pub use memory_map::{Holes, MemoryMap};

@@ -1,7 +1,7 @@
 //! All boots that were asked for, for people and programs.
 
-use super::scene::Boot;
-use super::{Holes, World};
+use super::boot::Boot;
+use super::{Holes, MemoryMap};
 use crate::os::host_info::HostInfo;
 use crate::show::table::{self, grouped, number};
 use serde::Serialize;
@@ -68,9 +68,9 @@ pub struct Node {
 const MS: f64 = 1e6;
 
 impl Row {
-    /// Sums up the boots with `threads` threads on a machine of `cpus` CPUs and `world.nodes` nodes.
-    pub fn of(threads: usize, cpus: usize, world: &World, boots: &[Boot]) -> Row {
-        let gib = world.frames as f64 * 4096.0 / (1u64 << 30) as f64;
+    /// Sums up the boots with `threads` threads on a machine of `cpus` CPUs and `map.nodes` nodes.
+    pub fn of(threads: usize, cpus: usize, map: &MemoryMap, boots: &[Boot]) -> Row {
+        let gib = map.frames as f64 * 4096.0 / (1u64 << 30) as f64;
         let (first_ms, first_stdev) = mean(boots, |boot| boot.first_ns / MS);
         let (all_ms, all_stdev) = mean(boots, |boot| boot.all_ns() / MS);
         let bytes = |boot: &Boot| (boot.first_bytes + boot.rest_bytes) as f64;
@@ -171,16 +171,16 @@ impl Report {
         self.rows.iter().filter(|row| row.threads > 0).map(|row| (row.threads as f64, row.all_ms)).collect()
     }
 
-    /// The world that was booted.
-    pub fn of(setting: HostInfo, world: &World, regions: usize, rows: Vec<Row>) -> Report {
-        let holes = match world.holes {
+    /// The map that was booted.
+    pub fn of(setting: HostInfo, map: &MemoryMap, regions: usize, rows: Vec<Row>) -> Report {
+        let holes = match map.holes {
             Holes::None => None,
             Holes::Drawn(seed) => Some(seed),
         };
         Report {
             setting,
-            memory_bytes: world.frames * 4096,
-            nodes: world.nodes,
+            memory_bytes: map.frames * 4096,
+            nodes: map.nodes,
             holes,
             regions,
             record_bytes: size_of::<interleaf::frame::FrameMeta<crate::machine::host::Host>>(),

@@ -2,9 +2,9 @@
 
 use super::{Out, Section};
 use crate::error::Failure;
+use crate::measure::init::boot::InitMode;
 use crate::measure::init::report::{Report, Row};
-use crate::measure::init::scene::When;
-use crate::measure::init::{Boot, Holes, Scene, World};
+use crate::measure::init::{Boot, BootMachine, Holes, MemoryMap};
 use crate::os::host_info::HostInfo;
 
 /// See the module.
@@ -20,17 +20,17 @@ const GIB: u64 = 1 << 30;
 fn run(out: &mut Out) -> Result<(), Failure> {
     let (cpus, setting) = (&out.options().cpus, HostInfo::of_this_machine());
     let bytes = out.options().size(16 * GIB, GIB / 4);
-    let world = World { frames: bytes / 4096, nodes: 1, holes: Holes::Drawn(out.options().seed) };
+    let map = MemoryMap { frames: bytes / 4096, nodes: 1, holes: Holes::Drawn(out.options().seed) };
     let pinned = out.options().pin();
-    let scene = Scene::new(&world, cpus)?;
+    let scene = BootMachine::new(&map, cpus)?;
     let mut rows = Vec::new();
     for threads in 0..=cpus.len() {
-        let when = if threads == 0 { When::First } else { When::Job(threads) };
+        let when = if threads == 0 { InitMode::First } else { InitMode::Job(threads) };
         let boots: Result<Vec<Boot>, Failure> = (0..3).map(|_| scene.boot(when)).collect();
-        rows.push(Row::of(threads, cpus.len(), &world, &boots?));
+        rows.push(Row::of(threads, cpus.len(), &map, &boots?));
     }
     drop(pinned);
-    out.line(Report::of(setting, &world, world.regions().len(), rows).body());
+    out.line(Report::of(setting, &map, map.regions().len(), rows).body());
     out.line("\nagainst the best streaming store: interleaf bench init");
     Ok(())
 }

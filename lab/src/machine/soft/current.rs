@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Machine and CPU of a thread. Machine 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuBinding {
     /// The number of the machine's bus.
     pub machine: u32,
     /// The CPU.
     pub cpu: CpuId,
 }
 
-const NOWHERE: Place = Place { machine: 0, cpu: CpuId(u32::MAX) };
+const NO_CPU: CpuBinding = CpuBinding { machine: 0, cpu: CpuId(u32::MAX) };
 
-struct Here {
-    place: Cell<Place>,
+struct Current {
+    binding: Cell<CpuBinding>,
     /// The CPU's line, on the bus that `BUS` keeps: set exactly while that is.
     line: Cell<Option<NonNull<Line>>>,
     interrupts_off: Cell<bool>,
@@ -35,9 +35,9 @@ struct Here {
 }
 
 thread_local! {
-    static HERE: Here = const {
-        Here {
-            place: Cell::new(NOWHERE),
+    static CURRENT: Current = const {
+        Current {
+            binding: Cell::new(NO_CPU),
             line: Cell::new(None),
             interrupts_off: Cell::new(false),
             preempt_off: Cell::new(0),
@@ -59,8 +59,8 @@ pub(super) fn thread_number() -> u64 {
 
 /// Where this thread sits; machine 0 where it does not.
 #[inline]
-pub fn place() -> Place {
-    HERE.with(|here| here.place.get())
+pub fn binding() -> CpuBinding {
+    CURRENT.with(|current| current.binding.get())
 }
 
 /// The CPU that this thread sits on.
@@ -70,33 +70,33 @@ pub fn place() -> Place {
 #[inline]
 pub fn cpu() -> CpuId {
     // One load: no CPU has the number of nowhere.
-    let cpu = place().cpu;
-    assert!(cpu != NOWHERE.cpu, "this thread runs on no CPU: sit down on one first");
+    let cpu = binding().cpu;
+    assert!(cpu != NO_CPU.cpu, "this thread runs on no CPU: sit down on one first");
     cpu
 }
 
 /// Lends what the library keeps for this thread.
 #[inline]
 pub fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
-    HERE.with(|here| f(&here.context))
+    CURRENT.with(|current| f(&current.context))
 }
 
 /// Sits down on a vacant CPU.
 ///
 /// # Panics
 /// Where the thread sits already, or somebody else sits there.
-pub fn sit(bus: &Arc<Bus>, cpu: CpuId) {
-    assert!(place() == NOWHERE, "a thread runs on one CPU at a time");
+pub fn enter(bus: &Arc<Bus>, cpu: CpuId) {
+    assert!(binding() == NO_CPU, "a thread runs on one CPU at a time");
     assert!(bus.line(cpu).try_occupy(thread_number()), "{cpu:?} is taken");
-    take_place(Some(bus.clone()), Place { machine: bus.id(), cpu });
+    set_binding(Some(bus.clone()), CpuBinding { machine: bus.id(), cpu });
 }
 
 /// Notes where this thread sits from now on, and returns the bus that it sat on.
-fn take_place(bus: Option<Arc<Bus>>, place: Place) -> (Option<Arc<Bus>>, Place) {
-    let line = bus.as_ref().map(|bus| NonNull::from(bus.line(place.cpu)));
-    let left = HERE.with(|here| {
-        here.line.set(line);
-        here.place.replace(place)
+fn set_binding(bus: Option<Arc<Bus>>, binding: CpuBinding) -> (Option<Arc<Bus>>, CpuBinding) {
+    let line = bus.as_ref().map(|bus| NonNull::from(bus.line(binding.cpu)));
+    let left = CURRENT.with(|current| {
+        current.line.set(line);
+        current.binding.replace(binding)
     });
     (BUS.replace(bus), left)
 }
@@ -105,10 +105,10 @@ fn take_place(bus: Option<Arc<Bus>>, place: Place) -> (Option<Arc<Bus>>, Place) 
 ///
 /// # Panics
 /// Where the thread sits nowhere, or has preemption or interrupts off.
-pub fn stand() {
+pub fn leave() {
     assert_may_leave();
-    let (bus, place) = take_place(None, NOWHERE);
-    bus.expect("a thread that runs on a CPU").line(place.cpu).vacate();
+    let (bus, binding) = set_binding(None, NO_CPU);
+    bus.expect("a thread that runs on a CPU").line(binding.cpu).vacate();
 }
 
 /// Checks that the thread may leave its CPU.
@@ -116,17 +116,17 @@ pub fn stand() {
 /// # Panics
 /// Where preemption or interrupts are off.
 pub fn assert_may_leave() {
-    HERE.with(|here| {
-        assert_eq!(here.preempt_off.get(), 0, "left a CPU with preemption off");
-        assert!(!here.interrupts_off.get(), "left a CPU with interrupts off");
+    CURRENT.with(|current| {
+        assert_eq!(current.preempt_off.get(), 0, "left a CPU with preemption off");
+        assert!(!current.interrupts_off.get(), "left a CPU with interrupts off");
     });
 }
 
 /// A seat that its thread is not in for now, with the state that belongs to it. It cannot go to another
 /// thread.
 #[derive(Debug)]
-pub struct Parked {
-    place: Place,
+pub struct Suspended {
+    binding: CpuBinding,
     bus: Option<Arc<Bus>>,
     interrupts_off: bool,
     preempt_off: u32,
@@ -135,27 +135,27 @@ pub struct Parked {
 
 /// Leaves the seat (or nowhere) as it is, still occupied by this thread, which may take another seat
 /// meanwhile.
-pub fn park() -> Parked {
-    let (bus, place) = take_place(None, NOWHERE);
-    HERE.with(|here| Parked {
-        place,
+pub fn suspend() -> Suspended {
+    let (bus, binding) = set_binding(None, NO_CPU);
+    CURRENT.with(|current| Suspended {
+        binding,
         bus,
-        interrupts_off: here.interrupts_off.replace(false),
-        preempt_off: here.preempt_off.replace(0),
+        interrupts_off: current.interrupts_off.replace(false),
+        preempt_off: current.preempt_off.replace(0),
         _thread: PhantomData,
     })
 }
 
-/// Returns to a parked seat.
+/// Returns to a suspended suspended.
 ///
 /// # Panics
 /// Where the thread sits on another.
-pub fn unpark(seat: Parked) {
-    assert!(place() == NOWHERE, "a thread runs on one CPU at a time");
-    take_place(seat.bus, seat.place);
-    HERE.with(|here| {
-        here.interrupts_off.set(seat.interrupts_off);
-        here.preempt_off.set(seat.preempt_off);
+pub fn resume(suspended: Suspended) {
+    assert!(binding() == NO_CPU, "a thread runs on one CPU at a time");
+    set_binding(suspended.bus, suspended.binding);
+    CURRENT.with(|current| {
+        current.interrupts_off.set(suspended.interrupts_off);
+        current.preempt_off.set(suspended.preempt_off);
     });
 }
 
@@ -168,34 +168,34 @@ pub fn bus() -> Option<Arc<Bus>> {
 /// nor stands up.
 #[inline]
 pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
-    let line = HERE.with(|here| here.line.get())?;
+    let line = CURRENT.with(|current| current.line.get())?;
     // SAFETY: it lies on the bus that `BUS` keeps until another line, or none, is set.
     Some(f(unsafe { line.as_ref() }))
 }
 
 /// The bits of attention that are up for this CPU.
 #[inline]
-pub fn attention() -> u32 {
-    with_line(Line::attention_racy).unwrap_or(0)
+pub fn pending() -> u32 {
+    with_line(Line::pending_racy).unwrap_or(0)
 }
 
 /// Whether interrupts are on.
 #[inline]
 pub fn interrupts_on() -> bool {
-    HERE.with(|here| !here.interrupts_off.get())
+    CURRENT.with(|current| !current.interrupts_off.get())
 }
 
 /// Turns interrupts off.
 #[inline]
 pub fn interrupts_off() -> Irq {
-    HERE.with(|here| Irq(usize::from(here.interrupts_off.replace(true))))
+    CURRENT.with(|current| Irq(usize::from(current.interrupts_off.replace(true))))
 }
 
 /// Gives interrupts back, and answers where one came meanwhile.
 #[inline]
 pub fn interrupts_restore(state: Irq) {
-    HERE.with(|here| here.interrupts_off.set(state.0 != 0));
-    answer();
+    CURRENT.with(|current| current.interrupts_off.set(state.0 != 0));
+    handle_interrupts();
 }
 
 /// Keeps the thread on its CPU. Seats change only where the code asks for it, so this is a check, made in
@@ -203,7 +203,7 @@ pub fn interrupts_restore(state: Irq) {
 #[inline(always)]
 pub fn preempt_off() {
     if cfg!(debug_assertions) {
-        HERE.with(|here| here.preempt_off.set(here.preempt_off.get() + 1));
+        CURRENT.with(|current| current.preempt_off.set(current.preempt_off.get() + 1));
     }
 }
 
@@ -211,36 +211,36 @@ pub fn preempt_off() {
 #[inline(always)]
 pub fn preempt_on() {
     if cfg!(debug_assertions) {
-        HERE.with(|here| {
-            let depth = here.preempt_off.get();
+        CURRENT.with(|current| {
+            let depth = current.preempt_off.get();
             assert!(depth > 0, "preemption turned on more often than off");
-            here.preempt_off.set(depth - 1);
+            current.preempt_off.set(depth - 1);
         });
     }
 }
 
 /// How deep preemption is off; 0 in release builds.
 pub fn preempt_depth() -> u32 {
-    HERE.with(|here| here.preempt_off.get())
+    CURRENT.with(|current| current.preempt_off.get())
 }
 
 /// Runs the answer for every interrupt that has come, unless interrupts are off.
 #[inline]
-pub fn answer() {
-    if attention() & INTERRUPT != 0 && interrupts_on() {
-        answer_now();
+pub fn handle_interrupts() {
+    if pending() & INTERRUPT != 0 && interrupts_on() {
+        handle_interrupts_now();
     }
 }
 
 #[cold]
-fn answer_now() {
+fn handle_interrupts_now() {
     // The thread may hand the CPU over while it answers, so nothing thread-local stays borrowed.
     let Some(bus) = bus() else { return };
-    let line = bus.line(place().cpu);
+    let line = bus.line(binding().cpu);
     while line.lower(INTERRUPT) != 0 {
-        HERE.with(|here| here.interrupts_off.set(true));
-        line.run_answer();
-        HERE.with(|here| here.interrupts_off.set(false));
+        CURRENT.with(|current| current.interrupts_off.set(true));
+        line.run_interrupt_handler();
+        CURRENT.with(|current| current.interrupts_off.set(false));
     }
 }
 
@@ -251,17 +251,17 @@ mod tests {
     #[test]
     fn a_cpu_seats_one_thread() {
         let bus = Arc::new(Bus::new(2));
-        sit(&bus, CpuId(1));
+        enter(&bus, CpuId(1));
         assert_eq!(cpu(), CpuId(1));
         let other = bus.clone();
-        assert!(std::thread::spawn(move || sit(&other, CpuId(1))).join().is_err());
-        let parked = park();
-        sit(&bus, CpuId(0));
-        stand();
-        unpark(parked);
+        assert!(std::thread::spawn(move || enter(&other, CpuId(1))).join().is_err());
+        let suspended = suspend();
+        enter(&bus, CpuId(0));
+        leave();
+        resume(suspended);
         assert_eq!(cpu(), CpuId(1));
-        stand();
-        assert_eq!(place(), NOWHERE);
+        leave();
+        assert_eq!(binding(), NO_CPU);
     }
 
     #[test]
@@ -271,16 +271,16 @@ mod tests {
         bus.set_interrupt_handler(Some(Arc::new(move || {
             counter.fetch_add(1, Relaxed);
         })));
-        sit(&bus, CpuId(0));
+        enter(&bus, CpuId(0));
         let state = interrupts_off();
         bus.line(CpuId(0)).raise(INTERRUPT);
-        answer();
+        handle_interrupts();
         assert_eq!(count.load(Relaxed), 0);
         interrupts_restore(state);
         assert_eq!(count.load(Relaxed), 1);
-        answer();
+        handle_interrupts();
         assert_eq!(count.load(Relaxed), 1);
         bus.set_interrupt_handler(None);
-        stand();
+        leave();
     }
 }

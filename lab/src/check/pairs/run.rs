@@ -1,15 +1,15 @@
 //! One pair on the seeded machine.
 
 use super::Operation;
-use super::legal::{Seen, looked_at, outcomes};
+use super::allowed::{Seen, looked_at, outcomes};
 use super::operations::{BASE, Memory, PAGES, Step, Variation, setup, subject, touches};
 use crate::check::calls::{Answer, Call, PAGE};
 use crate::check::drive::Driver;
 use crate::check::library::{boot_map, layout_of, map_lines, page_state};
-use crate::check::recount::Scene;
+use crate::check::recount::QuiescentSystem;
 use crate::check::setting::Setting;
-use crate::machine::baton::{Baton, Options, Program, Report, Stage, explore};
-use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapRequest, Place, Sharing, Vm};
 use interleaf::units::{CpuId, VirtAddr};
@@ -24,7 +24,7 @@ type Space<'v, F> = AddressSpace<'v, Machine<F>>;
 
 /// A seed that went wrong, and how to see it again.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct PairFailure {
     /// The operations of CPU 0 and CPU 1.
     pub pair: (Operation, Operation),
     /// The circumstances.
@@ -33,7 +33,7 @@ pub struct Trouble {
     pub report: Report,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for PairFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = self.pair;
         writeln!(f, "{a:?} against {b:?}, {:?}:", self.variation)?;
@@ -54,24 +54,24 @@ fn setting() -> Setting {
 ///
 /// # Errors
 /// The first seed that went wrong.
-pub fn play_pair<F: Format>(pair: (Operation, Operation), seeds: Range<u64>) -> Result<u64, Box<Trouble>> {
+pub fn run_pair<F: Format>(pair: (Operation, Operation), seeds: Range<u64>) -> Result<u64, Box<PairFailure>> {
     let legal: Arc<[OnceLock<Vec<Seen>>]> = (0..Variation::COUNT).map(|_| OnceLock::new()).collect();
     let options = Options { limit_steps: 200_000, keep: 80 };
-    let played = explore(seeds, options, move |stage| {
-        let variation = Variation::of_seed(stage.seed());
-        let known = &legal[(stage.seed() % Variation::COUNT) as usize];
-        scene::<F>(stage, pair, variation, known.get_or_init(|| outcomes(pair, variation, &setting())));
+    let played = explore(seeds, options, move |schedule| {
+        let variation = Variation::of_seed(schedule.seed());
+        let known = &legal[(schedule.seed() % Variation::COUNT) as usize];
+        scenario::<F>(schedule, pair, variation, known.get_or_init(|| outcomes(pair, variation, &setting())));
     });
     match played {
         Ok(summary) => Ok(summary.steps),
         Err(report) => {
             let variation = Variation::of_seed(report.seed);
-            Err(Box::new(Trouble { pair, variation, report: *report }))
+            Err(Box::new(PairFailure { pair, variation, report: *report }))
         }
     }
 }
 /// What a run plays with.
-struct World<'a, 'v, F: Format> {
+struct PairRun<'a, 'v, F: Format> {
     machine: &'a Machine<F>,
     /// What each CPU runs: the same space, or one each.
     own: [&'a Space<'v, F>; 2],
@@ -81,8 +81,14 @@ struct World<'a, 'v, F: Format> {
     setting: Setting,
 }
 
-fn scene<F: Format>(stage: &Stage, pair: (Operation, Operation), variation: Variation, legal: &[Seen]) {
-    let (setting, machine) = (setting(), Machine::<F>::new(&Plan::small(2, FRAMES)).expect("a machine"));
+fn scenario<F: Format>(
+    schedule: &Schedule,
+    pair: (Operation, Operation),
+    variation: Variation,
+    legal: &[Seen],
+) {
+    let (setting, machine) =
+        (setting(), Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine"));
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
     let before = vm.memory().check().expect("frames add up at the start").handed_out;
@@ -93,13 +99,13 @@ fn scene<F: Format>(stage: &Stage, pair: (Operation, Operation), variation: Vari
     let others = [new(), new()].map(|other| RefCell::new(Some(other)));
     drop(cpu);
     let own = [all[0], all[variation.spaces() - 1]];
-    let world = World { machine: &machine, own, others, variation, setting };
+    let world = PairRun { machine: &machine, own, others, variation, setting };
     world.prepare();
-    let answers = world.race(stage, pair);
+    let answers = world.race(schedule, pair);
     let cpu = machine.enter(CpuId(0));
     let kept: Vec<_> = world.others.into_iter().filter_map(RefCell::into_inner).collect();
     let living: Vec<_> = all.iter().copied().chain(&kept).collect();
-    Scene { machine: &machine, vm: &vm, spaces: &living, path: variation.path }.must_hold();
+    QuiescentSystem { machine: &machine, vm: &vm, spaces: &living, path: variation.path }.must_hold();
     let seen = look(&all, &world.setting, answers);
     assert!(legal.contains(&seen), "an outcome that no order explains: {seen:#x?}\nlegal are {legal:#x?}");
     own[0].leave_cpu();
@@ -116,7 +122,7 @@ fn scene<F: Format>(stage: &Stage, pair: (Operation, Operation), variation: Vari
     assert_eq!(after, before, "frames handed out before and after");
 }
 
-impl<'v, F: Format> World<'_, 'v, F> {
+impl<'v, F: Format> PairRun<'_, 'v, F> {
     /// Maps, and has each CPU touch what it is to remember. Both run their spaces afterwards.
     fn prepare(&self) {
         for cpu in 0..2 {
@@ -158,7 +164,7 @@ impl<'v, F: Format> World<'_, 'v, F> {
     }
 
     /// Runs both CPUs; returns what each was answered.
-    fn race(&self, stage: &Stage, pair: (Operation, Operation)) -> [Vec<Answer>; 2] {
+    fn race(&self, schedule: &Schedule, pair: (Operation, Operation)) -> [Vec<Answer>; 2] {
         let answers = [RefCell::new(Vec::new()), RefCell::new(Vec::new())];
         let program = |(cpu, operation): (usize, Operation)| -> Program<'_> {
             let (other, answers) = (&self.others[cpu], &answers[cpu]);
@@ -171,7 +177,7 @@ impl<'v, F: Format> World<'_, 'v, F> {
                 }
             })
         };
-        stage.run(self.machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
+        schedule.run(self.machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
         answers.map(RefCell::into_inner)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What a task is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
+pub enum Role {
     /// It touches memory.
     Faults,
     /// It changes mappings.
@@ -26,9 +26,9 @@ pub enum Timing {
 
 /// What one task counted, or all of them.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct TaskCounts {
     /// What the task is for.
-    pub does: Does,
+    pub role: Role,
     /// Faults resolved without the space's lock.
     pub speculated: u64,
     /// Faults resolved under the lock, because the space does not speculate.
@@ -49,12 +49,12 @@ pub struct Tally {
 /// The longest fault that is told from a longer one.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-impl Tally {
+impl TaskCounts {
     /// Nothing yet.
     pub fn new(timing: Timing) -> Self {
         let three_digits = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are sound");
         Self {
-            does: Does::Faults,
+            role: Role::Faults,
             speculated: 0,
             locked: 0,
             fell_back: [0; Fallback::ALL.len()],
@@ -102,7 +102,7 @@ impl Tally {
     }
 
     /// Adds what another task counted; times are that of the longest.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &TaskCounts) {
         self.speculated += other.speculated;
         self.locked += other.locked;
         self.fell_back.iter_mut().zip(other.fell_back).for_each(|(sum, count)| *sum += count);
@@ -149,28 +149,28 @@ mod tests {
 
     #[test]
     fn done_fallbacks_and_errors_are_all_faults() {
-        let mut tally = Tally::new(Timing::EachFault);
-        tally.count(Ok(Outcome::Speculated));
-        tally.count(Ok(Outcome::Locked));
-        Fallback::ALL.into_iter().for_each(|reason| tally.count(Ok(Outcome::FellBack(reason))));
-        tally.count(Err(FaultError::NotMapped));
-        assert_eq!((tally.faults(), tally.fell_back), (10, [1; 7]));
-        let mut sum = tally.clone();
-        sum.add(&tally);
+        let mut counts = TaskCounts::new(Timing::EachFault);
+        counts.count(Ok(Outcome::Speculated));
+        counts.count(Ok(Outcome::Locked));
+        Fallback::ALL.into_iter().for_each(|reason| counts.count(Ok(Outcome::FellBack(reason))));
+        counts.count(Err(FaultError::NotMapped));
+        assert_eq!((counts.faults(), counts.fell_back), (10, [1; 7]));
+        let mut sum = counts.clone();
+        sum.add(&counts);
         assert_eq!((sum.faults(), sum.errors), (20, 2));
     }
 
     #[test]
     fn a_sum_knows_the_latencies_of_all() {
         let timed = |nanoseconds: u64| {
-            let mut tally = Tally::new(Timing::EachFault);
-            tally.took(Duration::from_nanos(nanoseconds));
-            tally
+            let mut counts = TaskCounts::new(Timing::EachFault);
+            counts.took(Duration::from_nanos(nanoseconds));
+            counts
         };
         let mut sum = timed(100);
         sum.add(&timed(900));
         let latency = sum.latency().unwrap();
         assert_eq!((latency.len(), latency.min(), latency.max()), (2, 100, 900));
-        assert!(Tally::new(Timing::None).latency().is_none());
+        assert!(TaskCounts::new(Timing::None).latency().is_none());
     }
 }

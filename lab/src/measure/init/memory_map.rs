@@ -1,6 +1,6 @@
 //! The memory map of a machine that is made up: its size, its nodes, its holes.
 
-use crate::check::dice::Dice;
+use crate::check::rng::Rng;
 use interleaf::frame::{Init, Region, RegionKind};
 use interleaf::units::{NodeId, PAGE_SIZE, Pfn, PfnRange};
 
@@ -20,7 +20,7 @@ pub enum Holes {
 
 /// What machine to make up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct World {
+pub struct MemoryMap {
     /// Frames of memory, holes included.
     pub frames: u64,
     /// Nodes with memory.
@@ -29,7 +29,7 @@ pub struct World {
     pub holes: Holes,
 }
 
-impl World {
+impl MemoryMap {
     /// The usable regions, each on its node.
     pub fn regions(&self) -> Vec<Region> {
         let mut cuts = self.holes();
@@ -54,20 +54,20 @@ impl World {
     /// Ascending, disjoint, each inside of one node; the end of memory, where the records lie, is left whole.
     fn holes(&self) -> Vec<PfnRange> {
         let Holes::Drawn(seed) = self.holes else { return Vec::new() };
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::new(seed);
         let mut starts: Vec<u64> = Vec::new();
         for _ in 0..MOST_HOLES / 3 {
-            let at = FIRST + dice.below(self.frames / 2);
+            let at = FIRST + rng.below(self.frames / 2);
             // Three within a block or two of each other.
-            starts.extend((0..3).map(|_| at + dice.below(1500)));
+            starts.extend((0..3).map(|_| at + rng.below(1500)));
         }
         starts.sort_unstable();
         starts.dedup();
         let mut holes: Vec<PfnRange> = Vec::new();
         for start in starts {
-            let long = if dice.below(8) == 0 { self.frames / 256 + 1 } else { 300 };
+            let long = if rng.below(8) == 0 { self.frames / 256 + 1 } else { 300 };
             let node = (0..self.nodes).find(|&node| start < self.node_start(node + 1)).unwrap_or(0);
-            let end = (start + 1 + dice.below(long)).min(self.node_start(node + 1));
+            let end = (start + 1 + rng.below(long)).min(self.node_start(node + 1));
             let after = holes.last().map_or(0, |last| last.end.0 + 1);
             if start >= after.max(self.node_start(node)) && start < end {
                 holes.push(PfnRange::new(Pfn(start), Pfn(end)));
@@ -97,8 +97,8 @@ mod tests {
     fn every_world_is_a_map_that_the_library_takes() {
         for seed in 0..200 {
             for nodes in [1, 2, 3, 8] {
-                let world = World { frames: 1 << 18, nodes, holes: Holes::Drawn(seed) };
-                let regions = world.regions();
+                let map = MemoryMap { frames: 1 << 18, nodes, holes: Holes::Drawn(seed) };
+                let regions = map.regions();
                 assert!(regions.len() > nodes as usize, "seed {seed} drew no hole");
                 BootMap::new(&regions).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
                 assert_eq!(regions.iter().map(|r| r.node.0).max(), Some(nodes - 1));
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn without_holes_a_node_is_one_region() {
-        let world = World { frames: 100_000, nodes: 4, holes: Holes::None };
-        let regions = world.regions();
+        let map = MemoryMap { frames: 100_000, nodes: 4, holes: Holes::None };
+        let regions = map.regions();
         assert_eq!(regions.len(), 4);
         assert_eq!(regions.iter().map(|r| r.frames().len()).sum::<u64>(), 100_000);
     }

@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A barrier that can be broken: who fails or panics leaves nobody waiting.
 #[derive(Debug)]
-pub struct Meeting {
+pub struct Barrier {
     members: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -18,14 +18,14 @@ struct State {
     broken: bool,
 }
 
-impl Meeting {
-    /// A meeting of `members`.
+impl Barrier {
+    /// A barrier of `members`.
     pub fn new(members: usize) -> Self {
         Self { members, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until all are here; false where one will never come.
-    pub fn meet(&self) -> bool {
+    pub fn wait(&self) -> bool {
         let mut state = self.state();
         let held = state.held;
         state.arrived += 1;
@@ -40,14 +40,14 @@ impl Meeting {
         !state.broken
     }
 
-    /// Says that the caller will not come to any further meeting.
-    pub fn give_up(&self) {
+    /// Says that the caller will not come to any further barrier.
+    pub fn abort(&self) {
         self.state().broken = true;
         self.changed.notify_all();
     }
 
     /// Whether somebody has given up.
-    pub fn is_broken(&self) -> bool {
+    pub fn is_aborted(&self) -> bool {
         self.state().broken
     }
 
@@ -65,15 +65,15 @@ mod tests {
 
     #[test]
     fn nobody_goes_on_before_all_have_come() {
-        let (meeting, came) = (Meeting::new(3), AtomicUsize::new(0));
+        let (barrier, came) = (Barrier::new(3), AtomicUsize::new(0));
         thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
                     for round in 1..=50 {
                         came.fetch_add(1, SeqCst);
-                        assert!(meeting.meet());
+                        assert!(barrier.wait());
                         assert!(came.load(SeqCst) >= round * 3);
-                        assert!(meeting.meet());
+                        assert!(barrier.wait());
                     }
                 });
             }
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_one_that_has_given_up() {
-        let meeting = Meeting::new(2);
+        let barrier = Barrier::new(2);
         thread::scope(|s| {
-            let waits = s.spawn(|| meeting.meet());
-            meeting.give_up();
+            let waits = s.spawn(|| barrier.wait());
+            barrier.abort();
             assert!(!waits.join().unwrap());
         });
-        assert!(!meeting.meet() && meeting.is_broken());
+        assert!(!barrier.wait() && barrier.is_aborted());
     }
 }

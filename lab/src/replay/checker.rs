@@ -4,7 +4,7 @@ use super::difference::{DifferenceKind as Kind, Differences};
 use super::final_map::{self, Gap};
 use super::life::{End, Life};
 use super::player::Player;
-use super::stage::Stage;
+use super::setup::ReplayMachine;
 use super::step::{Act, CallStep, STAND_IN, Step, Steps, Way};
 use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Limits, Mode, Sys};
 use interleaf::space::AddressSpace;
@@ -60,7 +60,7 @@ pub struct CallCount {
 }
 
 /// A life being judged.
-pub struct Judge<'a, 'v> {
+pub struct Checker<'a, 'v> {
     player: &'a Player<'a, 'v>,
     life: &'a Life,
     steps: &'a Steps,
@@ -74,8 +74,8 @@ pub struct Judge<'a, 'v> {
     verdict: Verdict,
 }
 
-impl<'a, 'v> Judge<'a, 'v> {
-    /// Ready to judge.
+impl<'a, 'v> Checker<'a, 'v> {
+    /// Ready to checker.
     pub fn new(player: &'a Player<'a, 'v>, life: &'a Life, steps: &'a Steps, limits: Limits) -> Self {
         Self {
             player,
@@ -108,7 +108,7 @@ impl<'a, 'v> Judge<'a, 'v> {
         self.verdict
     }
 
-    fn space(&self) -> &'a AddressSpace<'v, Stage> {
+    fn space(&self) -> &'a AddressSpace<'v, ReplayMachine> {
         self.player.space
     }
 
@@ -120,9 +120,9 @@ impl<'a, 'v> Judge<'a, 'v> {
         let EventKind::Fault(fault) = self.life.events[at].kind else { return };
         let page = addr.vpn();
         let before = self.space().resident_frame(page);
-        let raised = self.player.tally.raised();
+        let raised = self.player.counts.raised();
         let done = self.player.touch(addr, access);
-        let raised = self.player.tally.raised() - raised;
+        let raised = self.player.counts.raised() - raised;
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
         self.note_zeroed(page, before.map(|(frame, _)| frame));

@@ -4,7 +4,7 @@ use super::life::Life;
 use super::step::{STAND_IN, Step, Steps};
 use crate::check::library::boot_map;
 use crate::machine::host::Host;
-use crate::machine::soft::{Fill, Plan, SoftMachine};
+use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::trace::{Header, Image, Mapping};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::format::X86;
@@ -13,7 +13,7 @@ use interleaf::vma::{Areas, VmaFlags};
 use std::collections::HashSet;
 
 /// The timed machine with x86-64 tables of four levels.
-pub type Stage = SoftMachine<Host, X86<false>>;
+pub type ReplayMachine = SoftMachine<Host, X86<false>>;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 /// One past the last byte of user space.
@@ -22,14 +22,14 @@ const TASK_END: u64 = (1 << 47) - PAGE;
 const LEGACY_BASE: u64 = TASK_END / 3 / PAGE * PAGE;
 
 /// A machine of one CPU whose dirty memory suffices for each of the lives.
-pub fn machine(lives: &[(Life, Steps)]) -> std::io::Result<Stage> {
+pub fn machine(lives: &[(Life, Steps)]) -> std::io::Result<ReplayMachine> {
     let first = Pfn(1 << 8);
     let regions = vec![PfnRange::new(first, first.add(frames_for(lives)))];
-    SoftMachine::new(&Plan { nr_cpus: 1, regions, fill: Fill::Dirty })
+    SoftMachine::new(&MachineConfig { nr_cpus: 1, regions, fill: Fill::Dirty })
 }
 
 /// The system on that machine.
-pub fn vm(machine: &Stage) -> Result<Vm<'_, Stage>, String> {
+pub fn vm(machine: &ReplayMachine) -> Result<Vm<'_, ReplayMachine>, String> {
     Vm::new(machine, boot_map(machine)).map_err(|error| format!("the machine cannot start: {error}"))
 }
 
@@ -80,11 +80,11 @@ pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
 
 /// The space of a life as it was at exec. Nothing is present yet.
 pub fn space<'v>(
-    vm: &'v Vm<'v, Stage>,
+    vm: &'v Vm<'v, ReplayMachine>,
     layout: Layout,
     path: Path,
     start: &Image,
-) -> Result<AddressSpace<'v, Stage>, String> {
+) -> Result<AddressSpace<'v, ReplayMachine>, String> {
     let space = AddressSpace::new(vm, layout, path).map_err(|error| format!("a new space: {error}"))?;
     for mapping in start.mappings.iter().filter(|m| m.end <= TASK_END) {
         let mut request = request(mapping);

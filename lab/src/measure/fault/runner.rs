@@ -4,10 +4,10 @@
 //! CPUs as the host lends; further tasks take turns.
 
 use super::Workload;
-use super::tally::{Tally, Timing};
-use super::worker::{Crew, Worker};
+use super::counts::{TaskCounts, Timing};
+use super::worker::{TaskGroup, Worker};
 use crate::error::Failure;
-use crate::machine::soft::{Fill, Plan, SoftMachine, with_switch};
+use crate::machine::soft::{Fill, MachineConfig, SoftMachine, with_switch_notifier};
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity;
 use interleaf::space::{AddressSpace, Layout, Path, Totals, Vm};
@@ -48,11 +48,11 @@ pub struct Setup {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct RunResult {
     /// What each task counted.
-    pub tasks: Vec<Tally>,
+    pub tasks: Vec<TaskCounts>,
     /// All tasks together.
-    pub sum: Tally,
+    pub sum: TaskCounts,
     /// What the library counted meanwhile.
     pub counted: Totals,
     /// Interrupts to flush that CPUs sent each other meanwhile.
@@ -60,12 +60,12 @@ pub struct Done {
 }
 
 /// A machine to run workloads on.
-pub struct Scene {
+pub struct WorkloadMachine {
     machine: TimedMachine,
     host_cpus: Vec<usize>,
 }
 
-impl Scene {
+impl WorkloadMachine {
     /// A machine whose CPUs are these host CPUs, with memory for tasks that touch `pages` pages all together.
     ///
     /// # Errors
@@ -76,22 +76,25 @@ impl Scene {
         // those in need.
         let frames = pages + pages / 8 + 4096;
         let regions = vec![PfnRange::new(first, first.add(frames))];
-        let plan = Plan { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
-        Ok(Self { machine: SoftMachine::new(&plan)?, host_cpus: host_cpus.to_vec() })
+        let config = MachineConfig { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
+        Ok(Self { machine: SoftMachine::new(&config)?, host_cpus: host_cpus.to_vec() })
     }
 
     /// Runs `show` with the library on this machine.
     ///
     /// # Errors
     /// Those of `show`; that frames were lost; that a TLB saw what cannot be.
-    pub fn with<R>(&self, show: impl FnOnce(&Stand<'_>) -> Result<R, Failure>) -> Result<R, Failure> {
-        let seat = self.machine.enter(CpuId(0));
+    pub fn with<R>(
+        &self,
+        show: impl FnOnce(&WorkloadRunner<'_>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let entered = self.machine.enter(CpuId(0));
         let vm = timed_machine::vm(&self.machine)?;
-        drop(seat);
-        let stand = Stand { vm: &vm, host_cpus: &self.host_cpus };
-        let before = stand.handed_out()?;
-        let result = show(&stand)?;
-        let after = stand.handed_out()?;
+        drop(entered);
+        let runner = WorkloadRunner { vm: &vm, host_cpus: &self.host_cpus };
+        let before = runner.handed_out()?;
+        let result = show(&runner)?;
+        let after = runner.handed_out()?;
         if after != before {
             return Err(Failure::check(format!(
                 "{before} frames were handed out before, {after} afterwards"
@@ -105,69 +108,73 @@ impl Scene {
 }
 
 /// The library on a machine.
-pub struct Stand<'v> {
+pub struct WorkloadRunner<'v> {
     vm: &'v Vm<'v, TimedMachine>,
     host_cpus: &'v [usize],
 }
 
-impl Stand<'_> {
+impl WorkloadRunner<'_> {
     /// Runs a workload in a space of its own. `watch` hears every tenth of a second or so how much is done,
     /// from 0 to 1.
     ///
     /// # Errors
     /// What a task met with, or that the counts do not agree.
-    pub fn run(&self, setup: &Setup, watch: impl FnMut(f64)) -> Result<Done, Failure> {
+    pub fn run(&self, setup: &Setup, watch: impl FnMut(f64)) -> Result<RunResult, Failure> {
         let machine = self.vm.machine();
         let space = {
-            let _seat = machine.enter(CpuId(0));
+            let _entered = machine.enter(CpuId(0));
             AddressSpace::new(self.vm, Layout::linux::<X86_64>(), setup.path).map_err(Failure::of)?
         };
         let (totals, shots) = (self.vm.totals(), self.vm.shootdown_stats());
-        let tasks = self.tasks(&Crew::new(&space, setup), watch);
-        let _seat = machine.enter(CpuId(0));
+        let tasks = self.tasks(&TaskGroup::new(&space, setup), watch);
+        let _entered = machine.enter(CpuId(0));
         drop(space);
         let tasks = tasks?;
-        let mut sum = Tally::new(setup.timing);
+        let mut sum = TaskCounts::new(setup.timing);
         tasks.iter().for_each(|task| sum.add(task));
         let counted = self.vm.totals().since(&totals);
         sum.check(&counted)?;
         let now = self.vm.shootdown_stats();
         let interrupts =
             ShootdownStats { sent: now.sent - shots.sent, answered: now.answered - shots.answered };
-        Ok(Done { tasks, sum, counted, interrupts })
+        Ok(RunResult { tasks, sum, counted, interrupts })
     }
 
     /// Starts all tasks and waits for them.
-    fn tasks(&self, crew: &Crew<'_, '_>, mut watch: impl FnMut(f64)) -> Result<Vec<Tally>, Failure> {
+    fn tasks(
+        &self,
+        group: &TaskGroup<'_, '_>,
+        mut watch: impl FnMut(f64),
+    ) -> Result<Vec<TaskCounts>, Failure> {
         let start = Instant::now();
         thread::scope(|s| {
             let tasks: Vec<_> =
-                (0..crew.setup.threads).map(|index| s.spawn(move || self.task(crew, index))).collect();
+                (0..group.setup.threads).map(|index| s.spawn(move || self.task(group, index))).collect();
             while !tasks.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::park_timeout(Duration::from_millis(if start.elapsed().as_secs() < 1 {
                     5
                 } else {
                     100
                 }));
-                watch(crew.done(start));
+                watch(group.done(start));
             }
             tasks.into_iter().map(|task| task.join().expect("a task panicked")).collect()
         })
     }
 
     /// One task, from its first instruction to its last.
-    fn task(&self, crew: &Crew<'_, '_>, index: usize) -> Result<Tally, Failure> {
-        let _leaves = Leaves(crew);
-        let cpu = index % crew.setup.cpus;
+    fn task(&self, group: &TaskGroup<'_, '_>, index: usize) -> Result<TaskCounts, Failure> {
+        let _exit = TaskExit(group);
+        let cpu = index % group.setup.cpus;
         // Unpinned is slower, not wrong: a host that forbids pinning still gets a figure.
         let _pinned = affinity::pin(self.host_cpus[cpu]).ok();
-        let _seat = self.vm.machine().enter(CpuId(cpu as u32));
-        let worker = Worker::new(crew, index);
-        let running = crew.space.run();
-        let done = with_switch(crew.space, || (crew.setup.workload.work)(&worker));
+        let _entered = self.vm.machine().enter(CpuId(cpu as u32));
+        let worker = Worker::new(group, index);
+        let running = group.space.run();
+        let done = with_switch_notifier(group.space, || (group.setup.workload.work)(&worker));
         drop(running);
         if done.is_err() {
-            crew.meeting.give_up();
+            group.barrier.abort();
         }
         done.map(|()| worker.into_tally())
     }
@@ -175,16 +182,16 @@ impl Stand<'_> {
     /// Frames that are handed out once nothing is kept for later.
     fn handed_out(&self) -> Result<u64, Failure> {
         for cpu in 0..self.host_cpus.len() {
-            let _seat = self.vm.machine().enter(CpuId(cpu as u32));
+            let _entered = self.vm.machine().enter(CpuId(cpu as u32));
             self.vm.trim();
         }
-        let _seat = self.vm.machine().enter(CpuId(0));
+        let _entered = self.vm.machine().enter(CpuId(0));
         let census = self.vm.memory().check();
         census.map(|census| census.handed_out).map_err(|e| Failure::check(format!("frames: {e:?}")))
     }
 }
 
-impl Crew<'_, '_> {
+impl TaskGroup<'_, '_> {
     /// How much is done, from 0 to 1.
     fn done(&self, start: Instant) -> f64 {
         let share = match self.setup.length {
@@ -196,13 +203,13 @@ impl Crew<'_, '_> {
 }
 
 /// Takes a task off the list of those at work, however it ends; one that panics leaves nobody waiting.
-struct Leaves<'a, 'v>(&'a Crew<'a, 'v>);
+struct TaskExit<'a, 'v>(&'a TaskGroup<'a, 'v>);
 
-impl Drop for Leaves<'_, '_> {
+impl Drop for TaskExit<'_, '_> {
     fn drop(&mut self) {
         self.0.working.fetch_sub(1, Relaxed);
         if thread::panicking() {
-            self.0.meeting.give_up();
+            self.0.barrier.abort();
         }
     }
 }

@@ -13,11 +13,11 @@ pub struct Seen {
     /// What each CPU was answered.
     pub answers: [Vec<Answer>; 2],
     /// Each space afterwards.
-    pub spaces: Vec<Shown>,
+    pub spaces: Vec<SpaceState>,
 }
 
 /// All that is seen of a space: its map and its pages.
-pub type Shown = (Vec<MapLine>, Vec<(u64, PageState)>);
+pub type SpaceState = (Vec<MapLine>, Vec<(u64, PageState)>);
 
 /// One indivisible step of the model.
 #[derive(Clone, Copy, Debug)]

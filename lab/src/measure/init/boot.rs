@@ -1,9 +1,9 @@
 //! One boot of a frame table, timed.
 
-use super::World;
+use super::MemoryMap;
 use crate::error::Failure;
-use crate::machine::soft::arena::DIRT;
-use crate::machine::soft::{Fill, Plan, SoftMachine};
+use crate::machine::soft::arena::DIRTY_BYTE;
+use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::measure::timed_machine::TimedMachine;
 use crate::os::{affinity, process};
 use interleaf::frame::{AllocRequest, BootMap, FrameMeta, Memory, NodeInitReport, RecordInit, Region};
@@ -17,10 +17,10 @@ use std::time::Instant;
 const BESIDE_RECORDS: u64 = 2 << 20;
 
 /// How often helpers look for work before they sleep: some milliseconds.
-const AWAKE: PollLimit = PollLimit(1_000_000);
+const HELPER_POLL_LIMIT: PollLimit = PollLimit(1_000_000);
 
-/// A machine with the memory of a world, most of it never touched.
-pub struct Scene {
+/// A machine with the memory of a map, most of it never touched.
+pub struct BootMachine {
     machine: TimedMachine,
     regions: Vec<Region>,
     /// Frames that boot memory is going to be carved from.
@@ -29,7 +29,7 @@ pub struct Scene {
 
 /// When records are written, in one boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum InitMode {
     /// All before the first allocation.
     First,
     /// By a job of so many threads, the caller among them.
@@ -64,24 +64,24 @@ impl Boot {
     }
 }
 
-impl Scene {
-    /// A machine for `world` with helpers on these CPUs of the host but the first, which is the caller's.
+impl BootMachine {
+    /// A machine for `memory_map` with helpers on these CPUs of the host but the first, which is the caller's.
     ///
     /// # Errors
     /// What the host says.
-    pub fn new(world: &World, host_cpus: &[usize]) -> Result<Scene, Failure> {
-        let regions = world.regions();
+    pub fn new(map: &MemoryMap, host_cpus: &[usize]) -> Result<BootMachine, Failure> {
+        let regions = map.regions();
         let nr_cpus = host_cpus.len() as u32;
         let memory: Vec<PfnRange> = regions.iter().map(Region::frames).collect();
-        let plan = Plan { nr_cpus, regions: memory, fill: Fill::Untouched };
-        let machine = SoftMachine::new(&plan)?.with_nodes(world.nodes);
+        let config = MachineConfig { nr_cpus, regions: memory, fill: Fill::Untouched };
+        let machine = SoftMachine::new(&config)?.with_nodes(map.nodes);
         let pinned_to = host_cpus.to_vec();
         machine.start_helpers((1..nr_cpus).map(CpuId), move |cpu| {
             // Unpinned is slower, not wrong.
             std::mem::forget(affinity::pin(pinned_to[cpu.index()]));
         });
         let records = boot_memory(&regions)?;
-        Ok(Scene { machine, regions, records })
+        Ok(BootMachine { machine, regions, records })
     }
 
     /// Boots once. The records' memory is dirty and present before the clock starts; where records are only
@@ -89,7 +89,7 @@ impl Scene {
     ///
     /// # Errors
     /// Where the library refuses the map.
-    pub fn boot(&self, when: When) -> Result<Boot, Failure> {
+    pub fn boot(&self, when: InitMode) -> Result<Boot, Failure> {
         self.with_booted(when, |_, boot| boot)
     }
 
@@ -99,19 +99,19 @@ impl Scene {
     /// Where the library refuses the map, or a job fails.
     pub fn with_booted<R>(
         &self,
-        when: When,
+        when: InitMode,
         look: impl FnOnce(&Memory<'_, TimedMachine>, Boot) -> R,
     ) -> Result<R, Failure> {
         let _entered = self.machine.enter(CpuId(0));
-        if when != When::Needed {
-            self.soil();
+        if when != InitMode::Needed {
+            self.make_dirty();
         }
         let mut map = BootMap::new(&self.regions).map_err(Failure::of)?;
         let workers = self.workers(&mut map, when)?;
         let (start, cpu_before) = (Instant::now(), process::cpu_ns());
         let memory = match when {
-            When::First => Memory::new(&self.machine, map),
-            When::Job(_) | When::Needed => Memory::start(&self.machine, map, RecordInit::Deferred),
+            InitMode::First => Memory::new(&self.machine, map),
+            InitMode::Job(_) | InitMode::Needed => Memory::start(&self.machine, map, RecordInit::Deferred),
         };
         let memory = memory.map_err(Failure::of)?;
         let frame =
@@ -120,7 +120,7 @@ impl Scene {
         let (frames, raw) = (memory.stats().managed, memory.unclaimed_frames());
         let nodes = Mutex::new(Vec::with_capacity(64));
         let rest = Instant::now();
-        if let When::Job(_) = when {
+        if let InitMode::Job(_) = when {
             let done = |node| nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
             memory.initialise(&workers, u32::MAX, &|| false, &done).map_err(Failure::of)?;
         }
@@ -140,10 +140,10 @@ impl Scene {
         Ok(look(&memory, boot))
     }
 
-    fn workers(&self, map: &mut BootMap, when: When) -> Result<WorkerPool<'_, TimedMachine>, Failure> {
+    fn workers(&self, map: &mut BootMap, when: InitMode) -> Result<WorkerPool<'_, TimedMachine>, Failure> {
         let helpers = match when {
-            When::Job(threads) => threads - 1,
-            When::First | When::Needed => 0,
+            InitMode::Job(threads) => threads - 1,
+            InitMode::First | InitMode::Needed => 0,
         };
         if helpers == 0 {
             return Ok(WorkerPool::without_helpers(&self.machine));
@@ -152,15 +152,15 @@ impl Scene {
         let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
         workers.set_max_helpers(helpers as u32);
         // At boot nobody has anything else to do.
-        workers.set_poll_limit(AWAKE);
+        workers.set_poll_limit(HELPER_POLL_LIMIT);
         while !(1..=helpers as u32).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             std::thread::yield_now();
         }
         Ok(workers)
     }
 
-    fn soil(&self) {
-        let dirt = [DIRT; PAGE_SIZE];
+    fn make_dirty(&self) {
+        let dirt = [DIRTY_BYTE; PAGE_SIZE];
         (self.records.start.0..self.records.end.0).for_each(|pfn| self.machine.write(Pfn(pfn), 0, &dirt));
     }
 

@@ -1,9 +1,9 @@
 //! The CPUs of a run, and the steps they take.
 
-use super::policy::{Policy, Urge};
-use super::report::{Report, Step, Verdict, What};
+use super::policy::{Policy, SwitchHint};
+use super::report::{Report, Step, StepKind, Verdict};
 use crate::machine::soft::bus::Bus;
-use crate::machine::soft::seat;
+use crate::machine::soft::current;
 use crate::os::fiber::Ring;
 use interleaf::machine::Context;
 use interleaf::units::CpuId;
@@ -33,14 +33,14 @@ struct CpuState {
 }
 
 /// A run under way, on one host thread.
-pub(super) struct World {
+pub(super) struct Scheduler {
     ring: Rc<Ring>,
     seed: u64,
     limit_steps: u64,
     keep: usize,
     policy: RefCell<Policy>,
     cpus: RefCell<Rc<[CpuState]>>,
-    /// The CPU that runs; none outside of [`World::run`].
+    /// The CPU that runs; none outside of [`Scheduler::run`].
     running: Cell<Option<usize>>,
     closing: Cell<bool>,
     steps: Cell<u64>,
@@ -52,8 +52,8 @@ pub(super) struct World {
 }
 
 thread_local! {
-    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
-    /// Whether a CPU runs in the world of this thread: asked at every access, most of which lie before and
+    static SCHEDULER: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
+    /// Whether a CPU runs in the scheduler of this thread: asked at every access, most of which lie before and
     /// after a run.
     static LIVE: Cell<bool> = const { Cell::new(false) };
 }
@@ -61,7 +61,7 @@ thread_local! {
 /// So often may a CPU wait while it unwinds, before the run is given up.
 const RELAXES_IN_PANIC: u32 = 1000;
 
-impl World {
+impl Scheduler {
     pub(super) fn new(seed: u64, limit_steps: u64, keep: usize) -> Rc<Self> {
         Rc::new(Self {
             ring: Ring::new(),
@@ -81,32 +81,32 @@ impl World {
         })
     }
 
-    /// The world of this thread, while CPUs run in it.
+    /// The scheduler of this thread, while CPUs run in it.
     #[inline]
     pub(super) fn running() -> Option<Rc<Self>> {
         if LIVE.get() { Self::of_this_thread() } else { None }
     }
 
-    /// The world of this thread, whether CPUs run in it or not.
+    /// The scheduler of this thread, whether CPUs run in it or not.
     pub(super) fn of_this_thread() -> Option<Rc<Self>> {
-        WORLD.with_borrow(Clone::clone)
+        SCHEDULER.with_borrow(Clone::clone)
     }
 
-    /// Runs a scene on a fiber of its own and says how it went. What cannot go on is left as it is, for ever.
-    pub(super) fn play(self: &Rc<Self>, scene: Box<dyn FnOnce()>) -> Report {
-        WORLD.set(Some(self.clone()));
-        let world = self.clone();
+    /// Runs a scenario on a fiber of its own and says how it went. What cannot go on is left as it is, for ever.
+    pub(super) fn run_scenario(self: &Rc<Self>, scenario: Box<dyn FnOnce()>) -> Report {
+        SCHEDULER.set(Some(self.clone()));
+        let scheduler = self.clone();
         let whole = move || {
-            let verdict = match catch_unwind(AssertUnwindSafe(scene)) {
+            let verdict = match catch_unwind(AssertUnwindSafe(scenario)) {
                 Ok(()) => Verdict::Passed,
                 Err(panic) => Verdict::Failed { cpu: None, message: message(&*panic) },
             };
-            world.verdict.borrow_mut().get_or_insert(verdict);
+            scheduler.verdict.borrow_mut().get_or_insert(verdict);
         };
-        let stage = self.ring.spawn(Box::new(whole)).expect("a stack for the scene");
-        self.ring.switch_to(stage);
+        let schedule = self.ring.spawn(Box::new(whole)).expect("a stack for the scenario");
+        self.ring.switch_to(schedule);
         LIVE.set(false);
-        WORLD.set(None);
+        SCHEDULER.set(None);
         self.report()
     }
 
@@ -128,11 +128,11 @@ impl World {
             |_| CpuState { status: Cell::new(Status::Ready), fiber: Cell::new(0), context: Context::new() };
         let nr_cpus = programs.len();
         self.cpus.replace((0..nr_cpus).map(cpu).collect());
-        // The steps so far make the choices of a second run in one scene differ from those of the first.
+        // The steps so far make the choices of a second run in one scenario differ from those of the first.
         self.policy.replace(Policy::new(self.seed.wrapping_add(self.steps.get() << 32), nr_cpus));
         let fiber = |(cpu, program)| -> Box<dyn FnOnce() + '_> {
-            let (world, bus) = (self.clone(), bus.clone());
-            Box::new(move || world.live(&bus, cpu, program))
+            let (scheduler, bus) = (self.clone(), bus.clone());
+            Box::new(move || scheduler.live(&bus, cpu, program))
         };
         let fibers = programs.into_iter().enumerate().map(fiber).collect();
         let drive = |slots: &[usize]| {
@@ -156,47 +156,47 @@ impl World {
 
     /// A CPU's life: its program, then answering interrupts until all are done.
     fn live(self: &Rc<Self>, bus: &Arc<Bus>, cpu: usize, program: Box<dyn FnOnce() + '_>) {
-        seat::sit(bus, CpuId(cpu as u32));
+        current::enter(bus, CpuId(cpu as u32));
         if !self.closing.get() {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(program)) {
                 self.finish(Verdict::Failed { cpu: Some(CpuId(cpu as u32)), message: message(&*panic) });
             }
-            self.note(What::End);
+            self.note(StepKind::End);
         }
         while !self.closing.get() {
-            seat::answer();
+            current::handle_interrupts();
             self.cpus.borrow()[cpu].status.set(Status::Idle);
-            self.leave_it(Urge::Yield);
+            self.leave_it(SwitchHint::Yield);
         }
-        seat::stand();
+        current::leave();
     }
 
     /// One step of the running CPU: notes it, and lets another run first if the seed says so.
-    pub(super) fn step(&self, what: What, urge: Urge) {
+    pub(super) fn step(&self, what: StepKind, hint: SwitchHint) {
         if std::thread::panicking() {
             return self.step_in_panic(what);
         }
         self.note(what);
-        self.leave_it(urge);
-        if seat::attention() != 0 && self.policy.borrow_mut().interrupts_now() {
-            seat::answer();
+        self.leave_it(hint);
+        if current::pending() != 0 && self.policy.borrow_mut().interrupts_now() {
+            current::handle_interrupts();
         }
     }
 
     /// Puts the running CPU to sleep on a word, if it still should when its turn comes.
     pub(super) fn sleep(&self, word: usize, should: impl FnOnce() -> bool) {
-        self.step(What::Sleep(word), Urge::Stay);
+        self.step(StepKind::Sleep(word), SwitchHint::Stay);
         // An interrupt that came while the CPU was still awake ends the sleep before it begins.
-        if should() && seat::attention() == 0 {
+        if should() && current::pending() == 0 {
             self.me(|cpu| cpu.status.set(Status::Asleep(word)));
-            self.leave_it(Urge::Yield);
+            self.leave_it(SwitchHint::Yield);
         }
-        seat::answer();
+        current::handle_interrupts();
     }
 
     /// Wakes up to `count` CPUs that sleep on a word, chosen by the seed.
     pub(super) fn wake(&self, word: usize, count: u32) {
-        self.step(What::Wake(word), Urge::Stay);
+        self.step(StepKind::Wake(word), SwitchHint::Stay);
         let cpus = self.cpus.borrow().clone();
         let mut asleep: Vec<_> = cpus.iter().filter(|cpu| cpu.status.get() == Status::Asleep(word)).collect();
         for _ in 0..count.min(asleep.len() as u32) {
@@ -210,7 +210,7 @@ impl World {
         if let Some(cpu) = self.cpus.borrow().get(cpu.index()) {
             cpu.status.set(Status::Ready);
         }
-        self.step(What::Interrupt(cpu), Urge::Stay);
+        self.step(StepKind::Interrupt(cpu), SwitchHint::Stay);
     }
 
     /// Lends the running CPU's context.
@@ -229,7 +229,7 @@ impl World {
     }
 
     /// Counts and notes a step; ends the run where it is one too many.
-    fn note(&self, what: What) {
+    fn note(&self, what: StepKind) {
         let (number, cpu) = (self.steps.get() + 1, self.running.get().expect("a CPU runs"));
         self.steps.set(number);
         let mixed = self.fingerprint.get().rotate_left(5) ^ what.digest() ^ (cpu as u64) << 56;
@@ -246,7 +246,7 @@ impl World {
     }
 
     /// Lets the CPU run that the seed chooses; comes back when it chooses this one again.
-    fn leave_it(&self, urge: Urge) {
+    fn leave_it(&self, hint: SwitchHint) {
         let me = self.running.get().expect("a CPU runs");
         let (mut ready, mut count) = ([0; interleaf::units::MAX_CPUS], 0);
         let cpus = self.cpus.borrow().clone();
@@ -257,7 +257,7 @@ impl World {
         if count == 0 {
             return self.nobody_can_run(&cpus);
         }
-        let next = self.policy.borrow_mut().choose(&ready[..count], me, urge);
+        let next = self.policy.borrow_mut().choose(&ready[..count], me, hint);
         if next != me {
             self.switches.set(self.switches.get() + 1);
             let slot = cpus[next].fiber.get();
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// All idle: back to the scene. Somebody asleep: a deadlock.
+    /// All idle: back to the scenario. Somebody asleep: a deadlock.
     fn nobody_can_run(&self, cpus: &[CpuState]) {
         let asleep = |(at, cpu): (usize, &CpuState)| match cpu.status.get() {
             Status::Asleep(word) => Some((CpuId(at as u32), word)),
@@ -276,13 +276,13 @@ impl World {
         if !sleepers.is_empty() {
             self.finish(Verdict::Deadlock(sleepers));
         }
-        self.go_to(STAGE, None);
+        self.go_to(SCENARIO_SLOT, None);
     }
 
     /// Ends the run here. This stack never goes on.
     fn finish(&self, verdict: Verdict) -> ! {
         self.verdict.borrow_mut().get_or_insert(verdict);
-        self.go_to(DRIVER, None);
+        self.go_to(HOST_SLOT, None);
         unreachable!("a run that is over does not go on");
     }
 
@@ -290,9 +290,9 @@ impl World {
     fn go_to(&self, slot: usize, next: Option<usize>) {
         let me = self.running.get();
         self.set_running(next);
-        let seat = seat::park();
+        let suspended = current::suspend();
         self.ring.switch_to(slot);
-        seat::unpark(seat);
+        current::resume(suspended);
         self.set_running(me);
     }
 
@@ -302,8 +302,8 @@ impl World {
     }
 
     /// While a CPU unwinds nobody else runs. Where it waits for others all the same, the run is over.
-    fn step_in_panic(&self, what: What) {
-        if matches!(what, What::Relax | What::Sleep(_)) {
+    fn step_in_panic(&self, what: StepKind) {
+        if matches!(what, StepKind::Relax | StepKind::Sleep(_)) {
             self.relaxed_in_panic.set(self.relaxed_in_panic.get() + 1);
             if self.relaxed_in_panic.get() > RELAXES_IN_PANIC {
                 let message = "a panic (see above), and then a wait that could not end".to_owned();
@@ -313,13 +313,13 @@ impl World {
     }
 }
 
-/// The slot of the host thread, which made the world.
-const DRIVER: usize = 0;
-/// The slot of the scene.
-const STAGE: usize = 1;
+/// The slot of the host thread, which made the scheduler.
+const HOST_SLOT: usize = 0;
+/// The slot of the scenario.
+const SCENARIO_SLOT: usize = 1;
 
 fn seat_cpu() -> Option<CpuId> {
-    Some(seat::place()).filter(|place| place.machine != 0).map(|place| place.cpu)
+    Some(current::binding()).filter(|place| place.machine != 0).map(|place| place.cpu)
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 
 /// Counts under way, by the one thread that plays.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct FaultCounts {
     speculated: Cell<u64>,
     locked: Cell<u64>,
     fell_back: [Cell<u64>; Fallback::ALL.len()],
@@ -36,7 +36,7 @@ fn add_one(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
 }
 
-impl Tally {
+impl FaultCounts {
     /// Counts how a fault ended.
     #[inline]
     pub fn count(&self, done: Result<Outcome, FaultError>) {

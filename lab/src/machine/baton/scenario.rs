@@ -1,9 +1,9 @@
-//! Scenes: what is built, what the CPUs do to it, and what must hold afterwards.
+//! Scenarios: what is built, what the CPUs do to it, and what must hold afterwards.
 
 use super::cpu::Baton;
 use super::report::{Report, Verdict};
-use super::world::World;
-use crate::machine::soft::{SoftMachine, seat};
+use super::scheduler::Scheduler;
+use crate::machine::soft::{SoftMachine, current};
 use interleaf::machine::Format;
 use std::ops::Range;
 use std::rc::Rc;
@@ -27,37 +27,37 @@ impl Default for Options {
     }
 }
 
-/// Where a scene plays.
-pub struct Stage {
-    world: Rc<World>,
+/// Where a scenario plays.
+pub struct Schedule {
+    scheduler: Rc<Scheduler>,
     seed: u64,
 }
 
-impl Stage {
-    /// The seed of this run, for a scene that varies with it.
+impl Schedule {
+    /// The seed of this run, for a scenario that varies with it.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// Runs `programs` on the CPUs of the machine, from CPU 0, and returns when all have come to their ends.
-    /// Where one fails, or none can go on, this does not return: the scene is over.
+    /// Where one fails, or none can go on, this does not return: the scenario is over.
     ///
     /// # Panics
-    /// Where there are more programs than CPUs, or the scene itself still runs on one.
+    /// Where there are more programs than CPUs, or the scenario itself still runs on one.
     pub fn run<F: Format>(&self, machine: &SoftMachine<Baton, F>, programs: Vec<Program<'_>>) {
         assert!(programs.len() <= machine.bus().nr_cpus() as usize, "more programs than CPUs");
-        assert_eq!(seat::place().machine, 0, "the scene leaves its CPU before others run");
-        self.world.run(machine.bus(), programs);
+        assert_eq!(current::binding().machine, 0, "the scenario leaves its CPU before others run");
+        self.scheduler.run(machine.bus(), programs);
     }
 }
 
-/// Plays a scene with one seed.
-pub fn play(seed: u64, options: Options, scene: impl FnOnce(&Stage) + Send + 'static) -> Report {
+/// Plays a scenario with one seed.
+pub fn run_seed(seed: u64, options: Options, scenario: impl FnOnce(&Schedule) + Send + 'static) -> Report {
     // A thread of its own: a run that fails leaves its stacks, and perhaps a panic, behind.
     let run = move || {
-        let world = World::new(seed, options.limit_steps, options.keep);
-        let stage = Stage { world: world.clone(), seed };
-        world.play(Box::new(move || scene(&stage)))
+        let scheduler = Scheduler::new(seed, options.limit_steps, options.keep);
+        let schedule = Schedule { scheduler: scheduler.clone(), seed };
+        scheduler.run_scenario(Box::new(move || scenario(&schedule)))
     };
     thread::spawn(run).join().expect("a run catches its panics")
 }
@@ -73,21 +73,21 @@ pub struct Summary {
     pub switches: u64,
 }
 
-/// Plays a scene with each seed, up to the first that fails.
+/// Plays a scenario with each seed, up to the first that fails.
 ///
 /// # Errors
 /// The report of the seed that failed.
 pub fn explore(
     seeds: Range<u64>,
     options: Options,
-    scene: impl Fn(&Stage) + Send + Clone + 'static,
+    scenario: impl Fn(&Schedule) + Send + Clone + 'static,
 ) -> Result<Summary, Box<Report>> {
     let run = move || {
         let mut summary = Summary::default();
         for seed in seeds {
-            let world = World::new(seed, options.limit_steps, options.keep);
-            let (stage, scene) = (Stage { world: world.clone(), seed }, scene.clone());
-            let report = world.play(Box::new(move || scene(&stage)));
+            let scheduler = Scheduler::new(seed, options.limit_steps, options.keep);
+            let (schedule, scenario) = (Schedule { scheduler: scheduler.clone(), seed }, scenario.clone());
+            let report = scheduler.run_scenario(Box::new(move || scenario(&schedule)));
             if report.verdict != Verdict::Passed {
                 return Err(Box::new(report));
             }

@@ -2,9 +2,9 @@
 
 /// A generator of choices (SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// The choices that belong to `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {

@@ -3,7 +3,7 @@
 use super::Fights;
 use super::names::Names;
 use crate::check::library::boot_map;
-use crate::machine::soft::{Plan, SoftMachine};
+use crate::machine::soft::{MachineConfig, SoftMachine};
 use crate::machine::watch::{Watch, footprint};
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
@@ -57,7 +57,7 @@ const PART: u64 = 512 << 30;
 #[must_use]
 pub fn fight(pair: Pair, path: Path, each: u64) -> Fights {
     let frames = 2 * each + each / 128 + 4096;
-    let machine = Machine::new(&Plan::small(2, frames)).expect("memory for the machine");
+    let machine = Machine::new(&MachineConfig::small(2, frames)).expect("memory for the machine");
     // On the second: what its caches keep of this is part of what is pinned.
     let cpu = machine.enter(CpuId(1));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory for the records");

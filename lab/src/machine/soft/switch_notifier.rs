@@ -5,17 +5,17 @@ use std::cell::Cell;
 use std::mem::transmute;
 
 /// What a task does to its address space when it gives up its CPU and when it has one again.
-pub trait Switch {
+pub trait SwitchNotifier {
     /// The task is about to give up the CPU that it runs on.
-    fn leaves(&self);
+    fn sched_out(&self);
     /// The task runs on a CPU again.
-    fn enters(&self);
+    fn sched_in(&self);
 }
 
-thread_local!(static SWITCH: Cell<Option<&'static dyn Switch>> = const { Cell::new(None) });
+thread_local!(static SWITCH: Cell<Option<&'static dyn SwitchNotifier>> = const { Cell::new(None) });
 
 /// Puts back what was installed before, however the call ends.
-struct Restore(Option<&'static dyn Switch>);
+struct Restore(Option<&'static dyn SwitchNotifier>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
@@ -24,17 +24,17 @@ impl Drop for Restore {
 }
 
 /// Runs `f`; whenever this thread gives up its CPU meanwhile, `switch` hears of it.
-pub fn with_switch<R>(switch: &dyn Switch, f: impl FnOnce() -> R) -> R {
+pub fn with_switch_notifier<R>(switch: &dyn SwitchNotifier, f: impl FnOnce() -> R) -> R {
     // SAFETY: only the lifetime changes. The reference stays in this module's thread-local, from where
     // `installed` alone lends it, to this thread, for the length of a call that runs inside of `f`; and it is
     // taken out before this call returns or unwinds, thus while the borrow that we were given still lasts.
-    let lasting = unsafe { transmute::<&dyn Switch, &'static dyn Switch>(switch) };
+    let lasting = unsafe { transmute::<&dyn SwitchNotifier, &'static dyn SwitchNotifier>(switch) };
     let _restore = Restore(SWITCH.replace(Some(lasting)));
     f()
 }
 
 /// Lends what is installed on this thread. `f` cannot keep it: it must take a reference of any lifetime.
-pub(crate) fn installed<R>(f: impl for<'a> FnOnce(Option<&'a dyn Switch>) -> R) -> R {
+pub(crate) fn installed<R>(f: impl for<'a> FnOnce(Option<&'a dyn SwitchNotifier>) -> R) -> R {
     f(SWITCH.get())
 }
 
@@ -44,23 +44,23 @@ mod tests {
 
     struct Count<'a>(&'a Cell<u32>);
 
-    impl Switch for Count<'_> {
-        fn leaves(&self) {
+    impl SwitchNotifier for Count<'_> {
+        fn sched_out(&self) {
             self.0.set(self.0.get() + 1);
         }
-        fn enters(&self) {}
+        fn sched_in(&self) {}
     }
 
     fn leave() {
-        installed(|switch| switch.into_iter().for_each(Switch::leaves));
+        installed(|switch| switch.into_iter().for_each(SwitchNotifier::sched_out));
     }
 
     #[test]
     fn the_innermost_switch_hears_and_the_outer_one_again_afterwards() {
         let (outer, inner) = (Cell::new(0), Cell::new(0));
         leave();
-        with_switch(&Count(&outer), || {
-            with_switch(&Count(&inner), leave);
+        with_switch_notifier(&Count(&outer), || {
+            with_switch_notifier(&Count(&inner), leave);
             leave();
             leave();
         });
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_panic_takes_the_switch_away() {
         let count = Cell::new(0);
-        let panics = || with_switch(&Count(&count), || panic!("on purpose"));
+        let panics = || with_switch_notifier(&Count(&count), || panic!("on purpose"));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
         leave();
         assert_eq!(count.get(), 0);

@@ -11,11 +11,11 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// How long a task may own a CPU that another waits for.
-pub const SLICE: Duration = Duration::from_micros(500);
+pub const TIME_SLICE: Duration = Duration::from_micros(500);
 
 /// Whose turn it is.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct RunQueue {
     state: Mutex<State>,
 }
 
@@ -32,12 +32,12 @@ struct Waiter {
     thread: Thread,
 }
 
-impl Turn {
+impl RunQueue {
     /// Waits for the turn. `overdue` is called after each slice of waiting.
-    pub fn take(&self, overdue: impl Fn()) {
+    pub fn acquire(&self, overdue: impl Fn()) {
         let Some(waiter) = self.queue_up() else { return };
         while !waiter.granted.load(Acquire) {
-            thread::park_timeout(SLICE);
+            thread::park_timeout(TIME_SLICE);
             if !waiter.granted.load(Acquire) {
                 overdue();
             }
@@ -45,13 +45,13 @@ impl Turn {
     }
 
     /// Takes the turn if nobody has it.
-    pub fn try_take(&self) -> bool {
+    pub fn try_acquire(&self) -> bool {
         let mut state = self.state();
         !std::mem::replace(&mut state.owned, true)
     }
 
     /// Gives the turn to the first that waits.
-    pub fn give(&self) {
+    pub fn release(&self) {
         let mut state = self.state();
         match state.queue.pop_front() {
             Some(waiter) => {
@@ -64,7 +64,7 @@ impl Turn {
     }
 
     /// Whether somebody waits; stale at once.
-    pub fn is_wanted_racy(&self) -> bool {
+    pub fn has_waiters_racy(&self) -> bool {
         !self.state().queue.is_empty()
     }
 
@@ -92,21 +92,21 @@ mod tests {
 
     #[test]
     fn one_at_a_time_has_the_turn_and_everybody_gets_it() {
-        let (turn, inside, rounds) = (Turn::default(), AtomicU32::new(0), AtomicU32::new(0));
+        let (queue, inside, rounds) = (RunQueue::default(), AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {
                     for _ in 0..200 {
-                        turn.take(|| ());
+                        queue.acquire(|| ());
                         assert_eq!(inside.fetch_add(1, SeqCst), 0);
                         rounds.fetch_add(1, SeqCst);
                         assert_eq!(inside.fetch_sub(1, SeqCst), 1);
-                        turn.give();
+                        queue.release();
                     }
                 });
             }
         });
         assert_eq!(rounds.into_inner(), 800);
-        assert!(turn.try_take() && !turn.try_take());
+        assert!(queue.try_acquire() && !queue.try_acquire());
     }
 }
