@@ -1,8 +1,8 @@
 //! Atomics that show each access to the CPU that makes it.
 //!
 //! Same names, same orderings, same layout as `core::sync::atomic`; the extra parameter says whose accesses
-//! these are. The methods carry `#[track_caller]` so that an observer can name the line of source; where
-//! nobody observes, the location is never materialised.
+//! these are. The methods carry `#[track_caller]` so that an observer can name the line of source; without an
+//! observer the location is never materialised.
 
 use crate::machine::{AccessKind, Cpu};
 use core::fmt;
@@ -93,7 +93,7 @@ macro_rules! atomic {
             /// As `core`'s `compare_exchange`.
             ///
             /// # Errors
-            /// The value found, where it is not `old`.
+            /// The value found, if it is not `old`.
             #[inline(always)]
             #[track_caller]
             pub fn compare_exchange(
@@ -110,7 +110,7 @@ macro_rules! atomic {
             /// Applies a pure transition until it takes effect or refuses; the one retry loop.
             ///
             /// # Errors
-            /// The value for which `next` said `None`.
+            /// The value for which `next` returned `None`.
             #[inline]
             #[track_caller]
             pub fn update(
@@ -129,7 +129,7 @@ macro_rules! atomic {
                 Err(old)
             }
 
-            /// The value, where nobody else can reach it.
+            /// The value: `&mut` says that no other reference to the atomic exists.
             pub fn get_mut(&mut self) -> &mut $value {
                 self.0.get_mut()
             }
@@ -208,11 +208,11 @@ impl<C: Cpu> AtomicU64<C> {
     /// The atomic that lives in `cell`.
     ///
     /// # Safety
-    /// Until the last use of the result, every access to the cell by anyone goes through such an atomic.
+    /// Until the last use of the result, every access to the cell goes through such an atomic.
     #[inline(always)]
     pub unsafe fn from_cell(cell: &core::cell::UnsafeCell<u64>) -> &Self {
         // SAFETY: the atomic is a transparent wrapper of 8 bytes aligned to 8, like the cell; the caller
-        // promises that nobody accesses the cell otherwise.
+        // promises that the cell is not accessed otherwise.
         unsafe { &*(&raw const *cell).cast::<Self>() }
     }
 }
@@ -247,7 +247,7 @@ impl<C: Cpu> AtomicU32<C> {
 #[repr(transparent)]
 pub struct AtomicPtr<T, C: Cpu>(AtomicUsize<C>, PhantomData<*mut T>);
 
-// SAFETY: an atomic pointer may be shared and sent like `core`'s; what it points to is the user's matter.
+// SAFETY: an atomic pointer may be shared and sent like `core`'s; what it points to is the user's business.
 unsafe impl<T, C: Cpu> Send for AtomicPtr<T, C> {}
 // SAFETY: as above.
 unsafe impl<T, C: Cpu> Sync for AtomicPtr<T, C> {}
@@ -282,7 +282,7 @@ impl<T, C: Cpu> AtomicPtr<T, C> {
     /// As `core`'s `compare_exchange`.
     ///
     /// # Errors
-    /// The pointer found, where it is not `old`.
+    /// The pointer found, if it is not `old`.
     #[inline(always)]
     #[track_caller]
     pub fn compare_exchange(

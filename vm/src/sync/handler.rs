@@ -1,7 +1,7 @@
 //! Registration of the functions that a machine calls: for an interrupt, and for its helpers.
 //!
-//! A machine keeps one [`Callback`] for each [`Event`]: a function and a word for it. [`Registration`] makes that
-//! safe: the handler lies in the machine's own memory, where the callback can always find it, and is
+//! A machine keeps one [`Callback`] for each [`Event`]: a function and a word for it. [`Registration`] makes
+//! that safe: the handler lies in the machine's own memory, where the callback can always find it, and is
 //! unregistered when the registration is dropped.
 
 use super::Carve;
@@ -13,8 +13,8 @@ use core::ptr::NonNull;
 /// What a machine calls a handler for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Another CPU has interrupted this one ([`Machine::interrupt`]). See [`Callback`] for what such a handler
-    /// must not do.
+    /// Another CPU has interrupted this one ([`Machine::interrupt`]). See [`Callback`] for what such a
+    /// handler must not do.
     Interrupt,
     /// A helper begins ([`Machine::set_helper_handler`]). The handler returns once the helper is to end.
     Helper,
@@ -28,8 +28,8 @@ pub trait Handler<M>: Sync + 'static {
     /// Handles one event, on the CPU where it occurred.
     fn handle(&self, machine: &M);
 
-    /// Called before the handler is unregistered: calls of [`handle`](Handler::handle) that wait for something
-    /// return, and later ones return at once.
+    /// Called before the handler is unregistered: calls of [`handle`](Handler::handle) that wait for
+    /// something return, and later ones return at once.
     fn stop(&self) {}
 }
 
@@ -45,8 +45,8 @@ unsafe impl<M: Machine, T: Handler<M>> Sync for Registration<'_, M, T> {}
 unsafe impl<M: Machine, T: Handler<M>> Send for Registration<'_, M, T> {}
 
 impl<'m, M: Machine, T: Handler<M>> Registration<'m, M, T> {
-    /// Moves `handler` into carved memory of `machine` and registers it. `None` if the memory does not suffice.
-    /// The handler is never dropped.
+    /// Moves `handler` into carved memory of `machine` and registers it. `None` if the memory does not
+    /// suffice. The handler is never dropped.
     pub fn register(machine: &'m M, from: &mut impl Carve, handler: T) -> Option<Self> {
         let place = from.carve(size_of::<T>(), align_of::<T>())?.cast::<T>();
         // SAFETY: carved memory is large enough, aligned, and not in use otherwise.

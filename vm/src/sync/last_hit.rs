@@ -1,9 +1,10 @@
 //! Caches of the last hit: a lookup that goes where this CPU's last one went reads a few words instead of a
 //! path.
 //!
-//! A program's faults come in runs: a run stays in one mapping, and 512 neighbours share a table page. So each
-//! CPU keeps what its last lookup found ([`LastHit`]), stamped with the *version* of the structure it was found
-//! in ([`HitSource`]): a word that the writer raises after it has unlinked something and before it retires it.
+//! A program's faults come in runs: a run stays in one mapping, and 512 neighbours share a table page. So
+//! each CPU keeps what its last lookup found ([`LastHit`]), stamped with the *version* of the structure it
+//! was found in ([`HitSource`]): a word that the writer raises after it has unlinked something and before it
+//! retires it.
 //!
 //! ```text
 //!   lookup (read section)                    writer
@@ -15,12 +16,13 @@
 //! ```
 //!
 //! Why the cached object is still in memory when the version is unchanged: it was found after version `v` was
-//! read, so it was linked when the unlinkings up to `v` were done; the one that unlinked it raised the version
-//! further before the object was retired. If a grace period had ended before this read section could hold it
-//! back, everything before the retirement would be visible in the section, the raised version too.
+//! read, so it was linked when the unlinkings up to `v` were done; the one that unlinked it raised the
+//! version further before the object was retired. If a grace period had ended before this read section could
+//! hold it back, everything before the retirement would be visible in the section, the raised version too.
 //!
 //! The object may have been unlinked a moment ago, as after any lookup under RCU. The words are one CPU's, so
-//! no other CPU writes them between two reads; the token for them is [`CpuRef`], whose thread stays on its CPU.
+//! no other CPU writes them between two reads; the token for them is [`CpuRef`], whose thread stays on its
+//! CPU.
 
 use super::CpuRef;
 use super::atomic::{AtomicU64, Ordering::*};
@@ -54,8 +56,8 @@ impl<C: Cpu> HitSource<C> {
         Self { id: NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed), version: AtomicU64::new(0) }
     }
 
-    /// Invalidates every cached hit. One writer at a time calls this after it has unlinked something and before
-    /// it retires it.
+    /// Invalidates every cached hit. One writer at a time calls this after it has unlinked something and
+    /// before it retires it.
     pub fn invalidate(&self) {
         // Release: a lookup that reads the new version finds nothing that was unlinked before it.
         self.version.store(self.version.load(Relaxed) + 1, Release);
@@ -94,8 +96,8 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
     /// Caches a hit.
     ///
     /// # Safety
-    /// The words say what a lookup in the structure of `source` found, which began after `version` was read and
-    /// in a read section that has not ended. What they name is retired only after a later
+    /// The words say what a lookup in the structure of `source` found, which began after `version` was read
+    /// and in a read section that has not ended. What they name is retired only after a later
     /// [`invalidate`](HitSource::invalidate).
     #[inline(always)]
     pub unsafe fn set<S>(

@@ -1,20 +1,21 @@
-//! The lock ladder: every lock of the library has a rank, and a thread takes locks in ascending rank.
+//! Lock order, checked: every lock of the library has a rank (the *lock ladder*), and a thread takes locks in
+//! ascending rank.
 //!
-//! docs/design/locking.md has the table with what each lock guards. Debug builds check the ladder at every
-//! lock.
+//! docs/design/locking.md has the table of what each lock guards. Debug builds check the order at every lock,
+//! by thread: [`Context`](crate::machine::Context) holds the ranks that the thread holds.
 
 use crate::machine::{Cpu, Rank};
 use crate::units::Level;
 
 /// An address space: mappings and their index. Sleeps.
 pub const SPACE: Rank = Rank(0);
-/// A file's page index: installing and removing frames.
+/// An object's page index: installing and removing frames.
 pub const FILE: Rank = Rank(8);
 /// A table page of `level`: its entries. A parent is taken before its child.
 pub const fn table(level: Level) -> Rank {
     Rank(20 - level as u8)
 }
-/// The right to empty other CPUs' caches.
+/// The right to revoke other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);
 /// An object pool's shared list of slabs.
 pub const POOL: Rank = Rank(28);
@@ -24,15 +25,15 @@ pub const ZONE: Rank = Rank(32);
 pub const RCU: Rank = Rank(36);
 /// The waiters of a sleeping lock.
 pub const RWLOCK_QUEUE: Rank = Rank(40);
-/// The error of a job; taken to put it there, whatever the worker holds.
+/// The error of a job; taken to store it, whatever the worker holds.
 pub const JOB: Rank = Rank(42);
 /// The records of an ordered queue.
 pub const ORDER: Rank = Rank(43);
-/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupts: so
-/// it is the last, for an interrupt may come while any other lock is held.
+/// A CPU's queue of flush requests. Taken with interrupts off, for a few instructions, and by interrupt
+/// handlers: so it is the last, because an interrupt may come while any other lock is held.
 pub const MAILBOX: Rank = Rank(44);
 
-/// Checks that a lock of `rank` may be waited for, and notes it as held. Nothing in release builds.
+/// Checks that a lock of `rank` may be waited for, and notes it as held. Does nothing in release builds.
 #[inline(always)]
 pub fn acquire<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
@@ -48,7 +49,7 @@ pub fn acquire<C: Cpu>(rank: Rank) {
     }
 }
 
-/// Notes a lock got without waiting, which may break the order.
+/// Notes a lock taken without waiting, which may break the order.
 #[inline(always)]
 pub fn acquire_unordered<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
@@ -56,7 +57,7 @@ pub fn acquire_unordered<C: Cpu>(rank: Rank) {
     }
 }
 
-/// Notes that a lock of `rank` is given back.
+/// Notes that a lock of `rank` is released.
 #[inline(always)]
 pub fn release<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {

@@ -2,19 +2,20 @@
 //!
 //! Everything that several CPUs share goes through [`atomic`] (words) or [`Plain`] (data that a lock or a CPU
 //! owns): each access is shown to [`Cpu::access`], so that the lab can record which lines a fault writes, or
-//! choose a different CPU at every access. Where nobody observes, the door is plain instructions.
+//! choose a different CPU at every access. Without an observer the door is plain instructions.
 //!
 //! | here | what for |
 //! |---|---|
 //! | [`atomic`] | atomics generic over `C: Cpu`, fences |
 //! | [`Plain`] | a field of plain data under a lock |
 //! | [`RawSpinLock`], [`SpinLock`] | locks that never sleep |
-//! | [`AsymmetricLocks`] | spin locks that one CPU takes for nothing |
+//! | [`asymmetric`] | ownership without a fence: spin locks of one CPU, caches that others may revoke |
 //! | [`RwLock`] | a sleeping reader-writer lock |
-//! | [`lockdep`] | the ranks of all locks |
+//! | [`lockdep`] | the lock ladder: ranks of all locks, checked in debug builds |
 //! | [`PerCpu`], [`CpuLocal`] | data of one CPU |
 //! | [`handler`] | the functions that a machine calls: for interrupts, for helpers |
-//! | [`BoundedList`] | values that several put in and one takes out |
+//! | [`BoundedList`] | values that several threads push and one reads |
+//! | [`CacheAligned`] | padding against false sharing |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`LastHit`], [`HitSource`] | what a CPU's last lookup under RCU found |
 //! | [`wait_until`] | the one wait loop |
@@ -46,7 +47,7 @@ pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit};
 pub use percpu::{Carve, CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptOff};
 pub use plain::Plain;
-pub use rcu::{List as RcuList, Rcu, RcuHead, RcuSlot, ReadGuard, Reclaim};
+pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, restock};

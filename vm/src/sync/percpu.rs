@@ -1,14 +1,18 @@
-//! Data of one CPU: its own lines, written by it alone.
+//! Data of one CPU: its own cache lines, written by it alone.
 //!
-//! A [`PerCpu`] is an array in boot memory with one slot for each CPU, each on lines of its own.
-//! [`PerCpu::get_cpu`] turns preemption off and lends the slot of the CPU it runs on; [`PerCpu::of`] lends
-//! anybody's, for words that others may read.
+//! A [`PerCpu`] is an array in boot memory with one slot for each CPU. Who may do what with a slot is a
+//! matter of tokens:
 //!
-//! Who is kept on a CPU anyway, by a lock or a read section, need not turn preemption off again:
-//! [`PerCpu::this_cpu`] lends the slot for as long as that lasts.
+//! | token | proves | made by | cousin in Linux |
+//! |---|---|---|---|
+//! | [`PreemptOff`] (trait) | the thread stays on its CPU while the value exists | [`CpuGuard`], read sections | `preempt_disable` |
+//! | [`CpuGuard`] | the same, and which slot is this CPU's; turns preemption off itself | [`PerCpu::get_cpu`] | `get_cpu_ptr` |
+//! | [`CpuRef`] | which slot is this CPU's, while another `PreemptOff` lasts; costs nothing | [`PerCpu::this_cpu`] | `this_cpu_ptr` |
+//! | none: `&T` | nothing: any CPU's slot, for words that others may read | [`PerCpu::of`], [`PerCpu::iter`] | `per_cpu_ptr` |
 //!
-//! What only its CPU touches, and never an interrupt handler, lies in an [`CpuLocal`] inside the slot: plain
-//! memory, no read-modify-write. The token for it is [`CpuGuard`], which exists only while preemption is off.
+//! Data that only its CPU touches, and never an interrupt handler, lies in a [`CpuLocal`] inside the slot:
+//! plain memory, no read-modify-write, written through [`CpuGuard::with`]. A value that another CPU may use
+//! in an emergency lies in an [`AsymmetricCell`](super::asymmetric).
 
 use super::CacheAligned;
 use crate::machine::Cpu;
@@ -21,8 +25,8 @@ use core::ptr::NonNull;
 
 /// Memory handed out once, at start, and never given back.
 pub trait Carve {
-    /// Memory of `bytes` bytes aligned to `align`, zeroed, that nobody else uses from now on; `None` when
-    /// there is none.
+    /// Memory of `bytes` bytes aligned to `align`, zeroed, which is the caller's from now on; `None` if there
+    /// is none.
     fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
 }
 
@@ -47,13 +51,13 @@ impl<T, C: Cpu> PerCpu<T, C> {
         Self { slots: NonNull::dangling(), nr_cpus: 0, _owner: PhantomData }
     }
 
-    /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` when the memory does
-    /// not suffice.
+    /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` if the memory does not
+    /// suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
         let bytes = size_of::<CacheAligned<T>>().checked_mul(nr_cpus as usize)?;
         let slots = from.carve(bytes, align_of::<CacheAligned<T>>())?.cast::<CacheAligned<T>>();
         for cpu in 0..nr_cpus {
-            // SAFETY: the carved memory holds `nr_cpus` slots, aligned, and nobody else has it.
+            // SAFETY: the carved memory holds `nr_cpus` slots, aligned, and is in no other use.
             unsafe { slots.add(cpu as usize).write(CacheAligned(init(CpuId(cpu)))) };
         }
         Some(Self { slots, nr_cpus, _owner: PhantomData })
@@ -73,7 +77,7 @@ impl<T, C: Cpu> PerCpu<T, C> {
     /// The slot of `cpu`.
     ///
     /// # Panics
-    /// Where there is no such CPU.
+    /// If there is no such CPU.
     #[inline]
     pub fn of(&self, cpu: CpuId) -> &T {
         assert!(cpu.0 < self.nr_cpus);
@@ -86,28 +90,29 @@ impl<T, C: Cpu> PerCpu<T, C> {
         (0..self.nr_cpus).map(|cpu| (CpuId(cpu), self.of(CpuId(cpu))))
     }
 
-    /// The slot of the CPU that this runs on; preemption is off until it is dropped.
+    /// The slot of the CPU that this runs on. Preemption is off until the guard is dropped.
     #[inline]
     pub fn get_cpu(&self) -> CpuGuard<'_, T, C> {
         C::preempt_off();
         CpuGuard { slot: self.of(C::id()), _cpu: PhantomData }
     }
 
-    /// The slot of the CPU that this runs on, as long as `_pinned` keeps it there.
+    /// The slot of the CPU that this runs on, as long as `_preempt_off` keeps the thread
+    /// there.
     #[inline(always)]
-    pub fn this_cpu<'a>(&'a self, _pinned: &'a impl PreemptOff<C>) -> CpuRef<'a, T, C> {
+    pub fn this_cpu<'a>(&'a self, _preempt_off: &'a impl PreemptOff<C>) -> CpuRef<'a, T, C> {
         CpuRef { slot: self.of(C::id()), _cpu: PhantomData }
     }
 }
 
-/// Keeps the thread that has it on its CPU.
+/// Proof that the thread stays on its CPU.
 ///
 /// # Safety
 /// Preemption is off from before it is made until after it is dropped, and it cannot be sent to another
 /// thread.
 pub unsafe trait PreemptOff<C: Cpu> {}
 
-/// The slot of the CPU that this runs on, on which something else keeps the thread.
+/// The slot of the CPU that this runs on, on which a [`PreemptOff`] keeps the thread.
 pub struct CpuRef<'a, T, C: Cpu> {
     slot: &'a T,
     _cpu: PhantomData<*const C>,
@@ -120,7 +125,8 @@ pub struct CpuGuard<'a, T, C: Cpu> {
     _cpu: PhantomData<*const C>,
 }
 
-// SAFETY: preemption goes off in `PerCpu::get_cpu` and on when it is dropped; the marker keeps it on its thread.
+// SAFETY: preemption goes off in `PerCpu::get_cpu` and on when it is dropped; the marker keeps it on its
+// thread.
 unsafe impl<T, C: Cpu> PreemptOff<C> for CpuGuard<'_, T, C> {}
 
 impl<T, C: Cpu> Clone for CpuRef<'_, T, C> {
@@ -140,20 +146,20 @@ impl<T, C: Cpu> Deref for CpuRef<'_, T, C> {
 }
 
 impl<'a, T, C: Cpu> CpuGuard<'a, T, C> {
-    /// Lends an [`CpuLocal`] part of the slot for writing. `None` where it is already lent, further up this very
-    /// stack.
+    /// Calls `f` with a [`CpuLocal`] part of the slot, for writing. `None` if the part is in use further up
+    /// this very stack.
     ///
     /// `part` is a plain function, so that it can only choose a part of the slot that it is given.
     #[inline]
     pub fn with<U, R>(&self, part: fn(&T) -> &CpuLocal<U>, f: impl FnOnce(&mut U) -> R) -> Option<R> {
         let owned = part(self.slot);
-        if owned.lent.replace(true) {
+        if owned.in_use.replace(true) {
             return None;
         }
         // SAFETY: the part lies in this CPU's slot, preemption is off, and interrupt handlers do not touch
-        // `CpuLocal` data, so only this stack could hold another reference; `lent` says that it does not.
+        // `CpuLocal` data, so only this stack could hold another reference; `in_use` says that it does not.
         let result = f(unsafe { &mut *owned.value.get() });
-        owned.lent.set(false);
+        owned.in_use.set(false);
         Some(result)
     }
 }
@@ -175,7 +181,7 @@ impl<T, C: Cpu> Drop for CpuGuard<'_, T, C> {
 
 /// Data that only its own CPU touches, with preemption off, through [`CpuGuard::with`].
 pub struct CpuLocal<T> {
-    lent: Cell<bool>,
+    in_use: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
@@ -185,7 +191,7 @@ unsafe impl<T: Send> Sync for CpuLocal<T> {}
 impl<T> CpuLocal<T> {
     /// Data holding `value`.
     pub const fn new(value: T) -> Self {
-        Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
+        Self { in_use: Cell::new(false), value: UnsafeCell::new(value) }
     }
 }
 

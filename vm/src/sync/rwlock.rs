@@ -1,23 +1,23 @@
-//! A sleeping reader-writer lock: many share it, or one has it alone.
+//! A sleeping reader-writer lock.
 //!
-//! One word says who holds it and whether somebody waits:
+//! One word holds its state:
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0..29 | how many share the lock |
-//! | 29 | somebody waits to share it |
-//! | 30 | one has it alone (then bits 0..29 are zero) |
-//! | 31 | somebody waits to have it alone: newcomers that want to share wait too |
+//! | 0..29 | number of readers that hold the lock |
+//! | 29 | a reader waits |
+//! | 30 | a writer holds the lock (then bits 0..29 are zero) |
+//! | 31 | a writer waits: new readers wait too |
 //!
-//! Taking and giving back without a waiter is one read-modify-write each. Everything else happens under a
-//! spin lock that guards the waiters' counts and the two waiting bits: who cannot take the lock sets its bit
-//! there, looks again, and sleeps on its side's `turn`; who makes the lock free and sees a waiting bit wakes
-//! one waiter for the lock alone if there is one, else all that want to share.
+//! Taking and releasing without a waiter is one read-modify-write each. Everything else happens under a spin
+//! lock that guards the counts of waiters and the two waiting bits: a thread that cannot take the lock sets
+//! its bit there, looks again, and sleeps on its side's `turn`; a thread that frees the lock and sees a
+//! waiting bit wakes one writer if one waits, else all readers.
 //!
 //! Why no wake-up is lost: a waiter sets its bit with a read-modify-write on the word and looks at what that
-//! returned. Either it sees the lock free and takes it, or the one that frees it later sees the bit. The turn
-//! is read under the spin lock that the waker takes before it advances the turn, so the sleeper either sees
-//! the turn advanced or is woken.
+//! returned. Either it sees the lock free and takes it, or the thread that frees it later sees the bit. The
+//! turn is read under the spin lock that the waker takes before it advances the turn, so the sleeper either
+//! sees the turn advanced or is woken.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{SpinLock, lockdep};
@@ -25,61 +25,62 @@ use crate::machine::{Cpu, Rank};
 use core::fmt;
 use core::marker::PhantomData;
 
-const SHARED: u32 = (1 << 29) - 1;
-const SHARERS_WAIT: u32 = 1 << 29;
-const ALONE: u32 = 1 << 30;
-const UNIQUE_WAITS: u32 = 1 << 31;
-const WAITING: u32 = SHARERS_WAIT | UNIQUE_WAITS;
+const READERS: u32 = (1 << 29) - 1;
+const READER_WAITS: u32 = 1 << 29;
+const WRITER: u32 = 1 << 30;
+const WRITER_WAITS: u32 = 1 << 31;
+const WAITING: u32 = READER_WAITS | WRITER_WAITS;
 
-/// What a thread wants of the lock.
+/// How a thread takes the lock.
 #[derive(Clone, Copy)]
-enum Want {
-    Share,
-    Unique,
+enum Mode {
+    Read,
+    Write,
 }
 
-impl Want {
-    /// The word after taking the lock, if `word` allows it. `queued` says that the taker has waited its turn.
+impl Mode {
+    /// The word after taking the lock, if `word` allows it. `queued` says that the thread has waited its
+    /// turn.
     fn taken(self, word: u32, queued: bool) -> Option<u32> {
         match self {
-            Want::Share if word & ALONE != 0 || (word & UNIQUE_WAITS != 0 && !queued) => None,
-            Want::Share => (word & SHARED != SHARED).then_some(word + 1),
-            Want::Unique => (word & (SHARED | ALONE) == 0).then_some(word | ALONE),
+            Mode::Read if word & WRITER != 0 || (word & WRITER_WAITS != 0 && !queued) => None,
+            Mode::Read => (word & READERS != READERS).then_some(word + 1),
+            Mode::Write => (word & (READERS | WRITER) == 0).then_some(word | WRITER),
         }
     }
 
     const fn bit(self) -> u32 {
         match self {
-            Want::Share => SHARERS_WAIT,
-            Want::Unique => UNIQUE_WAITS,
+            Mode::Read => READER_WAITS,
+            Mode::Write => WRITER_WAITS,
         }
     }
 }
 
-/// How many wait, guarded by the queue's lock, by [`Want`].
-struct Queue {
-    waiting: [u32; 2],
+/// The counts of waiting threads.
+struct Waiters {
+    /// By [`Mode`].
+    counts: [u32; 2],
 }
 
-/// A sleeping reader-writer lock of a fixed rank, guarding what its owner says. Prefers those that want it
-/// alone.
+/// A sleeping reader-writer lock of a fixed rank. It guards what its owner says, and prefers writers.
 pub struct RwLock<C: Cpu, const RANK: u8> {
-    /// See the module's table. Taking acquires, giving back releases.
+    /// See the module's table. Taking acquires, releasing releases.
     word: AtomicU32<C>,
-    /// Advanced before a side is woken, by [`Want`].
+    /// Advanced before a side is woken, by [`Mode`].
     turn: [AtomicU32<C>; 2],
-    queue: SpinLock<Queue, C, { lockdep::RWLOCK_QUEUE.0 }>,
+    waiters: SpinLock<Waiters, C, { lockdep::RWLOCK_QUEUE.0 }>,
 }
 
-/// The lock, shared.
-#[must_use = "the lock is given back once this is dropped"]
+/// The lock, held for reading.
+#[must_use = "the lock is released once this is dropped"]
 pub struct RwReadGuard<'a, C: Cpu, const RANK: u8> {
     lock: &'a RwLock<C, RANK>,
     _thread: PhantomData<*const ()>,
 }
 
-/// The lock, alone.
-#[must_use = "the lock is given back once this is dropped"]
+/// The lock, held for writing.
+#[must_use = "the lock is released once this is dropped"]
 pub struct RwWriteGuard<'a, C: Cpu, const RANK: u8> {
     lock: &'a RwLock<C, RANK>,
     _thread: PhantomData<*const ()>,
@@ -91,82 +92,82 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         Self {
             word: AtomicU32::new(0),
             turn: [AtomicU32::new(0), AtomicU32::new(0)],
-            queue: SpinLock::new(Queue { waiting: [0; 2] }),
+            waiters: SpinLock::new(Waiters { counts: [0; 2] }),
         }
     }
 
-    /// Shares the lock; sleeps while one has it alone or waits for that.
+    /// Takes the lock for reading; sleeps while a writer holds it or waits for it.
     #[inline]
     #[track_caller]
     pub fn read(&self) -> RwReadGuard<'_, C, RANK> {
         lockdep::acquire::<C>(Rank(RANK));
         let word = self.word.load(Relaxed);
         let fast = |next| self.word.compare_exchange(word, next, Acquire, Relaxed).is_ok();
-        let taken = Want::Share.taken(word, false).is_some_and(fast);
+        let taken = Mode::Read.taken(word, false).is_some_and(fast);
         if !taken {
-            self.wait_for(Want::Share);
+            self.lock_slow(Mode::Read);
         }
         RwReadGuard { lock: self, _thread: PhantomData }
     }
 
-    /// Shares the lock unless one has it alone or waits for that.
+    /// Takes the lock for reading unless a writer holds it or waits for it.
     #[inline]
     pub fn try_read(&self) -> Option<RwReadGuard<'_, C, RANK>> {
-        self.word.update(Acquire, Relaxed, |word| Want::Share.taken(word, false)).ok()?;
+        self.word.update(Acquire, Relaxed, |word| Mode::Read.taken(word, false)).ok()?;
         lockdep::acquire_unordered::<C>(Rank(RANK));
         Some(RwReadGuard { lock: self, _thread: PhantomData })
     }
 
-    /// Takes the lock alone; sleeps while anybody holds it.
+    /// Takes the lock for writing; sleeps while another thread holds it.
     #[inline]
     #[track_caller]
     pub fn write(&self) -> RwWriteGuard<'_, C, RANK> {
         lockdep::acquire::<C>(Rank(RANK));
-        if self.word.compare_exchange(0, ALONE, Acquire, Relaxed).is_err() {
-            self.wait_for(Want::Unique);
+        if self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_err() {
+            self.lock_slow(Mode::Write);
         }
         RwWriteGuard { lock: self, _thread: PhantomData }
     }
 
     #[cold]
     #[inline(never)]
-    fn wait_for(&self, want: Want) {
-        let side = want as usize;
+    fn lock_slow(&self, mode: Mode) {
+        let side = mode as usize;
         let mut queued = false;
         loop {
-            let mut queue = self.queue.lock();
+            let mut waiters = self.waiters.lock();
             if queued {
-                queue.waiting[side] -= 1;
-                if queue.waiting[side] == 0 {
-                    self.word.fetch_and(!want.bit(), Relaxed);
+                waiters.counts[side] -= 1;
+                if waiters.counts[side] == 0 {
+                    self.word.fetch_and(!mode.bit(), Relaxed);
                 }
             }
-            if self.word.update(Acquire, Relaxed, |word| want.taken(word, queued)).is_ok() {
+            if self.word.update(Acquire, Relaxed, |word| mode.taken(word, queued)).is_ok() {
                 return;
             }
-            queue.waiting[side] += 1;
+            waiters.counts[side] += 1;
             queued = true;
             let turn = self.turn[side].load(Relaxed);
-            let word = self.word.fetch_or(want.bit(), Relaxed);
-            drop(queue);
-            if want.taken(word, true).is_none() {
+            let word = self.word.fetch_or(mode.bit(), Relaxed);
+            drop(waiters);
+            if mode.taken(word, true).is_none() {
                 self.turn[side].sleep_while(turn);
             }
         }
     }
 
-    /// Called by who made the lock free and saw a waiting bit.
+    /// Called by a thread that freed the lock and saw a waiting bit.
     #[cold]
     #[inline(never)]
     fn wake_next(&self) {
-        let queue = self.queue.lock();
-        let (side, count) = if queue.waiting[Want::Unique as usize] > 0 {
-            (Want::Unique as usize, 1)
+        let waiters = self.waiters.lock();
+        let (side, count) = if waiters.counts[Mode::Write as usize] > 0 {
+            (Mode::Write as usize, 1)
         } else {
-            (Want::Share as usize, u32::MAX)
+            (Mode::Read as usize, u32::MAX)
         };
         self.turn[side].fetch_add(1, Relaxed);
-        drop(queue);
+        drop(waiters);
         self.turn[side].wake(count);
     }
 }
@@ -176,7 +177,7 @@ impl<C: Cpu, const RANK: u8> Drop for RwReadGuard<'_, C, RANK> {
     fn drop(&mut self) {
         lockdep::release::<C>(Rank(RANK));
         let before = self.lock.word.fetch_sub(1, Release);
-        if before & WAITING != 0 && before & SHARED == 1 {
+        if before & WAITING != 0 && before & READERS == 1 {
             self.lock.wake_next();
         }
     }
@@ -186,7 +187,7 @@ impl<C: Cpu, const RANK: u8> Drop for RwWriteGuard<'_, C, RANK> {
     #[inline]
     fn drop(&mut self) {
         lockdep::release::<C>(Rank(RANK));
-        let before = self.lock.word.fetch_and(!ALONE, Release);
+        let before = self.lock.word.fetch_and(!WRITER, Release);
         if before & WAITING != 0 {
             self.lock.wake_next();
         }
@@ -202,71 +203,25 @@ impl<C: Cpu, const RANK: u8> Default for RwLock<C, RANK> {
 impl<C: Cpu, const RANK: u8> fmt::Debug for RwLock<C, RANK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Relaxed);
-        write!(f, "shared by {}, alone {}", word & SHARED, word & ALONE != 0)
+        write!(f, "{} readers, writer {}", word & READERS, word & WRITER != 0)
     }
 }
 
 impl<C: Cpu, const RANK: u8> fmt::Debug for RwReadGuard<'_, C, RANK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("shared")
+        f.write_str("held for reading")
     }
 }
 
 impl<C: Cpu, const RANK: u8> fmt::Debug for RwWriteGuard<'_, C, RANK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("alone")
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::machine::testing::TestCpu;
-    use core::sync::atomic::AtomicU64;
-    use std::thread;
-
-    type Lock = RwLock<TestCpu, 0>;
-
-    #[test]
-    fn one_alone_or_many_sharing_never_both() {
-        let (lock, inside, sum) = (Lock::new(), AtomicU32::<TestCpu>::new(0), AtomicU64::new(0));
-        thread::scope(|scope| {
-            for id in 0..4 {
-                let (lock, inside, sum) = (&lock, &inside, &sum);
-                scope.spawn(move || {
-                    TestCpu::become_cpu(id);
-                    for round in 0..2_000 {
-                        if (round + id) % 3 == 0 {
-                            let _writer = lock.write();
-                            assert_eq!(inside.fetch_add(1 << 16, Relaxed), 0);
-                            sum.store(sum.load(Relaxed) + 1, Relaxed);
-                            inside.fetch_sub(1 << 16, Relaxed);
-                        } else {
-                            let _shared = lock.read();
-                            assert!(inside.fetch_add(1, Relaxed) < 1 << 16);
-                            inside.fetch_sub(1, Relaxed);
-                        }
-                    }
-                });
-            }
-        });
-        assert_eq!(
-            sum.into_inner(),
-            (0..4).flat_map(|id| (0..2_000).map(move |r| r + id)).filter(|n| n % 3 == 0).count() as u64
-        );
-        assert_eq!(lock.word.load(Relaxed), 0);
-    }
-
-    #[test]
-    fn newcomers_wait_behind_one_that_wants_the_lock_alone() {
-        assert_eq!(Want::Share.taken(1 | UNIQUE_WAITS, false), None);
-        assert_eq!(Want::Share.taken(1 | UNIQUE_WAITS, true), Some(2 | UNIQUE_WAITS));
-        assert_eq!(Want::Unique.taken(SHARERS_WAIT, false), Some(ALONE | SHARERS_WAIT));
-        assert_eq!(Want::Unique.taken(1, true), None);
-        assert_eq!(Want::Share.taken(SHARED, true), None);
+        f.write_str("held for writing")
     }
 }
 
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rwlock.rs"]
 mod loom_tests;
+#[cfg(all(test, not(loom)))]
+#[path = "tests/rwlock.rs"]
+mod tests;

@@ -6,11 +6,12 @@
 //! time), so that a word that moves, or memory that is used anew after [`forget`], starts from its real
 //! content.
 //!
-//! loom wants an atomic's creation ordered before every access, and a shadow is created by whoever touches
-//! the word first. So zeros are made in stock when the first shadow of a width is needed, which the test's
-//! main thread sees to by touching any word before it spawns: a word that starts as zero may then be touched
-//! first by anybody. A word that starts otherwise is touched before the threads are spawned, or published
-//! with release like any fresh memory; loom says "Concurrent load and mut accesses" where a test forgets it.
+//! loom wants an atomic's creation ordered before every access, and a shadow is created by the thread that
+//! touches the word first. So zeros are made in stock when the first shadow of a width is needed, which the
+//! test's main thread sees to by touching any word before it spawns: a word that starts as zero may then be
+//! touched first by any thread. A word that starts otherwise is touched before the threads are spawned, or
+//! published with release like any fresh memory; loom says "Concurrent load and mut accesses" where a test
+//! forgets it.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -96,7 +97,7 @@ macro_rules! shadow {
             fn shadow(&self) -> Arc<loom::sync::atomic::$name> {
                 let mut map = $map.lock().unwrap();
                 let Shadows { at, zeros } = &mut *map;
-                // SAFETY: one thread runs at a time; nobody holds a reference into the cell.
+                // SAFETY: one thread runs at a time; no reference into the cell exists.
                 let now = unsafe { *self.0.get() };
                 let fresh = || Arc::new(loom::sync::atomic::$name::new(now));
                 let make = || if now == 0 { zeros.pop().unwrap_or_else(fresh) } else { fresh() };
@@ -104,7 +105,7 @@ macro_rules! shadow {
             }
 
             fn keep(&self, value: $value) {
-                // SAFETY: one thread runs at a time; nobody holds a reference into the cell.
+                // SAFETY: one thread runs at a time; no reference into the cell exists.
                 unsafe { *self.0.get() = value }
             }
 

@@ -4,7 +4,7 @@
 //! library is taken by an interrupt handler except the mailbox's, which is taken with interrupts off.
 //!
 //! A waiter reads until the word looks free and only then writes, and calls `relax`, so that it answers flush
-//! requests: who holds the lock may be waiting for this CPU to flush.
+//! requests: the holder of the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{asymmetric, lockdep, wait_until};
@@ -17,11 +17,11 @@ use core::ops::{Deref, DerefMut};
 /// free.
 #[repr(transparent)]
 pub struct RawSpinLock<C: Cpu> {
-    /// 0 free, 1 held. The acquiring exchange pairs with the releasing store in `give_word`.
+    /// 0 free, 1 held. The acquiring exchange pairs with the releasing store in `release_word`.
     word: AtomicU32<C>,
 }
 
-/// A [`RawSpinLock`] held; dropping gives it back.
+/// A [`RawSpinLock`] held; dropping releases it.
 #[must_use = "the lock is free again once this is dropped"]
 pub struct RawGuard<'a, C: Cpu> {
     /// The lock's word, or the owner's count of locks if it is [`OF_OWNER`].
@@ -67,7 +67,7 @@ impl<C: Cpu> RawSpinLock<C> {
         Self { word: AtomicU32::new(0) }
     }
 
-    /// The lock that lives in `word`, which must be 0 (free) when nobody holds it.
+    /// The lock that lives in `word`, which must be 0 (free) while the lock is not held.
     pub fn from_word(word: &AtomicU32<C>) -> &Self {
         // SAFETY: the lock is a transparent wrapper of the atomic.
         unsafe { &*(&raw const *word).cast::<Self>() }
@@ -122,8 +122,8 @@ impl<C: Cpu> RawSpinLock<C> {
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
-        // Made only once the word is taken: a guard that is made and dropped gives the lock of somebody else
-        // back.
+        // Made only once the word is taken: dropping a guard that was made too early would release the lock
+        // of another holder.
         self.try_take_word().then(|| RawGuard { word: &self.word, rank: rank.0.into() })
     }
 
@@ -154,7 +154,7 @@ impl<C: Cpu> RawSpinLock<C> {
         RawGuard { word: &self.word, rank: rank.0.into(), model }
     }
 
-    /// Whether somebody holds the lock; stale at once.
+    /// Whether the lock is held; stale at once.
     pub fn is_held_racy(&self) -> bool {
         self.word.load(Relaxed) != 0
     }
@@ -175,7 +175,7 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
             #[cfg(loom)]
             drop(self.model.take());
             #[cfg(not(loom))]
-            give_word(self.word);
+            release_word(self.word);
         }
         C::preempt_on();
         lockdep::release::<C>(Rank(self.rank as u8));
@@ -186,7 +186,7 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
 #[inline(always)]
 #[track_caller]
 #[cfg_attr(all(loom, not(test)), allow(dead_code))]
-fn give_word<C: Cpu>(word: &AtomicU32<C>) {
+fn release_word<C: Cpu>(word: &AtomicU32<C>) {
     word.store(0, Release);
 }
 
@@ -228,7 +228,7 @@ impl<T, C: Cpu, const RANK: u8> SpinLock<T, C, RANK> {
         Some(SpinGuard { _held: self.lock.try_lock(Rank(RANK))?, value: &self.value })
     }
 
-    /// The value, where nobody else can reach the lock.
+    /// The value: `&mut` says that no other reference to the lock exists.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -238,7 +238,7 @@ impl<T, C: Cpu> Deref for SpinGuard<'_, T, C> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the lock, so nobody else reaches the value while `self` is borrowed.
+        // SAFETY: the guard holds the lock, so no other thread reaches the value while `self` is borrowed.
         unsafe { &*self.value.get() }
     }
 }
@@ -276,87 +276,8 @@ impl<T: fmt::Debug, C: Cpu> fmt::Debug for SpinGuard<'_, T, C> {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use crate::machine::testing::TestCpu;
-    use loom::thread;
-    use std::sync::Arc;
-
-    /// The lock's own word, not the mutex that stands for it in other models.
-    struct Counter {
-        lock: RawSpinLock<TestCpu>,
-        value: loom::cell::UnsafeCell<u32>,
-    }
-
-    impl Counter {
-        fn add(&self) {
-            // SAFETY: the caller holds the lock: what loom is here to check.
-            self.value.with_mut(|value| unsafe { *value += 1 });
-        }
-    }
-
-    fn two_threads(add: fn(&Counter)) {
-        loom::model(move || {
-            let counter =
-                Arc::new(Counter { lock: RawSpinLock::new(), value: loom::cell::UnsafeCell::new(0) });
-            assert!(!counter.lock.is_held_racy());
-            let other = thread::spawn({
-                let counter = counter.clone();
-                move || add(&counter)
-            });
-            add(&counter);
-            other.join().unwrap();
-            // SAFETY: the other thread has ended.
-            counter.value.with(|value| assert_eq!(unsafe { *value }, 2));
-        });
-    }
-
-    #[test]
-    fn loom_spin_lock_excludes_and_publishes() {
-        two_threads(|counter| {
-            counter.lock.take_word();
-            counter.add();
-            give_word(&counter.lock.word);
-        });
-    }
-
-    #[test]
-    #[should_panic = "Causality violation: Concurrent"]
-    fn loom_spin_lock_given_back_without_release_fails() {
-        two_threads(|counter| {
-            counter.lock.take_word();
-            counter.add();
-            counter.lock.word.store(0, Relaxed);
-        });
-    }
-
-    #[test]
-    #[should_panic = "Causality violation: Concurrent"]
-    fn loom_spin_lock_that_looks_before_it_stores_fails() {
-        two_threads(|counter| {
-            while counter.lock.is_held_racy() {
-                thread::yield_now();
-            }
-            counter.lock.word.store(1, Relaxed);
-            counter.add();
-            give_word(&counter.lock.word);
-        });
-    }
-}
-
+#[path = "tests/loom_spin.rs"]
+mod loom_tests;
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::machine::testing::TestCpu;
-
-    #[test]
-    fn a_held_lock_stays_held_when_somebody_tries_it() {
-        let lock = RawSpinLock::<TestCpu>::new();
-        let guard = lock.lock(Rank(3));
-        assert!(lock.try_lock(Rank(4)).is_none());
-        assert!(lock.is_held_racy());
-        drop(guard);
-        assert!(!lock.is_held_racy());
-        assert!(lock.try_lock(Rank(3)).is_some());
-    }
-}
+#[path = "tests/spin.rs"]
+mod tests;

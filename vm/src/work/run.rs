@@ -283,7 +283,7 @@ where
     /// Notes what was taken and is not done.
     #[cold]
     fn lose(&self, range: Range<u64>) {
-        let is_noted = self.lost.put((range.start, range.end));
+        let is_noted = self.lost.push((range.start, range.end));
         debug_assert!(is_noted, "more chunks broken off than workers");
     }
 

@@ -1,13 +1,13 @@
 //! A value of one CPU that another CPU may use in an emergency, at no cost to its owner.
 //!
-//! A CPU's cache must be reachable for other CPUs when memory runs out: the frames in it are free. So a revoker
-//! marks the caches of all CPUs, waits for their owners once, and uses every cache in turn while its owner goes
-//! elsewhere.
+//! A CPU's cache must be reachable for other CPUs when memory runs out: the frames in it are free. So a
+//! revoker marks the caches of all CPUs, waits for their owners once, and uses every cache in turn while its
+//! owner goes elsewhere.
 //!
-//! The subtle case: the owner is in a section, and something runs that comes here again on the same CPU. It finds
-//! the count 1, leaves it so and goes elsewhere, as if revoked. What an owner moves between a shared list and its
-//! own value it moves in a section: so a revoker finds all of it in the values or in the shared list, and nothing
-//! on the way.
+//! The subtle case: the owner is in a section, and something runs that comes here again on the same CPU. It
+//! finds the count 1, leaves it so and goes elsewhere, as if revoked. What an owner moves between a shared
+//! list and its own value it moves in a section: so a revoker finds all of it in the values or in the shared
+//! list, and nothing on the way.
 
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine};
@@ -16,8 +16,8 @@ use crate::sync::{CpuGuard, PerCpu};
 use core::cell::UnsafeCell;
 use core::fmt;
 
-/// A value of one CPU that a revoker may use instead. What every use touches comes first, so that it can share a
-/// line with what lies before it.
+/// A value of one CPU that a revoker may use instead. What every use touches comes first, so that it can
+/// share a line with what lies before it.
 #[repr(C)]
 pub struct AsymmetricCell<T, C: Cpu> {
     /// 1 while the owner uses the value.
@@ -36,8 +36,8 @@ impl<T, C: Cpu> AsymmetricCell<T, C> {
         Self { count: OwnerCount::new(), revoked: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Owner: uses `part` of its slot. `None` while it is revoked, or in use further up this very stack. `f` waits
-    /// for nothing but spin locks.
+    /// Owner: uses `part` of its slot. `None` while it is revoked, or in use further up this very stack. `f`
+    /// waits for nothing but spin locks.
     #[inline(always)]
     pub fn with<S, R>(
         slot: &CpuGuard<'_, S, C>,
@@ -49,9 +49,9 @@ impl<T, C: Cpu> AsymmetricCell<T, C> {
         if !this.count.enter(nested, 1, || nested | this.revoked.load(Acquire) != 0) {
             return None;
         }
-        // SAFETY: `slot` says that this is the CPU whose slot it is and stays so, and the count was 0, so nothing
-        // else on this CPU uses the value. No revoker does: its mark was not seen after the count was set, so its
-        // barrier comes after that store, and it waits until the count is 0.
+        // SAFETY: `slot` says that this is the CPU whose slot it is and stays so, and the count was 0, so
+        // nothing else on this CPU uses the value. No revoker does: its mark was not seen after the count was
+        // set, so its barrier comes after that store, and it waits until the count is 0.
         let result = f(unsafe { &mut *this.value.get() });
         this.count.leave(0);
         Some(result)
@@ -73,8 +73,8 @@ pub fn revoke_all<S, T, R, M: Machine>(
     }
     wait_for_owners(machine, slots.iter().map(|(_, slot)| &part(slot).count));
     for (_, slot) in slots.iter() {
-        // SAFETY: the mark was set before `wait_for_owners`, so an owner that enters after its barrier sees the mark
-        // and stays out; one that was in a section has left it. The caller is the only revoker.
+        // SAFETY: the mark was set before `wait_for_owners`, so an owner that enters after its barrier sees
+        // the mark and stays out; one that was in a section has left it. The caller is the only revoker.
         f(slot, unsafe { &mut *part(slot).value.get() });
     }
     let result = then();

@@ -1,8 +1,9 @@
-//! A set of spin locks that one CPU takes without an atomic instruction, until a second one wants any of them.
+//! A set of spin locks that one CPU takes without an atomic instruction, until a second one wants any of
+//! them.
 //!
-//! The lock of a table page keeps faults of several CPUs apart. Most spaces run on one CPU at a time, so the first
-//! CPU that takes a lock of the set becomes the owner of all of them, and from then on only counts how many it
-//! holds.
+//! The lock of a table page keeps faults of several CPUs apart. Most spaces run on one CPU at a time, so the
+//! first CPU that takes a lock of the set becomes the owner of all of them, and from then on only counts how
+//! many it holds.
 //!
 //! ```text
 //!   no owner ──first to lock──► owner a ──CPU b locks──► revoked ──────────────► unowned: each lock by its own word
@@ -10,13 +11,13 @@
 //!      └── a stops running it ─────┘                        waits until a holds none
 //! ```
 //!
-//! From *unowned* there is no way back: which CPU holds a lock by its own word is counted nowhere. A CPU that stops
-//! running the space releases the ownership instead, so that a program that moves between CPUs keeps it; one with
-//! threads on several CPUs loses it once, for one barrier.
+//! From *unowned* there is no way back: which CPU holds a lock by its own word is counted nowhere. A CPU that
+//! stops running the space releases the ownership instead, so that a program that moves between CPUs keeps
+//! it; one with threads on several CPUs loses it once, for one barrier.
 //!
-//! The subtle case: a second lock while the first is held, a child's under its parent's. The ownership may have
-//! been revoked in between, and the revoker b waits for the first; so the second must not wait for b. It is taken
-//! as the first was ([`lock_below`](AsymmetricLocks::lock_below)): b waits for both.
+//! The subtle case: a second lock while the first is held, a child's under its parent's. The ownership may
+//! have been revoked in between, and the revoker b waits for the first; so the second must not wait for b. It
+//! is taken as the first was ([`lock_below`](AsymmetricLocks::lock_below)): b waits for both.
 
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine, Rank};
@@ -33,8 +34,8 @@ const REVOKED: u32 = u32::MAX - 1;
 
 /// The ownership of a set of spin locks.
 pub struct AsymmetricLocks<C: Cpu> {
-    /// [`NO_OWNER`], a CPU's number and 1, [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own number is the
-    /// mark that the owner looks for.
+    /// [`NO_OWNER`], a CPU's number and 1, [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own number
+    /// is the mark that the owner looks for.
     owner: AtomicU32<C>,
     /// Number of the locks that the owner holds.
     held: OwnerCount<C>,

@@ -1,10 +1,10 @@
-//! Asymmetric ownership: the owner pays neither a fence nor a read-modify-write; the CPU that takes over from it
-//! pays a barrier on all CPUs.
+//! Asymmetric ownership: the owner pays neither a fence nor a read-modify-write; the CPU that takes over from
+//! it pays a barrier on all CPUs.
 //!
-//! Some data and some locks are nearly always used by one CPU: a CPU's cache of free frames, the table locks of a
-//! space that runs on one CPU. A lock around them keeps nobody apart, but its atomic exchange waits until the CPU
-//! has written out what it stored before, which in a fault is a page of zeros. So the owner only notes, in a word
-//! that no other CPU writes ([`OwnerCount`]), how many critical sections it is in.
+//! Some data and some locks are nearly always used by one CPU: a CPU's cache of free frames, the table locks
+//! of a space that runs on one CPU. A lock around them keeps no two CPUs apart, but its atomic exchange waits
+//! until the CPU has written out what it stored before, which in a fault is a page of zeros. So the owner
+//! only notes, in a word that no other CPU writes ([`OwnerCount`]), how many critical sections it is in.
 //!
 //! ```text
 //!   owner (preemption off)               revoker
@@ -17,13 +17,14 @@
 //!   count := count - 1 (release)
 //! ```
 //!
-//! It is Dekker's protocol with the owner's fence moved to the other side, as in biased locks (Kawachiya et al.,
-//! 2002) and in Linux's users of `membarrier`. Either the owner sees the mark, or the revoker, after its barrier,
-//! sees the count and waits: the two fences between store and load forbid that both miss. The release stores of
-//! count and mark pair with the other side's acquire loads, so each sees what the other did.
+//! It is Dekker's protocol with the owner's fence moved to the other side, as in biased locks (Kawachiya et
+//! al., 2002) and in Linux's users of `membarrier`. Either the owner sees the mark, or the revoker, after its
+//! barrier, sees the count and waits: the two fences between store and load forbid that both miss. The
+//! release stores of count and mark pair with the other side's acquire loads, so each sees what the other
+//! did.
 //!
-//! The count and both sides of the protocol are here, with all of its orderings. Its two users differ in what the
-//! mark is:
+//! The count and both sides of the protocol are here, with all of its orderings. Its two users differ in what
+//! the mark is:
 //!
 //! | | [`AsymmetricLocks`] | `AsymmetricCell` |
 //! |---|---|---|
@@ -34,8 +35,8 @@
 //! | the owner that sees the mark | waits for the lock itself | goes elsewhere: to the zones |
 //! | sections nest | yes: a child's lock under its parent's | no: an inner section is refused |
 //!
-//! Limits: a revocation costs a barrier on all CPUs and waits for the owner's sections, so a section must be short
-//! and must wait for nothing but spin locks whose holders wait for nothing.
+//! Limits: a revocation costs a barrier on all CPUs and waits for the owner's sections, so a section must be
+//! short and must wait for nothing but spin locks whose holders wait for nothing.
 
 mod cell;
 mod locks;
@@ -62,8 +63,8 @@ impl<C: Cpu> OwnerCount<C> {
         self.0.load(Relaxed)
     }
 
-    /// Owner: enters a section, which changes the count from `outside` to `inside`, unless `is_marked` says that
-    /// the ownership is revoked. `is_marked` loads the mark with acquire. False: the count is as it was.
+    /// Owner: enters a section, which changes the count from `outside` to `inside`, unless `is_marked` says
+    /// that the ownership is revoked. `is_marked` loads the mark with acquire. False: the count is as it was.
     #[inline(always)]
     fn enter(&self, outside: u32, inside: u32, is_marked: impl FnOnce() -> bool) -> bool {
         self.0.store(inside, Relaxed);
@@ -97,8 +98,8 @@ pub(super) fn leave_one<C: Cpu>(count: &AtomicU32<C>) {
     count.store(count.load(Relaxed) - 1, Release);
 }
 
-/// Revoker: returns once no owner counted in `counts` is in a section that it entered without seeing the mark.
-/// The marks were stored before the call.
+/// Revoker: returns once no owner counted in `counts` is in a section that it entered without seeing the
+/// mark. The marks were stored before the call.
 fn wait_for_owners<'a, M: Machine>(machine: &M, counts: impl Iterator<Item = &'a OwnerCount<M::Cpu>>) {
     if !mutant!("asymmetric.barrier-skipped") {
         machine.barrier_all();

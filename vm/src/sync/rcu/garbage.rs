@@ -17,7 +17,7 @@ pub struct RcuHead {
     tag: UnsafeCell<usize>,
 }
 
-// SAFETY: only the one who retires the object, and later the owner of the list, touch the fields.
+// SAFETY: only the thread that retires the object, and later the owner of the list, touch the fields.
 unsafe impl Sync for RcuHead {}
 // SAFETY: the fields are plain words.
 unsafe impl Send for RcuHead {}
@@ -41,22 +41,22 @@ impl fmt::Debug for RcuHead {
     }
 }
 
-/// Retired objects, or some about to be, in the order in which they came; each with its tag.
-pub struct List {
+/// Retired objects, or objects about to be retired, in the order in which they came, each with its tag.
+pub struct RcuList {
     ends: Option<(NonNull<RcuHead>, NonNull<RcuHead>)>,
     len: u32,
 }
 
-// SAFETY: the list owns its objects' heads; who holds the list may follow them from any thread.
-unsafe impl Send for List {}
+// SAFETY: the list owns its objects' heads; the list's owner may follow them from any thread.
+unsafe impl Send for RcuList {}
 
-impl List {
-    /// None yet.
+impl RcuList {
+    /// An empty list.
     pub const fn new() -> Self {
         Self { ends: None, len: 0 }
     }
 
-    /// How many there are.
+    /// Number of objects.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -64,14 +64,14 @@ impl List {
     /// Adds an object.
     ///
     /// # Safety
-    /// The object is valid until popped, and nobody else uses its head.
+    /// The object is valid until popped, and its head is in no other use.
     pub unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
         // SAFETY: the caller says that the head is this list's from now on.
         unsafe { write::<C>(object, None, Some(tag)) };
-        self.append::<C>(List { ends: Some((object, object)), len: 1 });
+        self.append::<C>(RcuList { ends: Some((object, object)), len: 1 });
     }
 
-    fn append<C: Cpu>(&mut self, other: List) {
+    fn append<C: Cpu>(&mut self, other: RcuList) {
         self.ends = match (self.ends, other.ends) {
             (Some((first, last)), Some((next, end))) => {
                 // SAFETY: `last` is in this list, which owns the heads of its objects.
@@ -98,12 +98,12 @@ impl List {
 }
 
 /// # Safety
-/// The head is valid and the caller's alone.
+/// The head is valid, and only the caller uses it.
 unsafe fn write<C: Cpu>(head: NonNull<RcuHead>, next: Option<NonNull<RcuHead>>, tag: Option<usize>) {
     if C::OBSERVED {
         C::access(head.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Write);
     }
-    // SAFETY: nobody else uses the head, says the caller; the cells are written through a shared reference
+    // SAFETY: only the caller uses the head, as it promises; the cells are written through a shared reference
     // because readers may still hold references to the object around it.
     unsafe {
         *head.as_ref().next.get() = next;
@@ -113,30 +113,31 @@ unsafe fn write<C: Cpu>(head: NonNull<RcuHead>, next: Option<NonNull<RcuHead>>, 
     }
 }
 
-impl Default for List {
+impl Default for RcuList {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for List {
+impl fmt::Debug for RcuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} objects", self.len)
     }
 }
 
-struct Bin {
+/// Objects retired at one epoch.
+struct EpochList {
     stamp: u64,
-    list: List,
+    list: RcuList,
 }
 
-/// The waiting objects of one CPU, or of CPUs that went away.
+/// The waiting objects of one CPU, or of CPUs that went offline.
 ///
-/// When the epoch is `e`, what may still wait was stamped `e`, `e-1` or `e-2`: three bins. A stamp that meets
-/// another one in its bin is three or more epochs newer, so what is there is free.
+/// When the epoch is `e`, what may still wait was stamped `e`, `e-1` or `e-2`: three lists. A stamp that
+/// meets another one in its list is three or more epochs newer, so what is there is free.
 pub(super) struct Garbage {
-    bins: [Bin; GRACE as usize],
-    free: List,
+    lists: [EpochList; GRACE as usize],
+    free: RcuList,
     /// Objects in the lists.
     len: u32,
     /// The length at which to poll next.
@@ -147,8 +148,8 @@ pub(super) struct Garbage {
 
 impl Garbage {
     pub(super) const fn new() -> Self {
-        let bins = [const { Bin { stamp: 0, list: List::new() } }; GRACE as usize];
-        Self { bins, free: List::new(), len: 0, poll_at: SOFT, reclaiming: false }
+        let lists = [const { EpochList { stamp: 0, list: RcuList::new() } }; GRACE as usize];
+        Self { lists, free: RcuList::new(), len: 0, poll_at: SOFT, reclaiming: false }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -156,7 +157,7 @@ impl Garbage {
     }
 
     /// Adds objects stamped `epoch` and says whether it is time to poll.
-    pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: List) -> bool {
+    pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: RcuList) -> bool {
         self.len += objects.len;
         self.put::<C>(epoch, objects);
         let due = self.len >= self.poll_at && !self.reclaiming;
@@ -166,13 +167,13 @@ impl Garbage {
         due || self.is_full()
     }
 
-    fn put<C: Cpu>(&mut self, stamp: u64, list: List) {
-        let bin = &mut self.bins[(stamp % GRACE) as usize];
-        if bin.stamp < stamp {
-            bin.stamp = stamp;
-            self.free.append::<C>(mem::replace(&mut bin.list, list));
-        } else if bin.stamp == stamp {
-            bin.list.append::<C>(list);
+    fn put<C: Cpu>(&mut self, stamp: u64, list: RcuList) {
+        let of_epoch = &mut self.lists[(stamp % GRACE) as usize];
+        if of_epoch.stamp < stamp {
+            of_epoch.stamp = stamp;
+            self.free.append::<C>(mem::replace(&mut of_epoch.list, list));
+        } else if of_epoch.stamp == stamp {
+            of_epoch.list.append::<C>(list);
         } else {
             self.free.append::<C>(list);
         }
@@ -182,11 +183,11 @@ impl Garbage {
     pub(super) fn merge<C: Cpu>(&mut self, other: Garbage) {
         self.len += other.len;
         self.free.append::<C>(other.free);
-        other.bins.into_iter().for_each(|bin| self.put::<C>(bin.stamp, bin.list));
+        other.lists.into_iter().for_each(|of_epoch| self.put::<C>(of_epoch.stamp, of_epoch.list));
     }
 
     /// Adds objects that are free already.
-    pub(super) fn add_free<C: Cpu>(&mut self, list: List) {
+    pub(super) fn add_free<C: Cpu>(&mut self, list: RcuList) {
         self.len += list.len;
         self.free.append::<C>(list);
     }
@@ -194,18 +195,18 @@ impl Garbage {
     /// Everything but what is being reclaimed further up this stack.
     pub(super) fn take_all(&mut self) -> Garbage {
         let mut taken = Garbage::new();
-        mem::swap(&mut taken.bins, &mut self.bins);
+        mem::swap(&mut taken.lists, &mut self.lists);
         mem::swap(&mut taken.free, &mut self.free);
-        taken.len = taken.free.len + taken.bins.iter().map(|bin| bin.list.len).sum::<u32>();
+        taken.len = taken.free.len + taken.lists.iter().map(|of_epoch| of_epoch.list.len).sum::<u32>();
         self.len -= taken.len;
         taken
     }
 
     /// Takes out what is free at `epoch`.
-    pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> List {
-        for bin in &mut self.bins {
-            if bin.stamp + GRACE <= epoch {
-                self.free.append::<C>(mem::take(&mut bin.list));
+    pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> RcuList {
+        for of_epoch in &mut self.lists {
+            if of_epoch.stamp + GRACE <= epoch {
+                self.free.append::<C>(mem::take(&mut of_epoch.list));
             }
         }
         let free = mem::take(&mut self.free);
@@ -213,9 +214,9 @@ impl Garbage {
         free
     }
 
-    /// Takes out what is free at `epoch`, to reclaim it; `None` where there is nothing, or where the same is
-    /// going on further up this stack. [`Garbage::end`] follows.
-    pub(super) fn begin<C: Cpu>(&mut self, epoch: u64) -> Option<List> {
+    /// Takes out what is free at `epoch`, to reclaim it; `None` if there is nothing, or if the same is going
+    /// on further up this stack. [`Garbage::end`] follows.
+    pub(super) fn begin<C: Cpu>(&mut self, epoch: u64) -> Option<RcuList> {
         if self.reclaiming {
             return None;
         }
@@ -225,7 +226,7 @@ impl Garbage {
     }
 
     /// Ends what [`Garbage::begin`] began; `rest` was not reclaimed yet.
-    pub(super) fn end<C: Cpu>(&mut self, mut rest: List) {
+    pub(super) fn end<C: Cpu>(&mut self, mut rest: RcuList) {
         self.len += rest.len;
         rest.append::<C>(mem::take(&mut self.free));
         self.free = rest;

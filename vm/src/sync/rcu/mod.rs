@@ -2,7 +2,7 @@
 //!
 //! A reader enters by storing the epoch that it saw into its CPU's word, and leaves by storing 0. Neither a
 //! fence nor a read-modify-write: the compiler keeps the store before the reads of the section
-//! ([`light_fence`]), and who wants to know the words pays for both sides with [`Machine::barrier_all`].
+//! ([`light_fence`]), and the CPU that reads the words pays for both sides with [`Machine::barrier_all`].
 //!
 //! ```text
 //! reader                        advance e -> e+1                 retire
@@ -14,11 +14,11 @@
 //! ```
 //!
 //! Why three. Let `B` be the barrier of the advance from `s+1` to `s+2`. It starts after `s+1` was stored, so
-//! who stamped `s` had passed its light fence before `B`: the unlinking is before `B` on that CPU, and who
-//! reads after `B` cannot find the object. A reader that holds it has therefore stored its word before `B`,
-//! when the epoch was at most `s+1`. The advance from `s+2` to `s+3` sees that word and refuses, until the
-//! reader has left. With `stamp + 2` a reader could have entered at `s+1` while the unlinking was still in
-//! the store buffer of the CPU that stamped `s`; a full fence in `retire` would cure that on today's
+//! the CPU that stamped `s` had passed its light fence before `B`: the unlinking is before `B` on that CPU,
+//! and a reader after `B` cannot find the object. A reader that holds it has therefore stored its word before
+//! `B`, when the epoch was at most `s+1`. The advance from `s+2` to `s+3` sees that word and refuses, until
+//! the reader has left. With `stamp + 2` a reader could have entered at `s+1` while the unlinking was still
+//! in the store buffer of the CPU that stamped `s`; a full fence in `retire` would cure that on today's
 //! machines; waiting one more epoch costs nothing and needs no argument about them.
 //!
 //! All stores to the word release, entering too: an advance that finds the word of the *next* section must
@@ -36,7 +36,7 @@ mod slot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use garbage::{List, RcuHead};
+pub use garbage::{RcuHead, RcuList};
 pub use slot::RcuSlot;
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
@@ -47,9 +47,9 @@ use core::fmt;
 use core::ptr::NonNull;
 use garbage::Garbage;
 
-/// A CPU tries to advance the epoch each time it has retired so many objects.
+/// Number of objects that a CPU retires between two attempts to advance the epoch.
 pub const SOFT: u32 = 64;
-/// A CPU whose garbage has grown to so many objects waits for the readers.
+/// Number of waiting objects at which a CPU waits for the readers.
 pub const HARD: u32 = 256;
 /// Objects reclaimed between two moments where the thread may be preempted.
 const BATCH: u32 = 32;
@@ -69,10 +69,10 @@ pub trait Reclaim {
 
 /// Readers, the epoch, and the garbage that waits for them.
 pub struct Rcu<C: Cpu> {
-    /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of who
-    /// frees.
+    /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of the
+    /// CPU that frees.
     epoch: CacheAligned<AtomicU64<C>>,
-    /// Held while the epoch is advanced; guards the garbage of CPUs that went away.
+    /// Held while the epoch is advanced; guards the garbage of CPUs that went offline.
     advance: SpinLock<Garbage, C, { lockdep::RCU.0 }>,
     /// Objects among `advance`'s garbage.
     orphaned: AtomicU64<C>,
@@ -134,7 +134,7 @@ impl<C: Cpu> Rcu<C> {
         ReadGuard { local }
     }
 
-    /// Leaves an object to be reclaimed once no reader can hold it, and now and then reclaims others.
+    /// Retires an object: it is reclaimed once no reader can hold it. Now and then reclaims others.
     /// Allocates nothing.
     ///
     /// Past [`HARD`] waiting objects it waits for readers. So it is never called in a read section, nor with
@@ -150,7 +150,7 @@ impl<C: Cpu> Rcu<C> {
         tag: usize,
         reclaim: &impl Reclaim,
     ) {
-        let mut one = List::new();
+        let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
             one.push::<C>(object, tag);
@@ -158,11 +158,16 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
-    /// As [`retire`](Self::retire), of objects that were unlinked together.
+    /// As [`retire`](Self::retire), for objects that were unlinked together.
     ///
     /// # Safety
-    /// As there, for each.
-    pub unsafe fn retire_all<M: Machine<Cpu = C>>(&self, machine: &M, objects: List, reclaim: &impl Reclaim) {
+    /// As there, for each object.
+    pub unsafe fn retire_all<M: Machine<Cpu = C>>(
+        &self,
+        machine: &M,
+        objects: RcuList,
+        reclaim: &impl Reclaim,
+    ) {
         assert_may_wait::<C>();
         // SAFETY: the caller's promise is the same.
         if unsafe { self.defer_all(objects) } {
@@ -174,15 +179,15 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
-    /// Leaves an object to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never
-    /// waits. Says whether it is time for a `poll`.
+    /// Retires an object, to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never
+    /// waits. True if it is time for a `poll`.
     ///
     /// # Safety
-    /// The object is unlinked: whoever begins a read section from now on cannot find it. The head lies in it,
-    /// nobody else uses the head, the pointer may be used for the whole object, and the object is not retired
-    /// twice. It stays valid until reclaimed.
+    /// The object is unlinked: a read section that begins from now on cannot find it. The head lies in it and
+    /// is in no other use, the pointer may be used for the whole object, and the object is not retired twice.
+    /// It stays valid until reclaimed.
     pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize) -> bool {
-        let mut one = List::new();
+        let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
             one.push::<C>(object, tag);
@@ -190,17 +195,17 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
-    /// As [`defer`](Self::defer), of objects that were unlinked together.
+    /// As [`defer`](Self::defer), for objects that were unlinked together.
     ///
     /// # Safety
-    /// As there, for each.
-    pub unsafe fn defer_all(&self, objects: List) -> bool {
+    /// As there, for each object.
+    pub unsafe fn defer_all(&self, objects: RcuList) -> bool {
         let local = self.cpus.get_cpu();
         // Unlinked before stamped; pairs with `barrier_all` in `advance`.
         light_fence::<C>();
         let epoch = self.epoch.load(Relaxed);
         local.count.add_own(objects.len().into());
-        local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_LENT)
+        local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_IN_USE)
     }
 
     /// Tries to advance the epoch, then reclaims what is free on this CPU. Does not wait for readers. May be
@@ -223,10 +228,10 @@ impl<C: Cpu> Rcu<C> {
         self.reclaim_free(reclaim);
     }
 
-    /// Hands this CPU's garbage to whichever CPU polls next: called when it goes idle or offline.
+    /// Hands this CPU's garbage to the CPU that polls next: called when this one goes idle or offline.
     pub fn orphan(&self) {
         let local = self.cpus.get_cpu();
-        let taken = local.with(garbage_of, Garbage::take_all).expect(NOT_LENT);
+        let taken = local.with(garbage_of, Garbage::take_all).expect(NOT_IN_USE);
         let count = u64::from(taken.len());
         local.count.add_own(count.wrapping_neg());
         if count > 0 {
@@ -240,7 +245,7 @@ impl<C: Cpu> Rcu<C> {
         self.cpus.extent()
     }
 
-    /// Objects that wait; stale at once.
+    /// Number of objects that wait; stale at once.
     pub fn garbage(&self) -> u64 {
         let own: u64 = self.cpus.iter().map(|(_, local)| local.count.load(Relaxed)).sum();
         own + self.orphaned.load(Relaxed)
@@ -268,19 +273,19 @@ impl<C: Cpu> Rcu<C> {
         self.cpus.iter().any(|(_, local)| earlier(local.reader.load(Acquire)))
     }
 
-    /// Takes over what is free of the garbage of CPUs that went away.
+    /// Takes over what is free of the garbage of CPUs that went offline.
     fn adopt(&self) {
         if self.orphaned.load(Relaxed) == 0 {
             return;
         }
         let Some(mut orphans) = self.advance.try_lock() else { return };
-        let free: List = orphans.take_free::<C>(self.epoch.load(Acquire));
+        let free: RcuList = orphans.take_free::<C>(self.epoch.load(Acquire));
         drop(orphans);
         let count = u64::from(free.len());
         self.orphaned.fetch_sub(count, Relaxed);
         let local = self.cpus.get_cpu();
         local.count.add_own(count);
-        local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_LENT);
+        local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_IN_USE);
     }
 
     fn reclaim_free(&self, reclaim: &impl Reclaim) {
@@ -288,12 +293,12 @@ impl<C: Cpu> Rcu<C> {
         while self.reclaim_batch(self.epoch.load(Acquire), reclaim) {}
     }
 
-    /// Reclaims a batch of this CPU's objects that are free at `epoch`, and says whether there was one.
-    /// Nothing is lent meanwhile, so that reclaiming may retire again; what is retired then waits for another
+    /// Reclaims a batch of this CPU's objects that are free at `epoch`; false if there was none. The garbage
+    /// is not in use meanwhile, so that reclaiming may retire again; what is retired then waits for another
     /// turn.
     fn reclaim_batch(&self, epoch: u64, reclaim: &impl Reclaim) -> bool {
         let local = self.cpus.get_cpu();
-        let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_LENT);
+        let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_IN_USE);
         let Some(mut free) = free else { return false };
         for _ in 0..BATCH {
             let Some((object, tag)) = free.pop::<C>() else { break };
@@ -302,16 +307,16 @@ impl<C: Cpu> Rcu<C> {
             // since.
             unsafe { reclaim.reclaim(tag, object) };
         }
-        local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_LENT);
+        local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_IN_USE);
         true
     }
 
     fn is_full(&self) -> bool {
-        self.cpus.get_cpu().with(garbage_of, |garbage| garbage.is_full()).expect(NOT_LENT)
+        self.cpus.get_cpu().with(garbage_of, |garbage| garbage.is_full()).expect(NOT_IN_USE)
     }
 }
 
-const NOT_LENT: &str = "RCU garbage used by an interrupt handler";
+const NOT_IN_USE: &str = "RCU garbage used by an interrupt handler";
 
 fn garbage_of<C: Cpu>(local: &Local<C>) -> &CpuLocal<Garbage> {
     &local.garbage

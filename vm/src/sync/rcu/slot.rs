@@ -6,10 +6,10 @@ use crate::sync::atomic::{AtomicPtr, Ordering::*};
 use core::fmt;
 use core::ptr::NonNull;
 
-/// Where readers find the current version of a `T`, or none. All-zero is none.
+/// The current version of a `T`, or none. All-zero is none.
 #[repr(transparent)]
 pub struct RcuSlot<T, C: Cpu> {
-    /// Publishing releases the new version's content to who loads it with acquire.
+    /// Publishing releases the new version's content to a reader that loads it with acquire.
     pointer: AtomicPtr<T, C>,
 }
 
@@ -23,7 +23,7 @@ impl<T, C: Cpu> RcuSlot<T, C> {
     #[inline(always)]
     #[track_caller]
     pub fn load<'g>(&self, _section: &'g ReadGuard<'_, C>) -> Option<&'g T> {
-        // SAFETY: who published it promised that it stays valid until a grace period after it was replaced.
+        // SAFETY: the publisher promised that it stays valid until a grace period after it was replaced.
         // We found it, so it was not replaced before the read section began, and the grace period waits for
         // the section's end.
         unsafe { self.pointer.load(Acquire).as_ref() }

@@ -1,5 +1,5 @@
-//! Who holds the lock, who waits for it, who is woken: sleeping is for real here, so a lost wake-up is a
-//! deadlock.
+//! Readers and writers that hold the lock, wait for it and wake each other. Sleeping is for real here, so a
+//! lost wake-up is a deadlock.
 
 use super::*;
 use crate::machine::testing::TestCpu;
@@ -14,8 +14,8 @@ struct Counter {
     value: UnsafeCell<u32>,
 }
 
-/// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and says how many executions there were. Each
-/// that adds one to the value says so.
+/// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and returns the number of executions. Each
+/// function returns what it added to the value.
 fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(&Counter) -> u32]) -> usize {
     let executions: &'static AtomicUsize = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();
@@ -46,45 +46,45 @@ fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(
 }
 
 fn add(counter: &Counter) {
-    // SAFETY: the lock is held alone: what loom is here to check.
+    // SAFETY: the lock is held for writing: what loom is here to check.
     counter.value.with_mut(|value| unsafe { *value += 1 });
 }
 
 fn look(counter: &Counter) {
-    // SAFETY: the lock is shared: what loom is here to check.
+    // SAFETY: the lock is held for reading: what loom is here to check.
     counter.value.with(|value| assert!(unsafe { *value } <= 2));
 }
 
-fn alone(counter: &Counter) -> u32 {
-    let _alone = counter.lock.write();
+fn write(counter: &Counter) -> u32 {
+    let _writer = counter.lock.write();
     add(counter);
     1
 }
 
-fn shared(counter: &Counter) -> u32 {
-    let _shared = counter.lock.read();
+fn read(counter: &Counter) -> u32 {
+    let _reader = counter.lock.read();
     look(counter);
     0
 }
 
 #[test]
 fn loom_rwlock_excludes_and_publishes() {
-    assert!(explore(3, shared, &[alone]) > 10);
+    assert!(explore(3, read, &[write]) > 10);
 }
 
 #[test]
-fn loom_rwlock_two_alone_lose_no_wake_up() {
-    assert!(explore(3, alone, &[alone]) > 10);
+fn loom_rwlock_two_writers_lose_no_wake_up() {
+    assert!(explore(3, write, &[write]) > 10);
 }
 
 #[test]
-fn loom_rwlock_two_alone_and_one_sharing_lose_no_wake_up() {
-    assert!(explore(2, alone, &[alone, shared]) > 100);
+fn loom_rwlock_two_writers_and_a_reader_lose_no_wake_up() {
+    assert!(explore(2, write, &[write, read]) > 100);
 }
 
 #[test]
-fn loom_rwlock_one_alone_and_two_sharing_lose_no_wake_up() {
-    assert!(explore(2, shared, &[alone, shared]) > 100);
+fn loom_rwlock_a_writer_and_two_readers_lose_no_wake_up() {
+    assert!(explore(2, read, &[write, read]) > 100);
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn loom_rwlock_not_taken_by_the_reader_fails() {
             look(counter);
             0
         },
-        &[alone],
+        &[write],
     );
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn loom_rwlock_given_back_without_a_wake_up_fails() {
+fn loom_rwlock_released_without_a_wake_up_fails() {
     explore(
         2,
         |counter| {
@@ -110,16 +110,16 @@ fn loom_rwlock_given_back_without_a_wake_up_fails() {
             add(counter);
             core::mem::forget(held);
             lockdep::release::<TestCpu>(Rank(0));
-            counter.lock.word.fetch_and(!ALONE, Release);
+            counter.lock.word.fetch_and(!WRITER, Release);
             1
         },
-        &[alone],
+        &[write],
     );
 }
 
 #[test]
 #[should_panic = "Causality violation: Concurrent"]
-fn loom_rwlock_given_back_without_release_fails() {
+fn loom_rwlock_released_without_release_fails() {
     explore(
         2,
         |counter| {
@@ -127,11 +127,11 @@ fn loom_rwlock_given_back_without_release_fails() {
             add(counter);
             core::mem::forget(held);
             lockdep::release::<TestCpu>(Rank(0));
-            if counter.lock.word.fetch_and(!ALONE, Relaxed) & WAITING != 0 {
+            if counter.lock.word.fetch_and(!WRITER, Relaxed) & WAITING != 0 {
                 counter.lock.wake_next();
             }
             1
         },
-        &[alone],
+        &[write],
     );
 }

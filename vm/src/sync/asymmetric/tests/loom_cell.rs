@@ -42,7 +42,8 @@ fn loom_asymmetric_cell_owner_and_revoker_never_meet() {
         let machine = Arc::new(TestMachine::with_cpus(1, 2));
         let new = |_| AsymmetricCell::new(UnsafeCell::new(0));
         let cells: Cells = PerCpu::carve(&mut FreshHeap, 2, new).unwrap();
-        // A word's shadow is made by the thread that touches it first, and must be there before the threads are.
+        // A word's shadow is made by the thread that touches it first, and must be there before the threads
+        // are.
         cells.iter().for_each(|(_, cell)| assert!(cell.count.get() == cell.revoked.load(Relaxed)));
         let cells = Arc::new(cells);
         let other = cells.clone();

@@ -29,7 +29,8 @@ impl Pair {
             below: RawSpinLock::new(),
             value: UnsafeCell::new(0),
         };
-        // A word's shadow is made by the thread that touches it first, and must be there before the threads are.
+        // A word's shadow is made by the thread that touches it first, and must be there before the threads
+        // are.
         pair.locks.release_ownership();
         pair
     }

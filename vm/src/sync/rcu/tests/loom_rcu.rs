@@ -36,7 +36,7 @@ impl Reclaim for Bin {
     unsafe fn reclaim(&self, _tag: usize, object: NonNull<RcuHead>) {
         // SAFETY: the head is the first field of an object, which the test frees at its end.
         let object = unsafe { object.cast::<Object>().as_ref() };
-        // SAFETY: reclaimed, so nobody else has it: what loom is here to check.
+        // SAFETY: reclaimed, so no other thread has it: what loom is here to check.
         object.value.with_mut(|value| unsafe { *value = GONE });
         self.0.set(self.0.get() + 1);
     }
@@ -57,7 +57,7 @@ impl World {
     /// Reads the object if it is there, and says whether it was.
     fn look(&self, section: &ReadGuard<'_, TestCpu>) -> bool {
         let found = self.slot.load(section);
-        // SAFETY: nobody writes while it may be found: what loom is here to check.
+        // SAFETY: it is not written while it may be found: what loom is here to check.
         found.inspect(|object| object.value.with(|value| assert_eq!(unsafe { *value }, 7))).is_some()
     }
 
@@ -249,7 +249,7 @@ fn loom_rcu_slot_publishes_content() {
                 TestCpu::become_cpu(1);
                 let section = world.rcu.read();
                 let found = world.slot.load(&section).unwrap();
-                // SAFETY: nobody writes a published object.
+                // SAFETY: a published object is not written.
                 let value = found.value.with(|value| unsafe { *value });
                 assert!(
                     value == 7 && core::ptr::eq(found, &*object)
