@@ -34,7 +34,7 @@ fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)
             let vm = Vm::new(machine, map).unwrap().with_workers(&workers);
             let in_use = || {
                 vm.trim();
-                vm.memory().check().expect("frames add up").handed_out
+                vm.memory().check().expect("frames add up").allocated
             };
             let before = in_use();
             let space = Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).unwrap();

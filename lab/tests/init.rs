@@ -63,7 +63,7 @@ fn boot_and_allocate(schedule: &Schedule) {
     assert_eq!(memory.deferred_frames(), 0);
     memory.drain();
     let census = memory.check().expect("frames add up");
-    assert_eq!((census.deferred, census.handed_out), (0, 1));
+    assert_eq!((census.deferred, census.allocated), (0, 1));
 }
 
 #[test]

@@ -209,7 +209,7 @@ pub fn frames_out() -> u64 {
     for _ in 0..2 {
         thread::run_all(&everywhere[..MACHINE.nr_cpus() as usize], true);
     }
-    vm.memory().stats().handed_out() - tables::taken_since_boot()
+    vm.memory().stats().allocated() - tables::taken_since_boot()
 }
 
 /// Recounts all frames, and compares those handed out with `before`.

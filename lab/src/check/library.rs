@@ -100,7 +100,7 @@ impl<F: Format> System for Library<F> {
     fn run(&mut self, calls: &[Call]) -> Outcome {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
-        let before = vm.memory().check().expect("frames add up at the start").handed_out;
+        let before = vm.memory().check().expect("frames add up at the start").allocated;
         let outcome = {
             let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path)
                 .expect("there is memory for a space");
@@ -114,7 +114,7 @@ impl<F: Format> System for Library<F> {
             Outcome { answers, map: run.map(), pages: run.pages() }
         };
         vm.trim();
-        let after = vm.memory().check().expect("frames add up at the end").handed_out;
+        let after = vm.memory().check().expect("frames add up at the end").allocated;
         assert_eq!(after, before, "frames handed out before and after");
         assert_eq!(self.machine.violations(), [], "the TLB saw the impossible");
         outcome

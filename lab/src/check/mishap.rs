@@ -78,11 +78,11 @@ impl<F: Format> Mishaps<F> {
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
         let mut counts = MishapCounts::default();
         for nth in 1..MOST {
-            let handed_out = || vm.memory().check().expect("frames add up").handed_out;
-            let before = handed_out();
+            let allocated = || vm.memory().check().expect("frames add up").allocated;
+            let before = allocated();
             let goes_on = self.inject_once(&vm, setup, call, &looked_at, (mode, nth), &mut counts);
             vm.trim();
-            assert_eq!(handed_out(), before, "frames after {call} with mishap {nth}");
+            assert_eq!(allocated(), before, "frames after {call} with mishap {nth}");
             if !goes_on {
                 return counts;
             }
@@ -139,7 +139,7 @@ impl<F: Format> Mishaps<F> {
     pub fn inject_into_new_space(&self) -> u64 {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
-        let handed_out = vm.memory().check().expect("frames add up").handed_out;
+        let allocated = vm.memory().check().expect("frames add up").allocated;
         for nth in 1..MOST {
             vm.memory().plan_mishap(nth);
             let made = AddressSpace::new(&vm, layout_of(&self.setting), self.path);
@@ -148,7 +148,7 @@ impl<F: Format> Mishaps<F> {
             assert_eq!(made.as_ref().err(), happened.then_some(&Error::NoMemory));
             drop(made);
             vm.trim();
-            assert_eq!(vm.memory().check().expect("frames add up").handed_out, handed_out);
+            assert_eq!(vm.memory().check().expect("frames add up").allocated, allocated);
             if !happened {
                 return nth - 1;
             }

@@ -117,7 +117,7 @@ impl Replay {
         let machine = setup::machine(&self.lives).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
         let vm = setup::vm(&machine)?;
-        let before = vm.memory().check().expect("frames add up at the start").handed_out;
+        let before = vm.memory().check().expect("frames add up at the start").allocated;
         let mut report = Report::new(&self.header, self.left_out);
         for (life, steps) in &self.lives {
             let counted = vm.totals();
@@ -137,7 +137,7 @@ impl Replay {
             );
             drop(space);
             vm.trim();
-            let after = vm.memory().check().expect("frames add up after a life").handed_out;
+            let after = vm.memory().check().expect("frames add up after a life").allocated;
             assert_eq!(after, before, "frames handed out before and after a life");
             report.add(life, verdict, &faults);
         }

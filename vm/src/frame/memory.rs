@@ -1,11 +1,10 @@
 //! All physical memory of a machine, as the floors above see it.
 
-use super::cache::CpuCache;
-use super::deferred::Deferred;
+use super::boot::{Deferred, EarlySetup};
 use super::mishap::Mishap;
-use super::nodes::Nearness;
-use super::start::{Ground, RecordInit};
-use super::{AllocRequest, BootError, BootMap, FrameMeta, FrameState, FrameTable, Init, Kind, Zone};
+use super::percpu::CpuCache;
+use super::zone::{DistanceList, ZoneRange};
+use super::{AllocRequest, BootError, BootMap, FrameMeta, FrameTable, Kind, RecordInit, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{PerCpu, SpinLock, lockdep};
@@ -16,15 +15,15 @@ use core::fmt;
 ///
 /// | lock | rank | guards |
 /// |---|---|---|
-/// | `drain` | `lockdep::DRAIN` | the right to claim CPUs' caches |
+/// | `drain` | `lockdep::DRAIN` | the right to revoke CPUs' caches |
 /// | each zone's | `lockdep::ZONE` | its free blocks |
 pub struct Memory<'m, M: Machine> {
     pub(super) machine: &'m M,
     pub(super) table: FrameTable<M::Cpu>,
     pub(super) caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
     pub(super) zones: &'m [Zone<M::Cpu>],
-    pub(super) spans: &'m [Span],
-    pub(super) nearness: Nearness<'m>,
+    pub(super) zone_ranges: &'m [ZoneRange],
+    pub(super) distances: DistanceList<'m>,
     pub(super) deferred: Deferred<'m, M::Cpu>,
     pub(super) drain: SpinLock<(), M::Cpu, { lockdep::DRAIN.0 }>,
     pub(super) mishap: Mishap<M::Cpu>,
@@ -33,15 +32,8 @@ pub struct Memory<'m, M: Machine> {
     zero: Pfn,
 }
 
-/// Frames that a zone got at start.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub frames: PfnRange,
-    pub zone: u8,
-}
-
 impl<'m, M: Machine> Memory<'m, M> {
-    /// Memory of what `map` says is usable, less the library's own records, which are carved from it. The
+    /// The memory that `map` says is usable, less the library's own records, which are allocated from it. The
     /// zero page is allocated at once, so this runs on one of the machine's CPUs.
     ///
     /// # Errors
@@ -50,32 +42,32 @@ impl<'m, M: Machine> Memory<'m, M> {
         Self::start(machine, map, RecordInit::Eager)
     }
 
-    /// As [`new`](Self::new), with the records written as `start` says.
+    /// As [`new`](Self::new), with the records initialised as `init` says.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn start(machine: &'m M, map: BootMap, start: RecordInit) -> Result<Self, BootError> {
-        Self::build(machine, map, start, |ground, map| ground.open(map))
+    pub fn start(machine: &'m M, map: BootMap, init: RecordInit) -> Result<Self, BootError> {
+        Self::build(machine, map, init, |setup, map| setup.finish(map))
     }
 
-    /// Lays the ground, has `open` give frames to the zones, and takes the zero page.
+    /// Sets up records and zones, has `finish` free frames to the zones, and allocates the zero page.
     pub(super) fn build(
         machine: &'m M,
         mut map: BootMap,
-        start: RecordInit,
-        open: impl FnOnce(&mut Ground<'m, M>, &BootMap),
+        init: RecordInit,
+        finish: impl FnOnce(&mut EarlySetup<'m, M>, &BootMap),
     ) -> Result<Self, BootError> {
-        let mut ground = Ground::lay(machine, &mut map, start)?;
-        open(&mut ground, &map);
-        let Ground { table, caches, zones, spans, nearness, deferred } = ground;
+        let mut setup = EarlySetup::new(machine, &mut map, init)?;
+        finish(&mut setup, &map);
+        let EarlySetup { table, caches, zones, zone_ranges, distances, deferred } = setup;
         let (drain, mishap, refused) = (SpinLock::new(()), Mishap::new(), AtomicU64::new(0));
         let mut memory = Self {
             machine,
             table,
             caches,
             zones,
-            spans,
-            nearness,
+            zone_ranges,
+            distances,
             deferred,
             drain,
             mishap,
@@ -127,18 +119,18 @@ impl<'m, M: Machine> Memory<'m, M> {
 
     /// The zone that a frame of this memory belongs to.
     pub(super) fn zone_of(&self, pfn: Pfn) -> &Zone<M::Cpu> {
-        let after = self.spans.partition_point(|span| span.frames.start <= pfn);
-        &self.zones[after.checked_sub(1).map_or(0, |at| self.spans[at].zone as usize)]
+        let after = self.zone_ranges.partition_point(|range| range.frames.start <= pfn);
+        &self.zones[after.checked_sub(1).map_or(0, |at| self.zone_ranges[at].zone as usize)]
     }
 
-    /// Has the `nth` allocation from now fail, 1 being the next, whatever asks for it. 0 takes it back. Debug
+    /// Makes the `nth` allocation from now fail, 1 being the next, whatever it is for. 0 cancels that. Debug
     /// builds only.
     pub fn plan_mishap(&self, nth: u64) {
         self.mishap.plan(nth, 1);
     }
 
     /// As [`plan_mishap`](Self::plan_mishap), and every allocation of frames after it fails too, until that
-    /// is taken back. Objects that were given back to a pool can be had.
+    /// is cancelled. Free objects of a pool can still be allocated.
     pub fn plan_mishaps_from(&self, nth: u64) {
         self.mishap.plan(nth, u64::MAX);
     }
@@ -148,20 +140,9 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.is_planned()
     }
 
-    /// Raises the count of user memory. `false` where the frame is not user memory (any more).
+    /// Raises the refcount of user memory. `false` where the frame is not user memory (any more).
     pub fn try_get(&self, pfn: Pfn) -> bool {
         self.meta(pfn).is_some_and(FrameMeta::try_get)
-    }
-
-    /// Lowers the count of user memory, and frees it when nobody holds it.
-    pub fn put(&self, pfn: Pfn) {
-        let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
-        match meta.put() {
-            Some(FrameState::TAKEN_FRAME) => self.stock(meta, pfn, Init::Dirty),
-            Some(left) if left.kind() == Kind::Taken => self.free_block(pfn, left.order()),
-            Some(_) => (),
-            None => self.refuse(pfn),
-        }
     }
 }
 

@@ -1,17 +1,17 @@
-//! Failure on demand: the n-th allocation from now fails, and perhaps some after it, so that tests can fail
-//! every one in turn.
+//! Fault injection: the n-th allocation from now fails, and perhaps some after it, so that tests can fail
+//! every one in turn. (Linux: `fail_page_alloc`.)
 //!
 //! Debug builds only; in release builds [`Mishap::strikes`] is `false` and costs nothing.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 
-/// Counts down to a failure.
+/// Counts allocations down to an injected failure.
 ///
 /// | bits | what |
 /// |---|---|
 /// | 0..31 | allocations until the next failure, that one included; 0: no failure is planned any more |
-/// | 31..62 | failures in a row that are to come |
+/// | 31..62 | failures in a row, that one included |
 /// | 62 | one has struck |
 #[derive(Debug)]
 pub(super) struct Mishap<C: Cpu> {
@@ -24,12 +24,12 @@ const IN_A_ROW: u64 = 1 << 31;
 const STRUCK: u64 = 1 << 62;
 
 impl<C: Cpu> Mishap<C> {
+    /// No failure is planned.
     pub const fn new() -> Self {
         Self { plan: AtomicU64::new(0) }
     }
 
-    /// Plans `in_a_row` failures, the first of which is that of the `left`th allocation from now; takes them
-    /// back with 0.
+    /// Plans `in_a_row` failures, beginning with the `left`th allocation from now; 0 cancels them.
     pub fn plan(&self, left: u64, in_a_row: u64) {
         self.plan.store(left.min(LEFT) | (in_a_row.min(LEFT) * IN_A_ROW), Relaxed);
     }
@@ -46,8 +46,8 @@ impl<C: Cpu> Mishap<C> {
         cfg!(debug_assertions) && self.plan.load(Relaxed) & LEFT != 0 && self.count_down()
     }
 
-    /// As [`strikes`](Self::strikes), for an object of a pool: however long memory stays away, one that was
-    /// given back can be had again.
+    /// As [`strikes`](Self::strikes), for an object of a pool: only the first failure in a row applies, as a
+    /// free object can be allocated again whether or not there is memory.
     #[inline(always)]
     pub fn strikes_object(&self) -> bool {
         let untroubled = |plan| plan & LEFT == 0 || plan & STRUCK != 0;
@@ -70,17 +70,5 @@ fn counted_down(plan: u64) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_come_in_a_row_from_the_nth_on_and_end() {
-        let (mut plan, mut struck) = (3 | (2 * IN_A_ROW), [false; 6]);
-        for now in &mut struck {
-            *now = plan & LEFT == 1;
-            plan = counted_down(plan).unwrap_or(plan);
-        }
-        assert_eq!(struck, [false, false, true, true, false, false]);
-        assert_eq!((plan, counted_down(plan)), (STRUCK, None));
-    }
-}
+#[path = "tests/mishap.rs"]
+mod tests;

@@ -1,97 +1,95 @@
-//! Floor 4: physical frames. Who has each one, where free ones come from, and small objects cut from them.
+//! Floor 4: physical frames. What each one is, where free ones come from, and small objects made of them.
 //!
 //! ```text
-//!   firmware          BootMap ── carved: records, caches ──┐
-//!                        │ what is left                    │
-//!                        ▼                                 ▼
-//!                  Zone (a node)                       FrameTable
-//!                  Buddy: free blocks, order 0..=10    FrameMeta × frames
-//!                    ▲ │ lots of 32..128   ▲ │
-//!                    │ ▼                   │ │ larger blocks
-//!                  CpuCache × CPUs         │ │
-//!                    ▲ │ one frame         │ │
-//!                    │ ▼                   │ ▼
-//!     Memory:  free_frame, alloc_frame   free, alloc     alloc_table, Pool<T>
+//!   firmware          BootMap ── boot memory: records, caches ──┐
+//!                        │ the rest                             │
+//!                        ▼                                      ▼
+//!                  Zone (a node)                            FrameTable
+//!                  Buddy: free blocks, order 0..=10         FrameMeta × frames
+//!                    ▲ │ batches of 32..128   ▲ │
+//!                    │ ▼                      │ │ larger blocks
+//!                  CpuCache × CPUs            │ │
+//!                    ▲ │ one frame            │ │
+//!                    │ ▼                      │ ▼
+//!     Memory:  free_frame, alloc_frame      free, alloc     alloc_table, Pool<T>
 //! ```
 //!
-//! [`Memory`] is what the floors above hold. The common case, one frame, is a pop or push on the CPU's own
-//! stack and one store into the frame's record: no read-modify-write, no fence, no line that another CPU
-//! writes.
+//! | here | holds |
+//! |---|---|
+//! | `memory` | [`Memory`]: all physical memory of a machine, what the floors above use |
+//! | `alloc`, `free`, `request` | allocation and freeing, every path of them; what a request says |
+//! | `boot` | boot map, early set-up, memory never freed, deferred initialisation of records |
+//! | `record` | the record of a frame, its state word, the table of all records, folios |
+//! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
+//! | `percpu` | each CPU's cache of single frames |
+//! | `slab` | object pools |
+//! | `owned`, `reclaim` | what waits for a flush; what waits for readers |
+//! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
+//!
+//! The common case, one frame, is a pop or push on the CPU's own stack and one store into the frame's record:
+//! no read-modify-write, no fence, no line that another CPU writes.
 //!
 //! # One door
 //!
-//! Frame records are read and written by `frame::meta` alone. A record's first word is a value with pure
-//! transitions ([`FrameState`]); what is not a transition does not happen: a frame freed twice, a table freed
-//! while attached, or a frame that was never the library's is refused. Debug builds panic there; release
+//! Frame records are read and written by `frame::record::meta` alone. A record's first word is a value with
+//! pure transitions ([`FrameState`]); what is not a transition does not happen: a frame freed twice, a table
+//! freed while attached, or a frame that was never the library's is refused. Debug builds panic there; release
 //! builds leave the frame alone and count it in [`Stats::refused`].
 //!
 //! # What is never out of reach
 //!
-//! An allocation that finds the zones empty takes over the caches of all CPUs (`biased`), gives their frames
-//! to the zones, where they merge, and tries once more. Out of reach are only frames on their way at that
-//! moment: at most one lot for each other CPU, between its zone and its cache.
+//! An allocation that finds the zones empty revokes the caches of all CPUs
+//! ([`sync::asymmetric`](crate::sync::asymmetric)), frees their frames to the zones, where they merge, and
+//! tries once more. Out of reach are only frames on their way at that moment: at most one batch for each other
+//! CPU, between its zone and its cache.
 //!
 //! # Zeroed memory
 //!
-//! Memory comes as [`Init::Dirty`] or [`Init::Zeroed`], and a free block or cached frame remembers which. Who
-//! asks for zeroed memory gets it zeroed once.
+//! Memory comes as [`Init::Dirty`] or [`Init::Zeroed`], and a free block or cached frame remembers which. A
+//! request for zeroed memory zeroes it only if needed.
 //!
 //! docs/design/frames.md has the longer story.
 
 mod alloc;
 mod boot;
-mod buddy;
-mod cache;
 mod check;
-mod deferred;
-mod folio;
+mod free;
 mod index;
 mod memory;
-mod meta;
 mod mishap;
-mod nodes;
-mod pool;
+mod owned;
+mod percpu;
 mod reclaim;
+mod record;
+mod request;
 mod reserve;
 mod slab;
-mod start;
-mod state;
 mod stats;
-mod table;
-mod unhooked;
-mod watermark;
-mod words;
 mod zone;
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
 
-pub use boot::{BootError, BootMap, EarlyAllocator, MAX_PHYS_BITS, Region, RegionKind};
-pub use cache::{BATCH, CAPACITY};
+pub use boot::{BootAllocator, BootError, BootMap, EarlyAllocator, MAX_PHYS_BITS, NodeInitReport};
+pub use boot::{RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
-pub use deferred::{NodeInitReport, SECTION_FRAMES};
-pub use folio::{AllocRequest, Folio};
 pub use index::{IndexPools, IndexStore};
 pub use memory::Memory;
-pub use meta::FrameMeta;
-pub use nodes::FramePlacement;
-pub use pool::Pool;
-pub use reclaim::BootAllocator;
+pub use owned::{GatherBatch, Unhooked};
+pub use percpu::{BATCH, CAPACITY};
+pub(crate) use record::Words;
+pub use record::{Folio, FrameMeta, FrameState, FrameTable, Kind};
+pub use request::{AllocRequest, FramePlacement, Priority};
 pub use reserve::IndexReserve;
-pub use start::RecordInit;
-pub use state::{FrameState, Kind};
+pub use slab::Pool;
 pub use stats::Stats;
-pub use table::FrameTable;
-pub use unhooked::{GatherBatch, Unhooked};
-pub use watermark::{Priority, Watermark};
-pub(crate) use words::Words;
-pub use zone::Zone;
+pub use zone::{Watermark, Zone};
 
 /// What bytes of memory start as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Init {
     /// Anything.
     Dirty,
-    /// Zero, every one.
+    /// All zero.
     Zeroed,
 }

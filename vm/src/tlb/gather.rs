@@ -58,7 +58,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             self.flush();
         }
         self.weakened(unhooked.pages());
-        self.batch.take_in(self.memory, unhooked);
+        self.batch.add(self.memory, unhooked);
     }
 
     /// Takes a table that was cut out.
@@ -85,14 +85,14 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             return;
         }
         if mutant!("gather.freed-before-flush") {
-            self.batch.release(self.memory, self.rcu);
+            self.batch.free(self.memory, self.rcu);
         }
         if !mutant!("gather.flush-skipped") {
             self.shootdown.flush(self.memory.machine(), self.space, self.hull);
         }
         self.flushes += 1;
         self.hull = VpnRange::default();
-        self.batch.release(self.memory, self.rcu);
+        self.batch.free(self.memory, self.rcu);
     }
 }
 

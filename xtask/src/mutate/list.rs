@@ -7,7 +7,7 @@ const PAIRS: super::Test = Lab("pairs", "every_pair_of_operations_ends_as_some_o
 const RANDOM: super::Test = Lab("library", "speculative_faults_on_x86_agree_with_the_model");
 const FLUSH: super::Test = Model("loom_flush_against_a_cpu_that_enters_and_leaves");
 const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
-const GROWTH: super::Test = Model("loom_an_allocation_waits_for_the_block_that_a_helper_is_at");
+const GROWTH: super::Test = Model("loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed");
 
 /// All but those of jobs.
 pub const ALL: &[Mutation] = &[
@@ -144,7 +144,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "deferred.claim-not-atomic",
         wrong: "a deferred block is claimed by a load and a store",
-        test: Model("loom_helper_and_growth_share_the_blocks_of_a_section"),
+        test: Model("loom_helper_and_allocation_share_the_blocks_of_a_section"),
     },
     Mutation {
         point: "nodes.growth-not-awaited",
@@ -159,17 +159,17 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "deferred.edge-block-deferred",
         wrong: "a block with the start of a region in it is deferred",
-        test: Unit("frame::deferred"),
+        test: Unit("frame::boot::deferred"),
     },
     Mutation {
         point: "deferred.edge-records-not-written",
         wrong: "records of blocks with an edge in them are not written at start",
-        test: Unit("frame::deferred"),
+        test: Unit("frame::boot::deferred"),
     },
     Mutation {
         point: "zone.deferred-not-counted",
         wrong: "the watermark does not count deferred frames",
-        test: Unit("frame::deferred"),
+        test: Unit("frame::boot::deferred"),
     },
     Mutation {
         point: "fault.policy-ignored",
@@ -179,7 +179,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "buddy.chain-not-linked",
         wrong: "a chain of deferred blocks is linked by its head alone",
-        test: Unit("frame::deferred"),
+        test: Unit("frame::boot::deferred"),
     },
     Mutation {
         point: "nodes.looked-after-drain",

@@ -91,7 +91,7 @@ fn scenario<F: Format>(
         (setting(), Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine"));
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let before = vm.memory().check().expect("frames add up at the start").handed_out;
+    let before = vm.memory().check().expect("frames add up at the start").allocated;
     let new = || AddressSpace::new(&vm, layout_of(&setting), variation.path).expect("memory for a space");
     // A check that fails leaves the spaces as they are.
     let spaces: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..variation.spaces()).map(|_| new()).collect());
@@ -118,7 +118,7 @@ fn scenario<F: Format>(
     let _cpu = machine.enter(CpuId(0));
     drop((ManuallyDrop::into_inner(spaces), kept));
     vm.trim();
-    let after = vm.memory().check().expect("frames add up at the end").handed_out;
+    let after = vm.memory().check().expect("frames add up at the end").allocated;
     assert_eq!(after, before, "frames handed out before and after");
 }
 

@@ -118,9 +118,9 @@ pub fn run<F: Format>(config: &StressConfig) -> Result<Done, String> {
         Machine::<F>::new(&MachineConfig::small(config.cpus, frames)).map_err(|error| error.to_string())?;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).map_err(|error| error.to_string())?;
-    let handed_out =
-        || vm.memory().check().map(|census| census.handed_out).map_err(|wrong| wrong.to_string());
-    let before = handed_out()?;
+    let allocated =
+        || vm.memory().check().map(|census| census.allocated).map_err(|wrong| wrong.to_string());
+    let before = allocated()?;
     let new = || AddressSpace::new(&vm, Layout::linux::<F>(), config.path).map_err(|error| error.to_string());
     let shared = new()?;
     let own = (0..config.tasks).map(|_| new()).collect::<Result<Vec<_>, _>>()?;
@@ -149,7 +149,7 @@ pub fn run<F: Format>(config: &StressConfig) -> Result<Done, String> {
     done.flushes = totals.get(Counter::TlbFlush);
     drop((shared, own));
     vm.trim();
-    let after = handed_out()?;
+    let after = allocated()?;
     if after == before {
         Ok(done)
     } else {

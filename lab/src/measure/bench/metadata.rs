@@ -66,13 +66,13 @@ fn per_mapping(options: &Options) -> Result<Figure, Failure> {
     let _entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
     let space = space(&vm)?;
-    let before = vm.memory().stats().handed_out();
+    let before = vm.memory().stats().allocated();
     for index in 0..nr_mappings {
         let place = Place::Fixed(VirtAddr((1 << 30) + index * 2 * PAGE_SIZE as u64));
         space.map(&MapRequest { place, ..MapRequest::anonymous(PAGE_SIZE as u64) }).map_err(Failure::of)?;
     }
     vm.trim();
-    let frames = vm.memory().stats().handed_out() - before;
+    let frames = vm.memory().stats().allocated() - before;
     drop(space);
     Ok(Figure::count("metadata.per_mapping", frames as f64 * PAGE / nr_mappings as f64, "bytes"))
 }
@@ -87,12 +87,12 @@ fn per_gib(options: &Options) -> Result<Figure, Failure> {
     let vm = timed_machine::vm(&machine)?;
     let space = space(&vm)?;
     let base = space.map(&MapRequest::anonymous(len_bytes)).map_err(Failure::of)?;
-    let before = vm.memory().stats().handed_out();
+    let before = vm.memory().stats().allocated();
     for offset in (0..len_bytes).step_by(PAGE_SIZE) {
         let fault = Fault { addr: VirtAddr(base.0 + offset), access: Access::Read };
         space.fault(fault).map_err(Failure::of)?;
     }
-    let frames = vm.memory().stats().handed_out() - before;
+    let frames = vm.memory().stats().allocated() - before;
     drop(space);
     Ok(Figure::count("metadata.per_gib", (frames * parts) as f64 * PAGE, "bytes"))
 }

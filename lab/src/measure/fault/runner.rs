@@ -92,9 +92,9 @@ impl WorkloadMachine {
         let vm = timed_machine::vm(&self.machine)?;
         drop(entered);
         let runner = WorkloadRunner { vm: &vm, host_cpus: &self.host_cpus };
-        let before = runner.handed_out()?;
+        let before = runner.allocated()?;
         let result = show(&runner)?;
-        let after = runner.handed_out()?;
+        let after = runner.allocated()?;
         if after != before {
             return Err(Failure::check(format!(
                 "{before} frames were handed out before, {after} afterwards"
@@ -180,14 +180,14 @@ impl WorkloadRunner<'_> {
     }
 
     /// Frames that are handed out once nothing is kept for later.
-    fn handed_out(&self) -> Result<u64, Failure> {
+    fn allocated(&self) -> Result<u64, Failure> {
         for cpu in 0..self.host_cpus.len() {
             let _entered = self.vm.machine().enter(CpuId(cpu as u32));
             self.vm.trim();
         }
         let _entered = self.vm.machine().enter(CpuId(0));
         let census = self.vm.memory().check();
-        census.map(|census| census.handed_out).map_err(|e| Failure::check(format!("frames: {e:?}")))
+        census.map(|census| census.allocated).map_err(|e| Failure::check(format!("frames: {e:?}")))
     }
 }
 

@@ -36,8 +36,8 @@ pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
 /// Everything freed: nothing cached, and only the zero page out.
 fn assert_whole(memory: &Memory<'_, TestMachine>) {
     memory.drain();
-    let census = memory.check().unwrap();
-    assert_eq!((census.cached, census.handed_out), (0, 1));
+    let counts = memory.check().unwrap();
+    assert_eq!((counts.cached, counts.allocated), (0, 1));
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
                 memory.free(folio);
             }
             if step % 300 == 0 {
-                let census = memory.check().unwrap_or_else(|e| panic!("seed {seed} step {step}: {e}"));
-                assert_eq!(census.handed_out, model.len() as u64 + 1);
+                let counts = memory.check().unwrap_or_else(|e| panic!("seed {seed} step {step}: {e}"));
+                assert_eq!(counts.allocated, model.len() as u64 + 1);
             }
         }
         held.into_iter().for_each(|folio| memory.free(folio));
@@ -319,7 +319,7 @@ fn the_checker_sees_what_is_wrong() {
     assert!(matches!(memory.check(), Err(FrameCheckError::List(_) | FrameCheckError::Unmerged(_))));
     meta.set_state(FrameState::taken(Order(2)));
     // The frames after it are in the cache, and so not inside a block.
-    assert!(matches!(memory.check(), Err(FrameCheckError::Stocked(_))));
+    assert!(matches!(memory.check(), Err(FrameCheckError::Cached(_))));
     let inside = memory.meta(pfn.add(1)).unwrap();
     let cached = inside.state();
     inside.set_state(FrameState::TAKEN_FRAME);

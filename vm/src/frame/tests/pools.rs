@@ -34,7 +34,7 @@ fn value(at: NonNull<Object>) -> u64 {
 
 /// What a pool itself takes for good.
 fn permanent(memory: &Memory<'_, TestMachine>) -> u64 {
-    memory.check().unwrap().handed_out
+    memory.check().unwrap().allocated
 }
 
 #[test]
@@ -231,5 +231,5 @@ fn what_is_permanent_lies_side_by_side() {
     assert_eq!(b.addr().get() - a.addr().get(), 128);
     assert!(permanent.carve(9 * 4096, 4096).is_some());
     assert_eq!(permanent.carve(1 << 40, 8), None);
-    assert_eq!(memory.check().unwrap().handed_out, 1 + 1 + 16);
+    assert_eq!(memory.check().unwrap().allocated, 1 + 1 + 16);
 }

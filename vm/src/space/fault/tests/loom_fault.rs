@@ -161,7 +161,7 @@ fn one_execution<F: Format>(
         machine.run_as(1);
         warm(space);
         machine.run_as(0);
-        before.set(vm.memory().check().unwrap().handed_out);
+        before.set(vm.memory().check().unwrap().allocated);
         (case.before)(space);
         let reading = vm.rcu.read();
         if let Some(vma) = space.vmas.find(&reading, case.page) {
@@ -184,7 +184,7 @@ fn one_execution<F: Format>(
     vm.trim();
     // The root was there when it was counted first.
     assert_eq!(
-        vm.memory().check().unwrap().handed_out,
+        vm.memory().check().unwrap().allocated,
         before.get() - 1,
         "frames handed out before and after"
     );

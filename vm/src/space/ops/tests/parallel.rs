@@ -42,7 +42,7 @@ fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
         let vm = Vm::new(machine, map).unwrap().with_workers(&workers);
         let in_use = || {
             vm.trim();
-            vm.memory().check().unwrap().handed_out
+            vm.memory().check().unwrap().allocated
         };
         let before = in_use();
         let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>(), Path::Speculative).unwrap();

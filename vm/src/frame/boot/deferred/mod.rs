@@ -1,0 +1,136 @@
+//! Deferred initialisation: frame records that are written when their block is first needed.
+//!
+//! ```text
+//!                                                               records written,
+//!        memory as it was found       one CPU writes it         in the zone's list
+//!      ┌────────────────┐   claim   ┌───────────────┐   free    ┌────────────────────┐
+//!      │   unclaimed    │──────────►│    claimed    │──────────►│       free ...     │
+//!      └────────────────┘  one bit  └───────────────┘ zone lock └────────────────────┘
+//! ```
+//!
+//! The unit is a block of the largest order: a merge never looks beyond one, and a lockless walker looks only
+//! at frames that were allocated. Blocks that contain the edge of a region are initialised at start; deferred
+//! ones are wholly usable or hold no usable frame. An allocation that finds its zone empty claims one or two
+//! (`on_demand`; Linux: `deferred_grow_zone`), a job claims all (`job`). A claim is one exchange of the
+//! section's word, so no two CPUs write the same record.
+//!
+//! From the claim until the block is freed to its zone preemption is off, and the zone's lock is the only
+//! thing waited for. So an allocation may wait for claimed blocks: the CPU that claimed them is running.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `range` | [`DeferredRange`]: which blocks are deferred, a pure decision |
+//! | `claims` | [`ClaimBitmap`]: which of them are claimed |
+//! | `on_demand` | an allocation initialises blocks of its zone |
+//! | `job` | a job initialises everything |
+//!
+//! docs/design/deferred.md has the longer story.
+
+mod claims;
+mod job;
+mod on_demand;
+mod range;
+
+#[cfg(all(test, loom))]
+#[path = "../../tests/loom_deferred.rs"]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+#[path = "../../tests/deferred.rs"]
+mod tests;
+
+pub(super) use claims::ClaimBitmap;
+pub use claims::SECTION_FRAMES;
+pub use job::NodeInitReport;
+use range::whole_blocks;
+pub(super) use range::{DeferredRange, max_deferred_ranges, plan_deferred};
+
+use crate::frame::{Init, Memory};
+use crate::machine::{Cpu, Machine};
+use crate::units::{Order, Pfn, PfnRange};
+use claims::ClaimedBlocks;
+
+/// All deferred records.
+#[derive(Debug)]
+pub(in crate::frame) struct Deferred<'m, C: Cpu> {
+    ranges: &'m [DeferredRange<C>],
+    claims: ClaimBitmap<'m, C>,
+    /// What the memory of the records starts as.
+    init: Init,
+}
+
+impl<'m, C: Cpu> Deferred<'m, C> {
+    /// Ranges by ascending address, and what the memory of their records starts as.
+    pub fn new(ranges: &'m [DeferredRange<C>], claims: ClaimBitmap<'m, C>, init: Init) -> Self {
+        Self { ranges, claims, init }
+    }
+
+    /// The deferred ranges, by ascending address.
+    pub fn ranges(&self) -> &'m [DeferredRange<C>] {
+        self.ranges
+    }
+
+    /// Whether records must be written: their memory is not zeroed.
+    pub fn must_write(&self) -> bool {
+        self.init == Init::Dirty
+    }
+
+    /// Whether the block that starts at `pfn`, a multiple of its size, is deferred and unclaimed; stale at
+    /// once.
+    pub fn is_unclaimed(&self, pfn: Pfn) -> bool {
+        let after = self.ranges.partition_point(|range| range.frames.start <= pfn);
+        let range = after.checked_sub(1).map(|at| self.ranges[at].frames);
+        let block = PfnRange::new(pfn, pfn.add(Order::MAX.frames()));
+        range.is_some_and(|frames| frames.covers(block))
+            && self.claims.unclaimed(claims::section_of(pfn), block) != 0
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// Claims up to `most` blocks of a range in a section, writes their records, and frees the blocks to
+    /// their zone. Returns how many; 0 where all are claimed.
+    fn initialise_blocks(&self, range: &DeferredRange<M::Cpu>, section: u64, most: u32) -> u32 {
+        M::Cpu::preempt_off();
+        let claimed = self.deferred.claims.claim(section, range.frames, most);
+        if let Some(claimed) = claimed {
+            self.write_records(claimed);
+            self.free_claimed(range, claimed);
+        }
+        M::Cpu::preempt_on();
+        claimed.map_or(0, |claimed| claimed.blocks.count_ones())
+    }
+
+    fn write_records(&self, claimed: ClaimedBlocks) {
+        if self.deferred.must_write() {
+            claimed.ranges().for_each(|frames| self.clear_claimed(frames.intersect(self.table.span())));
+        }
+    }
+
+    /// Clears the records of claimed blocks, as far as the table has them: of its first block and its last
+    /// one it may have a part.
+    fn clear_claimed(&self, frames: PfnRange) {
+        let whole = whole_blocks(frames);
+        let before = PfnRange::new(frames.start, whole.start.min(frames.end));
+        let after = PfnRange::new(whole.end.max(before.end), frames.end);
+        // SAFETY: the three are parts of the table, which was carved uninitialised; the claim says that no
+        // other CPU writes these records, and none reads those of a block that was not freed to its zone yet.
+        // The middle part is whole blocks.
+        unsafe {
+            self.table.clear(before);
+            if !whole.is_empty() {
+                self.table.clear_blocks(self.machine, whole);
+            }
+            self.table.clear(after);
+        }
+    }
+
+    fn free_claimed(&self, range: &DeferredRange<M::Cpu>, claimed: ClaimedBlocks) {
+        let Some(init) = range.usable else { return };
+        let zone = &self.zones[range.zone as usize];
+        let mut blocks = zone.block_list();
+        for frames in claimed.ranges() {
+            let heads = (frames.start.0..frames.end.0).step_by(Order::MAX.frames() as usize);
+            heads.for_each(|pfn| blocks.push(&self.table, Pfn(pfn), init));
+        }
+        zone.free_deferred(&self.table, blocks);
+    }
+}

@@ -1,0 +1,54 @@
+//! Initialisation on demand: an allocation that finds nothing initialises blocks of its zone.
+
+use super::DeferredRange;
+use super::claims::sections_of;
+use crate::frame::{Memory, Priority, Zone};
+use crate::machine::Machine;
+use crate::units::Order;
+
+/// Blocks that an allocation claims at once: 64 KiB of records, 8 MiB of memory.
+const BLOCKS_ON_DEMAND: u32 = 2;
+
+impl<M: Machine> Memory<'_, M> {
+    /// Initialises at least one whole deferred block of the zone, which is as much as any request needs.
+    /// `false` where none is unclaimed, or `priority` may not have 2^order frames of what there will be, or
+    /// may not wait for initialisation at all.
+    #[cold]
+    pub(in crate::frame) fn initialise_on_demand(
+        &self,
+        zone: &Zone<M::Cpu>,
+        order: Order,
+        priority: Priority,
+    ) -> bool {
+        if !zone.may_initialise(order, priority) {
+            return false;
+        }
+        let of_zone = |range: &&DeferredRange<M::Cpu>| {
+            range.usable.is_some() && core::ptr::eq(&self.zones[range.zone as usize], zone)
+        };
+        self.deferred.ranges.iter().filter(of_zone).any(|range| {
+            let sections = range.next()..sections_of(range.frames).end;
+            sections.into_iter().any(|section| {
+                let initialised = self.initialise_blocks(range, section, BLOCKS_ON_DEMAND) > 0;
+                if !initialised {
+                    range.advance(section + 1);
+                }
+                initialised
+            })
+        })
+    }
+
+    /// Frames of deferred blocks that are not claimed yet, those in large holes among them; stale at once.
+    pub fn unclaimed_frames(&self) -> u64 {
+        let unclaimed = |range: &DeferredRange<M::Cpu>| {
+            let in_section = |section| self.deferred.claims.unclaimed(section, range.frames).count_ones();
+            sections_of(range.frames).map(in_section).map(u64::from).sum::<u64>() * Order::MAX.frames()
+        };
+        self.deferred.ranges.iter().map(unclaimed).sum()
+    }
+
+    /// Usable frames that were not freed to their zones yet.
+    pub fn deferred_frames(&self) -> u64 {
+        self.zones.iter().map(Zone::deferred).sum()
+    }
+}

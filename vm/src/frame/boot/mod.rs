@@ -1,0 +1,23 @@
+//! Boot: from the firmware's memory map to the first allocation.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `map` | [`BootMap`]: the firmware's regions, checked |
+//! | `error` | [`BootError`]: why a map is refused |
+//! | `allocator` | [`EarlyAllocator`] before the first frame, [`BootAllocator`] after it: memory never freed |
+//! | `setup` | [`EarlySetup`]: records, zones and caches in boot memory, first frames to the zones |
+//! | `deferred` | frame records that are initialised later, on demand or by a job |
+
+mod allocator;
+mod deferred;
+mod error;
+mod map;
+mod setup;
+
+pub use allocator::{BootAllocator, EarlyAllocator};
+pub(in crate::frame) use deferred::Deferred;
+pub use deferred::{NodeInitReport, SECTION_FRAMES};
+pub use error::BootError;
+pub use map::{BootMap, MAX_PHYS_BITS, Region, RegionKind};
+pub(in crate::frame) use setup::EarlySetup;
+pub use setup::RecordInit;

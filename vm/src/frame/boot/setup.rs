@@ -1,0 +1,204 @@
+//! Early set-up: frame records, per-CPU caches and zones in boot memory, and the frames that the zones get
+//! before the first allocation.
+//!
+//! [`EarlySetup::new`] allocates everything from the boot map, so that what is left of the map afterwards is
+//! what the zones manage. [`EarlySetup::finish`] initialises the records that are not deferred and frees their
+//! frames to the zones.
+
+use super::deferred::{ClaimBitmap, Deferred, DeferredRange, max_deferred_ranges, plan_deferred};
+use super::{BootError, BootMap, EarlyAllocator};
+use crate::frame::percpu::CpuCache;
+use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance};
+use crate::frame::{FrameTable, Init, Zone};
+use crate::machine::Machine;
+use crate::sync::PerCpu;
+use crate::units::{CpuId, NodeId, PfnRange};
+
+/// The most nodes with memory, and so zones.
+const MAX_ZONES: usize = 64;
+
+/// When frame records are initialised and their frames freed to the zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordInit {
+    /// All of them before the first allocation.
+    Eager,
+    /// Before the first allocation only what start needs; the rest on demand, or by
+    /// [`Memory::initialise`](crate::frame::Memory::initialise).
+    Deferred,
+}
+
+/// What is set up before [`Memory`](crate::frame::Memory) exists.
+pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
+    pub table: FrameTable<M::Cpu>,
+    pub caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
+    pub zones: &'m [Zone<M::Cpu>],
+    pub zone_ranges: &'m [ZoneRange],
+    pub distances: DistanceList<'m>,
+    pub deferred: Deferred<'m, M::Cpu>,
+}
+
+impl<'m, M: Machine> EarlySetup<'m, M> {
+    /// Allocates records, caches and zones from the map.
+    pub fn new(machine: &'m M, map: &mut BootMap, init: RecordInit) -> Result<Self, BootError> {
+        let span = map.span().ok_or(BootError::NoMemory)?;
+        let nodes = MemoryNodes::of(map)?;
+        let (table, table_init, claims) =
+            alloc_records(map.early_allocator(machine), span, init).ok_or(BootError::TooSmall)?;
+        let caches = PerCpu::carve(&mut map.early_allocator(machine), machine.nr_cpus(), |_| CpuCache::new());
+        let caches = caches.ok_or(BootError::TooSmall)?;
+        let distances = nodes.distances(machine, &mut map.early_allocator(machine));
+        let distances = distances.ok_or(BootError::TooSmall)?;
+        let arrays = ZoneArrays::new(machine, map, &nodes, &table, init).ok_or(BootError::TooSmall)?;
+        let deferred = Deferred::new(arrays.deferred, claims, table_init);
+        Ok(Self { table, caches, zones: arrays.zones, zone_ranges: arrays.zone_ranges, distances, deferred })
+    }
+
+    /// Initialises the records that are not deferred, and frees their frames to the zones.
+    pub fn finish(&self, map: &BootMap) {
+        let deferred = || self.deferred.ranges().iter().map(|range| range.frames);
+        if self.deferred.must_write() && !mutant!("deferred.edge-records-not-written") {
+            // SAFETY: the ranges lie in the table's span; nothing else uses the table yet.
+            gaps(self.table.span(), deferred()).for_each(|frames| unsafe { self.table.clear(frames) });
+        }
+        for (range, (_, init)) in self.zone_ranges.iter().zip(map.usable()) {
+            let zone = &self.zones[range.zone as usize];
+            gaps(range.frames, deferred()).for_each(|frames| zone.free_range(&self.table, frames, init));
+        }
+        for range in self.deferred.ranges().iter().filter(|range| range.usable.is_some()) {
+            self.zones[range.zone as usize].expect_deferred(range.frames.len());
+        }
+    }
+}
+
+/// The frame table, what its memory starts as, and which of its blocks are claimed.
+type Records<'m, M> = (FrameTable<<M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
+
+fn alloc_records<'m, M: Machine>(
+    mut allocator: EarlyAllocator<'_, 'm, M>,
+    span: PfnRange,
+    init: RecordInit,
+) -> Option<Records<'m, M>> {
+    match init {
+        RecordInit::Eager => {
+            let table = FrameTable::carve(&mut allocator, span)?;
+            Some((table, Init::Zeroed, ClaimBitmap::new(span, &[])))
+        }
+        RecordInit::Deferred => {
+            let (table, init) = FrameTable::carve_uninit(&mut allocator, span)?;
+            let words = allocator.zeroed_words(ClaimBitmap::<M::Cpu>::nr_words(table.span()))?;
+            Some((table, init, ClaimBitmap::new(span, words)))
+        }
+    }
+}
+
+/// The parts of `within` that lie in none of the ranges, which ascend and do not overlap.
+fn gaps(within: PfnRange, ranges: impl Iterator<Item = PfnRange>) -> impl Iterator<Item = PfnRange> {
+    let end = PfnRange::new(within.end, within.end);
+    let mut at = within.start;
+    let relevant = ranges.filter(move |range| range.overlaps(within)).chain([end]);
+    let gap = move |range: PfnRange| {
+        let gap = PfnRange::new(at, range.start);
+        at = at.max(range.end);
+        gap
+    };
+    relevant.map(gap).filter(|gap| !gap.is_empty())
+}
+
+/// The nodes that have usable memory: one zone each.
+struct MemoryNodes {
+    nodes: [NodeId; MAX_ZONES],
+    len: usize,
+}
+
+impl MemoryNodes {
+    /// By ascending address of their first frame.
+    fn of(map: &BootMap) -> Result<Self, BootError> {
+        let mut found = Self { nodes: [NodeId(0); MAX_ZONES], len: 0 };
+        for (region, _) in map.usable() {
+            if found.index(region.node).is_none() {
+                *found.nodes.get_mut(found.len).ok_or(BootError::TooManyNodes)? = region.node;
+                found.len += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every zone's list of zones by distance, and every CPU's local zone.
+    fn distances<'m, M: Machine>(
+        &self,
+        machine: &M,
+        allocator: &mut EarlyAllocator<'_, 'm, M>,
+    ) -> Option<DistanceList<'m>> {
+        let nodes = &self.nodes[..self.len];
+        let distance = |from, to| machine.distance(from, to);
+        let (mut row, mut of) = ([0; MAX_ZONES], usize::MAX);
+        let by_distance = allocator.uninit_slice::<u8>(self.len * self.len)?.fill(|at| {
+            if of != at / nodes.len() {
+                of = at / nodes.len();
+                sort_by_distance(of, &mut row[..nodes.len()], |zone| distance(nodes[of], nodes[zone]));
+            }
+            row[at % nodes.len()]
+        });
+        let local = |cpu: usize| nearest_zone(nodes, machine.node_of(CpuId(cpu as u32)), distance);
+        let local_zones = allocator.uninit_slice::<u8>(machine.nr_cpus() as usize)?.fill(local);
+        Some(DistanceList { by_distance, local_zones })
+    }
+
+    fn index(&self, node: NodeId) -> Option<usize> {
+        self.nodes[..self.len].iter().position(|known| *known == node)
+    }
+}
+
+/// Zones, the ranges of frames that belong to them, and what of those is deferred.
+struct ZoneArrays<'m, M: Machine> {
+    zones: &'m [Zone<M::Cpu>],
+    zone_ranges: &'m [ZoneRange],
+    deferred: &'m [DeferredRange<M::Cpu>],
+}
+
+impl<'m, M: Machine> ZoneArrays<'m, M> {
+    /// Allocates the arrays, and fills them for what is left of the map after that.
+    fn new(
+        machine: &'m M,
+        map: &mut BootMap,
+        nodes: &MemoryNodes,
+        table: &FrameTable<M::Cpu>,
+        init: RecordInit,
+    ) -> Option<Self> {
+        let nr_ranges = map.usable().count();
+        let mut allocator = map.early_allocator(machine);
+        let range_slots = allocator.uninit_slice::<ZoneRange>(nr_ranges)?;
+        let zone_slots = allocator.uninit_slice::<Zone<M::Cpu>>(nodes.len)?;
+        let deferred_slots = match init {
+            RecordInit::Eager => None,
+            RecordInit::Deferred => {
+                Some(allocator.uninit_slice::<DeferredRange<M::Cpu>>(max_deferred_ranges(nr_ranges))?)
+            }
+        };
+        let managed =
+            |node| map.usable().filter(|(r, _)| r.node == node).map(|(r, _)| r.frames().len()).sum();
+        let zone = |at: usize| Zone::new(at as u8, nodes.nodes[at], managed(nodes.nodes[at]));
+        let zone_of = |node| nodes.index(node).unwrap_or(0) as u8;
+        let mut usable = map.usable();
+        let range = |_| match usable.next() {
+            Some((region, _)) => ZoneRange { frames: region.frames(), zone: zone_of(region.node) },
+            None => ZoneRange { frames: PfnRange::default(), zone: 0 },
+        };
+        let (zones, zone_ranges) = (zone_slots.fill(zone), range_slots.fill(range));
+        let usable = || {
+            zone_ranges.iter().zip(map.usable()).map(|(range, (_, init))| (range.frames, range.zone, init))
+        };
+        let deferred = deferred_slots.map_or(&[][..], |slots| {
+            slots.fill_some(|push| {
+                plan_deferred(table.span(), usable(), |frames, zone, usable| {
+                    push(DeferredRange::new(frames, zone, usable));
+                });
+            })
+        });
+        Some(Self { zones, zone_ranges, deferred })
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/setup.rs"]
+mod tests;

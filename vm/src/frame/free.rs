@@ -1,0 +1,197 @@
+//! Freeing, and draining of the CPUs' caches.
+//!
+//! ```text
+//!   free_frame ── push to this CPU's cache                 no lock, no fence
+//!       │ full: spill its coldest batch to the zones       under each zone's lock
+//!       └ revoked by another CPU: free the frame to its zone
+//! ```
+//!
+//! A free that does not fit the frame's record is refused and counted: see [`Memory::refuse`].
+
+use super::alloc::LocalCache;
+use super::percpu::{BatchKind, CpuCache, FrameStack, MAX_BATCH, pack, unpack};
+use super::{Folio, FrameMeta, FrameState, Init, Kind, Memory};
+use crate::machine::{Cpu, Machine};
+use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Order, Pfn};
+
+impl<M: Machine> Memory<'_, M> {
+    /// Frees a frame that the caller owns alone: just allocated, or user memory with one reference, the
+    /// caller's.
+    #[inline]
+    pub fn free_frame(&self, pfn: Pfn) {
+        self.free_frame_as(pfn, Init::Dirty);
+    }
+
+    /// Frees a frame whose bytes are known to be as `init` says.
+    #[inline]
+    pub fn free_frame_as(&self, pfn: Pfn, init: Init) {
+        match self.meta(pfn) {
+            Some(meta) if meta.state() == FrameState::TAKEN_FRAME => self.free_to_cache(meta, pfn, init),
+            _ => self.free_counted(pfn),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_counted(&self, pfn: Pfn) {
+        match self.meta(pfn) {
+            Some(meta) if meta.state().kind().is_counted() => self.put(pfn),
+            _ => self.refuse(pfn),
+        }
+    }
+
+    /// Frees a detached table. `init` says what its entries are now: a table whose slots are all absent is
+    /// zero.
+    pub fn free_table(&self, pfn: Pfn, init: Init) {
+        match self.meta(pfn) {
+            Some(meta) if meta.state().kind() == Kind::Table && meta.relinquish() => {
+                self.free_frame_as(pfn, init);
+            }
+            _ => self.refuse(pfn),
+        }
+    }
+
+    /// Frees a block.
+    pub fn free(&self, folio: Folio) {
+        let (order, pfn) = (folio.order(), folio.into_pfn());
+        if order == Order::BASE { self.free_frame(pfn) } else { self.free_block(pfn, order) }
+    }
+
+    pub(super) fn free_block(&self, pfn: Pfn, order: Order) {
+        self.free_block_as(pfn, order, Init::Dirty);
+    }
+
+    pub(super) fn free_block_as(&self, pfn: Pfn, order: Order, init: Init) {
+        match self.meta(pfn).map(FrameMeta::state) {
+            Some(state) if state == FrameState::taken(order) => (),
+            Some(state) if state.kind().is_counted() && state.order() == order => return self.put(pfn),
+            _ => return self.refuse(pfn),
+        }
+        self.caches.get_cpu().spilled.add_own(order.frames());
+        self.zone_of(pfn).free(&self.table, pfn, order, init);
+    }
+
+    /// Lowers the refcount of user memory. The last reference frees it.
+    pub fn put(&self, pfn: Pfn) {
+        let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
+        match meta.put() {
+            Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
+            Some(left) if left.kind() == Kind::Taken => self.free_block(pfn, left.order()),
+            Some(_) => (),
+            None => self.refuse(pfn),
+        }
+    }
+
+    /// Frees every CPU's cached frames to the zones. Returns how many.
+    pub fn drain(&self) -> u64 {
+        self.drain_and(|| ()).0
+    }
+
+    /// Frees every CPU's cached frames to the zones and calls `then` before any can go to a cache again.
+    ///
+    /// A look at the caches beforehand would save the barrier where all are empty, but cannot tell: while it
+    /// goes from one to the next, frames can go from the next through the zone to the one.
+    pub(super) fn drain_and<R>(&self, then: impl FnOnce() -> R) -> (u64, R) {
+        let _drain = self.drain.lock();
+        let mut drained = 0;
+        let drain_one = |cache: &CpuCache<M::Cpu>, stack: &mut FrameStack<M::Cpu>| {
+            let mut batch = [0; MAX_BATCH];
+            while let taken @ 1.. = stack.take_coldest(&cache.count, &mut batch) {
+                self.free_to_zones(&batch[..taken]);
+                cache.drained.add_own(taken as u64);
+                drained += taken as u64;
+            }
+        };
+        let result = revoke_all(&self.caches, self.machine, CpuCache::frames, drain_one, then);
+        (drained, result)
+    }
+
+    /// Calls `visit` for every cached frame, while its owner is kept out.
+    pub(super) fn visit_caches(&self, mut visit: impl FnMut(&CpuCache<M::Cpu>, Pfn, Init)) {
+        let _drain = self.drain.lock();
+        let visit_one = |cache: &CpuCache<M::Cpu>, stack: &mut FrameStack<M::Cpu>| {
+            stack.words(&cache.count).map(unpack).for_each(|(pfn, init)| visit(cache, pfn, init));
+        };
+        revoke_all(&self.caches, self.machine, CpuCache::frames, visit_one, || ());
+    }
+
+    /// Frees a frame to this CPU's cache.
+    #[inline(always)]
+    fn free_to_cache(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, init: Init) {
+        self.free_word(prepare_free(meta, pfn, init));
+    }
+
+    /// Frees prepared frames to this CPU's cache, the last one on top.
+    pub(super) fn free_batch(&self, words: &[u64]) {
+        if words.is_empty() {
+            return;
+        }
+        let cache = self.caches.get_cpu();
+        let push = |stack: &mut FrameStack<M::Cpu>| stack.push_batch(&cache.count, words);
+        let pushed = AsymmetricCell::with(&cache, CpuCache::frames, push);
+        drop(cache);
+        words[pushed.unwrap_or(0)..].iter().for_each(|&word| self.free_word(word));
+    }
+
+    #[inline(always)]
+    fn free_word(&self, word: u64) {
+        let cache = self.caches.get_cpu();
+        let push = |stack: &mut FrameStack<M::Cpu>| stack.push(&cache.count, word);
+        if AsymmetricCell::with(&cache, CpuCache::frames, push) != Some(true) {
+            self.spill(cache, word);
+        }
+    }
+
+    /// The cache is full: frees its coldest batch to the zones. Or it is revoked: then the frame itself.
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, cache: LocalCache<'_, M::Cpu>, word: u64) {
+        let free = |frames: &[u64]| {
+            cache.spilled.add_own(frames.len() as u64);
+            self.free_to_zones(frames);
+        };
+        let spilled = AsymmetricCell::with(&cache, CpuCache::frames, |stack| {
+            let mut batch = [0; MAX_BATCH];
+            let taken = stack.take_coldest(&cache.count, &mut batch[..cache.next_batch(BatchKind::Spill)]);
+            stack.push(&cache.count, word);
+            // While the owner uses the cache, so that a CPU that revokes it finds these frames in the stack or
+            // in the zone.
+            free(&batch[..taken]);
+        });
+        if spilled.is_none() {
+            free(&[word]);
+        }
+    }
+
+    /// Frees cached frames to their zones, neighbours in the batch under one lock. (Linux:
+    /// `free_pcppages_bulk`.)
+    pub(super) fn free_to_zones(&self, frames: &[u64]) {
+        if let [zone] = self.zones {
+            return zone.free_batch(&self.table, frames);
+        }
+        let zone = |word: u64| self.zone_of(unpack(word).0);
+        for run in frames.chunk_by(|&a, &b| core::ptr::eq(zone(a), zone(b))) {
+            zone(run[0]).free_batch(&self.table, run);
+        }
+    }
+
+    /// Refuses to free a frame that the caller does not own: the frame stays as it is, and
+    /// [`Stats::refused`](super::Stats::refused) counts it. Debug builds panic.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(&self, pfn: Pfn) {
+        self.refused.fetch_add(1, Relaxed);
+        debug_assert!(false, "{pfn:?} is not there to be freed: {:?}", self.meta(pfn));
+    }
+}
+
+/// The record of a frame that the caller owns alone says from now on that it is in a cache. Returns the word
+/// for the cache. (Linux: `free_pages_prepare`.)
+#[inline(always)]
+pub(super) fn prepare_free<C: Cpu>(meta: &FrameMeta<C>, pfn: Pfn, init: Init) -> u64 {
+    debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
+    meta.set_state(FrameState::cached(init));
+    pack((pfn, init))
+}

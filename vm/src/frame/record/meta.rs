@@ -1,0 +1,256 @@
+//! The record of a frame, and the only code that reads or writes one.
+//!
+//! 32 bytes, all-zero valid:
+//!
+//! | bytes | field | by kind |
+//! |---|---|---|
+//! | 0..8 | state | [`FrameState`]: kind, order, flags, refcount |
+//! | 8..12 | mapcount | `User`, `File`: entries that map the frame. `Table`: which parts of it may be in use. `Slab`: objects in use. Else 0 |
+//! | 12..16 | word | `User`, `File`: pincount. `Table`: the lock of its entries. `Slab`: first free object. Else 0 |
+//! | 16..32 | link | `Free`: neighbours in the list. `Slab`: neighbours in the pool's list. `Table`: the retire link. `User`, `File`: owner and offset |
+//!
+//! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
+//! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
+//! is in fragments.
+
+use crate::frame::record::{FrameState, Kind};
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{RawSpinLock, RcuHead};
+use crate::units::Pfn;
+use core::fmt;
+use core::ptr::NonNull;
+
+/// The record of one frame. See the module for its fields.
+#[repr(C, align(32))]
+pub struct FrameMeta<C: Cpu> {
+    /// Counted kinds change by read-modify-writes, all others by their owner's plain stores. The last put
+    /// acquires what earlier puts released.
+    state: AtomicU64<C>,
+    /// Relaxed: read for decisions only under the locks that guard every mapping of the frame, or as a hint.
+    mapcount: AtomicU32<C>,
+    /// See the table.
+    word: AtomicU32<C>,
+    /// Relaxed: guarded by whatever owns the frame in its kind.
+    link: [AtomicU64<C>; 2],
+}
+
+/// Neighbours of a frame in a list of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(in crate::frame) struct Links {
+    pub prev: Option<Pfn>,
+    pub next: Option<Pfn>,
+}
+
+impl<C: Cpu> FrameMeta<C> {
+    /// The state; for counted kinds the count is stale at once.
+    #[inline(always)]
+    pub fn state(&self) -> FrameState {
+        let state = FrameState(self.state.load(Relaxed));
+        debug_assert!(state.is_sound(), "a record is looked at before it was written: {:#x}", state.0);
+        state
+    }
+
+    /// Stores the state of a frame that the caller owns alone.
+    #[inline(always)]
+    pub(in crate::frame) fn set_state(&self, state: FrameState) {
+        self.state.store(state.0, Relaxed);
+    }
+
+    /// A transition of a frame that the caller owns alone: a load and a store. `None` where it is refused.
+    #[inline(always)]
+    fn step(&self, next: impl FnOnce(FrameState) -> Option<FrameState>) -> Option<FrameState> {
+        let new = next(self.state())?;
+        // Release: a getter that sees the new kind sees what the owner did to the record before.
+        self.state.store(new.0, Release);
+        Some(new)
+    }
+
+    /// A transition of a frame that others may hold: a read-modify-write. `None` where it is refused.
+    fn step_shared(&self, next: impl Fn(FrameState) -> Option<FrameState>) -> Option<FrameState> {
+        let step = |word| next(FrameState(word)).map(|new| new.0);
+        let old = self.state.update(AcqRel, Relaxed, step).ok()?;
+        next(FrameState(old))
+    }
+
+    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (attached), `Slab` or `Zero`. Counts
+    /// are those of a frame that nothing maps yet. `false` where the frame is not just taken.
+    #[inline(always)]
+    pub fn put_to_use(&self, kind: Kind) -> bool {
+        debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
+        self.step(|state| state.becomes(kind)).is_some()
+    }
+
+    /// Gives a detached table or an emptied slab back to its owner as a plain taken frame.
+    pub(in crate::frame) fn relinquish(&self) -> bool {
+        let done = self.step(FrameState::relinquished).is_some();
+        if done {
+            self.mapcount.store(0, Relaxed);
+            self.word.store(0, Relaxed);
+        }
+        done
+    }
+
+    /// One more holder of user memory. `false` where the frame is not user memory (any more).
+    #[inline]
+    pub fn try_get(&self) -> bool {
+        self.step_shared(FrameState::gotten).is_some()
+    }
+
+    /// One holder less; the last one owns the frame alone and must free it.
+    #[inline]
+    pub(in crate::frame) fn put(&self) -> Option<FrameState> {
+        self.step_shared(FrameState::put)
+    }
+
+    /// Clears *exclusive*: whoever writes copies first. `false` where it was clear. The caller holds the lock
+    /// of the table that maps the frame.
+    pub fn share(&self) -> bool {
+        self.step_shared(FrameState::shared).is_some()
+    }
+
+    /// Sets *exclusive* where the caller's is the only reference. The caller holds the lock of the table that
+    /// maps it.
+    pub fn try_make_exclusive(&self) -> bool {
+        self.step_shared(FrameState::reclaimed).is_some()
+    }
+
+    /// Sets or clears *lazyfree*. The caller holds the lock of the table that maps it.
+    pub fn set_lazyfree(&self, lazyfree: bool) {
+        self.step_shared(|state| state.with_lazyfree(lazyfree));
+    }
+
+    /// Clears *attached*; who finds it cleared restarts its walk. `false` where it was. The caller holds the
+    /// table's lock.
+    pub fn detach(&self) -> bool {
+        self.step(FrameState::detached).is_some()
+    }
+
+    /// Entries that map the frame; of a slab, objects in use.
+    pub fn mapcount(&self) -> u32 {
+        self.mapcount.load(Relaxed)
+    }
+
+    /// Sets the mapcount of a frame that the caller owns alone.
+    pub fn set_mapcount(&self, count: u32) {
+        self.mapcount.store(count, Relaxed);
+    }
+
+    /// One more entry maps the frame.
+    pub fn add_mapping(&self) {
+        self.mapcount.fetch_add(1, Relaxed);
+    }
+
+    /// One entry less maps the frame. Returns how many still do.
+    pub fn remove_mapping(&self) -> u32 {
+        let before = self.mapcount.fetch_sub(1, Relaxed);
+        debug_assert_ne!(before, 0, "a mapping removed that was never added");
+        before.wrapping_sub(1)
+    }
+
+    /// The only entry that mapped the frame is gone: a plain store, because nobody else maps it. The caller
+    /// cleared the entry and found the frame *exclusive* meanwhile.
+    #[inline(always)]
+    pub(in crate::frame) fn remove_only_mapping(&self) {
+        debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
+        self.mapcount.store(0, Relaxed);
+    }
+
+    /// Raises the pincount of user memory. The caller holds a reference, fences, and compares what it walked.
+    pub fn pin(&self) {
+        self.word.fetch_add(1, Relaxed);
+    }
+
+    /// Lowers the pincount. Release: who reads the count sees what the pinner did to the frame.
+    pub fn unpin(&self) {
+        let before = self.word.fetch_sub(1, Release);
+        debug_assert_ne!(before, 0, "an unpin without a pin");
+    }
+
+    /// How many pin the frame. Pairs with [`unpin`](FrameMeta::unpin); who must know that nobody pins weakens
+    /// the entries and fences before.
+    pub fn pincount(&self) -> u32 {
+        self.word.load(Acquire)
+    }
+
+    /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds
+    /// the table's lock.
+    #[inline(always)]
+    pub fn used_parts(&self) -> u32 {
+        self.mapcount.load(Relaxed)
+    }
+
+    /// Notes which parts of a table may be in use. The caller holds the table's lock.
+    #[inline(always)]
+    pub fn set_used_parts(&self, parts: u32) {
+        self.mapcount.store(parts, Relaxed);
+    }
+
+    /// The lock of a table page's entries.
+    pub fn table_lock(&self) -> &RawSpinLock<C> {
+        debug_assert_eq!(self.state().kind(), Kind::Table, "only tables have a lock");
+        RawSpinLock::from_word(&self.word)
+    }
+
+    /// Who owns user memory, as numbers that the owner understands: an object and the place in it.
+    pub fn owner(&self) -> (u64, u64) {
+        (self.link[0].load(Relaxed), self.link[1].load(Relaxed))
+    }
+
+    /// Notes the owner of user memory.
+    pub fn set_owner(&self, object: u64, offset: u64) {
+        self.link[0].store(object, Relaxed);
+        self.link[1].store(offset, Relaxed);
+    }
+
+    /// A list word: 0 for nobody, else the frame number plus one.
+    pub(in crate::frame) fn links(&self) -> Links {
+        let frame = |word: u64| word.checked_sub(1).map(Pfn);
+        Links { prev: frame(self.link[0].load(Relaxed)), next: frame(self.link[1].load(Relaxed)) }
+    }
+
+    pub(in crate::frame) fn set_prev(&self, prev: Option<Pfn>) {
+        self.link[0].store(prev.map_or(0, |pfn| pfn.0 + 1), Relaxed);
+    }
+
+    pub(in crate::frame) fn set_next(&self, next: Option<Pfn>) {
+        self.link[1].store(next.map_or(0, |pfn| pfn.0 + 1), Relaxed);
+    }
+
+    /// Of a slab: what is free in it; see `slab`. The caller holds the pool's lock.
+    pub(in crate::frame) fn slab_word(&self) -> u32 {
+        self.word.load(Relaxed)
+    }
+
+    /// Notes what is free in a slab. The caller holds the pool's lock.
+    pub(in crate::frame) fn set_slab_word(&self, word: u32) {
+        self.word.store(word, Relaxed);
+    }
+
+    /// A detached table is retired, once. `false` where it is attached, no table, or retired already.
+    pub(in crate::frame) fn retire(&self) -> bool {
+        self.step(FrameState::retired).is_some()
+    }
+
+    /// A retired table has waited long enough.
+    pub(in crate::frame) fn unretire(&self) -> bool {
+        self.step(FrameState::unretired).is_some()
+    }
+
+    /// The head that lies in the link of a retired table.
+    pub(in crate::frame) fn retire_head(&self) -> NonNull<RcuHead> {
+        NonNull::from(&self.link).cast()
+    }
+}
+
+const _: () = assert!(size_of::<RcuHead>() <= 16 && align_of::<RcuHead>() <= 8);
+
+impl<C: Cpu> fmt::Debug for FrameMeta<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} mapcount {}", self.state(), self.mapcount())
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_meta.rs"]
+mod loom_tests;

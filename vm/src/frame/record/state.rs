@@ -1,0 +1,259 @@
+//! The first word of a frame record: what the frame is, and how many hold it, as one value.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0..32 | refcount: who holds the frame. 0 unless it is handed out |
+//! | 32..36 | [`Kind`] |
+//! | 36..41 | order of the block that starts here; 0 for kinds that are single frames |
+//! | 41 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`) |
+//! | 42 | *exclusive*: one address space alone has it; it may be written without a copy (`User`) |
+//! | 43 | *attached*: a walk from a root may reach it (`Table`) |
+//! | 44 | *lazyfree*: the contents may be dropped while nobody writes (`User`) |
+//! | 45 | *retired*: waits for readers (`Table`) |
+//! | 48..56 | index of the zone (`Free`) |
+//!
+//! Everything else is zero. The whole word zero is [`Kind::Reserved`]: not handed out by itself; a hole, boot
+//! memory, or a frame inside a block whose head lies before it. A frame inside a block may also say `Cached`:
+//! it went back from a cache with its neighbours, as one block, of which only the head's record is written.
+//! Nobody reads it there.
+//!
+//! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something
+//! else: a lockless walker with an old entry in its hand can raise the count of a `User` or `File` frame
+//! only. Hence all other kinds are owned by whoever got them, and change by plain stores.
+//!
+//! ```text
+//!            Reserved (boot memory, inside of blocks)
+//!                │ zone
+//!                ▼   refill, split             alloc
+//!      ┌───── Free ───────────► Cached ───────────────► Taken ──► Table, Slab, Zero
+//!      │       ▲  ▲                │ ▲                   │  ▲
+//!      │       │  └──── spill ─────┘ └────── free ───────┤  │ last put
+//!      │       └───────────── free of a larger block ────┘  │
+//!      └── alloc of a larger block ──► Taken                └── User, File
+//! ```
+
+use crate::frame::Init;
+use crate::units::{Order, Pfn};
+use core::fmt;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Not handed out by itself: not memory, kept from boot, or inside a larger block.
+    Reserved = 0,
+    /// Head of a free block in its zone's lists.
+    Free = 1,
+    /// In a CPU's cache.
+    Cached = 2,
+    /// Handed out, nobody else knows it.
+    Taken = 3,
+    /// A table page.
+    Table = 4,
+    /// Cut into objects by a pool.
+    Slab = 5,
+    /// Anonymous user memory.
+    User = 6,
+    /// User memory of a file.
+    File = 7,
+    /// A zero page. Its refcount and mapcount are ignored.
+    Zero = 8,
+}
+
+impl Kind {
+    const fn from_bits(bits: u64) -> Self {
+        match bits {
+            1 => Kind::Free,
+            2 => Kind::Cached,
+            3 => Kind::Taken,
+            4 => Kind::Table,
+            5 => Kind::Slab,
+            6 => Kind::User,
+            7 => Kind::File,
+            8 => Kind::Zero,
+            _ => Kind::Reserved,
+        }
+    }
+
+    /// Whether others than the owner may hold references, so that the word changes by read-modify-writes.
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Kind::User | Kind::File)
+    }
+}
+
+/// The word as a value; transitions are pure functions from old to new.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[repr(transparent)]
+pub struct FrameState(pub(in crate::frame) u64);
+
+const REFS: u64 = u32::MAX as u64;
+const KIND_SHIFT: u32 = 32;
+const ORDER_SHIFT: u32 = 36;
+const ZEROED: u64 = 1 << 41;
+const EXCLUSIVE: u64 = 1 << 42;
+const ATTACHED: u64 = 1 << 43;
+const LAZYFREE: u64 = 1 << 44;
+const RETIRED: u64 = 1 << 45;
+const ZONE_SHIFT: u32 = 48;
+/// Counts beyond this are refused, so that no count ever overflows.
+const MOST_REFS: u64 = 1 << 31;
+
+impl FrameState {
+    /// The all-zero word.
+    pub const RESERVED: Self = Self(0);
+    /// A single frame just handed out.
+    pub const TAKEN_FRAME: Self = Self::taken(Order::BASE);
+
+    const fn of(kind: Kind, order: Order) -> Self {
+        Self(((kind as u64) << KIND_SHIFT) | ((order.0 as u64) << ORDER_SHIFT))
+    }
+
+    /// The head of a free block.
+    pub const fn free(zone: u8, order: Order, init: Init) -> Self {
+        Self(Self::of(Kind::Free, order).0 | ((zone as u64) << ZONE_SHIFT) | init.bit())
+    }
+    /// A frame in a CPU's cache.
+    pub const fn cached(init: Init) -> Self {
+        Self(Self::of(Kind::Cached, Order::BASE).0 | init.bit())
+    }
+    /// A block just handed out, held once.
+    pub const fn taken(order: Order) -> Self {
+        Self(Self::of(Kind::Taken, order).0 | 1)
+    }
+
+    /// Whether the bits without a meaning are zero.
+    pub(in crate::frame) const fn is_sound(self) -> bool {
+        const UNUSED: u64 = 0b11 << 46 | 0xff << 56;
+        self.0 & UNUSED == 0
+    }
+
+    /// What the frame is.
+    pub const fn kind(self) -> Kind {
+        Kind::from_bits((self.0 >> KIND_SHIFT) & 0xf)
+    }
+    /// Order of the block that starts here.
+    pub const fn order(self) -> Order {
+        Order((self.0 >> ORDER_SHIFT) as u8 & 0x1f)
+    }
+    /// How many hold it.
+    pub const fn refcount(self) -> u32 {
+        (self.0 & REFS) as u32
+    }
+    /// What the contents are known to be.
+    pub const fn init(self) -> Init {
+        if self.0 & ZEROED != 0 { Init::Zeroed } else { Init::Dirty }
+    }
+    /// Whether one address space alone has it.
+    pub const fn is_exclusive(self) -> bool {
+        self.0 & EXCLUSIVE != 0
+    }
+    /// Whether a walk from a root may reach the table.
+    pub const fn is_attached(self) -> bool {
+        self.0 & ATTACHED != 0
+    }
+    /// Whether the contents may be dropped.
+    pub const fn is_lazyfree(self) -> bool {
+        self.0 & LAZYFREE != 0
+    }
+    /// Whether a free block of `order` of this zone starts here, so that its buddy may merge with it.
+    pub const fn is_free_block(self, zone: u8, order: Order) -> bool {
+        self.0 & !ZEROED == Self::free(zone, order, Init::Dirty).0
+    }
+
+    /// What the record of a frame inside a block may say: it is not handed out by itself.
+    pub const fn may_lie_inside(self) -> bool {
+        self.0 == 0 || self.0 & !ZEROED == Self::cached(Init::Dirty).0
+    }
+
+    /// A taken frame put to a use, held once.
+    pub fn becomes(self, kind: Kind) -> Option<Self> {
+        let flags = match kind {
+            Kind::User => EXCLUSIVE,
+            Kind::Table => ATTACHED,
+            Kind::File | Kind::Slab | Kind::Zero => 0,
+            _ => return None,
+        };
+        let single = self.order() == Order::BASE;
+        let fits = single || matches!(kind, Kind::User | Kind::File | Kind::Zero);
+        (self == Self::taken(self.order()) && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | 1))
+    }
+    /// A detached table begins to wait for readers.
+    pub fn retired(self) -> Option<Self> {
+        let waits = self.0 & (ATTACHED | RETIRED) != 0;
+        (self.kind() == Kind::Table && !waits).then_some(Self(self.0 | RETIRED))
+    }
+    /// The wait is over: detached as before.
+    pub fn unretired(self) -> Option<Self> {
+        (self.kind() == Kind::Table && self.0 & RETIRED != 0).then_some(Self(self.0 & !RETIRED))
+    }
+    /// A table cut out, a slab emptied: its owner's alone again, ready to be freed.
+    pub fn relinquished(self) -> Option<Self> {
+        let idle = match self.kind() {
+            Kind::Table => self.0 & (ATTACHED | RETIRED) == 0,
+            Kind::Slab => true,
+            _ => false,
+        };
+        idle.then(|| Self::taken(self.order()))
+    }
+    /// One more holds it. Refused for what is not user memory, or no longer.
+    pub fn gotten(self) -> Option<Self> {
+        let refs = self.0 & REFS;
+        (self.kind().is_counted() && 0 < refs && refs < MOST_REFS).then(|| Self(self.0 + 1))
+    }
+    /// One less holds it; the last one finds it `Taken`, and frees it.
+    pub fn put(self) -> Option<Self> {
+        match (self.kind().is_counted(), self.refcount()) {
+            (false, _) | (true, 0) => None,
+            (true, 1) => Some(Self::taken(self.order())),
+            (true, _) => Some(Self(self.0 - 1)),
+        }
+    }
+    /// Shared from now on: writes need a copy.
+    pub fn shared(self) -> Option<Self> {
+        (self.kind() == Kind::User && self.is_exclusive()).then_some(Self(self.0 & !EXCLUSIVE))
+    }
+    /// Exclusive again, while nobody else holds it.
+    pub fn reclaimed(self) -> Option<Self> {
+        (self.kind() == Kind::User && self.refcount() == 1).then_some(Self(self.0 | EXCLUSIVE))
+    }
+    /// With the lazyfree mark as given.
+    pub fn with_lazyfree(self, lazyfree: bool) -> Option<Self> {
+        let flag = if lazyfree { LAZYFREE } else { 0 };
+        (self.kind() == Kind::User).then_some(Self(self.0 & !LAZYFREE | flag))
+    }
+    /// No walk reaches the table from now on.
+    pub fn detached(self) -> Option<Self> {
+        (self.kind() == Kind::Table && self.is_attached()).then_some(Self(self.0 & !ATTACHED))
+    }
+}
+
+impl Init {
+    const fn bit(self) -> u64 {
+        match self {
+            Init::Dirty => 0,
+            Init::Zeroed => ZEROED,
+        }
+    }
+}
+
+/// The other half of the block of twice the size.
+pub(in crate::frame) const fn buddy_of(pfn: Pfn, order: Order) -> Pfn {
+    Pfn(pfn.0 ^ order.frames())
+}
+
+impl fmt::Debug for FrameState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} refs {}", self.kind(), self.order(), self.refcount())?;
+        let flags = [
+            (self.is_exclusive(), " exclusive"),
+            (self.is_attached(), " attached"),
+            (self.is_lazyfree(), " lazyfree"),
+            (self.init() == Init::Zeroed, " zeroed"),
+        ];
+        flags.iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/state.rs"]
+mod tests;

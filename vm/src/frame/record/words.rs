@@ -1,0 +1,48 @@
+//! Frames used as 512 shared words: page tables, and the indexes of objects.
+
+use crate::frame::{Kind, Memory};
+use crate::machine::{Cpu, Machine, TablePage};
+use crate::sync::atomic::AtomicU64;
+use crate::units::Pfn;
+use core::marker::PhantomData;
+
+/// The 512 words of a frame that was allocated as a table. A plain handle: it keeps nothing alive.
+pub(crate) struct Words<'m, C> {
+    page: &'m TablePage,
+    _cpu: PhantomData<fn() -> C>,
+}
+
+impl<'m, C: Cpu> Words<'m, C> {
+    /// Word `slot` (below 512). The caller keeps the frame from being freed: it is attached and locked, or a
+    /// read section began before it was cut out.
+    #[inline(always)]
+    pub(crate) fn at(self, slot: usize) -> &'m AtomicU64<C> {
+        // SAFETY: frames of kind `Table` are reached as words only, here, by machines' walkers through
+        // atomics, and by the hardware; the caller keeps the frame one.
+        unsafe { AtomicU64::from_cell(&self.page.words[slot]) }
+    }
+}
+
+impl<C> Clone for Words<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Words<'_, C> {}
+
+impl<M: Machine> Memory<'_, M> {
+    /// Word `slot` (below 512) of a frame that was allocated as a table. The caller keeps it from being
+    /// freed: it is attached and locked, or a read section began before it was cut out.
+    #[inline(always)]
+    pub(crate) fn word(&self, pfn: Pfn, slot: usize) -> &AtomicU64<M::Cpu> {
+        self.words(pfn).at(slot)
+    }
+
+    /// All words of such a frame.
+    #[inline(always)]
+    pub(crate) fn words(&self, pfn: Pfn) -> Words<'_, M::Cpu> {
+        debug_assert_eq!(self.meta_of(pfn).state().kind(), Kind::Table, "{pfn:?} holds no words");
+        Words { page: self.machine.table(pfn), _cpu: PhantomData }
+    }
+}

@@ -1,0 +1,30 @@
+//! Object pools: typed, fallible, per-CPU caches of small objects in single frames.
+//!
+//! ```text
+//!   alloc ──► CPU's stack ──► partial slabs ──► spare slab ──► a frame
+//!   free  ──► CPU's stack ──► its slab, and when that is empty: spare, or the frame is freed
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `pool` | [`Pool`]: the stacks, refill, spill and drain |
+//! | `slabs` | slabs: frames divided into objects, and the lists of them |
+//!
+//! A frame divided into objects is a slab; its header is its frame's record, so objects lie from the first
+//! byte on, and an object's slab is found from its address. Free objects are words on the same stacks as
+//! frames: physical addresses, which another CPU drains when it finds no memory elsewhere.
+//!
+//! The shared part of a pool lies in memory of its own and never moves, so its address can be kept beside a
+//! retired object: it is the tag that [`Rcu`](crate::sync::Rcu) keeps, and how
+//! [`Memory`](crate::frame::Memory) finds the pool again.
+//!
+//! | lock | rank | guards |
+//! |---|---|---|
+//! | `drain` | `lockdep::DRAIN` | the right to revoke CPUs' stacks |
+//! | `slabs` | `lockdep::POOL` | the lists, the headers of its slabs, links in free objects |
+
+mod pool;
+mod slabs;
+
+pub use pool::Pool;
+pub(in crate::frame) use pool::PoolCore;

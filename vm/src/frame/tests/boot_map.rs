@@ -1,0 +1,62 @@
+//! Boot maps and the early allocator.
+
+use super::*;
+use crate::machine::Machine;
+use crate::machine::testing::TestMachine;
+use crate::sync::Carve;
+use std::string::ToString;
+use std::vec::Vec;
+
+fn usable(start: u64, len_bytes: u64) -> Region {
+    Region { start: PhysAddr(start), len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) }
+}
+
+fn refused(regions: &[Region]) -> BootError {
+    BootMap::new(regions).unwrap_err()
+}
+
+#[test]
+fn what_firmware_may_get_wrong_has_one_clear_error_each() {
+    let good = usable(0x1000, 0x3000);
+    assert_eq!(refused(&[good, usable(0x4000, 0)]), BootError::Empty { region: 1 });
+    assert_eq!(refused(&[usable(0x1001, 0x1000)]), BootError::Unaligned { region: 0 });
+    assert_eq!(refused(&[usable(0x1000, 0x1001)]), BootError::Unaligned { region: 0 });
+    assert_eq!(refused(&[good, usable(0x3000, 0x1000)]), BootError::Overlap { region: 1 });
+    assert_eq!(refused(&[good, usable(0, 0x1000)]), BootError::Unsorted { region: 1 });
+    assert_eq!(refused(&[usable(!0xfff, 0x1000)]), BootError::BeyondAddresses { region: 0 });
+    assert_eq!(refused(&[usable(1 << 52, 0x1000)]), BootError::BeyondAddresses { region: 0 });
+    assert_eq!(refused(&[usable(0x1000, !0xfff)]), BootError::BeyondAddresses { region: 0 });
+    let many: Vec<_> = (0..129).map(|n| usable(n << 20, 0x1000)).collect();
+    assert_eq!(refused(&many), BootError::TooManyRegions);
+    assert_eq!(refused(&[good, good]).to_string(), "boot region 1 overlaps the one before it");
+}
+
+#[test]
+fn no_sequence_of_odd_numbers_panics() {
+    let odd = [0, 1, 0xfff, 0x1000, 0x2000, 1 << 51, 1 << 52, u64::MAX, !0xfff];
+    for (a, b) in odd.iter().flat_map(|&a| odd.iter().map(move |&b| (a, b))) {
+        for (c, d) in odd.iter().flat_map(|&c| odd.iter().map(move |&d| (c, d))) {
+            if let Ok(map) = BootMap::new(&[usable(a, b), usable(c, d)]) {
+                assert!(map.regions()[0].frames().end <= map.regions()[1].frames().start);
+            }
+        }
+    }
+}
+
+#[test]
+fn carved_memory_is_zeroed_aligned_and_gone() {
+    let machine = TestMachine::new(16);
+    let start = machine.frames().start;
+    machine.write(start.add(15), 0, &[7; PAGE_SIZE]);
+    let mut map = BootMap::new(&[usable(start.addr().0, 16 << 12)]).unwrap();
+    let at = map.early_allocator(&machine).carve(100, 64).unwrap();
+    assert_eq!(at.addr().get() % 64, 0);
+    // SAFETY: just carved.
+    assert!(unsafe { core::slice::from_raw_parts(at.as_ptr(), 100) }.iter().all(|&byte| byte == 0));
+    let next = map.early_allocator(&machine).carve(8, 8).unwrap();
+    assert!(next < at);
+    assert_eq!(map.span().unwrap().len(), 15);
+    assert_eq!(map.early_allocator(&machine).carve(16 << 12, 8), None);
+    assert!(map.early_allocator(&machine).carve(15 << 12, 4096).is_some());
+    assert_eq!(map.early_allocator(&machine).carve(1, 1), None);
+}

@@ -1,0 +1,89 @@
+//! A helper of the job against an allocation that initialises on demand, in every order.
+
+use super::*;
+use crate::frame::{AllocRequest, BootMap, Folio, Priority, RecordInit, Region, RegionKind};
+use crate::machine::testing::{TestCpu, TestMachine, lend};
+use crate::units::{NodeId, PAGE_SIZE};
+
+type TestMemory = Memory<'static, TestMachine>;
+
+/// One block at start, `deferred` that are deferred, and a last one whose end holds the records.
+fn world(deferred: u64) -> TestMemory {
+    let machine = TestMachine::leaked((deferred + 2) * Order::MAX.frames(), 2);
+    let region = Region {
+        start: machine.frames().start.addr(),
+        len_bytes: machine.frames().len() * PAGE_SIZE as u64,
+        kind: RegionKind::Usable(Init::Dirty),
+        node: NodeId(0),
+    };
+    let memory = Memory::start(machine, BootMap::new(&[region]).unwrap(), RecordInit::Deferred).unwrap();
+    assert_eq!(memory.deferred_frames(), deferred * Order::MAX.frames());
+    memory
+}
+
+/// The free blocks of the largest order, and the unclaimed blocks of the section.
+fn blocks(memory: &TestMemory) -> (u64, u32) {
+    let range = &memory.deferred.ranges()[0];
+    let section = range.next();
+    (
+        memory.zones()[0].free_blocks()[Order::MAX.0 as usize],
+        memory.deferred.claims.unclaimed(section, range.frames),
+    )
+}
+
+#[test]
+fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        lend(world(3), |memory| {
+            let before = blocks(memory).0;
+            let helper = loom::thread::spawn(move || {
+                TestCpu::become_cpu(1);
+                let range = &memory.deferred.ranges()[0];
+                memory.initialise_blocks(range, range.next(), 2)
+            });
+            let on_demand = memory.initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Reserve);
+            let by_helper = u64::from(helper.join().unwrap());
+            let (free, unclaimed) = blocks(memory);
+            assert!(on_demand && by_helper > 0);
+            assert_eq!(
+                free - before + u64::from(unclaimed.count_ones()),
+                3,
+                "a block was freed twice, or lost"
+            );
+            assert_eq!(memory.deferred_frames(), u64::from(unclaimed.count_ones()) * Order::MAX.frames());
+        });
+    });
+}
+
+#[test]
+fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        lend(world(1), |memory| {
+            let take = || {
+                memory
+                    .alloc(Order::MAX, AllocRequest::DIRTY.with_priority(Priority::Reserve))
+                    .map(Folio::into_pfn)
+            };
+            // Uses up the blocks that are free from the start.
+            let at_start = core::iter::from_fn(|| {
+                let free = blocks(memory).0;
+                (free > 0).then(take).flatten()
+            });
+            let held = at_start.count() as u64;
+            // A cache that has something to drain would hide a search that came too early.
+            memory.drain();
+            let helper = loom::thread::spawn(move || {
+                TestCpu::become_cpu(1);
+                let range = &memory.deferred.ranges()[0];
+                memory.initialise_blocks(range, range.next(), 8);
+            });
+            let last = take().expect("the block was unclaimed, claimed or free, and never lost");
+            helper.join().unwrap();
+            assert!(memory.deferred.ranges()[0].frames.contains(last), "{held} were there");
+        });
+    });
+}

@@ -1,0 +1,73 @@
+//! Transitions of the state word.
+
+use super::*;
+
+const TAKEN: FrameState = FrameState::TAKEN_FRAME;
+
+#[test]
+fn all_zero_is_reserved_and_goes_nowhere() {
+    let zero = FrameState(0);
+    assert_eq!((zero.kind(), zero.refcount(), zero.order()), (Kind::Reserved, 0, Order::BASE));
+    for next in [zero.gotten(), zero.put(), zero.relinquished(), zero.becomes(Kind::User), zero.shared()] {
+        assert_eq!(next, None);
+    }
+}
+
+#[test]
+fn the_last_put_leaves_the_frame_taken() {
+    let user = TAKEN.becomes(Kind::User).unwrap();
+    assert!(user.is_exclusive());
+    let twice = user.gotten().unwrap();
+    assert_eq!(twice.refcount(), 2);
+    assert_eq!(twice.reclaimed(), None);
+    assert_eq!(twice.put().unwrap(), user);
+    assert_eq!(user.put().unwrap(), TAKEN);
+    assert_eq!(TAKEN.gotten(), None);
+    assert_eq!(TAKEN.put(), None);
+}
+
+#[test]
+fn a_shared_frame_is_reclaimed_by_its_only_holder() {
+    let shared = TAKEN.becomes(Kind::User).and_then(FrameState::shared).unwrap();
+    assert!(!shared.is_exclusive());
+    assert_eq!(shared.shared(), None);
+    assert!(shared.reclaimed().unwrap().is_exclusive());
+    assert!(shared.with_lazyfree(true).unwrap().is_lazyfree());
+}
+
+#[test]
+fn a_table_is_freed_only_detached() {
+    let table = TAKEN.becomes(Kind::Table).unwrap();
+    assert!(table.is_attached());
+    assert_eq!(table.relinquished(), None);
+    let detached = table.detached().unwrap();
+    assert_eq!(detached.detached(), None);
+    assert_eq!(detached.relinquished(), Some(TAKEN));
+    let retired = detached.retired().unwrap();
+    assert_eq!((retired.retired(), retired.relinquished(), table.retired()), (None, None, None));
+    assert_eq!(retired.unretired(), Some(detached));
+    assert_eq!(detached.unretired(), None);
+}
+
+#[test]
+fn large_blocks_become_user_memory_but_not_tables() {
+    let large = FrameState::taken(Order::HUGE);
+    assert_eq!(large.becomes(Kind::Table), None);
+    assert_eq!(large.becomes(Kind::User).and_then(FrameState::put), Some(large));
+}
+
+#[test]
+fn only_the_exact_free_block_merges() {
+    let free = FrameState::free(3, Order(4), Init::Zeroed);
+    assert!(free.is_free_block(3, Order(4)));
+    assert!(!free.is_free_block(2, Order(4)) && !free.is_free_block(3, Order(5)));
+    assert!(!TAKEN.is_free_block(0, Order(0)));
+    assert_eq!((free.kind(), free.init()), (Kind::Free, Init::Zeroed));
+}
+
+#[test]
+fn a_count_never_overflows() {
+    let full = FrameState(TAKEN.becomes(Kind::File).unwrap().0 - 1 + MOST_REFS);
+    assert_eq!(full.gotten(), None);
+    assert_eq!(full.put().unwrap().refcount() as u64, MOST_REFS - 1);
+}

@@ -1,0 +1,176 @@
+//! Zones: the free memory of each node, under one lock each.
+//!
+//! | file | holds |
+//! |---|---|
+//! | this one | [`Zone`]: the lock, and what may be allocated under the watermark |
+//! | `buddy` | [`Buddy`]: free blocks by order, split and merged |
+//! | `block_list` | [`BlockList`]: blocks linked beforehand, to be freed in one step |
+//! | `distance` | [`DistanceList`]: which zones an allocation asks, nearest first |
+//! | `watermark` | [`Watermark`]: how much is kept back, by priority |
+//!
+//! | lock | rank | guards |
+//! |---|---|---|
+//! | `Zone::buddy` | `lockdep::ZONE` | the lists, and every record that is `Free` or becomes so |
+//!
+//! It is held for one block, or one batch of frames, at a time; nothing is waited for under it.
+
+mod block_list;
+mod buddy;
+mod distance;
+mod watermark;
+
+pub(in crate::frame) use block_list::BlockList;
+pub(in crate::frame) use buddy::{Buddy, ORDERS};
+pub(in crate::frame) use distance::{DistanceList, nearest_zone, sort_by_distance};
+pub use watermark::Watermark;
+
+use crate::frame::{FrameTable, Init, Priority};
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{SpinLock, lockdep};
+use crate::units::{NodeId, Order, Pfn, PfnRange};
+
+/// The free memory of one node, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Zone<C: Cpu> {
+    index: u8,
+    node: NodeId,
+    managed: u64,
+    watermark: Watermark,
+    /// Frames that are deferred: not freed to the zone yet. Lowered with release after they were freed; pairs
+    /// with the acquire of an allocation that found none.
+    deferred: AtomicU64<C>,
+    buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
+}
+
+/// Usable frames of one region, and the zone that they belong to.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::frame) struct ZoneRange {
+    pub frames: PfnRange,
+    pub zone: u8,
+}
+
+impl<C: Cpu> Zone<C> {
+    /// A zone that is going to manage so many frames, and has none yet.
+    pub(in crate::frame) fn new(index: u8, node: NodeId, managed: u64) -> Self {
+        let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
+        Self { index, node, managed, watermark: Watermark::for_frames(managed), deferred, buddy }
+    }
+
+    /// The node whose memory this is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Frames that the zone manages, deferred ones among them.
+    pub fn managed(&self) -> u64 {
+        self.managed
+    }
+
+    /// How much is kept back.
+    pub fn watermark(&self) -> Watermark {
+        self.watermark
+    }
+
+    /// Number of free blocks by order, all read at one moment.
+    pub fn free_blocks(&self) -> [u64; ORDERS] {
+        let buddy = self.buddy.lock();
+        core::array::from_fn(|order| buddy.nr_blocks(order))
+    }
+
+    /// Frames that are deferred. Zero says that all were freed to the zone before.
+    pub fn deferred(&self) -> u64 {
+        self.deferred.load(Acquire)
+    }
+
+    /// Allocates a block, where the watermark allows it.
+    pub(in crate::frame) fn alloc(
+        &self,
+        table: &FrameTable<C>,
+        order: Order,
+        priority: Priority,
+    ) -> Option<(Pfn, Init)> {
+        let mut buddy = self.buddy.lock();
+        if self.watermark.allows(self.free_and_deferred(&buddy), priority) < order.frames() {
+            return None;
+        }
+        buddy.alloc(table, order)
+    }
+
+    /// Allocates up to `frames.len()` frames for a CPU's cache, packed. Frames of the reserve are allocated
+    /// one by one, so that the cache does not offer them to requests of lower priority. Returns how many.
+    pub(in crate::frame) fn alloc_batch(
+        &self,
+        table: &FrameTable<C>,
+        frames: &mut [u64],
+        priority: Priority,
+    ) -> usize {
+        let mut buddy = self.buddy.lock();
+        let free = self.free_and_deferred(&buddy);
+        let for_all = self.watermark.allows(free, priority.min(Priority::Normal));
+        let for_this = self.watermark.allows(free, priority).min(1);
+        let most = (frames.len() as u64).min(for_all.max(for_this)) as usize;
+        buddy.alloc_batch(table, &mut frames[..most])
+    }
+
+    /// Frees a block.
+    pub(in crate::frame) fn free(&self, table: &FrameTable<C>, pfn: Pfn, order: Order, init: Init) {
+        self.buddy.lock().free(table, pfn, order, init);
+    }
+
+    /// Frees single frames, packed as in a CPU's cache.
+    pub(in crate::frame) fn free_batch(&self, table: &FrameTable<C>, frames: &[u64]) {
+        self.buddy.lock().free_batch(table, frames);
+    }
+
+    /// Frees a range of frames that were never allocated, at start.
+    pub(in crate::frame) fn free_range(&self, table: &FrameTable<C>, frames: PfnRange, init: Init) {
+        self.buddy.lock().free_range(table, frames.start, frames.end, init);
+    }
+
+    /// Notes at start that so many frames are deferred.
+    pub(in crate::frame) fn expect_deferred(&self, frames: u64) {
+        self.deferred.store(self.deferred.load(Relaxed) + frames, Relaxed);
+    }
+
+    /// Whether frames of the zone are deferred, and `priority` may have 2^order frames once they are free.
+    /// Asked *before* a search: what arrives in between is found by the next one.
+    pub(in crate::frame) fn may_initialise(&self, order: Order, priority: Priority) -> bool {
+        let deferred = self.deferred();
+        let free = || deferred + self.buddy.lock().free_frames();
+        deferred > 0
+            && priority > Priority::NoWait
+            && self.watermark.allows(free(), priority) >= order.frames()
+    }
+
+    /// An empty list of blocks for this zone.
+    pub(in crate::frame) fn block_list(&self) -> BlockList {
+        BlockList::new(self.index)
+    }
+
+    /// Frees blocks that were deferred.
+    pub(in crate::frame) fn free_deferred(&self, table: &FrameTable<C>, blocks: BlockList) {
+        let counts_first = mutant!("zone.counted-before-given");
+        if counts_first {
+            self.deferred.fetch_sub(blocks.frames(), Release);
+        }
+        self.buddy.lock().splice(table, &blocks);
+        if !counts_first {
+            self.deferred.fetch_sub(blocks.frames(), Release);
+        }
+    }
+
+    /// What the watermark counts: a deferred frame can be free as soon as it is needed.
+    fn free_and_deferred(&self, buddy: &Buddy<C>) -> u64 {
+        if mutant!("zone.deferred-not-counted") {
+            return buddy.free_frames();
+        }
+        buddy.free_frames() + self.deferred.load(Relaxed)
+    }
+
+    /// Calls `inspect` with the lists, under the lock.
+    pub(in crate::frame) fn inspect<R>(&self, inspect: impl FnOnce(&Buddy<C>) -> R) -> R {
+        inspect(&self.buddy.lock())
+    }
+}
