@@ -118,8 +118,7 @@ pub fn run<F: Format>(config: &StressConfig) -> Result<Done, String> {
         Machine::<F>::new(&MachineConfig::small(config.cpus, frames)).map_err(|error| error.to_string())?;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).map_err(|error| error.to_string())?;
-    let allocated =
-        || vm.memory().check().map(|census| census.allocated).map_err(|wrong| wrong.to_string());
+    let allocated = || vm.memory().check().map(|census| census.allocated).map_err(|wrong| wrong.to_string());
     let before = allocated()?;
     let new = || AddressSpace::new(&vm, Layout::linux::<F>(), config.path).map_err(|error| error.to_string());
     let shared = new()?;
