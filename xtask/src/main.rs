@@ -10,6 +10,8 @@
 //! | `lines` | what two faults fight for, as the emulator sees it |
 //! | `mutate` | breaking the library on purpose |
 //! | `size` | files that have grown too long |
+//! | `width` | lines that have grown too wide |
+//! | `words` | names of types that must not come back, or stand for two things |
 //! | `readme` | the marked blocks of README.md, from real runs |
 
 mod boots;
@@ -21,6 +23,8 @@ mod runner;
 mod size;
 mod steps;
 mod storm;
+mod width;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,8 +38,11 @@ usage: cargo xtask CHORE
   lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --selftest NAME
   layers   check who names whom and where `unsafe` stands
-  mutate   break the library in many ways, one at a time, and see each noticed; --list, --only NAME,..., --sample
+  mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
+           --only NAME,...
   size     warn of files over 400 lines
+  width    fail where a line has more than 110 columns
+  words    fail where a type has a name that was replaced, or two types of the library have one name
   readme   run the commands in README.md's marked blocks and put their output there";
 
 fn main() -> ExitCode {
@@ -49,6 +56,8 @@ fn main() -> ExitCode {
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),
+        ["width"] => width::check_and_print(&root()),
+        ["words"] => words::check_and_print(&root()),
         ["readme"] => readme::refresh(&root()),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -72,6 +81,12 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().map(PathBuf::from).unwrap_or(xtask)
+}
+
+/// Every Rust source of the project, fixtures excepted.
+fn all_sources(root: &std::path::Path) -> Vec<PathBuf> {
+    let shelves = ["vm", "linux-abi", "lab", "kernel", "xtask/src", "checks"];
+    shelves.iter().flat_map(|shelf| sources(&root.join(shelf))).collect()
 }
 
 /// Every file below `directory` whose name ends in `.rs`, sorted.

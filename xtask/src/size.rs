@@ -16,8 +16,7 @@ pub fn check_and_print(root: &Path) -> Result<(), String> {
 }
 
 fn too_long(root: &Path) -> Vec<(PathBuf, usize)> {
-    let shelves = ["vm", "lab", "kernel", "xtask/src", "checks"];
-    let files = shelves.iter().flat_map(|shelf| crate::sources(&root.join(shelf)));
     let lines = |path: &PathBuf| fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    let files = crate::all_sources(root).into_iter();
     files.map(|path| (lines(&path), path)).filter(|f| f.0 > MOST_LINES).map(|(n, p)| (p, n)).collect()
 }

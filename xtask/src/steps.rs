@@ -1,7 +1,7 @@
 //! What `cargo xtask test` and `cargo xtask ci` run, in order.
 
 use crate::runner::{Action, Step};
-use crate::{boots, layers, lines, mutate, size};
+use crate::{boots, layers, lines, mutate, size, width, words};
 use std::process::Command;
 
 /// Every test there is.
@@ -24,7 +24,8 @@ pub fn test() -> Vec<fn() -> Step> {
 
 /// Everything that must hold before a change lands: how the sources look, too.
 pub fn ci() -> Vec<fn() -> Step> {
-    let mut steps: Vec<fn() -> Step> = vec![formatting, lints, kernel_lints, documentation, sizes];
+    let mut steps: Vec<fn() -> Step> =
+        vec![formatting, lints, kernel_lints, documentation, sizes, widths, names];
     steps.extend(test());
     steps
 }
@@ -62,6 +63,14 @@ fn documentation() -> Step {
 
 fn sizes() -> Step {
     Step { name: "sizes of files", action: Action::Chore(size::check_and_print) }
+}
+
+fn widths() -> Step {
+    Step { name: "widths of lines", action: Action::Chore(width::check_and_print) }
+}
+
+fn names() -> Step {
+    Step { name: "names of types", action: Action::Chore(words::check_and_print) }
 }
 
 fn layering() -> Step {

@@ -12,7 +12,7 @@
 
 mod floors;
 mod rules;
-mod tokens;
+pub mod tokens;
 
 use std::fmt;
 use std::fs;

@@ -1,0 +1,101 @@
+//! The names of types: none that was replaced by the field's word comes back, and in the library one name
+//! stands for one type.
+
+use crate::layers::tokens::{Token, tokens};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Names that were replaced; docs/design and GLOSSARY.md have those that stand in their place.
+const REPLACED: &[&str] = &[
+    "Aim",
+    "Answer",
+    "Ask",
+    "Beyond",
+    "Bias",
+    "Biased",
+    "Board",
+    "Carried",
+    "Crew",
+    "Crowd",
+    "Desk",
+    "Detention",
+    "Ended",
+    "Enlisted",
+    "Exhibit",
+    "Ground",
+    "Head",
+    "Installed",
+    "Landing",
+    "Mine",
+    "Nearness",
+    "Own",
+    "Owned",
+    "Permanent",
+    "Pinned",
+    "Post",
+    "Recent",
+    "Round",
+    "ShareLock",
+    "Spot",
+    "Stop",
+    "Stretch",
+    "Tally",
+    "Tray",
+    "Whence",
+];
+
+/// A type and where it is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Declared {
+    name: String,
+    place: String,
+}
+
+/// Prints each name that must not stand there, and fails if there is one.
+pub fn check_and_print(root: &Path) -> Result<(), String> {
+    let mut declared = Vec::new();
+    for path in ["vm", "lab", "kernel"].iter().flat_map(|shelf| crate::sources(&root.join(shelf))) {
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        declared.extend(declarations(&file, &tokens(&text)));
+    }
+    let mut found = replaced(&declared);
+    found.extend(ambiguous(&declared));
+    found.iter().for_each(|line| println!("{line}"));
+    println!("{} types are declared, {} of them under a name that is taken", declared.len(), found.len());
+    if found.is_empty() { Ok(()) } else { Err(format!("{} names of types must change", found.len())) }
+}
+
+/// The types that a file declares; those inside of functions too.
+fn declarations(file: &str, tokens: &[Token]) -> Vec<Declared> {
+    let declares = |token: &Token| matches!(token.name(), Some("struct" | "enum" | "trait" | "union"));
+    let pairs = tokens.windows(2).filter(|pair| declares(&pair[0]));
+    let named = pairs.filter_map(|pair| Some((pair[1].name()?, pair[1].line)));
+    named.map(|(name, line)| Declared { name: name.to_string(), place: format!("{file}:{line}") }).collect()
+}
+
+/// Declarations under a replaced name.
+fn replaced(declared: &[Declared]) -> Vec<String> {
+    let are_replaced = declared.iter().filter(|one| REPLACED.contains(&one.name.as_str()));
+    are_replaced.map(|one| format!("{}: {} has another name now", one.place, one.name)).collect()
+}
+
+/// Names that the library declares twice, its tests and examples excepted.
+fn ambiguous(declared: &[Declared]) -> Vec<String> {
+    let is_library = |place: &str| {
+        let file = place.split(':').next().unwrap_or(place);
+        let is_test = file.contains("/tests/") || file.contains("/testing") || file.ends_with("tests.rs");
+        file.starts_with("vm/src/") && !is_test
+    };
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for one in declared.iter().filter(|one| is_library(&one.place)) {
+        places.entry(&one.name).or_default().push(&one.place);
+    }
+    let twice = places.iter().filter(|(_, places)| places.len() > 1);
+    twice.map(|(name, places)| format!("{}: several types are named {name}", places.join(" "))).collect()
+}
+
+#[cfg(test)]
+#[path = "tests/words.rs"]
+mod tests;
