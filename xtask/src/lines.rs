@@ -149,7 +149,8 @@ fn name_of(at: u64, symbols: &[(u64, String)]) -> String {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "windows 100 100\nline 0x0 0xffffffff80000000 100 0 100 0\nline 0x40 0x9000 3 0 0 97\n\
+    const TABLE: &str = "windows 100 100\nline 0x0 0xffffffff80000000 100 0 100 0\n\
+        line 0x40 0x9000 3 0 0 97\n\
         line 0x80 0x9040 100 0 0 0\nline 0xc0 0x9080 0 100 0 100\n";
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! windows 1000 1000                 of CPU 0 and CPU 1
-//! line PHYS VIRT W0 R0 W1 R1        for each line, in how many windows of each CPU it was written, and only read
+//! line PHYS VIRT W0 R0 W1 R1        windows of each CPU that wrote the line, and that only read it
 //! ```
 //!
 //! `qemu` is the door to the emulator and holds every `unsafe`; what is counted and how is [`watch`].

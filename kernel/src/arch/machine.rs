@@ -54,8 +54,8 @@ impl Metal {
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
             let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
-            // SAFETY: `set_interrupt_handler` keeps the two together: the data was stored before the function, and
-            // another function is not stored before every CPU has left this handler.
+            // SAFETY: `set_interrupt_handler` keeps the two together: the data was stored before the
+            // function, and another function is not stored before every CPU has left this handler.
             unsafe { call(self, self.answer_data.load(Relaxed)) };
         }
     }

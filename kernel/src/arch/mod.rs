@@ -6,7 +6,7 @@
 //! | `trap` (`trap.s`) | how the kernel is entered and left: exceptions, interrupts, system calls |
 //! | `segments` `vectors` | the tables that the CPU wants for that |
 //! | `percpu` | what each CPU knows of itself, through GS |
-//! | `cpu` `machine` | the library's [`Cpu`](interleaf::machine::Cpu) and [`Machine`](interleaf::machine::Machine) |
+//! | `cpu` `machine` | the library's `Cpu` and `Machine` |
 //! | `space` | addresses of the kernel's half; its tables, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
 //! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |

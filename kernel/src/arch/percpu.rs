@@ -222,7 +222,8 @@ pub fn preempt_on() {
 pub fn want_other() {
     // SAFETY: one instruction on this CPU's own word.
     unsafe {
-        asm!("and dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MAX, options(nostack));
+        asm!("and dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MAX,
+             options(nostack));
     }
 }
 
@@ -230,7 +231,8 @@ pub fn want_other() {
 pub fn looked_for_other() {
     // SAFETY: one instruction on this CPU's own word.
     unsafe {
-        asm!("or dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MIN, options(nostack));
+        asm!("or dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MIN,
+             options(nostack));
     }
 }
 

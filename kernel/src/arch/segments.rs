@@ -71,9 +71,11 @@ impl Segments {
         // SAFETY: the table has kernel code at 8 and data at 16, as the boot table had, and a task at 0x28.
         // The far return goes to the next instruction. GS is left alone: loading it would clear its base.
         unsafe {
-            asm!("lgdt [{pointer}]", "push {code}", "lea {scratch}, [rip + 2f]", "push {scratch}", "retfq", "2:",
+            asm!("lgdt [{pointer}]", "push {code}", "lea {scratch}, [rip + 2f]", "push {scratch}",
+                 "retfq", "2:",
                  "mov ss, {data:e}", "ltr {task:x}",
-                 pointer = in(reg) &raw const pointer, code = const KERNEL_CODE, data = in(reg) u32::from(KERNEL_DATA),
+                 pointer = in(reg) &raw const pointer, code = const KERNEL_CODE,
+                 data = in(reg) u32::from(KERNEL_DATA),
                  task = in(reg) TASK, scratch = out(reg) _);
         }
     }

@@ -4,7 +4,7 @@
 //!   0000_0000_0000_0000   nothing: a null pointer faults
 //!   0000_0000_0001_0000   programs (the library's spaces)
 //!   0000_7fff_ffff_f000   end of programs
-//!   ffff_8000_0000_0000   memory as it is, RAM alone, in the largest pages; neither code nor image   <- Machine::window
+//!   ffff_8000_0000_0000   the direct map: RAM alone, in the largest pages, without the image
 //!   ffff_c000_0000_0000   this CPU's interrupt controller, one page
 //!   ffff_d000_0000_0000   stacks of threads, each 32 KiB above an unmapped page
 //!   ffff_ffff_8010_0000   the image: text r-x, rodata r--, data and bss rw-; guard pages left out

@@ -3,7 +3,7 @@
 //! | called by | what |
 //! |---|---|
 //! | `boot` | the boot CPU's main function; stacks for the other CPUs, which then run their idle threads |
-//! | `trap` | a system call; an exception, a fault that failed, or the way out of the kernel, of a program; the report of a kernel error |
+//! | `trap` | a program's calls, exceptions and failed faults; its exit from the kernel; a report |
 //! | `thread` | what follows a switch of threads; the end of a thread |
 //! | `cpu` | sleeping, waking, and yielding |
 //! | `helpers` | threads for helpers |

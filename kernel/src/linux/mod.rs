@@ -4,7 +4,7 @@
 //! | file | calls |
 //! |---|---|
 //! | `memory` | mmap munmap mprotect madvise brk mincore |
-//! | `threads` | clone exit exit_group futex sched_yield sched_setaffinity sched_getaffinity gettid set_tid_address arch_prctl |
+//! | `threads` | clone exit exit_group futex gettid set_tid_address arch_prctl, and sched_* |
 //! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn getpid getppid clock_gettime nanosleep |
 
 #![forbid(unsafe_code)]

@@ -7,7 +7,8 @@
 //! ```text
 //!   epoch     2n          2n + 1        2n + 2
 //!   page    mapped ──── unmapped ────── mapped, holds 2n + 2
-//!   reader  epoch, load, epoch again: the same odd number twice? then the load must have failed: nobody's old translation
+//!   reader  epoch, load, epoch again: the same odd number twice? then the load must have failed: no old
+//!           translation is left
 //! ```
 
 use super::world::{Dice, complain, in_fresh_space, load, map, page, store, with_space};

@@ -9,6 +9,25 @@ fn every_listed_point_stands_in_the_sources_once_and_every_point_there_is_listed
     assert_eq!(check_points(&crate::root()), Ok(()));
 }
 
+/// A test that was renamed would notice nothing, and only `cargo xtask mutate` would say so.
+#[test]
+fn every_named_test_stands_in_the_sources() {
+    let text = |folder: &str| {
+        let sources = crate::sources(&crate::root().join(folder));
+        sources.iter().map(|source| fs::read_to_string(source).unwrap()).collect::<String>()
+    };
+    let (library, lab) = (text("vm/src"), text("lab/tests"));
+    for mutation in all() {
+        let (sources, name) = match mutation.test {
+            Test::Unit(name) | Test::Model(name) => (&library, name),
+            Test::Lab(_, name) => (&lab, name),
+        };
+        let last = name.trim_end_matches(':').rsplit("::").next().unwrap();
+        let stands = sources.contains(&format!("fn {last}")) || sources.contains(&format!("mod {last}"));
+        assert!(stands, "{}: there is no test {name}", mutation.point);
+    }
+}
+
 #[test]
 fn points_that_are_gone_unlisted_or_named_twice_are_found() {
     let point = |name: &str| points::Point { name: name.to_string(), file: "a.rs".to_string() };

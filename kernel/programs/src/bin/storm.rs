@@ -141,7 +141,8 @@ impl Own {
             let thread = self.thread;
             holds!(
                 value == expected && last == other,
-                "thread {thread}, region {region}, page {page}: {value:#x}, {last:#x} instead of {expected:#x}, {other:#x}"
+                "thread {thread}, region {region}, page {page}: {value:#x}, {last:#x} \
+                 instead of {expected:#x}, {other:#x}"
             );
         }
     }

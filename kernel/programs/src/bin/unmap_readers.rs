@@ -73,7 +73,8 @@ fn begin(args: Args) -> u8 {
     poisoner.join();
     let (reads, waited) = (READS.load(Ordering::Relaxed), WAITED.load(Ordering::Relaxed));
     say!(
-        "unmap_readers: {generation} generations, {reads} reads by {readers} threads, none stale; {waited} faults waited"
+        "unmap_readers: {generation} generations, {reads} reads by {readers} threads, none stale; \
+         {waited} faults waited"
     );
     GOOD
 }

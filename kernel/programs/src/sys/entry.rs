@@ -60,7 +60,9 @@ macro_rules! program {
                 // SAFETY: `_start` hands over the stack pointer that it was started with.
                 unsafe { $crate::sys::start(stack, $main) }
             }
-            core::arch::naked_asm!("xor ebp, ebp", "mov rdi, rsp", "and rsp, -16", "call {}", "ud2", sym on_stack)
+            core::arch::naked_asm!(
+                "xor ebp, ebp", "mov rdi, rsp", "and rsp, -16", "call {}", "ud2", sym on_stack
+            )
         }
     };
 }

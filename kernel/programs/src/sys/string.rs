@@ -13,7 +13,8 @@ use core::arch::asm;
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
     // SAFETY: copies upwards, exactly `length` bytes, which our caller owns on both sides.
     unsafe {
-        asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack));
+        asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _,
+            options(nostack));
     }
     to
 }
@@ -51,7 +52,8 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mu
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
     // SAFETY: writes exactly `length` bytes, which our caller owns.
     unsafe {
-        asm!("rep stosb", inout("rcx") length => _, inout("rdi") to => _, in("al") byte as u8, options(nostack));
+        asm!("rep stosb", inout("rcx") length => _, inout("rdi") to => _, in("al") byte as u8,
+            options(nostack));
     }
     to
 }

@@ -60,7 +60,8 @@ pub fn spawn(body: fn(usize), argument: usize) -> Result<Thread, Errno> {
     // code, but calls `run` with its slot on a stack that is aligned as at a call.
     unsafe {
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call {run}", "ud2", "2:",
-            run = sym run, in("r12") index, inlateout("rax") 56isize => answer, in("rdi") FLAGS, in("rsi") top,
+            run = sym run, in("r12") index, inlateout("rax") 56isize => answer, in("rdi") FLAGS,
+            in("rsi") top,
             in("rdx") 0, in("r10") 0, in("r8") 0, lateout("rcx") _, lateout("r11") _);
     }
     if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(Thread(index)) }
