@@ -41,22 +41,22 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "asymmetric.owner-not-awaited",
         wrong: "ownership is revoked while the owner is inside",
-        test: Model("asymmetric::tests::loom_locks"),
+        test: Model("loom_asymmetric_locks"),
     },
     Mutation {
         point: "asymmetric.barrier-skipped",
         wrong: "ownership is revoked without a barrier",
-        test: Model("asymmetric::tests::loom_locks"),
+        test: Model("loom_asymmetric_locks"),
     },
     Mutation {
         point: "asymmetric.owner-not-rechecked",
         wrong: "the owner does not check that it still is the owner",
-        test: Model("asymmetric::tests::loom_locks"),
+        test: Model("loom_asymmetric_locks"),
     },
     Mutation {
         point: "asymmetric.given-back-relaxed",
         wrong: "ownership is given back without release",
-        test: Model("asymmetric::tests::loom_locks"),
+        test: Model("loom_asymmetric_locks"),
     },
     Mutation {
         point: "mailbox.gap-ignored",
