@@ -170,7 +170,7 @@ impl<M: Machine> Memory<'_, M> {
             if let Some(found) = self.search_once(placement, order, priority, &mut from) {
                 return Some(found);
             }
-            if !may_initialise || mutant!("nodes.growth-not-awaited") {
+            if !may_initialise || mutant!("alloc.deferred-not-awaited") {
                 break;
             }
             M::Cpu::relax();
@@ -179,7 +179,7 @@ impl<M: Machine> Memory<'_, M> {
         if priority == Priority::NoWait {
             return None;
         }
-        if mutant!("nodes.looked-after-drain") {
+        if mutant!("alloc.searched-after-drain") {
             return if self.drain() > 0 { search() } else { None };
         }
         self.drain_and(search).1

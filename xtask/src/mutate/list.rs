@@ -147,12 +147,12 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_helper_and_allocation_share_the_blocks_of_a_section"),
     },
     Mutation {
-        point: "nodes.growth-not-awaited",
+        point: "alloc.deferred-not-awaited",
         wrong: "an allocation does not wait for blocks that are being initialised",
         test: GROWTH,
     },
     Mutation {
-        point: "zone.counted-before-given",
+        point: "zone.counted-before-freed",
         wrong: "a zone counts frames as its own before it has them",
         test: GROWTH,
     },
@@ -177,12 +177,12 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::ops::tests::mbind"),
     },
     Mutation {
-        point: "buddy.chain-not-linked",
+        point: "zone.block-list-not-linked",
         wrong: "a chain of deferred blocks is linked by its head alone",
         test: Unit("frame::boot::deferred"),
     },
     Mutation {
-        point: "nodes.looked-after-drain",
+        point: "alloc.searched-after-drain",
         wrong: "the zones are searched after a drain, when other CPUs may have refilled their caches",
         test: Lab("scarce", "who_asks_for_no_more_than_there_is_gets_it_whatever_other_cpus_hold"),
     },

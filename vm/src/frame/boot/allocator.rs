@@ -1,4 +1,4 @@
-//! Memory that is handed out once and never given back.
+//! Memory that is allocated at boot and never freed.
 //!
 //! Before [`Memory`] exists, [`EarlyAllocator`] cuts it from the boot map; afterwards [`BootAllocator`] takes
 //! whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, object pools and the like do not
@@ -75,7 +75,7 @@ impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
     /// Memory for `len` values.
     pub(in crate::frame) fn uninit_slice<T>(&mut self, len: usize) -> Option<UninitSlice<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
-        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is handed out
+        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is carved
         // once.
         Some(unsafe { UninitSlice::new(at, len) })
     }
@@ -84,7 +84,7 @@ impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
     pub(in crate::frame) fn zeroed_words<C: Cpu>(&mut self, len: usize) -> Option<&'m [AtomicU32<C>]> {
         let bytes = size_of::<AtomicU32<C>>().checked_mul(len)?;
         let at = self.carve(bytes, align_of::<AtomicU32<C>>())?;
-        // SAFETY: the memory is large enough, aligned, zeroed and handed out once, and lasts as long as the
+        // SAFETY: the memory is large enough, aligned, zeroed and carved once, and lasts as long as the
         // machine; bytes of zero are words that hold 0.
         Some(unsafe { core::slice::from_raw_parts(at.cast().as_ptr(), len) })
     }
@@ -101,7 +101,7 @@ impl<'m, M: Machine> BootAllocator<'_, 'm, M> {
     /// Memory for `len` values.
     pub(in crate::frame) fn uninit_slice<T>(&mut self, len: usize) -> Option<UninitSlice<'m, T>> {
         let at = self.carve(size_of::<T>().checked_mul(len)?, align_of::<T>())?.cast();
-        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is handed out
+        // SAFETY: a machine's window lasts as long as the machine (promise 1), and carved memory is carved
         // once.
         Some(unsafe { UninitSlice::new(at, len) })
     }

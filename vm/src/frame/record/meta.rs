@@ -5,7 +5,7 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, refcount |
-//! | 8..12 | mapcount | `User`, `File`: entries that map the frame. `Table`: which parts of it may be in use. `Slab`: objects in use. Else 0 |
+//! | 8..12 | mapcount | `User`, `File`: entries that map the frame. `Table`: which parts may be in use. `Slab`: allocated objects. Else 0 |
 //! | 12..16 | word | `User`, `File`: pincount. `Table`: the lock of its entries. `Slab`: first free object. Else 0 |
 //! | 16..32 | link | `Free`: neighbours in the list. `Slab`: neighbours in the pool's list. `Table`: the retire link. `User`, `File`: owner and offset |
 //!
@@ -24,12 +24,12 @@ use core::ptr::NonNull;
 /// The record of one frame. See the module for its fields.
 #[repr(C, align(32))]
 pub struct FrameMeta<C: Cpu> {
-    /// Counted kinds change by read-modify-writes, all others by their owner's plain stores. The last put
-    /// acquires what earlier puts released.
+    /// Counted kinds change by read-modify-writes, all others by their owner's plain stores. The last `put`
+    /// acquires what earlier ones released.
     state: AtomicU64<C>,
     /// Relaxed: read for decisions only under the locks that guard every mapping of the frame, or as a hint.
     mapcount: AtomicU32<C>,
-    /// See the table.
+    /// See the table of the module.
     word: AtomicU32<C>,
     /// Relaxed: guarded by whatever owns the frame in its kind.
     link: [AtomicU64<C>; 2],
@@ -91,28 +91,29 @@ impl<C: Cpu> FrameMeta<C> {
         done
     }
 
-    /// One more holder of user memory. `false` where the frame is not user memory (any more).
+    /// Raises the refcount of user memory. `false` where the frame is not user memory (any more).
     #[inline]
     pub fn try_get(&self) -> bool {
         self.step_shared(FrameState::gotten).is_some()
     }
 
-    /// One holder less; the last one owns the frame alone and must free it.
+    /// Lowers the refcount of user memory. Returns the new state: after the last reference the caller owns the
+    /// frame alone and must free it.
     #[inline]
     pub(in crate::frame) fn put(&self) -> Option<FrameState> {
         self.step_shared(FrameState::put)
     }
 
-    /// Clears *exclusive*: whoever writes copies first. `false` where it was clear. The caller holds the lock
-    /// of the table that maps the frame.
+    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear. The caller holds the
+    /// lock of the table that maps the frame.
     pub fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()
     }
 
-    /// Sets *exclusive* where the caller's is the only reference. The caller holds the lock of the table that
+    /// Sets *exclusive* where the caller has the only reference. The caller holds the lock of the table that
     /// maps it.
     pub fn try_make_exclusive(&self) -> bool {
-        self.step_shared(FrameState::reclaimed).is_some()
+        self.step_shared(FrameState::unshared).is_some()
     }
 
     /// Sets or clears *lazyfree*. The caller holds the lock of the table that maps it.
@@ -120,13 +121,13 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(|state| state.with_lazyfree(lazyfree));
     }
 
-    /// Clears *attached*; who finds it cleared restarts its walk. `false` where it was. The caller holds the
-    /// table's lock.
+    /// Clears *attached*; a walker that finds it cleared restarts. `false` where it was clear. The caller holds
+    /// the table's lock.
     pub fn detach(&self) -> bool {
         self.step(FrameState::detached).is_some()
     }
 
-    /// Entries that map the frame; of a slab, objects in use.
+    /// Number of entries that map the frame; of a slab, allocated objects.
     pub fn mapcount(&self) -> u32 {
         self.mapcount.load(Relaxed)
     }
@@ -136,39 +137,40 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(count, Relaxed);
     }
 
-    /// One more entry maps the frame.
+    /// Raises the mapcount.
     pub fn add_mapping(&self) {
         self.mapcount.fetch_add(1, Relaxed);
     }
 
-    /// One entry less maps the frame. Returns how many still do.
+    /// Lowers the mapcount. Returns the new one.
     pub fn remove_mapping(&self) -> u32 {
         let before = self.mapcount.fetch_sub(1, Relaxed);
         debug_assert_ne!(before, 0, "a mapping removed that was never added");
         before.wrapping_sub(1)
     }
 
-    /// The only entry that mapped the frame is gone: a plain store, because nobody else maps it. The caller
-    /// cleared the entry and found the frame *exclusive* meanwhile.
+    /// Lowers the mapcount of an exclusive frame to 0: a plain store, because no other entry maps it. The
+    /// caller has cleared that entry, and the frame was *exclusive* after that.
     #[inline(always)]
     pub(in crate::frame) fn remove_only_mapping(&self) {
         debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
         self.mapcount.store(0, Relaxed);
     }
 
-    /// Raises the pincount of user memory. The caller holds a reference, fences, and compares what it walked.
+    /// Raises the pincount of user memory. The caller holds a reference, fences, and compares the entries again.
     pub fn pin(&self) {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Lowers the pincount. Release: who reads the count sees what the pinner did to the frame.
+    /// Lowers the pincount. Release: a reader of the count sees what was done to the frame while it was
+    /// pinned.
     pub fn unpin(&self) {
         let before = self.word.fetch_sub(1, Release);
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
 
-    /// How many pin the frame. Pairs with [`unpin`](FrameMeta::unpin); who must know that nobody pins weakens
-    /// the entries and fences before.
+    /// Number of pins. Pairs with [`unpin`](FrameMeta::unpin). To rely on a count of 0, weaken the entries and
+    /// fence before.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)
     }
@@ -192,7 +194,7 @@ impl<C: Cpu> FrameMeta<C> {
         RawSpinLock::from_word(&self.word)
     }
 
-    /// Who owns user memory, as numbers that the owner understands: an object and the place in it.
+    /// The owner of user memory, as numbers that the owner understands: an object and an offset in it.
     pub fn owner(&self) -> (u64, u64) {
         (self.link[0].load(Relaxed), self.link[1].load(Relaxed))
     }
@@ -203,7 +205,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.link[1].store(offset, Relaxed);
     }
 
-    /// A list word: 0 for nobody, else the frame number plus one.
+    /// The neighbours in a list. A word is 0 for none, else the frame number plus one.
     pub(in crate::frame) fn links(&self) -> Links {
         let frame = |word: u64| word.checked_sub(1).map(Pfn);
         Links { prev: frame(self.link[0].load(Relaxed)), next: frame(self.link[1].load(Relaxed)) }
@@ -217,27 +219,27 @@ impl<C: Cpu> FrameMeta<C> {
         self.link[1].store(next.map_or(0, |pfn| pfn.0 + 1), Relaxed);
     }
 
-    /// Of a slab: what is free in it; see `slab`. The caller holds the pool's lock.
+    /// The free objects of a slab; see `slab`. The caller holds the pool's lock.
     pub(in crate::frame) fn slab_word(&self) -> u32 {
         self.word.load(Relaxed)
     }
 
-    /// Notes what is free in a slab. The caller holds the pool's lock.
+    /// Notes the free objects of a slab. The caller holds the pool's lock.
     pub(in crate::frame) fn set_slab_word(&self, word: u32) {
         self.word.store(word, Relaxed);
     }
 
-    /// A detached table is retired, once. `false` where it is attached, no table, or retired already.
+    /// Marks a detached table as retired. `false` where it is attached, not a table, or retired already.
     pub(in crate::frame) fn retire(&self) -> bool {
         self.step(FrameState::retired).is_some()
     }
 
-    /// A retired table has waited long enough.
+    /// Clears the mark of a retired table: its grace period is over. `false` where it had none.
     pub(in crate::frame) fn unretire(&self) -> bool {
         self.step(FrameState::unretired).is_some()
     }
 
-    /// The head that lies in the link of a retired table.
+    /// The RCU head in the link of a retired table.
     pub(in crate::frame) fn retire_head(&self) -> NonNull<RcuHead> {
         NonNull::from(&self.link).cast()
     }

@@ -1,25 +1,24 @@
-//! The first word of a frame record: what the frame is, and how many hold it, as one value.
+//! The state word of a frame record: what the frame is and its refcount, as one value.
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0..32 | refcount: who holds the frame. 0 unless it is handed out |
+//! | 0..32 | refcount: references to the frame. 0 unless it is allocated |
 //! | 32..36 | [`Kind`] |
 //! | 36..41 | order of the block that starts here; 0 for kinds that are single frames |
 //! | 41 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`) |
-//! | 42 | *exclusive*: one address space alone has it; it may be written without a copy (`User`) |
+//! | 42 | *exclusive*: one address space alone maps it; it may be written without a copy (`User`) |
 //! | 43 | *attached*: a walk from a root may reach it (`Table`) |
-//! | 44 | *lazyfree*: the contents may be dropped while nobody writes (`User`) |
+//! | 44 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 45 | *retired*: waits for readers (`Table`) |
 //! | 48..56 | index of the zone (`Free`) |
 //!
-//! Everything else is zero. The whole word zero is [`Kind::Reserved`]: not handed out by itself; a hole, boot
-//! memory, or a frame inside a block whose head lies before it. A frame inside a block may also say `Cached`:
-//! it went back from a cache with its neighbours, as one block, of which only the head's record is written.
-//! Nobody reads it there.
+//! All other bits are zero. A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
+//! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
+//! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
 //! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something
-//! else: a lockless walker with an old entry in its hand can raise the count of a `User` or `File` frame
-//! only. Hence all other kinds are owned by whoever got them, and change by plain stores.
+//! else: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only. Hence
+//! frames of all other kinds have one owner, who changes the word by plain stores.
 //!
 //! ```text
 //!            Reserved (boot memory, inside of blocks)
@@ -40,17 +39,17 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Not handed out by itself: not memory, kept from boot, or inside a larger block.
+    /// Not memory, in use since boot, or inside a larger block.
     Reserved = 0,
     /// Head of a free block in its zone's lists.
     Free = 1,
     /// In a CPU's cache.
     Cached = 2,
-    /// Handed out, nobody else knows it.
+    /// Allocated, and not put to a use yet: only its owner knows it.
     Taken = 3,
     /// A table page.
     Table = 4,
-    /// Cut into objects by a pool.
+    /// Divided into objects by a pool.
     Slab = 5,
     /// Anonymous user memory.
     User = 6,
@@ -75,13 +74,13 @@ impl Kind {
         }
     }
 
-    /// Whether others than the owner may hold references, so that the word changes by read-modify-writes.
+    /// Whether several may hold references, so that the word changes by read-modify-writes.
     pub const fn is_counted(self) -> bool {
         matches!(self, Kind::User | Kind::File)
     }
 }
 
-/// The word as a value; transitions are pure functions from old to new.
+/// The state word as a value; transitions are pure functions from old to new.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct FrameState(pub(in crate::frame) u64);
@@ -95,13 +94,13 @@ const ATTACHED: u64 = 1 << 43;
 const LAZYFREE: u64 = 1 << 44;
 const RETIRED: u64 = 1 << 45;
 const ZONE_SHIFT: u32 = 48;
-/// Counts beyond this are refused, so that no count ever overflows.
+/// Refcounts beyond this are refused, so that no count ever overflows.
 const MOST_REFS: u64 = 1 << 31;
 
 impl FrameState {
     /// The all-zero word.
     pub const RESERVED: Self = Self(0);
-    /// A single frame just handed out.
+    /// A single frame just allocated.
     pub const TAKEN_FRAME: Self = Self::taken(Order::BASE);
 
     const fn of(kind: Kind, order: Order) -> Self {
@@ -116,7 +115,7 @@ impl FrameState {
     pub const fn cached(init: Init) -> Self {
         Self(Self::of(Kind::Cached, Order::BASE).0 | init.bit())
     }
-    /// A block just handed out, held once.
+    /// A block just allocated, with one reference.
     pub const fn taken(order: Order) -> Self {
         Self(Self::of(Kind::Taken, order).0 | 1)
     }
@@ -135,7 +134,7 @@ impl FrameState {
     pub const fn order(self) -> Order {
         Order((self.0 >> ORDER_SHIFT) as u8 & 0x1f)
     }
-    /// How many hold it.
+    /// Number of references.
     pub const fn refcount(self) -> u32 {
         (self.0 & REFS) as u32
     }
@@ -143,7 +142,7 @@ impl FrameState {
     pub const fn init(self) -> Init {
         if self.0 & ZEROED != 0 { Init::Zeroed } else { Init::Dirty }
     }
-    /// Whether one address space alone has it.
+    /// Whether one address space alone maps it.
     pub const fn is_exclusive(self) -> bool {
         self.0 & EXCLUSIVE != 0
     }
@@ -151,7 +150,7 @@ impl FrameState {
     pub const fn is_attached(self) -> bool {
         self.0 & ATTACHED != 0
     }
-    /// Whether the contents may be dropped.
+    /// Whether the contents may be discarded.
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
     }
@@ -160,12 +159,12 @@ impl FrameState {
         self.0 & !ZEROED == Self::free(zone, order, Init::Dirty).0
     }
 
-    /// What the record of a frame inside a block may say: it is not handed out by itself.
+    /// Whether the record of a frame inside a block may say this.
     pub const fn may_lie_inside(self) -> bool {
         self.0 == 0 || self.0 & !ZEROED == Self::cached(Init::Dirty).0
     }
 
-    /// A taken frame put to a use, held once.
+    /// A taken frame put to a use, with one reference.
     pub fn becomes(self, kind: Kind) -> Option<Self> {
         let flags = match kind {
             Kind::User => EXCLUSIVE,
@@ -186,7 +185,7 @@ impl FrameState {
     pub fn unretired(self) -> Option<Self> {
         (self.kind() == Kind::Table && self.0 & RETIRED != 0).then_some(Self(self.0 & !RETIRED))
     }
-    /// A table cut out, a slab emptied: its owner's alone again, ready to be freed.
+    /// A detached table or an empty slab, taken again, to be freed.
     pub fn relinquished(self) -> Option<Self> {
         let idle = match self.kind() {
             Kind::Table => self.0 & (ATTACHED | RETIRED) == 0,
@@ -195,12 +194,12 @@ impl FrameState {
         };
         idle.then(|| Self::taken(self.order()))
     }
-    /// One more holds it. Refused for what is not user memory, or no longer.
+    /// One more reference. Refused for what is not user memory (any more).
     pub fn gotten(self) -> Option<Self> {
         let refs = self.0 & REFS;
         (self.kind().is_counted() && 0 < refs && refs < MOST_REFS).then(|| Self(self.0 + 1))
     }
-    /// One less holds it; the last one finds it `Taken`, and frees it.
+    /// One reference less; after the last one the frame is `Taken`, and to be freed.
     pub fn put(self) -> Option<Self> {
         match (self.kind().is_counted(), self.refcount()) {
             (false, _) | (true, 0) => None,
@@ -212,8 +211,8 @@ impl FrameState {
     pub fn shared(self) -> Option<Self> {
         (self.kind() == Kind::User && self.is_exclusive()).then_some(Self(self.0 & !EXCLUSIVE))
     }
-    /// Exclusive again, while nobody else holds it.
-    pub fn reclaimed(self) -> Option<Self> {
+    /// Exclusive again, where there is no other reference.
+    pub fn unshared(self) -> Option<Self> {
         (self.kind() == Kind::User && self.refcount() == 1).then_some(Self(self.0 | EXCLUSIVE))
     }
     /// With the lazyfree mark as given.

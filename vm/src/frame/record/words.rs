@@ -14,11 +14,11 @@ pub(crate) struct Words<'m, C> {
 
 impl<'m, C: Cpu> Words<'m, C> {
     /// Word `slot` (below 512). The caller keeps the frame from being freed: it is attached and locked, or a
-    /// read section began before it was cut out.
+    /// read section began before it was detached.
     #[inline(always)]
     pub(crate) fn at(self, slot: usize) -> &'m AtomicU64<C> {
         // SAFETY: frames of kind `Table` are reached as words only, here, by machines' walkers through
-        // atomics, and by the hardware; the caller keeps the frame one.
+        // atomics, and by the hardware; the caller keeps the frame of that kind.
         unsafe { AtomicU64::from_cell(&self.page.words[slot]) }
     }
 }
@@ -33,7 +33,7 @@ impl<C> Copy for Words<'_, C> {}
 
 impl<M: Machine> Memory<'_, M> {
     /// Word `slot` (below 512) of a frame that was allocated as a table. The caller keeps it from being
-    /// freed: it is attached and locked, or a read section began before it was cut out.
+    /// freed: it is attached and locked, or a read section began before it was detached.
     #[inline(always)]
     pub(crate) fn word(&self, pfn: Pfn, slot: usize) -> &AtomicU64<M::Cpu> {
         self.words(pfn).at(slot)

@@ -53,7 +53,7 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
                 let Some(folio) = memory.alloc(order, AllocRequest::DIRTY) else { continue };
                 assert!(folio.pfn().is_aligned(order));
                 let (start, end) = (folio.pfn(), folio.frames().end);
-                (start.0..end.0).for_each(|pfn| assert!(model.insert(pfn), "{pfn:#x} handed out twice"));
+                (start.0..end.0).for_each(|pfn| assert!(model.insert(pfn), "{pfn:#x} allocated twice"));
                 held.push(folio);
             } else if !held.is_empty() {
                 let folio = held.swap_remove(dice.roll(held.len() as u64) as usize);
@@ -72,7 +72,7 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
 }
 
 #[test]
-fn holes_and_reserved_regions_are_never_handed_out() {
+fn holes_and_reserved_regions_are_never_allocated() {
     let machine = TestMachine::new(512);
     let usable = RegionKind::Usable(Init::Dirty);
     let map = BootMap::new(&[
@@ -179,7 +179,7 @@ fn a_zeroed_frame_is_zero_and_one_known_to_be_is_not_zeroed_again() {
 }
 
 #[test]
-fn memory_supplied_zeroed_is_not_zeroed_again_until_somebody_used_it() {
+fn memory_supplied_zeroed_is_not_zeroed_again_until_it_is_used() {
     let machine = TestMachine::new(64);
     let all = region(&machine, 0, 64, RegionKind::Usable(Init::Zeroed), 0);
     let memory = Memory::new(&machine, BootMap::new(&[all]).unwrap()).unwrap();
@@ -349,8 +349,8 @@ fn threads_that_exhaust_memory_together_get_every_frame_once() {
         machine.run_as(cpu);
         let (mut dice, mut held) = (Dice(cpu.into()), Vec::new());
         for step in 0..20_000u64 {
-            let grow = (step / 2000) % 2 == 0;
-            if dice.roll(10) < 5 + 3 * u64::from(grow) {
+            let more = (step / 2000) % 2 == 0;
+            if dice.roll(10) < 5 + 3 * u64::from(more) {
                 let order = Order(if dice.roll(20) == 0 { 3 } else { 0 });
                 let Some(folio) = memory.alloc(order, AllocRequest::DIRTY) else { continue };
                 machine.write(folio.pfn(), 8, &[cpu as u8 + 1; 4]);

@@ -32,8 +32,8 @@ fn value(at: NonNull<Object>) -> u64 {
     object.value[0]
 }
 
-/// What a pool itself takes for good.
-fn permanent(memory: &Memory<'_, TestMachine>) -> u64 {
+/// Frames that are allocated, those of pools themselves among them.
+fn allocated(memory: &Memory<'_, TestMachine>) -> u64 {
     memory.check().unwrap().allocated
 }
 
@@ -43,14 +43,14 @@ fn objects_keep_their_bytes_while_others_come_and_go() {
         let machine = TestMachine::with_cpus(256, 3);
         let memory = memory(&machine);
         let pool = TestPool::<Object>::new(&memory).unwrap();
-        let before = permanent(&memory);
+        let before = allocated(&memory);
         let (mut dice, mut held) = (Dice(seed), BTreeMap::new());
         for step in 0..6000u64 {
             TestCpu::become_cpu(dice.roll(3) as u32);
             if dice.roll(100) < 35 + 30 * u64::from(step / 1500 % 2 == 0) {
                 let object = place(pool.alloc(&memory).unwrap(), step);
                 assert_eq!(object.addr().get() % align_of::<Object>(), 0);
-                assert!(held.insert(object, step).is_none(), "handed out twice");
+                assert!(held.insert(object, step).is_none(), "allocated twice");
             } else if !held.is_empty() {
                 let at = *held.keys().nth(dice.roll(held.len() as u64) as usize).unwrap();
                 assert_eq!(Some(value(at)), held.remove(&at));
@@ -62,7 +62,7 @@ fn objects_keep_their_bytes_while_others_come_and_go() {
         // SAFETY: as above.
         held.into_keys().for_each(|at| unsafe { pool.free(&memory, at) });
         pool.shrink(&memory);
-        assert_eq!((pool.frames(), permanent(&memory)), (0, before));
+        assert_eq!((pool.frames(), allocated(&memory)), (0, before));
     }
     TestCpu::become_cpu(0);
 }
@@ -142,12 +142,12 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
     let memory = memory(&machine);
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     let pool = TestPool::<Object>::new(&memory).unwrap();
-    let before = permanent(&memory);
+    let before = allocated(&memory);
     let (table, other) =
         (memory.alloc_table(Priority::Normal).unwrap(), memory.alloc_frame(AllocRequest::DIRTY).unwrap());
     for step in 0..300 {
         let object = place(pool.alloc(&memory).unwrap(), step);
-        // SAFETY: nobody but this test knows the object; its head is unused.
+        // SAFETY: only this test uses the object; its head is unused.
         unsafe { pool.retire(&memory, &rcu, object.cast()) };
     }
     let section = rcu.read();
@@ -159,7 +159,7 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
     rcu.wait(&machine, &memory);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Cached);
     pool.shrink(&memory);
-    assert_eq!((rcu.garbage(), pool.frames(), permanent(&memory)), (0, 0, before));
+    assert_eq!((rcu.garbage(), pool.frames(), allocated(&memory)), (0, 0, before));
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn threads_share_a_pool() {
 }
 
 #[test]
-fn what_is_permanent_lies_side_by_side() {
+fn memory_of_the_boot_allocator_is_contiguous() {
     use crate::sync::Carve;
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let mut permanent = memory.boot_allocator();
-    let (a, b) = (permanent.carve(100, 64).unwrap(), permanent.carve(100, 64).unwrap());
+    let mut allocator = memory.boot_allocator();
+    let (a, b) = (allocator.carve(100, 64).unwrap(), allocator.carve(100, 64).unwrap());
     assert_eq!(b.addr().get() - a.addr().get(), 128);
-    assert!(permanent.carve(9 * 4096, 4096).is_some());
-    assert_eq!(permanent.carve(1 << 40, 8), None);
+    assert!(allocator.carve(9 * 4096, 4096).is_some());
+    assert_eq!(allocator.carve(1 << 40, 8), None);
     assert_eq!(memory.check().unwrap().allocated, 1 + 1 + 16);
 }

@@ -19,7 +19,7 @@ fn the_last_put_leaves_the_frame_taken() {
     assert!(user.is_exclusive());
     let twice = user.gotten().unwrap();
     assert_eq!(twice.refcount(), 2);
-    assert_eq!(twice.reclaimed(), None);
+    assert_eq!(twice.unshared(), None);
     assert_eq!(twice.put().unwrap(), user);
     assert_eq!(user.put().unwrap(), TAKEN);
     assert_eq!(TAKEN.gotten(), None);
@@ -27,11 +27,11 @@ fn the_last_put_leaves_the_frame_taken() {
 }
 
 #[test]
-fn a_shared_frame_is_reclaimed_by_its_only_holder() {
+fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
     let shared = TAKEN.becomes(Kind::User).and_then(FrameState::shared).unwrap();
     assert!(!shared.is_exclusive());
     assert_eq!(shared.shared(), None);
-    assert!(shared.reclaimed().unwrap().is_exclusive());
+    assert!(shared.unshared().unwrap().is_exclusive());
     assert!(shared.with_lazyfree(true).unwrap().is_lazyfree());
 }
 

@@ -27,7 +27,7 @@ impl BlockList {
         meta.set_state(FrameState::free(self.zone, Order::MAX, init));
         meta.set_prev(before);
         if let Some(before) = before
-            && !mutant!("buddy.chain-not-linked")
+            && !mutant!("zone.block-list-not-linked")
         {
             record(table, before).set_next(Some(pfn));
         }

@@ -151,7 +151,7 @@ impl<C: Cpu> Zone<C> {
 
     /// Frees blocks that were deferred.
     pub(in crate::frame) fn free_deferred(&self, table: &FrameTable<C>, blocks: BlockList) {
-        let counts_first = mutant!("zone.counted-before-given");
+        let counts_first = mutant!("zone.counted-before-freed");
         if counts_first {
             self.deferred.fetch_sub(blocks.frames(), Release);
         }
