@@ -23,9 +23,10 @@ static SHARED: RwLock<Only, 1> = RwLock::new();
 // SAFETY: nothing else in this program bears the name.
 #[unsafe(no_mangle)]
 pub extern "C" fn _start() -> ! {
-    let shared = SHARED.share();
+    let shared = SHARED.read();
     *COUNT.lock() += 1;
     drop(shared);
+    black_box(interleaf_linux_abi::check_mincore(0x1000, 0x2000, 0, 0).is_ok());
     black_box(VpnRange::from_bytes(VirtAddr(0x1000), 0x2000).map(VpnRange::len_bytes));
     stop()
 }

@@ -1,12 +1,11 @@
-//! Calls about memory: untrusted words go straight to the library's `space::linux`.
+//! Calls about memory: untrusted words go straight to `interleaf_linux_abi`.
 
-use super::{Answer, Arguments, EBADF, EFAULT, EINVAL, ENOMEM};
+use super::{Answer, Arguments};
 use crate::arch::thread::Space;
 use crate::arch::{percpu, user};
-use interleaf::space::linux;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf_linux_abi as linux;
 
-const MAP_ANONYMOUS: u32 = 0x20;
 /// Pages that mincore tells at a time.
 const TOLD_AT_ONCE: usize = 256;
 
@@ -16,36 +15,29 @@ fn space() -> &'static Space {
 }
 
 pub fn mmap(Arguments([addr, len, prot, flags, ..]): Arguments) -> Answer {
-    if flags as u32 & MAP_ANONYMOUS == 0 {
-        return Err(EBADF);
-    }
     Ok(linux::mmap(space(), addr, len, prot as u32, flags as u32)?.0)
 }
 
 pub fn munmap(addr: u64, len: u64) -> Answer {
-    Ok(linux::munmap(space(), addr, len).map(|()| 0)?)
+    linux::munmap(space(), addr, len).map(|()| 0)
 }
 
 pub fn mprotect(addr: u64, len: u64, prot: u64) -> Answer {
-    Ok(linux::mprotect(space(), addr, len, prot as u32).map(|()| 0)?)
+    linux::mprotect(space(), addr, len, prot as u32).map(|()| 0)
 }
 
 pub fn madvise(addr: u64, len: u64, advice: u64) -> Answer {
-    Ok(linux::madvise(space(), addr, len, advice as i32).map(|()| 0)?)
+    linux::madvise(space(), addr, len, advice as i32).map(|()| 0)
 }
 
 pub fn brk(end: u64) -> Answer {
-    Ok(space().brk(VirtAddr(end)).0)
+    Ok(linux::brk(space(), end))
 }
 
 /// The library tells under its lock, so what it tells is collected, and copied to the program afterwards.
 pub fn mincore(addr: u64, len: u64, to: u64) -> Answer {
-    if !VirtAddr(addr).is_page_aligned() {
-        return Err(EINVAL);
-    }
-    let end = addr.checked_add(len).filter(|&end| end <= user::USER_END).ok_or(ENOMEM)?;
-    let pages = len.div_ceil(PAGE_SIZE as u64);
-    to.checked_add(pages).filter(|&end| end <= user::USER_END).ok_or(EFAULT)?;
+    linux::check_mincore(addr, len, to, user::USER_END)?;
+    let end = addr + len;
     let (mut at, mut to) = (addr, to);
     while at < end {
         let bytes = (end - at).min((TOLD_AT_ONCE * PAGE_SIZE) as u64);

@@ -1,11 +1,13 @@
 //! Calls about everything else.
 
-use super::{Answer, EBADF, EINVAL, Errno};
+use super::Answer;
 use crate::arch::{Core, console, user};
 use crate::task::process::PROCESS;
 use crate::task::{sched, signal};
 use interleaf::machine::Cpu;
 use interleaf::units::VirtAddr;
+use interleaf_linux_abi::Errno;
+use interleaf_linux_abi::task::SIGSEGV;
 
 /// Bytes that are printed at a time.
 const CHUNK: usize = 256;
@@ -13,7 +15,7 @@ const CHUNK: usize = 256;
 /// Everything is printed on the console.
 pub fn write(file: u64, at: u64, len: u64) -> Answer {
     if !matches!(file, 1 | 2) {
-        return Err(EBADF);
+        return Err(Errno::EBADF);
     }
     let mut done = 0;
     while done < len {
@@ -31,11 +33,10 @@ pub fn write(file: u64, at: u64, len: u64) -> Answer {
 
 /// Only SIGSEGV is ever raised; what is said of others is heard and forgotten.
 pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> Answer {
-    const SIGSEGV: u64 = 11;
     const HANDLER_WORDS: usize = 4;
     const DEFAULT_OR_IGNORE: u64 = 1;
     if !(1..=64).contains(&signal) {
-        return Err(EINVAL);
+        return Err(Errno::EINVAL);
     }
     let (mut handler, mut restorer) = if signal == SIGSEGV { signal::handler() } else { (0, 0) };
     if old != 0 {
@@ -74,7 +75,7 @@ pub fn duration_ns(at: u64) -> Result<u64, Errno> {
     user::read(VirtAddr(at), &mut bytes)?;
     let (seconds, ns) = (word(&bytes, 0), word(&bytes, 1));
     if ns >= 1_000_000_000 || seconds > i64::MAX as u64 {
-        return Err(EINVAL);
+        return Err(Errno::EINVAL);
     }
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(ns))
 }

@@ -1,6 +1,6 @@
 //! Calls about threads.
 
-use super::{Answer, Arguments, EAGAIN, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT};
+use super::{Answer, Arguments};
 use crate::arch::thread::{MAX_THREADS, Thread};
 use crate::arch::trap::Frame;
 use crate::arch::{Core, MACHINE, percpu, user};
@@ -9,24 +9,19 @@ use crate::task::sched;
 use core::sync::atomic::Ordering::*;
 use interleaf::machine::{Cpu, Machine};
 use interleaf::units::VirtAddr;
-
-const CLONE_VM: u64 = 0x100;
-const CLONE_THREAD: u64 = 0x1_0000;
-const CLONE_SETTLS: u64 = 0x8_0000;
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+use interleaf_linux_abi::Errno;
+use interleaf_linux_abi::task::*;
 
 /// A new thread that continues as this one, but for rax and the stack.
 pub fn clone(frame: &Frame) -> Answer {
     let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
     let has = |flag| flags & flag != 0;
     if !has(CLONE_VM) || !has(CLONE_THREAD) {
-        return Err(ENOSYS);
+        return Err(Errno::ENOSYS);
     }
     let me = percpu::thread();
-    let space = me.space().ok_or(ENOSYS)?;
-    let thread = sched::claim().ok_or(EAGAIN)?;
+    let space = me.space().ok_or(Errno::ENOSYS)?;
+    let thread = sched::claim().ok_or(Errno::EAGAIN)?;
     let tid = (thread.index() as u32).to_le_bytes();
     let wishes = [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)];
     for (_, at) in wishes.into_iter().filter(|&(flag, _)| has(flag)) {
@@ -80,17 +75,17 @@ pub fn arch_prctl(what: u64, value: u64) -> Answer {
     match what {
         SET_FS if value < user::USER_END => percpu::thread().set_own_fs_base(value),
         GET_FS => user::write(VirtAddr(value), &percpu::thread().fs_base().to_le_bytes())?,
-        _ => return Err(EINVAL),
+        _ => return Err(Errno::EINVAL),
     }
     Ok(0)
 }
 
 /// The thread of a number; 0 is the calling one.
-fn thread_of(tid: u64) -> Result<&'static Thread, super::Errno> {
+fn thread_of(tid: u64) -> Result<&'static Thread, Errno> {
     match tid {
         0 => Ok(percpu::thread()),
         tid if (tid as usize) < MAX_THREADS => Ok(Thread::at(tid as usize)),
-        _ => Err(ESRCH),
+        _ => Err(Errno::ESRCH),
     }
 }
 
@@ -105,7 +100,7 @@ pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> Answer {
     user::read(VirtAddr(at), &mut mask[..len])?;
     let mask = u64::from_le_bytes(mask) & every_cpu();
     if mask == 0 {
-        return Err(EINVAL);
+        return Err(Errno::EINVAL);
     }
     thread_of(tid)?.affinity.store(mask, Relaxed);
     // Moves, if this CPU is not among them any more.
@@ -115,7 +110,7 @@ pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> Answer {
 
 pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> Answer {
     if len < 8 || !len.is_multiple_of(8) {
-        return Err(EINVAL);
+        return Err(Errno::EINVAL);
     }
     let mask = thread_of(tid)?.affinity.load(Relaxed) & every_cpu();
     user::write(VirtAddr(at), &mask.to_le_bytes())?;
@@ -123,24 +118,21 @@ pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> Answer {
 }
 
 pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> Answer {
-    const COMMAND: u64 = 0x7f;
-    const WAIT: u64 = 0;
-    const WAKE: u64 = 1;
     if !at.is_multiple_of(4) {
-        return Err(EINVAL);
+        return Err(Errno::EINVAL);
     }
     if at >= user::USER_END {
-        return Err(EFAULT);
+        return Err(Errno::EFAULT);
     }
-    match operation & COMMAND {
-        WAIT => futex_wait(VirtAddr(at), value as u32, deadline(timeout)?),
-        WAKE => Ok(sched::wake(at as usize, value.min(i32::MAX as u64) as u32).into()),
-        _ => Err(ENOSYS),
+    match operation & FUTEX_COMMAND {
+        FUTEX_WAIT => futex_wait(VirtAddr(at), value as u32, deadline(timeout)?),
+        FUTEX_WAKE => Ok(sched::wake(at as usize, value.min(i32::MAX as u64) as u32).into()),
+        _ => Err(Errno::ENOSYS),
     }
 }
 
 /// When a relative timeout has passed; `None` for never.
-fn deadline(timeout: u64) -> Result<Option<u64>, super::Errno> {
+fn deadline(timeout: u64) -> Result<Option<u64>, Errno> {
     if timeout == 0 {
         return Ok(None);
     }
@@ -155,12 +147,12 @@ fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> Answer {
         let mut bytes = [0; 4];
         user::read(at, &mut bytes)?;
         if u32::from_le_bytes(bytes) != expected {
-            return Err(EAGAIN);
+            return Err(Errno::EAGAIN);
         }
         if let Some(deadline) = deadline {
             // There is no list of timers: who has a deadline looks whenever it gets a turn.
             if Core::now_ns() >= deadline {
-                return Err(ETIMEDOUT);
+                return Err(Errno::ETIMEDOUT);
             }
             if PROCESS.is_ending() {
                 return Ok(0);
@@ -174,7 +166,7 @@ fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> Answer {
             seen == Some(expected) && !PROCESS.is_ending()
         });
         match seen {
-            Some(value) if value != expected => return Err(EAGAIN),
+            Some(value) if value != expected => return Err(Errno::EAGAIN),
             Some(_) => return Ok(0),
             None => {}
         }

@@ -6,66 +6,11 @@
 //! left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and senseless
 //! arguments are part of the language.
 
+pub use interleaf_linux_abi::{Errno, MapFlags, Prot, advice};
 use std::fmt;
 
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
-
-bitflags::bitflags! {
-    /// The rights of `mmap` and `mprotect`, as Linux numbers them; unknown bits are kept.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-    pub struct Prot: u32 {
-        /// Data may be read.
-        const READ = 1;
-        /// Data may be written.
-        const WRITE = 2;
-        /// Instructions may be fetched.
-        const EXEC = 4;
-        /// Any other bit.
-        const _ = !0;
-    }
-
-    /// The flags of `mmap`, as Linux numbers them; unknown bits are kept.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-    pub struct MapFlags: u32 {
-        /// Writes are seen by all who map the object.
-        const SHARED = 1;
-        /// Writes stay with the writer.
-        const PRIVATE = 2;
-        /// Exactly there, over whatever lies there.
-        const FIXED = 0x10;
-        /// No file.
-        const ANONYMOUS = 0x20;
-        /// Between 1 and 2 GiB.
-        const LOW = 0x40;
-        /// Do not count the memory as promised.
-        const NORESERVE = 0x4000;
-        /// Touch all of it at once.
-        const POPULATE = 0x8000;
-        /// Meant for a stack: no huge pages.
-        const STACK = 0x2_0000;
-        /// Exactly there, or not at all.
-        const FIXED_NOREPLACE = 0x10_0000;
-        /// Any other bit.
-        const _ = !0;
-    }
-}
-
-/// The advice numbers of `madvise` that the language knows by name.
-pub mod advice {
-    macro_rules! advice_numbers {
-        ($($name:ident = $number:literal),+ $(,)?) => {
-            $(#[doc = concat!("`MADV_", stringify!($name), "` of Linux.")] pub const $name: i32 = $number;)+
-            /// Every number named here with its name.
-            pub const NAMES: &[(i32, &str)] = &[$(($number, stringify!($name))),+];
-        };
-    }
-    advice_numbers! {
-        NORMAL = 0, RANDOM = 1, SEQUENTIAL = 2, WILLNEED = 3, DONTNEED = 4, FREE = 8, DONTFORK = 10, DOFORK = 11,
-        HUGEPAGE = 14, NOHUGEPAGE = 15, DONTDUMP = 16, DODUMP = 17, WIPEONFORK = 18, KEEPONFORK = 19, COLD = 20,
-        POPULATE_READ = 22, POPULATE_WRITE = 23,
-    }
-}
 
 /// One thing a program does to its memory. Addresses and lengths are in bytes, raw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -130,46 +75,6 @@ pub enum Call {
         /// What.
         value: u8,
     },
-}
-
-/// A Linux error number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Errno(pub i32);
-
-impl Errno {
-    /// Not allowed.
-    pub const EPERM: Self = Self(1);
-    /// No such file descriptor.
-    pub const EBADF: Self = Self(9);
-    /// Not now.
-    pub const EAGAIN: Self = Self(11);
-    /// No memory, or none mapped there.
-    pub const ENOMEM: Self = Self(12);
-    /// Rights that cannot be had.
-    pub const EACCES: Self = Self(13);
-    /// A bad address.
-    pub const EFAULT: Self = Self(14);
-    /// Something is there.
-    pub const EEXIST: Self = Self(17);
-    /// Senseless arguments.
-    pub const EINVAL: Self = Self(22);
-}
-
-impl fmt::Debug for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match *self {
-            Self::EPERM => "EPERM",
-            Self::EBADF => "EBADF",
-            Self::EAGAIN => "EAGAIN",
-            Self::ENOMEM => "ENOMEM",
-            Self::EACCES => "EACCES",
-            Self::EFAULT => "EFAULT",
-            Self::EEXIST => "EEXIST",
-            Self::EINVAL => "EINVAL",
-            Self(number) => return write!(f, "errno {number}"),
-        };
-        f.write_str(name)
-    }
 }
 
 /// Why an access was answered with SIGSEGV.

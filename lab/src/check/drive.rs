@@ -4,8 +4,9 @@ use super::calls::{Answer, Call, Errno, PAGE, Segv};
 use crate::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
-use interleaf::space::{AddressSpace, Error, Fault, FaultError, linux};
+use interleaf::space::{AddressSpace, Error, Fault, FaultError};
 use interleaf::units::{Access, PhysAddr, VirtAddr};
+use interleaf_linux_abi as linux;
 use std::cell::Cell;
 
 /// A space on a machine, and whoever calls it.
@@ -54,13 +55,9 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
 impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
     /// Carries out one call and says what it gave back.
     pub fn call(&self, call: &Call) -> Answer {
-        let value = |done: Result<u64, Error>| match done {
-            Ok(value) => Answer::Value(value),
-            Err(error) => Answer::Error(Errno(error.errno())),
-        };
+        let value = |done: Result<u64, Errno>| done.map_or_else(Answer::Error, Answer::Value);
         let space = self.space;
         match *call {
-            Call::Mmap { flags, .. } if flags.bits() & 0x20 == 0 => Answer::Error(Errno::EBADF),
             Call::Mmap { hint, len, prot, flags } => {
                 value(linux::mmap(space, hint, len, prot.bits(), flags.bits()).map(|addr| addr.0))
             }
@@ -71,7 +68,7 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             Call::Madvise { addr, len, advice } => {
                 value(linux::madvise(space, addr, len, advice).map(|()| 0))
             }
-            Call::Brk { addr } => Answer::Value(space.brk(VirtAddr(addr)).0),
+            Call::Brk { addr } => Answer::Value(linux::brk(space, addr)),
             Call::Mincore { addr, len } => self.mincore(addr, len),
             Call::Read { addr } => self.access(addr, Access::Read, None),
             Call::Write { addr, value } => self.access(addr, Access::Write, Some(value)),
@@ -84,7 +81,7 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             Ok(()) => Answer::Resident(bytes, None),
             Err(Error::NoMemory) if self.leaves_user_space(addr, len) => Answer::Error(Errno::ENOMEM),
             Err(Error::NoMemory) => Answer::Resident(bytes, Some(Errno::ENOMEM)),
-            Err(error) => Answer::Error(Errno(error.errno())),
+            Err(error) => Answer::Error(error.into()),
         }
     }
 

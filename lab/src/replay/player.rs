@@ -12,9 +12,10 @@ use super::fault_counts::FaultCounts;
 use super::setup::ReplayMachine;
 use super::step::{Act, CallStep, Step, Steps};
 use crate::machine::soft::{FaultHandler, Signal};
-use interleaf::space::{AddressSpace, Error, Fault, MapRequest, Place, linux};
+use interleaf::space::{AddressSpace, Fault, MapRequest, Place};
 use interleaf::units::{Access, PAGE_SIZE, VirtAddr};
 use interleaf::vma::{VmaAttributes, VmaFlags};
+use interleaf_linux_abi::{self as linux, Errno, MapFlags};
 
 /// A life under way.
 pub struct Player<'a, 'v> {
@@ -108,24 +109,24 @@ impl<'a, 'v> Player<'a, 'v> {
     /// below zero. Afterwards the effect is that of the recorded answer.
     pub fn call(&self, call: &CallStep) -> i64 {
         let space = self.space;
-        let nothing = |done: Result<(), Error>| answer(done.map(|()| 0));
+        let nothing = |done: Result<(), Errno>| answer(done.map(|()| 0));
         match call.act {
             Act::Mmap { addr, len, prot, flags } => {
                 let map = |addr, flags| linux::mmap(space, addr, len, prot, flags);
                 let ours = map(addr, flags);
-                self.impose_place(ours, call.expected, len, |at| map(at.0, flags | 0x10))
+                self.impose_place(ours, call.expected, len, |at| map(at.0, flags | MapFlags::FIXED.bits()))
             }
             Act::StandIn(request) => {
-                let ours = space.map(&request);
+                let ours = space.map(&request).map_err(Errno::from);
                 self.impose_place(ours, call.expected, request.len_bytes, |at| {
-                    space.map(&MapRequest { place: Place::Fixed(at), ..request })
+                    space.map(&MapRequest { place: Place::Fixed(at), ..request }).map_err(Errno::from)
                 })
             }
             Act::Munmap { addr, len } => nothing(linux::munmap(space, addr, len)),
             Act::Mprotect { addr, len, prot } => nothing(linux::mprotect(space, addr, len, prot)),
             Act::Madvise { addr, len, advice } => nothing(linux::madvise(space, addr, len, advice)),
             Act::Brk { addr } => {
-                let ours = space.brk(VirtAddr(addr)).0 as i64;
+                let ours = linux::brk(space, addr) as i64;
                 if ours != call.expected {
                     space.brk(VirtAddr(call.expected as u64));
                 }
@@ -141,10 +142,10 @@ impl<'a, 'v> Player<'a, 'v> {
     #[inline]
     fn impose_place(
         &self,
-        ours: Result<VirtAddr, Error>,
+        ours: Result<VirtAddr, Errno>,
         expected: i64,
         len: u64,
-        put: impl Fn(VirtAddr) -> Result<VirtAddr, Error>,
+        put: impl Fn(VirtAddr) -> Result<VirtAddr, Errno>,
     ) -> i64 {
         let said = answer(ours.map(|at| at.0));
         if said != expected {
@@ -161,9 +162,6 @@ impl<'a, 'v> Player<'a, 'v> {
 }
 
 /// What Linux would return.
-pub fn answer(done: Result<u64, Error>) -> i64 {
-    match done {
-        Ok(value) => value as i64,
-        Err(error) => -i64::from(error.errno()),
-    }
+pub fn answer(done: Result<u64, Errno>) -> i64 {
+    done.map_or_else(Errno::as_return_value, |value| value as i64)
 }

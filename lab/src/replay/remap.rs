@@ -10,11 +10,7 @@ use super::step::{Act, CallStep};
 use interleaf::space::{Advice, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::{VmaAttributes, VmaFlags};
-
-/// The new address is an argument.
-pub const MREMAP_FIXED: u64 = 2;
-/// The old mapping stays, without its pages.
-const MREMAP_DONTUNMAP: u64 = 4;
+use interleaf_linux_abi::{Errno, MREMAP_DONTUNMAP, MREMAP_FIXED};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -35,7 +31,7 @@ impl Player<'_, '_> {
         let remap = Move { from: addr, old_len: round(old_len), new_len: round(new_len), flags };
         let Some(vma) = self.first_above(VirtAddr(addr)).filter(|vma| vma.range.start.addr().0 <= addr)
         else {
-            return answer(Err(interleaf::space::Error::Fault));
+            return answer(Err(Errno::EFAULT));
         };
         let ours = if flags & MREMAP_FIXED != 0 { to as i64 } else { self.choose(&vma, remap) };
         self.impose(&vma, remap, call.expected as u64);
@@ -51,7 +47,7 @@ impl Player<'_, '_> {
             return from as i64;
         }
         let request = MapRequest { sharing: sharing(vma), ..MapRequest::anonymous(new_len) };
-        answer(self.space.choose_place(&request).map(|at| at.0))
+        answer(self.space.choose_place(&request).map(|at| at.0).map_err(Errno::from))
     }
 
     fn impose(&self, vma: &VmaAttributes, remap: Move, to: u64) {

@@ -7,6 +7,7 @@ use crate::trace::{self, Call, Event, Kind, Sys};
 use interleaf::space::{MapRequest, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};
 use interleaf::vma::VmaFlags;
+use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
 use serde::Serialize;
 
 /// What to do for an event.
@@ -76,16 +77,6 @@ pub enum Act {
 /// Marks a stand-in, so that it is not joined with anonymous memory beside it.
 pub const STAND_IN: VmaFlags = VmaFlags::DONT_DUMP;
 
-const MAP_TYPE: u64 = 0xf;
-const MAP_PRIVATE: u64 = 0x2;
-const MAP_FIXED: u64 = 0x10;
-const MAP_ANONYMOUS: u64 = 0x20;
-const MAP_32BIT: u64 = 0x40;
-const MAP_GROWSDOWN: u64 = 0x100;
-const MAP_HUGETLB: u64 = 0x4_0000;
-const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
-const MAP_POPULATE: u64 = 0x8000;
-
 /// The steps of a life.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
@@ -146,7 +137,7 @@ fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Munmap => (Act::Munmap { addr, len }, Way::Carried),
         Sys::Mprotect => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Carried),
         Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Imposed),
-        Sys::Madvise if interleaf::space::linux::advice(third as i32).is_some() => {
+        Sys::Madvise if advice::advice(third as i32).is_some() => {
             (Act::Madvise { addr, len, advice: third as i32 }, Way::Carried)
         }
         Sys::Brk => (Act::Brk { addr }, Way::Carried),
@@ -159,23 +150,22 @@ fn act(call: &Call, result: i64) -> (Act, Way) {
 
 /// Whether the library's own mmap has all that the flags ask for.
 fn is_plain(flags: u64) -> bool {
-    flags & MAP_ANONYMOUS != 0 && flags & (MAP_HUGETLB | MAP_GROWSDOWN) == 0
+    let flags = MapFlags::from_bits_retain(flags as u32);
+    flags.contains(MapFlags::ANONYMOUS) && !flags.intersects(MapFlags::HUGETLB | MapFlags::GROWSDOWN)
 }
 
 fn stand_in(call: &Call) -> MapRequest {
     let [addr, len_bytes, prot, flags, ..] = call.args;
-    let at = VirtAddr(addr);
-    let place = match () {
-        () if flags & MAP_FIXED_NOREPLACE != 0 => Place::FixedNoReplace(at),
-        () if flags & MAP_FIXED != 0 => Place::Fixed(at),
-        () if flags & MAP_32BIT != 0 => Place::Low(at),
-        () => Place::Hint(at),
-    };
-    let private = flags & MAP_TYPE == MAP_PRIVATE;
+    let (request, _) = map_request(addr, len_bytes, prot as u32, flags as u32);
+    let private = MapFlags::from_bits_retain(flags as u32) & MapFlags::TYPE == MapFlags::PRIVATE;
     let sharing = if private { Sharing::Private } else { Sharing::Shared };
-    let access = VmaFlags::from_bits_truncate(prot as u32) & VmaFlags::ACCESS;
-    let flags_here = access | STAND_IN | VmaFlags::NORESERVE;
-    MapRequest { place, len_bytes, flags: flags_here, sharing, populate: flags & MAP_POPULATE != 0 }
+    let access = request.flags & VmaFlags::ACCESS;
+    MapRequest { flags: access | STAND_IN | VmaFlags::NORESERVE, sharing, ..request }
+}
+
+/// Whether a flag word has one of these.
+fn has(flags: u32, wanted: MapFlags) -> bool {
+    MapFlags::from_bits_retain(flags).intersects(wanted)
 }
 
 impl CallStep {
@@ -196,9 +186,9 @@ impl Act {
     /// Pages that the call itself makes present.
     pub fn populated_pages(&self) -> u64 {
         let bytes = match *self {
-            Act::Mmap { len, flags, .. } if u64::from(flags) & MAP_POPULATE != 0 => len,
+            Act::Mmap { len, flags, .. } if has(flags, MapFlags::POPULATE) => len,
             Act::StandIn(request) if request.populate => request.len_bytes,
-            Act::Madvise { len, advice: 22 | 23, .. } => len,
+            Act::Madvise { len, advice: advice::POPULATE_READ | advice::POPULATE_WRITE, .. } => len,
             Act::Mremap { old_len, .. } => old_len,
             _ => 0,
         };
@@ -208,9 +198,9 @@ impl Act {
     /// Whether Linux was free to choose the place.
     pub fn is_free_choice(&self) -> bool {
         match self {
-            Act::Mmap { flags, .. } => u64::from(*flags) & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0,
+            Act::Mmap { flags, .. } => !has(*flags, MapFlags::FIXED | MapFlags::FIXED_NOREPLACE),
             Act::StandIn(request) => matches!(request.place, Place::Hint(_) | Place::Low(_)),
-            Act::Mremap { flags, .. } => flags & super::remap::MREMAP_FIXED == 0,
+            Act::Mremap { flags, .. } => flags & MREMAP_FIXED == 0,
             _ => false,
         }
     }

@@ -4,6 +4,7 @@
 //! it takes, and what its first two arguments mean when they are a range. A number that is not in the table
 //! is not in a trace; the reader refuses it.
 
+use interleaf_linux_abi::number;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -23,12 +24,12 @@ pub enum Shape {
 }
 
 macro_rules! calls {
-    ($($variant:ident $number:literal $name:literal $arity:literal $shape:ident,)*) => {
+    ($($variant:ident $number:ident $name:literal $arity:literal $shape:ident,)*) => {
         /// A system call that a trace keeps.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Sys {
-            $(#[doc = concat!("`", $name, "`, number ", stringify!($number), ".")] $variant = $number,)*
+            $(#[doc = concat!("`", $name, "`.")] $variant = number::$number as u16,)*
         }
 
         impl Sys {
@@ -37,7 +38,7 @@ macro_rules! calls {
 
             /// The call of this number on x86-64, if a trace keeps it.
             pub fn from_number(number: u64) -> Option<Sys> {
-                match number { $($number => Some(Sys::$variant),)* _ => None }
+                match number { $(number::$number => Some(Sys::$variant),)* _ => None }
             }
 
             /// Its name, as Linux has it.
@@ -59,42 +60,42 @@ macro_rules! calls {
 }
 
 calls! {
-    Mmap 9 "mmap" 6 Gives,
-    Mprotect 10 "mprotect" 3 Changes,
-    Munmap 11 "munmap" 2 Changes,
-    Brk 12 "brk" 1 Gives,
-    Mremap 25 "mremap" 5 Gives,
-    Msync 26 "msync" 3 Uses,
-    Mincore 27 "mincore" 3 Uses,
-    Madvise 28 "madvise" 3 Changes,
-    Shmat 30 "shmat" 3 Gives,
-    Clone 56 "clone" 5 Task,
-    Fork 57 "fork" 0 Task,
-    Vfork 58 "vfork" 0 Task,
-    Execve 59 "execve" 3 Task,
-    Exit 60 "exit" 1 Task,
-    Shmdt 67 "shmdt" 1 Other,
-    Personality 135 "personality" 1 Other,
-    Mlock 149 "mlock" 2 Uses,
-    Munlock 150 "munlock" 2 Uses,
-    Mlockall 151 "mlockall" 1 Other,
-    Munlockall 152 "munlockall" 0 Other,
-    Prctl 157 "prctl" 5 Other,
-    RemapFilePages 216 "remap_file_pages" 5 Changes,
-    ExitGroup 231 "exit_group" 1 Task,
-    Mbind 237 "mbind" 6 Uses,
-    Unshare 272 "unshare" 1 Other,
-    Execveat 322 "execveat" 5 Task,
-    Userfaultfd 323 "userfaultfd" 1 Other,
-    Mlock2 325 "mlock2" 3 Uses,
-    PkeyMprotect 329 "pkey_mprotect" 4 Changes,
-    PkeyAlloc 330 "pkey_alloc" 2 Other,
-    PkeyFree 331 "pkey_free" 1 Other,
-    Clone3 435 "clone3" 2 Task,
-    ProcessMadvise 440 "process_madvise" 5 Other,
-    ProcessMrelease 448 "process_mrelease" 2 Other,
-    MapShadowStack 453 "map_shadow_stack" 3 Gives,
-    Mseal 462 "mseal" 3 Changes,
+    Mmap MMAP "mmap" 6 Gives,
+    Mprotect MPROTECT "mprotect" 3 Changes,
+    Munmap MUNMAP "munmap" 2 Changes,
+    Brk BRK "brk" 1 Gives,
+    Mremap MREMAP "mremap" 5 Gives,
+    Msync MSYNC "msync" 3 Uses,
+    Mincore MINCORE "mincore" 3 Uses,
+    Madvise MADVISE "madvise" 3 Changes,
+    Shmat SHMAT "shmat" 3 Gives,
+    Clone CLONE "clone" 5 Task,
+    Fork FORK "fork" 0 Task,
+    Vfork VFORK "vfork" 0 Task,
+    Execve EXECVE "execve" 3 Task,
+    Exit EXIT "exit" 1 Task,
+    Shmdt SHMDT "shmdt" 1 Other,
+    Personality PERSONALITY "personality" 1 Other,
+    Mlock MLOCK "mlock" 2 Uses,
+    Munlock MUNLOCK "munlock" 2 Uses,
+    Mlockall MLOCKALL "mlockall" 1 Other,
+    Munlockall MUNLOCKALL "munlockall" 0 Other,
+    Prctl PRCTL "prctl" 5 Other,
+    RemapFilePages REMAP_FILE_PAGES "remap_file_pages" 5 Changes,
+    ExitGroup EXIT_GROUP "exit_group" 1 Task,
+    Mbind MBIND "mbind" 6 Uses,
+    Unshare UNSHARE "unshare" 1 Other,
+    Execveat EXECVEAT "execveat" 5 Task,
+    Userfaultfd USERFAULTFD "userfaultfd" 1 Other,
+    Mlock2 MLOCK2 "mlock2" 3 Uses,
+    PkeyMprotect PKEY_MPROTECT "pkey_mprotect" 4 Changes,
+    PkeyAlloc PKEY_ALLOC "pkey_alloc" 2 Other,
+    PkeyFree PKEY_FREE "pkey_free" 1 Other,
+    Clone3 CLONE3 "clone3" 2 Task,
+    ProcessMadvise PROCESS_MADVISE "process_madvise" 5 Other,
+    ProcessMrelease PROCESS_MRELEASE "process_mrelease" 2 Other,
+    MapShadowStack MAP_SHADOW_STACK "map_shadow_stack" 3 Gives,
+    Mseal MSEAL "mseal" 3 Changes,
 }
 
 /// `prctl` operations that speak of memory; the others are not recorded.

@@ -2,9 +2,8 @@
 
 use core::fmt;
 
-/// The error of a memory call. The words are ours, [`Error::errno`] gives Linux's number.
+/// The error of a memory call, with the number that Linux has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Error {
     /// An argument makes no sense: `EINVAL`.
     Invalid,
@@ -20,21 +19,6 @@ pub enum Error {
     Fault,
     /// Try again: `EAGAIN`.
     Again,
-}
-
-impl Error {
-    /// Linux's error number, as in `errno.h`.
-    pub const fn errno(self) -> i32 {
-        match self {
-            Error::NotPermitted => 1,
-            Error::Again => 11,
-            Error::NoMemory => 12,
-            Error::Access => 13,
-            Error::Fault => 14,
-            Error::Exists => 17,
-            Error::Invalid => 22,
-        }
-    }
 }
 
 impl fmt::Display for Error {

@@ -7,7 +7,6 @@
 //! | [`fault`](mod@fault) | page faults, from the trap to the store of the entry |
 //! | `inspect` | what checkers and observers may look at |
 //! | `activate` | a CPU loads a space and unloads it |
-//! | `linux` | the calls with Linux's numbers |
 //! | `vm` | what all spaces of a machine share |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
 //!
@@ -26,7 +25,6 @@ mod error;
 mod fault;
 mod inspect;
 mod layout;
-pub mod linux;
 mod ops;
 mod vm;
 

@@ -2,10 +2,10 @@
 //!
 //! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`,
 //! `vma` and `object` share a floor and are strangers: they meet in `space`. The lab is built of floors too,
-//! from its errors up to its command line. The lab and the kernel stand on the library and never know each
-//! other. Shared memory above `sync` goes through `sync`'s door. `unsafe` stands where memory or the machine
-//! is handled: a floor that has no place for it forbids it, which the compiler checks, and in what is no
-//! floor it is looked for here.
+//! from its errors up to its command line. The lab and the kernel stand on the library and on the crate of
+//! Linux's binary interface, and never know each other. Shared memory above `sync` goes through `sync`'s
+//! door. `unsafe` stands where memory or the machine is handled: a floor that has no place for it forbids it,
+//! which the compiler checks, and in what is no floor it is looked for here.
 //!
 //! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule which finds nothing any more
 //! is found out.
@@ -48,7 +48,7 @@ pub fn check_and_print(root: &Path) -> Result<(), String> {
 /// How many files there are, and what breaks a rule in them.
 fn check(root: &Path) -> Result<(usize, Vec<Violation>), String> {
     let mut violations = Vec::new();
-    let files: Vec<PathBuf> = ["vm", "lab", "kernel", "xtask/src"]
+    let files: Vec<PathBuf> = ["vm", "linux-abi", "lab", "kernel", "xtask/src"]
         .iter()
         .flat_map(|shelf| crate::sources(&root.join(shelf)))
         .collect();
@@ -57,7 +57,7 @@ fn check(root: &Path) -> Result<(usize, Vec<Violation>), String> {
         let file = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
         violations.extend(rules::source(&file, &tokens::tokens(&text)));
     }
-    for shelf in ["vm", "lab", "kernel"] {
+    for shelf in ["vm", "linux-abi", "lab", "kernel"] {
         let file = format!("{shelf}/Cargo.toml");
         let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
         violations.extend(rules::manifest(&file, &text));
@@ -164,7 +164,9 @@ mod tests {
                 "kernel/src/main.rs:3: the kernel names the lab",
                 "lab/Cargo.toml:2: lab depends on interleaf-kernel",
                 "lab/src/lib.rs:3: the lab names the kernel",
+                "linux-abi/src/lib.rs:3: the Linux ABI names the kernel",
                 "vm/src/units.rs:4: the library names the lab",
+                "vm/src/units.rs:5: the library names the Linux ABI",
             ]
         );
     }

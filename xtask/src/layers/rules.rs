@@ -44,7 +44,8 @@ pub fn source(file: &str, tokens: &[Token]) -> Vec<Violation> {
 pub fn manifest(file: &str, text: &str) -> Vec<Violation> {
     let shelf = file.split('/').next().unwrap_or(file);
     let forbidden: &[&str] = match shelf {
-        "vm" => &["interleaf-lab", "interleaf-kernel"],
+        "vm" => &["interleaf-lab", "interleaf-kernel", "interleaf-linux-abi"],
+        "linux-abi" => &["interleaf-lab", "interleaf-kernel"],
         "lab" => &["interleaf-kernel"],
         _ => &["interleaf-lab"],
     };
@@ -99,7 +100,15 @@ impl Source<'_> {
     /// The shelves: nobody names a shelf that he does not stand on.
     fn shelves(&self) -> Vec<Violation> {
         let (shelf, forbidden): (_, &[(&str, &str)]) = match self.file.split('/').next() {
-            Some("vm") => ("library", &[("interleaf_lab", "lab"), ("interleaf_kernel", "kernel")]),
+            Some("vm") => (
+                "library",
+                &[
+                    ("interleaf_lab", "lab"),
+                    ("interleaf_kernel", "kernel"),
+                    ("interleaf_linux_abi", "Linux ABI"),
+                ],
+            ),
+            Some("linux-abi") => ("Linux ABI", &[("interleaf_lab", "lab"), ("interleaf_kernel", "kernel")]),
             Some("lab") => ("lab", &[("interleaf_kernel", "kernel")]),
             Some("kernel") => ("kernel", &[("interleaf_lab", "lab")]),
             _ => return Vec::new(),

@@ -7,6 +7,7 @@
 use crate::trace::calls::Sys;
 use crate::trace::event::{Event, Kind, Mode};
 use crate::trace::header::{Account, ProcessCount};
+use interleaf_linux_abi::{MapFlags, advice};
 use std::collections::BTreeMap;
 
 /// What the events of one process add up to.
@@ -96,18 +97,16 @@ fn is_of_a_fault(number: i32, code: i32) -> bool {
     }
 }
 
-const MAP_LOCKED: u64 = 0x2000;
-const MAP_POPULATE: u64 = 0x8000;
-const MADV_POPULATE_READ: u64 = 22;
-const MADV_POPULATE_WRITE: u64 = 23;
+/// Flags with which mmap makes pages present.
+const PRESENT: u64 = MapFlags::LOCKED.union(MapFlags::POPULATE).bits() as u64;
 
 /// How many pages a call may have the kernel fault in without an exception.
 fn asked_pages(sys: Sys, args: &[u64; 6]) -> u64 {
     let pages = args[1].div_ceil(4096);
     match sys {
-        Sys::Mmap if args[3] & (MAP_LOCKED | MAP_POPULATE) != 0 => pages,
+        Sys::Mmap if args[3] & PRESENT != 0 => pages,
         Sys::Mlock | Sys::Mlock2 => pages + 1,
-        Sys::Madvise if matches!(args[2], MADV_POPULATE_READ | MADV_POPULATE_WRITE) => pages,
+        Sys::Madvise if matches!(args[2] as i32, advice::POPULATE_READ | advice::POPULATE_WRITE) => pages,
         // From here on whatever is mapped is filled.
         Sys::Mlockall => u64::MAX,
         _ => 0,
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn pages_filled_without_an_exception_need_a_call_that_asked() {
-        let args = [0, 3 * 4096, 3, 0x22 | MAP_POPULATE, 0, 0];
+        let args = [0, 3 * 4096, 3, 0x22 | u64::from(MapFlags::POPULATE.bits()), 0, 0];
         let call = Call { sys: Sys::Mmap, args, result: Some(4096), start_ns: 0, end_ns: 0, file: None };
         assert_eq!(balance(&[], 0, 3).unexplained, 3);
         assert_eq!(balance(&[event(Kind::Call(call.clone()))], 0, 3).unexplained, 0);

@@ -1,0 +1,159 @@
+//! The memory calls: untrusted words in, errors in Linux's order out.
+
+use crate::advice::advice;
+use crate::{Errno, MapFlags, Prot, policy};
+use interleaf::machine::Machine;
+use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
+use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf::vma::VmaFlags;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// The access rights among the bits of a `prot` word.
+fn access(prot: Prot) -> VmaFlags {
+    VmaFlags::from_bits_truncate(prot.bits()) & VmaFlags::ACCESS
+}
+
+/// What the words of `mmap` ask for, and whether their flags say shared or private at all; where not, the
+/// request says private.
+#[inline]
+pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequest, bool) {
+    let (prot, flags) = (Prot::from_bits_retain(prot), MapFlags::from_bits_retain(flags));
+    let at = VirtAddr(addr);
+    let place = match () {
+        () if flags.contains(MapFlags::FIXED_NOREPLACE) => Place::FixedNoReplace(at),
+        () if flags.contains(MapFlags::FIXED) => Place::Fixed(at),
+        () if flags.contains(MapFlags::LOW) => Place::Low(at),
+        () => Place::Hint(at),
+    };
+    let mut wanted = access(prot);
+    wanted.set(VmaFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
+    wanted.set(VmaFlags::NO_HUGE_PAGE, flags.contains(MapFlags::STACK));
+    let kind = flags & MapFlags::TYPE;
+    let sharing = if kind == MapFlags::SHARED { Sharing::Shared } else { Sharing::Private };
+    let populate = flags.contains(MapFlags::POPULATE);
+    let request = MapRequest { place, len_bytes, flags: wanted, sharing, populate };
+    (request, kind == MapFlags::SHARED || kind == MapFlags::PRIVATE)
+}
+
+/// `mmap(addr, len, prot, flags, -1, 0)`.
+///
+/// # Errors
+/// [`Errno::EBADF`] where the flags ask for a file; else as [`AddressSpace::map`], and [`Errno::EINVAL`] where
+/// they say neither shared nor private.
+#[inline]
+pub fn mmap<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    addr: u64,
+    len_bytes: u64,
+    prot: u32,
+    flags: u32,
+) -> Result<VirtAddr, Errno> {
+    if !MapFlags::from_bits_retain(flags).contains(MapFlags::ANONYMOUS) {
+        return Err(Errno::EBADF);
+    }
+    let (request, has_type) = map_request(addr, len_bytes, prot, flags);
+    if !has_type {
+        // Linux chooses the place first, and what is wrong with that comes first.
+        space.choose_place(&request)?;
+        return Err(Errno::EINVAL);
+    }
+    Ok(space.map(&request)?)
+}
+
+/// `munmap(addr, len)`.
+///
+/// # Errors
+/// As [`AddressSpace::unmap`].
+#[inline]
+pub fn munmap<M: Machine>(space: &AddressSpace<'_, M>, addr: u64, len_bytes: u64) -> Result<(), Errno> {
+    Ok(space.unmap(VirtAddr(addr), len_bytes)?)
+}
+
+/// `mprotect(addr, len, prot)`.
+///
+/// # Errors
+/// As [`AddressSpace::protect`]; and [`Errno::EINVAL`] for unknown rights, or growing ones where nothing
+/// grows.
+pub fn mprotect<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    addr: u64,
+    len_bytes: u64,
+    prot: u32,
+) -> Result<(), Errno> {
+    const GROWS: Prot = Prot::GROWSDOWN.union(Prot::GROWSUP);
+    const KNOWN: Prot = GROWS.union(Prot::SEM).union(Prot::READ).union(Prot::WRITE).union(Prot::EXEC);
+    let prot = Prot::from_bits_retain(prot);
+    if prot.contains(GROWS) || !addr.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    let rounded = len_bytes.checked_next_multiple_of(PAGE);
+    rounded.and_then(|len| addr.checked_add(len)).ok_or(Errno::ENOMEM)?;
+    if !KNOWN.contains(prot) {
+        return Err(Errno::EINVAL);
+    }
+    if prot.intersects(GROWS) {
+        let seen = if prot.contains(Prot::GROWSDOWN) { len_bytes } else { 1 };
+        let mapped = space.is_any_mapped(VirtAddr(addr), seen);
+        return Err(if mapped { Errno::EINVAL } else { Errno::ENOMEM });
+    }
+    Ok(space.protect(VirtAddr(addr), len_bytes, access(prot))?)
+}
+
+/// `madvise(addr, len, advice)`.
+///
+/// # Errors
+/// As [`AddressSpace::advise`]; and [`Errno::EINVAL`] for an unknown number.
+pub fn madvise<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    addr: u64,
+    len_bytes: u64,
+    number: i32,
+) -> Result<(), Errno> {
+    Ok(space.advise(VirtAddr(addr), len_bytes, advice(number).ok_or(Errno::EINVAL)?)?)
+}
+
+/// `brk(addr)`: returns where the heap ends afterwards.
+#[inline]
+pub fn brk<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> u64 {
+    space.brk(VirtAddr(addr)).0
+}
+
+/// What `mincore(addr, len, to)` looks at before any page: alignment, the range, the buffer at `to` of a byte
+/// a page. Nothing beyond `user_end` may be named.
+///
+/// # Errors
+/// [`Errno::EINVAL`], [`Errno::ENOMEM`] and [`Errno::EFAULT`], in this order.
+pub fn check_mincore(addr: u64, len_bytes: u64, to: u64, user_end: u64) -> Result<(), Errno> {
+    if !addr.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let is_user = |end: &u64| *end <= user_end;
+    addr.checked_add(len_bytes).filter(is_user).ok_or(Errno::ENOMEM)?;
+    to.checked_add(len_bytes.div_ceil(PAGE)).filter(is_user).ok_or(Errno::EFAULT)?;
+    Ok(())
+}
+
+/// `mbind(addr, len, mode, nodes, ..., flags)`; `nodes` is the first word of the mask. Pages that are present
+/// stay where they are: the flags that would move or judge them are refused.
+///
+/// # Errors
+/// As [`AddressSpace::set_policy`]; and [`Errno::EINVAL`] for unknown modes, flags, and nodes that do not go
+/// with the mode.
+pub fn mbind<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    addr: u64,
+    len_bytes: u64,
+    mode: u32,
+    nodes: u64,
+    flags: u32,
+) -> Result<(), Errno> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let policy = policy(mode, nodes).ok_or(Errno::EINVAL)?;
+    Ok(space.set_policy(VirtAddr(addr), len_bytes, policy)?)
+}

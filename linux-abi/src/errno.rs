@@ -1,0 +1,89 @@
+//! Error numbers.
+
+use core::fmt;
+use interleaf::space::Error;
+use linux_raw_sys::errno as raw;
+
+/// A Linux error number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        impl Errno {
+            $($(#[$doc])* pub const $name: Self = Self(raw::$name as i32);)*
+
+            /// Its name, if it has one here.
+            pub const fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+numbers! {
+    /// Operation not permitted.
+    EPERM,
+    /// No such process.
+    ESRCH,
+    /// Bad file descriptor.
+    EBADF,
+    /// Try again.
+    EAGAIN,
+    /// Out of memory, or nothing is mapped there.
+    ENOMEM,
+    /// Permission denied.
+    EACCES,
+    /// Bad address.
+    EFAULT,
+    /// Something is there already.
+    EEXIST,
+    /// Invalid argument.
+    EINVAL,
+    /// Function not implemented.
+    ENOSYS,
+    /// Connection timed out; the error of every wait that has a deadline.
+    ETIMEDOUT,
+}
+
+impl Errno {
+    /// What a system call returns for it.
+    pub const fn as_return_value(self) -> i64 {
+        -(self.0 as i64)
+    }
+}
+
+impl From<Error> for Errno {
+    #[inline]
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid => Self::EINVAL,
+            Error::NoMemory => Self::ENOMEM,
+            Error::Exists => Self::EEXIST,
+            Error::NotPermitted => Self::EPERM,
+            Error::Access => Self::EACCES,
+            Error::Fault => Self::EFAULT,
+            Error::Again => Self::EAGAIN,
+        }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl core::error::Error for Errno {}
