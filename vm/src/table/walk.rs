@@ -22,11 +22,6 @@ impl<M: Machine> EntryRef<'_, M> {
     pub fn entry(&self) -> Entry {
         M::Format::decode(self.word, self.table.level())
     }
-
-    /// Reads the word again, which another CPU has changed.
-    pub fn read_again(&mut self) {
-        self.word = self.table.read(self.slot);
-    }
 }
 
 /// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks nobody: the read

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   find the mapping ─► check rights ─► walk to the entry ─► decide ─► prepare a frame
-//!        RCU                            link absent tables     ▲             │
-//!                                                              │ no          ▼
-//!   done ◄─ install ◄─ mapping still valid? ◄─────── entry as seen? ◄─ attached? ◄─ lock the table
+//!        RCU                            link absent tables                   │
+//!                                                                            ▼
+//!   done ◄─ install ◄─ mapping still valid? ◄─ entry as seen? ◄─ attached? ◄─ lock the table
 //! ```
 //!
 //! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything
 //! before the lock reads under RCU and can be thrown away. Under the lock of the table page three questions
 //! decide: is the table still attached (P5), is the entry what was seen, does the mapping still hold (P2).
-//! An entry that another CPU changed meanwhile is looked at again; it may allow the access now. From then on
-//! the table's lock alone keeps the table in the tree, so the read section may end before a flush is waited
-//! for.
+//! From then on the table's lock alone keeps the table in the tree, so the read section may end before a
+//! flush is waited for. If another CPU changed the entry meanwhile, the attempt gives up; the next one looks at
+//! the entry that is there now, which may allow the access.
 //!
 //! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
 //!
@@ -57,30 +57,25 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
         return Err(Fallback::VmaAccess);
     }
     let context = FaultContext { space, vma, page, proof, reading: &reading, last_fault };
-    let mut entry = context.walk(prepared)?;
-    let (decision, table) = loop {
-        let inputs = FaultInputs {
-            private_anonymous: vma.is_private_anonymous(),
-            rights,
-            access: fault.access,
-            zero: vm.memory.zero_frame(),
-        };
-        let decision = decide(entry.entry(), inputs);
-        match decision {
-            Decision::Nothing => return Ok(()),
-            Decision::Wait => return Err(Fallback::EntryBusy),
-            Decision::MapFrame | Decision::ReplaceZeroPage => {
-                prepared.set_placement(vma, page);
-                prepared.allocate_frame()?;
-            }
-            Decision::MapBacking => prepared.find_backing(vma, page, &reading)?,
-            Decision::MapZeroPage | Decision::Allow(_) => {}
-        }
-        match context.lock(&entry, decision, prepared)? {
-            Some(table) => break (decision, table),
-            None => entry.read_again(),
-        }
+    let entry = context.walk(prepared)?;
+    let inputs = FaultInputs {
+        private_anonymous: vma.is_private_anonymous(),
+        rights,
+        access: fault.access,
+        zero: vm.memory.zero_frame(),
     };
+    let decision = decide(entry.entry(), inputs);
+    match decision {
+        Decision::Nothing => return Ok(()),
+        Decision::Wait => return Err(Fallback::EntryBusy),
+        Decision::MapFrame | Decision::ReplaceZeroPage => {
+            prepared.set_placement(vma, page);
+            prepared.allocate_frame()?;
+        }
+        Decision::MapBacking => prepared.find_backing(vma, page, &reading)?,
+        Decision::MapZeroPage | Decision::Allow(_) => {}
+    }
+    let table = context.lock(&entry, decision, prepared)?;
     if decision == Decision::MapZeroPage {
         vm.counters.count_here(Counter::ZeroPageMapped, &reading);
     }
@@ -181,17 +176,17 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         Ok(())
     }
 
-    /// Locks the table and asks the three questions. `None` where the entry is no longer what was seen.
+    /// Locks the table and asks the three questions.
     #[inline(always)]
     fn lock(
         &self,
         entry: &EntryRef<'s, M>,
         decision: Decision,
         prepared: &Prepared<'v, M>,
-    ) -> Result<Option<LockedTable<'s, M>>, Fallback> {
+    ) -> Result<LockedTable<'s, M>, Fallback> {
         let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         if !mutant!("fault.entry-not-rechecked") && table.read(entry.slot) != entry.word {
-            return Ok(None);
+            return Err(Fallback::EntryBusy);
         }
         let vma = self.confirm()?;
         match decision {
@@ -204,7 +199,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
             }
             _ => {}
         }
-        Ok(Some(table))
+        Ok(table)
     }
 
     #[inline(always)]

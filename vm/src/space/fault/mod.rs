@@ -121,14 +121,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[inline]
     fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let mut result = attempt(self, fault, &Speculated, prepared);
-        if result == Err(Fallback::VmaChanged) {
+        if matches!(result, Err(Fallback::VmaChanged | Fallback::EntryBusy)) {
             result = self.speculate_again(fault, prepared);
         }
         result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
     }
 
-    /// A second attempt where the mapping was replaced: the writer publishes the new mapping a store or two
-    /// after it marks the old one stale, and the frame is prepared already.
+    /// A second attempt where another CPU was at work on the same mapping or entry. Both last a few stores: a
+    /// writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
+    /// has installed its entry. The frame is prepared already.
     #[cold]
     #[inline(never)]
     fn speculate_again(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {

@@ -31,7 +31,7 @@ pub enum Fallback {
     VmaAccess,
     /// A table on the way was detached meanwhile.
     PmdChanged,
-    /// The entry holds a marker: another CPU is changing it.
+    /// Another CPU is changing the entry, which holds a marker, or changed it meanwhile.
     EntryBusy,
     /// No frame to be had without waiting.
     NoMemory,
