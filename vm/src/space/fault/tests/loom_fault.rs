@@ -13,7 +13,7 @@ use crate::space::fault::attempt::attempt;
 use crate::space::fault::prepare::Prepared;
 use crate::space::fault::trust::Proof;
 use crate::space::*;
-use crate::sync::atomic::Ordering::*;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{ReadGuard, restock};
 use crate::table::{SlotRun, sweep, walk};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, Pfn, VirtAddr, Vpn, VpnRange};
