@@ -15,3 +15,6 @@ pub mod perf;
 pub mod process;
 pub mod ptrace;
 pub mod touch;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! Tests of the door to the host.
+
+mod fiber;
