@@ -50,15 +50,15 @@ impl Cpu for OneCpu {
 }
 
 /// Memory that plays physical memory, from physical address 0 on.
-struct Board {
+struct FlatMachine {
     memory: NonNull<TablePage>,
     frames: usize,
 }
 
 // SAFETY: there is one thread.
-unsafe impl Sync for Board {}
+unsafe impl Sync for FlatMachine {}
 
-impl Board {
+impl FlatMachine {
     fn new(frames: usize) -> Self {
         let pages: Box<[TablePage]> =
             (0..frames).map(|_| TablePage { words: [const { UnsafeCell::new(0) }; 512] }).collect();
@@ -80,7 +80,7 @@ impl Board {
 // SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 2: `table` is
 // the window. 3: no translation is ever cached. 4: there is no other CPU to interrupt. 5: one thread needs no
 // barrier. 6: lengths are those asked for, within one frame or block, and `window` checks the start.
-unsafe impl Machine for Board {
+unsafe impl Machine for FlatMachine {
     type Cpu = OneCpu;
     type Format = X86_64;
 
@@ -96,7 +96,7 @@ unsafe impl Machine for Board {
         PhysAddr((at.as_ptr() as usize - self.memory.as_ptr() as usize) as u64)
     }
     fn table(&self, pfn: Pfn) -> &TablePage {
-        // SAFETY: a frame of the allocation, aligned, for the life of the board.
+        // SAFETY: a frame of the allocation, aligned, for the life of the machine.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
     fn zero(&self, pfn: Pfn, order: Order) {
@@ -126,8 +126,8 @@ unsafe impl Machine for Board {
 }
 
 fn main() {
-    let board = Board::new(4096);
-    let vm = Vm::new(&board, board.boot_map()).expect("16 MiB are enough");
+    let machine = FlatMachine::new(4096);
+    let vm = Vm::new(&machine, machine.boot_map()).expect("16 MiB are enough");
     let layout = Layout::linux::<X86_64>();
     let space = AddressSpace::new(&vm, layout, Path::Speculative).expect("there is memory for a root table");
 

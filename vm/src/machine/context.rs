@@ -1,8 +1,9 @@
 //! What the library keeps for each thread: the locks it holds, by rank, and whether it is in an RCU read
 //! section.
 //!
-//! The lock ladder says that ranks are taken in ascending order. It belongs to the thread, not to the CPU: a
-//! sleeping lock is carried from CPU to CPU. Debug builds keep and check it; release builds never touch it.
+//! The lock ladder says that ranks are taken in ascending order (`sync::lockdep`). It belongs to the thread,
+//! not to the CPU: a sleeping lock is carried from CPU to CPU. Debug builds keep and check it; release builds
+//! never touch it.
 
 use core::cell::Cell;
 
@@ -40,7 +41,7 @@ impl Context {
         self.held.set(self.held.get() | 1 << rank.0);
     }
 
-    /// Notes that the lock of `rank` is given back.
+    /// Notes that the lock of `rank` is released.
     pub fn note_released(&self, rank: Rank) {
         self.held.set(self.held.get() & !(1 << rank.0));
     }
@@ -65,24 +66,24 @@ impl Context {
         self.read_sections.get() > 0
     }
 
-    /// Makes this thread hold what another holds, for whom it works: returns what it held itself, to be given
-    /// to the next call.
+    /// Sets the ranks that this thread holds to those of the thread that it works for. Returns the ranks
+    /// before, for the next call.
     pub fn inherit_held(&self, held: u64) -> u64 {
         self.held.replace(held)
     }
 
-    /// Notes that helpers worked `ns` nanoseconds for this thread.
+    /// Adds `ns` nanoseconds that helpers worked for this thread.
     pub fn add_helper_ns(&self, ns: u64) {
         self.helper_ns.set(self.helper_ns.get().saturating_add(ns));
     }
 
-    /// Nanoseconds that helpers have worked for this thread, since it was made or [`Context::settle`] was
-    /// called.
+    /// Nanoseconds that helpers have worked for this thread, since it was made or [`Context::take_helper_ns`]
+    /// was called.
     pub fn helper_ns(&self) -> u64 {
         self.helper_ns.get()
     }
 
-    /// Takes the nanoseconds that helpers have worked for this thread: to charge somebody with them.
+    /// Takes the nanoseconds that helpers have worked for this thread, to charge them to another account.
     pub fn take_helper_ns(&self) -> u64 {
         self.helper_ns.replace(0)
     }

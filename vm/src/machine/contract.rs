@@ -13,15 +13,15 @@ pub struct TablePage {
     pub words: [UnsafeCell<u64>; Level::ENTRIES],
 }
 
-/// What a CPU runs when another asks it to ([`Machine::interrupt`]), or a helper ([`Machine::set_helper_handler`]):
-/// `call(machine, data)`.
+/// A function that a machine calls on an interrupt ([`Machine::set_interrupt_handler`]) or on a helper's
+/// start ([`Machine::set_helper_handler`]): `call(machine, data)`.
 ///
-/// As the answer to an interrupt it never blocks, takes no lock that is held across an acknowledgement,
-/// allocates nothing, and may run at any point where interrupts are on, also inside [`Cpu::relax`]. See
-/// `sync::Registration`, which makes one safely.
+/// As the handler of an interrupt it never blocks, takes no lock that is held across an acknowledgement,
+/// allocates nothing, and may run at any point where interrupts are on, also inside [`Cpu::relax`].
+/// `sync::Registration` makes one safely.
 pub struct Callback<M> {
-    /// The function; safe to call with this `data`, on any CPU, by the machine that it was installed in,
-    /// until another answer is installed.
+    /// The function; safe to call with this `data`, on any CPU, by the machine that it was set in, until
+    /// another callback is set.
     pub call: unsafe fn(machine: &M, data: usize),
     /// Its argument: an address whose provenance is exposed.
     pub data: usize,
@@ -37,7 +37,7 @@ impl<M> Copy for Callback<M> {}
 
 impl<M> core::fmt::Debug for Callback<M> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "answer with {:#x}", self.data)
+        write!(f, "callback with {:#x}", self.data)
     }
 }
 
@@ -55,14 +55,14 @@ impl<M> core::fmt::Debug for Callback<M> {
 /// 2. [`table`](Machine::table) is the same memory, seen as entries.
 /// 3. After `flush_*` returns, this CPU uses no translation of the range cached from the loaded root before
 ///    the call, upper levels included, and notices table entries written before the call.
-/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the installed [`Callback`] after the
-///    call, soon, unless it has interrupts off (then as soon as they are on), or idles in a state that it
-///    leaves by itself calling the answer.
+/// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the interrupt handler after the call,
+///    soon, unless it has interrupts off (then as soon as they are on), or idles in a state that it leaves by
+///    calling the handler itself.
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
 ///    start and its return.
 /// 6. `zero`, `copy`, `read`, `write` touch only the frames named.
-/// 7. Each helper runs what [`set_helper_handler`](Machine::set_helper_handler) installs, on its own CPU; once `set_helper_handler(None)`
-///    has returned, no helper is inside of it.
+/// 7. Each helper runs the handler that [`set_helper_handler`](Machine::set_helper_handler) sets, on its own
+///    CPU; once `set_helper_handler(None)` has returned, no helper runs it.
 pub unsafe trait Machine: Sync + Sized {
     /// What running code asks of its CPU.
     type Cpu: Cpu;
@@ -81,8 +81,8 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Fills a block with zero bytes.
     fn zero(&self, pfn: Pfn, order: Order);
-    /// Fills frames with zero bytes that nobody reads soon: past the caches, where the machine has stores for
-    /// that. They are ordered before everything that this CPU stores afterwards.
+    /// Fills frames with zero bytes that are not read soon: by non-temporal stores, which go past the caches,
+    /// if the machine has them. They are ordered before everything that this CPU stores afterwards.
     fn zero_nontemporal(&self, frames: PfnRange) {
         (frames.start.0..frames.end.0).for_each(|pfn| self.zero(Pfn(pfn), Order::BASE));
     }
@@ -93,7 +93,7 @@ pub unsafe trait Machine: Sync + Sized {
     /// Writes bytes of one frame, `offset + from.len() <= 4096`.
     fn write(&self, pfn: Pfn, offset: usize, from: &[u8]);
 
-    /// Makes this CPU translate through `root`, or through nothing of the library's. Implies
+    /// Makes this CPU translate through `root`, or through no root of the library. Implies
     /// [`flush_all`](Machine::flush_all). Preemption is off.
     ///
     /// Slots of the root that cover no user address are the platform's: it may write its own half there, now
@@ -105,10 +105,10 @@ pub unsafe trait Machine: Sync + Sized {
     /// Drops all cached translations on this CPU. Preemption is off.
     fn flush_all(&self);
 
-    /// Installs what CPUs run when interrupted. Called once by the library before the first
-    /// [`interrupt`](Machine::interrupt), and with `None` before the answer's data dies.
-    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>);
-    /// Has each CPU of the set run the answer.
+    /// Sets the handler that CPUs run when interrupted. Called once by the library before the first
+    /// [`interrupt`](Machine::interrupt), and with `None` before the handler's data ends.
+    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>);
+    /// Has each CPU of the set run the interrupt handler.
     fn interrupt(&self, targets: &CpuMask);
     /// A full fence on every CPU.
     fn barrier_all(&self);
@@ -118,23 +118,23 @@ pub unsafe trait Machine: Sync + Sized {
         let _ = cpu;
         NodeId(0)
     }
-    /// How far memory of node `to` is from CPUs of node `from`, as firmware says: larger is farther, and
-    /// nothing else is made of it. ACPI's tables call a node's distance from itself 10.
+    /// Distance of memory of node `to` from CPUs of node `from`, as firmware says: only the order of
+    /// distances is used. ACPI's tables call a node's distance from itself 10.
     fn distance(&self, from: NodeId, to: NodeId) -> u32 {
         if from == to { 10 } else { 20 }
     }
-    /// Installs what helpers run, or takes it away and waits until no helper is inside of it. The program
-    /// returns when the library dismisses the helper, which it does before it calls this with `None`.
+    /// Sets the handler that helpers run, or removes it and waits until no helper runs it. The handler
+    /// returns when the library stops it, which it does before it calls this with `None`.
     ///
-    /// A *helper* is a thread of the platform's that exists before it is needed: at most one for each CPU,
+    /// A *helper* is a thread of the platform that exists before it is needed: at most one for each CPU,
     /// bound to it, with the lowest priority the platform has, in a context that holds nothing; it may sleep.
-    /// It runs an installed program once. When the program unwinds, the helper may run it again. A platform
-    /// without helpers leaves this as it is: jobs are then done by their callers.
-    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        let _ = help;
+    /// It runs each handler once. When the handler unwinds, the helper may run it again. A platform without
+    /// helpers leaves this as it is: jobs are then done by their callers.
+    fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
+        let _ = handler;
     }
 
-    /// Hears of what happened: tracing. Free where not overridden.
+    /// Tracing: reports an event. Free unless overridden.
     #[inline(always)]
     fn event(&self, name: &'static str, value: u64) {
         let _ = (name, value);

@@ -4,7 +4,7 @@ use super::Context;
 use crate::units::CpuId;
 use core::sync::atomic::AtomicU32;
 
-/// How shared memory is touched, as the observation hook hears it.
+/// The kind of an access to shared memory, as the observation hook reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// An atomic load.
@@ -28,7 +28,7 @@ impl AccessKind {
     }
 }
 
-/// The interrupt state that [`Cpu::interrupts_off`] found, to be given back to [`Cpu::interrupts_restore`].
+/// The interrupt state that [`Cpu::interrupts_off`] found, for [`Cpu::interrupts_restore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "interrupts stay off until the state is restored"]
 pub struct Irq(pub usize);
@@ -40,19 +40,18 @@ pub struct Irq(pub usize);
 /// 1. [`id`](Cpu::id) is below the machine's number of CPUs, and does not change while preemption is off.
 /// 2. Two threads never run on one CPU at once: between [`preempt_off`](Cpu::preempt_off) and
 ///    [`preempt_on`](Cpu::preempt_on) no other thread runs on this CPU (interrupt handlers may).
-/// 3. [`relax`](Cpu::relax) answers requests of other CPUs to this one (see [`super::Callback`]) unless real
+/// 3. [`relax`](Cpu::relax) handles interrupts sent to this CPU (see [`super::Callback`]) unless real
 ///    interrupts do, or interrupts are off.
 /// 4. [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the word's
 ///    address is woken; it may return early. It is never called with preemption or interrupts off or in an
 ///    RCU read section.
-/// 5. [`access`](Cpu::access) is told of every access through the door, before it happens, where `OBSERVED`
-///    holds.
+/// 5. [`access`](Cpu::access) is called for every access through the door, before it happens, if `OBSERVED`
+///    is true.
 pub trait Cpu: Sized + 'static {
-    /// Whether [`access`](Cpu::access) wants to be called. Where it does not, the door compiles to plain
-    /// instructions.
+    /// Whether [`access`](Cpu::access) is called. If not, the door compiles to plain instructions.
     const OBSERVED: bool = false;
 
-    /// Hears of an access of `len` bytes at `addr`. `Location::caller()` tells the place in the source.
+    /// Observes an access of `len` bytes at `addr`. `Location::caller()` is the place in the source.
     #[inline(always)]
     #[track_caller]
     fn access(addr: usize, len: usize, kind: AccessKind) {
@@ -62,14 +61,14 @@ pub trait Cpu: Sized + 'static {
     /// The CPU that this code runs on.
     fn id() -> CpuId;
 
-    /// Lends the state that the library keeps for the running thread.
+    /// Calls `f` with the state that the library keeps for the running thread.
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R;
 
-    /// Called in every wait loop: lets the other hardware thread go on and answers other CPUs' requests.
+    /// Called in every wait loop: lets the other hardware thread go on and handles other CPUs' interrupts.
     fn relax();
 
     /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU
-    /// have it first. Answers like [`relax`](Cpu::relax), which it is where a platform has nothing better.
+    /// run first. Handles interrupts like [`relax`](Cpu::relax), which is the default.
     fn yield_now() {
         Self::relax();
     }
@@ -80,10 +79,10 @@ pub trait Cpu: Sized + 'static {
     /// Wakes up to `count` threads that sleep on `word`.
     fn wake(word: &AtomicU32, count: u32);
 
-    /// Turns interrupts off on this CPU and says how they were.
+    /// Turns interrupts off on this CPU and returns the state before.
     fn interrupts_off() -> Irq;
 
-    /// Gives interrupts back as `state` says.
+    /// Restores the interrupt state.
     fn interrupts_restore(state: Irq);
 
     /// Keeps the thread on this CPU, and other threads off it, until the matching

@@ -13,7 +13,7 @@ pub enum Entry {
     Table(Pfn),
     /// A page.
     Leaf(Leaf),
-    /// Not present for the hardware, but not absent either: the library has something under way here.
+    /// Not present for the hardware, but not absent either: an operation of the library is under way here.
     Marker(Marker),
 }
 
@@ -34,7 +34,7 @@ pub struct Leaf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Marker {
-    /// An operation holds the slot while it flushes or copies; who meets it waits or falls back.
+    /// An operation holds the slot while it flushes or copies; a fault that meets it waits or falls back.
     Busy = 1,
 }
 
@@ -47,7 +47,7 @@ pub enum Marker {
 ///    hold.
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
 pub trait Format: Sized + 'static {
-    /// Name for people.
+    /// Name, for reports.
     const NAME: &'static str;
     /// Level of the root table.
     const ROOT: Level;

@@ -9,6 +9,15 @@
 //! library, so they are tested on any host.
 //!
 //! The rules that an implementation must keep are numbered at the traits and tested by [`conformance`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cpu` | the trait [`Cpu`], the observation hook |
+//! | `contract` | the trait [`Machine`], and [`Callback`], the functions that it calls |
+//! | `context` | what the library keeps for each thread |
+//! | `format` | the trait [`Format`], and what an entry says |
+//! | `conformance` | a suite that tests a platform's `Cpu` and `Machine` |
+//! | `testing` | the CPU and machine of unit tests and models |
 
 pub mod conformance;
 mod context;

@@ -1,5 +1,7 @@
 //! Padding against false sharing.
 
+#![forbid(unsafe_code)]
+
 use crate::units::CACHE_LINE;
 use core::ops::{Deref, DerefMut};
 

@@ -4,6 +4,8 @@
 //! docs/design/locking.md has the table of what each lock guards. Debug builds check the order at every lock,
 //! by thread: [`Context`](crate::machine::Context) holds the ranks that the thread holds.
 
+#![forbid(unsafe_code)]
+
 use crate::machine::{Cpu, Rank};
 use crate::units::Level;
 

@@ -1,5 +1,7 @@
 //! A field of plain data that a lock or a CPU owns.
 
+#![forbid(unsafe_code)]
+
 use crate::machine::{AccessKind, Cpu};
 use core::fmt;
 use core::marker::PhantomData;

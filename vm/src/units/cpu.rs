@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The most CPUs a [`CpuMask`] can name.
+/// Number of CPUs that a [`CpuMask`] can name.
 pub const MAX_CPUS: usize = 256;
 
 /// A CPU, counted from 0. A CPU is never a thread.
@@ -25,7 +25,7 @@ pub struct CpuMask {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NodeMask(u64);
 
-/// The most nodes a [`NodeMask`] can name.
+/// Number of nodes that a [`NodeMask`] can name.
 pub const MAX_NODES: usize = 64;
 
 impl NodeMask {
@@ -34,19 +34,19 @@ impl NodeMask {
     /// No node.
     pub const EMPTY: Self = Self(0);
 
-    /// One node; one beyond [`MAX_NODES`] gives the empty set.
+    /// The set of one node; empty for a node beyond [`MAX_NODES`].
     pub const fn of(node: NodeId) -> Self {
         Self(if (node.0 as usize) < MAX_NODES { 1 << node.0 } else { 0 })
     }
-    /// A bit for each node; all ones for every node.
+    /// One bit for each node of the set; all ones for every node.
     pub const fn bits(self) -> u64 {
         self.0
     }
-    /// The set that [`NodeMask::bits`] gave.
+    /// The set of which [`NodeMask::bits`] is `bits`.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
-    /// Both sets together.
+    /// The union of both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -57,7 +57,7 @@ impl NodeMask {
 }
 
 impl CpuId {
-    /// Place in an array of per-CPU things.
+    /// Index into an array with one element for each CPU.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -83,7 +83,7 @@ impl CpuMask {
             *word |= 1 << (cpu.0 % 64);
         }
     }
-    /// Takes a CPU out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(word) = self.words.get_mut(cpu.index() / 64) {
             *word &= !(1 << (cpu.0 % 64));
@@ -97,7 +97,7 @@ impl CpuMask {
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
-    /// How many CPUs are in the set.
+    /// Number of CPUs in the set.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
@@ -149,17 +149,5 @@ impl fmt::Debug for CpuMask {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mask_lists_what_was_inserted() {
-        let mut mask = CpuMask::first(2);
-        mask.insert(CpuId(70));
-        mask.insert(CpuId(9999));
-        mask.remove(CpuId(0));
-        assert_eq!(mask.iter().map(|c| c.0).collect::<std::vec::Vec<_>>(), [1, 70]);
-        assert_eq!(mask.count(), 2);
-        assert!(mask.contains(CpuId(70)) && !mask.contains(CpuId(0)));
-    }
-}
+#[path = "tests/cpu.rs"]
+mod tests;

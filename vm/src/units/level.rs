@@ -70,7 +70,7 @@ impl Level {
     pub const fn index(self, vpn: Vpn) -> usize {
         (vpn.0 >> self.entry_shift()) as usize & (Self::ENTRIES - 1)
     }
-    /// The size of a leaf at this level, where one is possible.
+    /// The size of a leaf at this level, if one is possible.
     pub const fn leaf_size(self) -> Option<PageSize> {
         match self {
             Level::Pte => Some(PageSize::Base),

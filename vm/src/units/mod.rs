@@ -3,7 +3,17 @@
 //! *Page* is virtual, *frame* is physical. A [`Vpn`] counts pages of 4 KiB from address zero, a [`Pfn`]
 //! counts frames of 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory, and all
 //! arithmetic that could overflow says so in its type.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `addr` | [`PhysAddr`], [`VirtAddr`] |
+//! | `number` | [`Pfn`], [`Vpn`], [`Order`] |
+//! | `range` | half-open ranges of both |
+//! | `level` | [`Level`] of a table, [`PageSize`] of a leaf |
+//! | `rights` | what a mapping allows, what an access needs |
+//! | `cpu` | CPUs, nodes, and sets of them |
 
+#![forbid(unsafe_code)]
 #![forbid(unsafe_code)]
 
 mod addr;
@@ -24,5 +34,5 @@ pub use rights::{Access, Rights};
 pub const PAGE_SHIFT: u32 = 12;
 /// Bytes in a base page and in a frame.
 pub const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
-/// Bytes that two CPUs cannot write at once without taking the line from each other.
+/// Bytes in a cache line: the unit in which CPUs take memory from each other.
 pub const CACHE_LINE: usize = 64;

@@ -14,16 +14,16 @@ macro_rules! number_range {
         }
 
         impl $name {
-            /// The range from `start` up to but without `end`; empty where `end` lies below `start`.
+            /// The range from `start` up to but without `end`; empty if `end` lies below `start`.
             pub const fn new(start: $number, end: $number) -> Self {
                 let end = if end.0 < start.0 { start } else { end };
                 Self { start, end }
             }
-            /// How many numbers the range holds.
+            /// Number of elements.
             pub const fn len(self) -> u64 {
                 self.end.0 - self.start.0
             }
-            /// Whether the range holds nothing.
+            /// Whether the range has no elements.
             pub const fn is_empty(self) -> bool {
                 self.end.0 == self.start.0
             }
@@ -35,11 +35,11 @@ macro_rules! number_range {
             pub const fn covers(self, other: Self) -> bool {
                 self.start.0 <= other.start.0 && other.end.0 <= self.end.0
             }
-            /// Whether the two share a number.
+            /// Whether the two ranges overlap.
             pub const fn overlaps(self, other: Self) -> bool {
                 self.start.0 < other.end.0 && other.start.0 < self.end.0
             }
-            /// What the two share, perhaps nothing.
+            /// The intersection, which may be empty.
             pub fn intersect(self, other: Self) -> Self {
                 Self::new(self.start.max(other.start), self.end.min(other.end))
             }
@@ -59,7 +59,7 @@ number_range! {
 
 impl VpnRange {
     /// The pages of `len_bytes` bytes from `start`, the length rounded up to whole pages as Linux's calls do.
-    /// `None` where the start is unaligned or the end overflows.
+    /// `None` if the start is unaligned or the end overflows.
     pub const fn from_bytes(start: VirtAddr, len_bytes: u64) -> Option<Self> {
         if !start.is_page_aligned() {
             return None;

@@ -1,4 +1,4 @@
-//! What may be done to a page.
+//! Rights of a mapping, kinds of access.
 
 bitflags::bitflags! {
     /// Rights of a mapping or a leaf, hardware's view: what an access may do without a fault.
@@ -15,7 +15,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What an instruction wants of a page.
+/// The kind of an access to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// A load.

@@ -89,7 +89,7 @@ fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
         assert!(!workers.has_helper_racy(CpuId(1)));
         let helper = thread::spawn(|| {
             machine.run_as(1);
-            machine.help();
+            machine.run_helper();
         });
         while !workers.has_helper_racy(CpuId(1)) {
             thread::yield_now();

@@ -26,7 +26,7 @@ fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestPool<'_>) -> R) -> R {
         for cpu in 1..=helpers {
             s.spawn(move || {
                 machine.run_as(cpu);
-                while catch_unwind(AssertUnwindSafe(|| machine.help())).is_err() {}
+                while catch_unwind(AssertUnwindSafe(|| machine.run_helper())).is_err() {}
             });
         }
         while !(1..=helpers).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {

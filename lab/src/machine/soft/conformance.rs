@@ -90,7 +90,7 @@ impl<C: Flavour> Cpu for Bad<C> {
         if breaks(Rule::ContextOfThread) { f(&Context::new()) } else { C::with_context(f) }
     }
     fn relax() {
-        if breaks(Rule::RelaxAnswers) || breaks(Rule::InterruptReaches) {
+        if breaks(Rule::RelaxHandles) || breaks(Rule::InterruptReaches) {
             std::thread::yield_now();
         } else {
             C::relax();
@@ -179,14 +179,14 @@ unsafe fn relay_help<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
     // SAFETY: by this function's contract; the machine outlives its program.
     let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
     let program = *machine.program.lock().unwrap();
-    if breaks(Rule::HelpRuns) {
+    if breaks(Rule::HelperRuns) {
         C::with_context(|context| context.note_acquired(Rank(3)));
     }
     if let Some(Callback { call, data }) = program {
         // SAFETY: the suite's program may be called with its data.
         unsafe { call(machine, data) };
     }
-    if breaks(Rule::HelpRuns) {
+    if breaks(Rule::HelperRuns) {
         C::with_context(|context| context.note_released(Rank(3)));
     }
 }
@@ -250,7 +250,7 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         }
     }
     fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
-        if answer.is_none() && breaks(Rule::AnswerTaken) {
+        if answer.is_none() && breaks(Rule::HandlerRemoved) {
             return;
         }
         *self.answer.lock().unwrap() = answer;
@@ -269,11 +269,11 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         }
     }
     fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        if help.is_none() && breaks(Rule::HelpAwaited) {
+        if help.is_none() && breaks(Rule::HelperAwaited) {
             return;
         }
         let before = std::mem::replace(&mut *self.program.lock().unwrap(), help);
-        if before.is_some() && breaks(Rule::HelpAwaited) {
+        if before.is_some() && breaks(Rule::HelperAwaited) {
             // It was never taken away. Installing it once more would wait for helpers that wait for who is
             // here.
             return;

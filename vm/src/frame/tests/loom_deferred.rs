@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{AllocRequest, BootMap, Folio, Priority, RecordInit, Region, RegionKind};
-use crate::machine::testing::{TestCpu, TestMachine, lend};
+use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
 use crate::units::{NodeId, PAGE_SIZE};
 
 type TestMemory = Memory<'static, TestMachine>;
@@ -36,7 +36,7 @@ fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        lend(world(3), |memory| {
+        with_leaked(world(3), |memory| {
             let before = blocks(memory).0;
             let helper = loom::thread::spawn(move || {
                 TestCpu::become_cpu(1);
@@ -62,7 +62,7 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        lend(world(1), |memory| {
+        with_leaked(world(1), |memory| {
             let take = || {
                 memory
                     .alloc(Order::MAX, AllocRequest::DIRTY.with_priority(Priority::Reserve))

@@ -6,13 +6,13 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn cpu(&self) {
-        self.alone(|| {
+        self.on_one_cpu(|| {
             self.id(0);
             self.clock();
             self.interrupt_state();
             self.sleep_looks();
         });
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             self.id(me);
             self.clock();
         });
@@ -21,12 +21,12 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     }
 
     fn id(&self, me: u32) {
-        self.must(Rule::IdBelowCount, M::Cpu::id().0 < self.machine.nr_cpus());
+        self.check(Rule::IdBelowCount, M::Cpu::id().0 < self.machine.nr_cpus());
         (0..3).for_each(|_| M::Cpu::preempt_off());
-        self.must(Rule::IdStays, M::Cpu::id().0 == me);
+        self.check(Rule::IdStays, M::Cpu::id().0 == me);
         for _ in 0..3 {
             (0..100).for_each(|_| M::Cpu::relax());
-            self.must(Rule::IdStays, M::Cpu::id().0 == me);
+            self.check(Rule::IdStays, M::Cpu::id().0 == me);
             M::Cpu::preempt_on();
         }
     }
@@ -35,7 +35,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let mut last = M::Cpu::now_ns();
         for _ in 0..1000 {
             let now = M::Cpu::now_ns();
-            self.must(Rule::ClockForward, now >= last);
+            self.check(Rule::ClockForward, now >= last);
             last = now;
         }
     }
@@ -44,38 +44,38 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let on = M::Cpu::interrupts_off();
         let off = M::Cpu::interrupts_off();
         let off_again = M::Cpu::interrupts_off();
-        self.must(Rule::InterruptsNest, on != off && off == off_again);
+        self.check(Rule::InterruptsNest, on != off && off == off_again);
         M::Cpu::interrupts_restore(off_again);
         M::Cpu::interrupts_restore(off);
         M::Cpu::interrupts_restore(on);
         let still_on = M::Cpu::interrupts_off();
-        self.must(Rule::InterruptsNest, on == still_on);
+        self.check(Rule::InterruptsNest, on == still_on);
         M::Cpu::interrupts_restore(still_on);
     }
 
     fn sleep_looks(&self) {
         let word = AtomicU32::new(1);
         M::Cpu::sleep(&word, 0);
-        self.must(Rule::SleepLooks, true);
+        self.check(Rule::SleepLooks, true);
     }
 
     /// Notes a lock in the context of CPU 1's thread; CPU 0's knows nothing of it.
     fn contexts(&self) {
         let (meetings, rank) = (AtomicU32::new(0), Rank(7));
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
             let held = || M::Cpu::with_context(|context| context.held());
-            self.must(Rule::ContextOfThread, held() == 0);
+            self.check(Rule::ContextOfThread, held() == 0);
             if me == 1 {
                 M::Cpu::with_context(|context| context.note_acquired(rank));
             }
             meet();
-            self.must(Rule::ContextOfThread, held() == u64::from(me) << rank.0);
+            self.check(Rule::ContextOfThread, held() == u64::from(me) << rank.0);
             meet();
             if me == 1 {
                 M::Cpu::with_context(|context| context.note_released(rank));
             }
-            self.must(Rule::ContextOfThread, held() == 0);
+            self.check(Rule::ContextOfThread, held() == 0);
         });
     }
 
@@ -83,7 +83,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     fn wakes(&self) {
         let word = AtomicU32::new(0);
         let rounds = self.harness.rounds().min(200);
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             for round in 0..rounds {
                 let mine = 2 * round + me;
                 loop {
@@ -96,7 +96,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 word.store(mine + 1, SeqCst);
                 M::Cpu::wake(&word, 1);
             }
-            self.must(Rule::WakeReaches, true);
+            self.check(Rule::WakeReaches, true);
         });
     }
 }

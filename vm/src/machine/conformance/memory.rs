@@ -9,7 +9,7 @@ const EDGE: usize = 16;
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn memory(&self) {
-        self.alone(|| {
+        self.on_one_cpu(|| {
             self.window();
             self.tables_are_memory();
             self.read_and_write();
@@ -25,8 +25,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             for offset in [0, 1, 2047, 4095] {
                 let at = PhysAddr(start + frame * PAGE_SIZE as u64 + offset);
                 let byte = self.machine.window(at);
-                self.must(Rule::WindowInverse, self.machine.phys_of(byte) == at);
-                self.must(Rule::WindowContiguous, byte.addr().get() - base == (at.0 - start) as usize);
+                self.check(Rule::WindowInverse, self.machine.phys_of(byte) == at);
+                self.check(Rule::WindowContiguous, byte.addr().get() - base == (at.0 - start) as usize);
             }
         }
     }
@@ -35,7 +35,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         for frame in 0..self.frames.len() {
             let pfn = self.frames.start.add(frame);
             let table = (&raw const *self.machine.table(pfn)).addr();
-            self.must(Rule::TableIsWindow, table == self.machine.window(pfn.addr()).addr().get());
+            self.check(Rule::TableIsWindow, table == self.machine.window(pfn.addr()).addr().get());
         }
     }
 
@@ -61,7 +61,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let pfn = |n| self.frames.start.add(n);
         (0..3).for_each(|n| self.paint(pfn(n), n as u8));
         (0..3).for_each(|n| {
-            self.must(Rule::ReadWriteExact, self.frame_is(pfn(n), |at| pattern(n as u8, at)));
+            self.check(Rule::ReadWriteExact, self.frame_is(pfn(n), |at| pattern(n as u8, at)));
         });
         self.machine.write(pfn(1), PAGE_SIZE - EDGE, &[0xEE; EDGE]);
         self.machine.write(pfn(1), 0, &[0xDD; EDGE - 1]);
@@ -71,9 +71,9 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             4080.. => 0xEE,
             _ => pattern(1, at),
         };
-        self.must(Rule::ReadWriteExact, self.frame_is(pfn(1), painted));
-        self.must(Rule::ReadWriteExact, self.frame_is(pfn(0), |at| pattern(0, at)));
-        self.must(Rule::ReadWriteExact, self.frame_is(pfn(2), |at| pattern(2, at)));
+        self.check(Rule::ReadWriteExact, self.frame_is(pfn(1), painted));
+        self.check(Rule::ReadWriteExact, self.frame_is(pfn(0), |at| pattern(0, at)));
+        self.check(Rule::ReadWriteExact, self.frame_is(pfn(2), |at| pattern(2, at)));
     }
 
     fn zero(&self) {
@@ -84,9 +84,9 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             (first.0 - 1..=after.0).for_each(|n| self.paint(Pfn(n), n as u8));
             self.machine.zero(first, order);
             let zeroed = (first.0..after.0).all(|n| self.frame_is(Pfn(n), |_| 0));
-            self.must(Rule::ZeroExact, zeroed);
+            self.check(Rule::ZeroExact, zeroed);
             for n in [first.0 - 1, after.0] {
-                self.must(Rule::ZeroExact, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
+                self.check(Rule::ZeroExact, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
             }
         }
     }
@@ -99,11 +99,11 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             self.machine.copy(from, to, order);
             for n in 0..order.frames() {
                 let copied = |at| pattern(from.add(n).0 as u8, at);
-                self.must(Rule::CopyExact, self.frame_is(from.add(n), copied));
-                self.must(Rule::CopyExact, self.frame_is(to.add(n), copied));
+                self.check(Rule::CopyExact, self.frame_is(from.add(n), copied));
+                self.check(Rule::CopyExact, self.frame_is(to.add(n), copied));
             }
             for n in [to.0 - 1, to.0 + order.frames()] {
-                self.must(Rule::CopyExact, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
+                self.check(Rule::CopyExact, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
             }
         }
     }

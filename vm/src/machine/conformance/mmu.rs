@@ -9,7 +9,7 @@ const PAGE: Vpn = Vpn(0x1_2345_6789 >> 3);
 /// How many pages it maps.
 const PAGES: u64 = 4;
 
-/// Tables on the way to [`PAGE`], by hand: a root, one table for each level below.
+/// Tables on the way to [`PAGE`], built by hand: a root, one table for each level below.
 #[derive(Clone, Copy)]
 struct Tables {
     /// The root's frame; the table of each lower level is in the next one.
@@ -18,13 +18,13 @@ struct Tables {
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn mmu(&self) {
-        self.alone(|| {
+        self.on_one_cpu(|| {
             self.walks();
             self.flush_range();
             self.flush_upper();
             self.flush_all();
             self.roots();
-            self.pinned(|machine| machine.load_root(None));
+            self.with_preempt_off(|machine| machine.load_root(None));
         });
     }
 
@@ -75,38 +75,38 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     fn mapped(&self) -> Tables {
         let tables = self.first_tables();
         // A root in use may hold the platform's half as well: it is not built while loaded.
-        self.pinned(|machine| machine.load_root(None));
+        self.with_preempt_off(|machine| machine.load_root(None));
         self.build(tables);
         (0..PAGES).for_each(|page| self.map(tables, page, Some(self.data(page))));
-        self.pinned(|machine| machine.load_root(Some(tables.root)));
+        self.with_preempt_off(|machine| machine.load_root(Some(tables.root)));
         (0..PAGES).for_each(|page| {
-            self.must(Rule::WalksTables, self.seen(page) == Some(self.data(page)));
+            self.check(Rule::WalksTables, self.seen(page) == Some(self.data(page)));
         });
         tables
     }
 
     fn walks(&self) {
         let tables = self.mapped();
-        self.must(Rule::WalksTables, self.seen(PAGES).is_none());
+        self.check(Rule::WalksTables, self.seen(PAGES).is_none());
         self.map(tables, PAGES, Some(self.data(PAGES)));
-        self.must(Rule::WalksTables, self.seen(PAGES) == Some(self.data(PAGES)));
+        self.check(Rule::WalksTables, self.seen(PAGES) == Some(self.data(PAGES)));
     }
 
     fn flush_range(&self) {
         for range in [0..1, 1..3, 0..PAGES, 3..4] {
             let tables = self.mapped();
             range.clone().for_each(|page| self.map(tables, page, None));
-            self.pinned(|machine| {
+            self.with_preempt_off(|machine| {
                 machine.flush_range(VpnRange::new(PAGE.add(range.start), PAGE.add(range.end)))
             });
             for page in 0..PAGES {
                 let expected = (!range.contains(&page)).then(|| self.data(page));
-                self.must(Rule::FlushRange, self.seen(page) == expected);
+                self.check(Rule::FlushRange, self.seen(page) == expected);
             }
         }
     }
 
-    /// Hangs another table below each upper level in turn.
+    /// Links another table below each upper level in turn.
     fn flush_upper(&self) {
         let other = self.data(7);
         let mut level = Level::Pmd;
@@ -116,11 +116,11 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             self.map(fresh, 0, Some(other));
             self.set(tables.of::<M>(level), level, PAGE, Entry::Absent);
             let range = VpnRange::new(PAGE, PAGE.add(PAGES));
-            self.pinned(|machine| machine.flush_range(range));
-            self.must(Rule::FlushUpper, (0..PAGES).all(|page| self.seen(page).is_none()));
+            self.with_preempt_off(|machine| machine.flush_range(range));
+            self.check(Rule::FlushUpper, (0..PAGES).all(|page| self.seen(page).is_none()));
             let below = level.below().unwrap_or(level);
             self.set(tables.of::<M>(level), level, PAGE, Entry::Table(fresh.of::<M>(below)));
-            self.must(Rule::FlushUpper, self.seen(0) == Some(other) && self.seen(1).is_none());
+            self.check(Rule::FlushUpper, self.seen(0) == Some(other) && self.seen(1).is_none());
             let Some(above) = level.above() else { return };
             level = above;
         }
@@ -129,21 +129,21 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     fn flush_all(&self) {
         let tables = self.mapped();
         (0..PAGES).for_each(|page| self.map(tables, page, None));
-        self.pinned(|machine| machine.flush_all());
-        self.must(Rule::FlushAll, (0..PAGES).all(|page| self.seen(page).is_none()));
+        self.with_preempt_off(|machine| machine.flush_all());
+        self.check(Rule::FlushAll, (0..PAGES).all(|page| self.seen(page).is_none()));
     }
 
     fn roots(&self) {
         let (first, second) = (self.mapped(), self.second_tables());
         self.build(second);
         self.map(second, 0, Some(self.data(7)));
-        self.pinned(|machine| machine.load_root(Some(second.root)));
-        self.must(Rule::RootSwitches, self.seen(0) == Some(self.data(7)) && self.seen(1).is_none());
+        self.with_preempt_off(|machine| machine.load_root(Some(second.root)));
+        self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(7)) && self.seen(1).is_none());
         self.map(first, 0, Some(self.data(6)));
-        self.pinned(|machine| machine.load_root(Some(first.root)));
-        self.must(Rule::RootSwitches, self.seen(0) == Some(self.data(6)));
-        self.pinned(|machine| machine.load_root(None));
-        self.must(Rule::RootNone, (0..PAGES).all(|page| self.seen(page).is_none()));
+        self.with_preempt_off(|machine| machine.load_root(Some(first.root)));
+        self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(6)));
+        self.with_preempt_off(|machine| machine.load_root(None));
+        self.check(Rule::RootNone, (0..PAGES).all(|page| self.seen(page).is_none()));
     }
 }
 

@@ -1,23 +1,33 @@
-//! The rules of [`Cpu`] and [`Machine`], tested: for whoever writes a platform.
+//! The rules of [`Cpu`] and [`Machine`], tested: for authors of platforms.
 //!
 //! The suite runs on the machine itself. It needs two CPUs for what happens between CPUs, a few frames that
-//! nobody uses, and a [`Harness`] that starts programs on CPUs and loads as user code does. It allocates
-//! nothing and never panics; a rule that does not hold is named in the [`Report`].
+//! are in no other use, and a [`Harness`] that starts programs on CPUs and loads as user code does. It
+//! allocates nothing and never panics; a rule that does not hold is named in the [`Report`].
 //!
-//! Two things it cannot tell: that no second thread runs on a CPU whose preemption is off (it has no second
-//! thread there), and that an observer hears everything (the door's tests say so). A machine that loses
-//! wake-ups, or sleeps on a word that has changed, does not come back; the harness must put a limit to that.
+//! Two things it cannot test: that no second thread runs on a CPU whose preemption is off (it has no second
+//! thread there), and that an observer is told of every access (the door's tests do that). A machine that
+//! loses wake-ups, or sleeps on a word that has changed, hangs; the harness must limit the time.
+//!
+//! | file | rules of |
+//! |---|---|
+//! | `cpu` | ids, clock, context, interrupt state, sleeping |
+//! | `memory` | the window, tables as memory, zeroing and copying |
+//! | `mmu` | translation, flushes, roots |
+//! | `interrupts` | interrupts between CPUs, the barrier |
+//! | `helpers` | helpers |
 //!
 //! ```ignore
 //! let report = conformance::run(&machine, &harness, frames);
 //! assert!(report.holds(), "{report}");
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod cpu;
-mod help;
+mod helpers;
+mod interrupts;
 mod memory;
 mod mmu;
-mod wires;
 
 use super::{Cpu, Machine};
 use crate::units::{PfnRange, VirtAddr};
@@ -29,19 +39,17 @@ pub trait Harness<M: Machine> {
     /// Runs `programs[n]` on CPU `n`, all at once; returns when all have returned. Nothing else runs on those
     /// CPUs.
     fn run(&self, machine: &M, programs: &[&(dyn Fn() + Sync)]);
-    /// Runs `program` on CPU 0 while helpers are at hand. A platform whose helpers are there by themselves
-    /// needs nothing else.
+    /// Runs `program` on CPU 0 while helpers exist. A platform whose helpers always exist needs nothing else.
     fn run_with_helper(&self, machine: &M, program: &(dyn Fn() + Sync)) {
         self.run(machine, &[program]);
     }
-    /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` where that is a page
-    /// fault.
+    /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` if that is a page fault.
     fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
-    /// So often a wait calls [`Cpu::relax`] before it gives up and a rule counts as broken.
+    /// Number of times that a wait calls [`Cpu::relax`] before it gives up and a rule counts as broken.
     fn patience(&self) -> u64 {
         20_000_000
     }
-    /// So many rounds of what only chance brings out; fewer where they take longer than
+    /// Number of rounds of tests that depend on chance; fewer if they take longer than
     /// [`Harness::rounds_ns`].
     fn rounds(&self) -> u32 {
         20_000
@@ -54,7 +62,7 @@ pub trait Harness<M: Machine> {
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident: $sentence:literal,)*) => {
-        /// What a platform promises; the number is that of the discriminant.
+        /// A promise of a platform; its number is the discriminant's.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Rule {
@@ -80,11 +88,11 @@ rules! {
     IdStays: "a CPU's id is its own and stays while preemption is off, however deep",
     ContextOfThread: "the context is one for each thread and keeps what is noted in it",
     ClockForward: "the clock never goes back",
-    InterruptsNest: "turning interrupts off says how they were, and restoring gives that back",
+    InterruptsNest: "turning interrupts off returns the state before, and restoring restores it",
     SleepLooks: "a thread does not sleep on a word that has changed",
     WakeReaches: "a sleeper is woken",
-    RelaxAnswers: "a CPU that relaxes answers, once for each time or fewer",
-    OffDefers: "a CPU with interrupts off answers when they are on again, and not before",
+    RelaxHandles: "a CPU that relaxes handles interrupts, once for each or fewer",
+    OffDefers: "a CPU with interrupts off handles them when they are on again, and not before",
     WindowInverse: "phys_of is the inverse of the window",
     WindowContiguous: "the window of contiguous memory is contiguous",
     TableIsWindow: "a table is the memory of its frame",
@@ -97,22 +105,22 @@ rules! {
     FlushAll: "after flush_all nothing is translated as before",
     RootSwitches: "load_root translates through the new root, and nothing cached from the old",
     RootNone: "without a root nothing is translated",
-    InterruptReaches: "an interrupt makes every CPU of the set answer, with the data installed",
-    InterruptSpares: "an interrupt makes no other CPU answer",
-    AnswerTaken: "an answer that was taken away runs no more",
+    InterruptReaches: "an interrupt makes every CPU of the set run the handler, with its data",
+    InterruptSpares: "an interrupt makes no other CPU run the handler",
+    HandlerRemoved: "a handler that was removed runs no more",
     BarrierOrders: "barrier_all is a full fence on every CPU",
-    HelpRuns: "a helper runs what is installed, on one CPU, and holds nothing",
-    HelpAwaited: "once help is taken away no helper is inside of it",
+    HelperRuns: "a helper runs the handler, on one CPU, and holds nothing",
+    HelperAwaited: "once the helpers' handler is removed no helper runs it",
 }
 
-/// How a rule came out.
+/// The result of a rule's test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Tested, and not found broken.
     Holds,
     /// Found broken.
     Broken,
-    /// Not tested: the machine has one CPU, or no helpers, or a test before it did not come to its end.
+    /// Not tested: the machine has one CPU, or no helpers, or a test before it did not end.
     Untested,
 }
 
@@ -124,7 +132,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// How a rule came out.
+    /// The result of a rule's test.
     pub fn verdict(&self, rule: Rule) -> Verdict {
         match (self.tested >> rule as u8 & 1, self.broken >> rule as u8 & 1) {
             (_, 1) => Verdict::Broken,
@@ -160,19 +168,19 @@ impl fmt::Display for Report {
 /// Frames that the suite needs.
 pub const FRAMES: u64 = 24;
 
-/// Tests every rule. `frames` are at least [`FRAMES`] contiguous frames of the machine's memory that nobody
-/// uses; no answer is installed, and none is afterwards.
+/// Tests every rule. `frames` are at least [`FRAMES`] contiguous frames of the machine's memory that are in
+/// no other use; no handler is set, and none is afterwards.
 ///
 /// # Panics
-/// Where the range holds fewer frames.
+/// If the range holds fewer frames.
 pub fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, frames: PfnRange) -> Report {
     assert!(frames.len() >= FRAMES, "the suite needs {FRAMES} frames");
     let suite = Suite { machine, harness, frames, tested: AtomicU64::new(0), broken: AtomicU64::new(0) };
     suite.memory();
     suite.cpu();
     suite.mmu();
-    suite.wires(wires::Tally::claim());
-    suite.help();
+    suite.interrupts(interrupts::HandlerCounts::reserve());
+    suite.helpers();
     Report { tested: suite.tested.into_inner(), broken: suite.broken.into_inner() }
 }
 
@@ -188,15 +196,15 @@ struct Suite<'a, M: Machine, H> {
 }
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
-    /// Notes a test of a rule.
-    fn must(&self, rule: Rule, holds: bool) {
+    /// Records a test of a rule.
+    fn check(&self, rule: Rule, holds: bool) {
         self.tested.fetch_or(1 << rule as u8, Relaxed);
         if !holds {
             self.broken.fetch_or(1 << rule as u8, Relaxed);
         }
     }
 
-    /// Waits for `done`, for as long as the harness has patience.
+    /// Waits for `done`, for as long as the harness says. False if that was too long.
     fn wait(&self, done: impl Fn() -> bool) -> bool {
         (0..self.harness.patience()).any(|_| {
             let done = done();
@@ -208,19 +216,19 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     }
 
     /// Runs one program on CPU 0.
-    fn alone(&self, program: impl Fn() + Sync) {
+    fn on_one_cpu(&self, program: impl Fn() + Sync) {
         self.harness.run(self.machine, &[&program]);
     }
 
-    /// Runs a program on CPUs 0 and 1, each told its number, where there are two CPUs.
-    fn both(&self, program: impl Fn(u32) + Sync) {
+    /// Runs a program on CPUs 0 and 1, each with its number, if there are two CPUs.
+    fn on_two_cpus(&self, program: impl Fn(u32) + Sync) {
         if self.machine.nr_cpus() > 1 {
             self.harness.run(self.machine, &[&|| program(0), &|| program(1)]);
         }
     }
 
-    /// For one of two programs that share `meetings`: waits, each time it is called, for the other to call as
-    /// often. False where the other does not come.
+    /// A barrier for one of two programs that share `meetings`: each call waits for the other program to call
+    /// as often. False if it does not.
     fn meeting(&self, meetings: &AtomicU32) -> impl FnMut() -> bool {
         let mut round = 0;
         move || {
@@ -230,8 +238,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         }
     }
 
-    /// Does something to the MMU with preemption off, as the library does.
-    fn pinned(&self, f: impl FnOnce(&M)) {
+    /// Calls `f`, which uses the MMU, with preemption off, as the library does.
+    fn with_preempt_off(&self, f: impl FnOnce(&M)) {
         M::Cpu::preempt_off();
         f(self.machine);
         M::Cpu::preempt_on();

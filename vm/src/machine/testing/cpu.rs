@@ -1,6 +1,6 @@
-//! One CPU for each thread, told by number.
+//! One CPU for each thread, by number.
 
-use super::machine::Wires;
+use super::machine::InterruptLines;
 use crate::machine::{Context, Cpu, Irq};
 use crate::units::CpuId;
 use core::cell::{Cell, RefCell};
@@ -15,13 +15,13 @@ use std::thread::yield_now;
 #[cfg(not(loom))]
 std::thread_local! {
     static ME: Cell<u32> = const { Cell::new(0) };
-    static WIRES: RefCell<Option<Arc<Wires>>> = const { RefCell::new(None) };
+    static LINES: RefCell<Option<Arc<InterruptLines>>> = const { RefCell::new(None) };
     static CONTEXT: Context = const { Context::new() };
 }
 #[cfg(loom)]
 loom::thread_local! {
     static ME: Cell<u32> = Cell::new(0);
-    static WIRES: RefCell<Option<Arc<Wires>>> = RefCell::new(None);
+    static LINES: RefCell<Option<Arc<InterruptLines>>> = RefCell::new(None);
     static CONTEXT: Context = Context::new();
 }
 
@@ -30,9 +30,9 @@ loom::thread_local! {
 pub enum TestCpu {}
 
 impl TestCpu {
-    /// Answers an interrupt, if there is one: what happens between two instructions of a program.
+    /// Handles an interrupt, if there is one: what happens between two instructions of a program.
     pub fn take_interrupt() {
-        answer();
+        handle_interrupt();
     }
 
     /// Makes this thread run on CPU `id` from now on.
@@ -41,24 +41,24 @@ impl TestCpu {
     }
 }
 
-/// Makes this thread run on CPU `id`, which hears interrupts through `wires`.
-pub(super) fn plug(id: u32, wires: Arc<Wires>) {
+/// Makes this thread run on CPU `id`, whose interrupts come through `lines`.
+pub(super) fn attach(id: u32, lines: Arc<InterruptLines>) {
     TestCpu::become_cpu(id);
-    WIRES.with(|mine| *mine.borrow_mut() = Some(wires));
-    answer();
+    LINES.with(|mine| *mine.borrow_mut() = Some(lines));
+    handle_interrupt();
 }
 
-/// Whether this CPU has an interrupt to answer.
+/// Whether this CPU has an interrupt to handle.
 #[cfg(loom)]
 pub(super) fn is_interrupted() -> bool {
-    WIRES.with(|mine| mine.borrow().clone()).is_some_and(|wires| wires.is_pending(TestCpu::id().0))
+    LINES.with(|mine| mine.borrow().clone()).is_some_and(|lines| lines.is_pending(TestCpu::id().0))
 }
 
-/// Answers an interrupt, if there is one.
-pub(super) fn answer() {
-    let wires = WIRES.with(|mine| mine.borrow().clone());
-    if let Some(wires) = wires {
-        wires.answer(TestCpu::id().0);
+/// Handles an interrupt, if there is one.
+pub(super) fn handle_interrupt() {
+    let lines = LINES.with(|mine| mine.borrow().clone());
+    if let Some(lines) = lines {
+        lines.handle(TestCpu::id().0);
     }
 }
 
@@ -70,7 +70,7 @@ impl Cpu for TestCpu {
         CONTEXT.with(f)
     }
     fn relax() {
-        answer();
+        handle_interrupt();
         yield_now();
     }
     #[cfg(not(loom))]

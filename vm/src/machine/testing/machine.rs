@@ -19,14 +19,14 @@ use std::vec::Vec;
 /// Frames before the arena, so that frame 0 and the frames around it are foreign.
 const FIRST: Pfn = Pfn(1 << 16);
 
-/// An arena that plays physical memory, and an [`Mmu`] for each CPU, which only
+/// An arena that stands for physical memory, and an [`Mmu`] for each CPU, which only
 /// [`translate`](Self::translate) fills. The first frame is aligned to the largest block, like memory that
 /// starts at a round address.
 pub struct TestMachine<F: Format = TestFormat> {
     arena: NonNull<u8>,
     layout: Layout,
-    wires: Arc<Wires>,
-    /// What helpers run.
+    lines: Arc<InterruptLines>,
+    /// The helpers' handler.
     program: Mutex<Option<Program>>,
     /// CPUs on each node.
     pub cpus_per_node: AtomicU32,
@@ -39,36 +39,36 @@ pub struct TestMachine<F: Format = TestFormat> {
     _format: PhantomData<fn() -> F>,
 }
 
-// SAFETY: the arena is memory that belongs to the machine until it is dropped; who uses which frame is the
-// library's matter.
+// SAFETY: the arena is memory that belongs to the machine until it is dropped; the library says which frame
+// is used by which thread.
 unsafe impl<F: Format> Sync for TestMachine<F> {}
 // SAFETY: as above.
 unsafe impl<F: Format> Send for TestMachine<F> {}
 
 type Program = Arc<dyn Fn() + Send + Sync>;
 
-/// What connects a CPU to a machine's interrupts.
-pub(super) struct Wires {
-    /// 1 while the CPU has an interrupt to answer. The swap to 0 pairs with the sender's swap to 1.
+/// The interrupts of a machine's CPUs.
+pub(super) struct InterruptLines {
+    /// 1 while the CPU has an interrupt to handle. The swap to 0 pairs with the sender's swap to 1.
     pending: Vec<AtomicUsize<TestCpu>>,
-    /// The installed answer, with the machine, which does not move meanwhile.
-    answer: Mutex<Option<Program>>,
+    /// The handler, with the machine, which does not move meanwhile.
+    handler: Mutex<Option<Program>>,
 }
 
-impl Wires {
-    /// Whether the CPU has been interrupted and has not answered.
+impl InterruptLines {
+    /// Whether the CPU has an interrupt that it has not handled.
     pub(super) fn is_pending(&self, cpu: u32) -> bool {
         self.pending.get(cpu as usize).is_some_and(|pending| pending.load(Relaxed) != 0)
     }
 
-    /// Runs the answer if this CPU was interrupted.
-    pub(super) fn answer(&self, cpu: u32) {
+    /// Runs the handler if this CPU was interrupted.
+    pub(super) fn handle(&self, cpu: u32) {
         if !self.is_pending(cpu) || self.pending[cpu as usize].swap(0, AcqRel) == 0 {
             return;
         }
-        let answer = self.answer.lock().unwrap().clone();
-        if let Some(answer) = answer {
-            answer();
+        let handler = self.handler.lock().unwrap().clone();
+        if let Some(handler) = handler {
+            handler();
         }
     }
 }
@@ -102,7 +102,7 @@ impl<F: Format> TestMachine<F> {
         Self {
             arena,
             layout,
-            wires: Arc::new(Wires { pending, answer: Mutex::new(None) }),
+            lines: Arc::new(InterruptLines { pending, handler: Mutex::new(None) }),
             program: Mutex::new(None),
             cpus_per_node: AtomicU32::new(u32::MAX),
             mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
@@ -117,43 +117,43 @@ impl<F: Format> TestMachine<F> {
         PfnRange::new(FIRST, FIRST.add((self.layout.size() / PAGE_SIZE) as u64))
     }
 
-    /// Makes this thread CPU `id` of this machine: it answers interrupts in
+    /// Makes this thread CPU `id` of this machine: it handles interrupts in
     /// [`Cpu::relax`](crate::machine::Cpu::relax).
     pub fn run_as(&self, id: u32) {
-        cpu::plug(id, self.wires.clone());
+        cpu::attach(id, self.lines.clone());
     }
 
-    /// Runs, on this thread, what the CPU's helper is to run, until that returns. At once where there is
-    /// nothing.
-    pub fn help(&self) {
+    /// Runs the helpers' handler on this thread, until it returns. Returns at once if there is none.
+    pub fn run_helper(&self) {
         let program = self.program.lock().unwrap().clone();
         if let Some(program) = program {
             program();
         }
     }
 
-    /// What calls an answer, or a program, with this machine.
-    fn caller(&self, answer: Callback<Self>) -> Program {
+    /// A closure that calls `callback` with this machine.
+    fn caller(&self, callback: Callback<Self>) -> Program {
         let machine = (&raw const *self).expose_provenance();
         Arc::new(move || {
             let machine = core::ptr::with_exposed_provenance::<Self>(machine);
-            // SAFETY: the machine takes the answer out before it is dropped, and does not move while one is
-            // installed.
+            // SAFETY: the machine removes the handler before it is dropped, and does not move while one is
+            // set.
             let machine = unsafe { &*machine };
-            // SAFETY: who installed the answer promises that it may be called with its data on any CPU.
-            unsafe { (answer.call)(machine, answer.data) };
+            // SAFETY: the caller that set the callback promises that it may be called with its data on any
+            // CPU.
+            unsafe { (callback.call)(machine, callback.data) };
         })
     }
 
-    /// What this CPU's MMU makes of an access: from what it remembers, else by walking the tables of the
+    /// The translation of an access by this CPU's MMU: from its cache, else by walking the tables of the
     /// loaded root. `None` is a page fault.
     pub fn translate(&self, page: Vpn, access: Access) -> Option<Leaf> {
         self.own_mmu()?.translate(self, page, access)
     }
 
-    /// Whether the CPU remembers a translation of the page.
-    pub fn remembers(&self, cpu: u32, page: Vpn) -> bool {
-        self.mmus[cpu as usize].remembers(page)
+    /// Whether the CPU has a translation of the page cached.
+    pub fn has_cached(&self, cpu: u32, page: Vpn) -> bool {
+        self.mmus[cpu as usize].has_cached(page)
     }
 
     fn own_mmu(&self) -> Option<&Mmu> {
@@ -179,16 +179,16 @@ impl<F: Format> Drop for TestMachine<F> {
 }
 
 // SAFETY: 1: the window is the arena, at one place until the machine is dropped; both directions are one
-// addition. 2: `table` is the window. 3: a flush empties what the MMU remembers of the range, and a walk
-// reads with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU
-// that no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: who is inside
-// holds the program, and is waited for.
+// addition. 2: `table` is the window. 3: a flush drops what the MMU has cached of the range, and a walk reads
+// with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that
+// no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: a helper that runs
+// the handler holds a reference to it, and is waited for.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
 
     fn nr_cpus(&self) -> u32 {
-        self.wires.pending.len() as u32
+        self.lines.pending.len() as u32
     }
 
     fn window(&self, at: PhysAddr) -> NonNull<u8> {
@@ -245,30 +245,29 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
     fn flush_range(&self, range: VpnRange) {
         self.range_flushes.fetch_add(1, Relaxed);
         if let Some(mmu) = self.own_mmu() {
-            mmu.forget(range);
+            mmu.flush(range);
         }
     }
 
     fn flush_all(&self) {
         self.full_flushes.fetch_add(1, Relaxed);
         if let Some(mmu) = self.own_mmu() {
-            mmu.forget(VpnRange::new(Vpn(0), Vpn(u64::MAX)));
+            mmu.flush(VpnRange::new(Vpn(0), Vpn(u64::MAX)));
         }
     }
 
-    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
-        let installed = answer.map(|answer| self.caller(answer));
-        *self.wires.answer.lock().unwrap() = installed;
+    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+        *self.lines.handler.lock().unwrap() = handler.map(|callback| self.caller(callback));
     }
 
     fn interrupt(&self, targets: &CpuMask) {
         for cpu in targets.iter() {
-            if let Some(pending) = self.wires.pending.get(cpu.index()) {
+            if let Some(pending) = self.lines.pending.get(cpu.index()) {
                 pending.swap(1, AcqRel);
             }
         }
         #[cfg(loom)]
-        super::sleepers::rouse(targets);
+        super::sleepers::wake_interrupted(targets);
     }
 
     fn barrier_all(&self) {
@@ -279,12 +278,12 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         NodeId(cpu.0 / self.cpus_per_node.load(Relaxed))
     }
 
-    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        let program = help.map(|help| self.caller(help));
+    fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
+        let program = handler.map(|callback| self.caller(callback));
         let before = core::mem::replace(&mut *self.program.lock().unwrap(), program);
         if let Some(before) = before {
-            // A helper inside holds it. In a model all have been dismissed, and are joined before anything is
-            // freed.
+            // A helper that runs it holds a reference. In a model all have been stopped, and are joined
+            // before anything is freed.
             while cfg!(not(loom)) && Arc::strong_count(&before) > 1 {
                 TestCpu::relax();
             }
@@ -329,48 +328,12 @@ fn barrier() {
     }
 }
 
-/// Where tests have no membarrier: threads exchange messages with nobody, so a fence is all there is, and
-/// tests that need an asymmetric barrier must not run.
+/// A host without membarrier: tests that need an asymmetric barrier must not run.
 #[cfg(all(not(loom), not(all(target_os = "linux", target_arch = "x86_64"))))]
 fn barrier() {
     unimplemented!("no asymmetric barrier for tests on this host");
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn window_and_phys_of_are_inverse() {
-        let machine = TestMachine::new(8);
-        let at = PhysAddr(machine.frames().start.addr().0 + 5 * 4096 + 17);
-        assert_eq!(machine.phys_of(machine.window(at)), at);
-        machine.write(at.pfn(), at.offset(), b"interleaf");
-        machine.copy(at.pfn(), machine.frames().start, Order::BASE);
-        let mut read = [0; 9];
-        machine.read(machine.frames().start, 17, &mut read);
-        assert_eq!(&read, b"interleaf");
-        machine.barrier_all();
-    }
-
-    #[test]
-    fn an_interrupted_cpu_answers_in_its_next_wait_loop() {
-        unsafe fn count(_machine: &TestMachine, data: usize) {
-            // SAFETY: the test hands in the address of a counter that outlives the machine's answers.
-            let counter = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(data) };
-            counter.fetch_add(1, Relaxed);
-        }
-        let (machine, answers) = (TestMachine::with_cpus(1, 2), AtomicU64::new(0));
-        machine.run_as(1);
-        machine.set_interrupt_handler(Some(Callback {
-            call: count,
-            data: (&raw const answers).expose_provenance(),
-        }));
-        let mut targets = CpuMask::EMPTY;
-        targets.insert(CpuId(1));
-        machine.interrupt(&targets);
-        TestCpu::relax();
-        TestCpu::relax();
-        assert_eq!(answers.load(Relaxed), 1);
-    }
-}
+#[path = "tests/machine.rs"]
+mod tests;

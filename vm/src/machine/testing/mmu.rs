@@ -1,5 +1,4 @@
-//! What a CPU remembers of the tables, and how it walks them: the least that a stale translation can be seen
-//! with.
+//! The MMU of a test CPU: a cache of translations and a walker, the least that shows a stale translation.
 
 use super::{TestCpu, TestMachine};
 use crate::machine::{Entry, Format, Leaf, Machine};
@@ -9,12 +8,12 @@ use std::sync::{Mutex, MutexGuard};
 use std::vec::Vec;
 
 impl<F: Format> TestMachine<F> {
-    /// Writes an entry into a table that is not the library's, as a kernel would that has its own.
+    /// Writes an entry into a table that is not the library's, as a kernel with tables of its own would.
     pub fn set_entry(&self, table: Pfn, level: Level, page: Vpn, entry: Entry) {
         self.word(table, level.index(page)).store(F::encode(entry, level), Release);
     }
 
-    /// What the tables say, read as a walker does.
+    /// The leaf that the tables hold, read as a walker does.
     fn walk(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
         let (mut table, mut level) = (root, F::ROOT);
         loop {
@@ -33,7 +32,7 @@ impl<F: Format> TestMachine<F> {
     }
 }
 
-/// One CPU's root, and the translations it remembers until it is told to forget them.
+/// One CPU's root, and the translations that it has cached until they are flushed.
 #[derive(Debug)]
 pub(super) struct Mmu {
     /// The host's lock, which is no step of a model; never held across one.
@@ -45,11 +44,11 @@ pub(super) struct Mmu {
 #[derive(Debug, Default)]
 struct State {
     root: Option<Pfn>,
-    remembered: Vec<(Vpn, Leaf)>,
+    cached: Vec<(Vpn, Leaf)>,
 }
 
 impl Mmu {
-    /// Translates through nothing.
+    /// An MMU without a root.
     pub fn new() -> Self {
         Self { state: Mutex::default(), changes: AtomicU64::new(0) }
     }
@@ -58,40 +57,40 @@ impl Mmu {
         self.state.lock().unwrap()
     }
 
-    /// Translates through `root` from now on. What is remembered stays until it is forgotten.
+    /// Translates through `root` from now on. What is cached stays until it is flushed.
     pub fn load(&self, root: Option<Pfn>) {
         self.state().root = root;
     }
 
-    /// Forgets the translations of the range.
-    pub fn forget(&self, range: VpnRange) {
-        let is_known = self.state().remembered.iter().any(|(page, _)| range.contains(*page));
+    /// Drops the translations of the range.
+    pub fn flush(&self, range: VpnRange) {
+        let is_known = self.state().cached.iter().any(|(page, _)| range.contains(*page));
         if is_known {
             self.changes.store(0, Relaxed);
-            self.state().remembered.retain(|(page, _)| !range.contains(*page));
+            self.state().cached.retain(|(page, _)| !range.contains(*page));
         }
     }
 
-    /// Whether a translation of the page is remembered: a checker's question.
-    pub fn remembers(&self, page: Vpn) -> bool {
+    /// Whether a translation of the page is cached, for checkers.
+    pub fn has_cached(&self, page: Vpn) -> bool {
         let _order = self.changes.load(Relaxed);
-        self.state().remembered.iter().any(|(remembered, _)| *remembered == page)
+        self.state().cached.iter().any(|(cached, _)| *cached == page)
     }
 
-    /// A translation that allows the access: one that is remembered, or what a walk finds, which is
-    /// remembered then. A refused access forgets the page, like hardware that faults. Accessed and dirty bits
-    /// are not set: entries made by faults have them.
+    /// A translation that allows the access: a cached one, or what a walk finds, which is cached then. A
+    /// refused access drops the page, like hardware that faults. Accessed and dirty bits are not set: entries
+    /// made by faults have them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
         let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
-        let known = self.state().remembered.iter().find(|(remembered, _)| *remembered == page).copied();
+        let known = self.state().cached.iter().find(|(cached, _)| *cached == page).copied();
         if let Some((_, leaf)) = known.filter(|(_, leaf)| allows(leaf)) {
             return Some(leaf);
         }
-        self.forget(VpnRange::new(page, page.add(1)));
+        self.flush(VpnRange::new(page, page.add(1)));
         let root = self.state().root?;
         let leaf = machine.walk(root, page).filter(allows)?;
         self.changes.store(0, Relaxed);
-        self.state().remembered.push((page, leaf));
+        self.state().cached.push((page, leaf));
         Some(leaf)
     }
 }

@@ -1,10 +1,10 @@
-//! A CPU and a machine for the library's own unit tests and loom models: threads, ordinary memory, MMUs that
-//! only those ask who want to see stale translations.
+//! A CPU and a machine for the library's own unit tests and loom models: threads, ordinary memory, and MMUs
+//! for tests of stale translations.
 
 mod cpu;
 mod format;
 #[cfg(loom)]
-mod lend;
+mod leak;
 mod machine;
 mod mmu;
 #[cfg(loom)]
@@ -13,5 +13,5 @@ mod sleepers;
 pub use cpu::TestCpu;
 pub use format::{TestFormat, ThreeLevels, TwoLevels};
 #[cfg(loom)]
-pub use lend::lend;
+pub use leak::with_leaked;
 pub use machine::TestMachine;

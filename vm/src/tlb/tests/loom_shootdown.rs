@@ -4,7 +4,7 @@
 //! and leave. When a flush has returned, nobody remembers the page, and nobody finds it any more.
 
 use super::*;
-use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, lend};
+use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
 use crate::sync::testing::Heap;
 use crate::sync::{Registration, restock};
@@ -102,7 +102,7 @@ impl World {
     fn flush(&self) {
         self.shootdown.flush(self.machine, &self.space, VpnRange::new(PAGE, PAGE.add(1)));
         for cpu in 0..self.machine.nr_cpus() {
-            assert!(!self.machine.remembers(cpu, PAGE), "a CPU remembers a flushed page");
+            assert!(!self.machine.has_cached(cpu, PAGE), "a CPU has a flushed page cached");
         }
         self.is_gone.store(true, Relaxed);
     }
@@ -126,12 +126,12 @@ fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'stat
     model.max_branches = 100_000;
     model.check(move || {
         seen.all.fetch_add(1, Relaxed);
-        lend(Tests::of_format(4, cpus.len() as u32), |machine| {
+        with_leaked(Tests::of_format(4, cpus.len() as u32), |machine| {
             let shootdown = Shootdown::carve(&mut Heap, cpus.len() as u32).unwrap();
             let shootdown = Registration::register(machine, &mut Heap, shootdown).unwrap();
             let (space, other) = (SpaceTlb::new(1), SpaceTlb::new(2));
             let world = World { machine, shootdown, space, other, is_gone: AtomicBool::new(false), seen };
-            lend(world, |world| {
+            with_leaked(world, |world| {
                 world.prepare();
                 world.machine.run_as(1);
                 first(world);
@@ -235,7 +235,7 @@ fn take_away_in_two_flushes(world: &'static World) {
         world.machine.interrupt(&shootdown.post(space, request, &cpu1));
     }
     wait_until::<TestCpu>(|| shootdown.has_seen(CpuId(1), space, space.generation()));
-    assert!(!world.machine.remembers(1, PAGE), "a CPU remembers a flushed page");
+    assert!(!world.machine.has_cached(1, PAGE), "a CPU has a flushed page cached");
     world.is_gone.store(true, Relaxed);
 }
 
@@ -314,7 +314,7 @@ fn loom_flush_that_does_not_ask_those_who_run_the_space_fails() {
                 world.set(Entry::Absent);
                 world.space.advance();
                 world.is_gone.store(true, Relaxed);
-                assert!(!world.machine.remembers(1, PAGE), "a CPU remembers what was never flushed");
+                assert!(!world.machine.has_cached(1, PAGE), "a CPU has cached what was never flushed");
             },
             visit,
         ],

@@ -6,7 +6,7 @@
 //! is accounted for.
 
 use crate::frame::{AllocRequest, BootMap, Init, Kind, Region, RegionKind};
-use crate::machine::testing::{TestCpu, TestMachine, ThreeLevels, TwoLevels, lend};
+use crate::machine::testing::{TestCpu, TestMachine, ThreeLevels, TwoLevels, with_leaked};
 use crate::machine::{Entry, Format};
 use crate::space::edit::VmaEdit;
 use crate::space::fault::attempt::attempt;
@@ -142,8 +142,10 @@ fn explore<F: Format>(case: Case<F>) -> &'static Seen {
     model.max_branches = 100_000;
     model.check(move || {
         seen.all.fetch_add(1, Relaxed);
-        lend(TestMachine::<F>::of_format(96, 2), |machine| {
-            lend(Vm::new(machine, boot_map(machine)).unwrap(), |vm| one_execution(machine, vm, case, seen));
+        with_leaked(TestMachine::<F>::of_format(96, 2), |machine| {
+            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
+                one_execution(machine, vm, case, seen)
+            });
         });
     });
     std::eprintln!("{seen:?}");
@@ -157,7 +159,7 @@ fn one_execution<F: Format>(
     seen: &'static Seen,
 ) {
     let before = Cell::new(0);
-    lend(AddressSpace::new(vm, layout(), case.path).unwrap(), |space| {
+    with_leaked(AddressSpace::new(vm, layout(), case.path).unwrap(), |space| {
         machine.run_as(1);
         warm(space);
         machine.run_as(0);
@@ -201,7 +203,7 @@ fn warm<F: Format>(space: &Space<F>) {
 }
 
 fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
-    assert!(!space.vm.machine.remembers(1, page), "a CPU remembers a page that is gone");
+    assert!(!space.vm.machine.has_cached(1, page), "a CPU has a page cached that is gone");
 }
 
 fn has_leaf<F: Format>(space: &Space<F>, page: Vpn) -> bool {
@@ -360,7 +362,7 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
 }
 
 #[test]
-#[should_panic = "a CPU remembers a page that is gone"]
+#[should_panic = "a CPU has a page cached that is gone"]
 fn loom_writer_that_does_not_flush_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
         let mut frames = std::vec::Vec::new();

@@ -33,7 +33,7 @@ fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
         for cpu in 1..machine.nr_cpus() {
             s.spawn(move || {
                 machine.run_as(cpu);
-                machine.help();
+                machine.run_helper();
             });
         }
         while !(1..machine.nr_cpus()).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {

@@ -5,99 +5,99 @@ use crate::machine::{Callback, Cpu, Machine};
 use crate::units::{CpuId, CpuMask};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
 
-/// How often CPUs 0 and 1 have answered, for runs that may be under way at once. The answer finds it here: it
-/// gets a number, not a reference.
-static ANSWERS: [[AtomicU32; 2]; RUNS] = [const { [const { AtomicU32::new(0) }; 2] }; RUNS];
-/// So many runs may be under way at once.
+/// Number of times that CPUs 0 and 1 have run the handler, for runs that may be under way at once. A static,
+/// because the handler gets a number, not a reference.
+static CALLS: [[AtomicU32; 2]; RUNS] = [const { [const { AtomicU32::new(0) }; 2] }; RUNS];
+/// Number of runs that may be under way at once.
 const RUNS: usize = 64;
-/// The answer's data is this and the number of the run.
+/// The handler's data is this and the number of the run.
 const DATA: usize = 0x1F_2E00;
 
 /// The counts of one run.
 #[derive(Clone, Copy)]
-pub(super) struct Tally(usize);
+pub(super) struct HandlerCounts(usize);
 
-impl Tally {
+impl HandlerCounts {
     /// Counts that no other run uses.
-    pub(super) fn claim() -> Self {
+    pub(super) fn reserve() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: the number only has to be unlike the others under way.
         Self(NEXT.fetch_add(1, Relaxed) % RUNS)
     }
 
     fn of(self, cpu: u32) -> u32 {
-        ANSWERS[self.0][cpu as usize].load(SeqCst)
+        CALLS[self.0][cpu as usize].load(SeqCst)
     }
 }
 
-fn answer<M: Machine>(_: &M, data: usize) {
-    let run = data.checked_sub(DATA).and_then(|run| ANSWERS.get(run));
+fn handle<M: Machine>(_: &M, data: usize) {
+    let run = data.checked_sub(DATA).and_then(|run| CALLS.get(run));
     if let Some(count) = run.and_then(|counts| counts.get(M::Cpu::id().index())) {
         count.fetch_add(1, SeqCst);
     }
 }
 
-/// A word on a line of its own.
+/// A word on cache lines of its own.
 #[repr(align(128))]
 struct PaddedWord(AtomicU32);
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
-    pub(super) fn wires(&self, tally: Tally) {
-        self.machine.set_interrupt_handler(Some(Callback { call: answer::<M>, data: DATA + tally.0 }));
-        self.targets(tally);
-        self.relax_answers(tally);
-        self.off_defers(tally);
+    pub(super) fn interrupts(&self, counts: HandlerCounts) {
+        self.machine.set_interrupt_handler(Some(Callback { call: handle::<M>, data: DATA + counts.0 }));
+        self.targets(counts);
+        self.relax_handles(counts);
+        self.off_defers(counts);
         self.machine.set_interrupt_handler(None);
-        self.answer_taken(tally);
+        self.handler_removed(counts);
         self.barrier();
     }
 
     /// CPU 0 interrupts every set of the two CPUs in turn.
-    fn targets(&self, tally: Tally) {
+    fn targets(&self, counts: HandlerCounts) {
         let meetings = AtomicU32::new(0);
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
             for set in [0b01, 0b10, 0b11, 0b00, 0b10] {
                 let hit = |cpu: u32| set >> cpu & 1 == 1;
-                let before = [tally.of(0), tally.of(1)];
+                let before = [counts.of(0), counts.of(1)];
                 meet();
                 if me == 0 {
                     self.machine.interrupt(&CpuMask::from_words([set, 0, 0, 0]));
                 }
                 meet();
-                let reached = !hit(me) || self.wait(|| tally.of(me) > before[me as usize]);
-                self.must(Rule::InterruptReaches, reached);
+                let reached = !hit(me) || self.wait(|| counts.of(me) > before[me as usize]);
+                self.check(Rule::InterruptReaches, reached);
                 meet();
                 for cpu in 0..2 {
-                    self.must(Rule::InterruptSpares, hit(cpu) || tally.of(cpu) == before[cpu as usize]);
+                    self.check(Rule::InterruptSpares, hit(cpu) || counts.of(cpu) == before[cpu as usize]);
                 }
                 meet();
             }
         });
     }
 
-    /// Each CPU waits for the other's answer.
-    fn relax_answers(&self, tally: Tally) {
+    /// Each CPU waits until the other has handled its interrupt.
+    fn relax_handles(&self, counts: HandlerCounts) {
         let meetings = AtomicU32::new(0);
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
             let other = 1 - me;
             let mut target = CpuMask::EMPTY;
             target.insert(CpuId(other));
             for _ in 0..10 {
-                let before = tally.of(other);
+                let before = counts.of(other);
                 meet();
                 self.machine.interrupt(&target);
-                self.must(Rule::RelaxAnswers, self.wait(|| tally.of(other) > before));
-                self.must(Rule::RelaxAnswers, tally.of(other) == before + 1);
+                self.check(Rule::RelaxHandles, self.wait(|| counts.of(other) > before));
+                self.check(Rule::RelaxHandles, counts.of(other) == before + 1);
                 meet();
             }
         });
     }
 
-    fn off_defers(&self, tally: Tally) {
+    fn off_defers(&self, counts: HandlerCounts) {
         let meetings = AtomicU32::new(0);
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
             if me == 0 {
                 meet();
@@ -105,29 +105,29 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 meet();
                 return;
             }
-            let before = tally.of(1);
+            let before = counts.of(1);
             let state = M::Cpu::interrupts_off();
             meet();
             meet();
             (0..100).for_each(|_| M::Cpu::relax());
-            self.must(Rule::OffDefers, tally.of(1) == before);
+            self.check(Rule::OffDefers, counts.of(1) == before);
             M::Cpu::interrupts_restore(state);
-            self.must(Rule::OffDefers, self.wait(|| tally.of(1) > before));
+            self.check(Rule::OffDefers, self.wait(|| counts.of(1) > before));
         });
     }
 
-    fn answer_taken(&self, tally: Tally) {
+    fn handler_removed(&self, counts: HandlerCounts) {
         let meetings = AtomicU32::new(0);
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
-            let before = tally.of(me);
+            let before = counts.of(me);
             meet();
             if me == 0 {
                 self.machine.interrupt(&CpuMask::first(2));
             }
             meet();
             (0..100).for_each(|_| M::Cpu::relax());
-            self.must(Rule::AnswerTaken, tally.of(me) == before);
+            self.check(Rule::HandlerRemoved, counts.of(me) == before);
         });
     }
 
@@ -138,7 +138,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let words = [const { [const { PaddedWord(AtomicU32::new(0)) }; TRIES] }; 2];
         let missed = [const { PaddedWord(AtomicU32::new(0)) }; 2];
         let (meetings, over) = (AtomicU32::new(0), AtomicU32::new(0));
-        self.both(|me| {
+        self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
             let (mine, theirs) = (&words[me as usize], &words[1 - me as usize]);
             let began = M::Cpu::now_ns();
@@ -151,7 +151,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 missed[me as usize].0.store(misses, SeqCst);
                 meet();
                 let both = missed[0].0.load(SeqCst) & missed[1].0.load(SeqCst);
-                self.must(Rule::BarrierOrders, both == 0);
+                self.check(Rule::BarrierOrders, both == 0);
                 if me == 0 && M::Cpu::now_ns().saturating_sub(began) > self.harness.rounds_ns() {
                     over.store(1, SeqCst);
                 }
@@ -180,7 +180,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     }
 }
 
-/// Lines that a CPU writes so seldom that they are not in its nearest cache.
+/// Cache lines that a CPU writes so seldom that they are not in its nearest cache.
 static COLD: [[PaddedWord; COLD_LINES]; 2] =
     [const { [const { PaddedWord(AtomicU32::new(0)) }; COLD_LINES] }; 2];
 const COLD_LINES: usize = 512;
