@@ -303,10 +303,10 @@ impl Decisions {
 }
 
 impl Gaps for Decisions {
-    fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+    fn lowest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
         self.holes(window).into_iter().find(|hole| hole.len() >= nr_pages).map(|hole| hole.start)
     }
-    fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+    fn highest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
         let hole = self.holes(window).into_iter().rev().find(|hole| hole.len() >= nr_pages)?;
         Some(Vpn(hole.end.0 - nr_pages))
     }

@@ -1,150 +1,169 @@
 //! Lookups: no lock, no store, one or two lines of keys on each level.
 //!
-//! A lookup is one path, and meets each replacement's slot at most once, so it sees all of it or nothing.
-//! [`next_at_or_after`] may look into two leaves, and iteration into many: each item seen was there at some
-//! instant of the call, but a writer may have replaced the first leaf before the second was read. Who must
-//! not miss anything holds the writers' lock.
+//! A lookup is one path, and passes the slot that a replacement stores at most once, so it sees all of the
+//! replacement or nothing. [`at_or_after`] may read two leaves, and iteration many: each item seen was there at
+//! some instant of the call, but a writer may have replaced the first leaf before the second was read. A caller
+//! that must not miss anything holds the writers' lock.
 //!
-//! [`next_at_or_after`]: RangeTree::next_at_or_after
+//! [`at_or_after`]: RangeIndex::at_or_after
 
 use super::node::{IndexNode, VACANT};
-use super::{RangeTree, Root};
+use super::path::SlotRef;
+use super::{IndexItem, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
-use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::*;
+use crate::sync::{CpuRef, LastHit, ReadGuard};
 use crate::units::{Vpn, VpnRange};
-use core::fmt;
 
-/// An item as its leaf has it.
-struct Found<'g, T> {
-    item: &'g T,
-    end: u64,
-}
-
-impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     /// The item that contains `vpn`.
     #[inline]
     #[track_caller]
     pub fn find<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
-        let Root { mut node, height } = self.root(section)?;
-        let page = vpn.0.min(VACANT - 1);
-        for _ in 0..height {
-            // SAFETY: an inner node's slots up to the page's hold children, and the read section began before
-            // now.
-            node = unsafe { node.child(node.child_of(page)) };
+        self.find_item(section, vpn).map(IndexItem::value)
+    }
+
+    /// As [`find`](Self::find), by way of this CPU's last hit. `part` says where in the CPU's slot that is
+    /// cached.
+    #[inline(always)]
+    #[track_caller]
+    pub fn find_cached<'g, S>(
+        &self,
+        section: &'g ReadGuard<'_, C>,
+        this_cpu: CpuRef<'_, S, C>,
+        part: fn(&S) -> &LastHit<C, 1>,
+        vpn: Vpn,
+    ) -> Option<&'g T> {
+        let version = self.hits.version();
+        if let Some([address]) = LastHit::get(this_cpu, part, &self.hits, version) {
+            let item = core::ptr::with_exposed_provenance::<IndexItem<T>>(address as usize);
+            // SAFETY: cached below, by a lookup in this index, since nothing else caches hits under its source;
+            // at an unchanged version it is in memory until the read section ends, as `sync::last_hit` shows.
+            let item = unsafe { &*item };
+            if item.range().contains(vpn) {
+                return Some(item.value());
+            }
         }
-        let at = node.rank(page).checked_sub(1)?;
-        // SAFETY: a leaf's slots below its rank hold items, and the read section began before now.
-        (vpn.0 < node.last(at)).then(|| unsafe { item(node, at) })
+        let found = self.find_item(section, vpn)?;
+        let address = (&raw const *found).expose_provenance() as u64;
+        // SAFETY: found in this index, after the version was read and in the read section; a replacement
+        // invalidates hits before it retires what it unlinked.
+        unsafe { LastHit::set(this_cpu, part, &self.hits, version, [address]) };
+        Some(found.value())
     }
 
     /// The item that contains `vpn`, or else the first one after it.
     #[track_caller]
-    pub fn next_at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
-        Some(self.next(section, vpn.0)?.item)
+    pub fn at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
+        let SlotRef { node, slot } = self.slot_at_or_after(section, vpn.0)?;
+        // SAFETY: `slot_at_or_after` returns slots of leaves that hold items, found in the read section.
+        Some(unsafe { item::<T, C, F>(node, slot) }.value())
     }
 
     /// The last item that starts before `vpn`; it may contain `vpn`.
     #[track_caller]
-    pub fn prev_before<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
-        let Root { mut node, height } = self.root(section)?;
+    pub fn before<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
+        let RootRef { mut node, height } = self.root(section)?;
         let page = vpn.0.checked_sub(1)?;
         let mut before = None;
         for level in (0..height).rev() {
-            let at = node.child_of(page);
-            if at > 0 {
-                before = Some((node, at - 1, level));
+            let slot = node.child_slot(page);
+            if slot > 0 {
+                before = Some((node, slot - 1, level));
             }
-            // SAFETY: as in `find`.
-            node = unsafe { node.child(at) };
+            // SAFETY: as in `find_item`.
+            node = unsafe { node.child(slot) };
         }
-        if let Some(at) = node.rank(page).checked_sub(1) {
-            // SAFETY: as in `find`.
-            return Some(unsafe { item(node, at) });
+        if let Some(slot) = node.rank(page).checked_sub(1) {
+            // SAFETY: as in `find_item`.
+            return Some(unsafe { item::<T, C, F>(node, slot) }.value());
         }
-        let (parent, at, level) = before?;
-        // SAFETY: `at` lies before a slot in use; slots are used from the left, in every node.
-        node = unsafe { parent.child(at) };
+        let (parent, slot, level) = before?;
+        // SAFETY: `slot` lies before a slot in use; slots are used from the left, in every node.
+        node = unsafe { parent.child(slot) };
         for _ in 0..level {
             // SAFETY: as above: no node is empty.
             node = unsafe { node.child(node.count().saturating_sub(1)) };
         }
-        let at = node.count().checked_sub(1)?;
+        let slot = node.count().checked_sub(1)?;
         // SAFETY: as above.
-        Some(unsafe { item(node, at) })
+        Some(unsafe { item::<T, C, F>(node, slot) }.value())
     }
 
-    /// The items that overlap `range`, ascending.
-    pub fn items<'g>(&'g self, section: &'g ReadGuard<'g, C>, range: VpnRange) -> Items<'g, T, C, F> {
-        Items { tree: self, section, range }
+    /// The items that overlap `range`, ascending. Exact where the caller holds the writers' lock.
+    pub fn iter<'g>(
+        &'g self,
+        section: &'g ReadGuard<'g, C>,
+        mut range: VpnRange,
+    ) -> impl Iterator<Item = &'g T> + 'g {
+        core::iter::from_fn(move || {
+            if range.is_empty() {
+                return None;
+            }
+            let SlotRef { node, slot } = self.slot_at_or_after(section, range.start.0)?;
+            // SAFETY: as in `at_or_after`.
+            let item = unsafe { item::<T, C, F>(node, slot) }.value();
+            let overlaps = item.range().start < range.end;
+            range = VpnRange::new(Vpn(node.end(slot).min(range.end.0)), range.end);
+            overlaps.then_some(item)
+        })
     }
 
     #[inline(always)]
-    fn root<'g>(&self, _section: &'g ReadGuard<'_, C>) -> Option<Root<'g, C, F>> {
+    fn root<'g>(&self, _section: &'g ReadGuard<'_, C>) -> Option<RootRef<'g, C, F>> {
         // SAFETY: loaded from the root within the read section.
-        unsafe { Root::from_word(self.root.load(Acquire)) }
+        unsafe { RootRef::from_word(self.root.load(Acquire)) }
     }
 
-    fn next<'g>(&self, section: &'g ReadGuard<'_, C>, page: u64) -> Option<Found<'g, T>> {
-        let Root { mut node, height } = self.root(section).filter(|_| page != VACANT)?;
+    #[inline(always)]
+    #[track_caller]
+    fn find_item<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g IndexItem<T>> {
+        let RootRef { mut node, height } = self.root(section)?;
+        let page = vpn.0.min(VACANT - 1);
+        for _ in 0..height {
+            // SAFETY: an inner node's slots up to the page's hold children, and the read section began before
+            // now.
+            node = unsafe { node.child(node.child_slot(page)) };
+        }
+        let slot = node.rank(page).checked_sub(1)?;
+        // SAFETY: a leaf's slots below its rank hold items, and the read section began before now.
+        (vpn.0 < node.end(slot)).then(|| unsafe { item(node, slot) })
+    }
+
+    /// The slot in its leaf of the item that contains `page`, or else of the first item after it.
+    fn slot_at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, page: u64) -> Option<SlotRef<'g, C, F>> {
+        let RootRef { mut node, height } = self.root(section).filter(|_| page != VACANT)?;
         let mut after = None;
         for level in (0..height).rev() {
-            let at = node.child_of(page);
-            if at + 1 < F && node.key(at + 1) != VACANT {
-                after = Some((node, at + 1, level));
+            let slot = node.child_slot(page);
+            if slot + 1 < F && node.key(slot + 1) != VACANT {
+                after = Some((node, slot + 1, level));
             }
-            // SAFETY: as in `find`.
-            node = unsafe { node.child(at) };
+            // SAFETY: as in `find_item`.
+            node = unsafe { node.child(slot) };
         }
         let rank = node.rank(page);
-        let at = if rank > 0 && page < node.last(rank - 1) { rank - 1 } else { rank };
-        if at < F && node.key(at) != VACANT {
-            // SAFETY: a slot with a key holds an item.
-            return Some(Found { item: unsafe { item(node, at) }, end: node.last(at) });
+        let slot = if rank > 0 && page < node.end(rank - 1) { rank - 1 } else { rank };
+        if slot < F && node.key(slot) != VACANT {
+            // A slot with a key holds an item.
+            return Some(SlotRef { node, slot });
         }
-        let (parent, at, level) = after?;
+        let (parent, slot, level) = after?;
         // SAFETY: the slot has a key, so it holds a child.
-        node = unsafe { parent.child(at) };
+        node = unsafe { parent.child(slot) };
         for _ in 0..level {
             // SAFETY: no node is empty.
             node = unsafe { node.child(0) };
         }
-        // SAFETY: as above.
-        Some(Found { item: unsafe { item(node, 0) }, end: node.last(0) })
+        Some(SlotRef { node, slot: 0 })
     }
 }
 
 /// # Safety
-/// `node` is a leaf whose slot `at` holds an item, and the caller's read section or lock lasts for `'g`.
+/// `node` is a leaf whose slot `slot` holds an item of an index of `T`, and the caller's read section or lock
+/// lasts for `'g`.
 #[inline(always)]
-unsafe fn item<'g, T, C: Cpu, const F: usize>(node: &IndexNode<C, F>, at: usize) -> &'g T {
-    // SAFETY: the user promised that the item is valid until a grace period after it was replaced.
-    unsafe { &*core::ptr::with_exposed_provenance(node.slot(at)) }
-}
-
-/// Iterator over the items of a range, see [`RangeTree::items`].
-pub struct Items<'g, T, C: Cpu, const F: usize> {
-    tree: &'g RangeTree<T, C, F>,
-    section: &'g ReadGuard<'g, C>,
-    range: VpnRange,
-}
-
-impl<'g, T: super::Ranged, C: Cpu, const F: usize> Iterator for Items<'g, T, C, F> {
-    type Item = &'g T;
-
-    fn next(&mut self) -> Option<&'g T> {
-        if self.range.is_empty() {
-            return None;
-        }
-        let Found { item, end } = self.tree.next(self.section, self.range.start.0)?;
-        let inside = item.range().start < self.range.end;
-        self.range = VpnRange::new(Vpn(end.min(self.range.end.0)), self.range.end);
-        inside.then_some(item)
-    }
-}
-
-impl<T, C: Cpu, const F: usize> fmt::Debug for Items<'_, T, C, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "items in {:?}", self.range)
-    }
+unsafe fn item<'g, T, C: Cpu, const F: usize>(node: &IndexNode<C, F>, slot: usize) -> &'g IndexItem<T> {
+    // SAFETY: an item is in memory until a grace period after it was unlinked.
+    unsafe { &*core::ptr::with_exposed_provenance(node.pointer(slot)) }
 }

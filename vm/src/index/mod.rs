@@ -1,172 +1,148 @@
-//! An index of disjoint ranges that lookups read without a lock: an RCU B+tree.
+//! Floor 3: an index of disjoint ranges of pages that lookups read without a lock: an RCU B+tree.
 //!
-//! Items are owned by the user, each with a [`Ranged`] of pages that never changes. Whoever is in a read
-//! section may look up at any time; one writer at a time replaces items, under a lock of the user's.
+//! A [`RangeIndex`] owns its items, each a [`Ranged`] value that never changes. A reader looks up in a read
+//! section and gets `&T` for the life of the section. One writer at a time, under a lock of its user's,
+//! replaces items: it [prepares](RangeIndex::prepare) a [`Replacement`], where memory may run out, and then
+//! [publishes](Replacement::publish) it, which cannot fail.
 //!
-//! A node never changes what it says to lookups, but for the child in a slot. A replacement builds new nodes
-//! beside the old ones and then stores one word: the slot of the lowest node below which all differs (or the
-//! root). Whoever loads the slot before sees all of the old items, whoever loads it after all of the new
-//! ones, and an address that is mapped in both is found at every instant.
+//! # One store
+//!
+//! A node never changes for lookups, except for the child that a slot points to. A replacement builds new nodes
+//! beside the old ones and then stores one word: the slot of the lowest node below which everything differs, or
+//! the root. A lookup that loads the word before that finds all of the old items, one that loads it after finds
+//! all of the new ones, and an address that is mapped in both is found at every instant.
 //!
 //! ```text
 //!                    [ 0 | 60 | 90 ]                    replace 62..80 by 62..70, 75..80
 //!                   /      |        \
 //!       [ 5 20 33 ]   [ 60 62 80 ]   [ 90 97 ]          one leaf is copied, one slot stored:
 //!                          x
-//!                     [ 60 62 75 80 ]                   full: had it not fitted, both halves would go into a copy of
-//!                                                       the parent, and the store one slot further up
+//!                     [ 60 62 75 80 ]                   full: had it not fitted, both halves would go into
+//!                                                       a copy of the parent, and the store one slot up
 //! ```
 //!
-//! The pages are divided among the children of a node by its keys, holes included, and no item crosses such a
-//! border. An item that would, after a neighbour has gone, is covered by both sides of the border: the edit
-//! then covers both children, and copies their parent.
+//! # Invariants
 //!
-//! Every node but the root has between a quarter of its slots and all of them in use: an edit that leaves
-//! fewer takes the neighbour in. Nodes emptied vanish. So the height is logarithmic, and most replacements
-//! copy one leaf.
+//! The keys of a node divide its pages among its children, holes included, and no item crosses such a border.
+//! An item that would, after a neighbour has been removed, is covered by both sides of the border: the edit then
+//! covers both children, and copies their parent.
 //!
-//! Holes: for each child its parent notes where its items begin and end and the longest hole between two of
-//! them. These lines are read and written only by writers, in place, up the path to the root as far as
-//! something changes.
+//! Every node but the root has between a quarter of its slots and all of them in use: an edit that leaves fewer
+//! merges the node with a neighbour. Empty nodes are removed. So the height is logarithmic, and most
+//! replacements copy one leaf.
+//!
+//! For each child its parent keeps the first page, the last page and the longest gap between two items of the
+//! child. These lines are read and written by writers alone, in place, up the path to
+//! the root as far as something changes.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `node` | a node and its fields |
-//! | `lookup` | find, next, previous, iteration |
-//! | `leaf` | a replacement within one leaf, which most are |
-//! | `path` | where a page is found, on every level, for writers |
-//! | `edit` | what one level of the tree becomes |
-//! | `replace` | prepare and publish |
-//! | `gap` | the lowest and the highest hole |
-//! | `owned` | a tree that owns its items |
+//! | `memory` | where nodes and items come from: the contract [`IndexMemory`] |
+//! | `node`, `node_list` | a node and its slots; a writer's list of nodes |
+//! | `lookup` | find, by way of the last hit too; next, previous, iteration |
+//! | `replace` | a replacement: prepare and publish, with the items that it adds and retires |
+//! | `leaf_edit` | the edit of one leaf, which most are |
+//! | `tree_edit` | the edit of several nodes, level by level, and the store that publishes it |
+//! | `level_edit` | what one level of the tree becomes |
+//! | `path` | the way from the root to a page, for writers |
+//! | `gap` | the lowest and the highest gap of a length |
 //! | `check` | recount everything |
 
 mod check;
-mod edit;
 mod gap;
-mod leaf;
+mod leaf_edit;
+mod level_edit;
 mod lookup;
-#[cfg(all(test, loom))]
-mod loom_tests;
+mod memory;
 mod node;
-mod owned;
-#[cfg(test)]
-mod owned_testing;
-#[cfg(all(test, not(loom)))]
-mod owned_tests;
+mod node_list;
 mod path;
-#[cfg(test)]
-mod recent_tests;
 mod replace;
 #[cfg(test)]
-mod testing;
-#[cfg(all(test, not(loom)))]
 mod tests;
+mod tree_edit;
 
 pub use check::IndexStats;
-pub use lookup::Items;
+pub use memory::{IndexItem, IndexMemory, NoMemory};
 pub use node::IndexNode;
-pub use owned::{IndexItem, IndexMemory, MAX_NEW, RangeIndex, Replacement};
-pub use replace::Prepared;
+pub use replace::{MAX_NEW, Replacement};
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
-use crate::sync::{CacheAligned, RcuList};
+use crate::sync::{CacheAligned, HitSource};
 use crate::units::VpnRange;
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
+use core::mem::needs_drop;
 
-/// Slots in a node, where nobody says otherwise.
+/// Slots in a node, unless a user asks for another number.
 pub const FAN_OUT: usize = 16;
 
 /// More levels than a tree can have that fits into memory.
 const MAX_HEIGHT: usize = 24;
 
-/// The pages of an item. The tree reads them once, when the item is put in.
+/// A value that covers a range of pages. The index reads the range once, when the item is put in.
 pub trait Ranged {
     /// The pages; not empty, always the same.
     fn range(&self) -> VpnRange;
 
-    /// Pages right below that searches for a hole leave free: the guard of a stack.
+    /// Number of pages right below the range that searches for a gap leave free: the guard of a stack.
     fn guard_pages(&self) -> u64 {
         0
     }
 
-    /// The item is about to be unlinked. Said once, with the writers' lock held, of all that go before any is
-    /// unlinked; not of items in a [`RangeTree`] that owns none.
+    /// Called once before the item is unlinked, with the writers' lock held: for all items of a replacement
+    /// before any of them is unlinked.
     fn before_unlink(&self) {}
 
-    /// The item lies where it stays and nobody else sees it yet: its words are touched, so that their shadows
-    /// come to be with it.
+    /// Accesses each atomic word of the item, which lies at its final address and is not yet shared, so that the
+    /// model's shadows of the words are created with it.
     #[cfg(loom)]
     fn touch(&self) {}
 }
 
-/// There was no memory. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMemory;
-
-/// Where nodes come from.
+/// An index of disjoint ranges that owns its items.
 ///
-/// # Safety
-/// `alloc_node` returns memory that is valid for a node and that nobody else uses until it is given to
-/// `free_node`, or a grace period has passed since it was given to `retire` with the tag for nodes.
-pub unsafe trait NodeMemory<C: Cpu, const F: usize = FAN_OUT> {
-    /// Memory for a node, whatever it contains.
-    fn alloc_node(&self) -> Option<NonNull<IndexNode<C, F>>>;
-
-    /// Takes back a node that no reader has ever seen.
-    ///
-    /// # Safety
-    /// It came from `alloc_node`, and its user has no use for it.
-    unsafe fn free_node(&self, node: NonNull<IndexNode<C, F>>);
-
-    /// What [`Rcu`](crate::sync::Rcu) is to keep beside the [`head`](IndexNode::head) of a retired node.
-    fn node_tag(&self) -> usize;
-
-    /// Takes back what readers may still hold, through [`Rcu::retire_all`](crate::sync::Rcu::retire_all). May wait
-    /// for readers.
-    ///
-    /// # Safety
-    /// All came from this memory, have their kind's tag, and are unlinked.
-    unsafe fn retire(&self, objects: RcuList);
-}
-
-/// The index. All-zero is empty.
-///
-/// The pointers handed to [`RangeTree::prepare`] are the user's promise: from publishing until a grace period
-/// after the item has been replaced, each points to a `T` that is valid and not mutably borrowed.
-pub struct RangeTree<T, C: Cpu, const F: usize = FAN_OUT> {
-    /// Address of the root node and, in its low bits, its height; 0: no items. Published with release, loaded
-    /// with acquire.
+/// One index is always used with the same memory. Items still in it when it is dropped are lost to that memory:
+/// its user replaces everything by nothing first.
+pub struct RangeIndex<T, C: Cpu, const F: usize = FAN_OUT> {
+    /// Address of the root node and, in its low bits, its height; 0: no items. Stored with release, loaded with
+    /// acquire.
     root: AtomicUsize<C>,
-    /// 1 while something is prepared: a second writer at the same time is a bug of the user's. On a line that
-    /// lookups do not read.
-    writing: CacheAligned<AtomicU32<C>>,
+    /// What CPUs cache their last hits under.
+    hits: HitSource<C>,
+    writer: CacheAligned<WriterWords<C>>,
     _items: PhantomData<*const T>,
 }
 
-// SAFETY: the tree lends `&T` to any thread; nodes are shared through atomics, under the rules above.
-unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeTree<T, C, F> {}
-// SAFETY: as above; the tree owns no `T`.
-unsafe impl<T: Sync, C: Cpu, const F: usize> Send for RangeTree<T, C, F> {}
+/// What only writers use, away from the line that lookups read.
+struct WriterWords<C: Cpu> {
+    /// 1 while a replacement is prepared: a second one at the same time is a bug of the user's.
+    is_editing: AtomicU32<C>,
+    /// Number of items. Relaxed: stale without the writers' lock.
+    nr_items: AtomicUsize<C>,
+}
 
-/// The root as one word.
-struct Root<'a, C: Cpu, const F: usize> {
+// SAFETY: the index lends `&T` to any thread; nodes are shared through atomics, under the rules above.
+unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeIndex<T, C, F> {}
+// SAFETY: the index owns its items through addresses that are valid on every thread.
+unsafe impl<T: Send + Sync, C: Cpu, const F: usize> Send for RangeIndex<T, C, F> {}
+
+/// The root word, decoded.
+struct RootRef<'a, C: Cpu, const F: usize> {
     node: &'a IndexNode<C, F>,
     height: usize,
 }
 
-impl<C: Cpu, const F: usize> Clone for Root<'_, C, F> {
+impl<C: Cpu, const F: usize> Clone for RootRef<'_, C, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<C: Cpu, const F: usize> Copy for Root<'_, C, F> {}
+impl<C: Cpu, const F: usize> Copy for RootRef<'_, C, F> {}
 
-impl<'a, C: Cpu, const F: usize> Root<'a, C, F> {
+impl<'a, C: Cpu, const F: usize> RootRef<'a, C, F> {
     const HEIGHT: usize = 0x1f;
 
     /// # Safety
@@ -184,40 +160,45 @@ impl<'a, C: Cpu, const F: usize> Root<'a, C, F> {
     }
 }
 
-impl<T, C: Cpu, const F: usize> RangeTree<T, C, F> {
-    const FITS: () =
-        assert!(F >= 4 && MAX_HEIGHT <= Root::<C, F>::HEIGHT && align_of::<IndexNode<C, F>>() > 31);
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+    /// An index without items.
+    pub fn new() -> Self {
+        const {
+            assert!(!needs_drop::<T>(), "items are forgotten, never dropped");
+            assert!(F >= 4 && MAX_HEIGHT <= RootRef::<C, F>::HEIGHT && align_of::<IndexNode<C, F>>() > 31);
+        };
+        let writer = WriterWords { is_editing: AtomicU32::new(0), nr_items: AtomicUsize::new(0) };
+        let (root, hits) = (AtomicUsize::new(0), HitSource::new());
+        Self { root, hits, writer: CacheAligned(writer), _items: PhantomData }
+    }
 
-    /// A tree without items.
-    pub const fn new() -> Self {
-        const { Self::FITS };
-        Self { root: AtomicUsize::new(0), writing: CacheAligned(AtomicU32::new(0)), _items: PhantomData }
+    /// Number of items; stale at once unless the caller holds the writers' lock.
+    pub fn len(&self) -> usize {
+        self.writer.nr_items.load(Relaxed)
     }
 
     /// Whether there is no item; stale at once unless the caller holds the writers' lock.
     pub fn is_empty(&self) -> bool {
         self.root.load(Relaxed) == 0
     }
+
+    /// The root, for a caller that holds the writers' lock.
+    fn root_locked(&self) -> Option<RootRef<'_, C, F>> {
+        // SAFETY: the writers' lock is held, so that no node is unlinked meanwhile.
+        unsafe { RootRef::from_word(self.root.load(Acquire)) }
+    }
 }
 
-impl<T, C: Cpu, const F: usize> Default for RangeTree<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> Default for RangeIndex<T, C, F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T, C: Cpu, const F: usize> fmt::Debug for RangeTree<T, C, F> {
+impl<T, C: Cpu, const F: usize> fmt::Debug for RangeIndex<T, C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.root.load(Relaxed);
-        let levels = if word == 0 { 0 } else { 1 + (word & Root::<C, F>::HEIGHT) };
-        write!(f, "RangeTree of {levels} levels")
+        let levels = if word == 0 { 0 } else { 1 + (word & RootRef::<C, F>::HEIGHT) };
+        write!(f, "RangeIndex of {} items in {levels} levels", self.writer.nr_items.load(Relaxed))
     }
 }
-
-impl fmt::Display for NoMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no memory")
-    }
-}
-
-impl core::error::Error for NoMemory {}

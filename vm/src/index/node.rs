@@ -1,4 +1,4 @@
-//! A node: what lookups read in its first lines, what only writers use behind.
+//! A node: what lookups read lies in its first lines, what only writers use behind.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -7,60 +7,60 @@ use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-/// Key of a slot that holds nothing: above every page.
+/// Key of a vacant slot: above every page.
 pub(super) const VACANT: u64 = u64::MAX;
 
-/// A node of the tree: `F` slots. Its user sees memory to hand out and take back, and the link that retires
-/// it.
+/// A node of the tree: `F` slots. Its user sees memory to allocate and free, and the head that retires it.
 ///
 /// | field | in a leaf | in an inner node |
 /// |---|---|---|
-/// | `keys[i]` | first page of item `i` | first page that child `i` answers for; `keys[0]` is 0 |
-/// | `slots[i]` | item | child |
-/// | `last[i]` | end of item `i`, for lookups too | end of the child's last item |
-/// | `first[i]` | start of item `i` less the pages it keeps free below | start of the child's first item, likewise |
-/// | `gap[i]` | 0 | the longest hole between two items of the child |
+/// | `keys[i]` | first page of item `i` | first page that child `i` covers; `keys[0]` is 0 |
+/// | `pointers[i]` | item | child |
+/// | `ends[i]` | end of item `i`, for lookups too | end of the child's last item |
+/// | `starts[i]` | start of item `i` less its guard pages | start of the child's first item, likewise |
+/// | `gaps[i]` | 0 | the longest gap between two items of the child |
 ///
-/// Once published, keys never change, a slot that holds something holds another child of the same pages or
-/// nothing else, and `last`, `first`, `gap` of an inner node change under the writers' lock.
+/// Once published, keys never change, a slot in use keeps its pointer or gets that of another child with the same
+/// pages, and `ends`, `starts`, `gaps` of an inner node change under the writers' lock.
 #[repr(C, align(128))]
 pub struct IndexNode<C: Cpu, const F: usize> {
     keys: [Plain<u64, C>; F],
     /// A child is stored with release when it is published, and loaded with acquire.
-    slots: [AtomicUsize<C>; F],
-    last: [AtomicU64<C>; F],
-    first: [AtomicU64<C>; F],
-    gap: [AtomicU64<C>; F],
-    /// Writers' lists: the next node built, or the next node replaced.
-    link: AtomicUsize<C>,
+    pointers: [AtomicUsize<C>; F],
+    ends: [AtomicU64<C>; F],
+    starts: [AtomicU64<C>; F],
+    gaps: [AtomicU64<C>; F],
+    /// The next node of a writer's list: of nodes built, or of nodes replaced.
+    next: AtomicUsize<C>,
     /// Slots in use; never changes once published.
     count: Plain<usize, C>,
-    /// While unpublished: the first page that the node answers for.
-    low: u64,
+    /// While unpublished: the first page that the node covers.
+    first_page: u64,
     head: RcuHead,
 }
 
-/// A slot's content, with what its node notes about it.
+/// A slot in use, with what its node keeps about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct NodeSlot {
     pub key: u64,
-    pub slot: usize,
+    /// Address of the item or child.
+    pub pointer: usize,
     pub extent: Extent,
 }
 
-/// Where items begin and end, and the longest hole between two of them.
+/// Where items begin and end, and the longest gap between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    pub first: u64,
-    pub last: u64,
+    pub start: u64,
+    pub end: u64,
     pub gap: u64,
 }
 
 impl<C: Cpu, const F: usize> IndexNode<C, F> {
-    /// The fewest entries in a node that is not the root.
+    /// The fewest slots in use in a node that is not the root.
     pub(super) const MIN: usize = if F / 4 > 2 { F / 4 } else { 2 };
 
-    /// The link to hand to [`Rcu::retire`](crate::sync::Rcu::retire).
+    /// The head to hand to [`Rcu::retire`](crate::sync::Rcu::retire).
     ///
     /// # Safety
     /// The pointer is to a node's memory.
@@ -78,61 +78,59 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
         unsafe { head.byte_sub(core::mem::offset_of!(Self, head)).cast() }
     }
 
-    /// Makes an empty node of fresh memory.
+    /// Makes an empty node in fresh memory.
     ///
     /// # Safety
-    /// The memory is the caller's alone.
-    pub(super) unsafe fn init<'a>(memory: NonNull<Self>, low: u64) -> &'a mut Self {
+    /// The caller alone uses the memory.
+    pub(super) unsafe fn init<'a>(memory: NonNull<Self>, first_page: u64) -> &'a mut Self {
         #[cfg(loom)]
         crate::sync::forget(memory.addr().get()..memory.addr().get() + size_of::<Self>());
         let node = memory.as_ptr();
         let zeros = || [const { AtomicU64::new(0) }; F];
-        // Field by field: a whole node would be made on the stack, and copied from there. SAFETY: the caller
-        // has the memory alone, and its type says that size and alignment fit; all fields are written before
-        // the reference is made.
+        // Field by field: a whole node would be made on the stack, and copied from there. SAFETY: only the caller
+        // uses the memory, and its type says that size and alignment fit; all fields are written before the
+        // reference is made.
         unsafe {
             (&raw mut (*node).keys).write([const { Plain::new(VACANT) }; F]);
-            (&raw mut (*node).slots).write([const { AtomicUsize::new(0) }; F]);
-            (&raw mut (*node).last).write(zeros());
-            (&raw mut (*node).first).write(zeros());
-            (&raw mut (*node).gap).write(zeros());
-            (&raw mut (*node).link).write(AtomicUsize::new(0));
+            (&raw mut (*node).pointers).write([const { AtomicUsize::new(0) }; F]);
+            (&raw mut (*node).ends).write(zeros());
+            (&raw mut (*node).starts).write(zeros());
+            (&raw mut (*node).gaps).write(zeros());
+            (&raw mut (*node).next).write(AtomicUsize::new(0));
             (&raw mut (*node).count).write(Plain::new(0));
-            (&raw mut (*node).low).write(low);
+            (&raw mut (*node).first_page).write(first_page);
             (&raw mut (*node).head).write(RcuHead::new());
             &mut *node
         }
     }
 
-    /// Fills the next slots with entries of another node of the same level, while this one is not yet
-    /// published.
-    pub(super) fn copy_from(&mut self, other: &Self, entries: Range<usize>) {
+    /// Fills the next slots with slots of another node of the same level. This node is not yet published.
+    pub(super) fn copy_from(&mut self, other: &Self, slots: Range<usize>) {
         let free = self.count();
-        for (nth, entry) in entries.enumerate() {
-            self.set(free + nth, other.entry(entry));
+        for (nth, slot) in slots.enumerate() {
+            self.set(free + nth, other.slot(slot));
         }
     }
 
     /// Fills slot `at`, the next, of a node that is not yet published.
-    pub(super) fn set(&mut self, at: usize, entry: Entry) {
+    pub(super) fn set(&mut self, at: usize, slot: NodeSlot) {
         self.count.set(at + 1);
-        self.keys[at].set(entry.key);
-        self.slots[at].store(entry.slot, Relaxed);
-        self.set_extent(at, entry.extent);
+        self.keys[at].set(slot.key);
+        self.pointers[at].store(slot.pointer, Relaxed);
+        self.set_extent(at, slot.extent);
     }
 
-    /// Fills the next slot of a node under construction. `low` is said of an entry with which a node begins
-    /// that is not the first of its run; an inner node's own first key is 0, as whoever comes here looks at
-    /// or above it.
-    pub(super) fn fill(&mut self, at: usize, entry: Entry, low: Option<u64>, inner: bool) {
-        self.low = low.unwrap_or(self.low);
-        let key = if at == 0 && inner { 0 } else { entry.key };
-        self.set(at, Entry { key, ..entry });
+    /// Fills the next slot of a node under construction. `first_page` is given for the first slot of a node that
+    /// is not the first of its list. The key of an inner node's first slot is 0: no lookup that reaches the node
+    /// looks below it.
+    pub(super) fn fill(&mut self, at: usize, slot: NodeSlot, first_page: Option<u64>, is_inner: bool) {
+        self.first_page = first_page.unwrap_or(self.first_page);
+        let key = if at == 0 && is_inner { 0 } else { slot.key };
+        self.set(at, NodeSlot { key, ..slot });
     }
 
-    /// How many keys are at or below `page`: the one search. One key tells the half, whose keys are all
-    /// looked at: little is left to predict, and the other line is left alone. Vacant keys lie above every
-    /// page.
+    /// Number of keys at or below `page`: the one search. One key selects the half whose keys are all compared:
+    /// little is left to predict, and the other line is not read. Vacant keys lie above every page.
     #[inline(always)]
     pub(super) fn rank(&self, page: u64) -> usize {
         debug_assert!(page != VACANT);
@@ -143,20 +141,20 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
         before + half.iter().map(at_or_below).sum::<usize>()
     }
 
-    /// How many items of a leaf end at or below `page`.
+    /// Number of items of a leaf that end at or below `page`.
     pub(super) fn rank_of_end(&self, page: u64) -> usize {
         let rank = self.rank(page.min(VACANT - 1));
-        rank - usize::from(rank > 0 && self.last(rank - 1) > page)
+        rank - usize::from(rank > 0 && self.end(rank - 1) > page)
     }
 
-    /// The slot of the child that answers for `page`, in an inner node.
+    /// The slot of the child that covers `page`, in an inner node.
     #[inline(always)]
-    pub(super) fn child_of(&self, page: u64) -> usize {
+    pub(super) fn child_slot(&self, page: u64) -> usize {
         // `keys[0]` of an inner node is 0.
         self.rank(page).wrapping_sub(1) % F
     }
 
-    /// Number of entries.
+    /// Number of slots in use.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count.get()
@@ -167,13 +165,13 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
         self.keys[at].get()
     }
 
-    /// What the slot holds; pairs with [`IndexNode::replace_child`].
+    /// Address of the item or child; pairs with [`replace_child`](Self::replace_child).
     #[inline(always)]
-    pub(super) fn slot(&self, at: usize) -> usize {
-        self.slots[at].load(Acquire)
+    pub(super) fn pointer(&self, at: usize) -> usize {
+        self.pointers[at].load(Acquire)
     }
 
-    /// The child that the slot of an inner node holds, while it is in memory.
+    /// The child that a slot of an inner node points to.
     ///
     /// # Safety
     /// The slot holds a child, and for `'a` the caller is in a read section begun before it was replaced, or
@@ -181,68 +179,69 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
     #[inline(always)]
     pub(super) unsafe fn child<'a>(&self, at: usize) -> &'a Self {
         // SAFETY: the slot holds the address of a node, which the caller says is still there.
-        unsafe { &*core::ptr::with_exposed_provenance(self.slot(at)) }
+        unsafe { &*core::ptr::with_exposed_provenance(self.pointer(at)) }
     }
 
-    /// End of the entry's pages.
+    /// End of the slot's pages.
     #[inline(always)]
-    pub(super) fn last(&self, at: usize) -> u64 {
-        self.last[at].load(Relaxed)
+    pub(super) fn end(&self, at: usize) -> u64 {
+        self.ends[at].load(Relaxed)
     }
 
-    /// Publishes another child of the same pages: pairs with [`IndexNode::slot`].
+    /// Publishes another child of the same pages: pairs with [`pointer`](Self::pointer).
     pub(super) fn replace_child(&self, at: usize, child: usize) {
-        self.slots[at].store(child, Release);
+        self.pointers[at].store(child, Release);
     }
 
-    /// Writers: the extent of an entry.
+    /// The extent of a slot. For writers.
     pub(super) fn extent(&self, at: usize) -> Extent {
         Extent {
-            first: self.first[at].load(Relaxed),
-            last: self.last[at].load(Relaxed),
-            gap: self.gap[at].load(Relaxed),
+            start: self.starts[at].load(Relaxed),
+            end: self.ends[at].load(Relaxed),
+            gap: self.gaps[at].load(Relaxed),
         }
     }
 
     pub(super) fn set_extent(&self, at: usize, extent: Extent) {
-        self.first[at].store(extent.first, Relaxed);
-        self.last[at].store(extent.last, Relaxed);
-        self.gap[at].store(extent.gap, Relaxed);
+        self.starts[at].store(extent.start, Relaxed);
+        self.ends[at].store(extent.end, Relaxed);
+        self.gaps[at].store(extent.gap, Relaxed);
     }
 
-    /// Writers: an entry.
-    pub(super) fn entry(&self, at: usize) -> Entry {
-        Entry { key: self.key(at), slot: self.slot(at), extent: self.extent(at) }
+    /// A slot in use. For writers.
+    pub(super) fn slot(&self, at: usize) -> NodeSlot {
+        NodeSlot { key: self.key(at), pointer: self.pointer(at), extent: self.extent(at) }
     }
 
-    /// Writers: the extent of the whole node, from those of its entries. A node has at least one.
-    pub(super) fn total(&self) -> Extent {
+    /// The extent of the whole node, from those of its slots. A node has at least one. For writers.
+    pub(super) fn total_extent(&self) -> Extent {
         let mut total = self.extent(0);
         for next in (1..self.count()).map(|at| self.extent(at)) {
-            let between = next.first.saturating_sub(total.last);
+            let between = next.start.saturating_sub(total.end);
             total.gap = total.gap.max(between).max(next.gap);
-            total.last = next.last;
+            total.end = next.end;
         }
         total
     }
 
-    /// Writers: this node as an entry of its parent, while unpublished.
-    pub(super) fn as_entry(&self) -> Entry {
-        Entry { key: self.low, slot: (&raw const *self).expose_provenance(), extent: self.total() }
+    /// This unpublished node as a slot of its parent.
+    pub(super) fn as_slot(&self) -> NodeSlot {
+        let pointer = (&raw const *self).expose_provenance();
+        NodeSlot { key: self.first_page, pointer, extent: self.total_extent() }
     }
 
-    /// Writers: the next node of the list that this one is in.
-    pub(super) fn link(&self) -> usize {
-        self.link.load(Relaxed)
+    /// The next node of the writer's list that this one is in.
+    pub(super) fn next(&self) -> usize {
+        self.next.load(Relaxed)
     }
 
-    pub(super) fn set_link(&self, to: usize) {
-        self.link.store(to, Relaxed);
+    pub(super) fn set_next(&self, to: usize) {
+        self.next.store(to, Relaxed);
     }
 }
 
 impl<C: Cpu, const F: usize> fmt::Debug for IndexNode<C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries((0..self.count()).map(|at| self.entry(at))).finish()
+        f.debug_list().entries((0..self.count()).map(|at| self.slot(at))).finish()
     }
 }

@@ -1,48 +1,49 @@
-//! Where a page is found, on every level. For writers, who hold the lock that keeps nodes in place.
+//! The way from the root to a page. For writers, who hold the lock that keeps nodes in place.
 
 use super::node::{IndexNode, VACANT};
-use super::{MAX_HEIGHT, Root};
+use super::{MAX_HEIGHT, RootRef};
 use crate::machine::Cpu;
 
-/// A node of each level, from the root down, and the slot in it through which the next one is reached.
-pub(super) struct Path<'a, C: Cpu, const F: usize> {
-    steps: [Option<Step<'a, C, F>>; MAX_HEIGHT],
+/// A slot of a node.
+pub(super) struct SlotRef<'a, C: Cpu, const F: usize> {
+    pub node: &'a IndexNode<C, F>,
+    pub slot: usize,
+}
+
+/// For each level, from the root down, the slot through which the next node is reached; on level 0 the slot
+/// before which the page would be inserted.
+pub(super) struct NodePath<'a, C: Cpu, const F: usize> {
+    slots: [Option<SlotRef<'a, C, F>>; MAX_HEIGHT],
     height: usize,
 }
 
-/// A node, and a slot of it.
-pub(super) struct Step<'a, C: Cpu, const F: usize> {
-    pub node: &'a IndexNode<C, F>,
-    pub at: usize,
-}
-
-impl<C: Cpu, const F: usize> Clone for Step<'_, C, F> {
+impl<C: Cpu, const F: usize> Clone for SlotRef<'_, C, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<C: Cpu, const F: usize> Copy for Step<'_, C, F> {}
+impl<C: Cpu, const F: usize> Copy for SlotRef<'_, C, F> {}
 
-impl<C: Cpu, const F: usize> Clone for Path<'_, C, F> {
+impl<C: Cpu, const F: usize> Clone for NodePath<'_, C, F> {
     fn clone(&self) -> Self {
-        Self { steps: self.steps, height: self.height }
+        Self { slots: self.slots, height: self.height }
     }
 }
 
-impl<'a, C: Cpu, const F: usize> Path<'a, C, F> {
-    /// The path to the leaf that answers for `page`; its slot there is the one before which `page` would go.
-    pub(super) fn to(root: Root<'a, C, F>, page: u64) -> Self {
+impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
+    /// The path to the leaf that covers `page`.
+    pub(super) fn to(root: RootRef<'a, C, F>, page: u64) -> Self {
         let page = page.min(VACANT - 1);
-        let mut path = Self { steps: [None; MAX_HEIGHT], height: root.height };
+        let mut path = Self { slots: [None; MAX_HEIGHT], height: root.height };
         let mut node = root.node;
         for level in (1..=root.height).rev() {
-            let at = node.child_of(page);
-            path.steps[level] = Some(Step { node, at });
+            let slot = node.child_slot(page);
+            path.slots[level] = Some(SlotRef { node, slot });
             // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
-            node = unsafe { node.child(at) };
+            node = unsafe { node.child(slot) };
         }
-        path.steps[0] = Some(Step { node, at: node.rank(page) });
+        path.slots[0] = Some(SlotRef { node, slot: node.rank(page) });
         path
     }
 
@@ -51,58 +52,60 @@ impl<'a, C: Cpu, const F: usize> Path<'a, C, F> {
         self.height
     }
 
-    /// The step of a level up to the root's.
-    pub(super) fn step(&self, level: usize) -> Step<'a, C, F> {
-        self.steps[level].expect("the path has a step on every level up to the root")
+    /// The slot on a level up to the root's.
+    pub(super) fn at(&self, level: usize) -> SlotRef<'a, C, F> {
+        self.slots[level].expect("the path has a slot on every level up to the root")
     }
 
-    /// The node of a level.
+    /// The node on a level.
     pub(super) fn node(&self, level: usize) -> &'a IndexNode<C, F> {
-        self.step(level).node
+        self.at(level).node
     }
 
-    /// The first page that the node of `level` answers for.
-    pub(super) fn low(&self, level: usize) -> u64 {
-        let above = (level + 1..=self.height).map(|level| self.step(level));
-        above.into_iter().find(|step| step.at > 0).map_or(0, |step| step.node.key(step.at))
+    /// The first page that the node on `level` covers.
+    pub(super) fn first_page(&self, level: usize) -> u64 {
+        let above = (level + 1..=self.height).map(|level| self.at(level));
+        above.into_iter().find(|at| at.slot > 0).map_or(0, |at| at.node.key(at.slot))
     }
 
-    /// Whether the node of `level` is the first of its level.
+    /// Whether the node on `level` is the first of its level.
     pub(super) fn is_first(&self, level: usize) -> bool {
-        (level + 1..=self.height).all(|above| self.step(above).at == 0)
+        (level + 1..=self.height).all(|above| self.at(above).slot == 0)
     }
 
-    /// Whether the node of `level` is the last of its level.
+    /// Whether the node on `level` is the last of its level.
     pub(super) fn is_last(&self, level: usize) -> bool {
-        (level + 1..=self.height).map(|above| self.step(above)).all(|step| step.at + 1 == step.node.count())
+        (level + 1..=self.height).map(|above| self.at(above)).all(|at| at.slot + 1 == at.node.count())
     }
 
-    /// Goes to the node before the one of `level`, unless it is the first of its level. Lower levels are left
-    /// behind.
-    pub(super) fn go_left(&mut self, level: usize) -> bool {
-        self.go(level, |step| step.at.checked_sub(1), |node| node.count() - 1)
+    /// Moves to the node before the one on `level`; `false` if it is the first of its level. Lower levels are not
+    /// moved.
+    pub(super) fn move_left(&mut self, level: usize) -> bool {
+        self.move_to(level, |at| at.slot.checked_sub(1), |node| node.count() - 1)
     }
 
-    /// Goes to the node after the one of `level`, unless it is the last of its level. Lower levels are left
-    /// behind.
-    pub(super) fn go_right(&mut self, level: usize) -> bool {
-        self.go(level, |step| Some(step.at + 1).filter(|&at| at < step.node.count()), |_| 0)
+    /// Moves to the node after the one on `level`; `false` if it is the last of its level. Lower levels are not
+    /// moved.
+    pub(super) fn move_right(&mut self, level: usize) -> bool {
+        self.move_to(level, |at| Some(at.slot + 1).filter(|&slot| slot < at.node.count()), |_| 0)
     }
 
-    fn go(
+    /// Moves to the neighbour of the node on `level`: up to the first level that has a slot beside the path's, and
+    /// down from there along the edge.
+    fn move_to(
         &mut self,
         level: usize,
-        aside: impl Fn(Step<'a, C, F>) -> Option<usize>,
+        beside: impl Fn(SlotRef<'a, C, F>) -> Option<usize>,
         edge: impl Fn(&IndexNode<C, F>) -> usize,
     ) -> bool {
-        let turn = (level + 1..=self.height).find_map(|l| Some((l, aside(self.step(l))?)));
-        let Some((turn, at)) = turn else { return false };
-        self.steps[turn] = Some(Step { node: self.node(turn), at });
+        let turn = (level + 1..=self.height).find_map(|l| Some((l, beside(self.at(l))?)));
+        let Some((turn, slot)) = turn else { return false };
+        self.slots[turn] = Some(SlotRef { node: self.node(turn), slot });
         for below in (level..turn).rev() {
-            let Step { node, at } = self.step(below + 1);
-            // SAFETY: `at` is a slot in use of an inner node, and the writers' lock is held.
-            let node = unsafe { node.child(at) };
-            self.steps[below] = Some(Step { node, at: if below == level { 0 } else { edge(node) } });
+            let SlotRef { node, slot } = self.at(below + 1);
+            // SAFETY: `slot` is in use in an inner node, and the writers' lock is held.
+            let node = unsafe { node.child(slot) };
+            self.slots[below] = Some(SlotRef { node, slot: if below == level { 0 } else { edge(node) } });
         }
         true
     }

@@ -1,315 +1,135 @@
 //! Replacing items: everything that can fail first, then one store.
+//!
+//! Removed items are chained through their RCU heads before the store, while they can still be found, and
+//! retired after it. The heads are unused until then, so nothing is allocated.
 
-use super::edit::{Level, New, Nodes};
-use super::leaf::{OneLeaf, Slot};
-use super::node::IndexNode;
-use super::path::{Path, Step};
-use super::{MAX_HEIGHT, NoMemory, NodeMemory, RangeTree, Ranged, Root};
+use super::tree_edit::TreeEdit;
+use super::{FAN_OUT, IndexItem, IndexMemory, NoMemory, RangeIndex, Ranged};
 use crate::machine::Cpu;
 use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Vpn, VpnRange};
+use crate::units::VpnRange;
 use core::fmt;
-use core::ops::Range;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// A replacement that needs nothing any more. [`Prepared::publish`] makes it visible; dropped, it never was.
+/// The most items that one replacement adds: what becomes of one that is changed in its middle.
+pub const MAX_NEW: usize = 3;
+
+/// A replacement that has all the memory it needs. [`publish`](Self::publish) makes it visible; dropped, nothing
+/// has changed.
 #[must_use = "nothing is replaced until this is published"]
-pub struct Prepared<'a, T, C: Cpu, N: NodeMemory<C, F>, const F: usize> {
-    tree: &'a RangeTree<T, C, F>,
+pub struct Replacement<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize = FAN_OUT> {
+    index: &'a RangeIndex<T, C, F>,
+    edit: TreeEdit<'a, T, C, N, F>,
+    new: NewItems<'a, T, C, N, F>,
+}
+
+/// Items allocated for a replacement; freed when it is dropped.
+struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
     memory: &'a N,
-    change: Option<Change<'a, C, F>>,
-    going: Going<'a, C, F>,
-    built: Nodes,
-    replaced: Nodes,
+    items: [NonNull<IndexItem<T>>; MAX_NEW],
+    len: usize,
+    _cpu: PhantomData<fn() -> C>,
 }
 
-/// The items that go.
-enum Going<'a, C: Cpu, const F: usize> {
-    /// Some of one leaf.
-    In(&'a IndexNode<C, F>, Range<usize>),
-    /// Those that overlap the pages, from the leaf on that answers for the first of them.
-    Overlapping(Root<'a, C, F>, VpnRange),
-    None,
-}
-
-/// The one store.
-enum Change<'a, C: Cpu, const F: usize> {
-    /// Of the root word.
-    Root(usize),
-    /// Of a slot in a node of `level`, on the way to `page`, and the node it then holds.
-    Slot { slot: Slot<'a, C, F>, level: usize, page: u64, node: usize },
-}
-
-impl<T: Ranged, C: Cpu, const F: usize> RangeTree<T, C, F> {
-    /// Prepares that all items which overlap `old` go and those of `new` come. Builds beside the tree; the
-    /// tree is untouched.
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+    /// Prepares the removal of all items that overlap `old` and the addition of `new`, at most [`MAX_NEW`]. The
+    /// caller holds the writers' lock until the result is published or dropped.
     ///
-    /// The caller holds the writers' lock until the result is published or dropped. The items of `new` are
-    /// ascending and do not overlap each other, nor what stays; no item that stays lies between them, or
-    /// between them and `old`.
+    /// The new items are ascending and do not overlap each other, nor what is kept; no item that is kept lies
+    /// between them, or between them and `old`.
     ///
     /// # Errors
-    /// There was no memory for a node; then nothing has changed.
+    /// There was no memory; nothing has changed.
     ///
     /// # Panics
-    /// Where another replacement is prepared at the same time. Debug builds panic where the items are not as
-    /// said.
-    pub fn prepare<'a, N: NodeMemory<C, F>>(
+    /// Where there are too many new items, or another replacement is prepared at the same time. Debug builds
+    /// panic where the items are not as said.
+    pub fn prepare<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,
-        new: &[NonNull<T>],
+        new: impl IntoIterator<Item = T>,
         memory: &'a N,
-    ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
-        assert!(self.writing.swap(1, Acquire) == 0, "two writers");
-        let pages = hull(old, new);
-        // SAFETY: the caller holds the writers' lock for `'a`.
-        let root = unsafe { Root::from_word(self.root.load(Acquire)) }.filter(|_| !pages.is_empty());
-        let Some(root) = root else {
-            let mut prepared = Prepared::blank(self, memory, Going::None);
-            prepared.plant(New::Items(new))?;
-            return Ok(prepared);
-        };
-        debug_assert!(only_old_goes(root, old, pages), "an item in the way stays");
-        if let Some(edit) = OneLeaf::of(root, pages, new.len()) {
-            return self.prepare_leaf(edit, pages, new, memory);
+    ) -> Result<Replacement<'a, T, C, N, F>, NoMemory> {
+        let mut items = NewItems::none(memory);
+        for value in new {
+            items.add(value)?;
         }
-        let mut prepared = Prepared::blank(self, memory, Going::Overlapping(root, old));
-        prepared.edit(root, pages, New::Items(new))?;
-        Ok(prepared)
-    }
-
-    /// A replacement within one leaf.
-    #[inline(always)]
-    fn prepare_leaf<'a, N: NodeMemory<C, F>>(
-        &'a self,
-        edit: OneLeaf<'a, C, F>,
-        pages: VpnRange,
-        new: &[NonNull<T>],
-        memory: &'a N,
-    ) -> Result<Prepared<'a, T, C, N, F>, NoMemory> {
-        if new.is_empty() && edit.going().is_empty() {
-            return Ok(Prepared::blank(self, memory, Going::None));
+        #[cfg(loom)]
+        for item in &items.items[..items.len] {
+            // SAFETY: just written, and not shared.
+            unsafe { item.as_ref() }.value().touch();
         }
-        let Some(node) = memory.alloc_node() else {
-            self.writing.store(0, Release);
-            return Err(NoMemory);
-        };
-        // SAFETY: the memory is fresh. Where the copy begins only its parent's key says, and that stays.
-        let copy = unsafe { IndexNode::init(node, 0) };
-        edit.fill(copy, new);
-        let (built, replaced) = (Nodes::one(copy), Nodes::one(edit.leaf));
-        let node = built.only();
-        let going = Going::In(edit.leaf, edit.going());
-        let change = match edit.slot {
-            Some(slot) => Change::Slot { slot, level: 1, page: pages.start.0, node },
-            None => Change::Root(Root::<C, F>::word(node, 0)),
-        };
-        Ok(Prepared { tree: self, memory, change: Some(change), going, built, replaced })
+        let edit = self.edit(old, &items.items[..items.len], memory)?;
+        Ok(Replacement { index: self, edit, new: items })
     }
 }
 
-impl<'a, T: Ranged, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'a, T, C, N, F> {
-    /// Nothing prepared yet.
-    fn blank(tree: &'a RangeTree<T, C, F>, memory: &'a N, going: Going<'a, C, F>) -> Self {
-        Self { tree, memory, change: None, going, built: Nodes::NONE, replaced: Nodes::NONE }
-    }
-
-    /// What an empty tree becomes.
-    fn plant(&mut self, new: New<'_, T>) -> Result<(), NoMemory> {
-        if new.len() > 0 {
-            let leaves = Level::fresh(false).build(&new, self.memory, &mut self.built)?;
-            self.grow(leaves, 0)?;
-        }
-        Ok(())
-    }
-
-    /// Puts levels on top of `nodes` of level `height` until one node is the root.
-    fn grow(&mut self, mut nodes: Nodes, mut height: usize) -> Result<(), NoMemory> {
-        while nodes.len() > 1 {
-            nodes = Level::fresh(true).build(&New::<T>::Nodes(nodes), self.memory, &mut self.built)?;
-            height += 1;
-        }
-        assert!(height < MAX_HEIGHT);
-        self.change = Some(Change::Root(Root::<C, F>::word(nodes.only(), height)));
-        Ok(())
-    }
-
-    /// Replaces, from the leaves upwards, until one slot makes the difference.
-    fn edit(&mut self, root: Root<'a, C, F>, pages: VpnRange, mut new: New<'_, T>) -> Result<(), NoMemory> {
-        let mut left = Path::to(root, pages.start.0);
-        let mut right = Path::to(root, pages.end.0 - 1);
-        let (mut from, mut to) = (left.node(0).rank_of_end(pages.start.0), right.step(0).at);
-        for level in 0..=root.height {
-            let edited = Level::between(level, (&mut left, from), (&mut right, to), new.len());
-            self.replace_between(level, &left, &right);
-            let total = edited.total(new.len());
-            if left.is_first(level) && right.is_last(level) {
-                (level + 1..=root.height).for_each(|above| self.replace_between(above, &left, &right));
-                return self.crown(level, &edited, new);
-            }
-            let nodes = edited.build(&new, self.memory, &mut self.built)?;
-            let one_for_one = core::ptr::eq(left.node(level), right.node(level)) && nodes.len() == 1;
-            if one_for_one && total >= IndexNode::<C, F>::MIN {
-                let Step { node, at } = left.step(level + 1);
-                let (slot, page) = (Slot { node, at }, pages.start.0);
-                self.change = Some(Change::Slot { slot, level: level + 1, page, node: nodes.only() });
-                return Ok(());
-            }
-            (from, to) = (left.step(level + 1).at, right.step(level + 1).at + 1);
-            new = New::Nodes(nodes);
-        }
-        Ok(())
-    }
-
-    /// What the tree becomes where nothing is left beside the edit on `level`: nothing, the only child,
-    /// another root, or several nodes under a new one.
-    fn crown(&mut self, level: usize, edited: &Level<'a, C, F>, new: New<'_, T>) -> Result<(), NoMemory> {
-        let total = edited.total(new.len());
-        if total == 0 {
-            self.change = Some(Change::Root(0));
-        } else if let (true, Some(child)) = (level > 0, edited.only_entry(&new)) {
-            self.change = Some(Change::Root(Root::<C, F>::word(child.slot, level - 1)));
-        } else {
-            let nodes = edited.build(&new, self.memory, &mut self.built)?;
-            self.grow(nodes, level)?;
-        }
-        Ok(())
-    }
-
-    /// Notes the nodes of `level` from one path to the other as replaced.
-    fn replace_between(&mut self, level: usize, left: &Path<'a, C, F>, right: &Path<'a, C, F>) {
-        self.replaced.push(left.node(level));
-        if core::ptr::eq(left.node(level), right.node(level)) {
-            return;
-        }
-        let mut path = left.clone();
-        while path.go_right(level) {
-            self.replaced.push(path.node(level));
-            if core::ptr::eq(path.node(level), right.node(level)) {
-                break;
-            }
-        }
-    }
-}
-
-impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Prepared<'_, T, C, N, F> {
-    /// Shows each item that goes, in order.
-    pub(super) fn each_going(&self, mut show: impl FnMut(NonNull<T>)) {
-        let item =
-            |leaf: &IndexNode<C, F>, at| NonNull::new(core::ptr::with_exposed_provenance_mut(leaf.slot(at)));
-        match self.going {
-            Going::None => {}
-            Going::In(leaf, ref going) => going.clone().filter_map(|at| item(leaf, at)).for_each(show),
-            Going::Overlapping(root, old) => {
-                let mut path = Path::to(root, old.start.0);
-                let mut is_more = !old.is_empty();
-                while is_more {
-                    let leaf = path.node(0);
-                    let overlaps = |at: &usize| leaf.key(*at) < old.end.0 && leaf.last(*at) > old.start.0;
-                    (0..leaf.count()).filter(overlaps).filter_map(|at| item(leaf, at)).for_each(&mut show);
-                    is_more = leaf.key(leaf.count() - 1) < old.end.0 && path.go_right(0);
-                }
-            }
-        }
-    }
-
-    /// Makes the replacement visible, by one store, and retires the old nodes. Cannot fail.
+impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_, T, C, N, F> {
+    /// Makes the replacement visible, by one store, and retires what it removed. Cannot fail; may wait for
+    /// readers, so it is not called in a read section.
     pub fn publish(self) {
-        let (memory, mut gone) = (self.memory, RcuList::new());
-        self.unlink_into(&mut gone);
-        // SAFETY: all are nodes of the tree, so of this memory, and were unlinked just now.
-        unsafe { memory.retire(gone) };
+        self.publish_and(|_| ());
     }
 
-    /// Makes the replacement visible, by one store, and adds the old nodes to what is to be retired.
-    pub(super) fn unlink_into(mut self, gone: &mut RcuList) {
-        match self.change.take() {
-            None => return,
-            Some(Change::Root(word)) => self.tree.root.store(word, Release),
-            Some(Change::Slot { slot, level, page, node }) => {
-                slot.node.replace_child(slot.at, node);
-                // SAFETY: the writers' lock is held as long as the replacement is prepared.
-                let root = unsafe { Root::<C, F>::from_word(self.tree.root.load(Relaxed)) };
-                if let Some(root) = root {
-                    note_extents(root, page, level);
-                }
+    /// As [`publish`](Self::publish); calls `visit` with each removed item before it is unlinked.
+    pub fn publish_and(self, mut visit: impl FnMut(&T)) {
+        let Self { index, edit, mut new } = self;
+        let memory = new.memory;
+        let mut unlinked = RcuList::new();
+        edit.each_removed(|item| {
+            // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused until
+            // then, as only one writer at a time unlinks, and an item is unlinked once.
+            unsafe {
+                item.as_ref().value().before_unlink();
+                visit(item.as_ref().value());
+                unlinked.push::<C>(IndexItem::head(item), memory.item_tag());
             }
+        });
+        let nr_items = &index.writer.nr_items;
+        let count = nr_items.load(Relaxed) + new.len - unlinked.len() as usize;
+        edit.publish_into(&mut unlinked);
+        // After the unlinking, and before anything is retired.
+        if !mutant!("index.version-not-advanced") {
+            index.hits.invalidate();
         }
-        self.built = Nodes::NONE;
-        for node in self.replaced.iter::<C, F>() {
-            // SAFETY: the store above unlinked it; nobody else uses its head, and it stays until it is
-            // reclaimed.
-            unsafe { gone.push::<C>(IndexNode::head(node), self.memory.node_tag()) };
-        }
+        nr_items.store(count, Relaxed);
+        new.len = 0;
+        // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked just
+        // now.
+        unsafe { memory.retire(unlinked) };
     }
 }
 
-/// Notes from `level` up to the root where the items of the new child on the way to `page` begin and end, and
-/// its longest hole. Says whether the root notes another than before. Recursion is as deep as the tree.
-fn note_extents<C: Cpu, const F: usize>(root: Root<'_, C, F>, page: u64, level: usize) -> bool {
-    let Root { node, height } = root;
-    let at = node.child_of(page);
-    // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
-    let child = unsafe { node.child(at) };
-    if height > level && !note_extents(Root { node: child, height: height - 1 }, page, level) {
-        return false;
+impl<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> NewItems<'a, T, C, N, F> {
+    fn none(memory: &'a N) -> Self {
+        Self { memory, items: [NonNull::dangling(); MAX_NEW], len: 0, _cpu: PhantomData }
     }
-    let total = child.total();
-    let changes = node.extent(at) != total;
-    if changes {
-        node.set_extent(at, total);
+
+    fn add(&mut self, value: T) -> Result<(), NoMemory> {
+        assert!(self.len < MAX_NEW, "a replacement adds at most {MAX_NEW} items");
+        let item = self.memory.alloc_item().ok_or(NoMemory)?;
+        // SAFETY: the memory is valid for an item, and only this function uses it.
+        unsafe { item.write(MaybeUninit::new(IndexItem::new(value))) };
+        self.items[self.len] = item.cast();
+        self.len += 1;
+        Ok(())
     }
-    changes
 }
 
-impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> Drop for Prepared<'_, T, C, N, F> {
+impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Drop for NewItems<'_, T, C, N, F> {
     fn drop(&mut self) {
-        for node in self.built.iter() {
+        for item in &self.items[..self.len] {
             // SAFETY: it came from this memory, and was not published.
-            unsafe { self.memory.free_node(node) };
-        }
-        self.tree.writing.store(0, Release);
-    }
-}
-
-/// All pages that change.
-fn hull<T: Ranged>(old: VpnRange, new: &[NonNull<T>]) -> VpnRange {
-    // SAFETY: the user promised that the items handed in are valid.
-    let span = |item: &NonNull<T>| unsafe { item.as_ref() }.range();
-    debug_assert!(
-        new.windows(2).all(|pair| span(&pair[0]).end <= span(&pair[1]).start),
-        "items out of order"
-    );
-    let (Some(first), Some(last)) = (new.first().map(span), new.last().map(span)) else { return old };
-    if old.is_empty() {
-        return VpnRange::new(first.start, last.end);
-    }
-    VpnRange::new(old.start.min(first.start), old.end.max(last.end))
-}
-
-/// Whether all items that overlap `pages` overlap `old`.
-fn only_old_goes<C: Cpu, const F: usize>(root: Root<'_, C, F>, old: VpnRange, pages: VpnRange) -> bool {
-    let mut path = Path::to(root, pages.start.0);
-    loop {
-        let leaf = path.node(0);
-        for at in 0..leaf.count() {
-            let item = VpnRange::new(Vpn(leaf.key(at)), Vpn(leaf.last(at)));
-            if item.start >= pages.end {
-                return true;
-            }
-            if item.overlaps(pages) && !item.overlaps(old) {
-                return false;
-            }
-        }
-        if !path.go_right(0) {
-            return true;
+            unsafe { self.memory.free_item(*item) };
         }
     }
 }
 
-impl<T, C: Cpu, N: NodeMemory<C, F>, const F: usize> fmt::Debug for Prepared<'_, T, C, N, F> {
+impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> fmt::Debug for Replacement<'_, T, C, N, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} nodes in place of {}", self.built.len(), self.replaced.len())
+        write!(f, "{} items by {:?}", self.new.len, self.edit)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::counters::{Counter, Counters, Totals};
 use super::fault::LastFault;
-use crate::frame::{BootError, BootMap, IndexPools, IndexReserve, IndexStore, Memory, RecordInit};
+use crate::frame::{BootError, BootMap, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PerCpu, Rcu, Registration};
@@ -103,14 +103,14 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Puts aside what one replacement of mappings may need; for an edit of several that must not stop
     /// halfway.
     pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
-        IndexReserve::new(self.index_store())
+        IndexReserve::new(self.index_allocator())
     }
 
     /// Puts aside again what a replacement took: if need be what it retired, after a grace period. Other CPUs
     /// may take that first, so this tries for a while.
     pub(super) fn top_up(&self, reserve: &Reserve<'_, 'm, M>) {
         for _ in 0..TOP_UPS {
-            if reserve.top_up() {
+            if reserve.refill() {
                 return;
             }
             self.settle();
@@ -118,8 +118,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Memory for the indexes of spaces.
-    pub(super) fn index_store(&self) -> IndexStore<'_, 'm, Vma<M::Cpu>, M> {
-        self.mappings.store(&self.memory, &self.rcu)
+    pub(super) fn index_allocator(&self) -> IndexAllocator<'_, 'm, Vma<M::Cpu>, M> {
+        self.mappings.allocator(&self.memory, &self.rcu)
     }
 
     #[inline(always)]

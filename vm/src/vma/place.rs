@@ -29,9 +29,9 @@ pub const LOW: VpnRange = VpnRange { start: Vpn(0x4_0000), end: Vpn(0x8_0000) };
 /// grows down, as far as nothing else is mapped there, are part of none.
 pub trait Gaps {
     /// First of the lowest `nr_pages` free pages in a row within the window.
-    fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
+    fn lowest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
     /// First of the highest `nr_pages` free pages in a row within the window.
-    fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
+    fn highest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
 }
 
 /// How an address space is divided for choosing.
@@ -134,7 +134,7 @@ pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
 fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
     let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };
     let wish = VpnRange::new(start, end);
-    request.hint_window.covers(wish) && gaps.lowest_gap(request.nr_pages, wish) == Some(start)
+    request.hint_window.covers(wish) && gaps.lowest(request.nr_pages, wish) == Some(start)
 }
 
 /// A place on the boundary asked for, found by looking for so much more.
@@ -152,7 +152,7 @@ fn on_boundary(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
 fn find(gaps: &impl Gaps, request: &Placement, nr_pages: u64) -> Option<Vpn> {
     let mut searches = request.searches.iter().flatten();
     searches.find_map(|search| match search.direction {
-        Direction::Down => gaps.highest_gap(nr_pages, search.window),
-        Direction::Up => gaps.lowest_gap(nr_pages, search.window),
+        Direction::Down => gaps.highest(nr_pages, search.window),
+        Direction::Up => gaps.lowest(nr_pages, search.window),
     })
 }

@@ -29,10 +29,11 @@
 //! record ends with: no identity is lost on the way into the records that follow.
 
 use super::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
+use crate::index::IndexItem;
 use crate::machine::Cpu;
 use crate::sync::Plain;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::units::{Rights, Vpn, VpnRange};
+use crate::units::{CACHE_LINE, Rights, Vpn, VpnRange};
 use core::fmt;
 
 /// What became of a mapping's record.
@@ -66,6 +67,8 @@ pub struct Vma<C: Cpu> {
 impl<C: Cpu> Vma<C> {
     /// A record that says `attributes`, in `state`; not published yet.
     pub const fn new(attributes: VmaAttributes, state: VmaState) -> Self {
+        // A lookup that ends at a record touches one line.
+        const { assert!(size_of::<IndexItem<Self>>() == CACHE_LINE) };
         Self {
             range: Plain::new(attributes.range),
             offset: Plain::new(attributes.offset),

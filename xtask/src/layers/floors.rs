@@ -33,7 +33,6 @@ const LIBRARY: Shelf = Shelf {
         ("tlb", 5),
         ("vma", 5),
         ("object", 5),
-        ("object", 5),
         ("space", 6),
     ],
     roots: &["lib", "mutant"],

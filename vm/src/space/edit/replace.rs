@@ -103,8 +103,8 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let store = self.space.vm.index_store();
-        self.replace_with(&store, old, new, gone)
+        let memory = self.space.vm.index_allocator();
+        self.replace_with(&memory, old, new, gone)
     }
 
     /// As [`replace`](Self::replace), with memory from `memory`.
@@ -115,7 +115,8 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let Ok(prepared) = self.space.vmas.prepare(old, new, memory) else { return Err(Error::NoMemory) };
+        let records = new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state));
+        let prepared = self.space.vmas.prepare(old, records, memory).map_err(|_| Error::NoMemory)?;
         prepared.publish_and(|vma| {
             self.held.assert_may_replace(|| vma.attributes(), new);
             self.space.release_backing(vma.backing(), gone.intersect(vma.range()));

@@ -22,7 +22,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// What is wrong with the tree.
     pub fn check_index(&self) -> Result<IndexStats, &'static str> {
         let _guard = self.share_all();
-        self.vmas.index().tree().check()
+        self.vmas.check()
     }
 
     /// The CPUs that translate through the space. Stale at once.

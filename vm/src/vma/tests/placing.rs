@@ -35,10 +35,10 @@ impl List {
 }
 
 impl Gaps for List {
-    fn lowest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+    fn lowest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
         self.holes(nr_pages, window).next()
     }
-    fn highest_gap(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
+    fn highest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
         self.holes(nr_pages, window).next_back()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, protect};
 use super::picture::pages;
-use super::tree::{Pools, Store, memory};
+use super::tree::{Pools, Store, memory, records};
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::testing::Heap;
@@ -46,7 +46,7 @@ fn write(
         (puts.first().copied().flatten(), puts.last().copied().flatten())
     {
         let old = VpnRange::new(first.range.start, last.range.end);
-        let prepared = tree.prepare(old, &puts, store).unwrap();
+        let prepared = tree.prepare(old, records(&puts), store).unwrap();
         let decided: Vec<_> = [prev, Some(vma), next].into_iter().flatten().collect();
         for record in tree.iter(&rcu.read(), old) {
             let ended = record.mark_stale();
@@ -85,10 +85,10 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
         let machine = TestMachine::with_cpus(512, READERS + 1);
         let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, READERS + 1).unwrap());
         let (pools, tree) = (Pools::new(&memory).unwrap(), VmaTree::new());
-        let store = pools.store(&memory, &rcu);
+        let store = pools.allocator(&memory, &rcu);
         let access = [VmaFlags::READ, VmaFlags::READ | VmaFlags::WRITE];
         let whole = VmaAttributes::anonymous(all(), VmaFlags::new_anonymous(access[1]));
-        tree.prepare(VpnRange::default(), &[Some((whole, VmaState::Live))], &store).unwrap().publish();
+        tree.prepare(VpnRange::default(), [Vma::new(whole, VmaState::Live)], &store).unwrap().publish();
         let known: Vec<AtomicU64<TestCpu>> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
         let done = AtomicU32::<TestCpu>::new(0);
         thread::scope(|scope| {

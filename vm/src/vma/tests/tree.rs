@@ -1,7 +1,7 @@
 //! The index beside a list, its records and nodes in pools of frames.
 
-use super::super::{Areas, GUARD_PAGES, VmaAttributes, VmaFlags, VmaState, VmaTree, place};
-use crate::frame::{BootMap, IndexPools, IndexStore, Init, Memory, Region, RegionKind};
+use super::super::{Areas, GUARD_PAGES, Gaps, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, place};
+use crate::frame::{BootMap, IndexAllocator, IndexPools, Init, Memory, Region, RegionKind};
 use crate::index::NoMemory;
 use crate::machine::Machine;
 use crate::machine::testing::{TestCpu, TestMachine};
@@ -10,8 +10,8 @@ use crate::sync::testing::Heap;
 use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
 use std::vec::Vec;
 
-pub type Pools<'m> = IndexPools<'m, super::super::Vma<TestCpu>, TestMachine>;
-pub type Store<'a, 'm> = IndexStore<'a, 'm, super::super::Vma<TestCpu>, TestMachine>;
+pub type Pools<'m> = IndexPools<'m, Vma<TestCpu>, TestMachine>;
+pub type Store<'a, 'm> = IndexAllocator<'a, 'm, Vma<TestCpu>, TestMachine>;
 
 pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
     let frames = machine.frames();
@@ -40,8 +40,13 @@ fn listed(tree: &VmaTree<TestCpu>, rcu: &Rcu<TestCpu>) -> Vec<VmaAttributes> {
 }
 
 fn put(tree: &VmaTree<TestCpu>, store: &Store<'_, '_>, old: VpnRange, new: &[VmaAttributes]) {
-    let new: Vec<_> = new.iter().map(|&attributes| Some((attributes, VmaState::Live))).collect();
-    tree.prepare(old, &new, store).unwrap().publish();
+    let new = new.iter().map(|&attributes| Vma::new(attributes, VmaState::Live));
+    tree.prepare(old, new, store).unwrap().publish();
+}
+
+/// The records of a decision.
+pub fn records(new: &[Option<(VmaAttributes, VmaState)>]) -> impl Iterator<Item = Vma<TestCpu>> {
+    new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state))
 }
 
 /// Runs a test with an index's surroundings, and sees that all its memory comes back.
@@ -49,7 +54,7 @@ fn with_store(test: impl FnOnce(&VmaTree<TestCpu>, &Rcu<TestCpu>, &Memory<'_, Te
     let machine = TestMachine::with_cpus(2048, 1);
     let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, machine.nr_cpus()).unwrap());
     let (pools, tree) = (Pools::new(&memory).unwrap(), VmaTree::new());
-    let store = pools.store(&memory, &rcu);
+    let store = pools.allocator(&memory, &rcu);
     test(&tree, &rcu, &memory, &store);
     put(&tree, &store, ALL, &[]);
     rcu.wait(&machine, &memory);
@@ -70,7 +75,7 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
         for at in 0..4000 {
             put(tree, store, VpnRange::default(), &[attributes(16 * at, 16 * at + 8)]);
         }
-        assert_eq!((tree.len(), tree.index().tree().check().unwrap().items), (4000, 4000));
+        assert_eq!((tree.len(), tree.check().unwrap().items), (4000, 4000));
         {
             let section = rcu.read();
             assert_eq!(
@@ -80,7 +85,8 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
             assert!(tree.find(&section, Vpn(16 * 77 + 8)).is_none());
             assert_eq!(tree.at_or_after(&section, Vpn(16 * 77 + 8)).unwrap().range().start, Vpn(16 * 78));
             assert_eq!(tree.before(&section, Vpn(16 * 77)).unwrap().range().start, Vpn(16 * 76));
-            assert!(tree.is_free(&section, pages(8, 16)) && !tree.is_free(&section, pages(8, 17)));
+            assert_eq!(tree.lowest(8, pages(8, 16)), Some(Vpn(8)));
+            assert_eq!((tree.lowest(9, pages(8, 17)), tree.iter(&section, pages(8, 17)).count()), (None, 1));
         }
         // A hole is cut into the middle: two mappings are left of the two at its ends.
         put(
@@ -107,7 +113,7 @@ fn a_stale_record_stays_readable_to_who_found_it() {
         let section = rcu.read();
         let found = tree.find(&section, Vpn(15)).unwrap();
         let prepared =
-            tree.prepare(pages(10, 20), &[Some((attributes(10, 15), VmaState::Busy))], store).unwrap();
+            tree.prepare(pages(10, 20), [Vma::new(attributes(10, 15), VmaState::Busy)], store).unwrap();
         assert!(found.is_live(), "nothing has happened yet");
         found.mark_stale();
         drop(section);
@@ -127,7 +133,7 @@ fn a_refused_replacement_changes_nothing() {
         let mut refused = 0;
         for nth in 1.. {
             memory.plan_mishap(nth);
-            let prepared = tree.prepare(pages(10, 20), &new, store);
+            let prepared = tree.prepare(pages(10, 20), records(&new), store);
             memory.plan_mishap(0);
             match prepared {
                 Ok(_) => break,

@@ -3,20 +3,22 @@
 //! Reclaimed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words
 //! come to be with the node: loom fails when a lookup reaches one by a store that does not release it.
 
-use super::testing::*;
-use super::*;
+use super::memory::*;
+use crate::index::*;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::testing::Heap;
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::Vpn;
+use crate::units::VpnRange;
 use core::cell::Cell;
+use core::sync::atomic::Ordering::*;
 use loom::thread;
 use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::vec::Vec;
 
-type Tree = RangeTree<Item, TestCpu, 4>;
+type Tree = RangeIndex<TestItem, TestCpu, 4>;
 
 struct World {
     rcu: Rcu<TestCpu>,
@@ -43,8 +45,8 @@ struct Case {
     expect: [(u64, u64); 2],
 }
 
-fn span(item: &Item) -> (u64, u64) {
-    (item.span.start.0, item.span.end.0)
+fn range(item: &TestItem) -> (u64, u64) {
+    (item.range.start.0, item.range.end.0)
 }
 
 /// CPU 0 replaces and reclaims, at once or after a grace period; CPU 1 looks up.
@@ -56,11 +58,11 @@ fn explore(case: Case, at_once: bool) -> &'static Seen {
         let machine = TestMachine::with_cpus(1, 2);
         let world = Arc::new(World { rcu: Rcu::carve(&mut Heap, 2).unwrap(), tree: Tree::new() });
         let before: Vec<_> = case.before.iter().map(|&(s, e)| item(s, e)).collect();
-        replace(&world.tree, VpnRange::default(), &before, &Nodes::default());
-        let nodes = Nodes {
+        replace(&world.tree, VpnRange::default(), &before, &HeapMemory::default());
+        let nodes = HeapMemory {
             rcu: (!at_once).then_some(&world.rcu),
-            live: Cell::new(world.tree.check().unwrap().nodes),
-            ..Nodes::default()
+            nodes: Cell::new(world.tree.check().unwrap().nodes),
+            ..HeapMemory::default()
         };
         // Touches the words of both CPUs before the thread is spawned.
         world.rcu.poll(&machine, &nodes);
@@ -83,7 +85,7 @@ fn explore(case: Case, at_once: bool) -> &'static Seen {
         };
         count.fetch_add(1, Relaxed);
         seen.all.fetch_add(1, Relaxed);
-        assert_eq!(world.tree.check().unwrap().nodes, nodes.live.get() - world.rcu.garbage() as usize);
+        assert_eq!(world.tree.check().unwrap().nodes, nodes.nodes.get() - world.rcu.garbage() as usize);
     });
     std::eprintln!(
         "{} executions: old {}, new {}, neither {}",
@@ -112,7 +114,7 @@ const SPLIT: Case = Case {
     before: FULL_LEAF,
     old: (30, 40),
     new: &[(30, 32), (32, 40)],
-    look: |tree, section| tree.find(section, Vpn(35)).map(span),
+    look: |tree, section| tree.find(section, Vpn(35)).map(range),
     expect: [(30, 40), (32, 40)],
 };
 
@@ -130,7 +132,7 @@ fn loom_tree_nodes_reclaimed_at_once_are_missed() {
 #[test]
 fn loom_tree_lookup_of_an_untouched_item_against_a_split() {
     assert_before_or_after(Case {
-        look: |tree, section| tree.find(section, Vpn(15)).map(span),
+        look: |tree, section| tree.find(section, Vpn(15)).map(range),
         expect: [(10, 20), (10, 20)],
         ..SPLIT
     });
@@ -142,7 +144,7 @@ fn loom_tree_lookup_against_a_removal_that_takes_the_neighbour_in() {
         before: TWO_LEAVES,
         old: (10, 40),
         new: &[(12, 38)],
-        look: |tree, section| tree.find(section, Vpn(15)).map(span),
+        look: |tree, section| tree.find(section, Vpn(15)).map(range),
         expect: [(10, 20), (12, 38)],
     });
 }
@@ -153,7 +155,7 @@ fn loom_tree_lookup_against_a_replacement_of_one_leaf_of_two() {
         before: TWO_LEAVES,
         old: (20, 30),
         new: &[(20, 28)],
-        look: |tree, section| tree.find(section, Vpn(25)).map(span),
+        look: |tree, section| tree.find(section, Vpn(25)).map(range),
         expect: [(20, 30), (20, 28)],
     });
 }
@@ -164,7 +166,7 @@ fn loom_tree_next_against_a_removal_in_its_leaf() {
         before: TWO_LEAVES,
         old: (30, 40),
         new: &[],
-        look: |tree, section| tree.next_at_or_after(section, Vpn(32)).map(span),
+        look: |tree, section| tree.at_or_after(section, Vpn(32)).map(range),
         expect: [(30, 40), (40, 50)],
     });
 }
@@ -175,7 +177,7 @@ fn loom_tree_previous_against_a_removal_in_its_leaf() {
         before: TWO_LEAVES,
         old: (40, 50),
         new: &[],
-        look: |tree, section| tree.prev_before(section, Vpn(45)).map(span),
+        look: |tree, section| tree.before(section, Vpn(45)).map(range),
         expect: [(40, 50), (30, 40)],
     });
 }

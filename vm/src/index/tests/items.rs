@@ -1,8 +1,7 @@
 //! The owning tree: nothing is lost, nothing is given back early.
 
-use super::owned_testing::{ALIVE, Piece, Store, piece};
-use super::testing::pages;
-use super::{NoMemory, RangeIndex};
+use super::memory::{ALIVE, HeapMemory, TestItem, pages, value};
+use crate::index::{NoMemory, RangeIndex};
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::Rcu;
 use crate::sync::testing::Heap;
@@ -10,37 +9,37 @@ use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::*;
 use std::vec::Vec;
 
-type Index = RangeIndex<Piece, TestCpu>;
+type Index = RangeIndex<TestItem, TestCpu>;
 
 fn ranges(index: &Index, rcu: &Rcu<TestCpu>) -> Vec<(u64, u64)> {
     let section = rcu.read();
-    index.items(&section, pages(0, 1 << 40)).map(|piece| (piece.range.start.0, piece.range.end.0)).collect()
+    index.iter(&section, pages(0, 1 << 40)).map(|item| (item.range.start.0, item.range.end.0)).collect()
 }
 
 /// Sixty pieces of two pages, four pages apart.
-fn fill(index: &Index, store: &Store<'_>) {
+fn fill(index: &Index, store: &HeapMemory<'_>) {
     for at in (0..240).step_by(4) {
-        index.prepare(VpnRange::default(), [piece(at, at + 2)], store).unwrap().publish();
+        index.prepare(VpnRange::default(), [value(at, at + 2)], store).unwrap().publish();
     }
 }
 
-fn empty(index: &Index, store: &Store<'_>, machine: &TestMachine) {
+fn empty(index: &Index, store: &HeapMemory<'_>, machine: &TestMachine) {
     index.prepare(pages(0, 1 << 40), [], store).unwrap().publish();
-    store.rcu.wait(machine, store);
+    store.rcu.unwrap().wait(machine, store);
     assert!(index.is_empty());
-    assert_eq!((index.len(), store.items.get(), store.nodes.live.get()), (0, 0, 0), "nothing is lost");
+    assert_eq!((index.len(), store.items.get(), store.nodes.get()), (0, 0, 0), "nothing is lost");
 }
 
 #[test]
 fn items_are_counted_and_all_memory_comes_back() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store) = (Index::new(), Store::new(&rcu));
+    let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
     fill(&index, &store);
     assert_eq!((index.len(), store.items.get()), (60, 60));
-    let replacement = index.prepare(pages(40, 99), [piece(40, 60), piece(60, 70), piece(80, 99)], &store);
+    let replacement = index.prepare(pages(40, 99), [value(40, 60), value(60, 70), value(80, 99)], &store);
     replacement.unwrap().publish();
     assert_eq!(index.len(), 60 - 15 + 3);
-    assert_eq!(index.len(), index.tree().check().unwrap().items);
+    assert_eq!(index.len(), index.check().unwrap().items);
     assert_eq!(ranges(&index, &rcu)[9..14], [(36, 38), (40, 60), (60, 70), (80, 99), (100, 102)]);
     rcu.wait(&machine, &store);
     assert_eq!(store.items.get(), index.len(), "what was replaced has come back");
@@ -50,11 +49,11 @@ fn items_are_counted_and_all_memory_comes_back() {
 #[test]
 fn a_replaced_item_stays_for_its_reader() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store) = (Index::new(), Store::new(&rcu));
+    let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
     fill(&index, &store);
     let section = rcu.read();
     let found = index.find(&section, Vpn(41)).unwrap();
-    index.prepare(pages(0, 120), [piece(3, 80)], &store).unwrap().publish();
+    index.prepare(pages(0, 120), [value(3, 80)], &store).unwrap().publish();
     for _ in 0..10 {
         rcu.poll(&machine, &store);
     }
@@ -69,16 +68,16 @@ fn a_replaced_item_stays_for_its_reader() {
 #[test]
 fn without_memory_nothing_changes_and_nothing_is_lost() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store) = (Index::new(), Store::new(&rcu));
+    let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
     fill(&index, &store);
     rcu.wait(&machine, &store);
-    let before = (ranges(&index, &rcu), store.items.get(), store.nodes.live.get());
+    let before = (ranges(&index, &rcu), store.items.get(), store.nodes.get());
     let mut refused = 0;
     for left in 0.. {
-        store.nodes.left.set(Some(left));
+        store.left.set(Some(left));
         let prepared =
-            index.prepare(pages(100, 121), [piece(100, 101), piece(104, 110), piece(112, 121)], &store);
-        store.nodes.left.set(None);
+            index.prepare(pages(100, 121), [value(100, 101), value(104, 110), value(112, 121)], &store);
+        store.left.set(None);
         match prepared {
             Ok(replacement) => {
                 drop(replacement);
@@ -86,13 +85,9 @@ fn without_memory_nothing_changes_and_nothing_is_lost() {
             }
             Err(NoMemory) => refused += 1,
         }
-        assert_eq!((ranges(&index, &rcu), store.items.get(), store.nodes.live.get()), before);
+        assert_eq!((ranges(&index, &rcu), store.items.get(), store.nodes.get()), before);
     }
     assert!(refused >= 4, "three items and at least one node may fail");
-    assert_eq!(
-        (ranges(&index, &rcu), store.items.get(), store.nodes.live.get()),
-        before,
-        "dropped, it never was"
-    );
+    assert_eq!((ranges(&index, &rcu), store.items.get(), store.nodes.get()), before, "dropped, it never was");
     empty(&index, &store, &machine);
 }

@@ -1,14 +1,16 @@
-use super::testing::*;
-use super::*;
+use super::memory::*;
+use crate::index::*;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::Rcu;
 use crate::sync::testing::Heap;
 use crate::units::Vpn;
+use crate::units::VpnRange;
+use core::sync::atomic::Ordering::*;
 use std::collections::BTreeMap;
 use std::thread;
 use std::vec::Vec;
 
-type Tree<const F: usize> = RangeTree<Item, TestCpu, F>;
+type Tree<const F: usize> = RangeIndex<TestItem, TestCpu, F>;
 
 /// A small generator: the tests choose their own seeds.
 struct Random(u64);
@@ -45,7 +47,7 @@ fn model_gaps(model: &Model, within: VpnRange) -> Vec<(u64, u64)> {
 
 struct World<const F: usize> {
     tree: Tree<F>,
-    nodes: Nodes<'static>,
+    nodes: HeapMemory<'static>,
     model: Model,
     rcu: Rcu<TestCpu>,
     random: Random,
@@ -57,7 +59,7 @@ impl<const F: usize> World<F> {
     fn new(seed: u64) -> Self {
         let rcu = Rcu::carve(&mut Heap, 1).unwrap();
         let model = Model::new();
-        Self { tree: RangeTree::new(), nodes: Nodes::default(), model, rcu, random: Random(seed) }
+        Self { tree: RangeIndex::new(), nodes: HeapMemory::default(), model, rcu, random: Random(seed) }
     }
 
     /// A replacement that leaves what only touches `old` cut at its borders, as unmapping does.
@@ -94,20 +96,20 @@ impl<const F: usize> World<F> {
     fn assert_same(&self) {
         let census = self.tree.check().unwrap();
         assert_eq!(census.items, self.model.len());
-        assert_eq!(census.nodes, self.nodes.live.get(), "a node leaked");
-        assert_eq!(spans(&self.tree, &self.rcu.read()), Self::items_of(&self.model));
+        assert_eq!(census.nodes, self.nodes.nodes.get(), "a node leaked");
+        assert_eq!(ranges(&self.tree, &self.rcu.read()), Self::items_of(&self.model));
     }
 
     fn assert_lookups(&self) {
         let section = self.rcu.read();
-        let span = |item: &Item| (item.span.start.0, item.span.end.0);
+        let range = |item: &TestItem| (item.range.start.0, item.range.end.0);
         for vpn in 0..SPACE + 3 {
-            let found = self.tree.find(&section, Vpn(vpn)).map(span);
+            let found = self.tree.find(&section, Vpn(vpn)).map(range);
             assert_eq!(found, model_find(&self.model, vpn), "find {vpn}");
-            let next = self.tree.next_at_or_after(&section, Vpn(vpn)).map(span);
+            let next = self.tree.at_or_after(&section, Vpn(vpn)).map(range);
             let after = || self.model.range(vpn..).next().map(|(&s, &e)| (s, e));
             assert_eq!(next, model_find(&self.model, vpn).or_else(after), "next {vpn}");
-            let prev = self.tree.prev_before(&section, Vpn(vpn)).map(span);
+            let prev = self.tree.before(&section, Vpn(vpn)).map(range);
             assert_eq!(prev, self.model.range(..vpn).next_back().map(|(&s, &e)| (s, e)), "prev {vpn}");
         }
     }
@@ -159,7 +161,7 @@ fn random_changes_match_the_model<const F: usize>(seeds: u64, steps: usize) {
             // A mishap at every allocation that this replacement makes: nothing changes, nothing leaks.
             for left in 0.. {
                 world.nodes.left.set(Some(left));
-                let prepared = world.tree.prepare(old, &items, &world.nodes);
+                let prepared = world.tree.edit(old, &items, &world.nodes);
                 let done = prepared.is_ok();
                 if step % 2 == 0 || !done {
                     drop(prepared);
@@ -180,7 +182,7 @@ fn random_changes_match_the_model<const F: usize>(seeds: u64, steps: usize) {
         }
         replace(&world.tree, pages(0, u64::MAX), &[], &world.nodes);
         assert!(world.tree.is_empty());
-        assert_eq!(world.nodes.live.get(), 0);
+        assert_eq!(world.nodes.nodes.get(), 0);
     }
 }
 
@@ -194,7 +196,7 @@ fn random_changes_of_full_nodes_match_the_model() {
     random_changes_match_the_model::<16>(3, 120);
 }
 
-fn fill<const F: usize>(tree: &Tree<F>, nodes: &Nodes<'_>, starts: impl Iterator<Item = u64>) {
+fn fill<const F: usize>(tree: &Tree<F>, nodes: &HeapMemory<'_>, starts: impl Iterator<Item = u64>) {
     for start in starts {
         replace(tree, VpnRange::default(), &[item(start * 4, start * 4 + 3)], nodes);
     }
@@ -202,19 +204,19 @@ fn fill<const F: usize>(tree: &Tree<F>, nodes: &Nodes<'_>, starts: impl Iterator
 
 #[test]
 fn a_common_replacement_copies_one_leaf() {
-    let (tree, nodes) = (Tree::<16>::new(), Nodes::default());
+    let (tree, nodes) = (Tree::<16>::new(), HeapMemory::default());
     fill(&tree, &nodes, 0..10_000);
-    let before = nodes.allocated.get();
+    let before = nodes.nodes_allocated.get();
     for n in (0..10_000).step_by(7) {
         replace(&tree, pages(n * 4, n * 4 + 3), &[item(n * 4, n * 4 + 3)], &nodes);
     }
-    assert_eq!(nodes.allocated.get() - before, 10_000usize.div_ceil(7));
+    assert_eq!(nodes.nodes_allocated.get() - before, 10_000usize.div_ceil(7));
 }
 
 #[test]
 fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
     for (up, down) in [(true, false), (false, true), (true, true)] {
-        let (tree, nodes) = (Tree::<16>::new(), Nodes::default());
+        let (tree, nodes) = (Tree::<16>::new(), HeapMemory::default());
         let n = 20_000u64;
         let order = (0..n).map(|at| {
             if up && down {
@@ -227,7 +229,7 @@ fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
         });
         fill(&tree, &nodes, order);
         let full = tree.check().unwrap();
-        assert_eq!((full.items, full.nodes), (20_000, nodes.live.get()));
+        assert_eq!((full.items, full.nodes), (20_000, nodes.nodes.get()));
         // In order, nodes are left nearly full: 20 000 / 16 leaves.
         assert!(full.levels <= 4 && full.nodes <= if up && down { 2_500 } else { 1_700 }, "{full:?}");
         for at in (0..n).filter(|at| at % 100 != 0) {
@@ -241,7 +243,7 @@ fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
 
 #[test]
 fn one_replacement_of_everything_by_many_and_back() {
-    let (tree, nodes) = (Tree::<4>::new(), Nodes::default());
+    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     let many: Vec<_> = (0..1_000).map(|n| item(n * 2, n * 2 + 1)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
     assert_eq!(tree.check().unwrap().items, 1_000);
@@ -251,19 +253,19 @@ fn one_replacement_of_everything_by_many_and_back() {
 
 #[test]
 fn an_item_may_grow_across_the_border_that_a_neighbour_left() {
-    let (tree, nodes) = (Tree::<4>::new(), Nodes::default());
+    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     let many: Vec<_> = (0..9).map(|n| item(n * 10, n * 10 + 5)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
     for n in 1..9 {
         replace(&tree, pages(0, n * 10 + 5), &[item(0, n * 10 + 5)], &nodes);
         tree.check().unwrap();
     }
-    assert_eq!(nodes.live.get(), 1);
+    assert_eq!(nodes.nodes.get(), 1);
 }
 
 #[test]
 fn pages_kept_free_below_an_item_are_no_hole() {
-    let (tree, nodes) = (Tree::<4>::new(), Nodes::default());
+    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     replace(&tree, VpnRange::default(), &[item(0, 10), item_with_guard(30, 40, 8)], &nodes);
     assert_eq!(tree.highest_gap(pages(0, 40), 5, 1), Some(Vpn(17)));
     assert_eq!(tree.lowest_gap(pages(0, 40), 12, 1), Some(Vpn(10)));
@@ -272,14 +274,14 @@ fn pages_kept_free_below_an_item_are_no_hole() {
 
 #[test]
 fn ends_of_the_numbers_are_no_special_case() {
-    let (tree, nodes) = (Tree::<4>::new(), Nodes::default());
+    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
     replace(&tree, VpnRange::default(), &[item(0, 1), item(u64::MAX - 2, u64::MAX)], &nodes);
     let section = rcu.read();
     assert!(tree.find(&section, Vpn(u64::MAX)).is_none());
     assert!(tree.find(&section, Vpn(u64::MAX - 1)).is_some());
-    assert!(tree.next_at_or_after(&section, Vpn(u64::MAX)).is_none());
-    assert!(tree.prev_before(&section, Vpn(0)).is_none());
+    assert!(tree.at_or_after(&section, Vpn(u64::MAX)).is_none());
+    assert!(tree.before(&section, Vpn(0)).is_none());
     assert_eq!(tree.lowest_gap(pages(0, u64::MAX), u64::MAX, 1), None);
     assert_eq!(tree.lowest_gap(pages(0, u64::MAX), 0, 1), None);
     assert_eq!(tree.highest_gap(pages(0, u64::MAX), 1, u64::MAX), None);
@@ -289,9 +291,9 @@ fn ends_of_the_numbers_are_no_special_case() {
 #[test]
 #[should_panic = "two writers"]
 fn a_second_writer_is_a_checked_error() {
-    let (tree, nodes) = (Tree::<4>::new(), Nodes::default());
-    let _first = tree.prepare(VpnRange::default(), &[item(1, 2)], &nodes);
-    let _second = tree.prepare(VpnRange::default(), &[item(3, 4)], &nodes);
+    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
+    let _first = tree.edit(VpnRange::default(), &[item(1, 2)], &nodes);
+    let _second = tree.edit(VpnRange::default(), &[item(3, 4)], &nodes);
 }
 
 #[test]
@@ -305,7 +307,7 @@ fn lookups_meanwhile_always_find_what_is_mapped_throughout() {
         &tree,
         VpnRange::default(),
         &(0..64).map(|n| item(n * 8, n * 8 + 4)).collect::<Vec<_>>(),
-        &Nodes::default(),
+        &HeapMemory::default(),
     );
     thread::scope(|scope| {
         for cpu in 1..3 {
@@ -316,13 +318,14 @@ fn lookups_meanwhile_always_find_what_is_mapped_throughout() {
                 while !stop.load(Relaxed) {
                     let vpn = Vpn(random.below(64) * 8 + random.below(4));
                     let section = rcu.read();
-                    assert!(tree.find(&section, vpn).is_some_and(|item| item.span.contains(vpn)));
-                    assert!(tree.next_at_or_after(&section, vpn).is_some());
-                    assert!(tree.prev_before(&section, Vpn(vpn.0 + 1)).is_some());
+                    assert!(tree.find(&section, vpn).is_some_and(|item| item.range.contains(vpn)));
+                    assert!(tree.at_or_after(&section, vpn).is_some());
+                    assert!(tree.before(&section, Vpn(vpn.0 + 1)).is_some());
                 }
             });
         }
-        let nodes = Nodes { rcu: Some(&rcu), live: core::cell::Cell::new(1_000), ..Nodes::default() };
+        let nodes =
+            HeapMemory { rcu: Some(&rcu), nodes: core::cell::Cell::new(1_000), ..HeapMemory::default() };
         let mut random = Random(5);
         for _ in 0..3_000 {
             let (from, to) = (random.below(64), random.below(64));

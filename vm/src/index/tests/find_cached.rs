@@ -1,15 +1,14 @@
 //! What a CPU remembers is never an item that has gone, nor another index's.
 
-use super::RangeIndex;
-use super::owned_testing::{ALIVE, Piece, Store, piece};
-use super::testing::pages;
+use super::memory::{ALIVE, HeapMemory, TestItem, pages, value};
+use crate::index::RangeIndex;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::testing::Heap;
 use crate::sync::{LastHit, PerCpu, Rcu};
 use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::*;
 
-type Index = RangeIndex<Piece, TestCpu>;
+type Index = RangeIndex<TestItem, TestCpu>;
 type Slots = PerCpu<LastHit<TestCpu, 1>, TestCpu>;
 
 fn slots(nr_cpus: u32) -> Slots {
@@ -25,15 +24,15 @@ fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<V
     Some(found.range)
 }
 
-fn put(index: &Index, store: &Store<'_>, old: VpnRange, new: Option<(u64, u64)>) {
-    index.prepare(old, new.map(|(start, end)| piece(start, end)), store).unwrap().publish();
+fn put(index: &Index, store: &HeapMemory<'_>, old: VpnRange, new: Option<(u64, u64)>) {
+    index.prepare(old, new.map(|(start, end)| value(start, end)), store).unwrap().publish();
 }
 
 #[cfg(not(loom))]
 #[test]
 fn what_was_found_last_is_found_until_it_is_replaced() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store, slots) = (Index::new(), Store::new(&rcu), slots(1));
+    let (index, store, slots) = (Index::new(), HeapMemory::with_rcu(&rcu), slots(1));
     assert_eq!(look(&index, &rcu, &slots, 5), None);
     put(&index, &store, VpnRange::default(), Some((4, 9)));
     put(&index, &store, VpnRange::default(), Some((20, 30)));
@@ -59,7 +58,7 @@ fn what_was_found_last_is_found_until_it_is_replaced() {
 #[test]
 fn an_index_in_the_place_of_another_is_not_taken_for_it() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (store, slots) = (Store::new(&rcu), slots(1));
+    let (store, slots) = (HeapMemory::with_rcu(&rcu), slots(1));
     for start in 0..5 {
         // The same place on the stack, and as many replacements.
         let index = Index::new();
@@ -84,7 +83,7 @@ fn loom_a_remembered_item_against_its_replacement_and_reclaim() {
     model.check(|| {
         let machine = TestMachine::with_cpus(1, 2);
         let world = Arc::new((Rcu::carve(&mut Heap, 2).unwrap(), Index::new(), slots(2)));
-        let store = Store::new(&world.0);
+        let store = HeapMemory::with_rcu(&world.0);
         put(&world.1, &store, VpnRange::default(), Some((4, 9)));
         // Touches the words of both CPUs before the thread is spawned, and fills what CPU 1 remembers.
         world.0.poll(&machine, &store);

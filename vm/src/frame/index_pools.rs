@@ -2,23 +2,22 @@
 //! from.
 
 use super::{Memory, Pool};
-use crate::index::{FAN_OUT, IndexItem, IndexNode};
-use crate::index::{IndexMemory, NodeMemory};
+use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode};
 use crate::machine::Machine;
 use crate::sync::{Rcu, RcuList};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Two pools: nodes, and items with their links. Made once; all indexes of the machine with such items share
-/// it.
+/// Two pools: of nodes, and of items with their RCU heads. Made once, for all indexes of the machine with such
+/// items.
 pub struct IndexPools<'m, T, M: Machine> {
     nodes: Pool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
     items: Pool<'m, IndexItem<T>, M>,
 }
 
-/// The pools with the memory they cut and the readers they wait for, as an index wants them.
-pub struct IndexStore<'a, 'm, T, M: Machine> {
+/// Allocates from the pools, with the memory that they take frames from and the readers they wait for.
+pub struct IndexAllocator<'a, 'm, T, M: Machine> {
     pools: &'a IndexPools<'m, T, M>,
     memory: &'a Memory<'m, M>,
     rcu: &'a Rcu<M::Cpu>,
@@ -30,9 +29,14 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
         Some(Self { nodes: Pool::new(memory)?, items: Pool::new(memory)? })
     }
 
-    /// The pools, of `memory`, for indexes that are looked up under `rcu`: always the same two.
-    pub fn store<'a>(&'a self, memory: &'a Memory<'m, M>, rcu: &'a Rcu<M::Cpu>) -> IndexStore<'a, 'm, T, M> {
-        IndexStore { pools: self, memory, rcu }
+    /// The allocator over these pools, for indexes that are looked up under `rcu`. `memory` and `rcu` are the
+    /// same at each call.
+    pub fn allocator<'a>(
+        &'a self,
+        memory: &'a Memory<'m, M>,
+        rcu: &'a Rcu<M::Cpu>,
+    ) -> IndexAllocator<'a, 'm, T, M> {
+        IndexAllocator { pools: self, memory, rcu }
     }
 
     /// Bytes that a node and an item take.
@@ -40,21 +44,21 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
         (self.nodes.object_bytes(), self.items.object_bytes())
     }
 
-    /// Frames that the pools have now.
+    /// Number of frames that the pools have now.
     pub fn frames(&self) -> u64 {
         self.nodes.frames() + self.items.frames()
     }
 
-    /// Gives back what frames it can.
+    /// Frees the frames that hold no object.
     pub fn shrink(&self, memory: &Memory<'m, M>) {
         self.nodes.shrink(memory);
         self.items.shrink(memory);
     }
 }
 
-// SAFETY: a pool's objects are valid memory that is nobody else's until freed, or reclaimed after a grace
+// SAFETY: an object of a pool is valid memory that has no other user until it is freed, or reclaimed after a grace
 // period.
-unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexStore<'_, '_, T, M> {
+unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, M> {
     fn alloc_node(&self) -> Option<NonNull<IndexNode<M::Cpu, FAN_OUT>>> {
         Some(self.pools.nodes.alloc(self.memory)?.cast())
     }
@@ -68,14 +72,6 @@ unsafe impl<T, M: Machine> NodeMemory<M::Cpu> for IndexStore<'_, '_, T, M> {
         self.pools.nodes.tag()
     }
 
-    unsafe fn retire(&self, objects: RcuList) {
-        // SAFETY: they came from these pools, have their tags and are unlinked, says the caller.
-        unsafe { self.rcu.retire_all(self.memory.machine, objects, self.memory) }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexStore<'_, '_, T, M> {
     fn alloc_item(&self) -> Option<NonNull<MaybeUninit<IndexItem<T>>>> {
         self.pools.items.alloc(self.memory)
     }
@@ -88,6 +84,11 @@ unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexStore<'_, '_, T, M> {
     fn item_tag(&self) -> usize {
         self.pools.items.tag()
     }
+
+    unsafe fn retire(&self, objects: RcuList) {
+        // SAFETY: they came from these pools, have their tags and are unlinked, says the caller.
+        unsafe { self.rcu.retire_all(self.memory.machine, objects, self.memory) }
+    }
 }
 
 impl<T, M: Machine> fmt::Debug for IndexPools<'_, T, M> {
@@ -96,7 +97,7 @@ impl<T, M: Machine> fmt::Debug for IndexPools<'_, T, M> {
     }
 }
 
-impl<T, M: Machine> fmt::Debug for IndexStore<'_, '_, T, M> {
+impl<T, M: Machine> fmt::Debug for IndexAllocator<'_, '_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pools.fmt(f)
     }

@@ -1,0 +1,63 @@
+//! The edit of one leaf, whose copy takes its place: nine of ten edits.
+//!
+//! ```text
+//!   the leaf    [ a b | x x | c d ]       kept, removed, kept
+//!   its copy    [ a b | n   | c d ]       the new items are inserted between
+//! ```
+//!
+//! This is what `tree_edit` amounts to where its lowest level makes the whole difference: the leaf covers all
+//! pages that change, and the copy is neither too full nor, beside others, too empty. Such an edit descends once
+//! and keeps of the path the slot that leads to the leaf.
+
+use super::level_edit::slot_of_item;
+use super::node::IndexNode;
+use super::path::SlotRef;
+use super::{IndexItem, Ranged, RootRef};
+use crate::machine::Cpu;
+use crate::units::VpnRange;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+/// A replacement within one leaf.
+pub(super) struct LeafEdit<'a, C: Cpu, const F: usize> {
+    pub leaf: &'a IndexNode<C, F>,
+    /// The slot that points to the leaf; `None` where it is the root.
+    pub parent: Option<SlotRef<'a, C, F>>,
+    /// The slots that are removed; those before and after them are kept.
+    pub removed: Range<usize>,
+    count: usize,
+}
+
+impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
+    /// The replacement of what lies in `pages`, which are not empty, by `nr_new` items. `None` where it concerns
+    /// more than a leaf.
+    pub(super) fn find(root: RootRef<'a, C, F>, pages: VpnRange, nr_new: usize) -> Option<Self> {
+        let (first, last) = (pages.start.0, pages.end.0 - 1);
+        let (mut leaf, mut parent) = (root.node, None);
+        for _ in 0..root.height {
+            let (node, slot) = (leaf, leaf.child_slot(first));
+            // The next child's first page; a vacant key lies above every page.
+            if slot + 1 < F && node.key(slot + 1) <= last {
+                return None;
+            }
+            // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
+            leaf = unsafe { node.child(slot) };
+            parent = Some(SlotRef { node, slot });
+        }
+        let (from, count) = (leaf.rank_of_end(first), leaf.count());
+        let to = (from..count).find(|&slot| leaf.key(slot) > last).unwrap_or(count);
+        let least = if parent.is_some() { IndexNode::<C, F>::MIN } else { 1 };
+        let fits = (least..=F).contains(&(from + nr_new + count - to));
+        fits.then_some(Self { leaf, parent, removed: from..to, count })
+    }
+
+    /// Fills an empty node with what is kept and what is new.
+    pub(super) fn fill<T: Ranged>(&self, copy: &mut IndexNode<C, F>, new: &[NonNull<IndexItem<T>>]) {
+        let Range { start, end } = self.removed;
+        copy.copy_from(self.leaf, 0..start);
+        for (nth, &item) in new.iter().enumerate() {
+            copy.set(start + nth, slot_of_item(item));
+        }
+        copy.copy_from(self.leaf, end..self.count);
+    }
+}

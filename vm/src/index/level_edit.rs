@@ -1,0 +1,192 @@
+//! What one level of the tree becomes.
+//!
+//! On each level an edit replaces the nodes from one path to another, both included. Their slots outside of the
+//! edited pages are kept, what is new is inserted between:
+//!
+//! ```text
+//!   merged neighbour     left path's node      right path's node   merged neighbour
+//!   [ a b c ]            [ d e | x x ]   ...   [ x | y z ]         [ ... ]
+//!   a b c                  d e          new        y z
+//! ```
+//!
+//! These slots are distributed over as few nodes as hold them: evenly, unless what is new lies at one end, where
+//! the next insertion is likely too: the node there gets the fewest, and the others stay as full as they are.
+//! Where one node takes the place of one, a store to one slot completes the edit; otherwise the new nodes are what
+//! is inserted on the next level.
+
+use super::node::{Extent, IndexNode, NodeSlot};
+use super::node_list::NodeList;
+use super::path::NodePath;
+use super::{IndexItem, IndexMemory, NoMemory, Ranged};
+use crate::machine::Cpu;
+use core::ptr::NonNull;
+
+/// What is inserted on a level.
+pub(super) enum Inserted<'n, T> {
+    /// Items, on the lowest level.
+    Items(&'n [NonNull<IndexItem<T>>]),
+    /// The nodes built on the level below.
+    Nodes(NodeList),
+}
+
+/// Slots of a node that are kept.
+struct KeptSlots<'a, C: Cpu, const F: usize> {
+    node: &'a IndexNode<C, F>,
+    from: usize,
+    to: usize,
+    /// Key of slot 0, which inner nodes do not have.
+    first_page: u64,
+}
+
+/// The nodes replaced on a level, and what is kept of them.
+pub(super) struct LevelEdit<'a, C: Cpu, const F: usize> {
+    before: [Option<KeptSlots<'a, C, F>>; 2],
+    after: [Option<KeptSlots<'a, C, F>>; 2],
+    /// First page that the replaced nodes cover.
+    first_page: u64,
+    is_inner: bool,
+}
+
+impl<C: Cpu, const F: usize> KeptSlots<'_, C, F> {
+    fn slots(&self) -> impl Iterator<Item = NodeSlot> {
+        (self.from..self.to).map(|at| match self.node.slot(at) {
+            slot if at == 0 => NodeSlot { key: slot.key.max(self.first_page), ..slot },
+            slot => slot,
+        })
+    }
+}
+
+impl<T: Ranged> Inserted<'_, T> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Inserted::Items(items) => items.len(),
+            Inserted::Nodes(nodes) => nodes.len(),
+        }
+    }
+
+    fn slots<C: Cpu, const F: usize>(&self) -> impl Iterator<Item = NodeSlot> {
+        let (items, nodes) = match *self {
+            Inserted::Items(items) => (items, NodeList::EMPTY),
+            Inserted::Nodes(nodes) => (&[][..], nodes),
+        };
+        // SAFETY: nodes in the list stay in memory while the edit is prepared.
+        let nodes = nodes.iter::<C, F>().map(|node| unsafe { node.as_ref() }.as_slot());
+        items.iter().map(|&item| slot_of_item(item)).chain(nodes)
+    }
+}
+
+/// An item as a slot of its leaf.
+pub(super) fn slot_of_item<T: Ranged>(item: NonNull<IndexItem<T>>) -> NodeSlot {
+    // SAFETY: new items were written before the edit was prepared.
+    let item = unsafe { item.as_ref() };
+    let range = item.range();
+    debug_assert!(!range.is_empty(), "an item without pages");
+    let start = range.start.0.saturating_sub(item.guard_pages());
+    let extent = Extent { start, end: range.end.0, gap: 0 };
+    NodeSlot { key: range.start.0, pointer: (&raw const *item).expose_provenance(), extent }
+}
+
+impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
+    /// A level that the tree does not have yet.
+    pub(super) fn new_level(is_inner: bool) -> Self {
+        Self { before: [None, None], after: [None, None], first_page: 0, is_inner }
+    }
+
+    /// The nodes on `level` from `left`'s to `right`'s, without the slots from `from` in `left`'s up to `to` in
+    /// `right`'s. Where too few slots are kept, with `nr_new` more, one of the paths moves to a neighbour, which
+    /// is merged.
+    pub(super) fn between(
+        level: usize,
+        (left, from): (&mut NodePath<'a, C, F>, usize),
+        (right, to): (&mut NodePath<'a, C, F>, usize),
+        nr_new: usize,
+    ) -> Self {
+        let kept = |path: &NodePath<'a, C, F>, from, to| {
+            let (node, first_page) = (path.node(level), path.first_page(level));
+            Some(KeptSlots { node, from, to, first_page })
+        };
+        let end = right.node(level).count();
+        let mut edit = Self {
+            before: [None, kept(left, 0, from)],
+            after: [kept(right, to, end), None],
+            first_page: left.first_page(level),
+            is_inner: level > 0,
+        };
+        let total = edit.total(nr_new);
+        if total == 0 || total >= IndexNode::<C, F>::MIN || level == left.height() {
+            return edit;
+        }
+        let has_left_sibling = left.at(level + 1).slot > 0;
+        let right_parent = right.at(level + 1);
+        let has_right_sibling = right_parent.slot + 1 < right_parent.node.count();
+        if (has_left_sibling || !has_right_sibling) && left.move_left(level) {
+            edit.before[0] = kept(left, 0, left.node(level).count());
+            edit.first_page = left.first_page(level);
+        } else if right.move_right(level) {
+            edit.after[1] = kept(right, 0, right.node(level).count());
+        }
+        edit
+    }
+
+    /// Number of slots, with `nr_new` inserted ones.
+    pub(super) fn total(&self, nr_new: usize) -> usize {
+        let kept = self.before.iter().chain(&self.after).flatten();
+        kept.map(|kept| kept.to - kept.from).sum::<usize>() + nr_new
+    }
+
+    /// Builds the nodes that hold all slots, and adds them to `built`; on failure, as many as there was memory
+    /// for.
+    pub(super) fn build<T: Ranged>(
+        &self,
+        new: &Inserted<'_, T>,
+        memory: &impl IndexMemory<T, C, F>,
+        built: &mut NodeList,
+    ) -> Result<NodeList, NoMemory> {
+        let total = self.total(new.len());
+        let nr_nodes = total.div_ceil(F);
+        let mut slots = self.slots(new);
+        let mut nodes = NodeList::EMPTY;
+        for nth in 0..nr_nodes {
+            let len = self.share(nth, nr_nodes, total);
+            let node = memory.alloc_node().ok_or(NoMemory)?;
+            // SAFETY: the memory is fresh.
+            let node = unsafe { IndexNode::init(node, self.first_page) };
+            for (at, slot) in slots.by_ref().take(len).enumerate() {
+                let first_page = if at == 0 && nth > 0 { Some(slot.key) } else { None };
+                node.fill(at, slot, first_page, self.is_inner);
+            }
+            built.push(&*node);
+            nodes.extend_to_end_of(built);
+        }
+        Ok(nodes)
+    }
+
+    /// How many of `total` slots the node `nth` of `nr_nodes` gets.
+    fn share(&self, nth: usize, nr_nodes: usize, total: usize) -> usize {
+        let even = |nth: usize, nodes: usize, total: usize| total / nodes + usize::from(nth < total % nodes);
+        let keeps =
+            |side: &[Option<KeptSlots<'a, C, F>>]| side.iter().flatten().any(|kept| kept.from < kept.to);
+        let at_end = match (keeps(&self.before), keeps(&self.after)) {
+            (true, false) => nr_nodes - 1,
+            (false, true) => 0,
+            _ => return even(nth, nr_nodes, total),
+        };
+        if nr_nodes == 1 {
+            return total;
+        }
+        let others = nr_nodes - 1;
+        let fewest = total.saturating_sub(others * F).max(IndexNode::<C, F>::MIN);
+        if nth == at_end { fewest } else { even(nth - usize::from(at_end == 0), others, total - fewest) }
+    }
+
+    fn slots<T: Ranged>(&self, new: &Inserted<'_, T>) -> impl Iterator<Item = NodeSlot> {
+        let before = self.before.iter().flatten().flat_map(KeptSlots::slots);
+        let after = self.after.iter().flatten().flat_map(KeptSlots::slots);
+        before.chain(new.slots::<C, F>()).chain(after)
+    }
+
+    /// The only slot, where there is just one.
+    pub(super) fn only_slot<T: Ranged>(&self, new: &Inserted<'_, T>) -> Option<NodeSlot> {
+        self.slots(new).next().filter(|_| self.total(new.len()) == 1)
+    }
+}

@@ -1,0 +1,197 @@
+//! Items, and memory from the host's heap, for the tests and models of the index.
+
+use crate::index::{IndexItem, IndexMemory, IndexNode, RangeIndex, Ranged};
+use crate::machine::testing::TestCpu;
+#[cfg(not(loom))]
+use crate::sync::ReadGuard;
+use crate::sync::{Rcu, RcuHead, RcuList, Reclaim};
+use crate::units::{Vpn, VpnRange};
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use std::alloc::{Layout, alloc, dealloc};
+use std::boxed::Box;
+#[cfg(not(loom))]
+use std::vec::Vec;
+
+/// A range, its guard, and a word that is poisoned when the memory is freed.
+#[derive(Debug)]
+pub struct TestItem {
+    pub range: VpnRange,
+    pub guard: u64,
+    pub alive: AtomicU64,
+}
+
+/// The word of an item that has not been freed.
+pub const ALIVE: u64 = 0x11fe;
+/// The tag of retired items; nodes use their fan-out.
+const ITEM: usize = 99;
+
+impl Ranged for TestItem {
+    fn range(&self) -> VpnRange {
+        self.range
+    }
+    fn guard_pages(&self) -> u64 {
+        self.guard
+    }
+}
+
+pub fn pages(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(start), Vpn(end))
+}
+
+/// An item from page `start` up to page `end`.
+pub fn value(start: u64, end: u64) -> TestItem {
+    TestItem { range: pages(start, end), guard: 0, alive: AtomicU64::new(ALIVE) }
+}
+
+/// An item outside of any memory, which is never freed, for edits below the replacement.
+pub fn item(start: u64, end: u64) -> NonNull<IndexItem<TestItem>> {
+    item_with_guard(start, end, 0)
+}
+
+pub fn item_with_guard(start: u64, end: u64, guard: u64) -> NonNull<IndexItem<TestItem>> {
+    NonNull::from(Box::leak(Box::new(IndexItem::new(TestItem { guard, ..value(start, end) }))))
+}
+
+/// Nodes and items from the host's heap, counted; refuses when told to. Where there is an RCU, `retire` defers
+/// to it.
+#[derive(Default)]
+pub struct HeapMemory<'a> {
+    /// Number of nodes allocated and not freed.
+    pub nodes: Cell<usize>,
+    /// Number of items allocated and not freed.
+    pub items: Cell<usize>,
+    /// Number of nodes ever allocated.
+    pub nodes_allocated: Cell<usize>,
+    /// Number of allocations that succeed from now on; `None`: all.
+    pub left: Cell<Option<usize>>,
+    pub rcu: Option<&'a Rcu<TestCpu>>,
+}
+
+impl<'a> HeapMemory<'a> {
+    /// Memory that defers to `rcu`.
+    pub fn with_rcu(rcu: &'a Rcu<TestCpu>) -> Self {
+        Self { rcu: Some(rcu), ..Self::default() }
+    }
+
+    fn refuses(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.map(|left| left.saturating_sub(1)));
+        left == Some(0)
+    }
+
+    fn alloc<T>(&self) -> Option<NonNull<T>> {
+        if self.refuses() {
+            return None;
+        }
+        // SAFETY: the layout is not empty.
+        NonNull::new(unsafe { alloc(Layout::new::<T>()) }.cast())
+    }
+
+    fn free_to_heap<const F: usize>(&self, node: NonNull<IndexNode<TestCpu, F>>) {
+        self.nodes.set(self.nodes.get() - 1);
+        // SAFETY: allocated by `alloc` with this layout; poisoned first, so that a late reader finds nothing in it.
+        unsafe {
+            node.cast::<u8>().write_bytes(0xdd, size_of::<IndexNode<TestCpu, F>>());
+            // A model keeps the poison, so that a late reader is told from one that meets other memory.
+            if cfg!(not(loom)) {
+                dealloc(node.cast().as_ptr(), Layout::new::<IndexNode<TestCpu, F>>());
+            }
+        }
+    }
+}
+
+// SAFETY: the heap's memory, freed at once without an RCU (tests that look up meanwhile have one), else after a
+// grace period.
+unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_> {
+    fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, F>>> {
+        let node = self.alloc()?;
+        self.nodes.set(self.nodes.get() + 1);
+        self.nodes_allocated.set(self.nodes_allocated.get() + 1);
+        Some(node)
+    }
+
+    unsafe fn free_node(&self, node: NonNull<IndexNode<TestCpu, F>>) {
+        self.free_to_heap(node);
+    }
+
+    fn node_tag(&self) -> usize {
+        F
+    }
+
+    fn alloc_item(&self) -> Option<NonNull<MaybeUninit<IndexItem<TestItem>>>> {
+        let item = self.alloc::<MaybeUninit<IndexItem<TestItem>>>()?;
+        self.items.set(self.items.get() + 1);
+        #[cfg(loom)]
+        crate::sync::forget(item.addr().get()..item.addr().get() + size_of::<IndexItem<TestItem>>());
+        Some(item)
+    }
+
+    unsafe fn free_item(&self, item: NonNull<IndexItem<TestItem>>) {
+        self.items.set(self.items.get() - 1);
+        // SAFETY: allocated above with this layout, and without a user now.
+        unsafe {
+            item.as_ref().value().alive.store(0, Relaxed);
+            // A model keeps it as it is otherwise, so that a late reader is told from one that meets other
+            // memory.
+            if cfg!(not(loom)) {
+                item.cast::<u8>().write_bytes(0xdd, size_of::<IndexItem<TestItem>>());
+                dealloc(item.cast().as_ptr(), Layout::new::<IndexItem<TestItem>>());
+            }
+        }
+    }
+
+    fn item_tag(&self) -> usize {
+        ITEM
+    }
+
+    unsafe fn retire(&self, mut objects: RcuList) {
+        if let Some(rcu) = self.rcu {
+            // SAFETY: unlinked, says the caller; nothing else uses their heads.
+            unsafe { rcu.defer_all(objects) };
+            return;
+        }
+        while let Some((object, tag)) = objects.pop::<TestCpu>() {
+            // SAFETY: tests without an RCU have no readers.
+            unsafe { self.reclaim(tag, object) };
+        }
+    }
+}
+
+impl Reclaim for HeapMemory<'_> {
+    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+        // SAFETY: retired with the tag of its kind, for nodes the fan-out.
+        unsafe {
+            match tag {
+                4 => self.free_to_heap::<4>(IndexNode::of_head(object)),
+                16 => self.free_to_heap::<16>(IndexNode::of_head(object)),
+                ITEM => IndexMemory::<_, _, 16>::free_item(self, IndexItem::of_head(object)),
+                _ => unreachable!("tag {tag}"),
+            }
+        }
+    }
+}
+
+/// Edits the tree and publishes; tests have the memory. Removed items are not retired.
+pub fn replace<const F: usize>(
+    tree: &RangeIndex<TestItem, TestCpu, F>,
+    old: VpnRange,
+    new: &[NonNull<IndexItem<TestItem>>],
+    memory: &HeapMemory<'_>,
+) {
+    let mut unlinked = RcuList::new();
+    tree.edit(old, new, memory).unwrap().publish_into(&mut unlinked);
+    // SAFETY: nodes of this memory, unlinked just now.
+    unsafe { IndexMemory::<_, _, F>::retire(memory, unlinked) };
+}
+
+/// The ranges in the tree, as iteration finds them.
+#[cfg(not(loom))]
+pub fn ranges<const F: usize>(
+    tree: &RangeIndex<TestItem, TestCpu, F>,
+    section: &ReadGuard<'_, TestCpu>,
+) -> Vec<(u64, u64)> {
+    tree.iter(section, pages(0, u64::MAX)).map(|item| (item.range.start.0, item.range.end.0)).collect()
+}

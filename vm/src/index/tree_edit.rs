@@ -1,0 +1,317 @@
+//! The edit of a tree: builds nodes beside it, then publishes them by one store.
+
+use super::leaf_edit::LeafEdit;
+use super::level_edit::{Inserted, LevelEdit};
+use super::node::IndexNode;
+use super::node_list::NodeList;
+use super::path::{NodePath, SlotRef};
+use super::{IndexItem, IndexMemory, MAX_HEIGHT, NoMemory, RangeIndex, Ranged, RootRef};
+use crate::machine::Cpu;
+use crate::sync::RcuList;
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Vpn, VpnRange};
+use core::fmt;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+/// An edit that is built, and not yet part of the tree. Dropped, its nodes are freed.
+pub(super) struct TreeEdit<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
+    index: &'a RangeIndex<T, C, F>,
+    memory: &'a N,
+    store: Option<PublishingStore<'a, C, F>>,
+    removed: RemovedItems<'a, C, F>,
+    built: NodeList,
+    replaced: NodeList,
+}
+
+/// The items that an edit removes.
+enum RemovedItems<'a, C: Cpu, const F: usize> {
+    /// Some slots of one leaf.
+    InLeaf(&'a IndexNode<C, F>, Range<usize>),
+    /// Those that overlap the pages, from the leaf on that covers the first of them.
+    Overlapping(RootRef<'a, C, F>, VpnRange),
+    None,
+}
+
+/// The one store that publishes an edit.
+enum PublishingStore<'a, C: Cpu, const F: usize> {
+    /// To the root word.
+    Root(usize),
+    /// To a slot of a node on `level`, on the way to `page`: the node that it points to from then on.
+    Slot { parent: SlotRef<'a, C, F>, level: usize, page: u64, node: usize },
+}
+
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+    /// Builds the edit that removes all items which overlap `old` and adds those of `new`. The tree is
+    /// untouched.
+    ///
+    /// The caller holds the writers' lock until the result is published or dropped. The items of `new` are
+    /// ascending and do not overlap each other, nor what is kept; no item that is kept lies between them, or
+    /// between them and `old`.
+    ///
+    /// # Panics
+    /// Where another edit is built at the same time. Debug builds panic where the items are not as said.
+    pub(super) fn edit<'a, N: IndexMemory<T, C, F>>(
+        &'a self,
+        old: VpnRange,
+        new: &[NonNull<IndexItem<T>>],
+        memory: &'a N,
+    ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
+        assert!(self.writer.is_editing.swap(1, Acquire) == 0, "two writers");
+        let pages = hull(old, new);
+        let Some(root) = self.root_locked().filter(|_| !pages.is_empty()) else {
+            let mut edit = TreeEdit::unchanged(self, memory, RemovedItems::None);
+            edit.fill_empty_tree(Inserted::Items(new))?;
+            return Ok(edit);
+        };
+        debug_assert!(removes_only_old(root, old, pages), "an item in the way is kept");
+        if let Some(leaf) = LeafEdit::find(root, pages, new.len()) {
+            return self.edit_leaf(leaf, pages, new, memory);
+        }
+        let mut edit = TreeEdit::unchanged(self, memory, RemovedItems::Overlapping(root, old));
+        edit.replace_levels(root, pages, Inserted::Items(new))?;
+        Ok(edit)
+    }
+
+    /// An edit within one leaf.
+    #[inline(always)]
+    fn edit_leaf<'a, N: IndexMemory<T, C, F>>(
+        &'a self,
+        edit: LeafEdit<'a, C, F>,
+        pages: VpnRange,
+        new: &[NonNull<IndexItem<T>>],
+        memory: &'a N,
+    ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
+        if new.is_empty() && edit.removed.is_empty() {
+            return Ok(TreeEdit::unchanged(self, memory, RemovedItems::None));
+        }
+        let Some(node) = memory.alloc_node() else {
+            self.writer.is_editing.store(0, Release);
+            return Err(NoMemory);
+        };
+        // SAFETY: the memory is fresh. The first page of the copy is its parent's key, which does not change.
+        let copy = unsafe { IndexNode::init(node, 0) };
+        edit.fill(copy, new);
+        let (built, replaced) = (NodeList::of(copy), NodeList::of(edit.leaf));
+        let node = built.only();
+        let store = match edit.parent {
+            Some(parent) => PublishingStore::Slot { parent, level: 1, page: pages.start.0, node },
+            None => PublishingStore::Root(RootRef::<C, F>::word(node, 0)),
+        };
+        let removed = RemovedItems::InLeaf(edit.leaf, edit.removed);
+        Ok(TreeEdit { index: self, memory, store: Some(store), removed, built, replaced })
+    }
+}
+
+impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a, T, C, N, F> {
+    /// An edit for which nothing is built yet.
+    fn unchanged(index: &'a RangeIndex<T, C, F>, memory: &'a N, removed: RemovedItems<'a, C, F>) -> Self {
+        Self { index, memory, store: None, removed, built: NodeList::EMPTY, replaced: NodeList::EMPTY }
+    }
+
+    /// Builds the first nodes of an empty tree.
+    fn fill_empty_tree(&mut self, new: Inserted<'_, T>) -> Result<(), NoMemory> {
+        if new.len() > 0 {
+            let leaves = LevelEdit::new_level(false).build(&new, self.memory, &mut self.built)?;
+            self.add_levels(leaves, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Puts levels on top of `nodes` on level `height` until one node is the root.
+    fn add_levels(&mut self, mut nodes: NodeList, mut height: usize) -> Result<(), NoMemory> {
+        while nodes.len() > 1 {
+            let new = Inserted::<T>::Nodes(nodes);
+            nodes = LevelEdit::new_level(true).build(&new, self.memory, &mut self.built)?;
+            height += 1;
+        }
+        assert!(height < MAX_HEIGHT);
+        self.store = Some(PublishingStore::Root(RootRef::<C, F>::word(nodes.only(), height)));
+        Ok(())
+    }
+
+    /// Replaces nodes level by level, from the leaves upwards, until one slot makes the difference.
+    fn replace_levels(
+        &mut self,
+        root: RootRef<'a, C, F>,
+        pages: VpnRange,
+        mut new: Inserted<'_, T>,
+    ) -> Result<(), NoMemory> {
+        let mut left = NodePath::to(root, pages.start.0);
+        let mut right = NodePath::to(root, pages.end.0 - 1);
+        let (mut from, mut to) = (left.node(0).rank_of_end(pages.start.0), right.at(0).slot);
+        for level in 0..=root.height {
+            let edit = LevelEdit::between(level, (&mut left, from), (&mut right, to), new.len());
+            self.note_replaced(level, &left, &right);
+            let total = edit.total(new.len());
+            if left.is_first(level) && right.is_last(level) {
+                (level + 1..=root.height).for_each(|above| self.note_replaced(above, &left, &right));
+                return self.replace_root(level, &edit, new);
+            }
+            let nodes = edit.build(&new, self.memory, &mut self.built)?;
+            let one_for_one = core::ptr::eq(left.node(level), right.node(level)) && nodes.len() == 1;
+            if one_for_one && total >= IndexNode::<C, F>::MIN {
+                let (parent, page) = (left.at(level + 1), pages.start.0);
+                let node = nodes.only();
+                self.store = Some(PublishingStore::Slot { parent, level: level + 1, page, node });
+                return Ok(());
+            }
+            (from, to) = (left.at(level + 1).slot, right.at(level + 1).slot + 1);
+            new = Inserted::Nodes(nodes);
+        }
+        Ok(())
+    }
+
+    /// Replaces the root, where no node is left beside the edit on `level`: by nothing, by the only child, by
+    /// another root, or by a new one on top of several nodes.
+    fn replace_root(
+        &mut self,
+        level: usize,
+        edit: &LevelEdit<'a, C, F>,
+        new: Inserted<'_, T>,
+    ) -> Result<(), NoMemory> {
+        let total = edit.total(new.len());
+        if total == 0 {
+            self.store = Some(PublishingStore::Root(0));
+        } else if let (true, Some(child)) = (level > 0, edit.only_slot(&new)) {
+            self.store = Some(PublishingStore::Root(RootRef::<C, F>::word(child.pointer, level - 1)));
+        } else {
+            let nodes = edit.build(&new, self.memory, &mut self.built)?;
+            self.add_levels(nodes, level)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the nodes on `level` from one path to the other as replaced.
+    fn note_replaced(&mut self, level: usize, left: &NodePath<'a, C, F>, right: &NodePath<'a, C, F>) {
+        self.replaced.push(left.node(level));
+        if core::ptr::eq(left.node(level), right.node(level)) {
+            return;
+        }
+        let mut path = left.clone();
+        while path.move_right(level) {
+            self.replaced.push(path.node(level));
+            if core::ptr::eq(path.node(level), right.node(level)) {
+                break;
+            }
+        }
+    }
+}
+
+impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F> {
+    /// Calls `visit` with each item that is removed, in order.
+    pub(super) fn each_removed(&self, mut visit: impl FnMut(NonNull<IndexItem<T>>)) {
+        let item = |leaf: &IndexNode<C, F>, slot| {
+            NonNull::new(core::ptr::with_exposed_provenance_mut(leaf.pointer(slot)))
+        };
+        match self.removed {
+            RemovedItems::None => {}
+            RemovedItems::InLeaf(leaf, ref slots) => {
+                slots.clone().filter_map(|slot| item(leaf, slot)).for_each(visit)
+            }
+            RemovedItems::Overlapping(root, old) => {
+                let mut path = NodePath::to(root, old.start.0);
+                let mut is_more = !old.is_empty();
+                while is_more {
+                    let leaf = path.node(0);
+                    let overlaps =
+                        |slot: &usize| leaf.key(*slot) < old.end.0 && leaf.end(*slot) > old.start.0;
+                    let slots = (0..leaf.count()).filter(overlaps);
+                    slots.filter_map(|slot| item(leaf, slot)).for_each(&mut visit);
+                    is_more = leaf.key(leaf.count() - 1) < old.end.0 && path.move_right(0);
+                }
+            }
+        }
+    }
+
+    /// Publishes the edit, by one store, and adds the replaced nodes to what is to be retired.
+    pub(super) fn publish_into(mut self, unlinked: &mut RcuList) {
+        match self.store.take() {
+            None => return,
+            Some(PublishingStore::Root(word)) => self.index.root.store(word, Release),
+            Some(PublishingStore::Slot { parent, level, page, node }) => {
+                parent.node.replace_child(parent.slot, node);
+                // SAFETY: the writers' lock is held as long as the edit is prepared.
+                let root = unsafe { RootRef::<C, F>::from_word(self.index.root.load(Relaxed)) };
+                if let Some(root) = root {
+                    update_extents(root, page, level);
+                }
+            }
+        }
+        self.built = NodeList::EMPTY;
+        for node in self.replaced.iter::<C, F>() {
+            // SAFETY: the store above unlinked it; only this writer uses its head, and it stays until it is
+            // reclaimed.
+            unsafe { unlinked.push::<C>(IndexNode::head(node), self.memory.node_tag()) };
+        }
+    }
+}
+
+/// Updates, from `level` up to the root, the extent of the child on the way to `page`. Returns whether the root's
+/// slot changed. Recursion is as deep as the tree.
+fn update_extents<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, page: u64, level: usize) -> bool {
+    let RootRef { node, height } = root;
+    let slot = node.child_slot(page);
+    // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
+    let child = unsafe { node.child(slot) };
+    if height > level && !update_extents(RootRef { node: child, height: height - 1 }, page, level) {
+        return false;
+    }
+    let total = child.total_extent();
+    let changes = node.extent(slot) != total;
+    if changes {
+        node.set_extent(slot, total);
+    }
+    changes
+}
+
+impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Drop for TreeEdit<'_, T, C, N, F> {
+    fn drop(&mut self) {
+        for node in self.built.iter() {
+            // SAFETY: it came from this memory, and was not published.
+            unsafe { self.memory.free_node(node) };
+        }
+        self.index.writer.is_editing.store(0, Release);
+    }
+}
+
+/// All pages that change.
+fn hull<T: Ranged>(old: VpnRange, new: &[NonNull<IndexItem<T>>]) -> VpnRange {
+    // SAFETY: new items were written before the edit is prepared.
+    let range = |item: &NonNull<IndexItem<T>>| unsafe { item.as_ref() }.range();
+    debug_assert!(
+        new.windows(2).all(|pair| range(&pair[0]).end <= range(&pair[1]).start),
+        "items out of order"
+    );
+    let (Some(first), Some(last)) = (new.first().map(range), new.last().map(range)) else { return old };
+    if old.is_empty() {
+        return VpnRange::new(first.start, last.end);
+    }
+    VpnRange::new(old.start.min(first.start), old.end.max(last.end))
+}
+
+/// Whether all items that overlap `pages` overlap `old`.
+fn removes_only_old<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, old: VpnRange, pages: VpnRange) -> bool {
+    let mut path = NodePath::to(root, pages.start.0);
+    loop {
+        let leaf = path.node(0);
+        for slot in 0..leaf.count() {
+            let item = VpnRange::new(Vpn(leaf.key(slot)), Vpn(leaf.end(slot)));
+            if item.start >= pages.end {
+                return true;
+            }
+            if item.overlaps(pages) && !item.overlaps(old) {
+                return false;
+            }
+        }
+        if !path.move_right(0) {
+            return true;
+        }
+    }
+}
+
+impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> fmt::Debug for TreeEdit<'_, T, C, N, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} nodes in place of {}", self.built.len(), self.replaced.len())
+    }
+}
