@@ -93,7 +93,12 @@ mod metal {
             .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));
         registers::enable_interrupts();
         memory::initialise(start);
-        crate::say!("interleaf: {} CPUs, {} MiB, {} ms", nr_cpus, memory::mib(), Core::now_ns() / 1_000_000);
+        crate::println!(
+            "interleaf: {} CPUs, {} MiB, {} ms",
+            nr_cpus,
+            memory::mib(),
+            Core::now_ns() / 1_000_000
+        );
         let code = match options.selftest {
             Some(name) => selftest::run(name, &options),
             None if loader.module.is_empty() => selftest::run("all", &options),

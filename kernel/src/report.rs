@@ -62,7 +62,7 @@ fn walk(address: VirtAddr) {
 pub fn longest_section(nr_cpus: u32) {
     let ns = |cpu| crate::arch::clock::cycles_to_ns(percpu::of(CpuId(cpu)).longest_off());
     let longest = (0..nr_cpus).map(ns).max().unwrap_or(0);
-    crate::say!("interrupts were off for at most {longest} ns");
+    crate::println!("interrupts were off for at most {longest} ns");
 }
 
 #[panic_handler]

@@ -19,13 +19,13 @@ const TIMER_DIVIDE: usize = 0x3e0;
 /// The timer's vector.
 pub const TIMER_VECTOR: u8 = 0xf0;
 /// Another CPU asks for the library's answer.
-pub const ANSWER_VECTOR: u8 = 0xf1;
+pub const HANDLER_VECTOR: u8 = 0xf1;
 /// Another CPU asks for a full fence.
 pub const BARRIER_VECTOR: u8 = 0xf2;
 /// Another CPU has made a thread ready, or wants this one to leave a space that it holds lazily.
-pub const LOOK_VECTOR: u8 = 0xf3;
+pub const RESCHED_VECTOR: u8 = 0xf3;
 /// A space ends: who keeps it lazily leaves it.
-pub const LEAVE_VECTOR: u8 = 0xf4;
+pub const LEAVE_SPACE_VECTOR: u8 = 0xf4;
 const SPURIOUS_VECTOR: u32 = 0xff;
 
 const PERIODIC: u32 = 1 << 17;
@@ -44,7 +44,7 @@ fn write(register: usize, value: u32) {
 
 /// Silences the controllers that were there before: they would interrupt with vectors that mean exceptions.
 /// Once.
-pub fn silence_predecessors() {
+pub fn mask_legacy_pics() {
     for port in [0x21, 0xa1] {
         // SAFETY: the mask registers of the two 8259s, which touch no memory.
         unsafe { ports::write_u8(port, 0xff) };

@@ -1,6 +1,6 @@
 //! From `boot.s` to `main`, and the start of the other CPUs.
 
-use super::space::{self, left_by_firmware};
+use super::space::{self, firmware_bytes};
 use super::thread::{self, Thread};
 use super::upcalls::{main_of_boot_cpu, map_stack, sched};
 use super::{MACHINE, apic, clock, percpu, registers, segments, user, vectors};
@@ -31,7 +31,7 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 extern "C" fn boot_cpu_main(start_info: u32) -> ! {
     vectors::init();
-    apic::silence_predecessors();
+    apic::mask_legacy_pics();
     thread::adopt_boot_thread();
     init_cpu(CpuId(0));
     main_of_boot_cpu(start_info)
@@ -76,7 +76,7 @@ pub fn start_others(nr_cpus: u32) -> Result<(), CpuId> {
     // SAFETY: the boot part is RAM that nobody writes any more, and the trampoline's place is RAM that nobody
     // else uses.
     unsafe {
-        let code = left_by_firmware(PhysAddr((&raw const trampoline).addr() as u64), len);
+        let code = firmware_bytes(PhysAddr((&raw const trampoline).addr() as u64), len);
         space::window(TRAMPOLINE).as_ptr().copy_from_nonoverlapping(code.as_ptr(), len);
     }
     other_cpu_root.store(space::kernel_root().addr().0, Relaxed);

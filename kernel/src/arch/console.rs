@@ -86,6 +86,6 @@ pub fn exit(value: u8) -> ! {
 
 /// Prints a line on the console.
 #[macro_export]
-macro_rules! say {
+macro_rules! println {
     ($($text:tt)*) => { $crate::arch::console::print(format_args!("{}\n", format_args!($($text)*))) };
 }

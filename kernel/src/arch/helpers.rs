@@ -1,15 +1,15 @@
-//! Helpers: a kernel thread on each CPU, behind all other threads, that runs what the library installs.
+//! Helpers: a kernel thread of idle priority on each CPU, which runs the handler that the library installs.
 //!
 //! ```text
-//!   turn:   0 ─ installed ─► 1 ─ taken away ─► 2 ─ installed ─► 3 ...
-//!                            │                 ▲
-//!   helper: asleep ──wakes──►│ inside + 1      │ waits until inside = 0
-//!                            │ turn still 1? ── no: inside - 1, sleeps
-//!                            │ runs it, once; inside - 1
+//!   generation:  0 ─ installed ─► 1 ─ removed ─► 2 ─ installed ─► 3 ...
+//!                                 │              ▲
+//!   helper:      asleep ──wakes──►│ running + 1  │ waits until running = 0
+//!                                 │ generation still 1? ── no: running - 1, sleeps
+//!                                 │ calls the handler once; running - 1
 //! ```
 //!
-//! Of a helper that counts itself in and the thread that takes the program away, one sees the other: both
-//! store first, then look, and all four are in one order (SeqCst).
+//! Of a helper that counts itself and the thread that removes the handler, one sees the other: both store
+//! first, then load, and all four are SeqCst.
 
 use super::thread::Thread;
 use super::upcalls::sched;
@@ -18,64 +18,64 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use interleaf::machine::{Callback, Cpu, Machine};
 
-/// Odd while a program is installed. Helpers sleep on it.
-static TURN: AtomicU32 = AtomicU32::new(0);
-/// Helpers that run the program, or look whether they may.
-static INSIDE: AtomicU32 = AtomicU32::new(0);
-/// The program's function and data. Written while the turn is even and nobody is inside.
+/// Odd while a handler is installed. Helpers sleep on it.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// Helpers that call the handler, or check whether they may.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// The handler's function and data. Written while the generation is even and no helper is counted.
 static CALL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// Has helpers run a program, once each, or takes it away and waits until all have left it. One caller at a
-/// time.
+/// Makes the helpers call a handler, once each, or removes it and waits until all have returned from it. One
+/// caller at a time.
 pub fn install(help: Option<Callback<Metal>>) {
-    if TURN.load(Relaxed) & 1 == 1 {
-        TURN.fetch_add(1, SeqCst);
-        while INSIDE.load(SeqCst) != 0 {
+    if GENERATION.load(Relaxed) & 1 == 1 {
+        GENERATION.fetch_add(1, SeqCst);
+        while RUNNING.load(SeqCst) != 0 {
             sched::yield_now();
         }
     }
     if let Some(Callback { call, data }) = help {
         CALL.store(call as *mut (), Relaxed);
         DATA.store(data, Relaxed);
-        TURN.fetch_add(1, SeqCst);
-        super::Core::wake(&TURN, u32::MAX);
+        GENERATION.fetch_add(1, SeqCst);
+        super::Core::wake(&GENERATION, u32::MAX);
     }
 }
 
-/// The program that is installed, to be put back later. Nobody changes it meanwhile.
-pub fn installed() -> Option<Callback<Metal>> {
-    (TURN.load(SeqCst) & 1 == 1).then(|| Callback { call: call(), data: DATA.load(Relaxed) })
+/// The handler that is installed, to be restored later. The caller excludes `install` meanwhile.
+pub fn handler() -> Option<Callback<Metal>> {
+    (GENERATION.load(SeqCst) & 1 == 1).then(|| Callback { call: call(), data: DATA.load(Relaxed) })
 }
 
-/// What the turn says is installed.
+/// The function of the installed handler.
 fn call() -> unsafe fn(&Metal, usize) {
-    // SAFETY: `install` stored a function of this type before it made the turn odd, which the caller saw.
+    // SAFETY: `install` stored a function of this type before it made the generation odd, which the caller saw.
     unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(CALL.load(Relaxed)) }
 }
 
-/// Starts a helper on each CPU that is there. Says how many, where there is no memory for all.
+/// Starts a helper on each CPU. Returns their number, which is less where memory runs out.
 pub fn start() -> u32 {
     let cpus = 0..MACHINE.nr_cpus();
-    cpus.map_while(|cpu| sched::spawn_behind_others(help, 1 << cpu)).map(|_: &Thread| 1).sum()
+    cpus.map_while(|cpu| sched::spawn_idle_priority(helper_main, 1 << cpu)).map(|_: &Thread| 1).sum()
 }
 
-/// A helper's life.
-fn help(_: usize) {
+/// The main loop of a helper.
+fn helper_main(_: usize) {
     let mut last = 0;
     loop {
-        let turn = TURN.load(SeqCst);
-        if turn & 1 == 0 || turn == last {
-            super::Core::sleep(&TURN, turn);
+        let generation = GENERATION.load(SeqCst);
+        if generation & 1 == 0 || generation == last {
+            super::Core::sleep(&GENERATION, generation);
             continue;
         }
-        INSIDE.fetch_add(1, SeqCst);
-        if TURN.load(SeqCst) == turn {
-            last = turn;
-            // SAFETY: the turn said, after this helper had counted itself in, that the program is installed;
-            // who takes it away waits until nobody is inside. It may be called with its data on any CPU.
+        RUNNING.fetch_add(1, SeqCst);
+        if GENERATION.load(SeqCst) == generation {
+            last = generation;
+            // SAFETY: the generation said, after this helper had counted itself, that the handler is installed;
+            // `install` waits until no helper is counted. It may be called with its data on any CPU.
             unsafe { call()(&MACHINE, DATA.load(Relaxed)) };
         }
-        INSIDE.fetch_sub(1, SeqCst);
+        RUNNING.fetch_sub(1, SeqCst);
     }
 }

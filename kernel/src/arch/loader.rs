@@ -44,7 +44,7 @@ impl Loader {
         let at = PhysAddr(at.into());
         // SAFETY: the loader puts its structures into memory below 4 GiB, which is mapped, and does not run
         // any more. The range is kept from the library by `own`.
-        let info = unsafe { space::left_by_firmware(at, 56) };
+        let info = unsafe { space::firmware_bytes(at, 56) };
         if number(&info[..4]) != u64::from(MAGIC) {
             return Err("not started by a PVH loader");
         }
@@ -73,13 +73,13 @@ impl Loader {
         let (start, len) = (PhysAddr(self.module.start), (self.module.end - self.module.start) as usize);
         // SAFETY: the loader put it into RAM, which is mapped; the range is kept from the library, so nobody
         // writes it.
-        unsafe { space::left_by_firmware(start, len) }
+        unsafe { space::firmware_bytes(start, len) }
     }
 }
 
 fn module_at(list: u64) -> Range<u64> {
     // SAFETY: as `read`.
-    let entry = unsafe { space::left_by_firmware(PhysAddr(list), 16) };
+    let entry = unsafe { space::firmware_bytes(PhysAddr(list), 16) };
     let (start, len) = (number(&entry[..8]), number(&entry[8..]));
     start..start.saturating_add(len)
 }
@@ -89,14 +89,14 @@ fn line(at: u64) -> Result<&'static str, &'static str> {
         return Ok("");
     }
     // SAFETY: as `read`.
-    let bytes = unsafe { space::left_by_firmware(PhysAddr(at), MAX_LINE) };
+    let bytes = unsafe { space::firmware_bytes(PhysAddr(at), MAX_LINE) };
     let len = bytes.iter().position(|&byte| byte == 0).ok_or("the command line is too long")?;
     core::str::from_utf8(&bytes[..len]).map_err(|_| "the command line is not text")
 }
 
 fn entries(at: u64, nr: usize) -> [MemoryEntry; MAX_ENTRIES] {
     // SAFETY: as `read`.
-    let bytes = unsafe { space::left_by_firmware(PhysAddr(at), nr.min(MAX_ENTRIES) * ENTRY_BYTES) };
+    let bytes = unsafe { space::firmware_bytes(PhysAddr(at), nr.min(MAX_ENTRIES) * ENTRY_BYTES) };
     let mut entries = [MemoryEntry::default(); MAX_ENTRIES];
     for (entry, bytes) in entries.iter_mut().zip(bytes.chunks_exact(ENTRY_BYTES)) {
         let kind = number(&bytes[16..20]) as u32;

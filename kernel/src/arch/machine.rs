@@ -14,21 +14,21 @@ use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr
 /// This machine. There is one.
 #[derive(Debug)]
 pub struct Metal {
-    /// CPUs that the machine has; set before anything else asks.
+    /// CPUs that the machine has; set first of all.
     nr_cpus: AtomicU32,
-    /// CPUs that have started. The releasing increment pairs with the acquiring loads of who counts on them.
+    /// CPUs that have started. The releasing increment pairs with the acquiring load in `online`.
     online: AtomicU32,
-    /// The answer's function, null for none, and its data. The function is written last and read first.
-    answer: AtomicPtr<()>,
-    answer_data: AtomicUsize,
+    /// The handler's function, null for none, and its data. The function is written last and read first.
+    handler: AtomicPtr<()>,
+    handler_data: AtomicUsize,
 }
 
 /// The machine.
 pub static MACHINE: Metal = Metal {
     nr_cpus: AtomicU32::new(1),
     online: AtomicU32::new(1),
-    answer: AtomicPtr::new(ptr::null_mut()),
-    answer_data: AtomicUsize::new(0),
+    handler: AtomicPtr::new(ptr::null_mut()),
+    handler_data: AtomicUsize::new(0),
 };
 
 impl Metal {
@@ -48,25 +48,25 @@ impl Metal {
         self.online.fetch_add(1, AcqRel);
     }
 
-    /// Runs the answer: another CPU has asked for it. Interrupts are off.
-    pub fn answer(&self) {
-        let call = self.answer.load(Acquire);
+    /// Runs the handler: another CPU has asked for it. Interrupts are off.
+    pub fn call_handler(&self) {
+        let call = self.handler.load(Acquire);
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
             let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
             // SAFETY: `set_interrupt_handler` keeps the two together: the data was stored before the
             // function, and another function is not stored before every CPU has left this handler.
-            unsafe { call(self, self.answer_data.load(Relaxed)) };
+            unsafe { call(self, self.handler_data.load(Relaxed)) };
         }
     }
 
-    /// The answer that is installed, to be put back later. Nobody changes it meanwhile.
-    pub fn installed(&self) -> Option<Callback<Self>> {
-        let call = self.answer.load(Acquire);
+    /// The handler that is installed, to be put back later. Nobody changes it meanwhile.
+    pub fn interrupt_handler(&self) -> Option<Callback<Self>> {
+        let call = self.handler.load(Acquire);
         // SAFETY: only functions of this type are stored.
         let call = (!call.is_null())
             .then(|| unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(call) });
-        call.map(|call| Callback { call, data: self.answer_data.load(Relaxed) })
+        call.map(|call| Callback { call, data: self.handler_data.load(Relaxed) })
     }
 
     fn zero_words(&self, from: Pfn, words: usize) {
@@ -155,13 +155,13 @@ unsafe impl Machine for Metal {
         unsafe { registers::set_root(registers::root()) };
     }
 
-    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
-        self.answer.store(ptr::null_mut(), Release);
+    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+        self.handler.store(ptr::null_mut(), Release);
         // Whoever is in the handler has left it after this.
         self.barrier_all();
-        if let Some(Callback { call, data }) = answer {
-            self.answer_data.store(data, Relaxed);
-            self.answer.store(call as *mut (), Release);
+        if let Some(Callback { call, data }) = handler {
+            self.handler_data.store(data, Relaxed);
+            self.handler.store(call as *mut (), Release);
         }
     }
 
@@ -170,7 +170,7 @@ unsafe impl Machine for Metal {
     }
 
     fn interrupt(&self, targets: &CpuMask) {
-        targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::ANSWER_VECTOR));
+        targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::HANDLER_VECTOR));
     }
 
     /// Every CPU that does anything is interrupted, and notes that in its count of quiescence by a

@@ -1,4 +1,4 @@
-//! What each CPU knows of itself, found through GS.
+//! Per-CPU state, found through GS.
 //!
 //! The first words have fixed places, because `trap.s` uses them. Words that running code asks for all the
 //! time (the number, the preemption count, the running thread) are read and written by single instructions
@@ -7,11 +7,11 @@
 //! # The preemption count
 //!
 //! ```text
-//!   bit 31        0: this CPU should run another thread
-//!   bits 0..31    how many reasons keep the thread here
+//!   bit 31        0: a reschedule is due
+//!   bits 0..31    depth of preempt_off
 //! ```
-//! So the word is zero exactly if nothing keeps the thread and another should run: the last `preempt_on`
-//! finds that out by the zero flag of its decrement.
+//! So the word is zero exactly if preemption is on and a reschedule is due: the last `preempt_on` learns it
+//! from the zero flag of its decrement.
 
 use super::registers::{self, GS_BASE, KERNEL_GS_BASE};
 use super::segments::Segments;
@@ -26,8 +26,8 @@ use interleaf::units::CpuId;
 /// The most CPUs.
 pub const MAX_CPUS: usize = 8;
 
-/// No thread is wanted instead.
-pub const NO_OTHER: u32 = 1 << 31;
+/// No reschedule is due.
+pub const NO_RESCHED: u32 = 1 << 31;
 
 /// One CPU. Fields without atomics are its own: written by it alone, with interrupts off or by one
 /// instruction.
@@ -78,7 +78,7 @@ impl PerCpu {
             user_rsp: Cell::new(0),
             stack_limit: Cell::new(0),
             thread: Cell::new(ptr::null()),
-            preempt: Cell::new(NO_OTHER),
+            preempt: Cell::new(NO_RESCHED),
             id: Cell::new(0),
             apic_id: AtomicU32::new(0),
             previous: Cell::new(ptr::null()),
@@ -152,7 +152,7 @@ pub fn init(id: CpuId, thread: &'static Thread) {
     cpu.own.set(cpu);
     cpu.id.set(id.0);
     cpu.thread.set(thread);
-    cpu.preempt.set(NO_OTHER);
+    cpu.preempt.set(NO_RESCHED);
     // SAFETY: GS is how the kernel finds this structure, which is static. Programs start with a base of 0.
     unsafe {
         registers::write_msr(GS_BASE, (&raw const *cpu).addr() as u64);
@@ -201,14 +201,14 @@ pub fn thread() -> &'static Thread {
     unsafe { &*thread }
 }
 
-/// One more reason for the thread to stay.
+/// Turns preemption off; nests.
 #[inline(always)]
 pub fn preempt_off() {
     // SAFETY: one instruction on this CPU's own word. Not `nomem`: what follows must not move before it.
     unsafe { asm!("inc dword ptr gs:[{}]", const offset_of!(PerCpu, preempt), options(nostack)) };
 }
 
-/// One reason less; another thread runs where that was the last and one is wanted.
+/// Undoes one `preempt_off`; reschedules if that was the last and a reschedule is due.
 #[inline(always)]
 pub fn preempt_on() {
     // SAFETY: as `preempt_off`; the label is reached with the same stack.
@@ -218,8 +218,8 @@ pub fn preempt_on() {
     }
 }
 
-/// Asks this CPU to run another thread soon.
-pub fn want_other() {
+/// Notes that a reschedule is due on this CPU.
+pub fn set_need_resched() {
     // SAFETY: one instruction on this CPU's own word.
     unsafe {
         asm!("and dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MAX,
@@ -227,8 +227,8 @@ pub fn want_other() {
     }
 }
 
-/// Another thread was looked for.
-pub fn looked_for_other() {
+/// Notes that the scheduler has run.
+pub fn clear_need_resched() {
     // SAFETY: one instruction on this CPU's own word.
     unsafe {
         asm!("or dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MIN,
@@ -236,7 +236,7 @@ pub fn looked_for_other() {
     }
 }
 
-/// The word itself: 0 means that another thread should run here now.
+/// The word itself: 0 means that the CPU should reschedule now.
 #[inline(always)]
 pub fn preempt_word() -> u32 {
     let word;
@@ -248,9 +248,9 @@ pub fn preempt_word() -> u32 {
     word
 }
 
-/// Whether something keeps the thread on this CPU.
-pub fn is_pinned() -> bool {
-    preempt_word() & !NO_OTHER != 0
+/// Whether preemption is off.
+pub fn is_preempt_off() -> bool {
+    preempt_word() & !NO_RESCHED != 0
 }
 
 // `trap.s` knows these.

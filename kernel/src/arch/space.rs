@@ -139,7 +139,7 @@ pub fn window(at: PhysAddr) -> NonNull<u8> {
 ///
 /// # Safety
 /// The range is mapped, and nobody writes it as long as the machine runs.
-pub unsafe fn left_by_firmware(at: PhysAddr, len: usize) -> &'static [u8] {
+pub unsafe fn firmware_bytes(at: PhysAddr, len: usize) -> &'static [u8] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(window(at).as_ptr(), len) }
 }

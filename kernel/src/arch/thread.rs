@@ -1,11 +1,11 @@
 //! Threads as the machine sees them: a stack, the switch from one to another, and the space that must be
-//! loaded meanwhile. Who runs when is decided in `sched`.
+//! loaded meanwhile. The scheduler is `task::sched`.
 //!
 //! # Lazy roots
 //!
 //! A CPU keeps the root of the last space it ran while it runs threads that have none (idle, kernel threads):
 //! coming back costs nothing. It stays in the space's mask and is flushed with it, until something else is
-//! loaded, [`leave_if_lazy`] is called, or the space ends ([`OwnedSpace`]).
+//! loaded, [`leave_lazy_space`] is called, or the space ends ([`OwnedSpace`]).
 
 use super::percpu::{self, PerCpu};
 use super::registers::{self, FS_BASE};
@@ -37,8 +37,7 @@ const STACK_RESERVE: u64 = 3 << 10;
 /// A function and its argument.
 type Beginning = (fn(usize), usize);
 
-/// A thread's machine side. Cells are touched by the thread itself, or by who has taken it off or not yet put
-/// it on a CPU.
+/// A thread's machine side. Cells are touched by the thread itself, or by the CPU that switches from or to it.
 pub struct Thread {
     context: Context,
     stack_pointer: Cell<u64>,
@@ -52,17 +51,17 @@ pub struct Thread {
     /// A CPU runs it or is about to leave its stack. The releasing clear pairs with the acquiring swap of the
     /// next CPU.
     on_cpu: AtomicBool,
-    /// What the scheduler makes of it; see `sched`.
+    /// The scheduler's state; see `sched`.
     pub state: AtomicU32,
     /// CPUs that may run it, one bit each.
     pub affinity: AtomicU64,
-    /// It runs only where no other thread would.
-    pub is_behind: AtomicBool,
-    /// Not 0: the thread looks up before it goes back to ring 3, because its program ends.
-    pub attention: AtomicU32,
+    /// It runs only where no ordinary thread is ready.
+    pub is_idle_priority: AtomicBool,
+    /// Not 0: the thread exits before it returns to ring 3, because its program ends.
+    pub exit_pending: AtomicU32,
     /// Where a program wants a 0 stored and woken when the thread ends; 0 for nowhere.
     pub clear_tid: AtomicU64,
-    /// Raised when the thread has ended; who waits for that sleeps on it.
+    /// Set when the thread has exited; the joining thread sleeps on it.
     pub ended: AtomicU32,
 }
 
@@ -95,8 +94,8 @@ impl Thread {
             on_cpu: AtomicBool::new(false),
             state: AtomicU32::new(sched::FREE),
             affinity: AtomicU64::new(u64::MAX),
-            is_behind: AtomicBool::new(false),
-            attention: AtomicU32::new(0),
+            is_idle_priority: AtomicBool::new(false),
+            exit_pending: AtomicU32::new(0),
             clear_tid: AtomicU64::new(0),
             ended: AtomicU32::new(0),
         }
@@ -140,8 +139,8 @@ impl Thread {
         self.stack_limit.set(stack.start as u64 + STACK_RESERVE);
     }
 
-    /// Readies the thread to run `function(argument)` on its stack, which is mapped. Nobody runs it.
-    pub fn begin_in(&self, function: fn(usize), argument: usize) {
+    /// Prepares the thread to run `function(argument)` on its stack, which is mapped. Nobody runs it.
+    pub fn prepare_kernel_thread(&self, function: fn(usize), argument: usize) {
         let stack = Self::stack_of(self.index());
         self.set_stack(stack.clone());
         self.space.set(ptr::null());
@@ -152,14 +151,14 @@ impl Thread {
         self.push(stack.end, &[0, 0, 0, 0, 0, 0, entry]);
     }
 
-    /// Readies the thread to begin in ring 3 with the registers of `frame`, in the space and with the
-    /// thread-local base given. The space must outlive the thread: who owns it waits for its threads.
-    pub fn begin_in_ring_3(&self, frame: &Frame, space: &Space, fs_base: u64) {
+    /// Prepares the thread to begin in ring 3 with the registers of `frame`, in the space and with the
+    /// thread-local base given. The space must outlive the thread: its owner waits for its threads.
+    pub fn prepare_user_thread(&self, frame: &Frame, space: &Space, fs_base: u64) {
         let stack = Self::stack_of(self.index());
         self.set_stack(stack.clone());
         self.space.set(space);
         self.fs_base.set(fs_base);
-        self.attention.store(0, Relaxed);
+        self.exit_pending.store(0, Relaxed);
         self.clear_tid.store(0, Relaxed);
         let sse = SseState::fresh();
         let frame_at = stack.end - size_of::<Frame>();
@@ -220,8 +219,8 @@ fn enter_stack(cpu: &PerCpu, thread: &Thread) {
     cpu.stack_limit.set(thread.stack_limit.get());
 }
 
-/// Runs `next` on this CPU in place of the running thread; comes back when somebody does the same for that
-/// one, perhaps on another CPU. Interrupts are off, and one reason keeps the thread here.
+/// Switches from the running thread to `next`; returns when a CPU, perhaps another, switches back. Interrupts
+/// and preemption are off.
 /// `sched::after_switch` must follow.
 pub fn switch_to(next: &'static Thread) {
     let (cpu, me) = (percpu::this(), percpu::thread());
@@ -241,7 +240,7 @@ pub fn switch_to(next: &'static Thread) {
     unsafe { switch_stacks(me.stack_pointer.as_ptr(), next.stack_pointer.get()) };
 }
 
-/// The thread that ran here before; from now on another CPU may run it.
+/// The thread that ran here before the switch; from now on another CPU may run it.
 pub fn release_previous() -> &'static Thread {
     // SAFETY: `switch_to` set it on this CPU just now; threads are static.
     let previous = unsafe { &*percpu::this().previous.get() };
@@ -249,7 +248,7 @@ pub fn release_previous() -> &'static Thread {
     previous
 }
 
-/// What a kernel thread does first to last, called by `trap.s`.
+/// The whole of a kernel thread, called by `trap.s`.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_thread_begins() -> ! {
     sched::after_switch();
@@ -270,8 +269,8 @@ extern "C" fn user_thread_begins() {
     registers::disable_interrupts();
 }
 
-/// The last reason to stay is gone, and another thread is wanted. Not where interrupts are off: then the next
-/// occasion serves.
+/// Preemption came on while a reschedule is due. Does nothing where interrupts are off: the return from the
+/// next interrupt reschedules.
 #[cold]
 pub fn preempt() {
     if cpu::interrupts_are_on() {
@@ -299,7 +298,7 @@ fn load_space_of(cpu: &PerCpu, next: &Thread) {
 }
 
 /// Leaves the space that this CPU keeps although the running thread has none. Interrupts are off.
-pub fn leave_if_lazy() {
+pub fn leave_lazy_space() {
     let (cpu, thread) = (percpu::this(), percpu::thread());
     let loaded = cpu.loaded.get();
     if !loaded.is_null() && thread.space.get() != loaded {
@@ -309,25 +308,25 @@ pub fn leave_if_lazy() {
     }
 }
 
-/// A space in its place, that no CPU keeps when it ends. Threads and CPUs note its address: it is lent, never
-/// moved.
+/// A space that is never moved, because threads and CPUs keep its address, and that is loaded on no CPU when
+/// it is dropped.
 #[derive(Debug)]
 pub struct OwnedSpace(Space);
 
-/// Keeps a space in place while `f` uses it, and ends it.
+/// Keeps a space in place while `f` uses it, then drops it.
 pub fn with_owned<R>(space: Space, f: impl FnOnce(&OwnedSpace) -> R) -> R {
     let owned = OwnedSpace(space);
     f(&owned)
 }
 
 impl OwnedSpace {
-    /// Has every CPU that keeps the space lazily leave it, and waits until they have.
+    /// Makes every CPU that keeps the space lazily leave it, and waits until they have.
     pub fn evict(&self) {
         let state = super::Core::interrupts_off();
-        leave_if_lazy();
+        leave_lazy_space();
         super::Core::interrupts_restore(state);
         let cpus = self.0.cpus_racy();
-        cpus.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::LEAVE_VECTOR));
+        cpus.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::LEAVE_SPACE_VECTOR));
         wait_until::<super::Core>(|| self.0.runs_nowhere());
     }
 }

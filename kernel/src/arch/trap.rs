@@ -1,6 +1,6 @@
 //! What happens in Rust when the kernel is entered; `trap.s` is how.
 
-use super::apic::{self, ANSWER_VECTOR, BARRIER_VECTOR, LEAVE_VECTOR, LOOK_VECTOR, TIMER_VECTOR};
+use super::apic::{self, BARRIER_VECTOR, HANDLER_VECTOR, LEAVE_SPACE_VECTOR, RESCHED_VECTOR, TIMER_VECTOR};
 use super::upcalls::{process, report, sched, signal, system_call};
 use super::{MACHINE, cpu, percpu, registers, segments, thread, user};
 use core::arch::global_asm;
@@ -70,7 +70,7 @@ impl Frame {
         self.rflags & registers::INTERRUPT_FLAG as u64 != 0
     }
 
-    fn wanted(&self) -> Access {
+    fn access(&self) -> Access {
         match self.error {
             error if error & ERROR_FETCH != 0 => Access::Execute,
             error if error & ERROR_WRITE != 0 => Access::Write,
@@ -94,7 +94,7 @@ extern "C" fn trap_handler(frame: &mut Frame) {
         report::unexpected(frame, None);
     }
     if frame.is_user() {
-        leaving(frame);
+        exit_to_user(frame);
     } else if percpu::preempt_word() == 0 && frame.interrupts_were_on() {
         sched::yield_now();
     }
@@ -102,31 +102,31 @@ extern "C" fn trap_handler(frame: &mut Frame) {
 
 /// On the way back to ring 3. Interrupts are off.
 #[inline(always)]
-fn leaving(frame: &mut Frame) {
-    if percpu::preempt_word() == 0 || percpu::thread().attention.load(Relaxed) != 0 {
-        occasion(frame);
+fn exit_to_user(frame: &mut Frame) {
+    if percpu::preempt_word() == 0 || percpu::thread().exit_pending.load(Relaxed) != 0 {
+        exit_work(frame);
     }
 }
 
-/// The thread goes back to ring 3.
-const BACK: u32 = 0;
-/// Another thread is wanted, or this one must not go back.
-const OCCASION: u32 = 1;
+/// The fault is resolved: return to ring 3.
+const RETURN: u32 = 0;
+/// A reschedule is due, or the thread's program ends.
+const EXIT_WORK: u32 = 1;
 /// The access could not be resolved.
 const FAILED: u32 = 2;
 
-/// A program touched memory that is not there, or not so. Interrupts are on; they are off when it returns.
+/// A page fault of ring 3. Interrupts are on; they are off when it returns.
 /// The frame has no registers that calls keep, and the address in the place of the vector.
 #[unsafe(no_mangle)]
 extern "C" fn user_fault_handler(frame: &Frame) -> u32 {
     let thread = percpu::thread();
-    let fault = Fault { addr: VirtAddr(frame.vector), access: frame.wanted() };
+    let fault = Fault { addr: VirtAddr(frame.vector), access: frame.access() };
     let resolved = thread.space().is_some_and(|space| space.fault(fault).is_ok());
     registers::disable_interrupts();
     match resolved {
         false => FAILED,
-        true if percpu::preempt_word() == 0 || thread.attention.load(Relaxed) != 0 => OCCASION,
-        true => BACK,
+        true if percpu::preempt_word() == 0 || thread.exit_pending.load(Relaxed) != 0 => EXIT_WORK,
+        true => RETURN,
     }
 }
 
@@ -137,27 +137,27 @@ extern "C" fn user_fault_unfinished(frame: &mut Frame, why: u32) {
     let address = VirtAddr(core::mem::replace(&mut frame.vector, PAGE_FAULT));
     if why == FAILED {
         registers::enable_interrupts();
-        let fault = Fault { addr: address, access: frame.wanted() };
-        // Asked again: what is wrong is told only now, and may have been mended meanwhile.
+        let fault = Fault { addr: address, access: frame.access() };
+        // Resolved again: only this call reports the error, and the cause may be gone by now.
         if let Some(Err(error)) = percpu::thread().space().map(|space| space.fault(fault)) {
             signal::fault_failed(frame, address, error);
         }
         registers::disable_interrupts();
     }
-    leaving(frame);
+    exit_to_user(frame);
 }
 
-/// The kernel touched a program's memory where that is allowed, or has gone wrong.
+/// A page fault of the kernel: on a program's memory in a routine that recovers, or an error of the kernel.
 #[cold]
 fn kernel_fault(frame: &mut Frame, address: VirtAddr) {
     let Some(recovery) = user::recovery(frame.rip).filter(|_| address.0 < user::USER_END) else {
         report::unexpected(frame, Some(address));
     };
-    let may_sleep = frame.interrupts_were_on() && !percpu::is_pinned();
+    let may_sleep = frame.interrupts_were_on() && !percpu::is_preempt_off();
     let space = percpu::thread().space().filter(|_| may_sleep);
     let resolved = space.is_some_and(|space| {
         registers::enable_interrupts();
-        let outcome = space.fault(Fault { addr: address, access: frame.wanted() });
+        let outcome = space.fault(Fault { addr: address, access: frame.access() });
         registers::disable_interrupts();
         outcome.is_ok()
     });
@@ -166,28 +166,30 @@ fn kernel_fault(frame: &mut Frame, address: VirtAddr) {
     }
 }
 
-/// Interrupts of the controller. None of them sleeps, or takes a lock that somebody holds with interrupts on.
+/// Interrupts of the controller. None of their handlers sleeps, or takes a lock that is held anywhere with
+/// interrupts on.
 fn interrupt(frame: &mut Frame) {
     cpu::section_begins();
     percpu::this().idle_ends();
     match frame.vector as u8 {
-        TIMER_VECTOR | LOOK_VECTOR => percpu::want_other(),
-        ANSWER_VECTOR => MACHINE.answer(),
+        TIMER_VECTOR | RESCHED_VECTOR => percpu::set_need_resched(),
+        HANDLER_VECTOR => MACHINE.call_handler(),
         BARRIER_VECTOR => percpu::this().quiesced(),
-        LEAVE_VECTOR => thread::leave_if_lazy(),
-        // Spurious: nothing happened, and nothing must be acknowledged.
+        LEAVE_SPACE_VECTOR => thread::leave_lazy_space(),
+        // Spurious: needs no acknowledgement.
         _ => return,
     }
     apic::end_of_interrupt();
     cpu::section_ends();
 }
 
-/// Another thread is wanted, or this one must not go back. Interrupts are off before and after.
+/// Work before the return to ring 3: a reschedule, or the end of the thread. Interrupts are off before and
+/// after.
 #[cold]
-fn occasion(frame: &mut Frame) {
+fn exit_work(frame: &mut Frame) {
     sched::yield_now();
     registers::enable_interrupts();
-    process::leaving_kernel(frame);
+    process::before_return_to_user(frame);
     registers::disable_interrupts();
 }
 
@@ -197,11 +199,11 @@ extern "C" fn syscall_handler(frame: &mut Frame) -> bool {
     registers::enable_interrupts();
     let whole = system_call(frame);
     registers::disable_interrupts();
-    leaving(frame);
+    exit_to_user(frame);
     whole
 }
 
-/// What is not returned from. Stays on the vector's stack.
+/// Vectors that are never returned from. Stays on the vector's stack.
 #[unsafe(no_mangle)]
 extern "C" fn fatal_handler(frame: &mut Frame) -> ! {
     let address = (frame.vector == PAGE_FAULT).then(registers::fault_address);

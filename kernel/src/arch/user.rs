@@ -66,7 +66,7 @@ fn is_users(at: VirtAddr, len: usize) -> bool {
 
 fn copy(to: usize, from: usize, len: usize) -> Result<(), BadAddress> {
     debug_assert!(
-        !percpu::is_pinned(),
+        !percpu::is_preempt_off(),
         "a program's memory is touched where its fault could not be resolved"
     );
     debug_assert_eq!(percpu::thread().context().held(), 0, "a program's memory is touched under a lock");

@@ -1,6 +1,6 @@
 //! Calls about memory: untrusted words go straight to `interleaf_linux_abi`.
 
-use super::{Answer, Arguments};
+use super::{Arguments, CallResult};
 use crate::arch::thread::Space;
 use crate::arch::{percpu, user};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
@@ -14,28 +14,28 @@ fn space() -> &'static Space {
     percpu::thread().space().expect("a program's thread has a space")
 }
 
-pub fn mmap(Arguments([addr, len, prot, flags, ..]): Arguments) -> Answer {
+pub fn mmap(Arguments([addr, len, prot, flags, ..]): Arguments) -> CallResult {
     Ok(linux::mmap(space(), addr, len, prot as u32, flags as u32)?.0)
 }
 
-pub fn munmap(addr: u64, len: u64) -> Answer {
+pub fn munmap(addr: u64, len: u64) -> CallResult {
     linux::munmap(space(), addr, len).map(|()| 0)
 }
 
-pub fn mprotect(addr: u64, len: u64, prot: u64) -> Answer {
+pub fn mprotect(addr: u64, len: u64, prot: u64) -> CallResult {
     linux::mprotect(space(), addr, len, prot as u32).map(|()| 0)
 }
 
-pub fn madvise(addr: u64, len: u64, advice: u64) -> Answer {
+pub fn madvise(addr: u64, len: u64, advice: u64) -> CallResult {
     linux::madvise(space(), addr, len, advice as i32).map(|()| 0)
 }
 
-pub fn brk(end: u64) -> Answer {
+pub fn brk(end: u64) -> CallResult {
     Ok(linux::brk(space(), end))
 }
 
 /// The library tells under its lock, so what it tells is collected, and copied to the program afterwards.
-pub fn mincore(addr: u64, len: u64, to: u64) -> Answer {
+pub fn mincore(addr: u64, len: u64, to: u64) -> CallResult {
     linux::check_mincore(addr, len, to, user::USER_END)?;
     let end = addr + len;
     let (mut at, mut to) = (addr, to);

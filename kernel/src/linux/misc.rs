@@ -1,6 +1,6 @@
 //! Calls about everything else.
 
-use super::Answer;
+use super::CallResult;
 use crate::arch::{Core, console, user};
 use crate::task::process::PROCESS;
 use crate::task::{sched, signal};
@@ -13,7 +13,7 @@ use interleaf_linux_abi::task::SIGSEGV;
 const CHUNK: usize = 256;
 
 /// Everything is printed on the console.
-pub fn write(file: u64, at: u64, len: u64) -> Answer {
+pub fn write(file: u64, at: u64, len: u64) -> CallResult {
     if !matches!(file, 1 | 2) {
         return Err(Errno::EBADF);
     }
@@ -32,7 +32,7 @@ pub fn write(file: u64, at: u64, len: u64) -> Answer {
 }
 
 /// Only SIGSEGV is ever raised; what is said of others is heard and forgotten.
-pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> Answer {
+pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> CallResult {
     const HANDLER_WORDS: usize = 4;
     const DEFAULT_OR_IGNORE: u64 = 1;
     if !(1..=64).contains(&signal) {
@@ -60,7 +60,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Every clock is the one since boot.
-pub fn clock_gettime(_clock: u64, at: u64) -> Answer {
+pub fn clock_gettime(_clock: u64, at: u64) -> CallResult {
     let now = Core::now_ns();
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&(now / 1_000_000_000).to_le_bytes());
@@ -81,7 +81,7 @@ pub fn duration_ns(at: u64) -> Result<u64, Errno> {
 }
 
 /// There is no list of timers: who sleeps looks at the clock whenever it gets a turn.
-pub fn nanosleep(at: u64) -> Answer {
+pub fn nanosleep(at: u64) -> CallResult {
     let end = Core::now_ns().saturating_add(duration_ns(at)?);
     while Core::now_ns() < end && !PROCESS.is_ending() {
         sched::yield_now();

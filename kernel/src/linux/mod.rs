@@ -25,7 +25,7 @@ impl From<BadAddress> for Errno {
 }
 
 /// What a call returns: a number, or an error.
-type Answer = Result<u64, Errno>;
+type CallResult = Result<u64, Errno>;
 
 /// The arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -39,19 +39,19 @@ pub fn call(frame: &mut Frame) -> bool {
         // The cheapest call there is; it shows what entering and leaving costs.
         number::GETPPID => frame.rax = 0,
         number::RT_SIGRETURN => {
-            signal::come_back(frame);
+            signal::sigreturn(frame);
             return true;
         }
         other => {
-            let answer = dispatch(other, frame);
-            frame.rax = answer.unwrap_or_else(|error| error.as_return_value() as u64);
+            let result = dispatch(other, frame);
+            frame.rax = result.unwrap_or_else(|error| error.as_return_value() as u64);
         }
     }
     false
 }
 
 #[inline(never)]
-fn dispatch(call: u64, frame: &Frame) -> Answer {
+fn dispatch(call: u64, frame: &Frame) -> CallResult {
     let arguments = Arguments([frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
     let a = arguments.0;
     match call {

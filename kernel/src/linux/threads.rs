@@ -1,6 +1,6 @@
 //! Calls about threads.
 
-use super::{Answer, Arguments};
+use super::{Arguments, CallResult};
 use crate::arch::thread::{MAX_THREADS, Thread};
 use crate::arch::trap::Frame;
 use crate::arch::{Core, MACHINE, percpu, user};
@@ -13,7 +13,7 @@ use interleaf_linux_abi::Errno;
 use interleaf_linux_abi::task::*;
 
 /// A new thread that continues as this one, but for rax and the stack.
-pub fn clone(frame: &Frame) -> Answer {
+pub fn clone(frame: &Frame) -> CallResult {
     let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
     let has = |flag| flags & flag != 0;
     if !has(CLONE_VM) || !has(CLONE_THREAD) {
@@ -21,7 +21,7 @@ pub fn clone(frame: &Frame) -> Answer {
     }
     let me = percpu::thread();
     let space = me.space().ok_or(Errno::ENOSYS)?;
-    let thread = sched::claim().ok_or(Errno::EAGAIN)?;
+    let thread = sched::alloc_thread().ok_or(Errno::EAGAIN)?;
     let tid = (thread.index() as u32).to_le_bytes();
     let wishes = [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)];
     for (_, at) in wishes.into_iter().filter(|&(flag, _)| has(flag)) {
@@ -32,25 +32,25 @@ pub fn clone(frame: &Frame) -> Answer {
     child.rax = 0;
     child.rsp = if stack == 0 { frame.rsp } else { stack };
     let fs_base = if has(CLONE_SETTLS) { tls } else { me.fs_base() };
-    thread.begin_in_ring_3(&child, space, fs_base);
+    thread.prepare_user_thread(&child, space, fs_base);
     if has(CLONE_CHILD_CLEARTID) {
         thread.clear_tid.store(child_tid, Relaxed);
     }
-    PROCESS.joined_by(thread);
+    PROCESS.add_thread(thread);
     sched::start(thread, me.affinity.load(Relaxed));
     if PROCESS.is_ending() {
         // The program's end may not have seen the new thread.
-        thread.attention.store(1, Release);
+        thread.exit_pending.store(1, Release);
     }
     Ok(thread.index() as u64)
 }
 
 /// Ends the thread. A program whose last thread ends so has ended well.
-pub fn exit() -> Answer {
+pub fn exit() -> CallResult {
     PROCESS.leave()
 }
 
-pub fn exit_group(code: u64) -> Answer {
+pub fn exit_group(code: u64) -> CallResult {
     PROCESS.end(code as u32);
     PROCESS.leave()
 }
@@ -59,17 +59,17 @@ pub fn gettid() -> u64 {
     percpu::thread().index() as u64
 }
 
-pub fn set_tid_address(at: u64) -> Answer {
+pub fn set_tid_address(at: u64) -> CallResult {
     percpu::thread().clear_tid.store(at, Relaxed);
     Ok(gettid())
 }
 
-pub fn sched_yield() -> Answer {
+pub fn sched_yield() -> CallResult {
     sched::yield_now();
     Ok(0)
 }
 
-pub fn arch_prctl(what: u64, value: u64) -> Answer {
+pub fn arch_prctl(what: u64, value: u64) -> CallResult {
     const SET_FS: u64 = 0x1002;
     const GET_FS: u64 = 0x1003;
     match what {
@@ -94,7 +94,7 @@ fn every_cpu() -> u64 {
     (1 << MACHINE.nr_cpus()) - 1
 }
 
-pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> Answer {
+pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> CallResult {
     let mut mask = [0; 8];
     let len = len.min(8) as usize;
     user::read(VirtAddr(at), &mut mask[..len])?;
@@ -108,7 +108,7 @@ pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> Answer {
     Ok(0)
 }
 
-pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> Answer {
+pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> CallResult {
     if len < 8 || !len.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
@@ -117,7 +117,7 @@ pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> Answer {
     Ok(8)
 }
 
-pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> Answer {
+pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> CallResult {
     if !at.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
@@ -142,7 +142,7 @@ fn deadline(timeout: u64) -> Result<Option<u64>, Errno> {
 /// Sleeps while the word holds `expected`. The word is looked at once more where nobody can wake unnoticed,
 /// and there its page cannot be made present: so it is made present before, and all begins again where it
 /// went away in between.
-fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> Answer {
+fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> CallResult {
     loop {
         let mut bytes = [0; 4];
         user::read(at, &mut bytes)?;

@@ -51,7 +51,7 @@ pub fn init(loader: &Loader, start: RecordInit) {
     let end = ram.iter().map(|range| range.end).max().unwrap_or(0);
     let reach = space::extend_boot_map(end);
     if reach < end {
-        crate::say!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
+        crate::println!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
     }
     let mut map = boot_map(loader, reach).unwrap_or_else(|why| refuse(why));
     let workers = WorkerPool::spawn(&MACHINE, &mut map.early_allocator(&MACHINE));
@@ -88,7 +88,7 @@ const COME_NS: u64 = 100_000_000;
 /// there.
 pub fn initialise(start: RecordInit) {
     let first_us = clock::cycles_to_ns(STARTED_IN.load(Relaxed)) / 1000;
-    crate::say!("memory: the first frame could be had after {first_us} us");
+    crate::println!("memory: the first frame could be had after {first_us} us");
     let helpers = helpers::start();
     if start == RecordInit::Eager {
         return;
@@ -101,7 +101,7 @@ pub fn initialise(start: RecordInit) {
     let told = |done: NodeInitReport| {
         let (NodeId(node), frames, us) = (done.node, done.frames, done.took_ns / 1000);
         let cpus = done.spent.helpers + 1;
-        crate::say!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
+        crate::println!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
     };
     let written = vm().memory().initialise(workers(), helpers, &|| false, &told);
     assert!(written.is_ok(), "nobody stops the initialisation");

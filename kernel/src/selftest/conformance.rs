@@ -34,7 +34,7 @@ pub fn run(_: &Options<'_>) -> bool {
     let memory = memory::vm().memory();
     let Some(block) = memory.alloc(BLOCK, AllocRequest::DIRTY) else { return false };
     // The suite installs answers of its own; nobody else may ask for the library's meanwhile.
-    let installed: Option<Callback<Metal>> = MACHINE.installed();
+    let installed: Option<Callback<Metal>> = MACHINE.interrupt_handler();
     MACHINE.set_interrupt_handler(None);
     let help = take_help();
     let frames = PfnRange::new(block.pfn(), block.pfn().add(FRAMES));
@@ -42,7 +42,7 @@ pub fn run(_: &Options<'_>) -> bool {
     MACHINE.set_interrupt_handler(installed);
     MACHINE.set_helper_handler(help);
     memory.free(block);
-    crate::say!("{report}");
+    crate::println!("{report}");
     report
         .iter()
         .all(|(rule, verdict)| verdict == Verdict::Holds || (verdict == Verdict::Untested && may_miss(rule)))
@@ -50,7 +50,7 @@ pub fn run(_: &Options<'_>) -> bool {
 
 /// Takes the worker pool's program away from the helpers, who leave it first, to be given back later.
 fn take_help() -> Option<Callback<Metal>> {
-    let help = helpers::installed();
+    let help = helpers::handler();
     (0..MACHINE.nr_cpus()).for_each(|cpu| memory::workers().dismiss(CpuId(cpu)));
     MACHINE.set_helper_handler(None);
     help

@@ -1,6 +1,6 @@
 //! Page faults of the kernel's own accesses to programs' memory, and which CPUs a flush interrupts.
 
-use super::world::{complain, load, map, page, store, with_space};
+use super::world::{fail, load, map, page, store, with_space};
 use crate::arch::thread::{self, OwnedSpace};
 use crate::arch::{Core, MACHINE, percpu, user};
 use crate::memory;
@@ -13,7 +13,7 @@ use interleaf_kernel::core::options::Options;
 
 /// What is true and what was found.
 fn must(holds: bool, what: &str) -> bool {
-    holds || complain(format_args!("{what}"))
+    holds || fail(format_args!("{what}"))
 }
 
 /// Accesses that are resolved, and accesses that must end as errors.
@@ -60,7 +60,7 @@ pub fn interrupt_only_who_runs_the_space(options: &Options<'_>) -> bool {
     }
     let pair = with_space(options, |space| {
         let sent = interrupts_of(space, 2);
-        crate::say!("two CPUs of {} in a space: {ROUNDS} unmaps, {sent} interrupts", MACHINE.nr_cpus());
+        crate::println!("two CPUs of {} in a space: {ROUNDS} unmaps, {sent} interrupts", MACHINE.nr_cpus());
         must(0 < sent && sent <= ROUNDS, "a flush interrupted a CPU that does not run the space")
     });
     alone && pair

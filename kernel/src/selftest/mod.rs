@@ -47,10 +47,10 @@ pub fn run(name: &str, options: &Options<'_>) -> u8 {
         let passed = test(options);
         let ms = (Core::now_ns() - began) / 1_000_000;
         failed += u32::from(!passed);
-        crate::say!("selftest {name}: {} in {ms} ms", if passed { "passed" } else { "FAILED" });
+        crate::println!("selftest {name}: {} in {ms} ms", if passed { "passed" } else { "FAILED" });
     }
     if ran == 0 {
-        crate::say!("selftest {name}: there is none of that name");
+        crate::println!("selftest {name}: there is none of that name");
     }
     match (ran, failed) {
         (0, _) => 2,

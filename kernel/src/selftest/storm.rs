@@ -11,7 +11,7 @@
 //!           translation is left
 //! ```
 
-use super::world::{Dice, complain, in_fresh_space, load, map, page, store, with_space};
+use super::world::{Dice, fail, in_fresh_space, load, map, page, store, with_space};
 use crate::arch::thread::{self, MAX_THREADS, OwnedSpace};
 use crate::arch::{MACHINE, percpu};
 use crate::task::{process, sched};
@@ -28,7 +28,7 @@ const STEPS: u64 = 150;
 const PAGES: u64 = 6;
 /// Common pages.
 const COMMON: usize = 4;
-/// Pages between two common ones, so that each is a mapping of its own.
+/// Pages between two common ones, so that each is a mapping of its area.
 const APART: u64 = 4;
 
 /// A common page: where it is, and what must be there.
@@ -39,7 +39,7 @@ struct Common {
 }
 
 /// What the threads of one space share.
-struct Sky<'a> {
+struct Storm<'a> {
     space: &'a OwnedSpace,
     common: [Common; COMMON],
     next: AtomicU32,
@@ -58,7 +58,7 @@ pub fn in_one_space(options: &Options<'_>) -> bool {
 
 /// As many spaces as threads, two threads in each.
 pub fn in_many_spaces(options: &Options<'_>) -> bool {
-    let before = process::frames_out();
+    let before = process::frames_in_use();
     let wrong = AtomicU32::new(0);
     let one = || {
         let passed = in_fresh_space(options, |space| storm(space, 2));
@@ -77,46 +77,46 @@ fn storm(space: &OwnedSpace, threads: usize) -> bool {
     let common = map(space, APART * COMMON as u64);
     // Between pages that stay mapped: a hole of one page, into which no thread's own pages fit.
     let at = |n: usize| page(common, APART * n as u64 + 1);
-    let sky = Sky {
+    let storm = Storm {
         space,
         common: core::array::from_fn(|n| Common { at: at(n), epoch: AtomicU64::new(0) }),
         next: AtomicU32::new(0),
         wrong: AtomicU32::new(0),
     };
     run_times(threads, &|| {
-        let me = sky.next.fetch_add(1, Relaxed);
-        thread::in_space(space, || sky.blow(me));
+        let me = storm.next.fetch_add(1, Relaxed);
+        thread::in_space(space, || storm.run_thread(me));
     });
-    sky.wrong.load(Relaxed) == 0
+    storm.wrong.load(Relaxed) == 0
 }
 
-impl Sky<'_> {
+impl Storm<'_> {
     fn must(&self, holds: bool, what: &str) {
         if !holds {
             self.wrong.fetch_add(1, Relaxed);
-            complain(format_args!("{what} (thread {}, {:?})", percpu::thread().index(), percpu::id()));
+            fail(format_args!("{what} (thread {}, {:?})", percpu::thread().index(), percpu::id()));
         }
     }
 
     /// One thread's part.
-    fn blow(&self, me: u32) {
+    fn run_thread(&self, me: u32) {
         let mut dice = Dice::new(me.into());
-        let mut own = Own { sky: self, base: map(self.space, PAGES), holds: [0; PAGES as usize] };
+        let mut area = Area { storm: self, base: map(self.space, PAGES), holds: [0; PAGES as usize] };
         for step in 1..=STEPS {
             let word = u64::from(me) << 32 | step;
             match dice.roll(8) {
-                0 => own.remap(),
-                1 => own.drop_contents(),
-                2 => own.protect(word),
-                3 | 4 => own.write(dice.roll(PAGES), word),
+                0 => area.remap(),
+                1 => area.drop_contents(),
+                2 => area.protect(word),
+                3 | 4 => area.write(dice.roll(PAGES), word),
                 5 if (me as usize) < COMMON => self.renew(me as usize),
                 6 => sched::yield_now(),
                 _ => self.look(&self.common[dice.roll(COMMON as u64) as usize]),
             }
-            own.check(dice.roll(PAGES));
+            area.check(dice.roll(PAGES));
         }
-        (0..PAGES).for_each(|n| own.check(n));
-        own.unmap();
+        (0..PAGES).for_each(|n| area.check(n));
+        area.unmap();
     }
 
     /// The owner takes a common page away, looks, and maps it again.
@@ -153,28 +153,28 @@ impl Sky<'_> {
 }
 
 /// A thread's own pages, and what they must hold.
-struct Own<'a> {
-    sky: &'a Sky<'a>,
+struct Area<'a> {
+    storm: &'a Storm<'a>,
     base: VirtAddr,
     holds: [u64; PAGES as usize],
 }
 
-impl Own<'_> {
+impl Area<'_> {
     const BYTES: u64 = PAGES * PAGE_SIZE as u64;
 
     fn check(&self, n: u64) {
         let found = load(page(self.base, n));
-        self.sky.must(found == Ok(self.holds[n as usize]), "a page does not hold what was written");
+        self.storm.must(found == Ok(self.holds[n as usize]), "a page does not hold what was written");
     }
 
     fn write(&mut self, n: u64, word: u64) {
-        self.sky.must(store(page(self.base, n), word).is_ok(), "a page cannot be written");
+        self.storm.must(store(page(self.base, n), word).is_ok(), "a page cannot be written");
         self.holds[n as usize] = word;
     }
 
     fn drop_contents(&mut self) {
-        let dropped = self.sky.space.advise(self.base, Self::BYTES, Advice::DontNeed);
-        self.sky.must(dropped.is_ok(), "contents cannot be dropped");
+        let dropped = self.storm.space.advise(self.base, Self::BYTES, Advice::DontNeed);
+        self.storm.must(dropped.is_ok(), "contents cannot be dropped");
         self.holds = [0; PAGES as usize];
     }
 
@@ -182,15 +182,15 @@ impl Own<'_> {
     fn protect(&mut self, word: u64) {
         let (middle, bytes) = (page(self.base, 2), 2 * PAGE_SIZE as u64);
         let readable = VmaFlags::READ;
-        let protect = |flags| self.sky.space.protect(middle, bytes, flags).is_ok();
-        self.sky.must(protect(readable), "rights cannot be taken");
-        self.sky.must(store(page(self.base, 3), word).is_err(), "a page without the right was written");
-        self.sky.must(protect(readable | VmaFlags::WRITE), "rights cannot be given back");
+        let protect = |flags| self.storm.space.protect(middle, bytes, flags).is_ok();
+        self.storm.must(protect(readable), "rights cannot be taken");
+        self.storm.must(store(page(self.base, 3), word).is_err(), "a page without the right was written");
+        self.storm.must(protect(readable | VmaFlags::WRITE), "rights cannot be given back");
         self.write(3, word);
     }
 
     fn unmap(&self) {
-        self.sky.must(self.sky.space.unmap(self.base, Self::BYTES).is_ok(), "pages cannot be unmapped");
+        self.storm.must(self.storm.space.unmap(self.base, Self::BYTES).is_ok(), "pages cannot be unmapped");
     }
 
     fn remap(&mut self) {
@@ -199,8 +199,8 @@ impl Own<'_> {
         // Another thread may have been given the addresses meanwhile; then they hold that one's words, never
         // ours.
         let ours = |n| load(page(self.base, n)).is_ok_and(|word| word != 0 && word == self.holds[n as usize]);
-        self.sky.must(gone || !(0..PAGES).any(ours), "what was unmapped is still there");
-        self.base = map(self.sky.space, PAGES);
+        self.storm.must(gone || !(0..PAGES).any(ours), "what was unmapped is still there");
+        self.base = map(self.storm.space, PAGES);
         self.holds = [0; PAGES as usize];
     }
 }

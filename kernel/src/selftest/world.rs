@@ -31,7 +31,7 @@ impl Dice {
 /// Runs `test` in a fresh space, ends the space, and looks whether every frame came back and the index of
 /// mappings is sound.
 pub fn with_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
-    let before = process::frames_out();
+    let before = process::frames_in_use();
     let passed = in_fresh_space(options, |space| test(space) && is_sound(space));
     passed && process::is_conserved(before)
 }
@@ -41,20 +41,20 @@ pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> b
     let path = if options.locked { Path::Locked } else { Path::Speculative };
     match AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path) {
         Ok(space) => thread::with_owned(space, test),
-        Err(why) => complain(format_args!("there is no space: {why}")),
+        Err(why) => fail(format_args!("there is no space: {why}")),
     }
 }
 
 fn is_sound(space: &OwnedSpace) -> bool {
     match space.check_index() {
         Ok(_) => true,
-        Err(why) => complain(format_args!("the index of mappings is unsound: {why}")),
+        Err(why) => fail(format_args!("the index of mappings is unsound: {why}")),
     }
 }
 
 /// Says what is wrong, and that something is.
-pub fn complain(what: core::fmt::Arguments<'_>) -> bool {
-    crate::say!("WRONG: {what}");
+pub fn fail(what: core::fmt::Arguments<'_>) -> bool {
+    crate::println!("WRONG: {what}");
     false
 }
 

@@ -49,7 +49,7 @@ impl Process {
     }
 
     /// One thread more. Before it starts.
-    pub fn joined_by(&self, thread: &Thread) {
+    pub fn add_thread(&self, thread: &Thread) {
         self.alive.fetch_add(1, AcqRel);
         self.members[thread.index()].store(1, Release);
     }
@@ -60,11 +60,11 @@ impl Process {
             return;
         }
         for thread in Thread::all().iter().filter(|thread| self.members[thread.index()].load(Acquire) == 1) {
-            thread.attention.store(1, Release);
+            thread.exit_pending.store(1, Release);
             sched::wake_thread(thread);
         }
         let others = (0..MACHINE.nr_cpus()).map(CpuId).filter(|&cpu| cpu != Core::id());
-        others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::LOOK_VECTOR));
+        others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::RESCHED_VECTOR));
     }
 
     /// Ends the running thread; the last one wakes who waits for the program.
@@ -75,11 +75,11 @@ impl Process {
             sched::wake(clear.0 as usize, 1);
         }
         self.members[thread.index()].store(0, Release);
-        thread.attention.store(0, Relaxed);
+        thread.exit_pending.store(0, Relaxed);
         thread::leave_space();
         self.alive.fetch_sub(1, AcqRel);
         Core::wake(&self.alive, 1);
-        sched::vanish()
+        sched::exit_detached()
     }
 
     /// Waits for the last thread; the program's code.
@@ -95,7 +95,7 @@ impl Process {
 }
 
 /// A thread of the program is about to go back to ring 3, or not.
-pub fn leaving_kernel(_: &mut Frame) {
+pub fn before_return_to_user(_: &mut Frame) {
     if PROCESS.is_ending() {
         PROCESS.leave();
     }
@@ -110,12 +110,12 @@ pub fn exception(frame: &mut Frame) {
         17 => 7,
         _ => 11,
     };
-    die_of(signal, frame, "an exception");
+    kill(signal, frame, "an exception");
 }
 
 /// A signal ends the program.
-pub fn die_of(signal: u32, frame: &Frame, what: &str) -> ! {
-    crate::say!("the program ends by signal {signal}: {what}\n{frame}");
+pub fn kill(signal: u32, frame: &Frame, what: &str) -> ! {
+    crate::println!("the program ends by signal {signal}: {what}\n{frame}");
     PROCESS.end(128 + signal);
     PROCESS.leave()
 }
@@ -124,13 +124,13 @@ pub fn die_of(signal: u32, frame: &Frame, what: &str) -> ! {
 pub fn run(file: &[u8], options: &Options<'_>) -> u8 {
     let vm = memory::vm();
     let parsed = Program::parse(file, VirtAddr(user::USER_END));
-    let Ok(program) = parsed.inspect_err(|why| crate::say!("the program cannot run: {why}")) else {
+    let Ok(program) = parsed.inspect_err(|why| crate::println!("the program cannot run: {why}")) else {
         return CANNOT_RUN;
     };
     let path = if options.locked { Path::Locked } else { Path::Speculative };
     let end = VirtAddr(program.end().0.next_multiple_of(PAGE_SIZE as u64));
     let layout = Layout { heap_start: end, ..Layout::linux::<X86_64>() };
-    let before = frames_out();
+    let before = frames_in_use();
     let Ok(space) = AddressSpace::new(vm, layout, path) else { return CANNOT_RUN };
     let code = thread::with_owned(space, |space| run_in(space, &program, options));
     if is_conserved(before) { code } else { LEAKED }
@@ -139,20 +139,20 @@ pub fn run(file: &[u8], options: &Options<'_>) -> u8 {
 /// Runs a program in its space, and waits for its end.
 fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u8 {
     let loaded = thread::in_space(space, || load(space, program, options));
-    let (Some(frame), Some(thread)) = (loaded, sched::claim()) else { return CANNOT_RUN };
-    PROCESS.joined_by(thread);
-    thread.begin_in_ring_3(&frame, space, 0);
+    let (Some(frame), Some(thread)) = (loaded, sched::alloc_thread()) else { return CANNOT_RUN };
+    PROCESS.add_thread(thread);
+    thread.prepare_user_thread(&frame, space, 0);
     sched::start(thread, u64::MAX);
     let code = PROCESS.wait();
     let stats = memory::vm().shootdown_stats();
-    crate::say!("the program ended with {code}; CPUs were interrupted {} times to flush", stats.sent);
+    crate::println!("the program ended with {code}; CPUs were interrupted {} times to flush", stats.sent);
     code
 }
 
 /// Puts the program into its space, in which this thread runs. `None` where that does not work, with a line
 /// that says why.
 fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Option<Frame> {
-    let refuse = |why: &str| crate::say!("the program cannot be loaded: {why}");
+    let refuse = |why: &str| crate::println!("the program cannot be loaded: {why}");
     for segment in program.segments() {
         if let Err(why) = place(space, &segment) {
             refuse(why);
@@ -201,7 +201,7 @@ fn map_fixed(
 
 /// Frames that the library has handed out to others than the kernel itself, once every CPU has given back
 /// what it keeps.
-pub fn frames_out() -> u64 {
+pub fn frames_in_use() -> u64 {
     let vm = memory::vm();
     let trim: &(dyn Fn() + Sync) = &|| vm.trim();
     let everywhere = [trim; percpu::MAX_CPUS];
@@ -214,11 +214,11 @@ pub fn frames_out() -> u64 {
 
 /// Recounts all frames, and compares those handed out with `before`.
 pub fn is_conserved(before: u64) -> bool {
-    let after = frames_out();
+    let after = frames_in_use();
     let census = memory::vm().memory().check();
     let conserved = census.is_ok() && after == before;
     if !conserved {
-        crate::say!("frames are lost: {before} were handed out before, {after} now; {census:?}");
+        crate::println!("frames are lost: {before} were handed out before, {after} now; {census:?}");
     }
     conserved
 }

@@ -1,5 +1,4 @@
-//! Who runs when: one queue of ready threads for all CPUs, in order of arrival; sleeping and waking by
-//! address.
+//! The scheduler: one run queue for all CPUs, first in, first out; sleeping and waking by address.
 //!
 //! # States
 //!
@@ -8,13 +7,13 @@
 //!    FREE ──────────► READY ───────────────────► BLOCKING ─────────────────────────────► ASLEEP
 //!      ▲                ▲ ▲ runs, or is queued      │ wake                                  │ wake
 //!      │ join           │ └──── left its stack ── WOKEN                                     │
-//!    ENDED ◄── exit ────┘ ◄─────────────────────────────────────────────────────────────────┘
+//!    ZOMBIE ◄─ exit ────┘ ◄─────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A thread is put into the queue by whoever finds it complete: off its CPU and wanted. Two events make it
-//! so, in either order: the waker's, and that of the CPU which has left its stack. The state tells each
-//! whether the other was there: a waker that finds BLOCKING leaves WOKEN and goes; the CPU that finds WOKEN
-//! queues the thread itself.
+//! A thread is queued once it is ready and its CPU has left its stack. The two events come in either order:
+//! the waker's, and that of the CPU which has left the stack. The state tells each whether the other has
+//! happened: a waker that finds BLOCKING stores WOKEN and returns; the CPU that finds WOKEN queues the
+//! thread itself.
 //!
 //! # Locks
 //!
@@ -31,22 +30,22 @@ use interleaf::machine::Cpu;
 use interleaf::sync::SpinLock;
 use interleaf::units::CpuId;
 
-/// Nobody's.
+/// Not allocated.
 pub const FREE: u32 = 0;
-/// Runs or is queued.
+/// Running or in the run queue.
 pub const READY: u32 = 1;
-/// Noted as a sleeper; its CPU has not left its stack.
+/// In the list of waiters; its CPU has not left its stack.
 pub const BLOCKING: u32 = 2;
 /// Woken before its CPU had left its stack.
 pub const WOKEN: u32 = 3;
-/// Sleeps.
+/// Asleep, on no CPU.
 pub const ASLEEP: u32 = 4;
-/// Has run to its end; its CPU has not left its stack.
+/// Exiting; its CPU has not left its stack.
 pub const EXITING: u32 = 5;
-/// Over; waits to be joined.
-pub const ENDED: u32 = 6;
-/// As EXITING, and nobody joins it.
-pub const VANISHING: u32 = 7;
+/// Exited, not yet joined.
+pub const ZOMBIE: u32 = 6;
+/// As EXITING, of a detached thread: it is never joined.
+pub const EXITING_DETACHED: u32 = 7;
 
 /// Nanoseconds between two ticks.
 const TICK_NS: u64 = 2_000_000;
@@ -71,7 +70,7 @@ impl<T: Copy> List<T> {
         self.items[..self.len].iter().any(|&item| wanted(item))
     }
 
-    /// Takes the oldest that is `wanted`.
+    /// Removes and returns the oldest that is `wanted`.
     fn take(&mut self, wanted: impl Fn(T) -> bool) -> Option<T> {
         let at = self.items[..self.len].iter().position(|&item| wanted(item))?;
         let item = self.items[at];
@@ -81,11 +80,11 @@ impl<T: Copy> List<T> {
     }
 }
 
-/// Ready threads, by number.
+/// Run queue: ready threads, by number.
 static QUEUE: SpinLock<List<u16>, Core, 50> = SpinLock::new(List::new(0));
-/// Who sleeps on which address.
+/// Waiters: the address and the number of each sleeping thread.
 static WAITERS: SpinLock<List<(usize, u16)>, Core, 48> = SpinLock::new(List::new((0, 0)));
-/// CPUs that idle, one bit each. Set before the last look into the queue, read after a thread was queued:
+/// Idle CPUs, one bit each. Set before the last look into the queue, read after a thread was queued:
 /// with the fences between, either the CPU finds the thread or the other finds the CPU.
 static IDLE: AtomicU64 = AtomicU64::new(0);
 
@@ -93,21 +92,21 @@ fn allows(index: u16, cpu: CpuId) -> bool {
     Thread::at(index.into()).affinity.load(Relaxed) >> cpu.0 & 1 == 1
 }
 
-/// Puts a complete thread into the queue, and has an idle CPU look. Interrupts are off.
+/// Puts a ready thread into the run queue, and interrupts an idle CPU. Interrupts are off.
 fn enqueue(thread: &Thread) {
     QUEUE.lock().push(thread.index() as u16);
     fence(SeqCst);
     let idle = IDLE.load(SeqCst) & thread.affinity.load(Relaxed);
     if idle != 0 {
         let cpu = CpuId(idle.trailing_zeros());
-        // Who takes the bit sends: the CPU needs one interrupt.
+        // The CPU that clears the bit sends: one interrupt is enough.
         if IDLE.fetch_and(!(1 << cpu.0), SeqCst) >> cpu.0 & 1 == 1 {
-            apic::send(percpu::of(cpu).apic_id(), apic::LOOK_VECTOR);
+            apic::send(percpu::of(cpu).apic_id(), apic::RESCHED_VECTOR);
         }
     }
 }
 
-/// Lets other threads run, if any waits.
+/// Runs another ready thread, if there is one.
 pub fn yield_now() {
     let state = Core::interrupts_off();
     switch_away(true);
@@ -118,7 +117,7 @@ pub fn yield_now() {
 /// Interrupts are off.
 fn switch_away(may_stay: bool) {
     percpu::preempt_off();
-    percpu::looked_for_other();
+    percpu::clear_need_resched();
     let cpu = Core::id();
     let taken = take_ready(cpu);
     let next = match taken {
@@ -133,13 +132,12 @@ fn switch_away(may_stay: bool) {
     percpu::preempt_on();
 }
 
-/// The oldest thread in the queue that may run on the CPU; one that is behind the others only where there is
-/// no other.
+/// The oldest thread in the queue that may run on the CPU; one of idle priority only where there is no other.
 fn take_ready(cpu: CpuId) -> Option<u16> {
     let mut queue = QUEUE.lock();
-    let in_front = |index: u16| !Thread::at(index.into()).is_behind.load(Relaxed);
+    let is_ordinary = |index: u16| !Thread::at(index.into()).is_idle_priority.load(Relaxed);
     queue
-        .take(|index| allows(index, cpu) && in_front(index))
+        .take(|index| allows(index, cpu) && is_ordinary(index))
         .or_else(|| queue.take(|index| allows(index, cpu)))
 }
 
@@ -147,8 +145,8 @@ fn may_run_here(thread: &Thread, cpu: CpuId) -> bool {
     thread.affinity.load(Relaxed) >> cpu.0 & 1 == 1
 }
 
-/// The CPU has left another thread's stack: what becomes of that one. First thing on the new stack,
-/// interrupts off.
+/// Queues, puts to sleep or frees the previous thread, whose stack the CPU has left. Called first on the new
+/// stack, with interrupts off.
 pub fn after_switch() {
     let previous = thread::release_previous();
     if is_idle_thread(previous) {
@@ -157,13 +155,13 @@ pub fn after_switch() {
     match previous.state.load(Acquire) {
         READY => enqueue(previous),
         EXITING => {
-            previous.state.store(ENDED, Release);
+            previous.state.store(ZOMBIE, Release);
             previous.ended.store(1, Release);
             wake(previous.ended.as_ptr().addr(), u32::MAX);
         }
-        VANISHING => previous.state.store(FREE, Release),
+        EXITING_DETACHED => previous.state.store(FREE, Release),
         _ => {
-            // Acquire and release: whoever wakes it after this sees its stack complete.
+            // Acquire and release: a waker that comes after this sees the whole stack.
             if previous.state.compare_exchange(BLOCKING, ASLEEP, AcqRel, Acquire).is_err() {
                 previous.state.store(READY, Release);
                 enqueue(previous);
@@ -176,10 +174,10 @@ fn is_idle_thread(thread: &Thread) -> bool {
     thread.index() < percpu::MAX_CPUS
 }
 
-/// Sleeps on `address` while `still` says so, which is asked once nobody can wake unnoticed any more. May
-/// return early.
+/// Sleeps on `address` if `still` is true, which is evaluated under the lock of the waiters. May return
+/// early.
 pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
-    debug_assert!(!percpu::is_pinned(), "a thread sleeps that must stay on its CPU");
+    debug_assert!(!percpu::is_preempt_off(), "a thread sleeps that must stay on its CPU");
     let state = Core::interrupts_off();
     let me = percpu::thread();
     let mut waiters = WAITERS.lock();
@@ -194,7 +192,7 @@ pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
     Core::interrupts_restore(state);
 }
 
-/// Wakes up to `count` of those who sleep on `address`, the longest first. Says how many.
+/// Wakes up to `count` of the threads that sleep on `address`, oldest first. Returns their number.
 pub fn wake(address: usize, count: u32) -> u32 {
     let state = Core::interrupts_off();
     let mut waiters = WAITERS.lock();
@@ -202,7 +200,7 @@ pub fn wake(address: usize, count: u32) -> u32 {
     while woken < count
         && let Some((_, index)) = waiters.take(|(at, _)| at == address)
     {
-        rouse(Thread::at(index.into()));
+        make_ready(Thread::at(index.into()));
         woken += 1;
     }
     drop(waiters);
@@ -210,27 +208,27 @@ pub fn wake(address: usize, count: u32) -> u32 {
     woken
 }
 
-/// Wakes one thread, whatever it sleeps on.
+/// Wakes one thread, whatever address it sleeps on.
 pub fn wake_thread(thread: &Thread) {
     let state = Core::interrupts_off();
     let mut waiters = WAITERS.lock();
     if waiters.take(|(_, index)| index as usize == thread.index()).is_some() {
-        rouse(thread);
+        make_ready(thread);
     }
     drop(waiters);
     Core::interrupts_restore(state);
 }
 
-/// A sleeper was taken off the list, which is held.
-fn rouse(thread: &Thread) {
+/// Makes a thread ready that was removed from the waiters, whose lock is held.
+fn make_ready(thread: &Thread) {
     if thread.state.compare_exchange(BLOCKING, WOKEN, AcqRel, Acquire).is_err() {
         thread.state.store(READY, Release);
         enqueue(thread);
     }
 }
 
-/// A thread that nobody has, its stack mapped. `None` where there is none, or no memory.
-pub fn claim() -> Option<&'static Thread> {
+/// Allocates a thread and maps its stack. `None` where there is no thread or no memory.
+pub fn alloc_thread() -> Option<&'static Thread> {
     let free = |thread: &&Thread| thread.state.compare_exchange(FREE, BLOCKING, AcqRel, Relaxed).is_ok();
     let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free)?;
     thread.ended.store(0, Relaxed);
@@ -241,7 +239,7 @@ pub fn claim() -> Option<&'static Thread> {
     Some(thread)
 }
 
-/// Has a claimed and readied thread run.
+/// Makes an allocated and prepared thread ready.
 pub fn start(thread: &'static Thread, affinity: u64) {
     thread.affinity.store(affinity, Relaxed);
     thread.state.store(READY, Release);
@@ -250,12 +248,12 @@ pub fn start(thread: &'static Thread, affinity: u64) {
     Core::interrupts_restore(state);
 }
 
-/// Runs `function(0)` in a new kernel thread for good, where no other thread wants a CPU of `affinity`.
+/// Runs `function(0)` in a new kernel thread of idle priority, which never ends.
 /// `None` where there is no thread or no memory.
-pub fn spawn_behind_others(function: fn(usize), affinity: u64) -> Option<&'static Thread> {
-    let thread = claim()?;
-    thread.is_behind.store(true, Relaxed);
-    thread.begin_in(function, 0);
+pub fn spawn_idle_priority(function: fn(usize), affinity: u64) -> Option<&'static Thread> {
+    let thread = alloc_thread()?;
+    thread.is_idle_priority.store(true, Relaxed);
+    thread.prepare_kernel_thread(function, 0);
     start(thread, affinity);
     Some(thread)
 }
@@ -263,13 +261,13 @@ pub fn spawn_behind_others(function: fn(usize), affinity: u64) -> Option<&'stati
 /// Runs `function(argument)` in a new kernel thread; its number, to be joined. `None` where there is no
 /// thread or no memory.
 pub fn spawn(function: fn(usize), argument: usize, affinity: u64) -> Option<usize> {
-    let thread = claim()?;
-    thread.begin_in(function, argument);
+    let thread = alloc_thread()?;
+    thread.prepare_kernel_thread(function, argument);
     start(thread, affinity);
     Some(thread.index())
 }
 
-/// Waits until a thread has ended, and lets its number be used again.
+/// Waits until a thread has exited, and frees it.
 pub fn join(thread: &'static Thread) {
     while thread.ended.load(Acquire) == 0 {
         Core::sleep(&thread.ended, 0);
@@ -277,17 +275,17 @@ pub fn join(thread: &'static Thread) {
     thread.state.store(FREE, Release);
 }
 
-/// Ends the running thread, which somebody joins.
+/// Exits the running thread, which another joins.
 pub fn exit_thread() -> ! {
-    end_as(EXITING)
+    exit_as(EXITING)
 }
 
-/// Ends the running thread, which nobody joins.
-pub fn vanish() -> ! {
-    end_as(VANISHING)
+/// Exits the running thread, which is never joined.
+pub fn exit_detached() -> ! {
+    exit_as(EXITING_DETACHED)
 }
 
-fn end_as(state: u32) -> ! {
+fn exit_as(state: u32) -> ! {
     let _ = Core::interrupts_off();
     percpu::thread().state.store(state, Relaxed);
     switch_away(false);
@@ -328,7 +326,7 @@ pub fn start_ticks() {
 pub fn begin(ticking: bool) {
     let idle_thread = Thread::at(0);
     tables::map_stack(0).expect("there is memory for the first stack");
-    idle_thread.begin_in(idle, 0);
+    idle_thread.prepare_kernel_thread(idle, 0);
     idle_thread.state.store(READY, Relaxed);
     if ticking {
         TICKS.store(apic::calibrate().into(), Relaxed);

@@ -55,15 +55,15 @@ pub fn fault_failed(frame: &mut Frame, address: VirtAddr, error: FaultError) {
     let code = match error {
         FaultError::NotMapped => 1,
         FaultError::NotAllowed => 2,
-        _ => process::die_of(SIGKILL, frame, "there is no memory for a page"),
+        _ => process::kill(SIGKILL, frame, "there is no memory for a page"),
     };
     let (handler, restorer) = handler();
     if handler == 0 {
-        crate::say!("at {address:?}: {error}");
-        process::die_of(SIGSEGV, frame, "segmentation fault");
+        crate::println!("at {address:?}: {error}");
+        process::kill(SIGSEGV, frame, "segmentation fault");
     }
     if deliver(frame, handler, restorer, code, address).is_err() {
-        process::die_of(SIGSEGV, frame, "segmentation fault, and no stack to handle it on");
+        process::kill(SIGSEGV, frame, "segmentation fault, and no stack to handle it on");
     }
 }
 
@@ -106,7 +106,7 @@ fn registers(frame: &Frame, address: VirtAddr) -> [u64; 23] {
 
 /// The way back: the handler has returned to the restorer, which called `rt_sigreturn`. Nothing on the stack
 /// is trusted.
-pub fn come_back(frame: &mut Frame) {
+pub fn sigreturn(frame: &mut Frame) {
     let at = frame.rsp.wrapping_sub(8);
     let (mut bytes, mut sse) = ([0; WORDS * 8], [0; 512]);
     let read = user::read(VirtAddr(at), &mut bytes);
@@ -115,7 +115,7 @@ pub fn come_back(frame: &mut Frame) {
         |n: usize| bytes[8 * (6 + n)..][..8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     let rip = word(16);
     if read.is_err() || rip >= user::USER_END {
-        process::die_of(SIGSEGV, frame, "it came back from a signal with nonsense");
+        process::kill(SIGSEGV, frame, "it came back from a signal with nonsense");
     }
     SseState::of(frame).set(sse);
     *frame = Frame {

@@ -46,7 +46,7 @@ fn begin(args: Args) -> u8 {
 }
 
 /// One thread's regions, and what their pages must hold: 0 for a page that was never written or was dropped.
-struct Own {
+struct Area {
     thread: usize,
     regions: [Region; REGIONS],
     holds: [[u64; PAGES]; REGIONS],
@@ -56,7 +56,7 @@ struct Own {
 
 fn run(index: usize) {
     let seed = mix(SEED.load(Relaxed)) ^ index as u64;
-    let mut own = Own {
+    let mut area = Area {
         thread: index,
         regions: [(); REGIONS].map(|()| granted("mmap", Region::map(PAGES, Rights::WRITE))),
         holds: [[0; PAGES]; REGIONS],
@@ -65,15 +65,15 @@ fn run(index: usize) {
     };
     let rounds = ROUNDS.load(Relaxed);
     for round in 0..rounds {
-        own.step(round);
-        own.common(round);
+        area.step(round);
+        area.common(round);
     }
-    (0..REGIONS).for_each(|region| own.check(region, 0, PAGES));
-    own.regions.iter().for_each(|region| granted("munmap", region.unmap()));
+    (0..REGIONS).for_each(|region| area.check(region, 0, PAGES));
+    area.regions.iter().for_each(|region| granted("munmap", region.unmap()));
     STEPS.fetch_add(rounds, Relaxed);
 }
 
-impl Own {
+impl Area {
     /// One thing by chance, to a run of pages of one region.
     fn step(&mut self, round: u64) {
         let region = self.dice.below(REGIONS);
