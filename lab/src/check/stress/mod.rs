@@ -87,7 +87,7 @@ pub struct Done {
     pub flushes: u64,
 }
 
-/// Frames for each task: its pages in two spaces, tables, and what CPUs keep in stock.
+/// Frames for each task: its pages in two spaces, tables, and what CPUs cache.
 const FRAMES_PER_TASK: u64 = 512;
 /// Frames for what all share.
 const FRAMES: u64 = 8192;
