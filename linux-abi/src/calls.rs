@@ -39,8 +39,8 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
 /// `mmap(addr, len, prot, flags, -1, 0)`.
 ///
 /// # Errors
-/// [`Errno::EBADF`] where the flags ask for a file; else as [`AddressSpace::map`], and [`Errno::EINVAL`] where
-/// they say neither shared nor private.
+/// [`Errno::EBADF`] where the flags ask for a file; else as [`AddressSpace::map`], and [`Errno::EINVAL`]
+/// where they say neither shared nor private.
 #[inline]
 pub fn mmap<M: Machine>(
     space: &AddressSpace<'_, M>,

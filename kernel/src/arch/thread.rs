@@ -286,7 +286,7 @@ fn load_space_of(cpu: &PerCpu, next: &Thread) {
     }
     if wanted.is_null() {
         // SAFETY: a loaded space leaves every CPU before it ends (`OwnedSpace`).
-        return unsafe { loaded.as_ref() }.map_or((), Space::rest_cpu);
+        return unsafe { loaded.as_ref() }.map_or((), Space::enter_lazy_tlb);
     }
     // SAFETY: a thread's space outlives it (`Thread::space`), and a loaded one leaves every CPU before it
     // ends (`OwnedSpace`).

@@ -1,4 +1,4 @@
-//! A CPU enters and leaves a space.
+//! Loading a space on a CPU, and unloading it.
 
 use super::AddressSpace;
 use crate::machine::Machine;
@@ -15,7 +15,7 @@ pub struct ActiveSpace<'a, 'v, M: Machine> {
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Runs the space on this CPU, which runs no other.
+    /// Loads the space on this CPU, which runs no other, until the result is dropped.
     pub fn run(&self) -> ActiveSpace<'_, 'v, M> {
         self.enter_cpu();
         ActiveSpace { space: self, _cpu: PhantomData }
@@ -39,9 +39,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.switch(self.vm.machine, Some(&from.tlb), Some((&self.tlb, self.root())));
     }
 
-    /// This CPU keeps the space loaded, but runs no thread of it for now: another one may fault as cheaply.
-    /// It stays in the set of CPUs that are flushed with the space.
-    pub fn rest_cpu(&self) {
+    /// This CPU keeps the space loaded, but runs no thread of it for now; it gives up the ownership of its
+    /// tables. It stays in the set of CPUs that are flushed with the space.
+    pub fn enter_lazy_tlb(&self) {
         self.table.release_ownership();
     }
 

@@ -50,11 +50,11 @@ counters! {
     SpfVmaAccess = "spf_vma_access",
     /// Speculation gave up: a table on the way was cut out.
     SpfPmdChanged = "spf_pmd_changed",
-    /// Speculation gave up: the entry is in somebody's hands.
+    /// Speculation gave up: another CPU is at work on the entry.
     SpfEntryBusy = "spf_entry_busy",
     /// Speculation gave up: no frame without waiting.
     SpfNoMemory = "spf_no_memory",
-    /// Entries installed that show the zero page.
+    /// Entries installed that map the zero page.
     ZeroPageMapped = "zero_page_mapped",
     /// Zero page entries replaced by frames of their own.
     ZeroPageReplaced = "zero_page_replaced",

@@ -13,8 +13,8 @@
 //! # Locks
 //!
 //! Writers, locked faults and readers lock ranges ([`RangeGuard`], [`RangeReadGuard`]; one sleeping lock is
-//! behind them today). Speculative faults lock none. docs/design/locking.md has the table, docs/design/fault.md the story
-//! of a fault.
+//! behind them today). Speculative faults lock none. docs/design/locking.md has the table,
+//! docs/design/fault.md the story of a fault.
 
 #![forbid(unsafe_code)]
 
@@ -60,7 +60,8 @@ pub struct AddressSpace<'v, M: Machine> {
     lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
     /// Generations and running CPUs.
     tlb: SpaceTlb<M::Cpu>,
-    /// Identities handed out so far. Relaxed: only uniqueness matters. On a line that no other fault reads.
+    /// Anonymous identities assigned so far. Relaxed: only uniqueness matters. On a line that no other fault
+    /// reads.
     identities: CacheAligned<AtomicU64<M::Cpu>>,
     /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
     heap_end: CacheAligned<AtomicU64<M::Cpu>>,

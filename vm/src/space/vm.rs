@@ -1,4 +1,4 @@
-//! What all spaces of a machine share: frames, garbage, the CPUs' translations, counters.
+//! What all spaces of a machine share: frames, deferred frees, shootdown, counters.
 
 use super::counters::{Counter, Counters, Totals};
 use super::fault::LastFault;
@@ -11,10 +11,10 @@ use crate::vma::Vma;
 use crate::work::WorkerPool;
 use core::fmt;
 
-/// Memory put aside for an edit of several mappings.
+/// Memory reserved for an edit of several mappings.
 pub(super) type Reserve<'a, 'm, M> = IndexReserve<'a, 'm, Vma<<M as Machine>::Cpu>, M>;
 
-/// So often is a reserve topped up where there is no memory.
+/// Number of refills of a reserve before it is left short.
 const TOP_UPS: u32 = 64;
 
 /// The virtual-memory system of one machine. Spaces borrow it.
@@ -26,15 +26,14 @@ pub struct Vm<'m, M: Machine> {
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) counters: Counters<M::Cpu>,
     pub(super) last_fault: PerCpu<LastFault<M::Cpu>, M::Cpu>,
-    /// Who helps with large ranges.
+    /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
     pub(super) spaces: AtomicU64<M::Cpu>,
 }
 
 impl<'m, M: Machine> Vm<'m, M> {
-    /// Takes over the memory that `map` describes, and what the machine's CPUs answer when they are
-    /// interrupted.
+    /// Takes over the memory that `map` describes, and registers the handler of shootdown interrupts.
     ///
     /// # Errors
     /// Where there is no memory, or too little for the system's own records.

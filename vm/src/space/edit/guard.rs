@@ -1,4 +1,4 @@
-//! Locks of ranges: who may read and write which mappings and entries.
+//! Locks of ranges, and which mappings and entries their holders may read and write.
 //!
 //! | call | holds | for |
 //! |---|---|---|
@@ -32,8 +32,8 @@ use core::marker::PhantomData;
 /// All pages that a space may ever map.
 const ALL: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 52) };
 
-/// One range or two of a space, locked to write: no other writer, no locked fault and no reader of mappings is
-/// in them.
+/// One range or two of a space, locked to write: no other writer, no locked fault and no reader of mappings
+/// is in them.
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct RangeGuard<'a, M: Machine> {
     held: Held<'a>,
@@ -47,7 +47,7 @@ pub struct RangeReadGuard<'a, M: Machine> {
     _lock: RwReadGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
 }
 
-/// Proof that a guard exists, and in debug builds of which pages. Made by guards alone.
+/// Proof that a guard exists, and in debug builds of which pages. Only guards make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'g> {
     /// The number of the space, and what is locked, in ascending order.

@@ -1,6 +1,6 @@
 //! Limits of a space: how many mappings it may have, and how many pages it may commit.
 //!
-//! This is the only place that knows how mappings are counted. Writers ask it with their guard in hand, so a
+//! This is the only place that knows how mappings are counted. The holder of a guard asks it, so a
 //! count may later be kept in several parts, each drawn on by the holders of some ranges.
 
 use super::Held;

@@ -1,7 +1,7 @@
 //! Editing entries: unhook, invalidate, free.
 //!
 //! Everything that takes away what an entry allowed goes through a gather, which flushes before it frees and
-//! before the call returns; and a gather is made with a guard in hand. The one flush outside of a gather is
+//! before the call returns; and a gather is made from a guard. The one flush outside of a gather is
 //! that of a fault which replaces the zero page: it holds the table's lock instead
 //! ([`flush_page`](AddressSpace::flush_page)).
 

@@ -1,5 +1,5 @@
-//! What checkers and observers may look at, besides what callers need: the index's own recount, who runs a
-//! space, how much garbage waits, and which part of the system lies at which address.
+//! Inspection, for checkers and observers: a recount of the index, the CPUs that run a space, the objects
+//! that wait to be freed, and which part of the system lies at which address.
 
 mod mappings;
 

@@ -1,8 +1,8 @@
 //! The end of a space: every mapping, entry and table goes.
 //!
 //! No CPU runs the space any more and all of it is locked to write, so leaves may be cleared before their
-//! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each chunk
-//! gathers, flushes (no CPU) and frees by itself.
+//! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each
+//! chunk gathers, flushes (no CPU) and frees by itself.
 
 use super::parallel::TABLE_PAGES;
 use crate::frame::Init;
@@ -49,7 +49,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             self.zap(held, VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
             Ok::<(), Infallible>(())
         });
-        // What a panicking helper left is cleared afterwards by the caller, which sweeps all pages in any case.
+        // What a panicking helper left is cleared afterwards by the caller, which sweeps all pages in any
+        // case.
         let _done = workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
     }
 }

@@ -12,19 +12,19 @@ use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
 use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
 
-/// Who sees what is written to a mapping.
+/// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// The space alone: pages are copied when they are written (MAP_PRIVATE).
+    /// Writes stay in the space: pages are copied when they are written (MAP_PRIVATE).
     Private,
-    /// All that map the same memory (MAP_SHARED).
+    /// Writes are seen through every mapping of the same memory (MAP_SHARED).
     Shared,
 }
 
 /// Where a mapping is to be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Anywhere; near this address if it is free there. 0 is no wish.
+    /// Anywhere; at this address if it is free there. 0 is no hint.
     Hint(VirtAddr),
     /// Here, over whatever is there (MAP_FIXED).
     Fixed(VirtAddr),
@@ -43,7 +43,7 @@ pub struct MapRequest {
     pub len_bytes: u64,
     /// READ, WRITE and EXECUTE, and NORESERVE or advice; the rest is decided here.
     pub flags: VmaFlags,
-    /// Who sees writes.
+    /// Whether writes are seen elsewhere.
     pub sharing: Sharing,
     /// Whether pages are made present before the call returns (MAP_POPULATE).
     pub populate: bool,
@@ -166,7 +166,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(Destination::Free(VpnRange::new(start, start.add(len))))
     }
 
-    /// What the new mapping says, its memory promised, its object made.
+    /// The attributes of the new mapping, its memory committed, its object created.
     fn attributes_of(
         &self,
         held: Held<'_>,
@@ -179,12 +179,12 @@ impl<M: Machine> AddressSpace<'_, M> {
             Sharing::Private => {
                 let attributes = VmaAttributes::anonymous(range, flags);
                 if flags.contains(VmaFlags::ACCOUNT) {
-                    let promised = if destination == Destination::Free(range) {
+                    let committed = if destination == Destination::Free(range) {
                         0
                     } else {
                         self.committed_in(held, range)
                     };
-                    self.limits(held).commit(range.len() - promised)?;
+                    self.limits(held).commit(range.len() - committed)?;
                 }
                 Ok(attributes)
             }

@@ -18,7 +18,7 @@ use crate::vma::{BackingId, VmaAttributes, VmaFlags};
 use core::ptr;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Maps the shared memory that `other` shows from `from` on, as `request` says. Returns its first
+    /// Maps the shared memory that `other` maps from `from` on, as `request` says. Returns its first
     /// address. What is written in either place is seen in both; the memory lives as long as a mapping of it.
     ///
     /// Locks the other space's pages to read, then this one's to write.

@@ -13,7 +13,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, or at
-    /// a hole (pages before it have been told).
+    /// a hole (pages before it have been visited).
     pub fn mincore(
         &self,
         addr: VirtAddr,
@@ -56,7 +56,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             let spot = walk(&self.table, page, Level::Pte, &reading);
             match (spot.entry(), vma.backing) {
                 (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
-                // A fault replaces the zero page: the page is resident all the time, its frame shows in a
+                // A fault replaces the zero page: the page is resident all the time, its frame appears in a
                 // moment.
                 (Entry::Marker(_), _) => {}
                 (_, Some(backing)) => {

@@ -2,16 +2,16 @@
 //!
 //! | file | call | holds |
 //! |---|---|---|
-//! | `map` | mmap of anonymous memory | the lock, to write |
-//! | `map_shared` | mapping shared memory once more, here or in another space | the other's lock, to read; then this one's, to write |
-//! | `unmap` | munmap | the lock, to write |
-//! | `protect` | mprotect | the lock, to write |
+//! | `map` | mmap of anonymous memory | its range, to write |
+//! | `map_shared` | mmap of another mapping's shared memory | its range to read; then its own to write |
+//! | `unmap` | munmap | its range, to write |
+//! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
-//! | `mbind` | mbind | the lock, to write |
-//! | `brk` | brk | the lock, to write |
-//! | `mincore` | mincore | the lock, to read |
-//! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the lock to read, for each page |
-//! | `exit` | the end of a space | the lock, to write |
+//! | `mbind` | mbind | its range, to write |
+//! | `brk` | brk | its range, to write |
+//! | `mincore` | mincore | its range, to read |
+//! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the page to read, for each page |
+//! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
 mod brk;
