@@ -16,7 +16,7 @@ impl Rank {
     pub const MAX: Rank = Rank(62);
 }
 
-/// The library's per-thread state. One value for each thread, made by the platform, lent by
+/// The library's per-thread state. One value for each thread, made by the platform, reached through
 /// [`Cpu::with_context`](super::Cpu::with_context).
 #[derive(Debug, Default)]
 pub struct Context {

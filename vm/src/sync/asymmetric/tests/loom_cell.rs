@@ -25,7 +25,7 @@ impl Carve for FreshHeap {
 }
 
 fn add(cell: &mut UnsafeCell<u32>) {
-    // SAFETY: the protocol under test says that nobody else has the cell; loom checks it.
+    // SAFETY: the protocol under test says that no other thread has the cell; loom checks it.
     cell.with_mut(|value| unsafe { *value += 1 });
 }
 
