@@ -92,22 +92,19 @@
 //!
 //! docs/design/jobs.md tells how it works, and when to use which kind.
 
+mod deque;
 mod dispatch;
-#[cfg(all(test, loom))]
-mod loom_tests;
+mod job;
 mod ordered;
-mod plan;
+mod partition;
 mod pool;
 mod ring;
 mod run;
-mod share;
-mod shares;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod undo;
-mod value;
 
 pub use dispatch::PollLimit;
+pub use job::{Chunk, Failed, Job, Spent};
 pub use ordered::{Finished, NotStarted, Ordered};
 pub use pool::WorkerPool;
-pub use value::{Chunk, Failed, Job, Spent};

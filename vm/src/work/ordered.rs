@@ -1,23 +1,23 @@
-//! Ordered jobs: many items, worked on in parallel, finished one by one in the order in which they came.
+//! Ordered queues: many items, worked on in parallel, finished one by one in the order in which they came.
 //!
 //! Packets to be encrypted are the usual case: each is worked on by itself, on any CPU of one set, and then
 //! handed on in order, on the CPU that the submitter chose among another set. A queue is open for as long as
-//! a call to [`WorkerPool::ordered`] lasts; the helpers of its CPUs are its own meanwhile. It lies on the
-//! caller's stack, with all its records: submitting allocates nothing.
+//! a call to [`WorkerPool::ordered`] lasts; the helpers of its CPUs are reserved meanwhile. It lies on the caller's
+//! stack, with all its records: submitting allocates nothing.
 //!
 //! ```text
 //!   submit ---> [ records, at most N ] ---> parallel part on any CPU of one set, or in the submitter where there is no room
 //!                                  \------> serial part, in order, on the CPU asked for
 //! ```
 //!
-//! Whoever makes something possible rings for who can do it: a submission for a parallel CPU, the end of a
-//! parallel part for the CPU whose turn it is, the end of a serial part for the next. A helper that is rung
-//! for while it is there looks again, so no bell is lost. Who waits (for room, or in `flush`) works meanwhile
-//! on parallel parts that nobody has begun, and sleeps only for those under way and for serial parts, which
+//! Whatever makes something possible notifies the worker that can do it: a submission the parallel workers, the end
+//! of a parallel part the worker whose turn it is, the end of a serial part the next one. A worker that is notified
+//! during its visit visits again, so no notification is lost. A submitter that waits (for room, or in `flush`) works
+//! meanwhile on parallel parts that have not begun, and sleeps only for those under way and for serial parts, which
 //! belong to their CPUs.
 
-use super::dispatch::{Board, Then, Visit};
-use super::plan::BOUND_NS;
+use super::dispatch::{Dispatch, Progress, Visitor, Work, WorkItem};
+use super::partition::MAX_NS;
 use super::pool::WorkerPool;
 use super::ring::Ring;
 use crate::machine::{Cpu, Machine};
@@ -26,20 +26,20 @@ use crate::sync::{SpinLock, lockdep};
 use crate::units::{CpuId, CpuMask};
 use core::fmt;
 
-/// No queue could be opened: no helper of the parallel set, or none of the serial set, was there and idle.
+/// Why no queue was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotStarted {
-    /// Nobody for parallel parts.
-    NobodyParallel,
-    /// Nobody for serial parts.
-    NobodySerial,
+    /// No idle helper for parallel parts, or no free work slot.
+    NoParallelWorker,
+    /// No idle helper for serial parts.
+    NoSerialWorker,
 }
 
 impl fmt::Display for NotStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NobodyParallel => "no idle helper on the CPUs for parallel parts",
-            Self::NobodySerial => "no idle helper on the CPUs for serial parts",
+            Self::NoParallelWorker => "no idle helper on the CPUs for parallel parts",
+            Self::NoSerialWorker => "no idle helper on the CPUs for serial parts",
         })
     }
 }
@@ -51,7 +51,7 @@ impl core::error::Error for NotStarted {}
 pub struct Finished {
     /// Items submitted.
     pub submitted: u64,
-    /// Those whose parallel part panicked on a helper: they were dropped, and the next served.
+    /// Items whose parallel part panicked on a helper: they were dropped, and the next ones finished.
     pub lost: u64,
     /// Nanoseconds that helpers worked.
     pub helper_ns: u64,
@@ -59,15 +59,15 @@ pub struct Finished {
 
 /// An open queue of at most `N` items under way; see the module.
 pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
-    posts: &'a Board<C>,
-    /// The CPUs whose helpers are this queue's.
-    claimed: CpuMask,
+    dispatch: &'a Dispatch<C>,
+    /// The CPUs whose helpers are reserved for this queue.
+    reserved: CpuMask,
     parallel: P,
     serial: S,
     ring: SpinLock<Ring<T, N>, C, { lockdep::ORDER.0 }>,
-    /// Counts serial parts done, items lost and CPUs gone. Who waits sleeps on it.
-    news: AtomicU32<C>,
-    /// How many wait.
+    /// Counts serial parts done, items lost and workers detached. Submitters that wait sleep on it.
+    changes: AtomicU32<C>,
+    /// Number of submitters that wait.
     waiting: AtomicU32<C>,
 }
 
@@ -77,7 +77,7 @@ impl<M: Machine> WorkerPool<'_, M> {
     /// [`WorkerPool::run`].
     ///
     /// # Errors
-    /// Where no helper of a set is there: nothing was done.
+    /// If no helper of a set is idle: nothing was done.
     pub fn ordered<T: Send, R, P, S, const N: usize>(
         &self,
         sets: (&CpuMask, &CpuMask),
@@ -90,36 +90,31 @@ impl<M: Machine> WorkerPool<'_, M> {
         S: Fn(T) + Sync,
     {
         const { assert!(N > 0, "a queue without room") };
-        let posts = self.board();
+        let dispatch = self.dispatch();
         let mut both = *sets.0;
         sets.1.iter().for_each(|cpu| both.insert(cpu));
-        let mut reserved = self.reserve(both.count());
-        let mut claimed = posts.claim(reserved.count(), both.iter().filter(|cpu| cpu.0 < posts.nr_cpus()));
-        reserved.keep(claimed.cpus().count());
+        let reserved = dispatch.reserve(&both);
         let queue = Ordered {
-            posts,
-            claimed: *claimed.cpus(),
+            dispatch,
+            reserved: *reserved.cpus(),
             parallel,
             serial,
             ring: SpinLock::new(Ring::new(CpuMask::EMPTY, CpuMask::EMPTY)),
-            news: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
         };
         queue.set_cpus(sets.0, sets.1)?;
-        let result = claimed.lend(&queue, || {
+        let item = WorkItem::new(&queue);
+        let result = reserved.publish(&item, || {
             // Also where `f` unwinds: what was submitted is finished.
-            let flushes = Flushes(&queue);
-            let result = f(&queue);
-            drop(flushes);
-            result
+            let _flush = FlushOnDrop(&queue);
+            f(&queue)
         });
-        let helper_ns = claimed.spent_ns();
+        let result = result.ok_or(NotStarted::NoParallelWorker)?;
+        let helper_ns = item.helper_ns();
         M::Cpu::with_context(|context| context.add_helper_ns(helper_ns));
-        let (submitted, lost) = {
-            let ring = queue.ring.lock();
-            (ring.submitted(), ring.lost)
-        };
-        Ok((result, Finished { submitted, lost, helper_ns }))
+        let ring = queue.ring.lock();
+        Ok((result, Finished { submitted: ring.submitted(), lost: ring.lost, helper_ns }))
     }
 }
 
@@ -128,11 +123,11 @@ where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    /// Hands an item in: its serial part is to be done on `cpu`, or where that is not in the set, on another.
-    /// Where all records are taken, the parallel part is done here, and room is waited for.
+    /// Submits an item whose serial part is to be done on `cpu`, or on another CPU if that one is not in the set.
+    /// If all records are taken, this does the parallel part, and waits for room.
     pub fn submit(&self, item: T, cpu: CpuId) {
         let Some(mut item) = self.ring.lock().submit(item, cpu).err() else {
-            return self.ring_parallel();
+            return self.notify_parallel();
         };
         (self.parallel)(&mut item);
         let mut left = Some(item);
@@ -140,158 +135,157 @@ where
             left = left.take().and_then(|item| ring.submit_done(item, cpu).err());
             left.is_none()
         });
-        self.ring_turn();
+        self.notify_turn();
     }
 
-    /// Waits until all that was submitted before is finished, working on parallel parts meanwhile.
+    /// Waits until all items submitted before are finished, and works on parallel parts meanwhile.
     pub fn flush(&self) {
         let until = self.ring.lock().submitted();
         self.wait_until(|ring| ring.finished() >= until);
     }
 
-    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that have
-    /// helpers still. Items under way are not lost: who is no longer in a set finishes what it has begun.
+    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that still have
+    /// helpers. Items under way are not lost: a worker that is no longer in a set finishes what it has begun.
     ///
     /// # Errors
-    /// Where a set would be left without a helper: nothing is changed.
+    /// If a set would be left without a helper: nothing is changed.
     pub fn set_cpus(&self, parallel: &CpuMask, serial: &CpuMask) -> Result<(), NotStarted> {
         let usable = |set: &CpuMask| {
             let mut usable = CpuMask::EMPTY;
-            let is_usable = |cpu: &CpuId| self.claimed.contains(*cpu) && self.posts.is_served_racy(*cpu);
+            let is_usable = |cpu: &CpuId| self.reserved.contains(*cpu) && self.dispatch.has_helper_racy(*cpu);
             set.iter().filter(is_usable).for_each(|cpu| usable.insert(cpu));
             usable
         };
         let (parallel, serial) = (usable(parallel), usable(serial));
         if parallel.is_empty() {
-            return Err(NotStarted::NobodyParallel);
+            return Err(NotStarted::NoParallelWorker);
         }
         if serial.is_empty() {
-            return Err(NotStarted::NobodySerial);
+            return Err(NotStarted::NoSerialWorker);
         }
         let mut ring = self.ring.lock();
         (ring.parallel, ring.serial) = (parallel, serial);
         drop(ring);
-        self.ring_parallel();
-        self.ring_turn();
+        self.notify_parallel();
+        self.notify_turn();
         Ok(())
     }
 
-    /// Works, and sleeps where there is nothing to work on, until `done` says so under the lock.
+    /// Works, and sleeps if there is nothing to work on, until `done` says so under the lock.
     fn wait_until(&self, mut done: impl FnMut(&mut Ring<T, N>) -> bool) {
         self.waiting.fetch_add(1, Relaxed);
         // Pairs with the fence of `announce`: either that sees us waiting, or we see what it announces.
         fence::<C>(SeqCst);
         loop {
-            let seen = self.news.load(Acquire);
+            let seen = self.changes.load(Acquire);
             if done(&mut self.ring.lock()) {
                 break;
             }
-            self.ring_turn();
+            self.notify_turn();
             if !self.one_parallel() {
-                self.news.sleep_while(seen);
+                self.changes.sleep_while(seen);
                 C::relax();
             }
         }
         self.waiting.fetch_sub(1, Relaxed);
     }
 
-    /// One parallel part, if there is one that nobody has begun.
+    /// Does one parallel part, if there is one that has not begun.
     fn one_parallel(&self) -> bool {
         let Some((number, mut item)) = self.ring.lock().begin() else { return false };
-        let mut ends = Ends { queue: self, number, item: None };
+        let mut end = EndOnDrop { queue: self, number, item: None };
         (self.parallel)(&mut item);
-        ends.item = Some(item);
-        drop(ends);
-        self.ring_turn();
+        end.item = Some(item);
+        drop(end);
+        self.notify_turn();
         true
     }
 
-    /// The first item's serial part, if it is the turn of `who`: this CPU, or nobody, because none is left.
-    fn one_serial(&self, who: Option<CpuId>) -> bool {
+    /// Does the first item's serial part, if it is the turn of `cpu`: this one, or none, because no CPU is left.
+    fn one_serial(&self, cpu: Option<CpuId>) -> bool {
         let mut ring = self.ring.lock();
-        if ring.turn() != Some(who) {
+        if ring.turn() != Some(cpu) {
             return false;
         }
         let item = ring.serve();
         drop(ring);
-        let serves = Serves(self);
+        let served = ServedOnDrop(self);
         if let Some(item) = item {
             (self.serial)(item);
         }
-        drop(serves);
+        drop(served);
         true
     }
 
-    /// Rings for all CPUs that may do parallel parts, as those that are busy may be so for long.
-    fn ring_parallel(&self) {
+    /// Notifies all parallel workers, as those that are busy may be so for long.
+    fn notify_parallel(&self) {
         let parallel = self.ring.lock().parallel;
         parallel.iter().for_each(|cpu| {
-            self.posts.ring(cpu);
+            self.dispatch.notify(cpu);
         });
     }
 
-    /// Rings for the CPU whose turn it is. Where none is left, it is this one's.
-    fn ring_turn(&self) {
+    /// Notifies the worker whose turn it is. If none is left, does the serial part here.
+    fn notify_turn(&self) {
         loop {
             let turn = self.ring.lock().turn();
             match turn {
-                Some(Some(cpu)) if !self.posts.ring(cpu) => self.forget(cpu),
+                Some(Some(cpu)) if !self.dispatch.notify(cpu) => self.forget(cpu),
                 Some(None) if self.one_serial(None) => (),
                 _ => return,
             }
         }
     }
 
-    /// A CPU whose helper is gone does nothing any more.
+    /// Takes a CPU out of both sets: its helper leaves, or has left.
     fn forget(&self, cpu: CpuId) {
         let mut ring = self.ring.lock();
         ring.parallel.remove(cpu);
         ring.serial.remove(cpu);
     }
 
-    /// Tells those who wait that something has changed.
+    /// Wakes submitters that wait, as something has changed.
     fn announce(&self) {
-        self.news.fetch_add(1, Release);
+        self.changes.fetch_add(1, Release);
         // Pairs with the fence of `wait_until`.
         fence::<C>(SeqCst);
         if self.waiting.load(Relaxed) > 0 {
-            self.news.wake(u32::MAX);
+            self.changes.wake(u32::MAX);
         }
     }
 }
 
-impl<T: Send, P, S, C: Cpu, const N: usize> Visit for Ordered<'_, T, P, S, C, N>
+impl<T: Send, P, S, C: Cpu, const N: usize> Work<C> for Ordered<'_, T, P, S, C, N>
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    fn visit(&self, me: CpuId, _: u64) -> Then {
-        let began_ns = C::now_ns();
+    fn visit(&self, visitor: &Visitor<'_, C>) -> Progress {
+        let me = visitor.cpu;
         loop {
-            let may = self.ring.lock().parallel.contains(me);
-            let served = self.one_serial(Some(me));
-            if served {
-                self.ring_turn();
-            } else if !may || !self.one_parallel() {
-                return Then::Leave;
+            let is_parallel = self.ring.lock().parallel.contains(me);
+            if self.one_serial(Some(me)) {
+                self.notify_turn();
+            } else if !is_parallel || !self.one_parallel() {
+                return Progress::Exhausted;
             }
-            if C::now_ns().saturating_sub(began_ns) > BOUND_NS {
-                return Then::Pause;
+            if visitor.must_leave() || C::now_ns().saturating_sub(visitor.began_ns) > MAX_NS {
+                return Progress::Paused;
             }
             C::relax();
         }
     }
 
-    fn gone(&self, me: CpuId) {
+    fn detach(&self, me: CpuId) {
         self.forget(me);
-        self.ring_turn();
-        // Nobody may be left for parallel parts but those who wait.
+        self.notify_turn();
+        // There may be no worker left for parallel parts but the submitters that wait.
         self.announce();
     }
 }
 
-/// A parallel part under way; where it unwinds the item is lost.
-struct Ends<'q, 'a, T: Send, P, S, C: Cpu, const N: usize>
+/// A parallel part under way; if it unwinds, the item is lost.
+struct EndOnDrop<'q, 'a, T: Send, P, S, C: Cpu, const N: usize>
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
@@ -301,7 +295,7 @@ where
     item: Option<T>,
 }
 
-impl<T: Send, P, S, C: Cpu, const N: usize> Drop for Ends<'_, '_, T, P, S, C, N>
+impl<T: Send, P, S, C: Cpu, const N: usize> Drop for EndOnDrop<'_, '_, T, P, S, C, N>
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
@@ -310,19 +304,19 @@ where
         let is_lost = self.item.is_none();
         self.queue.ring.lock().end(self.number, self.item.take());
         if is_lost {
-            // Who waits sees to the next; this thread is on its way out.
+            // A submitter that waits sees to the next item; this thread unwinds.
             self.queue.announce();
         }
     }
 }
 
-/// A serial part under way; the next can be done also where it unwinds.
-struct Serves<'q, 'a, T: Send, P, S, C: Cpu, const N: usize>(&'q Ordered<'a, T, P, S, C, N>)
+/// A serial part under way; if it unwinds, the next one can be done all the same.
+struct ServedOnDrop<'q, 'a, T: Send, P, S, C: Cpu, const N: usize>(&'q Ordered<'a, T, P, S, C, N>)
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync;
 
-impl<T: Send, P, S, C: Cpu, const N: usize> Drop for Serves<'_, '_, T, P, S, C, N>
+impl<T: Send, P, S, C: Cpu, const N: usize> Drop for ServedOnDrop<'_, '_, T, P, S, C, N>
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
@@ -334,12 +328,12 @@ where
 }
 
 /// Flushes when dropped.
-struct Flushes<'q, 'a, T: Send, P, S, C: Cpu, const N: usize>(&'q Ordered<'a, T, P, S, C, N>)
+struct FlushOnDrop<'q, 'a, T: Send, P, S, C: Cpu, const N: usize>(&'q Ordered<'a, T, P, S, C, N>)
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync;
 
-impl<T: Send, P, S, C: Cpu, const N: usize> Drop for Flushes<'_, '_, T, P, S, C, N>
+impl<T: Send, P, S, C: Cpu, const N: usize> Drop for FlushOnDrop<'_, '_, T, P, S, C, N>
 where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
@@ -351,6 +345,6 @@ where
 
 impl<T, P, S, C: Cpu, const N: usize> fmt::Debug for Ordered<'_, T, P, S, C, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ordered queue of {N} on {:?}", self.claimed)
+        write!(f, "Ordered queue of {N} on {:?}", self.reserved)
     }
 }

@@ -19,15 +19,15 @@ enum Part<T> {
     Free,
     /// Its parallel part has not begun.
     Waiting(T),
-    /// In somebody's hands: its parallel part, or its serial part.
+    /// A worker does its parallel part, or its serial part.
     Away,
-    /// Its parallel part is done; nothing where that panicked.
+    /// Its parallel part is done; `None` if that panicked.
     Ready(Option<T>),
 }
 
 struct Record<T> {
     part: Part<T>,
-    /// Where its serial part is wanted.
+    /// The CPU for its serial part.
     wanted: CpuId,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Ring<T, const N: usize> {
     head: u64,
     begun: u64,
     tail: u64,
-    /// Whether somebody does a serial part now.
+    /// Whether a serial part is under way.
     is_served: bool,
     pub(super) parallel: CpuMask,
     pub(super) serial: CpuMask,
-    /// Records whose parallel part panicked: they were dropped, and nobody served them.
+    /// Records whose parallel part panicked: they were dropped without a serial part.
     pub(super) lost: u64,
 }
 
@@ -68,8 +68,7 @@ impl<T, const N: usize> Ring<T, N> {
         Ok(())
     }
 
-    /// Takes a new record whose parallel part is done already: it was done by who submits it. Those before it
-    /// need not be.
+    /// Takes a new record whose parallel part the submitter has done already. The parts before it need not be done.
     ///
     /// # Errors
     /// As [`Ring::submit`].
@@ -82,7 +81,7 @@ impl<T, const N: usize> Ring<T, N> {
         Ok(())
     }
 
-    /// The next record whose parallel part nobody has begun.
+    /// The next record whose parallel part has not begun.
     pub(super) fn begin(&mut self) -> Option<(u64, T)> {
         while self.begun < self.tail {
             let number = self.begun;
@@ -96,14 +95,13 @@ impl<T, const N: usize> Ring<T, N> {
         None
     }
 
-    /// The parallel part of a record is done; nothing is left of one that panicked.
+    /// The parallel part of a record is done; `None` if it panicked.
     pub(super) fn end(&mut self, number: u64, item: Option<T>) {
         self.lost += u64::from(item.is_none());
         self.record(number).part = Part::Ready(item);
     }
 
-    /// Where the serial part of the first record is to be done, if it can be done now. `None` for no CPU: the
-    /// set is empty.
+    /// The CPU for the serial part of the first record, if that can be done now. `Some(None)` if the set is empty.
     pub(super) fn turn(&mut self) -> Option<Option<CpuId>> {
         if self.is_served || self.head == self.tail {
             return None;
@@ -149,53 +147,5 @@ impl<T, const N: usize> Ring<T, N> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn cpus(of: &[u32]) -> CpuMask {
-        let mut mask = CpuMask::EMPTY;
-        of.iter().for_each(|&cpu| mask.insert(CpuId(cpu)));
-        mask
-    }
-
-    #[test]
-    fn records_end_in_any_order_and_are_served_in_theirs() {
-        let mut ring = Ring::<char, 3>::new(cpus(&[0, 1]), cpus(&[1, 2]));
-        for item in ['a', 'b', 'c'] {
-            ring.submit(item, CpuId(2)).unwrap();
-        }
-        assert_eq!(ring.submit('d', CpuId(2)), Err('d'));
-        let (a, b) = (ring.begin().unwrap(), ring.begin().unwrap());
-        ring.end(b.0, Some(b.1));
-        assert_eq!(ring.turn(), None);
-        ring.end(a.0, Some(a.1));
-        assert_eq!(ring.turn(), Some(Some(CpuId(2))));
-        assert_eq!(ring.serve(), Some('a'));
-        assert_eq!(ring.turn(), None, "one serial part at a time");
-        ring.served();
-        assert_eq!((ring.turn(), ring.serve()), (Some(Some(CpuId(2))), Some('b')));
-        ring.served();
-        assert_eq!(ring.turn(), None, "c has not begun");
-        assert_eq!(ring.begin(), Some((2, 'c')));
-        ring.end(2, None);
-        assert_eq!((ring.lost, ring.turn().is_some(), ring.serve()), (1, true, None));
-        ring.served();
-        assert!(ring.finished() == ring.submitted() && ring.begin().is_none());
-    }
-
-    #[test]
-    fn a_cpu_that_is_not_in_the_set_is_stood_in_for() {
-        let mut ring = Ring::<u32, 4>::new(cpus(&[0]), cpus(&[1, 3]));
-        (0..4).for_each(|item| ring.submit_done(item, CpuId(item)).unwrap());
-        let mut turn = || {
-            let turn = ring.turn();
-            ring.serve();
-            ring.served();
-            turn.flatten().map(|cpu| cpu.0)
-        };
-        assert_eq!([turn(), turn(), turn(), turn()], [Some(1), Some(1), Some(1), Some(3)]);
-        ring.serial = CpuMask::EMPTY;
-        ring.submit_done(4, CpuId(3)).unwrap();
-        assert_eq!(ring.turn(), Some(None));
-    }
-}
+#[path = "tests/ring.rs"]
+mod tests;

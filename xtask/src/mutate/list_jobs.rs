@@ -1,6 +1,76 @@
-//! The points of `work`: jobs, and where their callers and helpers meet.
+//! The points of `work`: jobs, their dispatch, and ordered queues.
 
 use super::Mutation;
+use super::Test::{Model, Unit};
+
+const JOBS: super::Test = Unit("work::tests::jobs");
+const LEFT: super::Test = Model("loom_published_work_is_left_before_its_caller_returns");
+const PARKED: super::Test = Model("loom_published_work_is_never_left_to_parked_helpers");
+const NOTIFIED: super::Test = Model("loom_a_worker_that_is_notified_visits_again");
 
 /// All of them. Their numbers follow those of `list`.
-pub const ALL: &[Mutation] = &[];
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "deque.theft-left-behind",
+        wrong: "a thief leaves what it took",
+        test: Model("loom_a_deque_loses_no_grain_and_gives_none_twice"),
+    },
+    Mutation {
+        point: "deque.two-refill",
+        wrong: "two thieves of one node both refill its deque",
+        test: Model("loom_two_thieves_of_one_node_refill_its_deque_one_at_a_time"),
+    },
+    Mutation {
+        point: "deque.asked-twice",
+        wrong: "a deque asks twice how much is wanted",
+        test: Unit("work::deque"),
+    },
+    Mutation { point: "job.undo-skipped", wrong: "undo is skipped", test: JOBS },
+    Mutation {
+        point: "job.break-off-not-noted",
+        wrong: "what a chunk that failed did not do is undone all the same",
+        test: JOBS,
+    },
+    Mutation {
+        point: "dispatch.visits-not-awaited",
+        wrong: "a caller returns while its work is visited",
+        test: LEFT,
+    },
+    Mutation { point: "dispatch.leave-relaxed", wrong: "a helper leaves without release", test: LEFT },
+    Mutation {
+        point: "dispatch.caller-not-woken",
+        wrong: "the last helper to leave does not wake its caller",
+        test: LEFT,
+    },
+    Mutation {
+        point: "dispatch.closed-slot-joined",
+        wrong: "a helper joins a slot that was closed since it looked",
+        test: Model("loom_what_is_published_next_in_the_same_slot_is_visited_as_itself"),
+    },
+    Mutation {
+        point: "dispatch.publish-fence-skipped",
+        wrong: "a caller publishes without a fence",
+        test: PARKED,
+    },
+    Mutation {
+        point: "dispatch.park-without-look",
+        wrong: "a helper parks without looking again",
+        test: PARKED,
+    },
+    Mutation {
+        point: "dispatch.notify-on-skipped",
+        wrong: "a helper that joins work for more notifies no other",
+        test: Model("loom_a_helper_that_joins_notifies_the_next_one"),
+    },
+    Mutation { point: "dispatch.notify-relaxed", wrong: "a notification orders nothing", test: NOTIFIED },
+    Mutation {
+        point: "dispatch.notification-dropped",
+        wrong: "a worker drops a notification that comes during its visit",
+        test: NOTIFIED,
+    },
+    Mutation {
+        point: "dispatch.detach-skipped",
+        wrong: "a reserved worker that leaves does not say so",
+        test: Model("loom_a_reserved_worker_that_is_dismissed_tells_its_caller"),
+    },
+];

@@ -1,48 +1,246 @@
-//! Where callers and helpers meet: work on a caller's stack, visited by other CPUs.
+//! How helpers find work: work items are published in work slots, and idle helpers join them.
 //!
-//! A helper is a thread that exists before it is needed. The work lies on the caller's stack, so nothing is
-//! allocated; what makes that right is that a helper looks at it during a *visit* only, and that the caller
-//! returns only once nobody can come any more and every visit has ended. A helper that has not begun, or
-//! pauses between two pieces, is not waited for: the work is gone when it comes.
-//!
-//! There are two ways. Work that takes any help is *shown* at the **desk** of the caller's CPU (`desk`), and
-//! helpers that have nothing to do look round the desks (`round`):
+//! A *work item* lies on its caller's stack, so nothing is allocated. The caller publishes it in a *work slot*,
+//! which lies in the pool's own memory, does its own part, closes the slot, and returns once every visit to the
+//! item has ended. A helper follows the slot's pointer only during a *visit*, which it begins by joining the
+//! slot. A caller never waits for a helper that has not joined.
 //!
 //! ```text
-//!   caller   show   its own part .................. close? visited: wait   .  go on
-//!                \                                                      /
-//!   helper        . look   enter ------ visit ------------------ leave
+//!   caller   publish, notify    its own part ...............   close   visits? wait   return
+//!               \         \                                      |              /
+//!   helper       \         +--> wakes      join --- visit --- leave     ....  leave
+//!                 +-> polls -----------------^
 //! ```
 //!
-//! The caller writes a line of its own, and asks nobody: if nobody comes, that was all. Work that wants the
-//! helper of one CPU and no other (an ordered queue's) is *lent* to it at its **post** (`lend`): the caller
-//! claims the post, offers, withdraws, gives back.
+//! A helper has a *worker slot*: its state, and a word on which it sleeps. An idle helper polls the work slots,
+//! and parks after some time without work. A waiter of one CPU, an ordered queue, *reserves* idle workers: they
+//! poll no longer, but visit the queue's item whenever they are notified. Both kinds of work are joined, visited
+//! and left in the same way.
+//!
+//! # What is ordered by what
+//!
+//! | word | transitions | order |
+//! |---|---|---|
+//! | work slot (`work_slot`) | publish, join, leave, close | publish releases the item to the join; leave releases the work to the caller's close |
+//! | worker slot (`worker_slot`) | begin, end, reserve, release, notify, park, dismiss | all acquire and release: what was done before a notification is seen in the visit that follows it |
+//! | [`AtomicCpuMask`] of parked workers | park inserts, a notifier removes | the fences below |
+//!
+//! An item must not be left to helpers that sleep. Both sides store, then look, with a full fence in between,
+//! so that at least one of them sees what the other one has stored:
 //!
 //! ```text
-//!   caller   claim   offer ............ withdraw? visited: wait     withdraw   give back
-//!                      \                    |                          |
-//!   helper              visit --- pause   visit ------ leave (or pause)
+//!   caller   publish the item    fence    any worker parked?     then notify two
+//!   helper   mark as parked      fence    any item published?    then do not sleep
 //! ```
 //!
-//! The order is that of one word each (`desk_word`, `word`): showing or offering releases the work to the
-//! visit that acquires it. The end of a visit releases what was done to the caller; it is told in that word,
-//! or in what is shown. Both sleep on the word; who changes it looks whether the other sleeps.
+//! A caller notifies two workers. A helper that joins notifies two more while the item has room for them: so
+//! an item for many has them all in as many steps as doubling takes. A worker that was notified and cannot join,
+//! as it is reserved or leaves meanwhile, passes the notification on ([`Dispatch::notify_for_published`]).
 //!
-//! A helper stands in for its caller: it holds, for the ladder, what the caller held; and its time is noted
-//! for the caller, who is charged with it.
+//! Why `AWAITED` cannot be lost: the caller sets it in the slot's word, in which visits are counted, and the last
+//! helper to leave takes its visit off the same word.
+//!
+//! # What a visit carries
+//!
+//! A helper works for its caller: for the lock order it holds what the caller holds, and its time is noted in
+//! the item, for the caller to be charged with.
 
-mod crowd;
-mod desk;
+mod cpu_mask;
+mod helper;
+mod item;
+mod limit;
 #[cfg(all(test, loom))]
-mod desk_loom_tests;
-mod desk_word;
-mod lend;
-#[cfg(all(test, loom))]
+#[path = "../tests/loom_dispatch.rs"]
 mod loom_tests;
-mod post;
-mod round;
-mod word;
+mod reserve;
+mod work_slot;
+mod worker_slot;
 
-pub use desk::{Exhibit, HEAD_ROOM, Offer, Terms};
-pub use lend::{Then, Visit};
-pub use post::{Board, PollLimit};
+pub use item::{Progress, Visitor, Work, WorkItem};
+
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
+use crate::sync::{Carve, PerCpu};
+use crate::units::{CpuId, NodeId, NodeMask};
+use core::fmt;
+use cpu_mask::AtomicCpuMask;
+use limit::HelperLimit;
+use work_slot::{NodeSlots, WorkSlot};
+use worker_slot::WorkerSlot;
+
+/// Workers that a caller, or a helper that joins, notifies at once.
+const FANOUT: u32 = if cfg!(loom) { 1 } else { 2 };
+
+/// Number of polls before a helper without work parks, and before a caller sleeps that waits for its helpers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollLimit(pub u32);
+
+impl PollLimit {
+    /// Some ten microseconds: more than going to sleep and being woken takes.
+    pub const SHORT: Self = Self(1000);
+    /// Sleep at once.
+    pub const NONE: Self = Self(0);
+}
+
+/// The work slots and worker slots of a pool.
+pub struct Dispatch<C: Cpu> {
+    workers: PerCpu<WorkerSlot<C>, C>,
+    /// Work slots by node, in the place of a CPU of the same number.
+    nodes: PerCpu<NodeSlots<C>, C>,
+    parked: AtomicCpuMask<C>,
+    limit: HelperLimit<C>,
+    poll_limit: AtomicU32<C>,
+}
+
+impl<C: Cpu> Dispatch<C> {
+    /// A dispatch without workers: nothing can be published.
+    pub fn empty() -> Self {
+        Self::new(PerCpu::none(), PerCpu::none())
+    }
+
+    /// A worker slot for each CPU, without helpers so far, and work slots for each node. `None` if the memory
+    /// does not suffice.
+    pub fn carve(from: &mut impl Carve, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
+        let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(node_of(cpu)))?;
+        let nr_nodes = workers.iter().map(|(_, worker)| worker.node.0 + 1).max().unwrap_or(1);
+        let nodes = PerCpu::carve(from, nr_nodes, |node| NodeSlots::new(node.0))?;
+        Some(Self::new(workers, nodes))
+    }
+
+    const fn new(workers: PerCpu<WorkerSlot<C>, C>, nodes: PerCpu<NodeSlots<C>, C>) -> Self {
+        let poll_limit = AtomicU32::new(PollLimit::SHORT.0);
+        Self { workers, nodes, parked: AtomicCpuMask::new(), limit: HelperLimit::new(), poll_limit }
+    }
+
+    /// Number of worker slots.
+    pub fn nr_cpus(&self) -> u32 {
+        self.workers.nr_cpus()
+    }
+
+    /// Nodes of the CPUs are below this.
+    pub fn nr_nodes(&self) -> u32 {
+        self.nodes.nr_cpus()
+    }
+
+    /// The node of `cpu`; node 0 where it has no worker slot.
+    pub fn node_of(&self, cpu: CpuId) -> NodeId {
+        if cpu.0 < self.nr_cpus() { self.workers.of(cpu).node } else { NodeId(0) }
+    }
+
+    /// Sets how long helpers and callers poll before they sleep.
+    pub fn set_poll_limit(&self, limit: PollLimit) {
+        // Relaxed: nothing is ordered by it.
+        self.poll_limit.store(limit.0, Relaxed);
+    }
+
+    fn poll_limit(&self) -> u32 {
+        self.poll_limit.load(Relaxed)
+    }
+
+    /// Sets how many helpers may be at work at once; those at work go on.
+    pub fn set_max_helpers(&self, max: u32) {
+        self.limit.set_max(max);
+        self.notify_for_published(C::id());
+    }
+
+    /// Number of helpers that could join an item published now; may be stale.
+    pub fn nr_available_racy(&self) -> u32 {
+        self.limit.nr_available_racy()
+    }
+
+    /// Whether the worker slot of `cpu` has a helper that stays; may be stale.
+    pub fn has_helper_racy(&self, cpu: CpuId) -> bool {
+        cpu.0 < self.nr_cpus() && self.workers.of(cpu).has_helper_racy()
+    }
+
+    /// Has the helper of `cpu` leave, and waits until it has left: its visit ends with the chunk under way. May
+    /// sleep.
+    pub fn dismiss(&self, cpu: CpuId) {
+        if cpu.0 < self.nr_cpus() {
+            self.workers.of(cpu).dismiss();
+        }
+    }
+
+    /// Has all helpers leave, and accepts no others. May sleep.
+    pub fn close(&self) {
+        self.workers.iter().for_each(|(_, worker)| worker.close());
+        self.workers.iter().for_each(|(_, worker)| worker.wait_until_gone());
+    }
+
+    /// Publishes `item` while `own` runs: up to `max_helpers` helpers of `nodes` may join at once. When this
+    /// returns, or unwinds, no helper visits the item or will. `own` runs also if no work slot is free.
+    ///
+    /// It may sleep: until visits end that have begun.
+    pub fn publish<R>(
+        &self,
+        item: &WorkItem<'_, C>,
+        (max_helpers, nodes): (u32, NodeMask),
+        own: impl FnOnce() -> R,
+    ) -> R {
+        // The item outlives this guard, which outlives every visit: `Joined::item` relies on that.
+        let _published = self.open_slot(item, (max_helpers, nodes));
+        // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the item.
+        if !mutant!("dispatch.publish-fence-skipped") {
+            fence::<C>(SeqCst);
+        }
+        self.notify_parked(C::id(), nodes);
+        own()
+    }
+
+    /// Publishes in a free slot of this CPU's node, or else of another one.
+    fn open_slot(&self, item: &WorkItem<'_, C>, limits: (u32, NodeMask)) -> Option<Published<'_, C>> {
+        let slot = self.nodes_from(self.node_of(C::id())).find_map(|slots| slots.open(item, limits))?;
+        Some(Published { dispatch: self, slot })
+    }
+
+    /// The work slots of all nodes, from those of `node` on.
+    fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = &NodeSlots<C>> {
+        let all = self.nr_nodes();
+        (node.0..all).chain(0..node.0.min(all)).map(|node| self.nodes.of(CpuId(node)))
+    }
+
+    /// The work slot of an assignment.
+    fn slot(&self, number: u32) -> &WorkSlot<C> {
+        self.nodes.of(CpuId(number / work_slot::NR_SLOTS)).slot(number)
+    }
+
+    /// Work slots in use, from those of `node` on.
+    fn slots_in_use(&self, node: NodeId) -> impl Iterator<Item = &WorkSlot<C>> {
+        self.nodes_from(node).flat_map(NodeSlots::in_use)
+    }
+
+    /// Notifies parked workers of `nodes`, [`FANOUT`] at most, from the CPU behind `me` on.
+    fn notify_parked(&self, me: CpuId, nodes: NodeMask) {
+        let is_notified = |&cpu: &CpuId| {
+            let worker = self.workers.of(cpu);
+            nodes.contains(worker.node) && self.parked.remove(cpu) && worker.notify_idle()
+        };
+        self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT as usize).for_each(drop);
+    }
+
+    /// Notifies parked workers for each published item that has room. Called where a notification may have gone
+    /// to a worker that cannot join, and where room is made.
+    fn notify_for_published(&self, me: CpuId) {
+        fence::<C>(SeqCst);
+        let nodes = self.slots_in_use(NodeId(0)).filter_map(WorkSlot::wanted_from);
+        nodes.for_each(|nodes| self.notify_parked(me, nodes));
+    }
+}
+
+/// A published item; closed when dropped.
+struct Published<'d, C: Cpu> {
+    dispatch: &'d Dispatch<C>,
+    slot: work_slot::OpenSlot<'d, C>,
+}
+
+impl<C: Cpu> Drop for Published<'_, C> {
+    fn drop(&mut self) {
+        self.slot.close(self.dispatch.poll_limit());
+    }
+}
+
+impl<C: Cpu> fmt::Debug for Dispatch<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dispatch to {} CPUs", self.nr_cpus())
+    }
+}

@@ -1,23 +1,20 @@
 //! Jobs with helpers, held against what must be done: each unit once, undone exactly where it was done.
 
-use super::*;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::machine::{Cpu, Rank};
 use crate::sync::testing::Heap;
 use crate::units::{CpuId, NodeId, NodeMask};
+use crate::work::{Chunk, Failed, Job, WorkerPool};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 use std::thread;
 use std::vec::Vec;
 
-#[path = "ordered_tests.rs"]
-mod ordered;
-
 type TestPool<'m> = WorkerPool<'m, TestMachine>;
 
 /// Runs `f` on CPU 0 with helpers on CPUs 1, 2, ... that are there.
-fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestPool<'_>) -> R) -> R {
+pub(super) fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestPool<'_>) -> R) -> R {
     let machine = &TestMachine::with_cpus(1, helpers + 1);
     machine.cpus_per_node.store(2, Relaxed);
     machine.run_as(0);

@@ -1,7 +1,15 @@
 //! Ordered queues: everything is finished once, in order, where it was asked for.
 
-use super::*;
+use super::jobs::with_helpers;
+use crate::machine::Cpu;
+use crate::machine::testing::TestCpu;
+use crate::units::CpuId;
 use crate::units::CpuMask;
+use crate::work::NotStarted;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::thread;
+use std::vec::Vec;
 
 fn cpus(of: &[u32]) -> CpuMask {
     let mut mask = CpuMask::EMPTY;
@@ -100,11 +108,11 @@ fn a_queue_without_a_helper_for_a_part_is_not_opened_and_says_which() {
             let sets = (&cpus(parallel), &cpus(serial));
             workers.ordered::<u64, _, _, _, 2>(sets, |_| (), |_| (), |_| ()).err()
         };
-        assert_eq!(open(&[], &[1]), Some(NotStarted::NobodyParallel));
-        assert_eq!(open(&[1, 7], &[0, 8]), Some(NotStarted::NobodySerial));
+        assert_eq!(open(&[], &[1]), Some(NotStarted::NoParallelWorker));
+        assert_eq!(open(&[1, 7], &[0, 8]), Some(NotStarted::NoSerialWorker));
         assert_eq!(open(&[1], &[2]), None);
         workers.dismiss(CpuId(1));
-        assert_eq!(open(&[1], &[2]), Some(NotStarted::NobodyParallel));
+        assert_eq!(open(&[1], &[2]), Some(NotStarted::NoParallelWorker));
         assert_eq!(open(&[2], &[2]), None);
     });
 }
@@ -130,7 +138,7 @@ fn the_sets_change_and_cpus_go_while_items_are_under_way() {
                         }
                         queue.submit(item, CpuId(1));
                     }
-                    assert_eq!(queue.set_cpus(&all, &all), Err(NotStarted::NobodyParallel));
+                    assert_eq!(queue.set_cpus(&all, &all), Err(NotStarted::NoParallelWorker));
                 },
             )
             .unwrap();

@@ -1,0 +1,167 @@
+//! A helper's life: it looks for items to visit, and parks where there are none.
+
+use super::Dispatch;
+use super::item::Progress;
+use super::work_slot::{Joined, WorkSlot};
+use super::worker_slot::{Next, WorkerSlot};
+use crate::machine::Cpu;
+use crate::sync::atomic::{Ordering::*, fence};
+use crate::units::CpuId;
+
+impl<C: Cpu> Dispatch<C> {
+    /// Serves as the helper of this CPU. Returns when it is dismissed, or at once where the CPU has a helper. The
+    /// thread stays on its CPU, and holds nothing.
+    pub fn serve(&self) {
+        let me = C::id();
+        let helper = Helper { dispatch: self, worker: self.workers.of(me), me };
+        // Counted before others see it.
+        self.limit.arrive();
+        if helper.worker.arrive() {
+            let _departure = Departure(&helper);
+            helper.look_for_work();
+        } else {
+            self.limit.depart();
+        }
+    }
+}
+
+/// The helper of a CPU.
+struct Helper<'d, C: Cpu> {
+    dispatch: &'d Dispatch<C>,
+    worker: &'d WorkerSlot<C>,
+    me: CpuId,
+}
+
+impl<C: Cpu> Helper<'_, C> {
+    /// Visits items until the helper is to leave.
+    fn look_for_work(&self) {
+        let mut polls = 0;
+        while !self.worker.must_leave() {
+            let visited = match self.worker.next() {
+                Next::LookForItems => self.visit_published(),
+                Next::VisitAssigned => self.visit_assigned(),
+                Next::Wait => None,
+            };
+            match visited {
+                Some(_) => polls = 0,
+                None if polls < self.dispatch.poll_limit() => polls += 1,
+                None => {
+                    polls = 0;
+                    self.park();
+                }
+            }
+            if visited != Some(Progress::Exhausted) {
+                C::yield_now();
+            }
+        }
+    }
+
+    /// Visits the item that it is assigned.
+    fn visit_assigned(&self) -> Option<Progress> {
+        let joined = self.join_assigned()?;
+        let progress = joined.item().visit(self.me, self.worker);
+        if mutant!("dispatch.notification-dropped") {
+            self.worker.next();
+        }
+        if progress == Progress::Paused {
+            // It comes back by itself.
+            self.worker.notify();
+        }
+        Some(progress)
+    }
+
+    fn join_assigned(&self) -> Option<Joined<'_, C>> {
+        let assigned = self.worker.assigned()?;
+        self.dispatch.slot(assigned.slot).join_reserved(assigned.opened)
+    }
+
+    /// Visits the first published item that it may join.
+    fn visit_published(&self) -> Option<Progress> {
+        self.joinable().find_map(|(slot, found)| self.visit(slot, found))
+    }
+
+    /// The slots whose items it may join, with the word that says so.
+    fn joinable(&self) -> impl Iterator<Item = (&WorkSlot<C>, u32)> {
+        let node = self.worker.node;
+        let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.limit.has_room_racy());
+        slots.filter_map(move |slot| Some((slot, slot.joinable_from(node)?)))
+    }
+
+    /// Joins and visits, unless the slot's word has changed, the helper is reserved, or too many are at work.
+    fn visit(&self, slot: &WorkSlot<C>, found: u32) -> Option<Progress> {
+        let at_work = AtWork::begin(self.dispatch, self.worker)?;
+        // Drops `at_work` first, so that the helper is idle when its caller learns that it has left.
+        let mut visit = (at_work, slot.join(found)?);
+        let joined = &mut visit.1;
+        // Others that sleep, if the item has room for them.
+        if let Some(nodes) = slot.wanted_from()
+            && !mutant!("dispatch.notify-on-skipped")
+        {
+            self.dispatch.notify_parked(self.me, nodes);
+        }
+        let progress = joined.item().visit(self.me, self.worker);
+        if progress == Progress::Exhausted {
+            joined.mark_drained();
+        }
+        Some(progress)
+    }
+
+    /// Sleeps until it is notified or has to leave, unless there is an item to join.
+    fn park(&self) {
+        self.dispatch.parked.insert(self.me);
+        // Pairs with the fence of `Dispatch::publish`: either that sees this worker as parked, or this sees the item.
+        fence::<C>(SeqCst);
+        let looks = !mutant!("dispatch.park-without-look");
+        if self.worker.is_reserved() || !looks || self.joinable().next().is_none() {
+            self.worker.park();
+        }
+        self.dispatch.parked.remove(self.me);
+    }
+}
+
+/// A helper at work on an item that it has found; idle again when this is dropped, also by unwinding.
+struct AtWork<'d, C: Cpu> {
+    dispatch: &'d Dispatch<C>,
+    worker: &'d WorkerSlot<C>,
+}
+
+impl<'d, C: Cpu> AtWork<'d, C> {
+    /// `None` where too many helpers are at work, or this one is reserved or has to leave.
+    fn begin(dispatch: &'d Dispatch<C>, worker: &'d WorkerSlot<C>) -> Option<Self> {
+        if dispatch.limit.begin(1) == 0 {
+            return None;
+        }
+        if !worker.begin() {
+            dispatch.limit.end(1);
+            return None;
+        }
+        Some(Self { dispatch, worker })
+    }
+}
+
+impl<C: Cpu> Drop for AtWork<'_, C> {
+    fn drop(&mut self) {
+        self.worker.end();
+        self.dispatch.limit.end(1);
+    }
+}
+
+/// The end of a helper's life, also where a visit unwinds.
+struct Departure<'h, 'd, C: Cpu>(&'h Helper<'d, C>);
+
+impl<C: Cpu> Drop for Departure<'_, '_, C> {
+    fn drop(&mut self) {
+        let Helper { dispatch, worker, me } = *self.0;
+        // From here on it is not reserved any more, and whoever notifies it hears that it is leaving.
+        if worker.begin_departure()
+            && !mutant!("dispatch.detach-skipped")
+            && let Some(joined) = self.0.join_assigned()
+        {
+            joined.item().detach(me);
+        }
+        dispatch.limit.depart();
+        // It may have been notified, or leave room in an item.
+        dispatch.notify_for_published(me);
+        worker.depart();
+    }
+}

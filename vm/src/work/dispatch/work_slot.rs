@@ -1,0 +1,245 @@
+//! Work slots: where callers publish items, and helpers join them.
+//!
+//! A slot's word says whether helpers may join, and counts the visits under way:
+//!
+//! ```text
+//!             open               join               leave
+//!   closed ----------> open, 0 --------> open, n ---------> open, n - 1
+//!      ^                               | close
+//!      +--- n = 0 <-- leave -- closed, n
+//! ```
+//!
+//! | bits | say |
+//! |---|---|
+//! | `OPEN` | helpers may join |
+//! | `AWAITED` | the caller sleeps on the word until the last visit has ended |
+//! | `DRAINED` | a helper found nothing left to begin: no other helper joins |
+//! | 3..16 | visits under way |
+//! | 16..32 | generation: items published here so far, modulo 65536 |
+//!
+//! *Open* and *close* are the caller's, *join* and *leave* the helpers'. Open releases the item to the join. Leave
+//! releases what was done to the caller, which acquires it in close, and owns the item again once no visit is
+//! left. The generation makes a join fail that was decided on for an earlier item. Should it come round in
+//! between, the helper visits the item that is there now: that is a visit like any other.
+
+use super::cpu_mask::bits;
+use super::item::WorkItem;
+use super::worker_slot::Assignment;
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use crate::units::{NodeId, NodeMask};
+
+const OPEN: u32 = 1;
+const AWAITED: u32 = 2;
+const DRAINED: u32 = 4;
+const VISIT: u32 = 8;
+const GENERATION: u32 = 1 << 16;
+const MAX_VISITS: u32 = GENERATION / VISIT - 1;
+
+/// Work slots of a node. The caller does a job itself that finds none free.
+pub(super) const NR_SLOTS: u32 = 64;
+
+const fn visits(word: u32) -> u32 {
+    (word / VISIT) & MAX_VISITS
+}
+
+/// The next item is published.
+const fn open(word: u32) -> u32 {
+    (word & !(GENERATION - 1)).wrapping_add(GENERATION) | OPEN
+}
+
+/// A helper joins, one of at most `max`.
+const fn join(word: u32, max: u32) -> Option<u32> {
+    let has_room = word & (OPEN | DRAINED) == OPEN && visits(word) < max && visits(word) < MAX_VISITS;
+    if has_room { Some(word + VISIT) } else { None }
+}
+
+/// A helper leaves, with the bits of `mark` set. The caller is awake once the last one has left.
+const fn leave(word: u32, mark: u32) -> u32 {
+    let left = (word - VISIT) | mark;
+    if visits(left) == 0 { left & !AWAITED } else { left }
+}
+
+/// The caller sleeps; `None` where no visit is left.
+const fn await_visits(word: u32) -> Option<u32> {
+    if visits(word) > 0 { Some(word | AWAITED) } else { None }
+}
+
+/// Work slots of the callers on one node.
+pub(super) struct NodeSlots<C: Cpu> {
+    /// Number of the first one in the pool.
+    first: u32,
+    /// A bit for each slot in use. Acquire and release: a caller finds the slot as the last one left it.
+    in_use: AtomicU64<C>,
+    slots: [WorkSlot<C>; NR_SLOTS as usize],
+}
+
+/// Where one item is published.
+#[repr(align(64))]
+pub(super) struct WorkSlot<C: Cpu> {
+    /// See the module.
+    word: AtomicU32<C>,
+    /// Number of helpers that may visit at once. Relaxed, as what follows: ordered by `word`.
+    max_helpers: AtomicU32<C>,
+    /// Nodes whose idle helpers may join.
+    nodes: AtomicU64<C>,
+    item: AtomicPtr<WorkItem<'static, C>, C>,
+}
+
+impl<C: Cpu> NodeSlots<C> {
+    /// The slots of `node`, none of them in use.
+    pub(super) const fn new(node: u32) -> Self {
+        Self {
+            first: node * NR_SLOTS,
+            in_use: AtomicU64::new(0),
+            slots: [const { WorkSlot::new() }; NR_SLOTS as usize],
+        }
+    }
+
+    /// A slot of this node, by its number in the pool.
+    pub(super) fn slot(&self, number: u32) -> &WorkSlot<C> {
+        &self.slots[(number % NR_SLOTS) as usize]
+    }
+
+    /// Publishes `item` in a free slot. `None` where there is none.
+    ///
+    /// The item must be left in place until the result is closed.
+    pub(super) fn open(
+        &self,
+        item: &WorkItem<'_, C>,
+        (max_helpers, nodes): (u32, NodeMask),
+    ) -> Option<OpenSlot<'_, C>> {
+        let first_free = |used: u64| used.checked_add(1).map(|next| used | next);
+        let bit = (!self.in_use.update(AcqRel, Relaxed, first_free).ok()?).trailing_zeros();
+        let slot = &self.slots[bit as usize];
+        slot.max_helpers.store(max_helpers, Relaxed);
+        slot.nodes.store(nodes.bits(), Relaxed);
+        slot.item.store((&raw const *item).cast::<WorkItem<'static, C>>().cast_mut(), Relaxed);
+        let word = open(slot.word.load(Relaxed));
+        // Release: pairs with `WorkSlot::join`.
+        slot.word.store(word, Release);
+        Some(OpenSlot { slots: self, bit, slot, word })
+    }
+
+    /// Slots in use, those of other callers included that are about to open or close them.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &WorkSlot<C>> {
+        bits(self.in_use.load(Acquire)).map(|bit| &self.slots[bit as usize])
+    }
+}
+
+/// A slot in which an item is published.
+pub(super) struct OpenSlot<'s, C: Cpu> {
+    slots: &'s NodeSlots<C>,
+    bit: u32,
+    slot: &'s WorkSlot<C>,
+    /// The slot's word as it was opened.
+    word: u32,
+}
+
+impl<C: Cpu> OpenSlot<'_, C> {
+    /// What a reserved worker has to know, to join.
+    pub(super) fn assignment(&self) -> Assignment {
+        Assignment { slot: self.slots.first + self.bit, opened: self.word }
+    }
+
+    /// Has no helper join any more, waits until the last visit has ended, and frees the slot. Called once.
+    pub(super) fn close(&self, poll_limit: u32) {
+        self.slot.close(poll_limit);
+        self.slots.in_use.fetch_and(!(1 << self.bit), AcqRel);
+    }
+}
+
+impl<C: Cpu> WorkSlot<C> {
+    const fn new() -> Self {
+        let (max_helpers, nodes) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self { word: AtomicU32::new(0), max_helpers, nodes, item: AtomicPtr::null() }
+    }
+
+    fn close(&self, poll_limit: u32) {
+        // Acquire, here and below: pairs with `Joined::leave`.
+        let mut word = self.word.fetch_and(!OPEN, AcqRel);
+        let mut polls = 0;
+        while visits(word) > 0 && !mutant!("dispatch.visits-not-awaited") {
+            if polls < poll_limit {
+                polls += 1;
+            } else if let Ok(was) = self.word.update(AcqRel, Acquire, await_visits) {
+                self.word.sleep_while(was | AWAITED);
+            }
+            C::relax();
+            word = self.word.load(Acquire);
+        }
+    }
+
+    /// The word, if an idle helper of `node` may join.
+    pub(super) fn joinable_from(&self, node: NodeId) -> Option<u32> {
+        // Acquire: what follows is as it was when this was published.
+        let word = self.word.load(Acquire);
+        let is_wanted = || NodeMask::from_bits(self.nodes.load(Relaxed)).contains(node);
+        (join(word, self.max_helpers.load(Relaxed)).is_some() && is_wanted()).then_some(word)
+    }
+
+    /// The nodes from which helpers may join, if any more may.
+    pub(super) fn wanted_from(&self) -> Option<NodeMask> {
+        join(self.word.load(Acquire), self.max_helpers.load(Relaxed))?;
+        Some(NodeMask::from_bits(self.nodes.load(Relaxed))).filter(|&nodes| nodes != NodeMask::EMPTY)
+    }
+
+    /// Joins an item that was found with this word.
+    pub(super) fn join(&self, found: u32) -> Option<Joined<'_, C>> {
+        let is_found = |word| word == found || mutant!("dispatch.closed-slot-joined");
+        self.join_if(|word| is_found(word).then(|| join(word | OPEN, MAX_VISITS))?)
+    }
+
+    /// Joins the item that was published as `opened`, as a reserved worker.
+    pub(super) fn join_reserved(&self, opened: u32) -> Option<Joined<'_, C>> {
+        self.join_if(|word| (word / GENERATION == opened / GENERATION).then(|| join(word, MAX_VISITS))?)
+    }
+
+    fn join_if(&self, joined: impl Fn(u32) -> Option<u32>) -> Option<Joined<'_, C>> {
+        // Acquire: pairs with `NodeSlots::open`.
+        self.word.update(AcqRel, Relaxed, joined).ok()?;
+        Some(Joined { slot: self, mark: 0 })
+    }
+}
+
+/// A visit to a slot's item; ends when dropped, also by unwinding.
+pub(super) struct Joined<'s, C: Cpu> {
+    slot: &'s WorkSlot<C>,
+    mark: u32,
+}
+
+impl<C: Cpu> Joined<'_, C> {
+    /// The item.
+    pub(super) fn item(&self) -> &WorkItem<'_, C> {
+        // SAFETY: our visit is counted in the slot's word, and was added while the slot was open. So the caller that
+        // published the item has not returned from `WorkSlot::close`, and does not before the visit is taken off,
+        // when `self` is dropped; until then the item stays in place (`Dispatch::publish` has borrowed it), and is
+        // shared only. The pointer was stored before the word was, which the join has acquired; and it is not stored
+        // again while the slot is in use.
+        unsafe { &*self.slot.item.load(Relaxed) }
+    }
+
+    /// Notes that nothing is left to begin: no other helper joins.
+    pub(super) fn mark_drained(&mut self) {
+        self.mark = DRAINED;
+    }
+}
+
+impl<C: Cpu> Drop for Joined<'_, C> {
+    fn drop(&mut self) {
+        let left = |word| Some(leave(word, self.mark));
+        // Release: pairs with `WorkSlot::close`. The item may be gone behind this.
+        let order = if mutant!("dispatch.leave-relaxed") { Relaxed } else { AcqRel };
+        if let Ok(was) = self.slot.word.update(order, Relaxed, left)
+            && was & AWAITED != 0
+            && visits(was) == 1
+            && !mutant!("dispatch.caller-not-woken")
+        {
+            self.slot.word.wake(u32::MAX);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/work_slot.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! How a job is divided, as pure arithmetic: grains, and the size of chunks.
+//!
+//! A *grain* is the smallest piece that the job's alignment allows, or a multiple of it where there would be too
+//! many to count in 32 bits. A *chunk* is some grains in a row, for one call of the job's function.
+
+use super::job::Job;
+use core::ops::Range;
+
+/// Grains, by number.
+pub(super) type Grains = Range<u32>;
+
+/// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) * grain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Partition {
+    base: u64,
+    grain: u64,
+    /// Number of grains.
+    pub(super) count: u32,
+    /// The minimum chunk in grains.
+    pub(super) min_chunk: u32,
+}
+
+impl Partition {
+    /// `None` if there is nothing to do.
+    pub(super) fn new<W>(job: &Job<'_, W>) -> Option<Self> {
+        if job.range.is_empty() {
+            return None;
+        }
+        let base = job.range.start - job.range.start % job.align;
+        let (mut grain, last) = (job.align, job.range.end - 1 - base);
+        while last / grain >= u64::from(u32::MAX) {
+            grain = grain.saturating_mul(2);
+        }
+        let count = (last / grain + 1) as u32;
+        let min_chunk = job.min_chunk.div_ceil(grain).clamp(1, count.into()) as u32;
+        Some(Self { base, grain, count, min_chunk })
+    }
+
+    /// How many may work on the job so that each of them has a minimum chunk.
+    pub(super) fn max_workers<W>(&self, job: &Job<'_, W>) -> u32 {
+        let whole_chunks = (job.range.end - job.range.start) / job.min_chunk;
+        (self.count / self.min_chunk).min(whole_chunks.try_into().unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// The part of the job's range, which is `whole`, that `grains` are.
+    pub(super) fn range(&self, whole: &Range<u64>, grains: &Grains) -> Range<u64> {
+        let edge = |grain: u32| self.base.saturating_add(u64::from(grain).saturating_mul(self.grain));
+        edge(grains.start).max(whole.start)..edge(grains.end).min(whole.end)
+    }
+}
+
+/// Time after which a visit ends with its chunk, and above which a chunk is too long: other threads may want
+/// the CPU.
+pub(super) const MAX_NS: u64 = 1_000_000;
+
+/// Number of grains that take a quarter of [`MAX_NS`], after `pace` were thought to and took `took_ns`: more
+/// where that is well below it, half where it is above `MAX_NS`. What took less than a microsecond may have been
+/// quick by chance, and counts for 128 times as much at most.
+pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
+    if took_ns > MAX_NS {
+        return (pace / 2).max(min_chunk);
+    }
+    let room = MAX_NS / 4 / took_ns.max(1);
+    let room = if took_ns < 1000 { room.min(128) } else { room.max(1) } as u32;
+    pace.saturating_mul(room)
+}
+
+/// The pace is this many times the shortest chunk that is worth taking, which is half a microsecond: taking it
+/// costs a fifth of that.
+const PACE_TO_SHORTEST: u32 = 512;
+
+/// Number of grains to take of `have` that `workers` may share, by a worker of whose part `due` grains have not
+/// come to it yet: what each worker would get of what is left, so that all share what one is behind (guided
+/// self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of what is due at once, which no other
+/// worker would take if all were equally fast. At most `pace`, and no less than is worth taking.
+pub(super) fn chunk_size(have: u32, due: u32, pace: u32, min_chunk: u32, workers: u32) -> u32 {
+    let pace = pace.max(min_chunk);
+    let part = (have / workers).max(due - due / 4).min(have);
+    part.clamp((pace / PACE_TO_SHORTEST).max(min_chunk), pace)
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/partition.rs"]
+mod tests;

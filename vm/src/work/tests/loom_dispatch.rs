@@ -1,0 +1,304 @@
+//! The dispatch itself, in all executions with a few preemptions: a caller that publishes its stack, and helpers
+//! that join, park, find it closed, pause or are dismissed; a caller that reserves a worker and notifies it.
+//! Sleeping is for real, so a lost wake-up is a deadlock.
+//!
+//! What is published is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses
+//! it again.
+
+use super::*;
+use crate::machine::Cpu;
+use crate::machine::testing::TestCpu;
+use crate::sync::atomic::AtomicU32;
+use crate::sync::testing::Heap;
+use crate::units::{CpuId, CpuMask, NodeId, NodeMask};
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::vec::Vec;
+
+type TestDispatch = Dispatch<TestCpu>;
+
+fn dispatch(nr_cpus: u32) -> Arc<TestDispatch> {
+    let dispatch = Arc::new(Dispatch::carve(&mut Heap, nr_cpus, |_| NodeId(0)).unwrap());
+    // In its place, and touched before threads are spawned: shadows go by address.
+    dispatch.set_poll_limit(PollLimit::NONE);
+    assert!((0..nr_cpus).all(|cpu| !dispatch.has_helper_racy(CpuId(cpu))) && dispatch.limit.has_room_racy());
+    dispatch
+}
+
+fn spawn_helper(dispatch: &Arc<TestDispatch>, cpu: u32) -> thread::JoinHandle<()> {
+    let dispatch = dispatch.clone();
+    thread::spawn(move || {
+        TestCpu::become_cpu(cpu);
+        dispatch.serve();
+    })
+}
+
+/// Runs `caller` on CPU 0 against helpers on the others, and says how often each number of visits came about.
+fn explore(helpers: u32, preemptions: usize, caller: fn(&TestDispatch) -> u32) -> [usize; 4] {
+    let seen: &'static [AtomicUsize; 4] = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        let dispatch = dispatch(helpers + 1);
+        let threads: Vec<_> = (1..=helpers).map(|cpu| spawn_helper(&dispatch, cpu)).collect();
+        let visits = caller(&dispatch);
+        dispatch.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        seen[visits as usize].fetch_add(1, Relaxed);
+    });
+    let seen = seen.each_ref().map(|count| count.load(Relaxed));
+    std::eprintln!("executions with 0, 1, 2, 3 visits: {seen:?}");
+    seen
+}
+
+fn wait_for_helper(dispatch: &TestDispatch) {
+    while !dispatch.has_helper_racy(CpuId(1)) {
+        thread::yield_now();
+    }
+}
+
+/// Counts visits where only one at a time may; the first `pauses` of them pause.
+struct Counted {
+    visits: UnsafeCell<u32>,
+    pauses: u32,
+    detached: AtomicU32<TestCpu>,
+}
+
+// SAFETY: the cell is loom's, which checks who reaches it: that is what these models are for.
+unsafe impl Sync for Counted {}
+
+const OVER: u32 = 1000;
+
+impl Counted {
+    /// In memory of its own, as the stack of one call may be that of the next: shadows go by address.
+    fn leaked(pauses: u32) -> &'static Self {
+        let counted = Self { visits: UnsafeCell::new(0), pauses, detached: AtomicU32::new(0) };
+        fresh(Box::leak(Box::new(counted)))
+    }
+
+    /// The number of visits, once no helper can be there.
+    fn end(&self) -> u32 {
+        // SAFETY: no helper is there or will come: what loom is here to check.
+        self.visits.with_mut(|visits| std::mem::replace(unsafe { &mut *visits }, OVER))
+    }
+}
+
+/// Memory that may have been another model's.
+fn fresh<T>(value: &'static T) -> &'static T {
+    let at = (&raw const *value).addr();
+    crate::sync::forget(at..at + size_of::<T>());
+    value
+}
+
+impl Work<TestCpu> for Counted {
+    fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+        // SAFETY: one helper at a time, and the caller is not there meanwhile: what loom is here to check.
+        let visits = self.visits.with_mut(|visits| unsafe {
+            *visits += 1;
+            *visits
+        });
+        assert!(visits < OVER, "a visit to work that is closed");
+        if visits <= self.pauses { Progress::Paused } else { Progress::Exhausted }
+    }
+
+    fn detach(&self, _: CpuId) {
+        self.detached.fetch_add(1, Relaxed);
+    }
+}
+
+/// Publishes work once, does `own` meanwhile, and says how often it was visited.
+fn publish(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce()) -> u32 {
+    let counted = Counted::leaked(pauses);
+    let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
+    dispatch.publish(item, (1, NodeMask::ALL), own);
+    counted.end()
+}
+
+#[test]
+fn loom_published_work_is_left_before_its_caller_returns() {
+    let seen = explore(1, 3, |dispatch| publish(dispatch, 0, || ()));
+    assert!(seen[0] > 0 && seen[1] > 0 && seen[2] == 0, "{seen:?}");
+}
+
+#[test]
+fn loom_a_helper_that_pauses_comes_back_or_finds_the_work_closed() {
+    let seen = explore(1, 2, |dispatch| publish(dispatch, 1, || ()));
+    assert!(seen[..3].iter().all(|&count| count > 0), "{seen:?}");
+}
+
+#[test]
+fn loom_what_is_published_next_in_the_same_slot_is_visited_as_itself() {
+    let seen =
+        explore(1, 2, |dispatch| publish(dispatch, 0, thread::yield_now) + publish(dispatch, 0, || ()));
+    assert!(seen[..3].iter().all(|&count| count > 0), "{seen:?}");
+}
+
+#[test]
+fn loom_a_helper_that_is_dismissed_leaves() {
+    let seen = explore(1, 2, |dispatch| publish(dispatch, 1, || dispatch.dismiss(CpuId(1))));
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}
+
+/// Waits, asleep, until so many are there.
+struct Meeting {
+    here: AtomicU32<TestCpu>,
+    want: u32,
+}
+
+impl Meeting {
+    fn come(&self) {
+        self.here.fetch_add(1, AcqRel);
+        self.here.wake(u32::MAX);
+        loop {
+            let here = self.here.load(Acquire);
+            if here >= self.want {
+                return;
+            }
+            self.here.sleep_while(here);
+            TestCpu::relax();
+        }
+    }
+}
+
+impl Work<TestCpu> for Meeting {
+    fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+        self.come();
+        Progress::Exhausted
+    }
+}
+
+/// The caller waits in its own part until `helpers` have come, as a long chunk would.
+fn meet(dispatch: &TestDispatch, helpers: u32) -> u32 {
+    let meeting = fresh(Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: helpers + 1 })));
+    let item = fresh(Box::leak(Box::new(WorkItem::new(meeting))));
+    assert_eq!(meeting.here.load(Relaxed), 0);
+    dispatch.publish(item, (helpers, NodeMask::ALL), || meeting.come());
+    item.nr_helpers()
+}
+
+#[test]
+fn loom_published_work_is_never_left_to_parked_helpers() {
+    let seen = explore(1, 3, |dispatch| meet(dispatch, 1));
+    assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
+}
+
+/// Both helpers are parked when work for both is published, and the caller notifies one (`FANOUT`).
+#[test]
+fn loom_a_helper_that_joins_notifies_the_next_one() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(1);
+    model.check(|| {
+        let dispatch = dispatch(3);
+        let threads = [spawn_helper(&dispatch, 1), spawn_helper(&dispatch, 2)];
+        while dispatch.parked.count_racy() < 2 {
+            thread::yield_now();
+        }
+        assert_eq!(meet(&dispatch, 2), 2);
+        dispatch.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+fn cpu_1() -> CpuMask {
+    let mut cpus = CpuMask::EMPTY;
+    cpus.insert(CpuId(1));
+    cpus
+}
+
+/// Reserves the helper, publishes work for it, does `own` meanwhile, and says how often it was visited; `None`
+/// where there was no idle helper.
+fn publish_for_reserved(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce(&Counted)) -> Option<u32> {
+    let reserved = dispatch.reserve(&cpu_1());
+    if reserved.cpus().is_empty() {
+        return None;
+    }
+    let counted = Counted::leaked(pauses);
+    let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
+    reserved.publish(item, || own(counted)).unwrap();
+    Some(counted.end())
+}
+
+#[test]
+fn loom_a_reserved_worker_leaves_before_its_caller_returns_and_takes_other_work_then() {
+    let seen = explore(1, 2, |dispatch| {
+        wait_for_helper(dispatch);
+        publish_for_reserved(dispatch, 1, |_| (0..2).for_each(|_| thread::yield_now())).unwrap()
+            + meet(dispatch, 1)
+    });
+    assert!(seen[0] == 0 && seen[1] > 0 && seen[2] > 0, "{seen:?}");
+}
+
+#[test]
+fn loom_a_worker_is_busy_or_reserved_and_never_both() {
+    let seen = explore(1, 2, |dispatch| {
+        let counted = Counted::leaked(0);
+        let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
+        // A visit to the first item is under way, or none begins.
+        let reserved =
+            dispatch.publish(item, (1, NodeMask::ALL), || publish_for_reserved(dispatch, 0, |_| ()));
+        counted.end() + reserved.map_or(0, |_| 2)
+    });
+    assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
+}
+
+#[test]
+fn loom_a_reserved_worker_that_is_dismissed_tells_its_caller() {
+    let seen = explore(1, 2, |dispatch| {
+        let dismiss = |counted: &Counted| {
+            dispatch.dismiss(CpuId(1));
+            assert_eq!(counted.detached.load(Relaxed), 1);
+            assert!(!dispatch.notify(CpuId(1)));
+        };
+        wait_for_helper(dispatch);
+        publish_for_reserved(dispatch, 1, dismiss).unwrap()
+    });
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}
+
+/// Two pieces submitted one after the other; the caller sleeps until each is done. A notification that is lost
+/// is a deadlock.
+#[test]
+fn loom_a_worker_that_is_notified_visits_again() {
+    struct Pieces {
+        submitted: AtomicU32<TestCpu>,
+        done: AtomicU32<TestCpu>,
+    }
+    impl Work<TestCpu> for Pieces {
+        fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+            while self.done.load(Relaxed) < self.submitted.load(Acquire) {
+                self.done.fetch_add(1, AcqRel);
+                self.done.wake(1);
+            }
+            Progress::Exhausted
+        }
+    }
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let dispatch = dispatch(2);
+        let pieces = Pieces { submitted: AtomicU32::new(0), done: AtomicU32::new(0) };
+        let pieces = fresh(Box::leak(Box::new(pieces)));
+        assert_eq!(pieces.done.load(Relaxed) + pieces.submitted.load(Relaxed), 0);
+        let helper = spawn_helper(&dispatch, 1);
+        wait_for_helper(&dispatch);
+        let reserved = dispatch.reserve(&cpu_1());
+        let item = fresh(Box::leak(Box::new(WorkItem::new(pieces))));
+        let submit_both = || {
+            for piece in 0..2 {
+                pieces.submitted.store(piece + 1, Release);
+                dispatch.notify(CpuId(1));
+                while pieces.done.load(Acquire) == piece {
+                    pieces.done.sleep_while(piece);
+                    TestCpu::relax();
+                }
+            }
+        };
+        reserved.publish(item, submit_both).unwrap();
+        drop(reserved);
+        dispatch.close();
+        helper.join().unwrap();
+    });
+}

@@ -1,0 +1,144 @@
+//! The deques, between workers of two nodes: every grain is taken once. A whole job with one helper. And an
+//! ordered queue between its submitter and one helper: everything is finished in order, and no wake-up is lost.
+
+use crate::machine::Cpu;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::Heap;
+use crate::units::{CpuId, CpuMask, NodeId};
+use crate::work::deque::{NodeDeques, Side};
+use crate::work::{Chunk, Failed, Job, PollLimit, WorkerPool};
+use loom::thread;
+use std::boxed::Box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+const GRAINS: u32 = 5;
+
+/// Host synchronisation, so that counting is no step of the model.
+struct World {
+    deques: NodeDeques<TestCpu>,
+    taken: [AtomicU32; GRAINS as usize],
+}
+
+impl World {
+    fn count(&self, grains: std::ops::Range<u32>) {
+        grains.for_each(|grain| {
+            assert_eq!(self.taken[grain as usize].fetch_add(1, Relaxed), 0, "grain {grain} is taken twice");
+        });
+    }
+
+    /// What a worker does, until all deques look empty.
+    fn work(&self, own: usize, side: Side) {
+        while let Some(grains) = self.deques.next(own, side, |_| 1, 1) {
+            self.count(grains);
+        }
+    }
+}
+
+/// All grains are in deque 0 at the start; the caller and a helper work on these deques. They steal from each
+/// other, back and forth.
+fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
+    let executions: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        executions.fetch_add(1, Relaxed);
+        let deques = NodeDeques::new(&(0..GRAINS), NodeId(0), 2);
+        let world = Arc::new(World { deques, taken: Default::default() });
+        // In its place, and touched before threads are spawned: shadows go by address.
+        assert_eq!(world.deques.rests().map(|rest| rest.len()).sum::<usize>(), GRAINS as usize);
+        let other = thread::spawn({
+            let world = world.clone();
+            move || world.work(helper, Side::Back)
+        });
+        world.work(caller, Side::Front);
+        other.join().unwrap();
+        // Whoever left while the other had a theft in its hands has nothing left to do: the other does it.
+        assert!(world.taken.iter().all(|grain| grain.load(Relaxed) == 1), "a grain is lost");
+    });
+    executions.load(Relaxed)
+}
+
+#[test]
+fn loom_a_deque_loses_no_grain_and_gives_none_twice() {
+    assert!(explore(3, 0, 1) > 50);
+    assert!(explore(3, 0, 0) > 20);
+}
+
+#[test]
+fn loom_two_thieves_of_one_node_refill_its_deque_one_at_a_time() {
+    assert!(explore(1, 1, 1) > 50);
+}
+
+/// A pool with one helper, on CPU 1, while `f` runs on CPU 0.
+fn with_helper(f: impl FnOnce(&WorkerPool<'static, TestMachine>)) {
+    let machine = TestMachine::leaked(1, 2);
+    machine.run_as(0);
+    let workers = WorkerPool::spawn(machine, &mut Heap).unwrap();
+    workers.set_poll_limit(PollLimit::NONE);
+    workers.set_max_helpers(1);
+    assert!(!workers.has_helper_racy(CpuId(1)));
+    let helper = thread::spawn(|| {
+        machine.run_as(1);
+        machine.run_helper();
+    });
+    while !workers.has_helper_racy(CpuId(1)) {
+        thread::yield_now();
+    }
+    f(&workers);
+    drop(workers);
+    helper.join().unwrap();
+}
+
+/// Units are done once if all is well, and exactly what was done is undone if the second unit fails.
+#[test]
+fn loom_a_job_does_each_unit_once_or_undoes_it() {
+    let by_helper: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        with_helper(|workers| {
+            let done = [const { AtomicU32::new(0) }; 2];
+            let undo = |range: std::ops::Range<u64>| {
+                range.for_each(|unit| assert_eq!(done[unit as usize].fetch_sub(1, Relaxed), 1));
+            };
+            let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+                by_helper.fetch_add(chunk.worker() as usize, Relaxed);
+                for unit in chunk.range() {
+                    if unit == 1 {
+                        return Err(());
+                    }
+                    assert_eq!(done[unit as usize].fetch_add(1, Relaxed), 0);
+                    chunk.done_to(unit + 1);
+                }
+                Ok(())
+            });
+            assert_eq!(workers.run(&job.undo(&undo)), Err(Failed::Error(())));
+            assert!(done.iter().all(|unit| unit.load(Relaxed) == 0));
+        });
+    });
+    assert!(by_helper.load(Relaxed) > 0);
+}
+
+/// One CPU does both parts; the caller submits two items, of which one has room, and waits.
+#[test]
+fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
+    let by_helper: &'static AtomicUsize = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        with_helper(|workers| {
+            let (next, mut set) = (AtomicU32::new(0), CpuMask::EMPTY);
+            set.insert(CpuId(1));
+            let parallel = |_: &mut u32| {
+                by_helper.fetch_add(TestCpu::id().index(), Relaxed);
+            };
+            let serial = |item| assert_eq!(next.fetch_add(1, Relaxed), item, "out of order");
+            let opened = workers.ordered::<u32, _, _, _, 1>((&set, &set), parallel, serial, |queue| {
+                (0..2).for_each(|item| queue.submit(item, CpuId(1)));
+            });
+            assert!(opened.is_ok_and(|((), finished)| finished.submitted == 2) && next.load(Relaxed) == 2);
+        });
+    });
+    assert!(by_helper.load(Relaxed) > 0);
+}
