@@ -48,9 +48,9 @@ counters! {
     SpfVmaNotSupported = "spf_vma_notsup",
     /// Speculation gave up: the mapping does not allow the access (only the locked path may say so).
     SpfVmaAccess = "spf_vma_access",
-    /// Speculation gave up: a table on the way was cut out.
+    /// Speculation gave up: a table on the way was detached.
     SpfPmdChanged = "spf_pmd_changed",
-    /// Speculation gave up: another CPU is at work on the entry.
+    /// Speculation gave up: another CPU is changing the entry, or changed it meanwhile.
     SpfEntryBusy = "spf_entry_busy",
     /// Speculation gave up: no frame without waiting.
     SpfNoMemory = "spf_no_memory",
@@ -60,7 +60,7 @@ counters! {
     ZeroPageReplaced = "zero_page_replaced",
     /// Table pages linked.
     TableAlloc = "nr_page_table_alloc",
-    /// Table pages cut out.
+    /// Table pages detached.
     TableFree = "nr_page_table_free",
     /// Flushes that edits of a space asked for, wherever it runs.
     TlbFlush = "nr_tlb_flush",

@@ -1,14 +1,22 @@
 //! Floor 5: page tables. A [`PageTable`] is a tree of [`Table`] pages in frames.
 //!
-//! | who | how |
+//! | file | what |
+//! |---|---|
+//! | `node` | a table page: its entries, lock, and *attached* |
+//! | `tree` | the tree: root, locks, what CPUs cache of it |
+//! | `walk` | finding an entry without a lock |
+//! | `sweep` | writers' movement over a range, and detaching empty tables |
+//! | [`format`](mod@format) | the bits of entries: x86-64 and AArch64, as data |
+//!
+//! | user | access |
 //! |---|---|
 //! | readers | [`walk`]: no lock, each entry read once; RCU keeps the tables from being freed |
-//! | faults | walk (or [`walk_cached`], from where the last walk ended), then lock one table page, look again, install |
+//! | faults | [`walk_cached`], from the table of the last walk; then lock it, look again, install |
 //! | writers | [`sweep`]: a table at a time under its lock; [`detach_tables`] takes empty ones out |
 //!
-//! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::AsymmetricLocks`), its *attached*
-//! bit and the order in which a table dies are described at [`Table`]; the bits of entries are data, in
-//! [`format`](mod@format).
+//! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::AsymmetricLocks`), its
+//! *attached* bit and the order in which a table dies are described at [`Table`]; the bits of entries are
+//! data, in [`format`](mod@format).
 
 pub mod format;
 mod node;

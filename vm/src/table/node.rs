@@ -1,15 +1,15 @@
 //! A table page: 512 entries, a lock, and whether it is still part of the tree.
 //!
-//! | what | who may |
+//! | what | by |
 //! |---|---|
-//! | read an entry | anybody who keeps the table from being freed: in an RCU read section, or under the table's lock while attached |
-//! | write an entry | who holds the table's lock and saw the table attached under it; the hardware sets accessed and dirty bits at any time |
-//! | note which parts of it may be in use | who holds the table's lock: a part that an entry is installed in is, until a sweep has cleared all of it |
-//! | clear *attached* | who holds the table's lock and its parent's (protocol P5) |
+//! | read an entry | a CPU in an RCU read section, or under the table's lock while attached |
+//! | write an entry | the holder of the table's lock, if attached; hardware sets accessed and dirty |
+//! | note which parts may be in use | the holder of the table's lock: from an installation to a sweep |
+//! | clear *attached* | the holder of the table's lock and its parent's (protocol P5) |
 //!
-//! A table is cut out by clearing *attached* under its own lock, before the parent's entry: who finds it
-//! cleared restarts the walk. It is freed after the flush and a grace period, when no walker, software or
-//! hardware, can still reach it.
+//! A table is detached by clearing *attached* under its own lock, before the parent's entry: a walker that
+//! finds it cleared under the lock starts again. It is freed after the flush and a grace period, when no
+//! walker, software or hardware, can still reach it.
 
 use super::PageTable;
 use crate::frame::{FrameMeta, Unhooked, Words};
@@ -80,7 +80,7 @@ impl<'m, M: Machine> Table<'m, M> {
         Some(Table::at(self.tree, pfn, self.level.below()?))
     }
 
-    /// Waits for the table's lock. `None` where the table has been cut out: the walk must start again.
+    /// Waits for the table's lock. `None` where the table has been detached: the walk must start again.
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> Option<LockedTable<'m, M>> {
@@ -149,7 +149,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     /// hardware last made of it.
     ///
     /// The hardware writes an entry only to set a bit that is clear. One that shows all its marks already, as
-    /// a page that was stored to does, changes under nobody's hands but ours: a plain store takes its place.
+    /// a page that was stored to does, is changed by the holder of the lock alone: a plain store takes its
+    /// place.
     #[inline(always)]
     pub fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
         let cell = self.table.word(slot);
@@ -235,7 +236,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// Detachments the table out (P5): from now on nobody installs anything here. The caller holds the parent's lock
+    /// Detaches the table (P5): from now on no CPU installs anything here. The caller holds the parent's lock
     /// and clears the parent's entry next.
     pub fn detach(self, _parent: &LockedTable<'m, M>) -> Pfn {
         let detached = self.table.tree.memory.meta(self.table.pfn).is_some_and(FrameMeta::detach);

@@ -10,7 +10,7 @@ use crate::machine::{Entry, Machine};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 use core::ops::Range;
 
-/// A run of slots of one table, under its lock.
+/// Adjacent slots of one table, under its lock.
 #[derive(Debug)]
 pub struct SlotRun<'a, 'm, M: Machine> {
     /// The table, locked and attached.
@@ -39,7 +39,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     }
 }
 
-/// A table was cut out under way; only writers that share the space can meet that.
+/// A table was detached during the sweep; only writers that share the space's lock can meet that.
 struct Detached;
 
 /// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above
@@ -142,12 +142,12 @@ pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
     lowest + unit <= gap.end.0.min(range.end.0.next_multiple_of(unit))
 }
 
-/// Cuts out the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands
+/// Detaches the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands
 /// each to `out` with the pages it covered. The root stays.
 ///
 /// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are
-/// cleared. A table without a mapping was always cut when its last mapping went, so only those on the way to
-/// `range` can have lost theirs.
+/// cleared. A table without a mapping was always detached when its last mapping went, so only those on the
+/// way to `range` can have lost theirs.
 pub fn detach_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
@@ -197,8 +197,8 @@ fn detach_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, 
     parent.clear(slot);
 }
 
-/// A table that is to be cut out was cut out already.
+/// A table that is to be detached was detached already.
 #[cold]
 fn unexpectedly_detached() {
-    debug_assert!(false, "only the holder of the space's lock cuts tables out");
+    debug_assert!(false, "only the holder of the space's lock detaches tables");
 }

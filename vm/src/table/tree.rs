@@ -1,4 +1,4 @@
-//! A page table: a root, the memory that its table pages lie in, and what is known of all of them together.
+//! A page table: a root, the memory that its table pages lie in, and the state that they share.
 
 use super::Table;
 use crate::frame::Memory;
@@ -26,7 +26,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
         Self { memory, root, hits: HitSource::new(), locks }
     }
 
-    /// The same, of a tree that any CPU edits at any time: no CPU's locks are cheaper than another's.
+    /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks.
     pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
         Self { locks: AsymmetricLocks::unowned(), ..Self::new(memory, root) }
     }
@@ -42,13 +42,13 @@ impl<'m, M: Machine> PageTable<'m, M> {
         Table::at(self, self.root, M::Format::ROOT)
     }
 
-    /// A table was cut out; it is not yet retired. The caller keeps all other writers out.
+    /// Notes that a table was detached, which is not yet retired. The caller keeps all other writers out.
     pub fn note_detached(&self) {
         self.hits.invalidate();
     }
 
-    /// This CPU stops faulting here, for now: the next that does may take the locks as cheaply. It holds none
-    /// of them.
+    /// Gives up this CPU's ownership of the locks, for the next CPU that faults here. This CPU holds none of
+    /// them.
     #[inline]
     pub fn release_ownership(&self) {
         self.locks.release_ownership();

@@ -24,8 +24,8 @@ impl<M: Machine> EntryRef<'_, M> {
     }
 }
 
-/// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks nobody: the read
-/// section keeps every table it passes from being freed.
+/// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks no other CPU: the
+/// read section keeps every table it passes from being freed.
 #[inline(always)]
 pub fn walk<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
@@ -58,10 +58,10 @@ pub fn walk_on<'m, M: Machine>(
 }
 
 /// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended: a walk to a
-/// neighbour of the page starts, and ends, there. `part` says where in the CPU's slot that is cached: the region
-/// that the table covers, and its frame.
+/// neighbour of the page starts, and ends, there. `part` says where in the CPU's slot that is cached: the
+/// region that the table covers, and its frame.
 ///
-/// A cached table may have been cut out a moment ago, as after any walk; its lock tells (protocol P5:
+/// A cached table may have been detached a moment ago, as after any walk; its lock tells (protocol P5:
 /// *attached*).
 #[inline(always)]
 pub fn walk_cached<'m, M: Machine, S>(
@@ -80,13 +80,13 @@ pub fn walk_cached<'m, M: Machine, S>(
         let slot = Level::Pte.index(vpn);
         return EntryRef { table, slot, word: table.read(slot) };
     }
-    let spot = walk(tree, vpn, Level::Pte, reading);
-    if spot.table.level() == Level::Pte {
-        // SAFETY: the table was found in this tree, after the version was read and in the read section; a table
-        // that is cut out invalidates hits before it is retired (`PageTable::note_detached`).
-        unsafe { LastHit::set(mine, part, &tree.hits, version, [region, spot.table.pfn().0]) };
+    let entry = walk(tree, vpn, Level::Pte, reading);
+    if entry.table.level() == Level::Pte {
+        // SAFETY: the table was found in this tree, after the version was read and in the read section; a
+        // table that is detached invalidates hits before it is retired (`PageTable::note_detached`).
+        unsafe { LastHit::set(mine, part, &tree.hits, version, [region, entry.table.pfn().0]) };
     }
-    spot
+    entry
 }
 
 /// Whether every address of the page is canonical in the format.

@@ -1,4 +1,4 @@
-//! What was unhooked waits here for one flush, and is freed after it.
+//! Collects what was unhooked, flushes it once, and frees it after the flush.
 //!
 //! A gather begins before the first edit and ends after the flush; the space's count of pending flushes is
 //! raised meanwhile (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull
@@ -7,7 +7,7 @@
 //! ended: two MADV_DONTNEED of one page, and the second must not return before the page is gone from every
 //! TLB.
 
-use super::{Pending, Shootdown, SpaceTlb};
+use super::{PendingFlush, Shootdown, SpaceTlb};
 use crate::frame::{GatherBatch, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
@@ -20,7 +20,7 @@ pub struct Gather<'a, 'm, M: Machine> {
     rcu: &'a Rcu<M::Cpu>,
     shootdown: &'a Shootdown<M::Cpu>,
     space: &'a SpaceTlb<M::Cpu>,
-    pending: Pending<'a, M::Cpu>,
+    pending: PendingFlush<'a, M::Cpu>,
     /// All pages edited since the last flush; empty for none.
     hull: VpnRange,
     batch: GatherBatch,
@@ -29,7 +29,7 @@ pub struct Gather<'a, 'm, M: Machine> {
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
-    /// An edit of the space: what `edit` takes out of its tables and puts into the gather is flushed and then
+    /// Runs `edit` on the space: what it takes out of the tables and adds to the gather is flushed and then
     /// freed when this returns. `asked` is the range that the operation is about. Returns how many flushes
     /// there were.
     pub fn during(
@@ -51,7 +51,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         gather.flushes
     }
 
-    /// Takes what was unhooked. May flush, with the table's lock held: who waits for it answers flushes.
+    /// Adds what was unhooked. May flush with the table's lock held: a CPU that waits for that lock answers
+    /// flushes.
     #[inline]
     pub fn add(&mut self, unhooked: Unhooked) {
         if self.batch.is_full() {
@@ -61,7 +62,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.batch.add(self.memory, unhooked);
     }
 
-    /// Takes a table that was cut out.
+    /// Adds a table that was detached.
     pub fn table(&mut self, pfn: Pfn, covered: VpnRange) {
         if mutant!("gather.table-lost") {
             return self.weakened(covered);

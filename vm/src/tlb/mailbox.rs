@@ -1,4 +1,4 @@
-//! Requests that wait for a CPU: which ranges, up to which generation.
+//! Flush requests that wait for a CPU: which ranges, up to which generation.
 
 use super::RANGE_LIMIT_PAGES;
 use crate::machine::Machine;
@@ -8,28 +8,28 @@ use crate::units::VpnRange;
 /// overflow it.
 pub(super) const REQUESTS: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// One edit of a space, to be forgotten.
+/// One edit of a space, whose translations are to be flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct FlushRequest {
     /// The generation that the edit made.
     pub generation: u64,
     /// The pages edited.
     pub range: VpnRange,
 }
 
-impl Request {
-    /// Whether dropping single translations is worth it.
+impl FlushRequest {
+    /// Whether flushing single pages costs less than flushing everything.
     const fn is_small(&self) -> bool {
         self.range.len() <= RANGE_LIMIT_PAGES
     }
 }
 
-/// What a CPU has been asked to forget of the space it has loaded. Guarded by the CPU's mailbox lock.
+/// What a CPU has been asked to flush of the space it has loaded. Guarded by the CPU's mailbox lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox {
     /// The space that the CPU has loaded or is loading; 0 for none. Requests of others are not for it.
     pub space: u64,
-    requests: [Request; REQUESTS],
+    requests: [FlushRequest; REQUESTS],
     used: usize,
     /// The newest generation asked for, however many requests were kept.
     newest: u64,
@@ -39,7 +39,7 @@ pub struct Mailbox {
 impl Mailbox {
     /// No requests, for a CPU that loads `space`.
     pub const fn new(space: u64) -> Self {
-        let none = Request {
+        let none = FlushRequest {
             generation: 0,
             range: VpnRange { start: crate::units::Vpn(0), end: crate::units::Vpn(0) },
         };
@@ -47,7 +47,7 @@ impl Mailbox {
     }
 
     /// Adds a request; a full mailbox asks for everything.
-    pub fn post(&mut self, request: Request) {
+    pub fn post(&mut self, request: FlushRequest) {
         self.newest = self.newest.max(request.generation);
         match self.requests.get_mut(self.used) {
             Some(slot) if request.is_small() => {
@@ -58,7 +58,7 @@ impl Mailbox {
         }
     }
 
-    /// Takes everything that is asked for out.
+    /// Takes all requests out.
     pub fn take(&mut self) -> Mailbox {
         let taken = *self;
         *self = Mailbox::new(self.space);
@@ -67,7 +67,7 @@ impl Mailbox {
 
     /// What a CPU that has seen generation `seen` must do.
     pub fn catch_up(&self, seen: u64) -> CatchUp<'_> {
-        let fresh = |request: &&Request| request.generation > seen;
+        let fresh = |request: &&FlushRequest| request.generation > seen;
         let kept = &self.requests[..self.used];
         let all_kept = || kept.iter().filter(fresh).count() as u64 == self.newest - seen;
         if self.newest <= seen {
@@ -84,17 +84,17 @@ impl Mailbox {
 /// How a CPU catches up.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CatchUp<'a> {
-    /// It is as new as anybody asked.
+    /// It has seen every generation that was asked for.
     Nothing,
-    /// Forgetting these ranges brings it to the generation.
-    Ranges(&'a [Request], u64),
-    /// Some request is missing: forgetting everything brings it to the generation.
+    /// Flushing these ranges brings it to the generation.
+    Ranges(&'a [FlushRequest], u64),
+    /// Some request is missing: flushing everything brings it to the generation.
     Everything(u64),
 }
 
 impl CatchUp<'_> {
-    /// Forgets what must be forgotten on this CPU. Returns the generation now seen, where that changes.
-    pub fn carry_out<M: Machine>(&self, machine: &M) -> Option<u64> {
+    /// Flushes this CPU as far as needed. Returns the generation now seen, where that changes.
+    pub fn apply<M: Machine>(&self, machine: &M) -> Option<u64> {
         match self {
             CatchUp::Nothing => None,
             CatchUp::Ranges(requests, newest) => {

@@ -1,8 +1,15 @@
-//! Floor 5: translations that CPUs keep, and how they are made to forget them.
+//! Floor 5: the translations that CPUs cache, and how they are flushed.
+//!
+//! | file | what |
+//! |---|---|
+//! | `gather` | collects what was unhooked, flushes once, then frees |
+//! | `shootdown` | flushes other CPUs: requests, interrupts, acknowledgements, and the switch of spaces |
+//! | `mailbox` | the flush requests that wait for a CPU |
+//! | `space` | what a space knows of the CPUs that run it: generation, CPU mask, pending flushes |
 //!
 //! # Unhook, invalidate, free
 //!
-//! An entry is cleared first (unhooked), then every CPU that may have cached it forgets it (invalidated), and
+//! An entry is cleared first (unhooked), then every CPU that may have cached it flushes it (invalidated), and
 //! only then is its frame used for something else (freed). Two types make the order inevitable: an
 //! [`Unhooked`] can only be put into a [`Gather`], and only a gather that has flushed gives frames back.
 //!
@@ -17,8 +24,8 @@
 //! ```
 //!
 //! A space counts the edits that must be flushed. Each CPU notes which generation of the loaded space its
-//! translations are at least as new as ([`Shootdown`]'s `seen`), and that note is the acknowledgement: who
-//! flushes waits until each CPU that had the space loaded has seen the new generation or has loaded something
+//! translations are at least as new as ([`Shootdown`]'s `seen`), and that note is the acknowledgement: the
+//! flusher waits until each CPU that had the space loaded has seen the new generation or has loaded something
 //! else. Nothing is counted, nothing is sent back.
 //!
 //! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes
@@ -45,7 +52,7 @@ mod tests;
 
 pub use gather::Gather;
 pub use shootdown::{Shootdown, ShootdownStats};
-pub use space::{Pending, SpaceTlb};
+pub use space::{PendingFlush, SpaceTlb};
 
 #[cfg(doc)]
 use crate::frame::Unhooked;

@@ -1,7 +1,7 @@
-//! The CPUs' side: what each has loaded, what it has seen, what it is asked to forget.
+//! The CPUs' side: what each has loaded, which generation it has seen, what it is asked to flush.
 
 use super::SpaceTlb;
-use super::mailbox::{Mailbox, Request};
+use super::mailbox::{FlushRequest, Mailbox};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
 use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until};
@@ -29,7 +29,7 @@ struct CpuTlb<C: Cpu> {
     answered: AtomicU64<C>,
 }
 
-/// All CPUs of a machine, as far as forgetting translations goes.
+/// The flush state of all CPUs of a machine.
 pub struct Shootdown<C: Cpu> {
     cpus: PerCpu<CpuTlb<C>, C>,
 }
@@ -44,7 +44,7 @@ pub struct ShootdownStats {
 }
 
 /// Runs `f` with interrupts off on this CPU.
-fn uninterrupted<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
+fn with_interrupts_off<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
     let state = C::interrupts_off();
     let result = f();
     C::interrupts_restore(state);
@@ -79,15 +79,14 @@ impl<C: Cpu> Shootdown<C> {
             from.map_or(0, SpaceTlb::id),
             "the CPU had loaded another space"
         );
-        uninterrupted::<C, _>(|| {
+        with_interrupts_off::<C, _>(|| {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
-            // Release: who reads it reads what this CPU had loaded before, not what it had loaded earlier
-            // still.
+            // Release: a CPU that reads it also reads what this CPU had loaded before, nothing older.
             own.entering.store(id, if mutant!("shootdown.entering-relaxed") { Relaxed } else { Release });
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
-                space.joined_by(C::id());
+                space.set_cpu(C::id());
                 // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor
                 // `entering` advanced the generation before we read it, and made its edit before that.
                 if !mutant!("shootdown.enter-fence-skipped") {
@@ -100,24 +99,25 @@ impl<C: Cpu> Shootdown<C> {
             own.loaded.store(id, Release);
             own.entering.store(0, Release);
             if let Some(space) = from {
-                space.left_by(C::id());
+                space.clear_cpu(C::id());
             }
             self.catch_up(machine, &own);
         });
     }
 
-    /// Makes every CPU that runs `space` forget `range`, edited before the call. Returns when they have.
+    /// Flushes `range`, edited before the call, on every CPU that runs `space`. Returns when all have done
+    /// so.
     pub fn flush<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, range: VpnRange) {
         let own = self.cpus.get_cpu();
         let generation = space.advance();
-        // P7, pairs with the fence in `enter`.
+        // P7, pairs with the fence in `switch`.
         fence::<C>(SeqCst);
         let mut others = space.cpus_racy();
-        let request = Request { generation, range };
+        let request = FlushRequest { generation, range };
         if others.contains(C::id()) {
             others.remove(C::id());
             if !mutant!("shootdown.own-cpu-skipped") {
-                self.forget_own(machine, space, request);
+                self.flush_local(machine, space, request);
             }
         }
         if others.is_empty() {
@@ -128,31 +128,31 @@ impl<C: Cpu> Shootdown<C> {
             own.sent.add_own(u64::from(targets.count()));
             machine.interrupt(&targets);
         }
-        // Those not asked are waited for as well: a CPU that is leaving has nothing to answer, but its walker
-        // follows the old root until the next one is loaded.
+        // CPUs that were sent no request are waited for as well: a CPU that is leaving has nothing to answer,
+        // but its walker follows the old root until the next one is loaded.
         if !mutant!("shootdown.wait-skipped") {
             others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
         }
     }
 
-    /// Handles an own request at once, with all that others have posted meanwhile.
-    fn forget_own<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, request: Request) {
+    /// Handles a request of this CPU itself at once, with all that others have posted meanwhile.
+    fn flush_local<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, request: FlushRequest) {
         let own = self.cpus.of(C::id());
         if own.loaded.load(Relaxed) != space.id() {
             return;
         }
-        uninterrupted::<C, _>(|| {
+        with_interrupts_off::<C, _>(|| {
             own.mailbox.lock().post(request);
             self.catch_up(machine, own);
         });
     }
 
-    /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind; says
-    /// which.
-    fn post(&self, space: &SpaceTlb<C>, request: Request, others: &CpuMask) -> CpuMask {
+    /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind. Returns
+    /// these CPUs.
+    fn post(&self, space: &SpaceTlb<C>, request: FlushRequest, others: &CpuMask) -> CpuMask {
         let mut targets = CpuMask::EMPTY;
         for cpu in others.iter().filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
-            uninterrupted::<C, _>(|| {
+            with_interrupts_off::<C, _>(|| {
                 let mut mailbox = self.cpus.of(cpu).mailbox.lock();
                 if mailbox.space == space.id() {
                     mailbox.post(request);
@@ -164,8 +164,8 @@ impl<C: Cpu> Shootdown<C> {
     }
 
     /// Whether `cpu` translates through nothing older than `generation` of `space`: it has the space loaded
-    /// and is as new, or has it neither loaded nor half loaded. Read in the reverse order of `switch`'s
-    /// stores, with which it pairs.
+    /// and has seen that generation, or has it neither loaded nor half loaded. Read in the reverse order of
+    /// `switch`'s stores, with which it pairs.
     fn has_seen(&self, cpu: CpuId, space: &SpaceTlb<C>, generation: u64) -> bool {
         let cpu = self.cpus.of(cpu);
         let entering = cpu.entering.load(Acquire);
@@ -176,10 +176,10 @@ impl<C: Cpu> Shootdown<C> {
         }
     }
 
-    /// Carries out what this CPU's mailbox asks. Interrupts are off.
+    /// Does what this CPU's mailbox asks for. Interrupts are off.
     fn catch_up<M: Machine<Cpu = C>>(&self, machine: &M, own: &CpuTlb<C>) {
         let mailbox = own.mailbox.lock().take();
-        if let Some(newest) = mailbox.catch_up(own.seen.load(Relaxed)).carry_out(machine) {
+        if let Some(newest) = mailbox.catch_up(own.seen.load(Relaxed)).apply(machine) {
             own.seen.store(newest, Release);
         }
     }
@@ -203,7 +203,7 @@ impl<C: Cpu, M: Machine<Cpu = C>> Handler<M> for Shootdown<C> {
 
     fn handle(&self, machine: &M) {
         let own = self.cpus.get_cpu();
-        uninterrupted::<C, _>(|| {
+        with_interrupts_off::<C, _>(|| {
             own.answered.add_own(1);
             self.catch_up(machine, &own);
         });

@@ -4,7 +4,8 @@ use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::units::{CpuId, CpuMask, MAX_CPUS};
 
-/// A space's side of the shootdown: its generation, who runs it, and how many edits wait for their flush.
+/// A space's side of the shootdown: its generation, the CPUs that run it, and the number of edits
+/// that wait for their flush.
 #[derive(Debug)]
 pub struct SpaceTlb<C: Cpu> {
     /// Never 0 and never used twice, so that a CPU's note of what it has loaded cannot be mistaken.
@@ -12,7 +13,7 @@ pub struct SpaceTlb<C: Cpu> {
     /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the
     /// one in `enter`.
     generation: AtomicU64<C>,
-    /// Weakening edits whose flush has not ended; see [`Pending`].
+    /// Weakening edits whose flush has not ended; see [`PendingFlush`].
     flushes_pending: AtomicU32<C>,
     /// CPUs whose translations may come from this space. Set before the generation is read, cleared after
     /// another root is loaded.
@@ -47,11 +48,11 @@ impl<C: Cpu> SpaceTlb<C> {
         self.generation.fetch_add(1, AcqRel) + 1
     }
 
-    pub(super) fn joined_by(&self, cpu: CpuId) {
+    pub(super) fn set_cpu(&self, cpu: CpuId) {
         self.cpus[cpu.index() / 64].fetch_or(1 << (cpu.0 % 64), AcqRel);
     }
 
-    pub(super) fn left_by(&self, cpu: CpuId) {
+    pub(super) fn clear_cpu(&self, cpu: CpuId) {
         self.cpus[cpu.index() / 64].fetch_and(!(1 << (cpu.0 % 64)), AcqRel);
     }
 
@@ -62,11 +63,11 @@ impl<C: Cpu> SpaceTlb<C> {
 
     /// Raises the count of edits that wait for their flush, before the first edit that takes rights away
     /// (protocol P8).
-    pub fn begin_edit(&self) -> Pending<'_, C> {
+    pub fn begin_edit(&self) -> PendingFlush<'_, C> {
         // Ordered before the edits by the table locks they are made under: a fault that sees an edit took the
         // lock after.
         self.flushes_pending.fetch_add(if mutant!("gather.pending-uncounted") { 0 } else { 1 }, AcqRel);
-        Pending { space: self }
+        PendingFlush { space: self }
     }
 
     /// Whether an edit may have happened whose flush has not ended. Asked under the lock of the table that
@@ -77,15 +78,15 @@ impl<C: Cpu> SpaceTlb<C> {
     }
 }
 
-/// Between an edit and the end of its flush. A fault that finds a write-protected entry while one exists
+/// From an edit to the end of its flush. A fault that finds a write-protected entry while one exists
 /// flushes the page before it copies, because another CPU may still write through the old translation.
 #[derive(Debug)]
 #[must_use = "the flush counts as ended once this is dropped"]
-pub struct Pending<'a, C: Cpu> {
+pub struct PendingFlush<'a, C: Cpu> {
     space: &'a SpaceTlb<C>,
 }
 
-impl<C: Cpu> Pending<'_, C> {
+impl<C: Cpu> PendingFlush<'_, C> {
     /// Whether another edit of the space waits for its flush too: then what this one found absent may still
     /// be cached.
     pub fn overlaps_another(&self) -> bool {
@@ -93,7 +94,7 @@ impl<C: Cpu> Pending<'_, C> {
     }
 }
 
-impl<C: Cpu> Drop for Pending<'_, C> {
+impl<C: Cpu> Drop for PendingFlush<'_, C> {
     fn drop(&mut self) {
         self.space.flushes_pending.fetch_sub(1, AcqRel);
     }

@@ -11,8 +11,8 @@
 //! before the lock reads under RCU and can be thrown away. Under the lock of the table page three questions
 //! decide: is the table still attached (P5), is the entry what was seen, does the mapping still hold (P2).
 //! From then on the table's lock alone keeps the table in the tree, so the read section may end before a
-//! flush is waited for. If another CPU changed the entry meanwhile, the attempt gives up; the next one looks at
-//! the entry that is there now, which may allow the access.
+//! flush is waited for. If another CPU changed the entry meanwhile, the attempt gives up; the next one looks
+//! at the entry that is there now, which may allow the access.
 //!
 //! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
 //!
@@ -98,8 +98,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Gives the mapping an identity for its first private copy: a neighbour's where they could be merged one
-    /// day. `None` where the mapping was replaced or is frozen by a writer. Called under the lock of the table
-    /// that the copy goes into.
+    /// day. `None` where the mapping was replaced or is frozen by a writer. Called under the lock of the
+    /// table that the copy goes into.
     #[cold]
     fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let attributes = vma.attributes();

@@ -1,4 +1,5 @@
-//! What a fault has prepared before it takes the table's lock, kept from an attempt that gave up for the next.
+//! What a fault has prepared before it takes the table's lock, kept from an attempt that gave up for the
+//! next.
 
 use super::Fallback;
 use crate::frame::{AllocRequest, FramePlacement, Init, Kind, Priority};
@@ -84,9 +85,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Ok(())
     }
 
-    /// Finds the backing's frame for the page, or gives it a new one, and takes a reference. Speculation may do
-    /// so for a mapping that is stale: a dead object refuses, a live one gets a page of zeros that it would
-    /// have got anyway.
+    /// Finds the backing's frame for the page, or gives it a new one, and takes a reference. Speculation may
+    /// do so for a mapping that is stale: a dead object refuses, a live one gets a page of zeros that it
+    /// would have got anyway.
     pub fn find_backing(
         &mut self,
         vma: &Vma<M::Cpu>,
@@ -121,8 +122,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Ok(())
     }
 
-    /// Whether the prepared frame is still the backing's frame for the page. Asked under the lock of the table
-    /// that it is installed into.
+    /// Whether the prepared frame is still the backing's frame for the page. Asked under the lock of the
+    /// table that it is installed into.
     pub fn is_backing_current(&self, vma: &Vma<M::Cpu>, page: Vpn, reading: &ReadGuard<'_, M::Cpu>) -> bool {
         let object = vma.backing().map(|backing| Object::at(&self.vm.memory, backing.0));
         let now = object.and_then(|object| object.lookup(vma.frame_offset(page), reading));
@@ -151,8 +152,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.table.take()
     }
 
-    /// Allocates what the last attempt could not have without waiting. Called with no lock held and outside any
-    /// read section.
+    /// Allocates what the last attempt could not have without waiting. Called with no lock held and outside
+    /// any read section.
     ///
     /// # Errors
     /// There is no memory.

@@ -3,7 +3,7 @@
 //! | proof | what is held | how a mapping is found | still valid, under the table's lock |
 //! |---|---|---|---|
 //! | [`Locked`] | the space's lock, shared: no writer replaces mappings | in the index | always |
-//! | [`Speculated`] | nothing | in the index, under RCU | it is live; or a live one says the same of this page |
+//! | [`Speculated`] | nothing | in the index, under RCU | it is live, or a live one says the same |
 //!
 //! A writer marks a mapping stale before it edits entries under the tables' locks. So a fault that asks under
 //! the lock of the table either sees the mark, or installs its entry before the writer takes that lock,

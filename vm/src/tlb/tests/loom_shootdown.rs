@@ -1,7 +1,7 @@
 //! Gather, shootdown and task switch, on one table with one page: all executions with a few preemptions.
 //!
 //! Flushing CPUs take the page away; other CPUs enter the space, use the page through the test machine's MMU,
-//! and leave. When a flush has returned, nobody remembers the page, and nobody finds it any more.
+//! and leave. When a flush has returned, no CPU has the page cached, and no CPU finds it any more.
 
 use super::*;
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
@@ -230,7 +230,7 @@ fn take_away_in_two_flushes(world: &'static World) {
     cpu1.insert(CpuId(1));
     let range = VpnRange::new(PAGE, PAGE.add(1));
     for _ in 0..2 {
-        let request = Request { generation: space.advance(), range };
+        let request = FlushRequest { generation: space.advance(), range };
         fence::<TestCpu>(SeqCst);
         world.machine.interrupt(&shootdown.post(space, request, &cpu1));
     }
@@ -268,7 +268,7 @@ fn broken_switch(world: &World, broken: Broken) {
         own.entering.store(space.id(), Release);
     }
     *own.mailbox.lock() = Mailbox::new(space.id());
-    space.joined_by(TestCpu::id());
+    space.set_cpu(TestCpu::id());
     if broken != Broken::NoFence {
         fence::<TestCpu>(SeqCst);
     }

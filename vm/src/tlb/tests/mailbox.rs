@@ -1,11 +1,11 @@
 //! What a CPU must do that has seen one generation and was sent requests for others.
 
 use crate::tlb::RANGE_LIMIT_PAGES;
-use crate::tlb::mailbox::{CatchUp, Mailbox, REQUESTS, Request};
+use crate::tlb::mailbox::{CatchUp, FlushRequest, Mailbox, REQUESTS};
 use crate::units::{Vpn, VpnRange};
 
-fn request(generation: u64, pages: u64) -> Request {
-    Request { generation, range: VpnRange::new(Vpn(16), Vpn(16 + pages)) }
+fn request(generation: u64, pages: u64) -> FlushRequest {
+    FlushRequest { generation, range: VpnRange::new(Vpn(16), Vpn(16 + pages)) }
 }
 
 #[test]

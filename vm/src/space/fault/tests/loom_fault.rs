@@ -42,9 +42,9 @@ struct Seen {
     refused: AtomicUsize,
     speculated: AtomicUsize,
     fell_back: AtomicUsize,
-    /// Speculation ended at a mapping that was not the same any more, and at a table that was cut out.
+    /// Speculation ended at a mapping that was not the same any more, and at a table that was detached.
     changed: AtomicUsize,
-    cut: AtomicUsize,
+    detached: AtomicUsize,
 }
 
 /// One model.
@@ -114,7 +114,7 @@ fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, case: &Case<F>
 fn note_reason(reason: Fallback, seen: &Seen) {
     match reason {
         Fallback::VmaChanged => drop(seen.changed.fetch_add(1, Relaxed)),
-        Fallback::PmdChanged => drop(seen.cut.fetch_add(1, Relaxed)),
+        Fallback::PmdChanged => drop(seen.detached.fetch_add(1, Relaxed)),
         _ => {}
     }
 }
@@ -288,7 +288,7 @@ fn loom_fault_links_no_table_into_a_dying_one() {
 #[test]
 fn loom_fault_against_a_mapping_taken_away_and_made_again() {
     let seen = explore(case::<TwoLevels>(Path::Speculative, table_of_its_own, unmap_and_map_again));
-    assert!(seen.cut.load(Relaxed) > 0, "the model must see a fault that meets a table cut out");
+    assert!(seen.detached.load(Relaxed) > 0, "the model must see a fault that meets a detached table");
 }
 
 #[test]
