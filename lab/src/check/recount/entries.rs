@@ -1,6 +1,7 @@
 //! What stands in the tables is what the mappings allow, and nothing more.
 
-use super::{QuiescentSystem, Seen, each_entry, require};
+use super::system::{QuiescentSystem, require};
+use super::walk::{Seen, each_entry};
 use crate::machine::soft::Flavour;
 use interleaf::frame::Kind;
 use interleaf::machine::{Entry, Format, Leaf, Machine};

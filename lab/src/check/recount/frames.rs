@@ -1,6 +1,7 @@
 //! Every frame is in one state, and its counts are what can be counted.
 
-use super::{QuiescentSystem, Seen, each_entry, require};
+use super::system::{QuiescentSystem, require};
+use super::walk::{Seen, each_entry};
 use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};

@@ -1,6 +1,6 @@
 //! Mappings are in order, and the index that holds them is a sound tree.
 
-use super::{QuiescentSystem, require};
+use super::system::{QuiescentSystem, require};
 use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 

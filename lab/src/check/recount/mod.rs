@@ -14,27 +14,16 @@
 mod entries;
 mod frames;
 mod mappings;
+mod system;
 mod totals;
 mod translations;
 mod walk;
 
+pub use system::QuiescentSystem;
 pub use walk::{Seen, each_entry};
 
-use crate::machine::soft::{Flavour, SoftMachine};
+use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, Path, Vm};
-
-/// A machine at rest: nobody maps, faults or frees while it is looked at. The caller sits on one of its CPUs.
-pub struct QuiescentSystem<'a, 'v, C: Flavour, F: Format> {
-    /// The machine.
-    pub machine: &'a SoftMachine<C, F>,
-    /// What its spaces share.
-    pub vm: &'a Vm<'v, SoftMachine<C, F>>,
-    /// All spaces of the machine.
-    pub spaces: &'a [&'a AddressSpace<'v, SoftMachine<C, F>>],
-    /// Which way the faults of all spaces went, those that are gone included.
-    pub path: Path,
-}
 
 /// Says what is wrong, or nothing.
 type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>) -> Result<(), String>;
@@ -73,9 +62,4 @@ impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
 fn violations<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
     let seen = system.machine.violations();
     if seen.is_empty() { Ok(()) } else { Err(format!("{seen:?}")) }
-}
-
-/// Says what is wrong where something does not hold.
-fn require(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise()) }
 }

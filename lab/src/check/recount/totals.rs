@@ -1,6 +1,6 @@
 //! What was counted adds up.
 
-use super::{QuiescentSystem, require};
+use super::system::{QuiescentSystem, require};
 use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};

@@ -1,7 +1,8 @@
 //! No CPU remembers what the tables do not say: no freed frame, no wrong one, no right that was taken away,
 //! no dead table.
 
-use super::{QuiescentSystem, Seen, each_entry, require};
+use super::system::{QuiescentSystem, require};
+use super::walk::{Seen, each_entry};
 use crate::machine::soft::{Flavour, SoftMachine, Translation};
 use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::space::AddressSpace;

@@ -12,6 +12,7 @@
 //! To add one: a file with one `pub const BENCHMARK: Benchmark`, and its name in [`BENCHMARKS`].
 
 mod arena;
+mod benchmark;
 mod figure;
 mod paired;
 pub mod pinned_threads;
@@ -35,39 +36,9 @@ mod sync;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
+pub use benchmark::Benchmark;
 pub use figure::{Bar, Curve, Figure, WIDEST_SLACK};
 pub use paired::{alone, ns_per, ns_per_rested, paired};
-
-use crate::error::Failure;
-
-/// One question and how to answer it.
-pub struct Benchmark {
-    /// `area.topic`, or just `area` where it has one topic.
-    pub name: &'static str,
-    /// What is asked, as a sentence.
-    pub question: &'static str,
-    /// The names of its figures, `area.figure`, in the order in which they are returned.
-    pub figures: &'static [&'static str],
-    /// Answers it.
-    pub run: fn(&Options) -> Result<Vec<Figure>, Failure>,
-}
-
-impl Benchmark {
-    /// Whether `filter` names this benchmark, its area or one of its figures.
-    pub fn is_named_by(&self, filter: &str) -> bool {
-        self.name == filter || self.area() == filter || self.figures.contains(&filter)
-    }
-
-    /// Whether of this benchmark's figures `figure` is asked for by `filter`.
-    pub fn wants(&self, filter: &str, figure: &str) -> bool {
-        self.name == filter || self.area() == filter || filter == figure
-    }
-
-    /// The part of the name before the dot.
-    pub fn area(&self) -> &'static str {
-        self.name.split('.').next().unwrap_or(self.name)
-    }
-}
 
 /// Every benchmark, in the order in which they run.
 pub const BENCHMARKS: &[Benchmark] = &[

@@ -20,25 +20,14 @@ mod pft;
 pub mod report;
 mod runner;
 mod worker;
+mod workload;
 
 pub use counts::{Role, TaskCounts, Timing};
 pub use runner::{Length, RunResult, Setup, WorkloadMachine, WorkloadRunner};
 pub use worker::Worker;
+pub use workload::Workload;
 
 use crate::error::Failure;
-
-/// What tasks do, as a value.
-#[derive(Clone, Copy)]
-pub struct Workload {
-    /// What `interleaf fault` calls it.
-    pub name: &'static str,
-    /// What its tasks do, as a sentence.
-    pub about: &'static str,
-    /// The fewest tasks it makes sense with.
-    pub least_threads: usize,
-    /// What one task does, from the start to the end.
-    pub work: fn(&Worker<'_, '_>) -> Result<(), Failure>,
-}
 
 /// Every workload.
 pub const WORKLOADS: &[Workload] = &[page_fault1::WORKLOAD, pft::WORKLOAD, mapper::WORKLOAD];

@@ -13,25 +13,12 @@ mod ordering;
 mod out;
 mod own_costs;
 mod replay;
+mod section;
 mod yardsticks;
 mod zeroing;
 
 pub use out::{Out, Shown};
-
-use crate::error::Failure;
-use crate::measure::bench::Options;
-
-/// One stop of the tour.
-pub struct Section {
-    /// A few words.
-    pub title: &'static str,
-    /// What the figure is to show, as one sentence.
-    pub claim: &'static str,
-    /// Runs the experiment and shows what came of it.
-    pub run: fn(&mut Out) -> Result<(), Failure>,
-    /// How to run the experiment alone, and longer.
-    pub command: &'static str,
-}
+pub use section::Section;
 
 /// Every section, in the order in which they are shown.
 pub const SECTIONS: &[Section] = &[
@@ -52,18 +39,10 @@ pub const NEXT: &[(&str, &str)] = &[
     ("interleaf doctor", "what this machine lacks, and how to get it"),
 ];
 
-impl Section {
-    /// Runs the section.
-    pub fn show(&self, options: &Options) -> Result<Shown, Failure> {
-        let mut out = Out::new(options);
-        (self.run)(&mut out)?;
-        Ok(out.shown(self))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Options;
 
     #[test]
     fn every_section_shows_a_figure_or_text() {

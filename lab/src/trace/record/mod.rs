@@ -23,11 +23,13 @@ pub mod merge;
 pub mod privilege;
 pub mod procfs;
 pub mod raw;
+mod refusal;
 mod sources;
 mod tracepoint;
 mod tracer;
 mod writer;
 
+pub use refusal::Refusal;
 pub use writer::Progress;
 
 use crate::os::process::{self, HeldChild, monotonic_ns};
@@ -37,7 +39,6 @@ use crate::trace::writer::TraceWriter;
 use account::Outside;
 use sources::{Sources, Witness};
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::mpsc;
 use std::thread;
@@ -63,55 +64,6 @@ pub struct Recording {
     pub header: Header,
     /// The trace's footer.
     pub footer: Footer,
-}
-
-/// Why there is no recording.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The user may not: what is missing and how to get it.
-    Privilege(String),
-    /// The host cannot, or something failed.
-    Host(String),
-    /// The command cannot be run.
-    Command(String),
-    /// Something was lost, so that what is left is no trace.
-    Lost(String),
-}
-
-impl Refusal {
-    fn host(what: impl Into<String>) -> Refusal {
-        Refusal::Host(what.into())
-    }
-
-    fn lost(what: impl Into<String>) -> Refusal {
-        Refusal::Lost(what.into())
-    }
-
-    fn privilege() -> Refusal {
-        let missing = match privilege::missing() {
-            none if none.is_empty() => "a permission the kernel does not name".into(),
-            some => some.join(" and "),
-        };
-        let line = privilege::setcap_line();
-        Refusal::Privilege(format!("recording needs {missing}; run: {line}; or record less with --user"))
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Privilege(what) | Refusal::Host(what) | Refusal::Command(what) => f.write_str(what),
-            Refusal::Lost(what) => write!(f, "the recording is not whole: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
-        Refusal::Host(error.to_string())
-    }
 }
 
 /// Records `options.command` into `out`. Returns when all that the command started is over.

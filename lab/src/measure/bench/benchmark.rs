@@ -1,0 +1,34 @@
+//! A benchmark as a value: its name, its question, its figures, and what answers it.
+
+use super::figure::Figure;
+use crate::error::Failure;
+use crate::measure::options::Options;
+
+/// One question and how to answer it.
+pub struct Benchmark {
+    /// `area.topic`, or just `area` where it has one topic.
+    pub name: &'static str,
+    /// What is asked, as a sentence.
+    pub question: &'static str,
+    /// The names of its figures, `area.figure`, in the order in which they are returned.
+    pub figures: &'static [&'static str],
+    /// Answers it.
+    pub run: fn(&Options) -> Result<Vec<Figure>, Failure>,
+}
+
+impl Benchmark {
+    /// Whether `filter` names this benchmark, its area or one of its figures.
+    pub fn is_named_by(&self, filter: &str) -> bool {
+        self.name == filter || self.area() == filter || self.figures.contains(&filter)
+    }
+
+    /// Whether of this benchmark's figures `figure` is asked for by `filter`.
+    pub fn wants(&self, filter: &str, figure: &str) -> bool {
+        self.name == filter || self.area() == filter || filter == figure
+    }
+
+    /// The part of the name before the dot.
+    pub fn area(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+}
