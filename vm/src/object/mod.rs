@@ -1,4 +1,9 @@
-//! Floor 5: memory that several mappings show, and the index that says which frame holds which page of it.
+//! Floor 5: memory that several mappings map, and the index that says which frame holds which page of it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `shared` | shared anonymous memory, the one kind of object today |
+//! | `page_index` | page of the object to frame |
 //!
 //! Today there is one kind: shared anonymous memory, an [`Object`] that is born with its mapping and dies
 //! with the last page of it that is mapped anywhere. Files of an embedder come as a trait with the same three
@@ -7,10 +12,10 @@
 //! # Which frame (protocol P12)
 //!
 //! A fault asks the index without a lock, prepares, and asks again under the lock of the table it installs
-//! into: a frame that has left the object in between is not installed. Who takes frames out of an object does
-//! so before it unmaps them.
+//! into: a frame that has left the object in between is not installed. A frame is taken out of an object
+//! before it is unmapped.
 //!
-//! # Who keeps an object
+//! # What keeps an object
 //!
 //! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change
 //! nothing, unmapping subtracts. At zero it is dead: it takes no more frames, gives its own back, and its
@@ -21,4 +26,4 @@
 mod page_index;
 mod shared;
 
-pub use shared::{Object, Refused};
+pub use shared::{FillError, Object};

@@ -41,7 +41,7 @@ impl<'a, M: Machine> PageIndex<'a, '_, M> {
     }
 
     fn child(&self, node: Pfn, slot: usize) -> Option<Pfn> {
-        // Acquire pairs with the releasing stores in `place` and of who fills a place.
+        // Acquire pairs with the releasing stores in `place` and of `Object::fill`.
         self.memory.word(node, slot).load(Acquire).checked_sub(1).map(Pfn)
     }
 

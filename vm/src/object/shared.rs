@@ -27,10 +27,10 @@ pub struct Object<'a, 'm, M: Machine> {
     pfn: Pfn,
 }
 
-/// The object is dead, or there is no memory for its index.
+/// Why a page of an object cannot be filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Nothing maps it any more.
+pub enum FillError {
+    /// The object is dead: no page of it is mapped.
     Dead,
     /// No frame for a node.
     NoMemory,
@@ -68,27 +68,27 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         Some(self.memory.meta(self.pfn)?.table_lock().lock(FILE))
     }
 
-    /// The frame that holds a page; stale at once, and kept by nobody.
+    /// The frame that holds a page; stale at once, and without a reference.
     #[inline]
     pub fn lookup(&self, page: u64, _reading: &ReadGuard<'_, M::Cpu>) -> Option<Pfn> {
         self.index().lookup(page)
     }
 
-    /// Says that `frame`, which the caller owns alone, holds `page`; or which does already. `true`: it was
-    /// taken.
+    /// Puts `frame`, which the caller owns alone, at `page`. Returns the frame that holds the page from now on, and
+    /// whether it is that one: the page may have one already.
     ///
     /// # Errors
-    /// The object takes nothing; the frame stays the caller's.
-    pub fn fill(&self, page: u64, frame: Pfn) -> Result<(Pfn, bool), Refused> {
-        let _held = self.lock().ok_or(Refused::Dead)?;
+    /// Nothing has changed; the frame stays the caller's.
+    pub fn fill(&self, page: u64, frame: Pfn) -> Result<(Pfn, bool), FillError> {
+        let _held = self.lock().ok_or(FillError::Dead)?;
         if self.word(Word::Mapped).load(Relaxed) == 0 {
-            return Err(Refused::Dead);
+            return Err(FillError::Dead);
         }
         if let Some(there) = self.index().lookup(page) {
             return Ok((there, false));
         }
-        let place = self.index().place(page).ok_or(Refused::NoMemory)?;
-        let meta = self.memory.meta(frame).ok_or(Refused::NoMemory)?;
+        let place = self.index().place(page).ok_or(FillError::NoMemory)?;
+        let meta = self.memory.meta(frame).ok_or(FillError::NoMemory)?;
         // The index's reference is the one that `put_to_use` gives.
         meta.put_to_use(Kind::File);
         meta.set_owner(self.pfn.0, page);
@@ -96,15 +96,15 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         Ok((frame, true))
     }
 
-    /// So many pages more are mapped; the object is not dead.
+    /// Counts `pages` more mapped pages; the object is not dead.
     pub fn mapped(&self, pages: u64) {
         let _held = self.lock();
         let mapped = self.word(Word::Mapped);
         mapped.store(mapped.load(Relaxed) + pages, Relaxed);
     }
 
-    /// So many pages fewer are mapped, and flushed. The last one ends the object: its frames go back now, its
-    /// index after a grace period.
+    /// Counts `pages` fewer mapped pages, which are unmapped and flushed. At zero the object dies: its frames are
+    /// freed now, its index after a grace period.
     pub fn unmapped(&self, pages: u64, rcu: &Rcu<M::Cpu>) {
         let Some(held) = self.lock() else { return };
         let mapped = self.word(Word::Mapped);

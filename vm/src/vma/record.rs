@@ -28,6 +28,7 @@
 //! marked. So what a writer reads after freezing stays, and what [`Vma::mark_stale`] returns is what the
 //! record ends with: no identity is lost on the way into the records that follow.
 
+use super::state_word as word;
 use super::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
 use crate::index::IndexItem;
 use crate::machine::Cpu;
@@ -57,8 +58,8 @@ pub struct Vma<C: Cpu> {
     offset: Plain<u64, C>,
     backing: Plain<Option<BackingId>, C>,
     /// State and identity. [`Vma::make_live`] releases the entries that were made ready while busy and pairs
-    /// with the acquiring loads here. A mark needs no order of its own: whoever edits entries afterwards
-    /// takes their table's lock, and whoever installs under that lock looks at the word first.
+    /// with the acquiring loads here. A mark needs no order of its own: a writer that edits entries
+    /// afterwards takes their table's lock, and a fault that installs under that lock reads the word first.
     word: AtomicU64<C>,
     flags: Plain<VmaFlags, C>,
     policy: Plain<Policy, C>,
@@ -200,167 +201,5 @@ impl<C: Cpu> Vma<C> {
 impl<C: Cpu> fmt::Debug for Vma<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?}", self.state(), self.attributes())
-    }
-}
-
-/// The word's values and how they may change: pure functions from the old word to the new.
-mod word {
-    use super::{AnonId, VmaState};
-
-    const SHIFT: u32 = u64::BITS - AnonId::BITS;
-
-    pub const fn of(state: VmaState, anon: AnonId) -> u64 {
-        anon.bits() << SHIFT | state as u64
-    }
-    pub const fn state(word: u64) -> VmaState {
-        match word & ((1 << SHIFT) - 1) {
-            1 => VmaState::Live,
-            2 => VmaState::Busy,
-            3 => VmaState::Frozen,
-            _ => VmaState::Stale,
-        }
-    }
-    pub const fn anon(word: u64) -> AnonId {
-        AnonId::from_bits(word >> SHIFT)
-    }
-    /// Live or frozen: bit 0.
-    pub const fn is_true(word: u64) -> bool {
-        word & VmaState::Live as u64 != 0
-    }
-    /// Busy to live.
-    pub fn made_live(word: u64) -> Option<u64> {
-        (state(word) == VmaState::Busy).then(|| of(VmaState::Live, anon(word)))
-    }
-    /// Any other to stale.
-    pub fn marked_stale(word: u64) -> Option<u64> {
-        (state(word) != VmaState::Stale).then(|| of(VmaState::Stale, anon(word)))
-    }
-    /// Live without an identity to frozen.
-    pub fn frozen(word: u64) -> Option<u64> {
-        (word == of(VmaState::Live, AnonId::NONE)).then(|| of(VmaState::Frozen, AnonId::NONE))
-    }
-    /// Frozen to live.
-    pub fn thawed(word: u64) -> Option<u64> {
-        (state(word) == VmaState::Frozen).then(|| of(VmaState::Live, anon(word)))
-    }
-    /// Live without an identity to live with one.
-    pub fn given(word: u64, id: AnonId) -> Option<u64> {
-        (word == of(VmaState::Live, AnonId::NONE)).then(|| of(VmaState::Live, id))
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::machine::testing::TestCpu;
-    use VmaState::*;
-
-    type Record = Vma<TestCpu>;
-
-    fn record(state: VmaState) -> Record {
-        let range = VpnRange::new(Vpn(16), Vpn(20));
-        Record::new(VmaAttributes::anonymous(range, VmaFlags::READ), state)
-    }
-
-    #[test]
-    fn states_go_from_busy_to_live_to_stale_and_never_back() {
-        let cases = [
-            (Stale, None, None, None),
-            (Live, None, Some(Stale), None),
-            (Busy, Some(Live), Some(Stale), None),
-            (Frozen, None, Some(Stale), Some(Live)),
-        ];
-        for (from, live, stale, thawed) in cases {
-            for anon in [AnonId::NONE, AnonId::new(5), AnonId::inherited(6)] {
-                let old = word::of(from, anon);
-                assert_eq!((word::state(old), word::anon(old)), (from, anon));
-                assert_eq!(word::made_live(old), live.map(|state| word::of(state, anon)));
-                assert_eq!(word::marked_stale(old), stale.map(|state| word::of(state, anon)));
-                assert_eq!(word::thawed(old), thawed.map(|state| word::of(state, anon)));
-                assert_eq!(word::is_true(old), matches!(from, Live | Frozen));
-                let bare = from == Live && anon.is_none();
-                assert_eq!(word::frozen(old), bare.then(|| word::of(Frozen, anon)));
-                let given = bare.then(|| word::of(Live, AnonId::new(9)));
-                assert_eq!(word::given(old, AnonId::new(9)), given);
-            }
-        }
-    }
-
-    #[test]
-    fn zeroed_memory_is_a_stale_record() {
-        assert_eq!(word::state(0), Stale);
-        assert!(word::anon(0).is_none());
-    }
-
-    #[test]
-    fn an_identity_is_given_once_and_only_while_live() {
-        let (one, two) = (AnonId::new(1), AnonId::new(2));
-        let busy = record(Busy);
-        assert_eq!(busy.give_anon(one), None);
-        busy.make_live();
-        assert_eq!(busy.give_anon(one), Some(one));
-        assert_eq!(busy.give_anon(two), Some(one));
-        assert_eq!(busy.mark_stale(), one);
-        assert_eq!(busy.give_anon(two), None);
-        assert_eq!((busy.state(), busy.anon(), busy.mark_stale()), (Stale, one, one));
-    }
-
-    #[test]
-    fn a_frozen_record_gets_no_identity_until_it_thaws() {
-        let vma = record(Live);
-        assert!(vma.freeze() && !vma.freeze(), "frozen once");
-        assert!(vma.is_live());
-        assert_eq!(vma.give_anon(AnonId::new(1)), None);
-        vma.thaw();
-        assert_eq!(vma.give_anon(AnonId::new(1)), Some(AnonId::new(1)));
-        assert!(!vma.freeze(), "what it has, stays");
-        let busy = record(Busy);
-        assert!(!busy.freeze());
-        busy.thaw();
-        assert_eq!(busy.state(), Busy, "thawing makes nothing live that was busy");
-    }
-
-    #[test]
-    fn a_record_says_what_it_was_made_from() {
-        let attributes = VmaAttributes { anon: AnonId::new(7), offset: 3, ..record(Live).attributes() };
-        let vma = Record::new(attributes, Live);
-        assert_eq!(vma.attributes(), attributes);
-        assert!(vma.is_live() && vma.contains(Vpn(19)) && !vma.contains(Vpn(20)));
-        assert_eq!(vma.frame_offset(Vpn(18)), 5);
-        assert_eq!(size_of::<Record>(), 48);
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use crate::machine::testing::TestCpu;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    fn live() -> Vma<TestCpu> {
-        let range = VpnRange::new(Vpn(16), Vpn(20));
-        Vma::new(VmaAttributes::anonymous(range, VmaFlags::READ), VmaState::Live)
-    }
-
-    #[test]
-    fn loom_an_identity_that_was_given_is_seen_by_freezing_and_by_the_mark() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let vma = Arc::new(live());
-            let threads: [_; 2] = core::array::from_fn(|i| {
-                let vma = vma.clone();
-                thread::spawn(move || vma.give_anon(AnonId::new(i as u64 + 1)))
-            });
-            vma.freeze();
-            let decided_on = vma.anon();
-            let ended = vma.mark_stale();
-            assert_eq!(decided_on, ended, "frozen or fixed, it does not change");
-            let given = threads.map(|thread| thread.join().unwrap());
-            assert!(given.iter().flatten().all(|&anon| anon == ended), "{given:?} but {ended:?}");
-            assert_eq!(ended.is_none(), given == [None, None]);
-            assert_eq!(vma.anon(), ended);
-        });
     }
 }

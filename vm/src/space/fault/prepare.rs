@@ -4,7 +4,7 @@
 use super::Fallback;
 use crate::frame::{AllocRequest, FramePlacement, Init, Kind, Priority};
 use crate::machine::Machine;
-use crate::object::{Object, Refused};
+use crate::object::{FillError, Object};
 use crate::space::Vm;
 use crate::sync::ReadGuard;
 use crate::units::{Pfn, Vpn};
@@ -105,8 +105,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
                 self.allocate_frame()?;
                 let frame = self.frame.ok_or(Fallback::NoMemory)?;
                 let (frame, taken) = object.fill(offset, frame).map_err(|refused| match refused {
-                    Refused::Dead => Fallback::VmaChanged,
-                    Refused::NoMemory => Fallback::NoMemory,
+                    FillError::Dead => Fallback::VmaChanged,
+                    FillError::NoMemory => Fallback::NoMemory,
                 })?;
                 if taken {
                     self.frame = None;

@@ -8,8 +8,8 @@
 //! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the
 //! space.
 
-use super::super::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
 use crate::units::{Vpn, VpnRange};
+use crate::vma::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
 use core::num::NonZeroUsize;
 use std::string::String;
 use std::vec::Vec;

@@ -1,8 +1,8 @@
 //! What calls make of mappings, drawn: before, the call, after.
 
-use super::super::{AnonId, FlagAdvice, VmaAttributes, VmaFlags, reusable_anon};
 use super::picture::{mapping, pages, parse};
 use super::world::{Hole, World};
+use crate::vma::{AnonId, FlagAdvice, VmaAttributes, VmaFlags, reusable_anon};
 
 const R: VmaFlags = VmaFlags::READ;
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);

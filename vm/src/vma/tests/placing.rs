@@ -1,9 +1,9 @@
 //! Choosing a place, against trying every place.
 
-use super::super::place::{Areas, Direction, Gaps, LOW, Placement, Search, place};
-use super::super::{VmaAttributes, VmaFlags};
 use super::picture::{mapping, pages, parse};
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
+use crate::vma::{Areas, Direction, Gaps, LOW, Placement, Search, place};
+use crate::vma::{VmaAttributes, VmaFlags};
 use std::string::String;
 use std::vec::Vec;
 

@@ -1,6 +1,5 @@
 //! A writer that replaces mappings by decisions while others look them up and give them identities.
 
-use super::super::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, protect};
 use super::picture::pages;
 use super::tree::{Pools, Store, memory, records};
 use crate::machine::testing::{TestCpu, TestMachine};
@@ -8,6 +7,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::testing::Heap;
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::{Vpn, VpnRange};
+use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, protect};
 use std::thread;
 use std::vec::Vec;
 

@@ -1,9 +1,9 @@
 //! Every world of six pages, every call on it, against a model that knows single pages only.
 
-use super::super::{AnonId, VmaAttributes, VmaFlags, joins, merge};
 use super::picture::{ORIGIN, letter, mapping, pages, parse};
 use super::world::World;
 use crate::units::{Vpn, VpnRange};
+use crate::vma::{AnonId, VmaAttributes, VmaFlags, joins, merge};
 use std::string::String;
 use std::vec::Vec;
 

@@ -1,6 +1,5 @@
 //! The index beside a list, its records and nodes in pools of frames.
 
-use super::super::{Areas, GUARD_PAGES, Gaps, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, place};
 use crate::frame::{BootMap, IndexAllocator, IndexPools, Init, Memory, Region, RegionKind};
 use crate::index::NoMemory;
 use crate::machine::Machine;
@@ -8,6 +7,7 @@ use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::Rcu;
 use crate::sync::testing::Heap;
 use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
+use crate::vma::{Areas, GUARD_PAGES, Gaps, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, place};
 use std::vec::Vec;
 
 pub type Pools<'m> = IndexPools<'m, Vma<TestCpu>, TestMachine>;
@@ -102,7 +102,7 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
             list[10..12],
             [attributes(16 * 10, 16 * 10 + 4), attributes(16 * 3000 + 4, 16 * 3000 + 8)]
         );
-        assert_eq!(super::super::check(list), Ok(()));
+        assert_eq!(crate::vma::check(list), Ok(()));
     });
 }
 

@@ -1,12 +1,12 @@
 //! A list of mappings to which calls are applied through the decisions, as an address space does it, without
 //! pages.
 
-use super::super::{
+use super::picture::{draw, parse};
+use crate::units::{Vpn, VpnRange};
+use crate::vma::{
     AnonId, Change, FlagAdvice, VmaAttributes, VmaFlags, change, check, cut, joins, merge, protect,
     reusable_anon, split,
 };
-use super::picture::{draw, parse};
-use crate::units::{Vpn, VpnRange};
 use std::vec::Vec;
 
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@
 //! Merging is tried only where a call makes or changes a mapping. munmap, faults and the birth of an identity
 //! try nothing: neighbours that become alike later stay two.
 
-use super::{AnonId, VmaAttributes, VmaFlags};
+use crate::vma::{AnonId, VmaAttributes, VmaFlags};
 
 /// A mapping put into a hole, joined with what it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What is left of a mapping when a part of it goes, and what a change to a part makes of its neighbourhood.
 
 use super::merge::Sides;
-use super::{Policy, VmaAttributes, VmaFlags};
 use crate::units::{Vpn, VpnRange};
+use crate::vma::{Policy, VmaAttributes, VmaFlags};
 
 /// The mapping below and from `at`. Both halves keep the identity. `at` lies inside, not at an end.
 pub fn split(attributes: &VmaAttributes, at: Vpn) -> (VmaAttributes, VmaAttributes) {

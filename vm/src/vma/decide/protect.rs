@@ -2,10 +2,10 @@
 //!
 //! Changing access rights also changes whether the pages count as promised memory. Memory that becomes
 //! writable is promised from then on. The promise can be taken back when it becomes unwritable, but only
-//! while no private copy was ever made: afterwards nobody knows how many there are.
+//! while no private copy was ever made: afterwards their number is not known.
 
-use super::{Change, VmaAttributes, VmaFlags, change};
 use crate::units::VpnRange;
+use crate::vma::{Change, VmaAttributes, VmaFlags, change};
 
 /// What a change of rights does to the count of promised pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

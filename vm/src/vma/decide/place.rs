@@ -6,16 +6,16 @@
 //!                       up ->                              <- down
 //! ```
 //!
-//! A wish is granted where it is free. Otherwise the highest hole below `mmap_base` that is large enough is
+//! A hint is granted where it is free. Otherwise the highest gap below `mmap_base` that is large enough is
 //! used, at its upper end; where there is none, the lowest above `legacy_base`, at its lower end. Memory for
 //! the lowest 2 GiB is searched upwards from 1 GiB only.
 //!
 //! Two refinements. Below a mapping that grows down a guard gap stays free, so that its growth meets an
-//! unmapped page before it meets a neighbour: pages there belong to no hole. And private anonymous memory of
-//! whole huge pages, without a wish, is put on a huge-page boundary: one huge page more is looked for, and
+//! unmapped page before it meets a neighbour: pages there belong to no gap. And private anonymous memory of
+//! whole huge pages, without a hint, is put on a huge-page boundary: one huge page more is looked for, and
 //! the boundary is taken from what is found.
 //!
-//! Choosing looks at holes only, through [`Gaps`]; the index answers it in O(log n), a list in tests.
+//! Choosing looks at gaps only, through [`Gaps`]; the index answers it in O(log n), a list in tests.
 
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 
@@ -25,7 +25,7 @@ pub const GUARD_PAGES: u64 = 256;
 /// Where the lowest 2 GiB are searched (MAP_32BIT): 1 GiB to 2 GiB.
 pub const LOW: VpnRange = VpnRange { start: Vpn(0x4_0000), end: Vpn(0x8_0000) };
 
-/// What an index of mappings knows about the holes between them. The [`GUARD_PAGES`] below a mapping that
+/// What an index of mappings knows about the gaps between them. The [`GUARD_PAGES`] below a mapping that
 /// grows down, as far as nothing else is mapped there, are part of none.
 pub trait Gaps {
     /// First of the lowest `nr_pages` free pages in a row within the window.
@@ -48,13 +48,13 @@ pub struct Areas {
 /// Which end of the window a search begins at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The highest hole, at its upper end.
+    /// The highest gap, at its upper end.
     Down,
-    /// The lowest hole, at its lower end.
+    /// The lowest gap, at its lower end.
     Up,
 }
 
-/// A window to look for a hole in.
+/// A window to look for a gap in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Where.
@@ -68,18 +68,18 @@ pub struct Search {
 pub struct Placement {
     /// How many pages; not 0.
     pub nr_pages: u64,
-    /// The page wished for.
+    /// The page hinted at.
     pub hint: Option<Vpn>,
-    /// A granted wish lies within these pages.
+    /// A granted hint lies within these pages.
     pub hint_window: VpnRange,
-    /// `Huge` asks for a huge-page boundary; a hole without one is taken where there is no other.
+    /// `Huge` asks for a huge-page boundary; a gap without one is taken where there is no other.
     pub boundary: PageSize,
     /// Where to look, in this order.
     pub searches: [Option<Search>; 2],
 }
 
 impl Areas {
-    /// The page that an address wished for means, if any: rounded down, and up to the first page that may be
+    /// The page that an address hinted at means, if any: rounded down, and up to the first page that may be
     /// mapped.
     pub fn hint(&self, addr: VirtAddr) -> Option<Vpn> {
         (addr.vpn().0 != 0).then(|| addr.vpn().max(self.user.start))
@@ -112,7 +112,7 @@ impl Areas {
 }
 
 impl Placement {
-    /// The same for private anonymous memory: on a huge-page boundary if it has no wish and is whole huge
+    /// The same for private anonymous memory: on a huge-page boundary if it has no hint and is whole huge
     /// pages.
     pub fn for_private_anonymous(self) -> Self {
         let huge = self.hint.is_none() && self.nr_pages.is_multiple_of(PageSize::Huge.pages());
@@ -133,8 +133,8 @@ pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
 /// Whether the mapping may go there.
 fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
     let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };
-    let wish = VpnRange::new(start, end);
-    request.hint_window.covers(wish) && gaps.lowest(request.nr_pages, wish) == Some(start)
+    let hint = VpnRange::new(start, end);
+    request.hint_window.covers(hint) && gaps.lowest(request.nr_pages, hint) == Some(start)
 }
 
 /// A place on the boundary asked for, found by looking for so much more.
@@ -148,7 +148,7 @@ fn on_boundary(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     Some(Vpn((found.0 / unit + 1) * unit))
 }
 
-/// The first search that finds a hole.
+/// The first search that finds a gap.
 fn find(gaps: &impl Gaps, request: &Placement, nr_pages: u64) -> Option<Vpn> {
     let mut searches = request.searches.iter().flatten();
     searches.find_map(|search| match search.direction {

@@ -1,0 +1,85 @@
+//! What a mapping's pages are filled from, and whose private copies it holds.
+
+use core::fmt;
+use core::num::NonZeroUsize;
+
+/// What pages are filled from: a file, an object shared by name or by fork. Opaque here; the address space
+/// knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct BackingId(pub NonZeroUsize);
+
+/// Whose private copies a mapping holds.
+///
+/// A mapping has none until its first private copy is made, and then keeps one for life. Copies belong to an
+/// identity, not to a mapping, so pieces of one mapping share it and may be joined again; mappings with
+/// different ones may not.
+///
+/// | value | meaning |
+/// |---|---|
+/// | 0 | no private copy was ever made |
+/// | bit 61 clear | an identity born here |
+/// | bit 61 set | *inherited*: made by a fork, its copies may still belong to an ancestor |
+///
+/// Bits 62 and 63 are always clear.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct AnonId(u64);
+
+impl AnonId {
+    /// No private copy was ever made.
+    pub const NONE: Self = Self(0);
+    /// Bits that an identity takes.
+    pub const BITS: u32 = 62;
+    const INHERITED: u64 = 1 << 61;
+
+    /// An identity born here, from a number that is not 0. Numbers count up from 1 and stay below 2^61.
+    pub const fn new(number: u64) -> Self {
+        Self(number & (Self::INHERITED - 1))
+    }
+    /// The identity of that number, made by a fork.
+    pub const fn inherited(number: u64) -> Self {
+        Self(Self::new(number).0 | Self::INHERITED)
+    }
+    /// The identity whose [`bits`](Self::bits) these are.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
+    }
+    /// The value, as the table above lists it.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// Whether there is none.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+    /// Whether a fork made it.
+    pub const fn is_inherited(self) -> bool {
+        self.0 & Self::INHERITED != 0
+    }
+    /// Whether copies of the two may lie in one mapping: equal, or one has none yet. An inherited identity
+    /// takes in nothing new, or a fork's descendants would share ever more.
+    pub const fn agrees(self, other: Self) -> bool {
+        if self.is_none() {
+            !other.is_inherited()
+        } else if other.is_none() {
+            !self.is_inherited()
+        } else {
+            self.0 == other.0
+        }
+    }
+    /// This identity, or the other where this is none.
+    pub const fn or(self, other: Self) -> Self {
+        if self.is_none() { other } else { self }
+    }
+}
+
+impl fmt::Debug for AnonId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_none(), self.is_inherited()) {
+            (true, _) => f.write_str("anon none"),
+            (_, false) => write!(f, "anon {}", self.0),
+            (_, true) => write!(f, "anon {} inherited", self.0 & (Self::INHERITED - 1)),
+        }
+    }
+}

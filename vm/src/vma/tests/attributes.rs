@@ -1,0 +1,54 @@
+//! What attributes of a part, of a moved mapping, and of a record that replaced another say.
+
+use crate::units::{Vpn, VpnRange};
+use crate::vma::{AnonId, BackingId, VmaAttributes, VmaFlags, same_for_fault};
+use core::num::NonZeroUsize;
+
+const FILE: BackingId = BackingId(NonZeroUsize::MIN);
+
+fn pages(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(start), Vpn(end))
+}
+
+#[test]
+fn a_part_keeps_the_page_behind_every_page() {
+    let whole = VmaAttributes::backed(pages(100, 110), VmaFlags::READ, FILE, 7);
+    let part = whole.over(pages(103, 105));
+    assert_eq!(part.offset, 10);
+    assert_eq!(part.offset_at(Vpn(104)), whole.offset_at(Vpn(104)));
+    assert_eq!(part.over(pages(100, 110)), whole);
+}
+
+#[test]
+fn identities_agree_when_equal_or_one_is_missing_unless_inherited() {
+    let (one, two) = (AnonId::new(1), AnonId::new(2));
+    let child = AnonId::inherited(1);
+    assert!(one.agrees(one) && !one.agrees(two) && !one.agrees(child));
+    assert!(AnonId::NONE.agrees(AnonId::NONE) && AnonId::NONE.agrees(two) && two.agrees(AnonId::NONE));
+    assert!(child.agrees(child) && !child.agrees(AnonId::NONE) && !AnonId::NONE.agrees(child));
+    assert_eq!(AnonId::from_bits(child.bits()), child);
+}
+
+#[test]
+fn moved_memory_forgets_its_birthplace_only_while_untouched() {
+    let fresh = VmaAttributes::anonymous(pages(4, 6), VmaFlags::READ);
+    assert_eq!(fresh.moved_to(pages(20, 22)), VmaAttributes::anonymous(pages(20, 22), VmaFlags::READ));
+    let written = VmaAttributes { anon: AnonId::new(3), ..fresh };
+    assert_eq!(written.moved_to(pages(20, 22)).offset, 4);
+    let file = VmaAttributes::backed(pages(4, 6), VmaFlags::READ, FILE, 9);
+    assert_eq!(file.moved_to(pages(20, 22)).offset, 9);
+}
+
+#[test]
+fn a_fault_goes_on_only_under_the_same_rights_backing_and_page() {
+    let a = VmaAttributes::anonymous(pages(0, 8), VmaFlags::READ | VmaFlags::WRITE);
+    let at = Vpn(5);
+    assert!(same_for_fault(&a, &a.over(pages(4, 6)), at));
+    assert!(same_for_fault(&a, &a.with_flags(a.flags | VmaFlags::DONT_FORK), at));
+    assert!(!same_for_fault(&a, &a.over(pages(0, 5)), at));
+    assert!(!same_for_fault(&a, &a.with_flags(VmaFlags::READ), at));
+    assert!(!same_for_fault(&a, &VmaAttributes { offset: 1, ..a }, at));
+    assert!(!same_for_fault(&a, &VmaAttributes { backing: Some(FILE), ..a }, at));
+    let file = VmaAttributes::backed(pages(0, 8), VmaFlags::READ, FILE, 0);
+    assert!(!same_for_fault(&file, &file.with_flags(VmaFlags::READ | VmaFlags::SHARED), at));
+}

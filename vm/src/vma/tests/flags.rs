@@ -1,0 +1,51 @@
+//! Flags: rights, commit accounting, advice.
+
+use crate::units::Rights;
+use crate::vma::{FlagAdvice, VmaFlags};
+
+#[test]
+fn any_access_right_makes_a_page_readable_and_none_leaves_it_closed() {
+    assert_eq!(VmaFlags::empty().rights(), Rights::USER);
+    assert_eq!(VmaFlags::WRITE.rights(), Rights::USER | Rights::READ | Rights::WRITE);
+    assert_eq!(VmaFlags::EXECUTE.rights(), Rights::USER | Rights::READ | Rights::EXECUTE);
+}
+
+#[test]
+fn only_private_writable_memory_without_noreserve_is_counted_at_birth() {
+    let counted = |asked| VmaFlags::new_anonymous(asked).contains(VmaFlags::ACCOUNT);
+    assert!(counted(VmaFlags::WRITE));
+    assert!(counted(VmaFlags::READ | VmaFlags::WRITE));
+    assert!(!counted(VmaFlags::READ));
+    assert!(!counted(VmaFlags::WRITE | VmaFlags::NORESERVE));
+    assert!(!counted(VmaFlags::WRITE | VmaFlags::SHARED));
+}
+
+#[test]
+fn access_beyond_what_may_be_allowed_is_refused() {
+    let flags = VmaFlags::READ | VmaFlags::MAY_READ | VmaFlags::MAY_EXECUTE | VmaFlags::SHARED;
+    assert_eq!(flags.with_access(VmaFlags::WRITE), None);
+    assert_eq!(
+        flags.with_access(VmaFlags::EXECUTE),
+        Some(VmaFlags::EXECUTE | VmaFlags::MAY_READ | VmaFlags::MAY_EXECUTE | VmaFlags::SHARED)
+    );
+    assert_eq!(flags.with_access(VmaFlags::empty()), Some(flags - VmaFlags::READ));
+}
+
+#[test]
+fn opposite_advice_takes_the_other_back() {
+    use FlagAdvice::*;
+    let start = VmaFlags::READ;
+    for (one, other) in [
+        (DontFork, DoFork),
+        (WipeOnFork, KeepOnFork),
+        (DontDump, DoDump),
+        (Random, Normal),
+        (Sequential, Normal),
+    ] {
+        assert_ne!(start.advised(one), start);
+        assert_eq!(start.advised(one).advised(other), start);
+    }
+    assert_eq!(start.advised(Random).advised(Sequential), start | VmaFlags::SEQUENTIAL_READ);
+    assert_eq!(start.advised(HugePage).advised(NoHugePage), start | VmaFlags::NO_HUGE_PAGE);
+    assert_eq!(start.advised(NoHugePage).advised(HugePage), start | VmaFlags::HUGE_PAGE);
+}

@@ -1,0 +1,33 @@
+//! Model of the state word: identities against freezing and the stale mark.
+
+use crate::machine::testing::TestCpu;
+use crate::units::{Vpn, VpnRange};
+use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState};
+use loom::sync::Arc;
+use loom::thread;
+
+fn live() -> Vma<TestCpu> {
+    let range = VpnRange::new(Vpn(16), Vpn(20));
+    Vma::new(VmaAttributes::anonymous(range, VmaFlags::READ), VmaState::Live)
+}
+
+#[test]
+fn loom_an_identity_that_was_given_is_seen_by_freezing_and_by_the_mark() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let vma = Arc::new(live());
+        let threads: [_; 2] = core::array::from_fn(|i| {
+            let vma = vma.clone();
+            thread::spawn(move || vma.give_anon(AnonId::new(i as u64 + 1)))
+        });
+        vma.freeze();
+        let decided_on = vma.anon();
+        let ended = vma.mark_stale();
+        assert_eq!(decided_on, ended, "frozen or fixed, it does not change");
+        let given = threads.map(|thread| thread.join().unwrap());
+        assert!(given.iter().flatten().all(|&anon| anon == ended), "{given:?} but {ended:?}");
+        assert_eq!(ended.is_none(), given == [None, None]);
+        assert_eq!(vma.anon(), ended);
+    });
+}
