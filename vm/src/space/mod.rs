@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `ops` | the calls, one file each, with Linux's behaviour and errors |
 //! | `edit` | how a writer replaces mappings and clears entries |
-//! | [`fault`](mod@fault) | page faults, from the trap to the store of the entry |
+//! | `fault` | page faults, from the trap to the store of the entry |
 //! | `inspect` | what checkers and observers may look at |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `vm` | what all spaces of a machine share |

@@ -14,7 +14,6 @@
 //! | `cpu` | CPUs, nodes, and sets of them |
 
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 mod addr;
 mod cpu;
