@@ -55,7 +55,9 @@ struct Declared {
 /// Prints each name that must not stand there, and fails if there is one.
 pub fn check_and_print(root: &Path) -> Result<(), String> {
     let mut declared = Vec::new();
-    for path in ["vm", "linux-abi", "lab", "kernel"].iter().flat_map(|shelf| crate::sources(&root.join(shelf))) {
+    for path in
+        ["vm", "linux-abi", "lab", "kernel"].iter().flat_map(|shelf| crate::sources(&root.join(shelf)))
+    {
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
         declared.extend(declarations(&file, &tokens(&text)));
