@@ -4,7 +4,7 @@
 //! Some data and some locks are nearly always used by one CPU: a CPU's cache of free frames, the table locks
 //! of a space that runs on one CPU. A lock around them keeps no two CPUs apart, but its atomic exchange waits
 //! until the CPU has written out what it stored before, which in a fault is a page of zeros. So the owner
-//! only notes, in a word that no other CPU writes ([`OwnerCount`]), how many critical sections it is in.
+//! only notes, in a word that no other CPU writes (`OwnerCount`), how many critical sections it is in.
 //!
 //! ```text
 //!   owner (preemption off)               revoker
