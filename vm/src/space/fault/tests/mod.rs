@@ -6,3 +6,5 @@ mod attempt;
 mod decide;
 #[cfg(loom)]
 mod loom_fault;
+#[cfg(loom)]
+mod world;

@@ -1,0 +1,209 @@
+//! The smallest spaces in which a fault meets an unmap, and what every execution must show.
+
+use crate::frame::{AllocRequest, BootMap, Init, Kind, Region, RegionKind};
+use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
+use crate::machine::{Entry, Format};
+use crate::space::*;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::restock;
+use crate::table::walk;
+use crate::units::{Access, Level, NodeId, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
+use crate::vma::Areas;
+use core::cell::Cell;
+use loom::thread;
+use std::boxed::Box;
+use std::sync::atomic::AtomicUsize;
+
+pub(super) type Space<F> = AddressSpace<'static, TestMachine<F>>;
+
+pub(super) const PAGE: u64 = PAGE_SIZE as u64;
+/// Of the mapping that goes, and its pages.
+pub(super) const START: Vpn = Vpn(1024);
+pub(super) const PAGES: u64 = 2;
+/// Pages that one `Pte` table covers.
+pub(super) const TABLE: u64 = 512;
+
+/// What happened in how many executions.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) all: AtomicUsize,
+    /// The page was used.
+    pub(super) used: AtomicUsize,
+    /// It was not mapped any more.
+    pub(super) refused: AtomicUsize,
+    pub(super) speculated: AtomicUsize,
+    pub(super) fell_back: AtomicUsize,
+    /// Speculation ended at a mapping that was not the same any more, and at a table that was detached.
+    pub(super) changed: AtomicUsize,
+    pub(super) detached: AtomicUsize,
+}
+
+/// One model.
+pub(super) struct Case<F: Format> {
+    pub(super) path: Path,
+    /// What is there before. Runs on CPU 0, then on CPU 1, neither running the space.
+    pub(super) before: fn(&Space<F>),
+    /// How CPU 1 resolves its faults.
+    pub(super) fault: fn(&Space<F>, Fault) -> Result<Outcome, FaultError>,
+    /// What CPU 0 does.
+    pub(super) writer: fn(&Space<F>),
+    /// The page that CPU 1 touches, to write or to read.
+    pub(super) page: Vpn,
+    pub(super) access: Access,
+    pub(super) preemptions: usize,
+}
+
+pub(super) fn layout() -> Layout {
+    let user = VpnRange::new(Vpn(16), Vpn(2048));
+    let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600) };
+    Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_commit_pages: 1000 }
+}
+
+pub(super) fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
+    let frames = machine.frames();
+    let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
+    BootMap::new(&[Region { start, len_bytes, kind: RegionKind::Usable(Init::Zeroed), node: NodeId(0) }])
+        .unwrap()
+}
+
+pub(super) fn map<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
+    let request = MapRequest { place: Place::Fixed(start.addr()), ..MapRequest::anonymous(pages * PAGE) };
+    space.map(&request).unwrap();
+}
+
+pub(super) fn unmap<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
+    space.unmap(start.addr(), pages * PAGE).unwrap();
+}
+
+pub(super) fn touch<F: Format>(space: &Space<F>, page: Vpn) {
+    space.fault(Fault { addr: page.addr(), access: Access::Write }).unwrap();
+}
+
+/// CPU 1 touches the page, and touches it again, as a program does.
+pub(super) fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, case: &Case<F>, seen: &Seen) {
+    let running = space.run();
+    for _ in 0..2 {
+        while let None = use_page(machine, space, case, seen) {
+            let fault = Fault { addr: case.page.addr(), access: case.access };
+            match (case.fault)(space, fault) {
+                Ok(Outcome::FellBack(reason)) => {
+                    seen.fell_back.fetch_add(1, Relaxed);
+                    note_reason(reason, seen);
+                }
+                Ok(_) => drop(seen.speculated.fetch_add(1, Relaxed)),
+                Err(_) => {
+                    seen.refused.fetch_add(1, Relaxed);
+                    drop(running);
+                    return;
+                }
+            }
+        }
+    }
+    drop(running);
+}
+
+pub(super) fn note_reason(reason: Fallback, seen: &Seen) {
+    match reason {
+        Fallback::VmaChanged => drop(seen.changed.fetch_add(1, Relaxed)),
+        Fallback::PmdChanged => drop(seen.detached.fetch_add(1, Relaxed)),
+        _ => {}
+    }
+}
+
+pub(super) fn use_page<F: Format>(
+    machine: &TestMachine<F>,
+    space: &Space<F>,
+    case: &Case<F>,
+    seen: &Seen,
+) -> Option<()> {
+    TestCpu::take_interrupt();
+    let leaf = machine.translate(case.page, case.access)?;
+    seen.used.fetch_add(1, Relaxed);
+    let memory = space.vm().memory();
+    let kind = memory.meta(leaf.pfn).unwrap().state().kind();
+    assert!(matches!(kind, Kind::User | Kind::Zero), "a frame in use is {kind:?}");
+    Some(())
+}
+
+pub(super) fn explore<F: Format>(case: Case<F>) -> &'static Seen {
+    let case: &'static Case<F> = Box::leak(Box::new(case));
+    let seen: &'static Seen = Box::leak(Box::default());
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(case.preemptions);
+    model.max_branches = 100_000;
+    model.check(move || {
+        seen.all.fetch_add(1, Relaxed);
+        with_leaked(TestMachine::<F>::of_format(96, 2), |machine| {
+            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
+                one_execution(machine, vm, case, seen)
+            });
+        });
+    });
+    std::eprintln!("{seen:?}");
+    seen
+}
+
+pub(super) fn one_execution<F: Format>(
+    machine: &'static TestMachine<F>,
+    vm: &'static Vm<'static, TestMachine<F>>,
+    case: &'static Case<F>,
+    seen: &'static Seen,
+) {
+    let before = Cell::new(0);
+    with_leaked(AddressSpace::new(vm, layout(), case.path).unwrap(), |space| {
+        machine.run_as(1);
+        warm(space);
+        machine.run_as(0);
+        before.set(vm.memory().check().unwrap().allocated);
+        (case.before)(space);
+        let reading = vm.rcu.read();
+        if let Some(vma) = space.vmas.find(&reading, case.page) {
+            assert!(vma.is_live() && vma.anon() == vma.attributes().anon);
+        }
+        drop(reading);
+        restock();
+        let cpu1 = thread::spawn(move || {
+            machine.run_as(1);
+            program(machine, space, case, seen);
+        });
+        (case.writer)(space);
+        let stays = space.is_any_mapped(case.page.addr(), PAGE);
+        if !stays {
+            assert_forgotten(space, case.page);
+        }
+        cpu1.join().unwrap();
+        assert!(stays || !has_leaf(space, case.page), "a leaf is left where nothing is mapped");
+    });
+    vm.trim();
+    // The root was there when it was counted first.
+    assert_eq!(
+        vm.memory().check().unwrap().allocated,
+        before.get() - 1,
+        "frames handed out before and after"
+    );
+}
+
+/// Fills this CPU's caches, and touches its words before there are threads.
+pub(super) fn warm<F: Format>(space: &Space<F>) {
+    let running = space.run();
+    let memory = space.vm().memory();
+    let frames = [(); 2].map(|()| memory.alloc_frame(AllocRequest::ZEROED).unwrap());
+    frames.into_iter().for_each(|frame| memory.free_frame_as(frame, Init::Zeroed));
+    assert!(space.fault(Fault { addr: START.addr(), access: Access::Write }).is_err());
+    drop(running);
+}
+
+pub(super) fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
+    assert!(!space.vm.machine.has_cached(1, page), "a CPU has a page cached that is gone");
+}
+
+pub(super) fn has_leaf<F: Format>(space: &Space<F>, page: Vpn) -> bool {
+    let reading = space.vm.rcu.read();
+    walk(&space.table, page, Level::Pte, &reading).entry() != Entry::Absent
+}
+
+pub(super) fn assert_telling(seen: &Seen) {
+    let (all, used, refused) = (seen.all.load(Relaxed), seen.used.load(Relaxed), seen.refused.load(Relaxed));
+    assert!(used > 0, "the model must see the page used");
+    assert!(refused > 0 && refused < all, "the model must see the page refused");
+}
