@@ -18,9 +18,9 @@ type Seeded = SoftMachine<Baton, X86_64>;
 type SeededPool<'m> = WorkerPool<'m, Seeded>;
 
 /// How often each unit was done, less how often it was undone. The host's atomics: counting is no step.
-struct Tally(Vec<AtomicI32>);
+struct UnitCounts(Vec<AtomicI32>);
 
-impl Tally {
+impl UnitCounts {
     fn new(units: u64) -> Self {
         Self((0..units).map(|_| AtomicI32::new(0)).collect())
     }
@@ -69,14 +69,14 @@ fn step(word: &AtomicU64<Baton>) {
 #[test]
 fn every_unit_is_done_once_whatever_the_seed() {
     let came = with_helpers(3, 0..600, |workers, seed| {
-        let (tally, word) = (Tally::new(12 + seed % 30), AtomicU64::new(0));
+        let (counts, word) = (UnitCounts::new(12 + seed % 30), AtomicU64::new(0));
         let job = Job::new(0..12 + seed % 30, |chunk: &Chunk<'_>| {
             step(&word);
-            tally.add(chunk.range(), 1);
+            counts.add(chunk.range(), 1);
             Ok::<(), ()>(())
         });
         let spent = workers.run(&job.min_chunk(1 + seed % 3).align(1 + seed / 3 % 3)).unwrap();
-        assert!(tally.all_are(1), "seed {seed}");
+        assert!(counts.all_are(1), "seed {seed}");
         spent
     });
     assert!(came > 200, "{came}");
@@ -86,21 +86,21 @@ fn every_unit_is_done_once_whatever_the_seed() {
 fn an_error_is_undone_and_told_whatever_the_seed() {
     let came = with_helpers(3, 0..600, |workers, seed| {
         let units = 10 + seed % 20;
-        let (tally, word, bad) = (Tally::new(units), AtomicU64::new(0), seed % units);
-        let undo = |range| tally.add(range, -1);
+        let (counts, word, bad) = (UnitCounts::new(units), AtomicU64::new(0), seed % units);
+        let undo = |range| counts.add(range, -1);
         let job = Job::new(0..units, |chunk: &Chunk<'_>| {
             for at in chunk.range() {
                 step(&word);
                 if at == bad {
                     return Err(at);
                 }
-                tally.add(at..at + 1, 1);
+                counts.add(at..at + 1, 1);
                 chunk.done_to(at + 1);
             }
             Ok(())
         });
         assert_eq!(workers.run(&job.undo(&undo)), Err(Failed::Error(bad)));
-        assert!(tally.all_are(0), "seed {seed}");
+        assert!(counts.all_are(0), "seed {seed}");
         Spent { helpers: 1, ..Spent::default() }
     });
     assert_eq!(came, 600);
@@ -110,11 +110,11 @@ fn an_error_is_undone_and_told_whatever_the_seed() {
 #[test]
 fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
     let came = with_helpers(4, 0..400, |workers, seed| {
-        let (tally, word) = (Tally::new(24), AtomicU64::new(0));
+        let (counts, word) = (UnitCounts::new(24), AtomicU64::new(0));
         let outer = Job::new(0..4, |chunk: &Chunk<'_>| {
             let inner = Job::new(chunk.start * 6..chunk.end * 6, |chunk: &Chunk<'_>| {
                 step(&word);
-                tally.add(chunk.range(), 1);
+                counts.add(chunk.range(), 1);
                 Ok::<(), ()>(())
             });
             if chunk.worker() == 0 && chunk.start == 0 {
@@ -123,7 +123,7 @@ fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
             workers.run(&inner).map(|_| ())
         });
         let spent = workers.run(&outer).unwrap();
-        assert!(tally.all_are(1), "seed {seed}");
+        assert!(counts.all_are(1), "seed {seed}");
         assert!(Baton::with_context(|context| context.helper_ns()) >= spent.helper_ns);
         spent
     });

@@ -27,7 +27,7 @@ impl Default for Options {
     }
 }
 
-/// Where a scenario plays.
+/// What a scenario is given: its seed, and the scheduler that runs its CPUs.
 pub struct Schedule {
     scheduler: Rc<Scheduler>,
     seed: u64,
@@ -51,7 +51,7 @@ impl Schedule {
     }
 }
 
-/// Plays a scenario with one seed.
+/// Runs a scenario with one seed.
 pub fn run_seed(seed: u64, options: Options, scenario: impl FnOnce(&Schedule) + Send + 'static) -> Report {
     // A thread of its own: a run that fails leaves its stacks, and perhaps a panic, behind.
     let run = move || {
@@ -73,7 +73,7 @@ pub struct Summary {
     pub switches: u64,
 }
 
-/// Plays a scenario with each seed, up to the first that fails.
+/// Runs a scenario with each seed, up to the first that fails.
 ///
 /// # Errors
 /// The report of the seed that failed.

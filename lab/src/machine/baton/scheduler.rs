@@ -53,8 +53,8 @@ pub(super) struct Scheduler {
 
 thread_local! {
     static SCHEDULER: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
-    /// Whether a CPU runs in the scheduler of this thread: asked at every access, most of which lie before and
-    /// after a run.
+    /// Whether a CPU runs in the scheduler of this thread: asked at every access, most of which lie before
+    /// and after a run.
     static LIVE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -81,18 +81,19 @@ impl Scheduler {
         })
     }
 
-    /// The scheduler of this thread, while CPUs run in it.
+    /// The scheduler of this thread, while it runs CPUs.
     #[inline]
     pub(super) fn running() -> Option<Rc<Self>> {
         if LIVE.get() { Self::of_this_thread() } else { None }
     }
 
-    /// The scheduler of this thread, whether CPUs run in it or not.
+    /// The scheduler of this thread, whether it runs CPUs or not.
     pub(super) fn of_this_thread() -> Option<Rc<Self>> {
         SCHEDULER.with_borrow(Clone::clone)
     }
 
-    /// Runs a scenario on a fiber of its own and says how it went. What cannot go on is left as it is, for ever.
+    /// Runs a scenario on a fiber of its own and says how it went. What cannot go on is left as it is, for
+    /// ever.
     pub(super) fn run_scenario(self: &Rc<Self>, scenario: Box<dyn FnOnce()>) -> Report {
         SCHEDULER.set(Some(self.clone()));
         let scheduler = self.clone();
@@ -286,7 +287,7 @@ impl Scheduler {
         unreachable!("a run that is over does not go on");
     }
 
-    /// Switches, and keeps the seat and who runs for the way back.
+    /// Switches; keeps the binding to the CPU, and which CPU runs, for the way back.
     fn go_to(&self, slot: usize, next: Option<usize>) {
         let me = self.running.get();
         self.set_running(next);
@@ -307,7 +308,7 @@ impl Scheduler {
             self.relaxed_in_panic.set(self.relaxed_in_panic.get() + 1);
             if self.relaxed_in_panic.get() > RELAXES_IN_PANIC {
                 let message = "a panic (see above), and then a wait that could not end".to_owned();
-                self.finish(Verdict::Failed { cpu: seat_cpu(), message });
+                self.finish(Verdict::Failed { cpu: current_cpu(), message });
             }
         }
     }
@@ -318,7 +319,7 @@ const HOST_SLOT: usize = 0;
 /// The slot of the scenario.
 const SCENARIO_SLOT: usize = 1;
 
-fn seat_cpu() -> Option<CpuId> {
+fn current_cpu() -> Option<CpuId> {
     Some(current::binding()).filter(|place| place.machine != 0).map(|place| place.cpu)
 }
 

@@ -1,7 +1,7 @@
 //! The memory of a software machine: real host memory that bears physical addresses.
 //!
 //! One reservation spans from the first frame of the first region to the last frame of the last; holes
-//! between regions are not readable, so that whoever strays into one is stopped by the host. The window is
+//! between regions are not readable, so that an access to one is stopped by the host. The window is
 //! that reservation: physical address plus a constant.
 
 use crate::os::memory::Reservation;
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 /// What memory holds before the library gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// [`DIRTY_BYTE`] in every byte: present, and wrong wherever somebody forgot to write.
+    /// [`DIRTY_BYTE`] in every byte: present, and wrong wherever code forgot to write.
     Dirty,
     /// Zeroes that the host brings in at the first touch.
     Untouched,

@@ -1,5 +1,5 @@
-//! What the CPUs of one machine share: for each CPU a line that others raise, who sits on it, and the
-//! installed answer.
+//! What the CPUs of one machine share: for each CPU a line that others raise, the thread that runs on it, and
+//! the installed answer.
 
 use super::run_queue::RunQueue;
 use interleaf::units::CpuId;
@@ -12,7 +12,7 @@ pub const INTERRUPT: u32 = 1;
 /// A task waits for this CPU longer than a time slice.
 pub const RESCHEDULE: u32 = 2;
 
-/// Nobody sits on the CPU.
+/// No thread runs on the CPU.
 const VACANT: u64 = 0;
 
 /// What an interrupt runs, with the machine that it belongs to.
@@ -28,16 +28,16 @@ pub struct Bus {
 /// One CPU's end of the bus.
 #[repr(align(128))]
 pub struct Line {
-    /// [`INTERRUPT`] and [`RESCHEDULE`]. Raised with a releasing `or`; the owner takes a bit down with an
+    /// [`INTERRUPT`] and [`RESCHEDULE`]. Set with a releasing `or`; the owner clears a bit with an
     /// acquiring `and`.
     pending: AtomicU32,
-    /// The number of the host thread that sits here, or [`VACANT`]. Sitting acquires what the one before
+    /// Number of the host thread that runs here, or [`VACANT`]. Entering acquires what the thread before
     /// released.
     occupant: AtomicU64,
     /// What an interrupt runs. One copy for each CPU, so that answering writes no shared line; held while the
     /// answer runs, so that taking the answer away waits for those that run it.
     answer: Mutex<Option<Respond>>,
-    /// Whose turn it is to own this CPU.
+    /// The tasks that wait for this CPU.
     pub queue: RunQueue,
 }
 
@@ -83,23 +83,23 @@ impl Bus {
 }
 
 impl Line {
-    /// Raises bits of attention.
+    /// Sets pending bits.
     pub fn raise(&self, bits: u32) {
         self.pending.fetch_or(bits, SeqCst);
     }
 
-    /// Takes bits of attention down; says which were up.
+    /// Clears pending bits; returns those that were set.
     pub fn lower(&self, bits: u32) -> u32 {
         self.pending.fetch_and(!bits, SeqCst) & bits
     }
 
-    /// The bits that are up. Relaxed: a raised bit is seen soon, and taking it down acquires.
+    /// The pending bits. Relaxed: a bit is seen soon after it is set, and clearing it acquires.
     #[inline]
     pub fn pending_racy(&self) -> u32 {
         self.pending.load(Relaxed)
     }
 
-    /// Runs the installed answer, if there is one. The caller sits on this CPU, with interrupts off.
+    /// Runs the installed handler, if there is one. The caller runs on this CPU, with interrupts off.
     pub(super) fn run_interrupt_handler(&self) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(respond) = &*answer {
@@ -107,7 +107,7 @@ impl Line {
         }
     }
 
-    /// Sits thread `thread` down. False where somebody sits here.
+    /// Has `thread` occupy the CPU. False where another thread does.
     pub(super) fn try_occupy(&self, thread: u64) -> bool {
         self.occupant.compare_exchange(VACANT, thread, Acquire, Relaxed).is_ok()
     }
@@ -117,7 +117,7 @@ impl Line {
         self.occupant.store(VACANT, Release);
     }
 
-    /// Whether `thread` sits here.
+    /// Whether `thread` runs here.
     pub(super) fn is_occupied_by(&self, thread: u64) -> bool {
         // Relaxed: a thread sees its own stores.
         self.occupant.load(Relaxed) == thread

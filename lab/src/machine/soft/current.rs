@@ -1,8 +1,8 @@
 //! Which CPU of which machine a host thread runs on.
 //!
-//! A CPU is not a thread: a thread *sits down* on a CPU, and may stand up and let another sit there. A seat
-//! is exclusive, and everything that only its CPU may touch (the TLB, per-CPU data of the library) relies on
-//! that. The state of the seat, interrupts and preemption, lies in thread-locals, so that asking costs an
+//! A CPU is not a thread: a thread *enters* a CPU, and may leave it for another thread. A CPU runs one thread
+//! at a time, and everything that only its CPU may touch (the TLB, per-CPU data of the library) relies on
+//! that. The state of the CPU, interrupts and preemption, lies in thread-locals, so that reading it costs an
 //! instruction or two.
 
 use super::bus::{Bus, INTERRUPT, Line};
@@ -57,41 +57,41 @@ pub(super) fn thread_number() -> u64 {
     THREAD.with(|number| *number)
 }
 
-/// Where this thread sits; machine 0 where it does not.
+/// The CPU of this thread; machine 0 where it runs on none.
 #[inline]
 pub fn binding() -> CpuBinding {
     CURRENT.with(|current| current.binding.get())
 }
 
-/// The CPU that this thread sits on.
+/// The CPU that this thread runs on.
 ///
 /// # Panics
-/// Where it sits on none.
+/// Where it runs on none.
 #[inline]
 pub fn cpu() -> CpuId {
     // One load: no CPU has the number of nowhere.
     let cpu = binding().cpu;
-    assert!(cpu != NO_CPU.cpu, "this thread runs on no CPU: sit down on one first");
+    assert!(cpu != NO_CPU.cpu, "this thread runs on no CPU: enter one first");
     cpu
 }
 
-/// Lends what the library keeps for this thread.
+/// Calls `f` with the context that the library keeps for this thread.
 #[inline]
 pub fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
     CURRENT.with(|current| f(&current.context))
 }
 
-/// Sits down on a vacant CPU.
+/// Enters a vacant CPU.
 ///
 /// # Panics
-/// Where the thread sits already, or somebody else sits there.
+/// Where the thread runs on a CPU already, or another thread runs on this one.
 pub fn enter(bus: &Arc<Bus>, cpu: CpuId) {
     assert!(binding() == NO_CPU, "a thread runs on one CPU at a time");
     assert!(bus.line(cpu).try_occupy(thread_number()), "{cpu:?} is taken");
     set_binding(Some(bus.clone()), CpuBinding { machine: bus.id(), cpu });
 }
 
-/// Notes where this thread sits from now on, and returns the bus that it sat on.
+/// Sets the CPU of this thread, and returns the bus and the CPU before.
 fn set_binding(bus: Option<Arc<Bus>>, binding: CpuBinding) -> (Option<Arc<Bus>>, CpuBinding) {
     let line = bus.as_ref().map(|bus| NonNull::from(bus.line(binding.cpu)));
     let left = CURRENT.with(|current| {
@@ -101,10 +101,10 @@ fn set_binding(bus: Option<Arc<Bus>>, binding: CpuBinding) -> (Option<Arc<Bus>>,
     (BUS.replace(bus), left)
 }
 
-/// Stands up.
+/// Leaves the CPU.
 ///
 /// # Panics
-/// Where the thread sits nowhere, or has preemption or interrupts off.
+/// Where the thread runs on no CPU, or has preemption or interrupts off.
 pub fn leave() {
     assert_may_leave();
     let (bus, binding) = set_binding(None, NO_CPU);
@@ -122,8 +122,7 @@ pub fn assert_may_leave() {
     });
 }
 
-/// A seat that its thread is not in for now, with the state that belongs to it. It cannot go to another
-/// thread.
+/// A CPU that its thread has suspended, with the state that belongs to it. It cannot go to another thread.
 #[derive(Debug)]
 pub struct Suspended {
     binding: CpuBinding,
@@ -133,8 +132,8 @@ pub struct Suspended {
     _thread: PhantomData<*const ()>,
 }
 
-/// Leaves the seat (or nowhere) as it is, still occupied by this thread, which may take another seat
-/// meanwhile.
+/// Suspends the thread's use of its CPU (or of none), which stays occupied by it. The thread may enter
+/// another CPU meanwhile.
 pub fn suspend() -> Suspended {
     let (bus, binding) = set_binding(None, NO_CPU);
     CURRENT.with(|current| Suspended {
@@ -149,7 +148,7 @@ pub fn suspend() -> Suspended {
 /// Returns to a suspended suspended.
 ///
 /// # Panics
-/// Where the thread sits on another.
+/// Where the thread runs on another.
 pub fn resume(suspended: Suspended) {
     assert!(binding() == NO_CPU, "a thread runs on one CPU at a time");
     set_binding(suspended.bus, suspended.binding);
@@ -164,8 +163,8 @@ pub fn bus() -> Option<Arc<Bus>> {
     BUS.with_borrow(Clone::clone)
 }
 
-/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither sits down
-/// nor stands up.
+/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither enters
+/// nor leaves a CPU.
 #[inline]
 pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
     let line = CURRENT.with(|current| current.line.get())?;
@@ -173,7 +172,7 @@ pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
     Some(f(unsafe { line.as_ref() }))
 }
 
-/// The bits of attention that are up for this CPU.
+/// The pending bits of this CPU.
 #[inline]
 pub fn pending() -> u32 {
     with_line(Line::pending_racy).unwrap_or(0)
@@ -191,15 +190,15 @@ pub fn interrupts_off() -> Irq {
     CURRENT.with(|current| Irq(usize::from(current.interrupts_off.replace(true))))
 }
 
-/// Gives interrupts back, and answers where one came meanwhile.
+/// Restores interrupts, and handles those that came meanwhile.
 #[inline]
 pub fn interrupts_restore(state: Irq) {
     CURRENT.with(|current| current.interrupts_off.set(state.0 != 0));
     handle_interrupts();
 }
 
-/// Keeps the thread on its CPU. Seats change only where the code asks for it, so this is a check, made in
-/// debug builds.
+/// Keeps the thread on its CPU. A thread changes its CPU only where the code asks for it, so this is a check,
+/// made in debug builds.
 #[inline(always)]
 pub fn preempt_off() {
     if cfg!(debug_assertions) {
@@ -224,7 +223,7 @@ pub fn preempt_depth() -> u32 {
     CURRENT.with(|current| current.preempt_off.get())
 }
 
-/// Runs the answer for every interrupt that has come, unless interrupts are off.
+/// Runs the handler for every interrupt that has come, unless interrupts are off.
 #[inline]
 pub fn handle_interrupts() {
     if pending() & INTERRUPT != 0 && interrupts_on() {
@@ -234,7 +233,7 @@ pub fn handle_interrupts() {
 
 #[cold]
 fn handle_interrupts_now() {
-    // The thread may hand the CPU over while it answers, so nothing thread-local stays borrowed.
+    // The thread may hand the CPU over in the handler, so nothing thread-local stays borrowed.
     let Some(bus) = bus() else { return };
     let line = bus.line(binding().cpu);
     while line.lower(INTERRUPT) != 0 {
@@ -249,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_seats_one_thread() {
+    fn a_cpu_runs_one_thread() {
         let bus = Arc::new(Bus::new(2));
         enter(&bus, CpuId(1));
         assert_eq!(cpu(), CpuId(1));

@@ -6,7 +6,8 @@ use interleaf::units::CpuId;
 
 /// A kind of software CPU. Its [`id`](Cpu::id) is the [current CPU](super::current) of the thread.
 pub trait Flavour: Cpu {
-    /// Called between two instructions of user code: answers interrupts, gives the CPU to who waits for it.
+    /// Called between two instructions of user code: answers interrupts, gives the CPU to a task that waits
+    /// for it.
     fn boundary();
 
     /// The line of `cpu` was raised by this CPU.

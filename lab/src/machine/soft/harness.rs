@@ -7,7 +7,7 @@ use interleaf::units::{Access, CpuId, VirtAddr};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-/// Runs each program on a host thread that sits on its CPU.
+/// Runs each program on a host thread that has entered its CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads;
 

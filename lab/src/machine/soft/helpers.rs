@@ -1,4 +1,4 @@
-//! Threads that help: there before they are needed, on a CPU only while there is a program for them.
+//! Helper threads: started before they are needed, on a CPU only while a program is installed.
 
 use super::bus::{Bus, Respond};
 use super::machine::Entered;
@@ -14,7 +14,7 @@ pub(super) struct Helpers {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Where helpers hear what to do.
+/// The program that helpers run, and its changes.
 #[derive(Default)]
 struct ProgramSlot {
     state: Mutex<State>,
@@ -23,7 +23,7 @@ struct ProgramSlot {
 
 #[derive(Default)]
 struct State {
-    /// What helpers run. Who is inside holds a copy.
+    /// What helpers run. A helper in it holds a reference.
     program: Option<Respond>,
     /// The number of that program; each helper runs each once.
     number: u64,
@@ -78,7 +78,7 @@ impl Helpers {
         }
     }
 
-    /// Installs a program, once nobody is inside of the one before.
+    /// Installs a program, once no helper runs the one before.
     pub(super) fn set_program<C: Cpu>(&self, program: Option<Respond>) {
         let before = self.slot.state().program.take();
         while before.as_ref().is_some_and(|before| Arc::strong_count(before) > 1) {
@@ -96,7 +96,7 @@ impl Helpers {
         self.slot.state().closed = true;
         self.slot.changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        // What a helper's last words were has been told where it happened.
+        // A helper that panicked has printed its message.
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 }

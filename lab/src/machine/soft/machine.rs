@@ -1,4 +1,4 @@
-//! The machine of the lab: CPUs that are seats, real memory, software TLBs.
+//! The machine of the lab: CPUs that host threads enter, real memory, software TLBs.
 
 use super::arena::{Arena, Fill};
 use super::bus::{Bus, INTERRUPT, Respond};
@@ -45,22 +45,22 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     bus: Arc<Bus>,
     cpus: Box<[Mmu]>,
     membarrier: Membarrier,
-    /// CPUs belong to so many nodes, turn by turn.
+    /// Number of nodes; CPUs are assigned to them round robin.
     nodes: u32,
     helpers: Helpers,
     violations: Mutex<Vec<Violation>>,
     _types: PhantomData<fn() -> (C, F)>,
 }
 
-/// What only the thread that sits on the CPU touches.
+/// What only the thread that runs on the CPU touches.
 #[repr(align(128))]
 struct Mmu {
     root: Cell<Option<Pfn>>,
     tlb: UnsafeCell<Tlb>,
 }
 
-// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, by the thread that sits on its CPU, or by
-// `inspect`, while nobody sits there or the same thread does.
+// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, by the thread that runs on its CPU, or by
+// `inspect`, while no thread runs there or the same thread does.
 unsafe impl Sync for Mmu {}
 
 impl<C: Flavour, F: Format> SoftMachine<C, F> {
@@ -108,7 +108,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     }
 
     /// Starts a thread for each CPU that helps there until the machine is dropped; `at_start` is the first
-    /// that it does. A helper sits on its CPU only while a program is installed.
+    /// that it does. A helper runs on its CPU only while a program is installed.
     pub fn start_helpers(
         &self,
         cpus: impl IntoIterator<Item = CpuId>,
@@ -140,7 +140,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         table: impl FnMut(Level, Pfn),
     ) -> Result<(), Running> {
         let (line, me) = (self.bus.line(cpu), current::thread_number());
-        // Whose turn it is keeps others from sitting down meanwhile.
+        // Owning the run queue keeps others from entering meanwhile.
         let queued = line.queue.try_acquire();
         let entered = queued && line.try_occupy(me);
         if !entered && !line.is_occupied_by(me) {
@@ -181,11 +181,11 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     #[inline(always)]
     pub(super) fn with_mmu<R>(&self, f: impl FnOnce(Option<Pfn>, &mut Tlb) -> R) -> R {
         let mmu = self.mmu();
-        // SAFETY: the thread sits on this CPU, and seats are exclusive, so no other thread has the TLB.
-        // Callers are in this module's parent and pass closures that call methods of the TLB or walk. A walk
-        // loads and compares words of tables through the door; where that is observed, another CPU's thread
-        // may run meanwhile, but this one answers no interrupt, because instructions of observed flavours
-        // have interrupts off. So this thread does not borrow the TLB twice.
+        // SAFETY: the thread runs on this CPU, and a CPU runs one thread at a time, so no other thread has
+        // the TLB. Callers are in this module's parent and pass closures that call methods of the TLB or
+        // walk. A walk loads and compares words of tables through the door; where that is observed, another
+        // CPU's thread may run meanwhile, but this one answers no interrupt, because instructions of observed
+        // flavours have interrupts off. So this thread does not borrow the TLB twice.
         f(mmu.root.get(), unsafe { &mut *mmu.tlb.get() })
     }
 
@@ -273,9 +273,10 @@ impl std::error::Error for Running {}
 // SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by
 // a constant offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing
 // elsewhere; the flush methods drop ranges in every set. 4: a raised line is answered in `relax`, at user
-// accesses and when interrupts come on; a vacant CPU answers when somebody sits down, before anything else.
-// 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the arena, and
-// the caller names frames that are its own. 7: who is inside a program holds it, and is waited for.
+// accesses and when interrupts come on; a vacant CPU handles them when a thread enters it, before anything
+// else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
+// arena, and the caller names frames that are its own. 7: who is inside a program holds it, and is waited
+// for.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;

@@ -1,7 +1,7 @@
-//! The software machine: real memory, software TLBs and a walker, under CPUs that are seats for host threads.
+//! The software machine: real memory, software TLBs and a walker, under CPUs that host threads enter.
 //!
 //! ```text
-//!   host thread --sits on--> CPU (a line of the bus, a TLB, a root)
+//!   host thread --enters---> CPU (a line of the bus, a TLB, a root)
 //!                              |
 //!   user instruction: boundary, TLB hit? --no--> walker --no entry--> fault handler (the library), again
 //!                              |
@@ -9,8 +9,8 @@
 //!                            arena (real memory at physical addresses)
 //! ```
 //!
-//! One [`SoftMachine`] serves three flavours of CPU: [`Host`](crate::machine::host::Host) runs on threads and is
-//! timed, `Watch` records which lines are touched, `Baton` runs one CPU at a time as a seed decides.
+//! One [`SoftMachine`] serves three flavours of CPU: [`Host`](crate::machine::host::Host) runs on threads and
+//! is timed, `Watch` records which lines are touched, `Baton` runs one CPU at a time as a seed decides.
 //! docs/design/machines.md tells the whole story.
 
 pub mod arena;

@@ -1,8 +1,8 @@
-//! Taking turns at a CPU.
+//! The run queue of a CPU: one task owns it at a time.
 //!
-//! A CPU is owned by one task at a time. Who wants it queues; who leaves hands it straight to the first in
-//! the queue, so that nobody overtakes. A waiter that has waited a slice asks for the CPU by raising
-//! attention: the owner spends no time on clocks.
+//! A task that wants the CPU queues; one that leaves hands it straight to the first in the queue, so that no
+//! task overtakes another. A waiter that has waited a time slice asks for the CPU by raising its pending
+//! bits: the owner spends no time on clocks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long a task may own a CPU that another waits for.
 pub const TIME_SLICE: Duration = Duration::from_micros(500);
 
-/// Whose turn it is.
+/// The owner of a CPU and those that wait for it.
 #[derive(Debug, Default)]
 pub struct RunQueue {
     state: Mutex<State>,
@@ -27,13 +27,13 @@ struct State {
 
 #[derive(Debug)]
 struct Waiter {
-    /// Set, with release, by who hands the turn over; the waiter reads it with acquire.
+    /// Set, with release, by the task that hands the CPU over; the waiter reads it with acquire.
     granted: AtomicBool,
     thread: Thread,
 }
 
 impl RunQueue {
-    /// Waits for the turn. `overdue` is called after each slice of waiting.
+    /// Waits for the CPU. `overdue` is called after each time slice of waiting.
     pub fn acquire(&self, overdue: impl Fn()) {
         let Some(waiter) = self.queue_up() else { return };
         while !waiter.granted.load(Acquire) {
@@ -44,13 +44,13 @@ impl RunQueue {
         }
     }
 
-    /// Takes the turn if nobody has it.
+    /// Takes the CPU if it is free.
     pub fn try_acquire(&self) -> bool {
         let mut state = self.state();
         !std::mem::replace(&mut state.owned, true)
     }
 
-    /// Gives the turn to the first that waits.
+    /// Gives the CPU to the first waiter.
     pub fn release(&self) {
         let mut state = self.state();
         match state.queue.pop_front() {
@@ -63,12 +63,12 @@ impl RunQueue {
         }
     }
 
-    /// Whether somebody waits; stale at once.
+    /// Whether a task waits; stale at once.
     pub fn has_waiters_racy(&self) -> bool {
         !self.state().queue.is_empty()
     }
 
-    /// Takes the free turn, or queues.
+    /// Takes the free CPU, or queues.
     fn queue_up(&self) -> Option<Arc<Waiter>> {
         let mut state = self.state();
         if !std::mem::replace(&mut state.owned, true) {
@@ -91,7 +91,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn one_at_a_time_has_the_turn_and_everybody_gets_it() {
+    fn one_task_at_a_time_owns_the_cpu_and_every_task_gets_it() {
         let (queue, inside, rounds) = (RunQueue::default(), AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|s| {
             for _ in 0..4 {

@@ -36,7 +36,7 @@ impl fmt::Display for Signal {
 
 impl std::error::Error for Signal {}
 
-/// Who resolves page faults: an address space.
+/// What resolves page faults: an address space.
 pub trait FaultHandler {
     /// Makes the access possible, or says that it is not. Afterwards the instruction runs again.
     ///

@@ -25,7 +25,7 @@ pub fn together(cpus: &[usize], work: impl Fn(usize) + Sync) -> Duration {
     let member = &member;
     let times: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cpus.len()).map(|index| scope.spawn(move || member(index))).collect();
-        threads.into_iter().map(|t| t.join().expect("a member of the crew panicked")).collect()
+        threads.into_iter().map(|t| t.join().expect("a pinned thread panicked")).collect()
     });
     let start = times.iter().map(|t| t.0).min();
     let end = times.iter().map(|t| t.1).max();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// What the events of one process add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct Counts {
     faults: u64,
     kernel_faults: u64,
     signalled: u64,
@@ -22,8 +22,8 @@ struct Tally {
 
 /// Adds up events as they are written.
 #[derive(Clone, Debug, Default)]
-pub struct Tallies {
-    processes: BTreeMap<u32, Tally>,
+pub struct ProcessCounts {
+    processes: BTreeMap<u32, Counts>,
     /// Faults seen before the recording's start.
     pub before_exec: u64,
 }
@@ -35,22 +35,22 @@ pub struct Outside {
     pub completed: u64,
 }
 
-impl Tallies {
+impl ProcessCounts {
     /// Adds one event.
     pub fn add(&mut self, event: &Event) {
-        let tally = self.processes.entry(event.pid).or_default();
+        let counts = self.processes.entry(event.pid).or_default();
         match &event.kind {
             Kind::Fault(fault) => {
-                tally.faults += 1;
-                tally.kernel_faults += u64::from(fault.mode == Mode::Kernel);
+                counts.faults += 1;
+                counts.kernel_faults += u64::from(fault.mode == Mode::Kernel);
             }
-            Kind::Signal(signal) => tally.signalled += u64::from(is_of_a_fault(signal.number, signal.code)),
+            Kind::Signal(signal) => counts.signalled += u64::from(is_of_a_fault(signal.number, signal.code)),
             Kind::Call(call) if call.result.is_none_or(|r| r >= 0) => {
-                tally.asked_pages = tally.asked_pages.saturating_add(asked_pages(call.sys, &call.args));
+                counts.asked_pages = counts.asked_pages.saturating_add(asked_pages(call.sys, &call.args));
             }
             Kind::Exec(started) => {
                 let layout = &started.image.layout;
-                tally.argument_pages += layout.env_end.saturating_sub(layout.arg_start) / 4096 + 3;
+                counts.argument_pages += layout.env_end.saturating_sub(layout.arg_start) / 4096 + 3;
             }
             _ => {}
         }
@@ -59,11 +59,11 @@ impl Tallies {
     /// Fills in what the events say of `processes`, and balances the account.
     pub fn balance(&self, processes: &mut [ProcessCount], outside: Outside) -> Account {
         for process in processes.iter_mut() {
-            let tally = self.processes.get(&process.pid).copied().unwrap_or_default();
-            (process.faults, process.signalled) = (tally.faults, tally.signalled);
-            process.asked_pages = tally.asked_pages;
+            let counts = self.processes.get(&process.pid).copied().unwrap_or_default();
+            (process.faults, process.signalled) = (counts.faults, counts.signalled);
+            process.asked_pages = counts.asked_pages;
         }
-        let sum = |of: fn(&Tally) -> u64| self.processes.values().map(of).fold(0, u64::saturating_add);
+        let sum = |of: fn(&Counts) -> u64| self.processes.values().map(of).fold(0, u64::saturating_add);
         let (recorded, completed) = (sum(|t| t.faults), outside.completed);
         let counted: u64 = processes.iter().map(|p| p.counted).sum();
         // An exception that is not resolved ends in a signal, or was the kernel's own and made a call fail or
@@ -127,10 +127,10 @@ mod tests {
     }
 
     fn balance(events: &[Event], completed: u64, counted: u64) -> Account {
-        let mut tallies = Tallies::default();
-        events.iter().for_each(|e| tallies.add(e));
+        let mut process_counts = ProcessCounts::default();
+        events.iter().for_each(|e| process_counts.add(e));
         let mut processes = [ProcessCount { pid: 1, counted, ..ProcessCount::default() }];
-        tallies.balance(&mut processes, Outside { completed })
+        process_counts.balance(&mut processes, Outside { completed })
     }
 
     #[test]

@@ -37,7 +37,7 @@ use crate::os::ptrace::{self, Calls, Change, Stop};
 use crate::trace::header::{Extent, Footer, Header, ProcessCount};
 use crate::trace::writer::TraceWriter;
 use account::Outside;
-use sources::{Sources, Witness};
+use sources::{FaultCounters, Sources};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::mpsc;
@@ -108,10 +108,10 @@ fn record_held<W: Write + Send>(
     ptrace::seize(pid).map_err(|e| Refusal::host(format!("ptrace: {e}")))?;
     child.release()?;
     wait_for_exec(child, &options.command)?;
-    let start = Start::at_exec(pid, &sources.witness)?;
+    let start = Start::at_exec(pid, &sources.counters)?;
     let header = header(options, pid)?;
     let calls = if options.extent == Extent::Partial { Calls::Stop } else { Calls::Run };
-    let Sources { samples, rings, witness } = sources;
+    let Sources { samples, rings, counters } = sources;
     let trace = TraceWriter::new(out, &header)?;
     let (say, hear) = mpsc::channel();
     let writing = Writing { samples, rings, tracer: hear, trace, start_ns: start.time_ns, progress };
@@ -122,7 +122,7 @@ fn record_held<W: Write + Send>(
         let written = writer.join().unwrap_or_else(|_| Err(Refusal::host("the writing thread failed")));
         (processes, written)
     });
-    let footer = conclude(&start, processes?, written?, &witness)?;
+    let footer = conclude(&start, processes?, written?, &counters)?;
     Ok(Recording { header, footer })
 }
 
@@ -134,8 +134,8 @@ struct Start {
 }
 
 impl Start {
-    fn at_exec(pid: u32, witness: &Witness) -> Result<Start, Refusal> {
-        let (counted, completed) = (procfs::counted_faults(pid)?, witness.completed()?);
+    fn at_exec(pid: u32, counters: &FaultCounters) -> Result<Start, Refusal> {
+        let (counted, completed) = (procfs::counted_faults(pid)?, counters.completed()?);
         Ok(Start { time_ns: monotonic_ns(), counted, completed })
     }
 }
@@ -176,17 +176,17 @@ fn conclude<W: Write>(
     start: &Start,
     mut processes: Vec<ProcessCount>,
     written: Written<W>,
-    witness: &Witness,
+    counters: &FaultCounters,
 ) -> Result<Footer, Refusal> {
-    let Written { trace, tallies, lost, rings } = written;
+    let Written { trace, process_counts, lost, rings } = written;
     let unwritten: u64 = rings.iter().map(|r| Ok(r.event().count_and_lost()?.1)).sum::<io::Result<u64>>()?;
-    let lost = lost.max(unwritten + witness.lost()?);
+    let lost = lost.max(unwritten + counters.lost()?);
     if lost > 0 {
         let size = rings.first().map_or(0, |r| r.data_bytes() >> 10);
         return Err(Refusal::lost(format!("{lost} records did not fit rings of {size} KiB; see --ring-mib")));
     }
-    let completed = witness.completed()?.saturating_sub(start.completed);
-    let account = tallies.balance(&mut processes, Outside { completed });
+    let completed = counters.completed()?.saturating_sub(start.completed);
+    let account = process_counts.balance(&mut processes, Outside { completed });
     if account.recorded == 0 {
         return Err(Refusal::lost("no fault was recorded at all"));
     }

@@ -2,7 +2,7 @@
 //!
 //! On every CPU: the two fault tracepoints, calls entered and left (filtered by number, so that the kernel
 //! writes nothing of the others), tasks made; all into that CPU's ring. Beside them two counters of faults
-//! resolved, which need no ring and cannot lose: the independent witness of the account.
+//! resolved, which need no ring and cannot lose: the independent count beside the account.
 
 use super::Refusal;
 use super::decode::{Points, Samples};
@@ -23,14 +23,14 @@ pub struct Sources {
     /// One ring for each CPU.
     pub rings: Vec<Ring>,
     /// What is left of the events once the rings are handed over.
-    pub witness: Witness,
+    pub counters: FaultCounters,
 }
 
 /// The events without a ring of their own, and the counters.
 #[derive(Debug, Default)]
-pub struct Witness {
+pub struct FaultCounters {
     guests: Vec<PerfEvent>,
-    counters: Vec<PerfEvent>,
+    resolved: Vec<PerfEvent>,
 }
 
 /// The smallest ring worth having, bytes.
@@ -52,7 +52,7 @@ impl Sources {
         let cpus = cpus_online();
         let share = MOST_RINGS_BYTES / cpus.len().max(1);
         let mut ring_bytes = ring_bytes.min(1 << share.ilog2());
-        let (mut rings, mut witness) = (Vec::new(), Witness::default());
+        let (mut rings, mut counters) = (Vec::new(), FaultCounters::default());
         for cpu in cpus {
             let first = PerfEvent::open(watches[0], modes, pid, Some(cpu), true).map_err(refused)?;
             let ring = map_ring(first, &mut ring_bytes)?;
@@ -62,14 +62,14 @@ impl Sources {
                     guest.set_filter(&filter()).map_err(refused)?;
                 }
                 guest.redirect_to(&ring).map_err(refused)?;
-                witness.guests.push(guest);
+                counters.guests.push(guest);
             }
             rings.push(ring);
         }
         for watch in [Watch::CountMinor, Watch::CountMajor] {
-            witness.counters.push(PerfEvent::open(watch, modes, pid, None, false).map_err(refused)?);
+            counters.resolved.push(PerfEvent::open(watch, modes, pid, None, false).map_err(refused)?);
         }
-        Ok(Sources { samples, rings, witness })
+        Ok(Sources { samples, rings, counters })
     }
 }
 
@@ -111,10 +111,10 @@ fn refused(error: io::Error) -> Refusal {
     }
 }
 
-impl Witness {
+impl FaultCounters {
     /// Faults that the kernel resolved in all tasks of the recording so far, exceptions only.
     pub fn completed(&self) -> io::Result<u64> {
-        self.counters.iter().map(|c| Ok(c.count_and_lost()?.0)).sum()
+        self.resolved.iter().map(|c| Ok(c.count_and_lost()?.0)).sum()
     }
 
     /// Samples that the kernel could not write, which says so even when no record does.

@@ -9,7 +9,7 @@
 //! It sleeps until a ring holds a good deal or a moment has passed, so that a recorded program keeps its CPU.
 
 use super::Refusal;
-use super::account::Tallies;
+use super::account::ProcessCounts;
 use super::decode::{Said, Samples, decode};
 use super::merge::{LAG_NS, Merge};
 use super::raw::{Raw, What};
@@ -47,7 +47,7 @@ pub struct Written<W: Write> {
     /// The trace, without its footer.
     pub trace: TraceWriter<W>,
     /// What the events add up to.
-    pub tallies: Tallies,
+    pub process_counts: ProcessCounts,
     /// Records lost, as far as records tell.
     pub lost: u64,
     /// The rings, empty.
@@ -57,7 +57,7 @@ pub struct Written<W: Write> {
 struct State<W: Write> {
     merge: Merge,
     order: Order,
-    tallies: Tallies,
+    process_counts: ProcessCounts,
     lost: u64,
     start_ns: u64,
     trace: TraceWriter<W>,
@@ -68,8 +68,8 @@ impl<W: Write> Writing<'_, W> {
     pub fn run(self) -> Result<Written<W>, Refusal> {
         let Writing { samples, mut rings, tracer, trace, start_ns, mut progress } = self;
         let merge = Merge::new(rings.len() + 1);
-        let (order, tallies) = (Order::default(), Tallies::default());
-        let mut state = State { merge, order, tallies, lost: 0, start_ns, trace };
+        let (order, process_counts) = (Order::default(), ProcessCounts::default());
+        let mut state = State { merge, order, process_counts, lost: 0, start_ns, trace };
         let mut looked_ns = 0;
         loop {
             let (before_ns, looking_ns) = (looked_ns, monotonic_ns());
@@ -87,8 +87,8 @@ impl<W: Write> Writing<'_, W> {
         }
         state.order.finish(monotonic_ns());
         state.write_ordered()?;
-        let State { tallies, lost, trace, .. } = state;
-        Ok(Written { trace, tallies, lost, rings })
+        let State { process_counts, lost, trace, .. } = state;
+        Ok(Written { trace, process_counts, lost, rings })
     }
 }
 
@@ -117,7 +117,7 @@ impl<W: Write> State<W> {
     fn take(&mut self, cpu: usize, samples: &Samples, record: &[u8]) -> Result<(), Refusal> {
         match decode(samples, record).map_err(Refusal::host)? {
             Said::Raw(raw) if raw.time_ns < self.start_ns => {
-                self.tallies.before_exec += u64::from(matches!(raw.what, What::Fault(_)));
+                self.process_counts.before_exec += u64::from(matches!(raw.what, What::Fault(_)));
             }
             Said::Raw(raw) => self.merge.push(cpu, raw).map_err(late)?,
             Said::Lost(lost) => self.lost += lost,
@@ -137,7 +137,7 @@ impl<W: Write> State<W> {
     fn write_ordered(&mut self) -> Result<(), Refusal> {
         while let Some(event) = self.order.pop() {
             let event = since(event, self.start_ns);
-            self.tallies.add(&event);
+            self.process_counts.add(&event);
             self.trace.event(&event)?;
         }
         Ok(())
