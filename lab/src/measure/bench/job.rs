@@ -30,6 +30,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
         "job.one_thread",
         "job.halves",
         "job.everywhere",
+        "job.joined",
         "job.each",
         "job.each_by_hand",
         "job.two_cpus",
@@ -60,8 +61,9 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut figures = vec![one_thread(options, &workers)];
     // rayon asks nobody before it has done its own half; ours asks at once.
     let (ours, theirs) = (|| halves(&workers, times), || jobs::halves(&pool, times));
-    figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs).with_bar(Bar::AtMost(1.0)));
+    figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs));
     figures.push(everywhere(options, &workers, &pool, cpus.len() as u32));
+    figures.push(joined(options, &workers, cpus.len()));
     figures.push(each(options, &workers, &pool));
     figures.push(each_by_hand(options, &workers, &cpus));
     drop(pinned);
@@ -144,7 +146,31 @@ fn everywhere(
         here.store(0, SeqCst);
         jobs::everywhere(pool, times, meet)
     };
-    paired(options, "job.everywhere", "ns", ours, "rayon, broadcast", theirs).with_bar(Bar::AtMost(1.0))
+    paired(options, "job.everywhere", "ns", ours, "rayon, broadcast", theirs)
+}
+
+/// A job of two empty halves that one helper joins, from the call of `run` to its return: each half waits for the
+/// other to begin.
+fn joined(options: &Options, workers: &BenchPool<'_>, nr_cpus: usize) -> Figure {
+    let here = AtomicU32::new(0);
+    let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+        for _ in chunk.range() {
+            let until = here.fetch_add(1, AcqRel) / 2 * 2 + 2;
+            while nr_cpus > 1 && here.load(Acquire) < until {
+                std::hint::spin_loop();
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+    let one_helper = job.max_helpers(1);
+    let measure = || {
+        ns_per_rested(options.size(1000, 10), || {
+            let spent = workers.run(&one_helper).expect("meeting does not fail");
+            assert_eq!(spent.helpers as usize, nr_cpus.min(2) - 1, "the helper joins");
+        })
+    };
+    let figure = alone(options, "job.joined", "ns", measure);
+    if nr_cpus < 2 { figure } else { figure.with_bar(Bar::AtMost(5000.0)) }
 }
 
 /// A MiB in blocks of a frame, by all.
@@ -152,7 +178,7 @@ fn each(options: &Options, workers: &BenchPool<'_>, pool: &rayon::ThreadPool) ->
     let (blocks, times) = (blocks(256, 4096), options.size(400, 2));
     let ours = || ns_per_rested(times, || fill_all(workers, &blocks, u32::MAX));
     let theirs = || jobs::each(pool, times, &blocks, fill);
-    paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs).with_bar(Bar::AtMost(1.0))
+    paired(options, "job.each", "ns", ours, "rayon, par_iter", theirs)
 }
 
 /// The same, against what no pool can do better: two threads that only wait for each other, and each have
