@@ -50,7 +50,8 @@ pub fn handler() -> Option<Callback<Metal>> {
 
 /// The function of the installed handler.
 fn call() -> unsafe fn(&Metal, usize) {
-    // SAFETY: `install` stored a function of this type before it made the generation odd, which the caller saw.
+    // SAFETY: `install` stored a function of this type before it made the generation odd, which the caller
+    // saw.
     unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(CALL.load(Relaxed)) }
 }
 
@@ -72,8 +73,9 @@ fn helper_main(_: usize) {
         RUNNING.fetch_add(1, SeqCst);
         if GENERATION.load(SeqCst) == generation {
             last = generation;
-            // SAFETY: the generation said, after this helper had counted itself, that the handler is installed;
-            // `install` waits until no helper is counted. It may be called with its data on any CPU.
+            // SAFETY: the generation said, after this helper had counted itself, that the handler is
+            // installed; `install` waits until no helper is counted. It may be called with its data on any
+            // CPU.
             unsafe { call()(&MACHINE, DATA.load(Relaxed)) };
         }
         RUNNING.fetch_sub(1, SeqCst);

@@ -37,7 +37,8 @@ const STACK_RESERVE: u64 = 3 << 10;
 /// A function and its argument.
 type Beginning = (fn(usize), usize);
 
-/// A thread's machine side. Cells are touched by the thread itself, or by the CPU that switches from or to it.
+/// A thread's machine side. Cells are touched by the thread itself, or by the CPU that switches from or to
+/// it.
 pub struct Thread {
     context: Context,
     stack_pointer: Cell<u64>,
