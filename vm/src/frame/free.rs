@@ -156,8 +156,8 @@ impl<M: Machine> Memory<'_, M> {
             let mut batch = [0; MAX_BATCH];
             let taken = stack.take_coldest(&cache.count, &mut batch[..cache.next_batch(BatchKind::Spill)]);
             stack.push(&cache.count, word);
-            // While the owner uses the cache, so that a CPU that revokes it finds these frames in the stack or
-            // in the zone.
+            // While the owner uses the cache, so that a CPU that revokes it finds these frames in the stack
+            // or in the zone.
             free(&batch[..taken]);
         });
         if spilled.is_none() {

@@ -33,15 +33,15 @@
 //!
 //! Frame records are read and written by `frame::record::meta` alone. A record's first word is a value with
 //! pure transitions ([`FrameState`]); what is not a transition does not happen: a frame freed twice, a table
-//! freed while attached, or a frame that was never the library's is refused. Debug builds panic there; release
-//! builds leave the frame alone and count it in [`Stats::refused`].
+//! freed while attached, or a frame that was never the library's is refused. Debug builds panic there;
+//! release builds leave the frame alone and count it in [`Stats::refused`].
 //!
 //! # What is never out of reach
 //!
 //! An allocation that finds the zones empty revokes the caches of all CPUs
 //! ([`sync::asymmetric`](crate::sync::asymmetric)), frees their frames to the zones, where they merge, and
-//! tries once more. Out of reach are only frames on their way at that moment: at most one batch for each other
-//! CPU, between its zone and its cache.
+//! tries once more. Out of reach are only frames on their way at that moment: at most one batch for each
+//! other CPU, between its zone and its cache.
 //!
 //! # Zeroed memory
 //!

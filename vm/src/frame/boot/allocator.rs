@@ -1,8 +1,8 @@
 //! Memory that is allocated at boot and never freed.
 //!
 //! Before [`Memory`] exists, [`EarlyAllocator`] cuts it from the boot map; afterwards [`BootAllocator`] takes
-//! whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, object pools and the like do not
-//! know which one serves them.
+//! whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, object pools and the like do
+//! not know which one serves them.
 
 use super::BootMap;
 use crate::frame::{AllocRequest, Init, Memory};
@@ -61,8 +61,8 @@ impl<M: Machine> Carve for EarlyAllocator<'_, '_, M> {
 }
 
 impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
-    /// Memory as [`carve`](Carve::carve) returns it, but not zeroed, and what it starts as. `align` is a power
-    /// of two up to that of a frame.
+    /// Memory as [`carve`](Carve::carve) returns it, but not zeroed, and what it starts as. `align` is a
+    /// power of two up to that of a frame.
     pub(in crate::frame) fn carve_uninit(
         &mut self,
         bytes: usize,

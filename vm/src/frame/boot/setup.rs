@@ -2,8 +2,8 @@
 //! before the first allocation.
 //!
 //! [`EarlySetup::new`] allocates everything from the boot map, so that what is left of the map afterwards is
-//! what the zones manage. [`EarlySetup::finish`] initialises the records that are not deferred and frees their
-//! frames to the zones.
+//! what the zones manage. [`EarlySetup::finish`] initialises the records that are not deferred and frees
+//! their frames to the zones.
 
 use super::deferred::{ClaimBitmap, Deferred, DeferredRange, max_deferred_ranges, plan_deferred};
 use super::{BootError, BootMap, EarlyAllocator};

@@ -103,8 +103,8 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
         pushed
     }
 
-    /// Pushes words so that they are popped in order, the last ones where not all fit. Returns how many of the
-    /// first were left over.
+    /// Pushes words so that they are popped in order, the last ones where not all fit. Returns how many of
+    /// the first were left over.
     pub fn refill(&mut self, count: &Count<C>, words: &[u64]) -> usize {
         let len = count.len();
         let free = &mut self.slots[len..];

@@ -97,8 +97,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::gotten).is_some()
     }
 
-    /// Lowers the refcount of user memory. Returns the new state: after the last reference the caller owns the
-    /// frame alone and must free it.
+    /// Lowers the refcount of user memory. Returns the new state: after the last reference the caller owns
+    /// the frame alone and must free it.
     #[inline]
     pub(in crate::frame) fn put(&self) -> Option<FrameState> {
         self.step_shared(FrameState::put)
@@ -121,8 +121,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(|state| state.with_lazyfree(lazyfree));
     }
 
-    /// Clears *attached*; a walker that finds it cleared restarts. `false` where it was clear. The caller holds
-    /// the table's lock.
+    /// Clears *attached*; a walker that finds it cleared restarts. `false` where it was clear. The caller
+    /// holds the table's lock.
     pub fn detach(&self) -> bool {
         self.step(FrameState::detached).is_some()
     }
@@ -157,7 +157,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(0, Relaxed);
     }
 
-    /// Raises the pincount of user memory. The caller holds a reference, fences, and compares the entries again.
+    /// Raises the pincount of user memory. The caller holds a reference, fences, and compares the entries
+    /// again.
     pub fn pin(&self) {
         self.word.fetch_add(1, Relaxed);
     }
@@ -169,8 +170,8 @@ impl<C: Cpu> FrameMeta<C> {
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
 
-    /// Number of pins. Pairs with [`unpin`](FrameMeta::unpin). To rely on a count of 0, weaken the entries and
-    /// fence before.
+    /// Number of pins. Pairs with [`unpin`](FrameMeta::unpin). To rely on a count of 0, weaken the entries
+    /// and fence before.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)
     }

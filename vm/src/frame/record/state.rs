@@ -17,8 +17,8 @@
 //! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
 //! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something
-//! else: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only. Hence
-//! frames of all other kinds have one owner, who changes the word by plain stores.
+//! else: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only.
+//! Hence frames of all other kinds have one owner, who changes the word by plain stores.
 //!
 //! ```text
 //!            Reserved (boot memory, inside of blocks)

@@ -1,8 +1,8 @@
 //! All frame records, found by frame number: a subtraction, a comparison, a shift.
 //!
 //! One array covers the span from the first usable frame to the last, holes included; records of holes stay
-//! all-zero, which is [`Kind::Reserved`](crate::frame::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory. A
-//! sparse table, by section, would take the array's place behind [`FrameTable::meta`].
+//! all-zero, which is [`Kind::Reserved`](crate::frame::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory.
+//! A sparse table, by section, would take the array's place behind [`FrameTable::meta`].
 
 use crate::frame::{EarlyAllocator, FrameMeta, Init};
 use crate::machine::{Cpu, Machine};

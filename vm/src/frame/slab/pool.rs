@@ -87,8 +87,8 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         self.core.free(memory, memory.machine.phys_of(object.cast()));
     }
 
-    /// The tag that [`Rcu::retire`] keeps beside an object of this pool, by which `memory` finds the pool again
-    /// when it reclaims the object. Neither 0 nor 1.
+    /// The tag that [`Rcu::retire`] keeps beside an object of this pool, by which `memory` finds the pool
+    /// again when it reclaims the object. Neither 0 nor 1.
     pub fn tag(&self) -> usize {
         (&raw const *self.core).expose_provenance()
     }
@@ -128,8 +128,8 @@ impl<C: Cpu> PoolCore<C> {
     #[cold]
     #[inline(never)]
     fn refill<M: Machine<Cpu = C>>(&self, cache: LocalObjects<'_, C>, memory: &Memory<'_, M>) -> Option<u64> {
-        // While the owner uses the stack, so that a CPU that revokes it finds these objects in the slabs or in
-        // the stack.
+        // While the owner uses the stack, so that a CPU that revokes it finds these objects in the slabs or
+        // in the stack.
         let taken = AsymmetricCell::with(&cache, ObjectCache::objects, |stack| {
             self.refill_stack(memory, &cache.count, stack)
         });
@@ -161,8 +161,8 @@ impl<C: Cpu> PoolCore<C> {
             return self.drain_and(memory, || self.alloc_one(&mut self.slabs.lock(), memory));
         };
         memory.meta_of(pfn).put_to_use(Kind::Slab);
-        // Both under one lock: in between, other CPUs could allocate every object of the slab, and memory would
-        // seem to be used up.
+        // Both under one lock: in between, other CPUs could allocate every object of the slab, and memory
+        // would seem to be used up.
         let mut slabs = self.slabs.lock();
         slabs.add(&memory.table, &self.layout, pfn);
         self.alloc_one(&mut slabs, memory)

@@ -117,8 +117,8 @@ impl<C: Cpu> SlabLists<C> {
         Some(layout.object(slab, index.into()))
     }
 
-    /// Frees an object. A slab that is empty then, and not needed as a spare, is removed: the caller frees its
-    /// frame.
+    /// Frees an object. A slab that is empty then, and not needed as a spare, is removed: the caller frees
+    /// its frame.
     pub fn free<M: Machine<Cpu = C>>(
         &mut self,
         machine: &M,

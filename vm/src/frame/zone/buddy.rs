@@ -70,7 +70,8 @@ impl<C: Cpu> Buddy<C> {
         Some((pfn, init))
     }
 
-    /// Allocates up to `frames.len()` single frames, packed, from as few blocks as possible. Returns how many.
+    /// Allocates up to `frames.len()` single frames, packed, from as few blocks as possible. Returns how
+    /// many.
     pub fn alloc_batch(&mut self, table: &FrameTable<C>, frames: &mut [u64]) -> usize {
         let mut taken = 0;
         while let Some(order) = (frames.len() - taken).checked_ilog2() {

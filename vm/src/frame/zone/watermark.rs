@@ -14,8 +14,8 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// The watermarks of a zone of `frames` frames: the square root of 16 times its KiB, in KiB, between 128 KiB
-    /// and 256 MiB as Linux has it, but never more than 1/64 of the zone.
+    /// The watermarks of a zone of `frames` frames: the square root of 16 times its KiB, in KiB, between 128
+    /// KiB and 256 MiB as Linux has it, but never more than 1/64 of the zone.
     pub fn for_frames(frames: u64) -> Self {
         let kib = (frames * 4 * 16).isqrt().clamp(128, 256 << 10);
         let min = (kib / 4).min(frames / 64);
