@@ -36,3 +36,8 @@ pub mod tlb;
 pub mod units;
 pub mod vma;
 pub mod work;
+
+/// The readme's example, compiled with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
