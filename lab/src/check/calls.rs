@@ -1,10 +1,10 @@
 //! Memory calls as values, and what is seen of them.
 //!
-//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model ([`crate::check::model`])
-//! and the library. A [`Call`] is what a program does to its memory, system call or plain access; an
-//! [`Answer`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the state that it
-//! left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and senseless
-//! arguments are part of the language.
+//! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model
+//! ([`crate::check::model`]) and the library. A [`Call`] is what a program does to its memory, system call or
+//! plain access; an [`Answer`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the
+//! state that it left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and
+//! senseless arguments are part of the language.
 
 pub use interleaf_linux_abi::{Errno, MapFlags, Prot, advice};
 use std::fmt;

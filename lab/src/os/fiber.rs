@@ -62,8 +62,8 @@ impl Ring {
         self.running.get()
     }
 
-    /// Adds a fiber that will run `entry` when it is first switched to, and returns its slot. When it is done,
-    /// the slot that runs now goes on.
+    /// Adds a fiber that will run `entry` when it is first switched to, and returns its slot. When it is
+    /// done, the slot that runs now goes on.
     ///
     /// # Errors
     /// What the host says: no memory.

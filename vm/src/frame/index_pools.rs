@@ -9,8 +9,8 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Two pools: of nodes, and of items with their RCU heads. Made once, for all indexes of the machine with such
-/// items.
+/// Two pools: of nodes, and of items with their RCU heads. Made once, for all indexes of the machine with
+/// such items.
 pub struct IndexPools<'m, T, M: Machine> {
     nodes: Pool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
     items: Pool<'m, IndexItem<T>, M>,
@@ -56,8 +56,8 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
     }
 }
 
-// SAFETY: an object of a pool is valid memory that has no other user until it is freed, or reclaimed after a grace
-// period.
+// SAFETY: an object of a pool is valid memory that has no other user until it is freed, or reclaimed after a
+// grace period.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, M> {
     fn alloc_node(&self) -> Option<NonNull<IndexNode<M::Cpu, FAN_OUT>>> {
         Some(self.pools.nodes.alloc(self.memory)?.cast())

@@ -1,7 +1,8 @@
 //! Objects reserved for an edit of an index that consists of several replacements and must not stop halfway.
 //!
-//! A replacement that finds no memory in the pools takes from the reserve; afterwards the reserve is refilled, if
-//! need be with what the replacement retired. So a reserve for one replacement is enough for any number of them.
+//! A replacement that finds no memory in the pools takes from the reserve; afterwards the reserve is
+//! refilled, if need be with what the replacement retired. So a reserve for one replacement is enough for any
+//! number of them.
 
 use super::IndexAllocator;
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode, MAX_NEW};
@@ -12,8 +13,8 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Number of nodes in a reserve: three on each of five levels, and a new root. Each level holds eight times what
-/// the one below it does, at least; five are enough for the mappings that a process may have.
+/// Number of nodes in a reserve: three on each of five levels, and a new root. Each level holds eight times
+/// what the one below it does, at least; five are enough for the mappings that a process may have.
 const NODES: usize = 16;
 
 /// Number of items in a reserve: more than one replacement takes, as other CPUs may be faster to take what it
@@ -55,7 +56,8 @@ fn take<P: Copy>(slots: &[Cell<Option<P>>]) -> Option<P> {
     slots.iter().find_map(Cell::take)
 }
 
-// SAFETY: reserved objects came from the allocator and have no other user; the others are the allocator's own.
+// SAFETY: reserved objects came from the allocator and have no other user; the others are the allocator's
+// own.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexReserve<'_, '_, T, M> {
     fn alloc_node(&self) -> Option<NodePtr<M>> {
         self.allocator.alloc_node().or_else(|| take(&self.nodes))

@@ -1,9 +1,9 @@
 //! The lowest and the highest gap of a length, in logarithmic time. For writers, who hold the lock.
 //!
-//! A gap lies between two items of one child, where the parent keeps the longest, or between two children, where
-//! the parent keeps the ends. So a search goes along a node's children and descends only into one that is known
-//! to have a gap long enough; only at the two ends of the window may that gap lie outside, which costs one more
-//! descent each.
+//! A gap lies between two items of one child, where the parent keeps the longest, or between two children,
+//! where the parent keeps the ends. So a search goes along a node's children and descends only into one that
+//! is known to have a gap long enough; only at the two ends of the window may that gap lie outside, which
+//! costs one more descent each.
 //!
 //! Where the start is to be aligned, a gap counts as long enough when it is so at any position, as in Linux:
 //! `len` and alignment less one page. Only where there is none, the search looks at every gap of `len` pages.
@@ -50,8 +50,8 @@ impl GapSearch {
 }
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
-    /// The start of the lowest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of an item
-    /// are no gap. The caller holds the writers' lock.
+    /// The start of the lowest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of an
+    /// item are no gap. The caller holds the writers' lock.
     pub fn lowest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {
         self.search(window, len, align, |root, search| {
             let mut prev_end = 0;
@@ -60,8 +60,8 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
         })
     }
 
-    /// The start of the highest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of an item
-    /// are no gap. The caller holds the writers' lock.
+    /// The start of the highest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of
+    /// an item are no gap. The caller holds the writers' lock.
     pub fn highest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {
         self.search(window, len, align, |root, search| {
             let mut next_start = u64::MAX;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! This is what `tree_edit` amounts to where its lowest level makes the whole difference: the leaf covers all
-//! pages that change, and the copy is neither too full nor, beside others, too empty. Such an edit descends once
-//! and keeps of the path the slot that leads to the leaf.
+//! pages that change, and the copy is neither too full nor, beside others, too empty. Such an edit descends
+//! once and keeps of the path the slot that leads to the leaf.
 
 use super::level_edit::slot_of_item;
 use super::node::IndexNode;
@@ -29,8 +29,8 @@ pub(super) struct LeafEdit<'a, C: Cpu, const F: usize> {
 }
 
 impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
-    /// The replacement of what lies in `pages`, which are not empty, by `nr_new` items. `None` where it concerns
-    /// more than a leaf.
+    /// The replacement of what lies in `pages`, which are not empty, by `nr_new` items. `None` where it
+    /// concerns more than a leaf.
     pub(super) fn find(root: RootRef<'a, C, F>, pages: VpnRange, nr_new: usize) -> Option<Self> {
         let (first, last) = (pages.start.0, pages.end.0 - 1);
         let (mut leaf, mut parent) = (root.node, None);

@@ -1,7 +1,7 @@
 //! What one level of the tree becomes.
 //!
-//! On each level an edit replaces the nodes from one path to another, both included. Their slots outside of the
-//! edited pages are kept, what is new is inserted between:
+//! On each level an edit replaces the nodes from one path to another, both included. Their slots outside of
+//! the edited pages are kept, what is new is inserted between:
 //!
 //! ```text
 //!   merged neighbour     left path's node      right path's node   merged neighbour
@@ -9,10 +9,10 @@
 //!   a b c                  d e          new        y z
 //! ```
 //!
-//! These slots are distributed over as few nodes as hold them: evenly, unless what is new lies at one end, where
-//! the next insertion is likely too: the node there gets the fewest, and the others stay as full as they are.
-//! Where one node takes the place of one, a store to one slot completes the edit; otherwise the new nodes are what
-//! is inserted on the next level.
+//! These slots are distributed over as few nodes as hold them: evenly, unless what is new lies at one end,
+//! where the next insertion is likely too: the node there gets the fewest, and the others stay as full as
+//! they are. Where one node takes the place of one, a store to one slot completes the edit; otherwise the new
+//! nodes are what is inserted on the next level.
 
 use super::node::{Extent, IndexNode, NodeSlot};
 use super::node_list::NodeList;
@@ -92,9 +92,9 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         Self { before: [None, None], after: [None, None], first_page: 0, is_inner }
     }
 
-    /// The nodes on `level` from `left`'s to `right`'s, without the slots from `from` in `left`'s up to `to` in
-    /// `right`'s. Where too few slots are kept, with `nr_new` more, one of the paths moves to a neighbour, which
-    /// is merged.
+    /// The nodes on `level` from `left`'s to `right`'s, without the slots from `from` in `left`'s up to `to`
+    /// in `right`'s. Where too few slots are kept, with `nr_new` more, one of the paths moves to a neighbour,
+    /// which is merged.
     pub(super) fn between(
         level: usize,
         (left, from): (&mut NodePath<'a, C, F>, usize),
@@ -134,8 +134,8 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         kept.map(|kept| kept.to - kept.from).sum::<usize>() + nr_new
     }
 
-    /// Builds the nodes that hold all slots, and adds them to `built`; on failure, as many as there was memory
-    /// for.
+    /// Builds the nodes that hold all slots, and adds them to `built`; on failure, as many as there was
+    /// memory for.
     pub(super) fn build<T: Ranged>(
         &self,
         new: &Inserted<'_, T>,

@@ -1,9 +1,9 @@
 //! Lookups: no lock, no store, one or two lines of keys on each level.
 //!
 //! A lookup is one path, and passes the slot that a replacement stores at most once, so it sees all of the
-//! replacement or nothing. [`at_or_after`] may read two leaves, and iteration many: each item seen was there at
-//! some instant of the call, but a writer may have replaced the first leaf before the second was read. A caller
-//! that must not miss anything holds the writers' lock.
+//! replacement or nothing. [`at_or_after`] may read two leaves, and iteration many: each item seen was there
+//! at some instant of the call, but a writer may have replaced the first leaf before the second was read. A
+//! caller that must not miss anything holds the writers' lock.
 //!
 //! [`at_or_after`]: RangeIndex::at_or_after
 
@@ -37,8 +37,9 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
         let version = self.hits.version();
         if let Some([address]) = LastHit::get(this_cpu, part, &self.hits, version) {
             let item = core::ptr::with_exposed_provenance::<IndexItem<T>>(address as usize);
-            // SAFETY: cached below, by a lookup in this index, since nothing else caches hits under its source;
-            // at an unchanged version it is in memory until the read section ends, as `sync::last_hit` shows.
+            // SAFETY: cached below, by a lookup in this index, since nothing else caches hits under its
+            // source; at an unchanged version it is in memory until the read section ends, as
+            // `sync::last_hit` shows.
             let item = unsafe { &*item };
             if item.range().contains(vpn) {
                 return Some(item.value());

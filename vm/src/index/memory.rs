@@ -24,8 +24,8 @@ pub struct NoMemory;
 ///
 /// # Safety
 /// `alloc_node` and `alloc_item` return memory that is valid for a node or an item and that has no other user
-/// until it is given to `free_node` or `free_item`, or a grace period has passed since it was given to `retire`
-/// with the tag of its kind.
+/// until it is given to `free_node` or `free_item`, or a grace period has passed since it was given to
+/// `retire` with the tag of its kind.
 pub unsafe trait IndexMemory<T, C: Cpu, const F: usize = FAN_OUT> {
     /// Memory for a node, with any content.
     fn alloc_node(&self) -> Option<NonNull<IndexNode<C, F>>>;

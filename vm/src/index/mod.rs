@@ -7,10 +7,10 @@
 //!
 //! # One store
 //!
-//! A node never changes for lookups, except for the child that a slot points to. A replacement builds new nodes
-//! beside the old ones and then stores one word: the slot of the lowest node below which everything differs, or
-//! the root. A lookup that loads the word before that finds all of the old items, one that loads it after finds
-//! all of the new ones, and an address that is mapped in both is found at every instant.
+//! A node never changes for lookups, except for the child that a slot points to. A replacement builds new
+//! nodes beside the old ones and then stores one word: the slot of the lowest node below which everything
+//! differs, or the root. A lookup that loads the word before that finds all of the old items, one that loads
+//! it after finds all of the new ones, and an address that is mapped in both is found at every instant.
 //!
 //! ```text
 //!                    [ 0 | 60 | 90 ]                    replace 62..80 by 62..70, 75..80
@@ -24,11 +24,11 @@
 //! # Invariants
 //!
 //! The keys of a node divide its pages among its children, holes included, and no item crosses such a border.
-//! An item that would, after a neighbour has been removed, is covered by both sides of the border: the edit then
-//! covers both children, and copies their parent.
+//! An item that would, after a neighbour has been removed, is covered by both sides of the border: the edit
+//! then covers both children, and copies their parent.
 //!
-//! Every node but the root has between a quarter of its slots and all of them in use: an edit that leaves fewer
-//! merges the node with a neighbour. Empty nodes are removed. So the height is logarithmic, and most
+//! Every node but the root has between a quarter of its slots and all of them in use: an edit that leaves
+//! fewer merges the node with a neighbour. Empty nodes are removed. So the height is logarithmic, and most
 //! replacements copy one leaf.
 //!
 //! For each child its parent keeps the first page, the last page and the longest gap between two items of the
@@ -95,19 +95,19 @@ pub trait Ranged {
     /// before any of them is unlinked.
     fn before_unlink(&self) {}
 
-    /// Accesses each atomic word of the item, which lies at its final address and is not yet shared, so that the
-    /// model's shadows of the words are created with it.
+    /// Accesses each atomic word of the item, which lies at its final address and is not yet shared, so that
+    /// the model's shadows of the words are created with it.
     #[cfg(loom)]
     fn touch(&self) {}
 }
 
 /// An index of disjoint ranges that owns its items.
 ///
-/// One index is always used with the same memory. Items still in it when it is dropped are lost to that memory:
-/// its user replaces everything by nothing first.
+/// One index is always used with the same memory. Items still in it when it is dropped are lost to that
+/// memory: its user replaces everything by nothing first.
 pub struct RangeIndex<T, C: Cpu, const F: usize = FAN_OUT> {
-    /// Address of the root node and, in its low bits, its height; 0: no items. Stored with release, loaded with
-    /// acquire.
+    /// Address of the root node and, in its low bits, its height; 0: no items. Stored with release, loaded
+    /// with acquire.
     root: AtomicUsize<C>,
     /// What CPUs cache their last hits under.
     hits: HitSource<C>,

@@ -20,8 +20,8 @@ pub(super) const VACANT: u64 = u64::MAX;
 /// | `starts[i]` | start of item `i` less its guard pages | start of the child's first item, likewise |
 /// | `gaps[i]` | 0 | the longest gap between two items of the child |
 ///
-/// Once published, keys never change, a slot in use keeps its pointer or gets that of another child with the same
-/// pages, and `ends`, `starts`, `gaps` of an inner node change under the writers' lock.
+/// Once published, keys never change, a slot in use keeps its pointer or gets that of another child with the
+/// same pages, and `ends`, `starts`, `gaps` of an inner node change under the writers' lock.
 #[repr(C, align(128))]
 pub struct IndexNode<C: Cpu, const F: usize> {
     keys: [Plain<u64, C>; F],
@@ -87,9 +87,9 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
         crate::sync::forget(memory.addr().get()..memory.addr().get() + size_of::<Self>());
         let node = memory.as_ptr();
         let zeros = || [const { AtomicU64::new(0) }; F];
-        // Field by field: a whole node would be made on the stack, and copied from there. SAFETY: only the caller
-        // uses the memory, and its type says that size and alignment fit; all fields are written before the
-        // reference is made.
+        // Field by field: a whole node would be made on the stack, and copied from there. SAFETY: only the
+        // caller uses the memory, and its type says that size and alignment fit; all fields are written
+        // before the reference is made.
         unsafe {
             (&raw mut (*node).keys).write([const { Plain::new(VACANT) }; F]);
             (&raw mut (*node).pointers).write([const { AtomicUsize::new(0) }; F]);
@@ -120,17 +120,17 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
         self.set_extent(at, slot.extent);
     }
 
-    /// Fills the next slot of a node under construction. `first_page` is given for the first slot of a node that
-    /// is not the first of its list. The key of an inner node's first slot is 0: no lookup that reaches the node
-    /// looks below it.
+    /// Fills the next slot of a node under construction. `first_page` is given for the first slot of a node
+    /// that is not the first of its list. The key of an inner node's first slot is 0: no lookup that reaches
+    /// the node looks below it.
     pub(super) fn fill(&mut self, at: usize, slot: NodeSlot, first_page: Option<u64>, is_inner: bool) {
         self.first_page = first_page.unwrap_or(self.first_page);
         let key = if at == 0 && is_inner { 0 } else { slot.key };
         self.set(at, NodeSlot { key, ..slot });
     }
 
-    /// Number of keys at or below `page`: the one search. One key selects the half whose keys are all compared:
-    /// little is left to predict, and the other line is not read. Vacant keys lie above every page.
+    /// Number of keys at or below `page`: the one search. One key selects the half whose keys are all
+    /// compared: little is left to predict, and the other line is not read. Vacant keys lie above every page.
     #[inline(always)]
     pub(super) fn rank(&self, page: u64) -> usize {
         debug_assert!(page != VACANT);

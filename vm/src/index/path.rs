@@ -78,20 +78,20 @@ impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
         (level + 1..=self.height).map(|above| self.at(above)).all(|at| at.slot + 1 == at.node.count())
     }
 
-    /// Moves to the node before the one on `level`; `false` if it is the first of its level. Lower levels are not
-    /// moved.
+    /// Moves to the node before the one on `level`; `false` if it is the first of its level. Lower levels are
+    /// not moved.
     pub(super) fn move_left(&mut self, level: usize) -> bool {
         self.move_to(level, |at| at.slot.checked_sub(1), |node| node.count() - 1)
     }
 
-    /// Moves to the node after the one on `level`; `false` if it is the last of its level. Lower levels are not
-    /// moved.
+    /// Moves to the node after the one on `level`; `false` if it is the last of its level. Lower levels are
+    /// not moved.
     pub(super) fn move_right(&mut self, level: usize) -> bool {
         self.move_to(level, |at| Some(at.slot + 1).filter(|&slot| slot < at.node.count()), |_| 0)
     }
 
-    /// Moves to the neighbour of the node on `level`: up to the first level that has a slot beside the path's, and
-    /// down from there along the edge.
+    /// Moves to the neighbour of the node on `level`: up to the first level that has a slot beside the
+    /// path's, and down from there along the edge.
     fn move_to(
         &mut self,
         level: usize,

@@ -17,8 +17,8 @@ use core::ptr::NonNull;
 /// The most items that one replacement adds: what becomes of one that is changed in its middle.
 pub const MAX_NEW: usize = 3;
 
-/// A replacement that has all the memory it needs. [`publish`](Self::publish) makes it visible; dropped, nothing
-/// has changed.
+/// A replacement that has all the memory it needs. [`publish`](Self::publish) makes it visible; dropped,
+/// nothing has changed.
 #[must_use = "nothing is replaced until this is published"]
 pub struct Replacement<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize = FAN_OUT> {
     index: &'a RangeIndex<T, C, F>,
@@ -35,8 +35,8 @@ struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
 }
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
-    /// Prepares the removal of all items that overlap `old` and the addition of `new`, at most [`MAX_NEW`]. The
-    /// caller holds the writers' lock until the result is published or dropped.
+    /// Prepares the removal of all items that overlap `old` and the addition of `new`, at most [`MAX_NEW`].
+    /// The caller holds the writers' lock until the result is published or dropped.
     ///
     /// The new items are ascending and do not overlap each other, nor what is kept; no item that is kept lies
     /// between them, or between them and `old`.
@@ -80,8 +80,8 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
         let memory = new.memory;
         let mut unlinked = RcuList::new();
         edit.each_removed(|item| {
-            // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused until
-            // then, as only one writer at a time unlinks, and an item is unlinked once.
+            // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused
+            // until then, as only one writer at a time unlinks, and an item is unlinked once.
             unsafe {
                 item.as_ref().value().before_unlink();
                 visit(item.as_ref().value());
@@ -97,8 +97,8 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
         }
         nr_items.store(count, Relaxed);
         new.len = 0;
-        // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked just
-        // now.
+        // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked
+        // just now.
         unsafe { memory.retire(unlinked) };
     }
 }

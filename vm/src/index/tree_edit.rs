@@ -247,8 +247,8 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
     }
 }
 
-/// Updates, from `level` up to the root, the extent of the child on the way to `page`. Returns whether the root's
-/// slot changed. Recursion is as deep as the tree.
+/// Updates, from `level` up to the root, the extent of the child on the way to `page`. Returns whether the
+/// root's slot changed. Recursion is as deep as the tree.
 fn update_extents<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, page: u64, level: usize) -> bool {
     let RootRef { node, height } = root;
     let slot = node.child_slot(page);

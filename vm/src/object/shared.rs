@@ -74,8 +74,8 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         self.index().lookup(page)
     }
 
-    /// Puts `frame`, which the caller owns alone, at `page`. Returns the frame that holds the page from now on, and
-    /// whether it is that one: the page may have one already.
+    /// Puts `frame`, which the caller owns alone, at `page`. Returns the frame that holds the page from now
+    /// on, and whether it is that one: the page may have one already.
     ///
     /// # Errors
     /// Nothing has changed; the frame stays the caller's.
@@ -103,8 +103,8 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         mapped.store(mapped.load(Relaxed) + pages, Relaxed);
     }
 
-    /// Counts `pages` fewer mapped pages, which are unmapped and flushed. At zero the object dies: its frames are
-    /// freed now, its index after a grace period.
+    /// Counts `pages` fewer mapped pages, which are unmapped and flushed. At zero the object dies: its frames
+    /// are freed now, its index after a grace period.
     pub fn unmapped(&self, pages: u64, rcu: &Rcu<M::Cpu>) {
         let Some(held) = self.lock() else { return };
         let mapped = self.word(Word::Mapped);

@@ -3,10 +3,10 @@
 //! A mapping says what a range of pages may be used for and what they are filled from. Faults read mappings
 //! without a lock while other threads replace them, which decides everything here:
 //!
-//! **A mapping never changes; it is replaced.** What it says is a plain value, [`VmaAttributes`]. Its record in
-//! shared memory, [`Vma`], holds such a value for good, beside one word that says whether it is still true. A
-//! writer marks the old record stale, publishes others in the index, and only then edits entries under the
-//! table locks:
+//! **A mapping never changes; it is replaced.** What it says is a plain value, [`VmaAttributes`]. Its record
+//! in shared memory, [`Vma`], holds such a value for good, beside one word that says whether it is still
+//! true. A writer marks the old record stale, publishes others in the index, and only then edits entries
+//! under the table locks:
 //!
 //! ```text
 //!  writer (space lock held for writing)        fault (no lock held)
@@ -23,8 +23,8 @@
 //!
 //! **Decisions are pure.** What a call makes of a neighbourhood ([`merge()`], [`split()`], [`cut`],
 //! [`change()`], [`protect()`], [`reusable_anon`]) is a function from values to values. It allocates nothing
-//! and has no failures of its own, so that a caller first decides, then reserves the new records, and then commits
-//! without a way to fail. The rules are Linux's, as /proc/self/maps shows them.
+//! and has no failures of its own, so that a caller first decides, then reserves the new records, and then
+//! commits without a way to fail. The rules are Linux's, as /proc/self/maps shows them.
 //!
 //! | here | what for |
 //! |---|---|

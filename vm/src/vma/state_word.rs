@@ -1,5 +1,5 @@
-//! The state word of a mapping's record: its values and how they may change, as pure functions from the old word
-//! to the new. [`Vma`](super::Vma) has the table of states.
+//! The state word of a mapping's record: its values and how they may change, as pure functions from the old
+//! word to the new. [`Vma`](super::Vma) has the table of states.
 
 use super::{AnonId, VmaState};
 

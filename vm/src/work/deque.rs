@@ -1,9 +1,9 @@
 //! The grains of a job that no worker has begun: a deque for each node, in one word.
 //!
-//! The word is `front << 32 | back`: grains `front..back` have not begun. The caller takes from the front, helpers
-//! from the back, and a thief from another node the back half, all by compare-and-exchange. Nodes are folded onto
-//! a few deques. All of a job begins in the deque of the caller's node. A worker that finds the deque of its own
-//! node empty steals half of another one and puts it there, for all workers on this node:
+//! The word is `front << 32 | back`: grains `front..back` have not begun. The caller takes from the front,
+//! helpers from the back, and a thief from another node the back half, all by compare-and-exchange. Nodes are
+//! folded onto a few deques. All of a job begins in the deque of the caller's node. A worker that finds the
+//! deque of its own node empty steals half of another one and puts it there, for all workers on this node:
 //!
 //! ```text
 //!   start    node 0 |0 1 2 3 4 5 6 7 8 9 a b|   node 1 |           |
@@ -16,9 +16,10 @@
 //! | `front >= back` | nothing |
 //! | all ones | nothing, but a worker of this node steals, and will put in what it gets |
 //!
-//! A word may come back to a value that it had (grains that were stolen are stolen back): the value is the whole
-//! truth, so an exchange that finds it again is right. A grain is in one word or in the hands of one worker; and a
-//! worker holds one chunk, but for a thief between its two steps, so one that pauses or leaves holds nothing.
+//! A word may come back to a value that it had (grains that were stolen are stolen back): the value is the
+//! whole truth, so an exchange that finds it again is right. A grain is in one word or in the hands of one
+//! worker; and a worker holds one chunk, but for a thief between its two steps, so one that pauses or leaves
+//! holds nothing.
 
 use super::partition::Grains;
 use crate::machine::Cpu;
@@ -70,8 +71,8 @@ pub(super) enum Side {
 
 /// Grains that a node's workers have still to begin.
 pub(super) struct Deque<C: Cpu> {
-    /// See the module. Relaxed: grains carry no data; the work itself is ordered by visits, and by nothing among
-    /// workers.
+    /// See the module. Relaxed: grains carry no data; the work itself is ordered by visits, and by nothing
+    /// among workers.
     word: AtomicU64<C>,
 }
 
@@ -80,8 +81,8 @@ impl<C: Cpu> Deque<C> {
         Self { word: AtomicU64::new(pack(grains)) }
     }
 
-    /// Takes from one side as many grains as `wanted` makes of the number there is, and a rest below `min` with
-    /// them.
+    /// Takes from one side as many grains as `wanted` makes of the number there is, and a rest below `min`
+    /// with them.
     pub(super) fn take(&self, side: Side, wanted: impl Fn(u32) -> u32, min: u32) -> Option<Grains> {
         let cut = if side == Side::Front { cut_front } else { cut_back };
         let mut taken = None;
@@ -103,8 +104,8 @@ impl<C: Cpu> Deque<C> {
         self.take(Side::Back, |have| have / 2, min)
     }
 
-    /// Has no other worker refill this empty deque, until [`Deque::refill`]. False where one does, or it is not
-    /// empty.
+    /// Has no other worker refill this empty deque, until [`Deque::refill`]. False where one does, or it is
+    /// not empty.
     fn begin_refill(&self) -> bool {
         let is_free = |word| word != REFILLING || mutant!("deque.two-refill");
         self.word
@@ -154,8 +155,8 @@ impl<C: Cpu> NodeDeques<C> {
         self.deques.iter().map(|deque| deque.rest())
     }
 
-    /// The next chunk of a worker whose deque is `own`: as many grains as `wanted` makes of the number there is.
-    /// `None` where it finds nothing that has not begun.
+    /// The next chunk of a worker whose deque is `own`: as many grains as `wanted` makes of the number there
+    /// is. `None` where it finds nothing that has not begun.
     pub(super) fn next(
         &self,
         own: usize,
@@ -167,9 +168,9 @@ impl<C: Cpu> NodeDeques<C> {
         if chunk.is_some() || self.used == 1 { chunk } else { self.next_by_theft(own, wanted, min) }
     }
 
-    /// Refills an empty deque with half of another one, and takes a chunk of that. While another worker refills
-    /// it, takes a chunk of another deque. A worker that looks at the deques between the two steps of a theft
-    /// finds less than there is, and leaves early; no grain is lost by that.
+    /// Refills an empty deque with half of another one, and takes a chunk of that. While another worker
+    /// refills it, takes a chunk of another deque. A worker that looks at the deques between the two steps of
+    /// a theft finds less than there is, and leaves early; no grain is lost by that.
     #[cold]
     fn next_by_theft(&self, own: usize, wanted: impl Fn(u32) -> u32, min: u32) -> Option<Grains> {
         let deque = &self.deques[own];

@@ -2,19 +2,19 @@
 //!
 //! Packets to be encrypted are the usual case: each is worked on by itself, on any CPU of one set, and then
 //! handed on in order, on the CPU that the submitter chose among another set. A queue is open for as long as
-//! a call to [`WorkerPool::ordered`] lasts; the helpers of its CPUs are reserved meanwhile. It lies on the caller's
-//! stack, with all its records: submitting allocates nothing.
+//! a call to [`WorkerPool::ordered`] lasts; the helpers of its CPUs are reserved meanwhile. It lies on the
+//! caller's stack, with all its records: submitting allocates nothing.
 //!
 //! ```text
 //!   submit ---> [ records, at most N ] ---> parallel part on any CPU of one set, or in the submitter where there is no room
 //!                                  \------> serial part, in order, on the CPU asked for
 //! ```
 //!
-//! Whatever makes something possible notifies the worker that can do it: a submission the parallel workers, the end
-//! of a parallel part the worker whose turn it is, the end of a serial part the next one. A worker that is notified
-//! during its visit visits again, so no notification is lost. A submitter that waits (for room, or in `flush`) works
-//! meanwhile on parallel parts that have not begun, and sleeps only for those under way and for serial parts, which
-//! belong to their CPUs.
+//! Whatever makes something possible notifies the worker that can do it: a submission the parallel workers,
+//! the end of a parallel part the worker whose turn it is, the end of a serial part the next one. A worker
+//! that is notified during its visit visits again, so no notification is lost. A submitter that waits (for
+//! room, or in `flush`) works meanwhile on parallel parts that have not begun, and sleeps only for those
+//! under way and for serial parts, which belong to their CPUs.
 
 use super::dispatch::{Dispatch, Progress, Visitor, Work, WorkItem};
 use super::partition::MAX_NS;
@@ -123,8 +123,8 @@ where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    /// Submits an item whose serial part is to be done on `cpu`, or on another CPU if that one is not in the set.
-    /// If all records are taken, this does the parallel part, and waits for room.
+    /// Submits an item whose serial part is to be done on `cpu`, or on another CPU if that one is not in the
+    /// set. If all records are taken, this does the parallel part, and waits for room.
     pub fn submit(&self, item: T, cpu: CpuId) {
         let Some(mut item) = self.ring.lock().submit(item, cpu).err() else {
             return self.notify_parallel();
@@ -144,8 +144,9 @@ where
         self.wait_until(|ring| ring.finished() >= until);
     }
 
-    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that still have
-    /// helpers. Items under way are not lost: a worker that is no longer in a set finishes what it has begun.
+    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that still
+    /// have helpers. Items under way are not lost: a worker that is no longer in a set finishes what it has
+    /// begun.
     ///
     /// # Errors
     /// If a set would be left without a helper: nothing is changed.
@@ -201,7 +202,8 @@ where
         true
     }
 
-    /// Does the first item's serial part, if it is the turn of `cpu`: this one, or none, because no CPU is left.
+    /// Does the first item's serial part, if it is the turn of `cpu`: this one, or none, because no CPU is
+    /// left.
     fn one_serial(&self, cpu: Option<CpuId>) -> bool {
         let mut ring = self.ring.lock();
         if ring.turn() != Some(cpu) {

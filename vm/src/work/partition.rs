@@ -1,7 +1,7 @@
 //! How a job is divided, as pure arithmetic: grains, and the size of chunks.
 //!
-//! A *grain* is the smallest piece that the job's alignment allows, or a multiple of it where there would be too
-//! many to count in 32 bits. A *chunk* is some grains in a row, for one call of the job's function.
+//! A *grain* is the smallest piece that the job's alignment allows, or a multiple of it where there would be
+//! too many to count in 32 bits. A *chunk* is some grains in a row, for one call of the job's function.
 
 use super::job::Job;
 use core::ops::Range;
@@ -9,7 +9,8 @@ use core::ops::Range;
 /// Grains, by number.
 pub(super) type Grains = Range<u32>;
 
-/// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) * grain`.
+/// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) *
+/// grain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Partition {
     base: u64,
@@ -54,8 +55,8 @@ impl Partition {
 pub(super) const MAX_NS: u64 = 1_000_000;
 
 /// Number of grains that take a quarter of [`MAX_NS`], after `pace` were thought to and took `took_ns`: more
-/// where that is well below it, half where it is above `MAX_NS`. What took less than a microsecond may have been
-/// quick by chance, and counts for 128 times as much at most.
+/// where that is well below it, half where it is above `MAX_NS`. What took less than a microsecond may have
+/// been quick by chance, and counts for 128 times as much at most.
 pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     if took_ns > MAX_NS {
         return (pace / 2).max(min_chunk);
@@ -65,14 +66,14 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     pace.saturating_mul(room)
 }
 
-/// The pace is this many times the shortest chunk that is worth taking, which is half a microsecond: taking it
-/// costs a fifth of that.
+/// The pace is this many times the shortest chunk that is worth taking, which is half a microsecond: taking
+/// it costs a fifth of that.
 const PACE_TO_SHORTEST: u32 = 512;
 
-/// Number of grains to take of `have` that `workers` may share, by a worker of whose part `due` grains have not
-/// come to it yet: what each worker would get of what is left, so that all share what one is behind (guided
-/// self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of what is due at once, which no other
-/// worker would take if all were equally fast. At most `pace`, and no less than is worth taking.
+/// Number of grains to take of `have` that `workers` may share, by a worker of whose part `due` grains have
+/// not come to it yet: what each worker would get of what is left, so that all share what one is behind
+/// (guided self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of what is due at once, which
+/// no other worker would take if all were equally fast. At most `pace`, and no less than is worth taking.
 pub(super) fn chunk_size(have: u32, due: u32, pace: u32, min_chunk: u32, workers: u32) -> u32 {
     let pace = pace.max(min_chunk);
     let part = (have / workers).max(due - due / 4).min(have);

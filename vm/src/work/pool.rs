@@ -55,7 +55,8 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().set_max_helpers(max);
     }
 
-    /// Sets how long helpers without work, and callers whose helpers have not finished, poll before they sleep.
+    /// Sets how long helpers without work, and callers whose helpers have not finished, poll before they
+    /// sleep.
     pub fn set_poll_limit(&self, limit: PollLimit) {
         self.dispatch().set_poll_limit(limit);
     }
@@ -71,14 +72,15 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().dismiss(cpu);
     }
 
-    /// Runs the job; the caller works too. Returns when the whole range is done, or when no worker works on it any
-    /// more and what was done is undone (if the job says how).
+    /// Runs the job; the caller works too. Returns when the whole range is done, or when no worker works on
+    /// it any more and what was done is undone (if the job says how).
     ///
-    /// The caller may sleep: it holds no spin lock and is in no RCU read section. For the lock order, its helpers
-    /// hold what it holds. Chunks may run jobs of their own.
+    /// The caller may sleep: it holds no spin lock and is in no RCU read section. For the lock order, its
+    /// helpers hold what it holds. Chunks may run jobs of their own.
     ///
     /// # Errors
-    /// Why the job is not done. A panic of the caller's own chunk goes on through this call, after the undoing.
+    /// Why the job is not done. A panic of the caller's own chunk goes on through this call, after the
+    /// undoing.
     pub fn run<E: Send, W>(&self, job: &Job<'_, W>) -> Result<Spent, Failed<E>>
     where
         W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
@@ -111,8 +113,8 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     }
 }
 
-/// Undoes what was done of a job that is stopped, also where the caller's own chunk unwinds. Dropped behind the
-/// last visit.
+/// Undoes what was done of a job that is stopped, also where the caller's own chunk unwinds. Dropped behind
+/// the last visit.
 struct UndoOnDrop<'a, W, E, C: Cpu>(JobRun<'a, W, E, C>)
 where
     E: Send,

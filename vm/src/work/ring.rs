@@ -68,7 +68,8 @@ impl<T, const N: usize> Ring<T, N> {
         Ok(())
     }
 
-    /// Takes a new record whose parallel part the submitter has done already. The parts before it need not be done.
+    /// Takes a new record whose parallel part the submitter has done already. The parts before it need not be
+    /// done.
     ///
     /// # Errors
     /// As [`Ring::submit`].
@@ -101,7 +102,8 @@ impl<T, const N: usize> Ring<T, N> {
         self.record(number).part = Part::Ready(item);
     }
 
-    /// The CPU for the serial part of the first record, if that can be done now. `Some(None)` if the set is empty.
+    /// The CPU for the serial part of the first record, if that can be done now. `Some(None)` if the set is
+    /// empty.
     pub(super) fn turn(&mut self) -> Option<Option<CpuId>> {
         if self.is_served || self.head == self.tail {
             return None;

@@ -26,14 +26,14 @@ pub(super) struct JobRun<'a, W, E, C: Cpu> {
     deques: NodeDeques<C>,
     /// How many may work on it, the caller included.
     workers: u32,
-    /// Grains of a chunk that takes a quarter of [`MAX_NS`], as the workers have learned. Relaxed: any value is
-    /// right.
+    /// Grains of a chunk that takes a quarter of [`MAX_NS`], as the workers have learned. Relaxed: any value
+    /// is right.
     pace: AtomicU32<C>,
     /// 0 while chunks are begun. Relaxed: it only stops; results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
-    /// What chunks that were broken off did not do: from, to. No chunk begins once one has failed, so those under
-    /// way then are all.
+    /// What chunks that were broken off did not do: from, to. No chunk begins once one has failed, so those
+    /// under way then are all.
     broken_off: BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
 }
 
@@ -65,14 +65,15 @@ where
         }
     }
 
-    /// Touches, before helpers do, the words that do not start as zero: loom finds its atomics by their addresses.
+    /// Touches, before helpers do, the words that do not start as zero: loom finds its atomics by their
+    /// addresses.
     #[cfg(loom)]
     pub(super) fn touch_words(&self) {
         assert!(self.deques.rests().count() > 0 && self.pace.load(Relaxed) > 0);
     }
 
-    /// The caller's part: chunks until it finds nothing that has not begun. One chunk, where no helper can come
-    /// and nothing can cancel the job.
+    /// The caller's part: chunks until it finds nothing that has not begun. One chunk, where no helper can
+    /// come and nothing can cancel the job.
     pub(super) fn work_as_caller(&self) {
         if self.workers == 1 && self.job.stop_if.is_none() {
             self.pace.store(self.partition.count, Relaxed);

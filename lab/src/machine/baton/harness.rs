@@ -6,8 +6,8 @@ use interleaf::machine::Format;
 use interleaf::machine::conformance::Harness;
 use interleaf::units::VirtAddr;
 
-/// Runs the programs on the schedule of this thread's scenario. The machine's CPUs are [`Baton`](super::Baton)s, or
-/// made of them.
+/// Runs the programs on the schedule of this thread's scenario. The machine's CPUs are
+/// [`Baton`](super::Baton)s, or made of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeded;
 

@@ -149,8 +149,8 @@ fn everywhere(
     paired(options, "job.everywhere", "ns", ours, "rayon, broadcast", theirs)
 }
 
-/// A job of two empty halves that one helper joins, from the call of `run` to its return: each half waits for the
-/// other to begin.
+/// A job of two empty halves that one helper joins, from the call of `run` to its return: each half waits for
+/// the other to begin.
 fn joined(options: &Options, workers: &BenchPool<'_>, nr_cpus: usize) -> Figure {
     let here = AtomicU32::new(0);
     let job = Job::new(0..2, |chunk: &Chunk<'_>| {

@@ -6,8 +6,8 @@
 //!
 //! Three habits keep figures honest. Memory is dirty and prefaulted before the clock starts ([`Arena`]),
 //! except where the first touch is the question. Threads are pinned, and never more of them run than the host
-//! has CPUs ([`pinned_threads`]). Every benchmark runs at small size as a test, where times are taken but not judged,
-//! so that none can rot.
+//! has CPUs ([`pinned_threads`]). Every benchmark runs at small size as a test, where times are taken but not
+//! judged, so that none can rot.
 //!
 //! To add one: a file with one `pub const BENCHMARK: Benchmark`, and its name in [`BENCHMARKS`].
 

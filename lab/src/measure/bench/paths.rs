@@ -1,8 +1,8 @@
 //! How many faults take no lock of the space, and what is that worth while other CPUs fault, or map?
 //!
-//! The shares are counted over workloads of [`crate::measure::fault`]. The rates are of the same workload in the same
-//! run, its faults going one way and the other in turn; rounds are small enough for frames to stay in the
-//! caches, so that the handler is what is measured rather than zeroing.
+//! The shares are counted over workloads of [`crate::measure::fault`]. The rates are of the same workload in
+//! the same run, its faults going one way and the other in turn; rounds are small enough for frames to stay
+//! in the caches, so that the handler is what is measured rather than zeroing.
 
 use super::{Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;

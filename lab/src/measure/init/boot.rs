@@ -65,7 +65,8 @@ impl Boot {
 }
 
 impl BootMachine {
-    /// A machine for `memory_map` with helpers on these CPUs of the host but the first, which is the caller's.
+    /// A machine for `memory_map` with helpers on these CPUs of the host but the first, which is the
+    /// caller's.
     ///
     /// # Errors
     /// What the host says.

@@ -55,8 +55,8 @@ pub fn item_with_guard(start: u64, end: u64, guard: u64) -> NonNull<IndexItem<Te
     NonNull::from(Box::leak(Box::new(IndexItem::new(TestItem { guard, ..value(start, end) }))))
 }
 
-/// Nodes and items from the host's heap, counted; refuses when told to. Where there is an RCU, `retire` defers
-/// to it.
+/// Nodes and items from the host's heap, counted; refuses when told to. Where there is an RCU, `retire`
+/// defers to it.
 #[derive(Default)]
 pub struct HeapMemory<'a> {
     /// Number of nodes allocated and not freed.
@@ -92,7 +92,8 @@ impl<'a> HeapMemory<'a> {
 
     fn free_to_heap<const F: usize>(&self, node: NonNull<IndexNode<TestCpu, F>>) {
         self.nodes.set(self.nodes.get() - 1);
-        // SAFETY: allocated by `alloc` with this layout; poisoned first, so that a late reader finds nothing in it.
+        // SAFETY: allocated by `alloc` with this layout; poisoned first, so that a late reader finds nothing
+        // in it.
         unsafe {
             node.cast::<u8>().write_bytes(0xdd, size_of::<IndexNode<TestCpu, F>>());
             // A model keeps the poison, so that a late reader is told from one that meets other memory.
@@ -103,8 +104,8 @@ impl<'a> HeapMemory<'a> {
     }
 }
 
-// SAFETY: the heap's memory, freed at once without an RCU (tests that look up meanwhile have one), else after a
-// grace period.
+// SAFETY: the heap's memory, freed at once without an RCU (tests that look up meanwhile have one), else after
+// a grace period.
 unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_> {
     fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, F>>> {
         let node = self.alloc()?;

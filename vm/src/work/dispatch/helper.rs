@@ -9,8 +9,8 @@ use crate::sync::atomic::{Ordering::*, fence};
 use crate::units::CpuId;
 
 impl<C: Cpu> Dispatch<C> {
-    /// Serves as the helper of this CPU. Returns when it is dismissed, or at once where the CPU has a helper. The
-    /// thread stays on its CPU, and holds nothing.
+    /// Serves as the helper of this CPU. Returns when it is dismissed, or at once where the CPU has a helper.
+    /// The thread stays on its CPU, and holds nothing.
     pub fn serve(&self) {
         let me = C::id();
         let helper = Helper { dispatch: self, worker: self.workers.of(me), me };
@@ -109,7 +109,8 @@ impl<C: Cpu> Helper<'_, C> {
     /// Sleeps until it is notified or has to leave, unless there is an item to join.
     fn park(&self) {
         self.dispatch.parked.insert(self.me);
-        // Pairs with the fence of `Dispatch::publish`: either that sees this worker as parked, or this sees the item.
+        // Pairs with the fence of `Dispatch::publish`: either that sees this worker as parked, or this sees
+        // the item.
         fence::<C>(SeqCst);
         let looks = !mutant!("dispatch.park-without-look");
         if self.worker.is_reserved() || !looks || self.joinable().next().is_none() {

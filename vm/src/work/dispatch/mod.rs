@@ -1,9 +1,9 @@
 //! How helpers find work: work items are published in work slots, and idle helpers join them.
 //!
-//! A *work item* lies on its caller's stack, so nothing is allocated. The caller publishes it in a *work slot*,
-//! which lies in the pool's own memory, does its own part, closes the slot, and returns once every visit to the
-//! item has ended. A helper follows the slot's pointer only during a *visit*, which it begins by joining the
-//! slot. A caller never waits for a helper that has not joined.
+//! A *work item* lies on its caller's stack, so nothing is allocated. The caller publishes it in a *work
+//! slot*, which lies in the pool's own memory, does its own part, closes the slot, and returns once every
+//! visit to the item has ended. A helper follows the slot's pointer only during a *visit*, which it begins by
+//! joining the slot. A caller never waits for a helper that has not joined.
 //!
 //! ```text
 //!   caller   publish, notify    its own part ...............   close   visits? wait   return
@@ -12,10 +12,10 @@
 //!                 +-> polls -----------------^
 //! ```
 //!
-//! A helper has a *worker slot*: its state, and a word on which it sleeps. An idle helper polls the work slots,
-//! and parks after some time without work. A waiter of one CPU, an ordered queue, *reserves* idle workers: they
-//! poll no longer, but visit the queue's item whenever they are notified. Both kinds of work are joined, visited
-//! and left in the same way.
+//! A helper has a *worker slot*: its state, and a word on which it sleeps. An idle helper polls the work
+//! slots, and parks after some time without work. A waiter of one CPU, an ordered queue, *reserves* idle
+//! workers: they poll no longer, but visit the queue's item whenever they are notified. Both kinds of work
+//! are joined, visited and left in the same way.
 //!
 //! # What is ordered by what
 //!
@@ -34,11 +34,12 @@
 //! ```
 //!
 //! A caller notifies two workers. A helper that joins notifies two more while the item has room for them: so
-//! an item for many has them all in as many steps as doubling takes. A worker that was notified and cannot join,
-//! as it is reserved or leaves meanwhile, passes the notification on ([`Dispatch::notify_for_published`]).
+//! an item for many has them all in as many steps as doubling takes. A worker that was notified and cannot
+//! join, as it is reserved or leaves meanwhile, passes the notification on
+//! ([`Dispatch::notify_for_published`]).
 //!
-//! Why `AWAITED` cannot be lost: the caller sets it in the slot's word, in which visits are counted, and the last
-//! helper to leave takes its visit off the same word.
+//! Why `AWAITED` cannot be lost: the caller sets it in the slot's word, in which visits are counted, and the
+//! last helper to leave takes its visit off the same word.
 //!
 //! # What a visit carries
 //!
@@ -153,8 +154,8 @@ impl<C: Cpu> Dispatch<C> {
         cpu.0 < self.nr_cpus() && self.workers.of(cpu).has_helper_racy()
     }
 
-    /// Has the helper of `cpu` leave, and waits until it has left: its visit ends with the chunk under way. May
-    /// sleep.
+    /// Has the helper of `cpu` leave, and waits until it has left: its visit ends with the chunk under way.
+    /// May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         if cpu.0 < self.nr_cpus() {
             self.workers.of(cpu).dismiss();
@@ -179,7 +180,8 @@ impl<C: Cpu> Dispatch<C> {
     ) -> R {
         // The item outlives this guard, which outlives every visit: `Joined::item` relies on that.
         let _published = self.open_slot(item, (max_helpers, nodes));
-        // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the item.
+        // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the
+        // item.
         if !mutant!("dispatch.publish-fence-skipped") {
             fence::<C>(SeqCst);
         }
@@ -218,8 +220,8 @@ impl<C: Cpu> Dispatch<C> {
         self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT as usize).for_each(drop);
     }
 
-    /// Notifies parked workers for each published item that has room. Called where a notification may have gone
-    /// to a worker that cannot join, and where room is made.
+    /// Notifies parked workers for each published item that has room. Called where a notification may have
+    /// gone to a worker that cannot join, and where room is made.
     fn notify_for_published(&self, me: CpuId) {
         fence::<C>(SeqCst);
         let nodes = self.slots_in_use(NodeId(0)).filter_map(WorkSlot::wanted_from);

@@ -17,10 +17,10 @@
 //! | 3..16 | visits under way |
 //! | 16..32 | generation: items published here so far, modulo 65536 |
 //!
-//! *Open* and *close* are the caller's, *join* and *leave* the helpers'. Open releases the item to the join. Leave
-//! releases what was done to the caller, which acquires it in close, and owns the item again once no visit is
-//! left. The generation makes a join fail that was decided on for an earlier item. Should it come round in
-//! between, the helper visits the item that is there now: that is a visit like any other.
+//! *Open* and *close* are the caller's, *join* and *leave* the helpers'. Open releases the item to the join.
+//! Leave releases what was done to the caller, which acquires it in close, and owns the item again once no
+//! visit is left. The generation makes a join fail that was decided on for an earlier item. Should it come
+//! round in between, the helper visits the item that is there now: that is a visit like any other.
 
 use super::cpu_mask::bits;
 use super::item::WorkItem;
@@ -211,11 +211,11 @@ pub(super) struct Joined<'s, C: Cpu> {
 impl<C: Cpu> Joined<'_, C> {
     /// The item.
     pub(super) fn item(&self) -> &WorkItem<'_, C> {
-        // SAFETY: our visit is counted in the slot's word, and was added while the slot was open. So the caller that
-        // published the item has not returned from `WorkSlot::close`, and does not before the visit is taken off,
-        // when `self` is dropped; until then the item stays in place (`Dispatch::publish` has borrowed it), and is
-        // shared only. The pointer was stored before the word was, which the join has acquired; and it is not stored
-        // again while the slot is in use.
+        // SAFETY: our visit is counted in the slot's word, and was added while the slot was open. So the
+        // caller that published the item has not returned from `WorkSlot::close`, and does not before the
+        // visit is taken off, when `self` is dropped; until then the item stays in place (`Dispatch::publish`
+        // has borrowed it), and is shared only. The pointer was stored before the word was, which the join
+        // has acquired; and it is not stored again while the slot is in use.
         unsafe { &*self.slot.item.load(Relaxed) }
     }
 

@@ -87,7 +87,8 @@ pub(super) struct WorkerSlot<C: Cpu> {
     /// See the module. Every change acquires and releases.
     word: AtomicU32<C>,
     pub(super) node: NodeId,
-    /// While reserved: which item to visit, as [`Assignment::pack`] says; 0 for none. Relaxed: ordered by `word`.
+    /// While reserved: which item to visit, as [`Assignment::pack`] says; 0 for none. Relaxed: ordered by
+    /// `word`.
     assigned: AtomicU64<C>,
 }
 
@@ -165,8 +166,8 @@ impl<C: Cpu> WorkerSlot<C> {
         self.word.fetch_sub(BUSY - IDLE, AcqRel);
     }
 
-    /// What the helper is to do next. Takes the notification off, if there is one: in the same step in which the
-    /// state is read, as a caller may reserve the helper and notify it at any time.
+    /// What the helper is to do next. Takes the notification off, if there is one: in the same step in which
+    /// the state is read, as a caller may reserve the helper and notify it at any time.
     pub(super) fn next(&self) -> Next {
         let mut word = self.word.load(Acquire);
         if word & NOTIFIED != 0 {
@@ -230,7 +231,8 @@ impl<C: Cpu> WorkerSlot<C> {
         self.try_change(release).map(|was| self.wake(was));
     }
 
-    /// Has the helper look for work, or visit again what it is assigned. False where there is none that stays.
+    /// Has the helper look for work, or visit again what it is assigned. False where there is none that
+    /// stays.
     pub(super) fn notify(&self) -> bool {
         let order = if mutant!("dispatch.notify-relaxed") { Relaxed } else { AcqRel };
         self.wake(self.word.fetch_or(NOTIFIED, order)) & ABSENT == 0

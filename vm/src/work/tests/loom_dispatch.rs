@@ -1,9 +1,9 @@
-//! The dispatch itself, in all executions with a few preemptions: a caller that publishes its stack, and helpers
-//! that join, park, find it closed, pause or are dismissed; a caller that reserves a worker and notifies it.
-//! Sleeping is for real, so a lost wake-up is a deadlock.
+//! The dispatch itself, in all executions with a few preemptions: a caller that publishes its stack, and
+//! helpers that join, park, find it closed, pause or are dismissed; a caller that reserves a worker and
+//! notifies it. Sleeping is for real, so a lost wake-up is a deadlock.
 //!
-//! What is published is loom's cell: loom fails where a visit is not over, and ordered, before the caller uses
-//! it again.
+//! What is published is loom's cell: loom fails where a visit is not over, and ordered, before the caller
+//! uses it again.
 
 use super::*;
 use crate::machine::Cpu;
@@ -208,8 +208,8 @@ fn cpu_1() -> CpuMask {
     cpus
 }
 
-/// Reserves the helper, publishes work for it, does `own` meanwhile, and says how often it was visited; `None`
-/// where there was no idle helper.
+/// Reserves the helper, publishes work for it, does `own` meanwhile, and says how often it was visited;
+/// `None` where there was no idle helper.
 fn publish_for_reserved(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce(&Counted)) -> Option<u32> {
     let reserved = dispatch.reserve(&cpu_1());
     if reserved.cpus().is_empty() {
@@ -258,8 +258,8 @@ fn loom_a_reserved_worker_that_is_dismissed_tells_its_caller() {
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
 
-/// Two pieces submitted one after the other; the caller sleeps until each is done. A notification that is lost
-/// is a deadlock.
+/// Two pieces submitted one after the other; the caller sleeps until each is done. A notification that is
+/// lost is a deadlock.
 #[test]
 fn loom_a_worker_that_is_notified_visits_again() {
     struct Pieces {

@@ -1,5 +1,6 @@
 //! The deques, between workers of two nodes: every grain is taken once. A whole job with one helper. And an
-//! ordered queue between its submitter and one helper: everything is finished in order, and no wake-up is lost.
+//! ordered queue between its submitter and one helper: everything is finished in order, and no wake-up is
+//! lost.
 
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
