@@ -3,8 +3,8 @@
 use interleaf::space::Path;
 use interleaf_lab::replay::{DifferenceKind, Replay, Report};
 use interleaf_lab::trace::{
-    Access, Call, Cause, Ended, Event, Extent, Fault, Header, Host, Image, Kind, Layout, Mapping, Mode,
-    NewTask, Signal, Started, Sys, TraceReader,
+    Access, Call, Cause, Event, Extent, Fault, Header, Host, Image, Kind, Layout, Mapping, Mode, NewTask,
+    ProcessExit, Signal, Started, Sys, TraceReader,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn exit(more: Vec<Mapping>) -> Event {
     let mut image = image(more);
     image.mappings.push(mapping(TOP - 0x1000, 1, "r--p", "/lib/loader", "rd"));
     image.mappings.push(mapping(STACK - 0x2000, 4, "rw-p", "[stack]", "rd wr gd ac"));
-    at(PID, Kind::Exit(Ended { status: 0, image: Some(Arc::new(image)) }))
+    at(PID, Kind::Exit(ProcessExit { status: 0, image: Some(Arc::new(image)) }))
 }
 
 fn private(start: u64, pages: u64) -> Mapping {
@@ -225,7 +225,7 @@ fn a_wild_access_deserves_its_signal_and_no_other() {
 #[test]
 fn the_stack_grows_where_it_is_touched_below_its_start() {
     let mut last = exit(vec![]);
-    let Kind::Exit(Ended { image: Some(image), .. }) = &mut last.kind else { unreachable!() };
+    let Kind::Exit(ProcessExit { image: Some(image), .. }) = &mut last.kind else { unreachable!() };
     let image = Arc::get_mut(image).unwrap();
     image.mappings.last_mut().unwrap().start -= 0x3000;
     let report = check(vec![fault(STACK - 0x4fff, Access::Write, Cause::Absent), last]);

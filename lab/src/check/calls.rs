@@ -2,7 +2,7 @@
 //!
 //! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model
 //! ([`crate::check::model`]) and the library. A [`Call`] is what a program does to its memory, system call or
-//! plain access; an [`Answer`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the
+//! plain access; an [`CallResult`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the
 //! state that it left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and
 //! senseless arguments are part of the language.
 
@@ -88,7 +88,7 @@ pub enum Segv {
 
 /// What a call gave back.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
-pub enum Answer {
+pub enum CallResult {
     /// Success; the system call's value (an address for mmap and brk).
     Value(u64),
     /// Failure.
@@ -144,7 +144,7 @@ pub enum PageState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// One per call.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<CallResult>,
     /// The map afterwards, within the windows of the experiment, upwards.
     pub map: Vec<MapLine>,
     /// The resident pages afterwards, within the looked-at ranges: address and state, upwards.

@@ -1,6 +1,6 @@
 //! Memory calls carried out by the library: on an address space that the calling CPU runs.
 
-use super::calls::{Answer, Call, Errno, PAGE, Segv};
+use super::calls::{Call, CallResult, Errno, PAGE, Segv};
 use crate::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
@@ -54,8 +54,8 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
 
 impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
     /// Carries out one call and says what it gave back.
-    pub fn call(&self, call: &Call) -> Answer {
-        let value = |done: Result<u64, Errno>| done.map_or_else(Answer::Error, Answer::Value);
+    pub fn call(&self, call: &Call) -> CallResult {
+        let value = |done: Result<u64, Errno>| done.map_or_else(CallResult::Error, CallResult::Value);
         let space = self.space;
         match *call {
             Call::Mmap { hint, len, prot, flags } => {
@@ -68,20 +68,20 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             Call::Madvise { addr, len, advice } => {
                 value(linux::madvise(space, addr, len, advice).map(|()| 0))
             }
-            Call::Brk { addr } => Answer::Value(linux::brk(space, addr)),
+            Call::Brk { addr } => CallResult::Value(linux::brk(space, addr)),
             Call::Mincore { addr, len } => self.mincore(addr, len),
             Call::Read { addr } => self.access(addr, Access::Read, None),
             Call::Write { addr, value } => self.access(addr, Access::Write, Some(value)),
         }
     }
 
-    fn mincore(&self, addr: u64, len: u64) -> Answer {
+    fn mincore(&self, addr: u64, len: u64) -> CallResult {
         let mut bytes = Vec::new();
         match self.space.mincore(VirtAddr(addr), len, |_, resident| bytes.push(u8::from(resident))) {
-            Ok(()) => Answer::Resident(bytes, None),
-            Err(Error::NoMemory) if self.leaves_user_space(addr, len) => Answer::Error(Errno::ENOMEM),
-            Err(Error::NoMemory) => Answer::Resident(bytes, Some(Errno::ENOMEM)),
-            Err(error) => Answer::Error(error.into()),
+            Ok(()) => CallResult::Resident(bytes, None),
+            Err(Error::NoMemory) if self.leaves_user_space(addr, len) => CallResult::Error(Errno::ENOMEM),
+            Err(Error::NoMemory) => CallResult::Resident(bytes, Some(Errno::ENOMEM)),
+            Err(error) => CallResult::Error(error.into()),
         }
     }
 
@@ -91,7 +91,7 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
     }
 
     /// One load or store of a byte. The frame it goes to is looked at while the instruction lasts.
-    fn access(&self, addr: u64, access: Access, store: Option<u8>) -> Answer {
+    fn access(&self, addr: u64, access: Access, store: Option<u8>) -> CallResult {
         let faults = Faults::new(self.space);
         let done = self.machine.with_byte(VirtAddr(addr), access, &faults, |at| {
             self.audit(at, access);
@@ -103,11 +103,11 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             byte[0]
         });
         match (done, access, faults.why()) {
-            (Ok(_), Access::Write, _) => Answer::Written,
-            (Ok(byte), ..) => Answer::Byte(byte),
-            (Err(_), _, Some(FaultError::NotAllowed)) => Answer::Segv(Segv::Rights),
-            (Err(_), _, Some(FaultError::NoMemory)) => Answer::Error(Errno::ENOMEM),
-            (Err(_), ..) => Answer::Segv(Segv::Unmapped),
+            (Ok(_), Access::Write, _) => CallResult::Written,
+            (Ok(byte), ..) => CallResult::Byte(byte),
+            (Err(_), _, Some(FaultError::NotAllowed)) => CallResult::Segv(Segv::Rights),
+            (Err(_), _, Some(FaultError::NoMemory)) => CallResult::Error(Errno::ENOMEM),
+            (Err(_), ..) => CallResult::Segv(Segv::Unmapped),
         }
     }
 

@@ -4,7 +4,7 @@
 //! from the n-th on. Each time mappings and contents are as they were where the call failed, everything adds
 //! up, and the same call succeeds when it is made again.
 
-use super::calls::{Answer, Call, Errno, MapLine, PAGE, PageState, fingerprint};
+use super::calls::{Call, CallResult, Errno, MapLine, PAGE, PageState, fingerprint};
 use super::drive::Driver;
 use super::library::{boot_map, layout_of, map_lines, page_state};
 use super::recount::QuiescentSystem;
@@ -158,16 +158,16 @@ impl<F: Format> Mishaps<F> {
 }
 
 /// Whether the call was refused for lack of memory. Any other refusal fails.
-fn is_failure(call: &Call, answer: &Answer) -> bool {
+fn is_failure(call: &Call, answer: &CallResult) -> bool {
     match (call, answer) {
         // brk has no error: it tells where the heap ends.
-        (Call::Brk { addr }, Answer::Value(end)) => end != addr,
-        (_, Answer::Error(errno)) => {
+        (Call::Brk { addr }, CallResult::Value(end)) => end != addr,
+        (_, CallResult::Error(errno)) => {
             // What mprotect calls ENOMEM is EAGAIN for advice about attributes.
             assert!(matches!(*errno, Errno::ENOMEM | Errno::EAGAIN), "{call}: {errno:?}");
             true
         }
-        (_, Answer::Segv(segv)) => panic!("{call}: {segv:?}"),
+        (_, CallResult::Segv(segv)) => panic!("{call}: {segv:?}"),
         _ => false,
     }
 }

@@ -5,7 +5,7 @@
 //! capability is left that would make it a special case. A sequence is carried out in one go; then the parent
 //! reads the child's map and pages while the child sleeps; the next sequence starts with emptied windows.
 
-use super::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
+use super::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
 use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
 use crate::os::child::{Child, MAX_STEPS, Step};
@@ -131,30 +131,30 @@ impl Oracle {
     }
 
     /// What `result` of `call`, whose `mincore` writes at `slot`, means.
-    fn answer(&self, slot: u64, call: &Call, result: u64) -> Answer {
+    fn answer(&self, slot: u64, call: &Call, result: u64) -> CallResult {
         let error = (result > u64::MAX - PAGE).then(|| Errno(-(result as i64) as i32));
         match (call, error) {
             (Call::Read { .. } | Call::Write { .. }, _) if result >= touch::REFUSED => {
-                Answer::Segv(segv(result - touch::REFUSED))
+                CallResult::Segv(segv(result - touch::REFUSED))
             }
-            (Call::Read { .. }, _) => Answer::Byte(result as u8),
-            (Call::Write { .. }, _) => Answer::Written,
+            (Call::Read { .. }, _) => CallResult::Byte(result as u8),
+            (Call::Write { .. }, _) => CallResult::Written,
             (Call::Mincore { .. }, error) if matches!(error, None | Some(Errno::ENOMEM)) => {
                 self.mincore_answer(slot, call, error)
             }
-            (_, Some(error)) => Answer::Error(error),
-            (_, None) => Answer::Value(result),
+            (_, Some(error)) => CallResult::Error(error),
+            (_, None) => CallResult::Value(result),
         }
     }
 
-    fn mincore_answer(&self, slot: u64, call: &Call, error: Option<Errno>) -> Answer {
+    fn mincore_answer(&self, slot: u64, call: &Call, error: Option<Errno>) -> CallResult {
         let Call::Mincore { addr, len } = *call else { unreachable!("asked for mincore only") };
         if addr.checked_add(len).is_none_or(|end| end > self.setting.task_end) {
-            return error.map_or(Answer::Value(0), Answer::Error);
+            return error.map_or(CallResult::Value(0), CallResult::Error);
         }
         let bytes = self.child.read_scratch(slot as usize, len.div_ceil(PAGE) as usize);
         let written = bytes.into_iter().take_while(|&byte| byte != UNWRITTEN).map(|byte| byte & 1);
-        Answer::Resident(written.collect(), error)
+        CallResult::Resident(written.collect(), error)
     }
 }
 

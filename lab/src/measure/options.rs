@@ -1,6 +1,6 @@
 //! How long to measure, and where.
 
-use crate::os::affinity::{self, Pinned};
+use crate::os::affinity::{self, AffinityGuard};
 
 /// What a benchmark is told.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ impl Options {
 
     /// Keeps the calling thread on the first CPU until the guard is dropped, where the host allows it.
     /// Threads that it starts meanwhile stay there too unless they are pinned themselves, as those of
-    /// [`pinned_threads`](super::pinned_threads) are.
-    pub fn pin(&self) -> Option<Pinned> {
+    /// [`pinned_threads`](super::bench::pinned_threads) are.
+    pub fn pin(&self) -> Option<AffinityGuard> {
         affinity::pin(self.cpus[0]).ok()
     }
 }

@@ -11,7 +11,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 
 /// Keeps the calling thread on host CPU `cpu` until the guard is dropped; then it may run where it did
 /// before.
-pub fn pin(cpu: usize) -> io::Result<Pinned> {
+pub fn pin(cpu: usize) -> io::Result<AffinityGuard> {
     if cpu >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::other(format!("no CPU has the number {cpu}")));
     }
@@ -21,16 +21,16 @@ pub fn pin(cpu: usize) -> io::Result<Pinned> {
     // SAFETY: `cpu` is below CPU_SETSIZE, so the bit it names is inside of the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
     put(&set)?;
-    Ok(Pinned { before })
+    Ok(AffinityGuard { before })
 }
 
 /// A thread kept on one host CPU.
 #[must_use = "the thread is unpinned when this is dropped"]
-pub struct Pinned {
+pub struct AffinityGuard {
     before: libc::cpu_set_t,
 }
 
-impl Drop for Pinned {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         // A set that was allowed before can only be refused if the machine lost those CPUs; then there is
         // nothing to go back to.
@@ -58,26 +58,5 @@ fn put(set: &libc::cpu_set_t) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pinned_thread_runs_on_one_cpu_and_an_unpinned_one_where_it_did() {
-        std::thread::spawn(|| {
-            let before = allowed().unwrap();
-            let last = *before.last().unwrap();
-            let pinned = pin(last).unwrap();
-            assert_eq!(allowed().unwrap(), [last]);
-            drop(pinned);
-            assert_eq!(allowed().unwrap(), before);
-        })
-        .join()
-        .unwrap();
-    }
-
-    #[test]
-    fn a_cpu_that_does_not_exist_is_refused() {
-        assert!(pin(libc::CPU_SETSIZE as usize - 1).is_err());
-        assert!(pin(usize::MAX).is_err());
-    }
-}
+#[path = "tests/affinity.rs"]
+mod tests;

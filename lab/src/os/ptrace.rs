@@ -8,7 +8,7 @@ use std::ptr;
 
 /// Why a task stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum PtraceStop {
     /// It made a task: its number, and which.
     NewTask(u32, Making),
     /// It loaded a program; the number of the thread that called `execve` before it took the process's.
@@ -38,7 +38,7 @@ pub enum Making {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It stopped.
-    Stopped(Stop),
+    Stopped(PtraceStop),
     /// It is over, and still visible in `/proc` until [`reap`]ed.
     Over,
     /// It was killed as it stopped, with this wait status, and is gone.
@@ -163,19 +163,19 @@ pub fn wait() -> io::Result<Option<(u32, Change)>> {
     Ok(Some((tid, Change::Stopped(stop(tid, status)?))))
 }
 
-fn stop(tid: u32, status: i32) -> io::Result<Stop> {
+fn stop(tid: u32, status: i32) -> io::Result<PtraceStop> {
     let signal = libc::WSTOPSIG(status);
     Ok(match status >> 16 {
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_CLONE => {
-            Stop::NewTask(message(tid)? as u32, Making::Fork)
+            PtraceStop::NewTask(message(tid)? as u32, Making::Fork)
         }
-        libc::PTRACE_EVENT_VFORK => Stop::NewTask(message(tid)? as u32, Making::Vfork),
-        libc::PTRACE_EVENT_EXEC => Stop::Exec(message(tid)? as u32),
-        libc::PTRACE_EVENT_EXIT => Stop::Exit(message(tid)? as i32),
-        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Stop::Begin,
-        libc::PTRACE_EVENT_STOP => Stop::Group,
-        _ if signal == libc::SIGTRAP | 0x80 => Stop::Call,
-        _ => Stop::Signal(signal),
+        libc::PTRACE_EVENT_VFORK => PtraceStop::NewTask(message(tid)? as u32, Making::Vfork),
+        libc::PTRACE_EVENT_EXEC => PtraceStop::Exec(message(tid)? as u32),
+        libc::PTRACE_EVENT_EXIT => PtraceStop::Exit(message(tid)? as i32),
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => PtraceStop::Begin,
+        libc::PTRACE_EVENT_STOP => PtraceStop::Group,
+        _ if signal == libc::SIGTRAP | 0x80 => PtraceStop::Call,
+        _ => PtraceStop::Signal(signal),
     })
 }
 

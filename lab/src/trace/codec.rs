@@ -189,7 +189,7 @@ impl<'a> Decoder<'a> {
             EXIT => {
                 let status = narrow(cursor.signed("a status")?)?;
                 let image = if flags & HAS_FIRST != 0 { Some(image()?) } else { None };
-                Kind::Exit(Ended { status, image })
+                Kind::Exit(ProcessExit { status, image })
             }
             other => return Err(format!("event kind {other} is unknown")),
         })

@@ -39,7 +39,7 @@ pub enum Kind {
     /// A signal that speaks of memory was about to be delivered.
     Signal(Signal),
     /// This thread ended. The last thread of a process carries the final map.
-    Exit(Ended),
+    Exit(ProcessExit),
 }
 
 /// A page fault, as the processor reported it.
@@ -158,7 +158,7 @@ pub struct Signal {
 
 /// The end of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ended {
+pub struct ProcessExit {
     /// The wait status that its exit will have.
     pub status: i32,
     /// The map of the address space, if this was the last thread of its process.

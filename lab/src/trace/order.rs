@@ -264,5 +264,5 @@ fn forbids(call: &Call, fault: &Fault) -> bool {
 }
 
 #[cfg(test)]
-#[path = "order_tests.rs"]
+#[path = "tests/order.rs"]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::block::{BlockKind, BlockWriter};
 use super::codec::Encoder;
-use super::event::{Ended, Event, Kind, Started};
+use super::event::{Event, Kind, ProcessExit, Started};
 use super::header::{Footer, Header};
 use super::image::Image;
 use serde::Serialize;
@@ -37,7 +37,7 @@ impl<W: Write> TraceWriter<W> {
         }
         self.last_ns = event.time_ns;
         match &event.kind {
-            Kind::Exec(Started { image }) | Kind::Exit(Ended { image: Some(image), .. }) => {
+            Kind::Exec(Started { image }) | Kind::Exit(ProcessExit { image: Some(image), .. }) => {
                 self.image(image)?
             }
             Kind::Fault(_) => self.counts.faults += 1,

@@ -4,11 +4,11 @@ use crate::world::{
     NONE, PRIVATE, R, RW, SHARED, advise, error, last, lines, map, map_as, mincore, page, protect,
 };
 use crate::world::{outcome, setting, unmap, write};
-use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, PAGE, Prot, advice};
+use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, PAGE, Prot, advice};
 
 const FIXED: MapFlags = MapFlags::FIXED;
 
-fn mmap(hint: u64, len: u64, flags: MapFlags) -> Answer {
+fn mmap(hint: u64, len: u64, flags: MapFlags) -> CallResult {
     last(&[Call::Mmap { hint, len, prot: RW, flags }])
 }
 
@@ -39,7 +39,7 @@ fn munmap_refuses_what_is_not_a_range_and_takes_holes() {
     assert_eq!(munmap(page(0) + 1, PAGE), error(Errno::EINVAL));
     assert_eq!(munmap(page(0), u64::MAX), error(Errno::EINVAL));
     assert_eq!(munmap(end + PAGE, PAGE), error(Errno::EINVAL));
-    assert_eq!(munmap(page(0), PAGE), Answer::Value(0));
+    assert_eq!(munmap(page(0), PAGE), CallResult::Value(0));
     assert_eq!(lines(&[map(0..1, RW), map(3..6, RW), unmap(0..4)]), [4..6]);
 }
 
@@ -62,7 +62,7 @@ fn mprotect_checks_alignment_then_length_then_rights() {
     assert_eq!(mprotect(page(0) + 1, 0, senseless), error(Errno::EINVAL));
     assert_eq!(
         mprotect(page(0), 0, senseless),
-        Answer::Value(0),
+        CallResult::Value(0),
         "nothing to do comes before senseless rights"
     );
     assert_eq!(
@@ -111,7 +111,7 @@ fn madvise_checks_advice_then_alignment_then_length() {
     assert_eq!(madvise(page(0), 0, 99), error(Errno::EINVAL));
     assert_eq!(madvise(page(0) + 1, 0, advice::DONTNEED), error(Errno::EINVAL));
     assert_eq!(madvise(page(0), u64::MAX, advice::DONTNEED), error(Errno::EINVAL));
-    assert_eq!(madvise(page(0), 0, advice::DONTNEED), Answer::Value(0));
+    assert_eq!(madvise(page(0), 0, advice::DONTNEED), CallResult::Value(0));
     assert_eq!(madvise(page(0), PAGE, advice::DONTNEED), error(Errno::ENOMEM));
 }
 
@@ -130,9 +130,9 @@ fn populating_stops_at_holes_and_missing_rights() {
 #[test]
 fn mincore_tells_what_it_saw_before_a_hole() {
     let holey = [map(0..2, RW), write(1), mincore(0..4)];
-    assert_eq!(last(&holey), Answer::Resident(vec![0, 1], Some(Errno::ENOMEM)));
+    assert_eq!(last(&holey), CallResult::Resident(vec![0, 1], Some(Errno::ENOMEM)));
     let beyond = Call::Mincore { addr: setting().task_end - PAGE, len: 2 * PAGE };
     assert_eq!(last(&[beyond]), error(Errno::ENOMEM));
     assert_eq!(last(&[Call::Mincore { addr: page(0) + 1, len: 0 }]), error(Errno::EINVAL));
-    assert_eq!(last(&[mincore(0..0)]), Answer::Resident(vec![], None));
+    assert_eq!(last(&[mincore(0..0)]), CallResult::Resident(vec![], None));
 }

@@ -1,7 +1,7 @@
 //! Limits: how many mappings, how much memory.
 
 use crate::world::{PRIVATE, R, RW, error, oracle, oracle_with_heap_at, outcome, setting};
-use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, PAGE, Prot, System, advice};
+use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, PAGE, Prot, System, advice};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::model::Model;
 use interleaf_lab::check::setting::Setting;
@@ -45,7 +45,7 @@ fn too_many_mappings_are_refused_as_linux_refuses_them() {
     for below in 0..3 {
         let calls = [many_mappings(&setting, most - below), probes.to_vec()].concat();
         let said = model.run(&calls);
-        refused += said.answers.iter().filter(|answer| matches!(answer, Answer::Error(_))).count();
+        refused += said.answers.iter().filter(|answer| matches!(answer, CallResult::Error(_))).count();
         assert_eq!(linux.run(&calls), said, "{below} below the limit");
     }
     assert!(refused > 10, "{refused} refused");
@@ -56,8 +56,8 @@ fn a_promise_larger_than_memory_is_refused() {
     let memory = setting().memory_pages * PAGE;
     let mmap = |len, flags| outcome(&[Call::Mmap { hint: 0, len, prot: RW, flags }]).answers[0].clone();
     assert_eq!(mmap(memory + PAGE, PRIVATE), error(Errno::ENOMEM));
-    assert!(matches!(mmap(memory, PRIVATE), Answer::Value(_)));
-    assert!(matches!(mmap(memory + PAGE, PRIVATE | MapFlags::NORESERVE), Answer::Value(_)));
+    assert!(matches!(mmap(memory, PRIVATE), CallResult::Value(_)));
+    assert!(matches!(mmap(memory + PAGE, PRIVATE | MapFlags::NORESERVE), CallResult::Value(_)));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_heap_larger_than_memory_is_refused() {
     let brk = |addr| Call::Brk { addr };
     let calls = [brk(heap + memory + 1), brk(heap + memory), brk(heap + memory + PAGE), brk(heap)];
     let said = linux.run(&calls);
-    assert_eq!(said.answers[..2], [Answer::Value(heap), Answer::Value(heap + memory)]);
+    assert_eq!(said.answers[..2], [CallResult::Value(heap), CallResult::Value(heap + memory)]);
     assert_eq!(Model::new(linux.setting().clone()).run(&calls), said);
 }
 
@@ -77,7 +77,7 @@ fn a_heap_larger_than_memory_is_refused() {
 fn what_is_replaced_counts_against_the_promise() {
     let (start, memory) = (setting().windows[1].start, setting().memory_pages * PAGE);
     let fixed = |len, prot| Call::Mmap { hint: start, len, prot, flags: PRIVATE | MapFlags::FIXED };
-    assert!(matches!(outcome(&[fixed(PAGE, RW), fixed(memory + PAGE, RW)]).answers[1], Answer::Value(_)));
+    assert!(matches!(outcome(&[fixed(PAGE, RW), fixed(memory + PAGE, RW)]).answers[1], CallResult::Value(_)));
     assert_eq!(outcome(&[fixed(PAGE, R), fixed(memory + PAGE, RW)]).answers[1], error(Errno::ENOMEM));
     let protect = Call::Mprotect { addr: start, len: memory + PAGE, prot: RW };
     assert_eq!(outcome(&[fixed(memory + PAGE, R), protect]).answers[1], error(Errno::ENOMEM));

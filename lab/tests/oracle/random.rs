@@ -1,7 +1,7 @@
 //! Random sequences.
 
 use crate::world::oracle;
-use interleaf_lab::check::calls::{Answer, Call, Outcome, System};
+use interleaf_lab::check::calls::{Call, CallResult, Outcome, System};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::generate::sequence;
 use interleaf_lab::check::model::Model;
@@ -40,8 +40,8 @@ impl System for Faulty {
             let Call::Munmap { addr, .. } = *call else { continue };
             let before = self.0.run(&calls[..index]).map;
             let mapped = before.iter().any(|line| line.start <= addr && addr < line.end);
-            if outcome.answers[index] == Answer::Value(0) && !mapped && !before.is_empty() {
-                outcome.answers[index] = Answer::Value(1);
+            if outcome.answers[index] == CallResult::Value(0) && !mapped && !before.is_empty() {
+                outcome.answers[index] = CallResult::Value(1);
             }
         }
         outcome
@@ -74,8 +74,8 @@ fn sequences_are_reproducible_admitted_and_rich() {
         let outcome = Model::new(setting.clone()).run(&calls);
         for answer in &outcome.answers {
             match answer {
-                Answer::Error(_) | Answer::Resident(_, Some(_)) => refused += 1,
-                Answer::Segv(_) => segv += 1,
+                CallResult::Error(_) | CallResult::Resident(_, Some(_)) => refused += 1,
+                CallResult::Segv(_) => segv += 1,
                 _ => done += 1,
             }
         }

@@ -1,7 +1,7 @@
 //! Short words for sequences on the pages of the arena, carried out by the model and, where it can be asked,
 //! by Linux.
 
-use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, Outcome, PAGE, Prot, System};
+use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, Outcome, PAGE, Prot, System};
 use interleaf_lab::check::model::Model;
 use interleaf_lab::check::oracle::Oracle;
 use interleaf_lab::check::setting::Setting;
@@ -59,12 +59,12 @@ pub fn lines(calls: &[Call]) -> Vec<Range<u64>> {
 }
 
 /// The answer to the last of `calls`.
-pub fn last(calls: &[Call]) -> Answer {
+pub fn last(calls: &[Call]) -> CallResult {
     outcome(calls).answers.pop().expect("there are calls")
 }
 
-pub fn error(errno: Errno) -> Answer {
-    Answer::Error(errno)
+pub fn error(errno: Errno) -> CallResult {
+    CallResult::Error(errno)
 }
 
 /// Address of the `n`-th page of the arena; there are 64.

@@ -5,7 +5,7 @@ use interleaf::vma::{
     AnonId, Areas, BackingId, Change, FlagAdvice, GUARD_PAGES, Gaps, Placement, VmaAttributes, VmaFlags,
     change, check, cut, merge, place, protect, reusable_anon,
 };
-use interleaf_lab::check::calls::{Answer, Call, Errno, MapFlags, MapLine, PAGE, Prot, Segv, advice};
+use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, MapLine, PAGE, Prot, Segv, advice};
 use interleaf_lab::check::setting::Setting;
 use std::num::NonZeroUsize;
 
@@ -19,7 +19,7 @@ pub struct Decisions {
 }
 
 /// What is compared.
-pub type Seen = (Vec<Answer>, Vec<MapLine>);
+pub type Seen = (Vec<CallResult>, Vec<MapLine>);
 
 fn range(start: u64, end: u64) -> VpnRange {
     VpnRange::new(Vpn(start / PAGE), Vpn(end / PAGE))
@@ -73,7 +73,7 @@ impl Decisions {
         (answers, self.map())
     }
 
-    fn call(&mut self, call: &Call) -> Answer {
+    fn call(&mut self, call: &Call) -> CallResult {
         let done = match *call {
             Call::Mmap { hint, len, prot, flags } => self.mmap(hint, len, prot, flags),
             Call::Munmap { addr, len } => Ok(self.remove(range(addr, addr + len))),
@@ -85,7 +85,7 @@ impl Decisions {
         };
         let listed = check(self.list.iter().copied());
         assert!(listed.is_ok(), "{} after {call}", listed.unwrap_err());
-        done.map_or_else(Answer::Error, Answer::Value)
+        done.map_or_else(CallResult::Error, CallResult::Value)
     }
 
     fn new_backing(&mut self) -> BackingId {
@@ -230,13 +230,13 @@ impl Decisions {
         Ok(0)
     }
 
-    fn write(&mut self, vpn: Vpn) -> Answer {
-        let Some(at) = self.holding(vpn) else { return Answer::Segv(Segv::Unmapped) };
+    fn write(&mut self, vpn: Vpn) -> CallResult {
+        let Some(at) = self.holding(vpn) else { return CallResult::Segv(Segv::Unmapped) };
         if !self.list[at].flags.contains(VmaFlags::WRITE) {
-            return Answer::Segv(Segv::Rights);
+            return CallResult::Segv(Segv::Rights);
         }
         self.give_anon(at);
-        Answer::Written
+        CallResult::Written
     }
 
     /// The first private copy.

@@ -57,7 +57,7 @@ const LAB: Shelf = Shelf {
         ("cli", 7),
     ],
     roots: &["lib", "main"],
-    beside: &[],
+    beside: &["lab/src/tests/"],
     door: None,
 };
 

@@ -2,7 +2,7 @@
 
 use super::Model;
 use super::mapping::{Mapping, VmFlags};
-use crate::check::calls::{Answer, Errno, PAGE, advice};
+use crate::check::calls::{CallResult, Errno, PAGE, advice};
 
 impl Model {
     /// Advises mapping by mapping; holes are passed over and told at the end.
@@ -57,21 +57,21 @@ impl Model {
     }
 
     /// Tells which pages are resident, up to the first hole.
-    pub(super) fn mincore(&self, addr: u64, len: u64) -> Answer {
+    pub(super) fn mincore(&self, addr: u64, len: u64) -> CallResult {
         if !addr.is_multiple_of(PAGE) {
-            return Answer::Error(Errno::EINVAL);
+            return CallResult::Error(Errno::EINVAL);
         }
         let Some(end) = addr.checked_add(len).filter(|&end| end <= self.setting.task_end) else {
-            return Answer::Error(Errno::ENOMEM);
+            return CallResult::Error(Errno::ENOMEM);
         };
         let mut bytes = Vec::new();
         for page in (addr..end).step_by(PAGE as usize) {
             if self.mappings.at(page).is_none() {
-                return Answer::Resident(bytes, Some(Errno::ENOMEM));
+                return CallResult::Resident(bytes, Some(Errno::ENOMEM));
             }
             bytes.push(u8::from(self.page(page).is_some()));
         }
-        Answer::Resident(bytes, None)
+        CallResult::Resident(bytes, None)
     }
 }
 

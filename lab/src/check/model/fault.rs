@@ -2,25 +2,25 @@
 
 use super::mapping::VmFlags;
 use super::{Contents, Model, Page};
-use crate::check::calls::{Answer, Errno, PAGE, Segv};
+use crate::check::calls::{CallResult, Errno, PAGE, Segv};
 
 impl Model {
     /// Reads one byte.
-    pub(super) fn read(&mut self, addr: u64) -> Answer {
+    pub(super) fn read(&mut self, addr: u64) -> CallResult {
         match self.access(addr, VmFlags::READ) {
-            Ok(()) => Answer::Byte(self.byte(addr).map_or(0, |byte| *byte)),
-            Err(refused) => Answer::Segv(refused),
+            Ok(()) => CallResult::Byte(self.byte(addr).map_or(0, |byte| *byte)),
+            Err(refused) => CallResult::Segv(refused),
         }
     }
 
     /// Writes one byte.
-    pub(super) fn write(&mut self, addr: u64, value: u8) -> Answer {
+    pub(super) fn write(&mut self, addr: u64, value: u8) -> CallResult {
         match self.access(addr, VmFlags::WRITE) {
             Ok(()) => {
                 *self.byte(addr).expect("a written page has contents") = value;
-                Answer::Written
+                CallResult::Written
             }
-            Err(refused) => Answer::Segv(refused),
+            Err(refused) => CallResult::Segv(refused),
         }
     }
 

@@ -20,7 +20,7 @@ mod protect;
 mod spaces;
 mod unmap;
 
-use crate::check::calls::{Answer, Call, Errno, MapLine, Outcome, PAGE, PageState, System, fingerprint};
+use crate::check::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, System, fingerprint};
 use crate::check::setting::Setting;
 use mapping::Mappings;
 pub use mapping::{Mapping, VmFlags};
@@ -100,7 +100,7 @@ impl Model {
     }
 
     /// Carries out one call.
-    pub fn call(&mut self, call: &Call) -> Answer {
+    pub fn call(&mut self, call: &Call) -> CallResult {
         let done = match *call {
             Call::Mmap { hint, len, prot, flags } => self.mmap(hint, len, prot, flags),
             Call::Munmap { addr, len } => self.munmap(addr, len),
@@ -111,7 +111,7 @@ impl Model {
             Call::Read { addr } => return self.read(addr),
             Call::Write { addr, value } => return self.write(addr, value),
         };
-        done.map_or_else(Answer::Error, Answer::Value)
+        done.map_or_else(CallResult::Error, CallResult::Value)
     }
 
     /// The merged map within the windows.

@@ -2,7 +2,7 @@
 
 use super::Operation;
 use super::operations::{BASE, PAGES, Step, Variation, setup, subject, touches};
-use crate::check::calls::{Answer, Call, MapLine, PAGE, PageState, advice};
+use crate::check::calls::{Call, CallResult, MapLine, PAGE, PageState, advice};
 use crate::check::model::{Mapping, Spaces};
 use crate::check::setting::Setting;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// What each CPU was answered.
-    pub answers: [Vec<Answer>; 2],
+    pub answers: [Vec<CallResult>; 2],
     /// Each space afterwards.
     pub spaces: Vec<SpaceState>,
 }
@@ -36,7 +36,7 @@ enum Atom {
 struct State {
     model: Spaces,
     at: [usize; 2],
-    answers: [Vec<Answer>; 2],
+    answers: [Vec<CallResult>; 2],
 }
 
 /// Every legal outcome of a pair.
@@ -147,7 +147,7 @@ impl State {
             }
             Atom::Page { call, pages_left, stops } => {
                 let answer = self.model.call(space, &call);
-                let failed = matches!(answer, Answer::Error(_));
+                let failed = matches!(answer, CallResult::Error(_));
                 if failed && stops {
                     self.at[cpu] += pages_left as usize;
                 }

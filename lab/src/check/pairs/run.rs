@@ -3,7 +3,7 @@
 use super::Operation;
 use super::allowed::{Seen, looked_at, outcomes};
 use super::operations::{BASE, Memory, PAGES, Step, Variation, setup, subject, touches};
-use crate::check::calls::{Answer, Call, PAGE};
+use crate::check::calls::{Call, CallResult, PAGE};
 use crate::check::drive::Driver;
 use crate::check::library::{boot_map, layout_of, map_lines, page_state};
 use crate::check::recount::QuiescentSystem;
@@ -164,7 +164,7 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
     }
 
     /// Runs both CPUs; returns what each was answered.
-    fn race(&self, schedule: &Schedule, pair: (Operation, Operation)) -> [Vec<Answer>; 2] {
+    fn race(&self, schedule: &Schedule, pair: (Operation, Operation)) -> [Vec<CallResult>; 2] {
         let answers = [RefCell::new(Vec::new()), RefCell::new(Vec::new())];
         let program = |(cpu, operation): (usize, Operation)| -> Program<'_> {
             let (other, answers) = (&self.others[cpu], &answers[cpu]);
@@ -186,7 +186,7 @@ fn take_step<'v, F: Format>(
     driver: Driver<'_, 'v, Baton, F>,
     other: &RefCell<Option<Space<'v, F>>>,
     step: Step,
-) -> Option<Answer> {
+) -> Option<CallResult> {
     match step {
         Step::Call(call) | Step::Access(call) => Some(driver.call(&call)),
         Step::Pages { addr, pages, advice } => {
@@ -203,14 +203,14 @@ fn take_step<'v, F: Format>(
             let addr = BASE;
             let answer =
                 Driver { machine: driver.machine, space: other }.call(&Call::Write { addr, value: 5 });
-            assert_eq!(answer, Answer::Written, "a store in the other space");
+            assert_eq!(answer, CallResult::Written, "a store in the other space");
             driver.space.switch_from(other);
             None
         }
     }
 }
 
-fn look<F: Format>(spaces: &[&Space<'_, F>], setting: &Setting, answers: [Vec<Answer>; 2]) -> Seen {
+fn look<F: Format>(spaces: &[&Space<'_, F>], setting: &Setting, answers: [Vec<CallResult>; 2]) -> Seen {
     let shown = |&space: &&Space<'_, F>| {
         let page = |addr| Some((addr, page_state(space, addr)?));
         (map_lines(space, |_| true), looked_at(setting).filter_map(page).collect())

@@ -244,42 +244,5 @@ fn handle_interrupts_now() {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cpu_runs_one_thread() {
-        let bus = Arc::new(Bus::new(2));
-        enter(&bus, CpuId(1));
-        assert_eq!(cpu(), CpuId(1));
-        let other = bus.clone();
-        assert!(std::thread::spawn(move || enter(&other, CpuId(1))).join().is_err());
-        let suspended = suspend();
-        enter(&bus, CpuId(0));
-        leave();
-        resume(suspended);
-        assert_eq!(cpu(), CpuId(1));
-        leave();
-        assert_eq!(binding(), NO_CPU);
-    }
-
-    #[test]
-    fn an_interrupt_waits_until_interrupts_are_on_and_is_answered_once() {
-        let (bus, count) = (Arc::new(Bus::new(1)), Arc::new(AtomicU64::new(0)));
-        let counter = count.clone();
-        bus.set_interrupt_handler(Some(Arc::new(move || {
-            counter.fetch_add(1, Relaxed);
-        })));
-        enter(&bus, CpuId(0));
-        let state = interrupts_off();
-        bus.line(CpuId(0)).raise(INTERRUPT);
-        handle_interrupts();
-        assert_eq!(count.load(Relaxed), 0);
-        interrupts_restore(state);
-        assert_eq!(count.load(Relaxed), 1);
-        handle_interrupts();
-        assert_eq!(count.load(Relaxed), 1);
-        bus.set_interrupt_handler(None);
-        leave();
-    }
-}
+#[path = "tests/current.rs"]
+mod tests;

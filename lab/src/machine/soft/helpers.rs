@@ -1,7 +1,7 @@
 //! Helper threads: started before they are needed, on a CPU only while a program is installed.
 
 use super::bus::{Bus, Respond};
-use super::machine::Entered;
+use super::entered::Entered;
 use interleaf::machine::Cpu;
 use interleaf::units::CpuId;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,6 +3,7 @@
 use super::arena::{Arena, Fill};
 use super::bus::{Bus, INTERRUPT, Respond};
 use super::current::{self, CpuBinding};
+use super::entered::{Entered, Running};
 use super::flavour::Flavour;
 use super::helpers::Helpers;
 use super::send_ptr::SendPtr;
@@ -222,53 +223,6 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         block
     }
 }
-
-impl Entered {
-    pub(super) fn on(bus: &Arc<Bus>, cpu: CpuId) -> Self {
-        let line = bus.line(cpu);
-        line.queue.acquire(|| line.raise(super::bus::RESCHEDULE));
-        current::enter(bus, cpu);
-        current::handle_interrupts();
-        Self { bus: bus.clone(), cpu, _thread: PhantomData }
-    }
-}
-
-/// A thread on a CPU; it leaves when this is dropped.
-#[derive(Debug)]
-#[must_use = "the thread leaves the CPU when this is dropped"]
-pub struct Entered {
-    bus: Arc<Bus>,
-    cpu: CpuId,
-    _thread: PhantomData<*const ()>,
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let here = CpuBinding { machine: self.bus.id(), cpu: self.cpu };
-        if !std::thread::panicking() {
-            current::leave();
-        } else if current::binding() == here {
-            // Locks that the panic left held would fail the checks of an orderly departure.
-            drop(current::suspend());
-            self.bus.line(self.cpu).vacate();
-        } else {
-            return;
-        }
-        self.bus.line(self.cpu).queue.release();
-    }
-}
-
-/// A thread runs on the CPU, so its TLB cannot be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running(pub CpuId);
-
-impl fmt::Display for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is running", self.0)
-    }
-}
-
-impl std::error::Error for Running {}
 
 // SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by
 // a constant offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing

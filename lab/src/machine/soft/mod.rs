@@ -15,9 +15,8 @@
 
 pub mod arena;
 pub mod bus;
-#[cfg(test)]
-mod conformance;
 pub mod current;
+mod entered;
 pub mod flavour;
 mod harness;
 mod helpers;
@@ -34,10 +33,11 @@ mod user;
 pub mod walker;
 
 pub use arena::Fill;
+pub use entered::{Entered, Running};
 pub use flavour::Flavour;
 pub(crate) use harness::run_with_helper;
 pub use harness::{Threads, refuse};
-pub use machine::{Entered, MachineConfig, Running, SoftMachine};
+pub use machine::{MachineConfig, SoftMachine};
 pub use switch_notifier::{SwitchNotifier, with_switch_notifier};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

@@ -39,41 +39,5 @@ pub(crate) fn installed<R>(f: impl for<'a> FnOnce(Option<&'a dyn SwitchNotifier>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Count<'a>(&'a Cell<u32>);
-
-    impl SwitchNotifier for Count<'_> {
-        fn sched_out(&self) {
-            self.0.set(self.0.get() + 1);
-        }
-        fn sched_in(&self) {}
-    }
-
-    fn leave() {
-        installed(|switch| switch.into_iter().for_each(SwitchNotifier::sched_out));
-    }
-
-    #[test]
-    fn the_innermost_switch_hears_and_the_outer_one_again_afterwards() {
-        let (outer, inner) = (Cell::new(0), Cell::new(0));
-        leave();
-        with_switch_notifier(&Count(&outer), || {
-            with_switch_notifier(&Count(&inner), leave);
-            leave();
-            leave();
-        });
-        leave();
-        assert_eq!((outer.get(), inner.get()), (2, 1));
-    }
-
-    #[test]
-    fn a_panic_takes_the_switch_away() {
-        let count = Cell::new(0);
-        let panics = || with_switch_notifier(&Count(&count), || panic!("on purpose"));
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-        leave();
-        assert_eq!(count.get(), 0);
-    }
-}
+#[path = "tests/switch_notifier.rs"]
+mod tests;

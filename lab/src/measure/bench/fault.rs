@@ -8,7 +8,7 @@ use super::{Bar, Benchmark, Figure, Options, alone, paired};
 use crate::error::Failure;
 use crate::machine::soft::Entered;
 use crate::measure::timed_machine::{self, TimedMachine};
-use crate::os::affinity::Pinned;
+use crate::os::affinity::AffinityGuard;
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
@@ -29,7 +29,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let cold = options.size(96 << 10, 64);
     let machine = timed_machine::machine(options, cold + cold / 16 + 4096)?;
     let entered = machine.enter(CpuId(0));
-    let pinned: (Option<Pinned>, Entered) = (options.pin(), entered);
+    let pinned: (Option<AffinityGuard>, Entered) = (options.pin(), entered);
     let vm = timed_machine::vm(&machine)?;
     let speculative = Room::new(&vm, Path::Speculative, cold)?;
     let mut figures = vec![

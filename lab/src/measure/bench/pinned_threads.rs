@@ -39,23 +39,5 @@ pub fn rate(cpus: &[usize], times: u64, work: impl Fn(usize) + Sync) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measure::bench::Options;
-
-    #[test]
-    fn every_member_works_once_on_its_own_cpu() {
-        let cpus = Options::full().cpus;
-        let seen: Vec<AtomicUsize> = cpus.iter().map(|_| AtomicUsize::new(0)).collect();
-        together(&cpus, |index| {
-            assert_eq!(affinity::allowed().unwrap(), [cpus[index]]);
-            seen[index].fetch_add(1, Ordering::Relaxed);
-        });
-        assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1));
-    }
-
-    #[test]
-    fn nobody_takes_no_time() {
-        assert_eq!(together(&[], |_| panic!("nobody works")), Duration::ZERO);
-    }
-}
+#[path = "tests/pinned_threads.rs"]
+mod tests;

@@ -33,7 +33,7 @@ pub use refusal::Refusal;
 pub use writer::Progress;
 
 use crate::os::process::{self, HeldChild, monotonic_ns};
-use crate::os::ptrace::{self, Calls, Change, Stop};
+use crate::os::ptrace::{self, Calls, Change, PtraceStop};
 use crate::trace::header::{Extent, Footer, Header, ProcessCount};
 use crate::trace::writer::TraceWriter;
 use account::Outside;
@@ -143,8 +143,10 @@ impl Start {
 fn wait_for_exec(child: &mut HeldChild, command: &[OsString]) -> Result<(), Refusal> {
     loop {
         match ptrace::wait()? {
-            Some((_, Change::Stopped(Stop::Exec(_)))) => return Ok(()),
-            Some((tid, Change::Stopped(Stop::Signal(signal)))) => ptrace::resume(tid, Calls::Run, signal)?,
+            Some((_, Change::Stopped(PtraceStop::Exec(_)))) => return Ok(()),
+            Some((tid, Change::Stopped(PtraceStop::Signal(signal)))) => {
+                ptrace::resume(tid, Calls::Run, signal)?
+            }
             Some((tid, Change::Stopped(_))) => ptrace::resume(tid, Calls::Run, 0)?,
             Some((tid, Change::Over)) => drop(ptrace::reap(tid)?),
             Some((_, Change::Gone(_))) => {}

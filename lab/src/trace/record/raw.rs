@@ -1,7 +1,7 @@
 //! What the sources of a recording say, before it is put into one order.
 
 use crate::trace::calls::Sys;
-use crate::trace::event::{Ended, Fault, NewTask, Signal, Started};
+use crate::trace::event::{Fault, NewTask, ProcessExit, Signal, Started};
 
 /// One saying of one source. Times are those of the clock, not of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,5 +34,5 @@ pub enum What {
     /// A signal about memory is about to be delivered.
     Signal(Signal),
     /// The thread ends.
-    Exit(Ended),
+    Exit(ProcessExit),
 }

@@ -11,9 +11,9 @@ use super::decode::is_kept;
 use super::procfs;
 use super::raw::{Raw, What};
 use crate::os::process::monotonic_ns;
-use crate::os::ptrace::{self, CallStop, Calls, Change, Making, Stop};
+use crate::os::ptrace::{self, CallStop, Calls, Change, Making, PtraceStop};
 use crate::trace::calls::Sys;
-use crate::trace::event::{Ended, NewTask, Signal, Started};
+use crate::trace::event::{NewTask, ProcessExit, Signal, Started};
 use crate::trace::header::ProcessCount;
 use std::collections::HashMap;
 use std::io;
@@ -69,16 +69,16 @@ impl Tracer {
         Ok(self.processes.into_iter().map(|p| p.count).collect())
     }
 
-    fn stopped(&mut self, tid: u32, stop: Stop) -> io::Result<()> {
+    fn stopped(&mut self, tid: u32, stop: PtraceStop) -> io::Result<()> {
         let mut deliver = 0;
         match stop {
-            Stop::NewTask(new, making) => self.new_task(tid, new, making),
-            Stop::Begin => self.begin(tid),
-            Stop::Exec(former) => self.exec(tid, former)?,
-            Stop::Exit(status) => self.exit(tid, status),
-            Stop::Call => self.call(tid)?,
-            Stop::Signal(signal) => deliver = self.signal(tid, signal),
-            Stop::Group => return gone_is_fine(ptrace::listen(tid)),
+            PtraceStop::NewTask(new, making) => self.new_task(tid, new, making),
+            PtraceStop::Begin => self.begin(tid),
+            PtraceStop::Exec(former) => self.exec(tid, former)?,
+            PtraceStop::Exit(status) => self.exit(tid, status),
+            PtraceStop::Call => self.call(tid)?,
+            PtraceStop::Signal(signal) => deliver = self.signal(tid, signal),
+            PtraceStop::Group => return gone_is_fine(ptrace::listen(tid)),
         }
         gone_is_fine(ptrace::resume(tid, self.calls, deliver))
     }
@@ -151,7 +151,7 @@ impl Tracer {
         if let Some(process) = self.process(pid) {
             process.count.final_map |= image.is_some();
         }
-        self.say(tid, What::Exit(Ended { status, image }));
+        self.say(tid, What::Exit(ProcessExit { status, image }));
     }
 
     fn over(&mut self, tid: u32, status: i32, counted: Option<u64>) {

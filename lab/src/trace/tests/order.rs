@@ -1,7 +1,7 @@
 //! Histories drawn by hand: (time, thread, what) in, order out.
 
 use super::*;
-use crate::trace::event::{Cause, Ended, Mode, Signal};
+use crate::trace::event::{Cause, Mode, ProcessExit, Signal};
 use proptest::prelude::*;
 
 const P: u64 = 0x10_0000;
@@ -28,7 +28,7 @@ fn segv(time: u64, tid: u32, address: u64) -> Raw {
 }
 
 fn exit(time: u64, tid: u32) -> Raw {
-    raw(time, tid, What::Exit(Ended { status: 0, image: None }))
+    raw(time, tid, What::Exit(ProcessExit { status: 0, image: None }))
 }
 
 fn order(history: &[Raw]) -> Vec<Event> {

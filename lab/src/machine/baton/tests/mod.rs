@@ -107,7 +107,7 @@ fn a_panic_on_a_cpu_is_told_with_its_cpu_and_the_last_steps() {
     let text = report.show(&Labels::new()).to_string();
     assert!(text.starts_with("seed 3: failed on cpu 1: on purpose"), "{text}");
     let store = text.lines().find(|line| line.contains("store")).unwrap();
-    assert!(store.contains("baton/tests.rs:") && store.find("store") > Some(40), "{text}");
+    assert!(store.contains("baton/tests/mod.rs:") && store.find("store") > Some(40), "{text}");
 }
 
 #[test]

@@ -36,8 +36,8 @@ fn small_events() -> Vec<Event> {
         Event { time_ns: 120, pid: 7, tid: 8, kind: fault(u64::MAX) },
         at(121, Kind::Signal(Signal { number: 11, code: 1, address: 0x1234 })),
         at(130, Kind::Exec(Started { image: Arc::new(image()) })),
-        Event { time_ns: 131, pid: 7, tid: 8, kind: Kind::Exit(Ended { status: 0, image: None }) },
-        at(140, Kind::Exit(Ended { status: -1, image: Some(Arc::new(image())) })),
+        Event { time_ns: 131, pid: 7, tid: 8, kind: Kind::Exit(ProcessExit { status: 0, image: None }) },
+        at(140, Kind::Exit(ProcessExit { status: -1, image: Some(Arc::new(image())) })),
     ]
 }
 

@@ -1,12 +1,11 @@
-//! Every flavour keeps the rules, and a machine that breaks one is caught.
+//! A machine that breaks one rule of the hardware's contract, and a suite that waits for it with less patience.
 
-use super::tests::Tiny;
-use super::*;
-use crate::machine::baton::{self, Baton, Options, Seeded, Verdict as Run};
+use super::Tiny;
+use super::conformance::{config, frames};
 use crate::machine::host::Host;
-use crate::machine::watch::Watch;
+use crate::machine::soft::*;
 use crate::os::affinity;
-use interleaf::machine::conformance::{self, FRAMES, Harness, Report, Rule, Verdict};
+use interleaf::machine::conformance::{self, Harness, Report, Rule};
 use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, Rank, TablePage};
 use interleaf::units::*;
 use std::marker::PhantomData;
@@ -14,62 +13,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, PoisonError};
 
-fn config() -> MachineConfig {
-    MachineConfig::small(2, FRAMES)
-}
-
-fn frames() -> PfnRange {
-    config().regions[0]
-}
-
-fn passes<C: Flavour>() {
-    let machine = SoftMachine::<C, Tiny>::new(&config()).unwrap();
-    let report = conformance::run(&machine, &Threads, frames());
-    let bad: Vec<_> = report.iter().filter(|(_, verdict)| *verdict != Verdict::Holds).collect();
-    assert!(bad.is_empty(), "{bad:?}");
-}
-
-#[test]
-fn the_timed_machine_keeps_the_rules() {
-    passes::<Host>();
-}
-
-#[test]
-fn the_recording_machine_keeps_the_rules() {
-    passes::<Watch>();
-}
-
-#[test]
-fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
-    let scenario = |_: &baton::Schedule| {
-        let machine = SoftMachine::<Baton, Tiny>::new(&config()).unwrap();
-        let report = conformance::run(&machine, &Seeded, frames());
-        assert!(report.iter().all(|(_, verdict)| verdict == Verdict::Holds), "{report}");
-    };
-    baton::explore(0..10, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
-}
-
-#[test]
-fn a_machine_with_one_cpu_is_tested_as_far_as_that_goes() {
-    let machine = SoftMachine::<Host, Tiny>::new(&MachineConfig { nr_cpus: 1, ..config() }).unwrap();
-    let report = conformance::run(&machine, &Threads, frames());
-    assert!(report.holds(), "{report}");
-    assert_eq!(report.verdict(Rule::WakeReaches), Verdict::Untested);
-    assert_eq!(report.verdict(Rule::FlushUpper), Verdict::Holds);
-}
-
 /// Which rule the broken machine breaks, as its number; [`NONE`] keeps them all.
-static BREAKS: AtomicU64 = AtomicU64::new(NONE);
-const NONE: u64 = u64::MAX;
+pub(super) static BREAKS: AtomicU64 = AtomicU64::new(NONE);
+pub(super) const NONE: u64 = u64::MAX;
 /// One broken machine at a time.
-static ONE: Mutex<()> = Mutex::new(());
+pub(super) static ONE: Mutex<()> = Mutex::new(());
 
 fn breaks(rule: Rule) -> bool {
     BREAKS.load(Relaxed) == rule as u64
 }
 
 /// A CPU that breaks a rule.
-struct Bad<C>(PhantomData<C>);
+pub(super) struct Bad<C>(PhantomData<C>);
 
 impl<C: Flavour> Cpu for Bad<C> {
     const OBSERVED: bool = C::OBSERVED;
@@ -284,12 +239,12 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
 }
 
 /// How patient the suite is with a machine that may let it wait in vain.
-static PATIENCE: AtomicU64 = AtomicU64::new(20_000);
+pub(super) static PATIENCE: AtomicU64 = AtomicU64::new(20_000);
 
 /// What the threads of broken machines ran, and how long they could have run and the host had no CPU for
 /// them.
-static RAN_NS: AtomicU64 = AtomicU64::new(0);
-static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+pub(super) static RAN_NS: AtomicU64 = AtomicU64::new(0);
+pub(super) static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// What the host says of this thread.
 fn ran_and_waited_ns() -> [u64; 2] {
@@ -340,7 +295,7 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
     }
 }
 
-fn run_broken(rule: Option<Rule>) -> Report {
+pub(super) fn run_broken(rule: Option<Rule>) -> Report {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     BREAKS.store(rule.map_or(NONE, |rule| rule as u64), Relaxed);
     let machine = Broken::<Host>::new();
@@ -349,58 +304,4 @@ fn run_broken(rule: Option<Rule>) -> Report {
     machine.inner.set_helper_handler(None);
     BREAKS.store(NONE, Relaxed);
     report
-}
-
-#[test]
-fn a_machine_that_breaks_a_rule_is_caught() {
-    // A CPU that sleeps where it should not never comes back, and a missing barrier shows by chance: see the
-    // next tests.
-    let elsewhere = [Rule::SleepLooks, Rule::WakeReaches, Rule::BarrierOrders];
-    for &rule in Rule::ALL.iter().filter(|rule| !elsewhere.contains(rule)) {
-        // Where the host is busy a test may not come to its end, and says nothing of the rule: then with more
-        // patience.
-        let noticed = [20_000, 100_000, 500_000].into_iter().any(|patience| {
-            PATIENCE.store(patience, Relaxed);
-            run_broken(Some(rule)).verdict(rule) == Verdict::Broken
-        });
-        assert!(noticed, "{rule:?} was broken and nobody noticed");
-    }
-    PATIENCE.store(20_000, Relaxed);
-    assert!(run_broken(None).holds());
-}
-
-/// Two CPUs that truly run at once show it sooner or later, within a second where the host has nothing else
-/// to do. Where it has, it may never run both at once: then nothing is asked after a few tries.
-#[test]
-fn a_missing_barrier_is_caught_in_the_end() {
-    const TRIES: u32 = 60;
-    const FEW: u32 = 8;
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_busy = || WAITED_NS.load(Relaxed) > RAN_NS.load(Relaxed) / 4;
-    for tried in 1..=TRIES {
-        let report = run_broken(Some(Rule::BarrierOrders));
-        if report.verdict(Rule::BarrierOrders) == Verdict::Broken || cpus < 2 {
-            return;
-        }
-        if tried >= FEW && is_busy() {
-            println!("not shown: the host has other things to do than to run two CPUs at once");
-            return;
-        }
-    }
-    panic!("the barrier was missing and nobody noticed");
-}
-
-#[test]
-fn lost_wake_ups_are_deadlocks_of_the_seeded_machine() {
-    for rule in [Rule::SleepLooks, Rule::WakeReaches] {
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        BREAKS.store(rule as u64, Relaxed);
-        let scenario = |_: &baton::Schedule| {
-            let machine = SoftMachine::<Bad<Baton>, Tiny>::new(&config()).unwrap();
-            conformance::run(&machine, &Seeded, frames());
-        };
-        let report = baton::run_seed(1, Options::default(), scenario);
-        assert!(matches!(report.verdict, Run::Deadlock(_)), "{report}");
-        BREAKS.store(NONE, Relaxed);
-    }
 }

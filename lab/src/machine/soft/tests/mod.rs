@@ -1,5 +1,8 @@
 //! The machine, driven by hand-built tables of a tiny format.
 
+mod broken;
+mod conformance;
+
 use super::*;
 use crate::machine::host::{Host, SwitchNotifier, with_switch_notifier, without_cpu};
 use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
