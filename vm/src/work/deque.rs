@@ -1,4 +1,4 @@
-//! The grains of a job that no worker has begun: a deque for each node, in one word.
+//! The grains of a job that have not begun: a deque for each node, in one word.
 //!
 //! The word is `front << 32 | back`: grains `front..back` have not begun. The caller takes from the front,
 //! helpers from the back, and a thief from another node the back half, all by compare-and-exchange. Nodes are
@@ -7,19 +7,19 @@
 //!
 //! ```text
 //!   start    node 0 |0 1 2 3 4 5 6 7 8 9 a b|   node 1 |           |
-//!   a thief  node 0 |0 1 2 3 4 5|               node 1 |6 7 8 9 a b|   next chunk of node 1's workers: b, a, ...
+//!   a thief  node 0 |0 1 2 3 4 5|               node 1 |6 7 8 9 a b|   node 1 goes on with b, a, ...
 //! ```
 //!
 //! | word | means |
 //! |---|---|
-//! | `front < back` | grains for the worker that takes them first |
-//! | `front >= back` | nothing |
-//! | all ones | nothing, but a worker of this node steals, and will put in what it gets |
+//! | `front < back` | grains `front..back` are free to take |
+//! | `front >= back` | empty |
+//! | all ones | empty; a worker of this node is stealing grains to refill it |
 //!
-//! A word may come back to a value that it had (grains that were stolen are stolen back): the value is the
-//! whole truth, so an exchange that finds it again is right. A grain is in one word or in the hands of one
-//! worker; and a worker holds one chunk, but for a thief between its two steps, so one that pauses or leaves
-//! holds nothing.
+//! A word may return to an earlier value (stolen grains are stolen back). The exchange is right then too, as
+//! the value is the whole state of the deque. A grain is in one word, or held by one worker. A worker holds
+//! one chunk, or between the two steps of a theft the grains that it steals, so a worker that pauses or
+//! leaves holds none.
 
 use super::partition::Grains;
 use crate::machine::Cpu;
@@ -27,7 +27,7 @@ use crate::sync::CacheAligned;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::NodeId;
 
-/// No count of grains reaches this.
+/// The deque is empty, and a worker refills it.
 const REFILLING: u64 = u64::MAX;
 
 const fn pack(grains: &Grains) -> u64 {
@@ -44,7 +44,7 @@ const fn len(word: u64) -> u32 {
     end.saturating_sub(start)
 }
 
-/// Cuts `wanted` grains off the front; all where less than `min` would be left.
+/// Cuts `wanted` grains off the front; all where fewer than `min` would be left.
 fn cut_front(word: u64, wanted: u32, min: u32) -> Option<(Grains, u64)> {
     let Grains { start, end } = unpack(word);
     let have = Some(len(word)).filter(|&have| have > 0)?;
@@ -52,7 +52,7 @@ fn cut_front(word: u64, wanted: u32, min: u32) -> Option<(Grains, u64)> {
     Some((start..start + take, pack(&(start + take..end))))
 }
 
-/// Cuts them off the back; all where less than `min` would be left, or taken.
+/// Cuts `wanted` grains off the back; all where fewer than `min` would be left, or taken.
 fn cut_back(word: u64, wanted: u32, min: u32) -> Option<(Grains, u64)> {
     let Grains { start, end } = unpack(word);
     let have = Some(len(word)).filter(|&have| have > 0)?;
@@ -61,18 +61,18 @@ fn cut_back(word: u64, wanted: u32, min: u32) -> Option<(Grains, u64)> {
     Some((end - take..end, rest))
 }
 
-/// The end of a deque from which a worker takes: so that the caller and the first helper each work on
-/// neighbouring grains.
+/// The end of a deque from which a worker takes. Caller and helpers take from different ends, so that each
+/// works on neighbouring grains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Front,
     Back,
 }
 
-/// Grains that a node's workers have still to begin.
+/// Grains that the workers of a node have not begun.
 pub(super) struct Deque<C: Cpu> {
-    /// See the module. Relaxed: grains carry no data; the work itself is ordered by visits, and by nothing
-    /// among workers.
+    /// See the module. Relaxed: it guards no data. The work is ordered by the beginning and the end of
+    /// visits; between workers nothing is ordered.
     word: AtomicU64<C>,
 }
 
@@ -81,12 +81,12 @@ impl<C: Cpu> Deque<C> {
         Self { word: AtomicU64::new(pack(grains)) }
     }
 
-    /// Takes from one side as many grains as `wanted` makes of the number there is, and a rest below `min`
-    /// with them.
+    /// Takes grains from one side: `wanted` says how many, given the number there is. A rest below `min` is
+    /// taken too.
     pub(super) fn take(&self, side: Side, wanted: impl Fn(u32) -> u32, min: u32) -> Option<Grains> {
         let cut = if side == Side::Front { cut_front } else { cut_back };
         let mut taken = None;
-        // The last answer counts: `wanted` may change between two attempts.
+        // Asked once in each attempt: the answer of `wanted` may change.
         let rest_of = |word| {
             let (grains, mut rest) = cut(word, wanted(len(word)), min)?;
             if mutant!("deque.asked-twice") {
@@ -104,8 +104,8 @@ impl<C: Cpu> Deque<C> {
         self.take(Side::Back, |have| have / 2, min)
     }
 
-    /// Has no other worker refill this empty deque, until [`Deque::refill`]. False where one does, or it is
-    /// not empty.
+    /// Reserves the refill of this empty deque, until [`Deque::refill`]. False where another worker has it,
+    /// or the deque is not empty.
     fn begin_refill(&self) -> bool {
         let is_free = |word| word != REFILLING || mutant!("deque.two-refill");
         self.word
@@ -113,7 +113,7 @@ impl<C: Cpu> Deque<C> {
             .is_ok()
     }
 
-    /// Puts in what was stolen.
+    /// Stores the stolen grains, and ends the refill.
     fn refill(&self, grains: Grains) {
         debug_assert_eq!(self.word.load(Relaxed), REFILLING);
         self.word.store(pack(&grains), Relaxed);
@@ -150,13 +150,13 @@ impl<C: Cpu> NodeDeques<C> {
         (node.0.wrapping_sub(self.home.0) % self.used) as usize
     }
 
-    /// What has not begun, of each deque; may be stale while others work.
+    /// The grains of each deque that have not begun; may be stale while others work.
     pub(super) fn rests(&self) -> impl Iterator<Item = Grains> {
         self.deques.iter().map(|deque| deque.rest())
     }
 
-    /// The next chunk of a worker whose deque is `own`: as many grains as `wanted` makes of the number there
-    /// is. `None` where it finds nothing that has not begun.
+    /// The next chunk of a worker whose deque is `own`: `wanted` says how many grains, given the number there
+    /// is. `None` where it finds none that has not begun.
     pub(super) fn next(
         &self,
         own: usize,
@@ -169,8 +169,8 @@ impl<C: Cpu> NodeDeques<C> {
     }
 
     /// Refills an empty deque with half of another one, and takes a chunk of that. While another worker
-    /// refills it, takes a chunk of another deque. A worker that looks at the deques between the two steps of
-    /// a theft finds less than there is, and leaves early; no grain is lost by that.
+    /// refills it, takes a chunk of another deque. A worker that reads the deques between the two steps of a
+    /// theft finds fewer grains than there are, and may leave early; no grain is lost by that.
     #[cold]
     fn next_by_theft(&self, own: usize, wanted: impl Fn(u32) -> u32, min: u32) -> Option<Grains> {
         let deque = &self.deques[own];

@@ -1,19 +1,19 @@
-//! A job as a value, what its function is given, and how it ends.
+//! A job as a value, the chunk that its function is given, and its result.
 
 use crate::units::NodeMask;
 use core::cell::Cell;
 use core::fmt;
 use core::ops::Range;
 
-/// Work over a range, described. Nothing happens until a [`WorkerPool`](super::WorkerPool) runs it.
+/// Description of work over a range. Nothing happens until a [`WorkerPool`](super::WorkerPool) runs it.
 ///
 /// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range,
 /// begin and end at multiples of the alignment (but for the two ends of the range), and hold at least the
-/// minimum (but for those ends, and where the whole range holds less). They come in no particular order.
+/// minimum (but for those ends, and where the whole range holds less). Their order is not specified.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Job<'a, W> {
-    // What a helper needs comes first, and together.
+    // The fields that a helper reads come first, together.
     pub(super) range: Range<u64>,
     pub(super) work: W,
     pub(super) align: u64,
@@ -24,9 +24,9 @@ pub struct Job<'a, W> {
     pub(super) stop_if: Option<StopIf<'a>>,
 }
 
-/// What takes back what was done to a range.
+/// Undoes the work on a range.
 pub(super) type Undo<'a> = &'a (dyn Fn(Range<u64>) + Sync);
-/// Whether to give a job up.
+/// Whether to cancel a job.
 pub(super) type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
 
 impl<'a, W> Job<'a, W> {
@@ -49,28 +49,29 @@ impl<'a, W> Job<'a, W> {
         Self { align: align.max(1), ..self }
     }
 
-    /// Makes no chunk smaller than this: what is worth one helper's waking up. 0 counts as 1.
+    /// Sets the minimum chunk: as much work as is worth waking a helper. 0 counts as 1.
     pub fn min_chunk(self, min_chunk: u64) -> Self {
         Self { min_chunk: min_chunk.max(1), ..self }
     }
 
-    /// Uses at most so many helpers; the caller, who works too, is not counted.
+    /// Limits the number of helpers. The caller works too, and is not counted.
     pub fn max_helpers(self, max_helpers: u32) -> Self {
         Self { max_helpers, ..self }
     }
 
-    /// Takes helpers from these nodes only.
+    /// Limits the helpers to those of these nodes.
     pub fn on_nodes(self, nodes: NodeMask) -> Self {
         Self { nodes, ..self }
     }
 
-    /// Where the job fails, is cancelled or panics, `undo` is called by the caller, once all helpers have
-    /// left, with disjoint ranges that are exactly what was done. They need not be the chunks.
+    /// Sets the function that undoes the work. Where the job fails, is cancelled or panics, the caller calls
+    /// it once all helpers have left, with disjoint ranges that are exactly what was done. They need not be
+    /// the chunks.
     pub fn undo(self, undo: &'a (dyn Fn(Range<u64>) + Sync)) -> Self {
         Self { undo: Some(undo), ..self }
     }
 
-    /// Gives the job up where this says so. It is asked between chunks, by everybody who works.
+    /// Cancels the job when `stop` returns true. Every worker calls it between chunks.
     pub fn stop_if(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { stop_if: Some(stop), ..self }
     }
@@ -78,9 +79,9 @@ impl<'a, W> Job<'a, W> {
 
 /// A piece of a job, for one call of its function.
 pub struct Chunk<'a> {
-    /// The first.
+    /// First unit.
     pub start: u64,
-    /// The one behind the last.
+    /// Unit behind the last one.
     pub end: u64,
     worker: u32,
     /// Everything before this is done.
@@ -98,19 +99,19 @@ impl<'a> Chunk<'a> {
         self.start..self.end
     }
 
-    /// Who works: 0 is the caller, a helper is 1 + the number of its CPU. No two that work on a job at once
-    /// have the same number.
+    /// Number of the worker: 0 is the caller, a helper is 1 + the number of its CPU. No two workers that are
+    /// in a job at once have the same number.
     pub fn worker(&self) -> u32 {
         self.worker
     }
 
-    /// Notes that everything before `at` is done: should the function then fail or panic, this much is
-    /// undone. A function that never calls this leaves nothing of a chunk behind when it fails.
+    /// Notes that everything before `at` is done: if the function then fails or panics, this part is undone.
+    /// A function that never calls this must have undone its part of the chunk itself when it fails.
     pub fn done_to(&self, at: u64) {
         self.done.set(at.clamp(self.start, self.end));
     }
 
-    /// What a chunk that failed has left behind ends here.
+    /// End of the part that is done, of a chunk that failed.
     pub(super) fn done(&self) -> u64 {
         self.done.get()
     }
@@ -128,7 +129,7 @@ pub enum Failed<E> {
     Error(E),
     /// A chunk panicked on a helper.
     Panicked,
-    /// It was given up.
+    /// The job was cancelled by [`Job::stop_if`].
     Cancelled,
 }
 
@@ -144,12 +145,12 @@ impl<E: fmt::Display> fmt::Display for Failed<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for Failed<E> {}
 
-/// What a job took.
+/// Cost of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Helpers that came.
+    /// Number of helpers that joined.
     pub helpers: u32,
-    /// Nanoseconds that helpers worked, those that they asked in turn included. Also noted in the caller's
+    /// Nanoseconds that helpers worked, including the helpers of their own jobs. Also added to the caller's
     /// [`Context`](crate::machine::Context::helper_ns).
     pub helper_ns: u64,
 }

@@ -1,8 +1,8 @@
 //! Floor 3: work described as a value, cut into chunks, done by the caller and by helpers.
 //!
-//! A [`Job`] says *what*: a range, how it may be cut, how many may help and on which nodes, the function for
-//! a chunk, and what undoes it. A [`WorkerPool`] has the helpers; [`WorkerPool::run`] returns when the job is
-//! done, or says why it is not.
+//! A [`Job`] describes the work: a range, how it may be cut, how many helpers may join and of which nodes,
+//! the function for a chunk, and the function that undoes it. A [`WorkerPool`] has the helpers;
+//! [`WorkerPool::run`] returns when the job is done, or the reason why it is not.
 //!
 //! An [`Ordered`] queue ([`WorkerPool::ordered`]) is for many items that are finished in the order in which
 //! they came.
@@ -16,7 +16,10 @@
 //! use interleaf::machine::Machine;
 //!
 //! /// Clears words with all helpers that are free. Less than 4096 words are not worth waking one.
-//! fn clear<M: Machine>(workers: &WorkerPool<'_, M>, words: &[AtomicU64]) -> Result<Spent, Failed<Infallible>> {
+//! fn clear<M: Machine>(
+//!     workers: &WorkerPool<'_, M>,
+//!     words: &[AtomicU64],
+//! ) -> Result<Spent, Failed<Infallible>> {
 //!     let job = Job::new(0..words.len() as u64, |chunk: &Chunk<'_>| {
 //!         words[chunk.start as usize..chunk.end as usize].iter().for_each(|word| word.store(0, Relaxed));
 //!         Ok(())
@@ -25,7 +28,7 @@
 //! }
 //! ```
 //!
-//! # One that may fail, and then leaves nothing behind
+//! # A job that may fail, and then leaves nothing behind
 //!
 //! ```
 //! use interleaf::work::{Chunk, WorkerPool, Failed, Job};
@@ -68,15 +71,15 @@
 //! #     fn encrypt(&mut self) {}
 //! #     fn send(self) {}
 //! # }
-//! /// Encrypts packets on any CPU of `workers` and sends them in order, each on the CPU that it belongs to.
+//! /// Encrypts packets on any CPU of `encryptors` and sends them in order, each on its own CPU.
 //! fn send_all<M: Machine>(
 //!     workers: &WorkerPool<'_, M>,
-//!     workers: &CpuMask,
+//!     encryptors: &CpuMask,
 //!     senders: &CpuMask,
 //!     packets: impl Iterator<Item = Packet>,
 //! ) -> Result<u64, NotStarted> {
 //!     let ((), finished) = workers.ordered::<Packet, _, _, _, 64>(
-//!         (workers, senders),
+//!         (encryptors, senders),
 //!         |packet| packet.encrypt(),
 //!         |packet| packet.send(),
 //!         |queue| {
@@ -90,7 +93,18 @@
 //! }
 //! ```
 //!
-//! docs/design/jobs.md tells how it works, and when to use which kind.
+//! docs/design/jobs.md says how it works, and when to use which kind.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `job` | [`Job`], [`Chunk`], and the results of a job |
+//! | `pool` | [`WorkerPool`]: the helpers of a machine, and `run` |
+//! | `partition` | how a job is divided: grains and chunk sizes |
+//! | `run` | the state of a job while it runs |
+//! | `deque` | the grains that have not begun, by node |
+//! | `undo` | the ranges that were done |
+//! | `ordered`, `ring` | [`Ordered`] queues, and their records |
+//! | `dispatch` | how helpers find work |
 
 mod deque;
 mod dispatch;

@@ -6,13 +6,14 @@
 //! caller's stack, with all its records: submitting allocates nothing.
 //!
 //! ```text
-//!   submit ---> [ records, at most N ] ---> parallel part on any CPU of one set, or in the submitter where there is no room
-//!                                  \------> serial part, in order, on the CPU asked for
+//!   submit ---> [ records, at most N ] ---> parallel part: on any CPU of one set,
+//!                                  |        or in the submitter where there is no room
+//!                                  +------> serial part: in order, on the CPU asked for
 //! ```
 //!
-//! Whatever makes something possible notifies the worker that can do it: a submission the parallel workers,
-//! the end of a parallel part the worker whose turn it is, the end of a serial part the next one. A worker
-//! that is notified during its visit visits again, so no notification is lost. A submitter that waits (for
+//! Every step notifies the workers that it enables: a submission notifies the parallel workers, the end of a
+//! parallel part the worker whose turn it is, the end of a serial part the next one. A worker that is
+//! notified during its visit visits again, so no notification is lost. A submitter that waits (for
 //! room, or in `flush`) works meanwhile on parallel parts that have not begun, and sleeps only for those
 //! under way and for serial parts, which belong to their CPUs.
 
@@ -46,7 +47,7 @@ impl fmt::Display for NotStarted {
 
 impl core::error::Error for NotStarted {}
 
-/// What became of the items of a queue.
+/// Counts of a queue that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// Items submitted.
@@ -106,7 +107,7 @@ impl<M: Machine> WorkerPool<'_, M> {
         queue.set_cpus(sets.0, sets.1)?;
         let item = WorkItem::new(&queue);
         let result = reserved.publish(&item, || {
-            // Also where `f` unwinds: what was submitted is finished.
+            // Submitted items are finished also where `f` unwinds.
             let _flush = FlushOnDrop(&queue);
             f(&queue)
         });
@@ -144,9 +145,8 @@ where
         self.wait_until(|ring| ring.finished() >= until);
     }
 
-    /// Changes which CPUs do what, from now on, among those that the queue was opened with and that still
-    /// have helpers. Items under way are not lost: a worker that is no longer in a set finishes what it has
-    /// begun.
+    /// Changes the CPUs of both sets, among those that the queue was opened with and that still have helpers.
+    /// Items under way are not lost: a worker that is no longer in a set finishes what it has begun.
     ///
     /// # Errors
     /// If a set would be left without a helper: nothing is changed.
@@ -172,10 +172,11 @@ where
         Ok(())
     }
 
-    /// Works, and sleeps if there is nothing to work on, until `done` says so under the lock.
+    /// Works on parallel parts, and sleeps where there is none, until `done` returns true under the lock.
     fn wait_until(&self, mut done: impl FnMut(&mut Ring<T, N>) -> bool) {
         self.waiting.fetch_add(1, Relaxed);
-        // Pairs with the fence of `announce`: either that sees us waiting, or we see what it announces.
+        // Pairs with the fence of `announce`: either that sees this submitter waiting, or this sees the
+        // change.
         fence::<C>(SeqCst);
         loop {
             let seen = self.changes.load(Acquire);
@@ -219,7 +220,7 @@ where
         true
     }
 
-    /// Notifies all parallel workers, as those that are busy may be so for long.
+    /// Notifies all parallel workers: a busy one may stay busy for long.
     fn notify_parallel(&self) {
         let parallel = self.ring.lock().parallel;
         parallel.iter().for_each(|cpu| {
@@ -306,7 +307,7 @@ where
         let is_lost = self.item.is_none();
         self.queue.ring.lock().end(self.number, self.item.take());
         if is_lost {
-            // A submitter that waits sees to the next item; this thread unwinds.
+            // This thread unwinds: a submitter that waits goes on with the next item.
             self.queue.announce();
         }
     }

@@ -6,7 +6,7 @@
 use super::job::Job;
 use core::ops::Range;
 
-/// Grains, by number.
+/// A range of grains, by number.
 pub(super) type Grains = Range<u32>;
 
 /// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) *
@@ -37,26 +37,26 @@ impl Partition {
         Some(Self { base, grain, count, min_chunk })
     }
 
-    /// How many may work on the job so that each of them has a minimum chunk.
+    /// Number of workers that can each have a minimum chunk.
     pub(super) fn max_workers<W>(&self, job: &Job<'_, W>) -> u32 {
         let whole_chunks = (job.range.end - job.range.start) / job.min_chunk;
         (self.count / self.min_chunk).min(whole_chunks.try_into().unwrap_or(u32::MAX)).max(1)
     }
 
-    /// The part of the job's range, which is `whole`, that `grains` are.
+    /// The units of `grains`; `whole` is the job's range.
     pub(super) fn range(&self, whole: &Range<u64>, grains: &Grains) -> Range<u64> {
         let edge = |grain: u32| self.base.saturating_add(u64::from(grain).saturating_mul(self.grain));
         edge(grains.start).max(whole.start)..edge(grains.end).min(whole.end)
     }
 }
 
-/// Time after which a visit ends with its chunk, and above which a chunk is too long: other threads may want
+/// Time after which a visit ends with its chunk, and above which a chunk is too long: other threads may need
 /// the CPU.
 pub(super) const MAX_NS: u64 = 1_000_000;
 
-/// Number of grains that take a quarter of [`MAX_NS`], after `pace` were thought to and took `took_ns`: more
-/// where that is well below it, half where it is above `MAX_NS`. What took less than a microsecond may have
-/// been quick by chance, and counts for 128 times as much at most.
+/// The next estimate of how many grains take a quarter of [`MAX_NS`], after `pace` grains took `took_ns`:
+/// larger where that is well below the quarter, half where it is above `MAX_NS`. A time below a microsecond
+/// may be chance, and raises the estimate to 128 times at most.
 pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     if took_ns > MAX_NS {
         return (pace / 2).max(min_chunk);
@@ -66,14 +66,15 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     pace.saturating_mul(room)
 }
 
-/// The pace is this many times the shortest chunk that is worth taking, which is half a microsecond: taking
-/// it costs a fifth of that.
+/// Ratio of the pace to the shortest chunk that is worth taking, which is half a microsecond: taking a chunk
+/// costs a fifth of that.
 const PACE_TO_SHORTEST: u32 = 512;
 
-/// Number of grains to take of `have` that `workers` may share, by a worker of whose part `due` grains have
-/// not come to it yet: what each worker would get of what is left, so that all share what one is behind
-/// (guided self-scheduling, Polychronopoulos and Kuck 1987); and three quarters of what is due at once, which
-/// no other worker would take if all were equally fast. At most `pace`, and no less than is worth taking.
+/// Number of grains that a worker takes of the `have` grains left, which `workers` share. `due` is the rest
+/// of this worker's equal part of the job. It takes an equal part of what is left, so that all workers share
+/// the delay of a slow one (guided self-scheduling, Polychronopoulos and Kuck 1987), or three quarters of
+/// `due` if that is more: no other worker would take those if all were equally fast. At most `pace`, and not
+/// less than the shortest chunk that is worth taking.
 pub(super) fn chunk_size(have: u32, due: u32, pace: u32, min_chunk: u32, workers: u32) -> u32 {
     let pace = pace.max(min_chunk);
     let part = (have / workers).max(due - due / 4).min(have);

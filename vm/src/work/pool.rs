@@ -1,4 +1,4 @@
-//! The worker pool: a machine's helpers, and the one call that runs a job.
+//! The worker pool: a machine's helpers, and the call that runs a job.
 
 use super::dispatch::{Dispatch, PollLimit, WorkItem};
 use super::job::{Chunk, Failed, Job, Spent};
@@ -9,7 +9,7 @@ use crate::sync::{Carve, Event, Handler, Registration};
 use crate::units::CpuId;
 use core::fmt;
 
-/// The helpers of a machine, if there are any, and the jobs they help with.
+/// The helpers of a machine, if there are any; runs jobs and ordered queues.
 pub struct WorkerPool<'m, M: Machine> {
     machine: &'m M,
     /// `None` in a pool without helpers.
@@ -32,13 +32,14 @@ impl<M: Machine> Handler<M> for HelperMain<M::Cpu> {
 }
 
 impl<'m, M: Machine> WorkerPool<'m, M> {
-    /// A pool without helpers: callers do their jobs by themselves.
+    /// A pool without helpers: the caller of each job does all of it.
     pub fn without_helpers(machine: &'m M) -> Self {
         Self { machine, helpers: None, no_helpers: HelperMain(Dispatch::empty()) }
     }
 
-    /// A pool with the machine's helpers, which serve until it is dropped. One pool at a time. `None` if the
-    /// memory does not suffice: 128 bytes for each CPU, 4.5 KiB for each node, and a few more.
+    /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
+    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 4.5 KiB for each node, and a
+    /// few more.
     pub fn spawn(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
         let dispatch = Dispatch::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))?;
         let helpers = Registration::register(machine, from, HelperMain(dispatch))?;
@@ -50,7 +51,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.machine
     }
 
-    /// Sets how many helpers may work at once, for all jobs together; those at work go on.
+    /// Limits the helpers at work at once, for all jobs together; helpers at work go on.
     pub fn set_max_helpers(&self, max: u32) {
         self.dispatch().set_max_helpers(max);
     }
@@ -66,14 +67,14 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().has_helper_racy(cpu)
     }
 
-    /// Has the helper of `cpu` leave, for good or until the platform starts it again: before the CPU is taken
-    /// offline. Waits for the chunk under way; what else the helper had to do is done by others.
+    /// Dismisses the helper of `cpu`, until the platform starts it again: called before the CPU is taken
+    /// offline. Waits for the chunk under way; other workers do the rest of its job.
     pub fn dismiss(&self, cpu: CpuId) {
         self.dispatch().dismiss(cpu);
     }
 
-    /// Runs the job; the caller works too. Returns when the whole range is done, or when no worker works on
-    /// it any more and what was done is undone (if the job says how).
+    /// Runs the job; the caller works too. Returns when the whole range is done, or after all workers have
+    /// stopped and the work is undone (if the job has an `undo`).
     ///
     /// The caller may sleep: it holds no spin lock and is in no RCU read section. For the lock order, its
     /// helpers hold what it holds. Chunks may run jobs of their own.
@@ -102,7 +103,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         }
         if spent.helpers > 0 {
             M::Cpu::with_context(|context| context.add_helper_ns(spent.helper_ns));
-            // What a helper has left that paused right after a theft.
+            // Grains that are left where a helper paused right after a theft.
             run.0.work_as_caller();
         }
         run.0.result().map(|()| spent)
@@ -113,8 +114,8 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     }
 }
 
-/// Undoes what was done of a job that is stopped, also where the caller's own chunk unwinds. Dropped behind
-/// the last visit.
+/// Undoes the work of a job that is stopped, also where the caller's own chunk unwinds. Dropped after the
+/// last visit.
 struct UndoOnDrop<'a, W, E, C: Cpu>(JobRun<'a, W, E, C>)
 where
     E: Send,

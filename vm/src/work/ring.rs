@@ -1,5 +1,5 @@
-//! The records of an ordered queue: what was submitted, how far it is, whose turn it is. Plain data; the
-//! queue's lock is around it.
+//! The records of an ordered queue: the submitted items, their progress, and the CPU whose turn it is. Plain
+//! data, guarded by the queue's lock.
 //!
 //! ```text
 //!   served      head          begun           tail
@@ -7,19 +7,19 @@
 //!                ready or under way   not begun
 //! ```
 //!
-//! A record's place is its number modulo the size. Parallel parts are begun in order and end in any; serial
-//! parts are done strictly in order, one at a time, each on the CPU asked for, or on one in its place where
-//! that is not in the set.
+//! A record's index is its number modulo the size. Parallel parts begin in order and end in any order; serial
+//! parts are done strictly in order, one at a time, each on the CPU asked for, or on another of the set where
+//! that CPU is not in it.
 
 use crate::units::{CpuId, CpuMask};
 
-/// How far a record is.
+/// Progress of a record.
 enum Part<T> {
     /// No record.
     Free,
     /// Its parallel part has not begun.
     Waiting(T),
-    /// A worker does its parallel part, or its serial part.
+    /// A worker has the item, for its parallel or its serial part.
     Away,
     /// Its parallel part is done; `None` if that panicked.
     Ready(Option<T>),
@@ -55,10 +55,10 @@ impl<T, const N: usize> Ring<T, N> {
         &mut self.records[(number % N as u64) as usize]
     }
 
-    /// Takes a new record.
+    /// Adds a record.
     ///
     /// # Errors
-    /// The item, where there is no room.
+    /// The item, where no record is free.
     pub(super) fn submit(&mut self, item: T, wanted: CpuId) -> Result<(), T> {
         if self.tail - self.head >= N as u64 {
             return Err(item);
@@ -68,7 +68,7 @@ impl<T, const N: usize> Ring<T, N> {
         Ok(())
     }
 
-    /// Takes a new record whose parallel part the submitter has done already. The parts before it need not be
+    /// Adds a record whose parallel part the submitter has done already. Earlier parallel parts need not be
     /// done.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl<T, const N: usize> Ring<T, N> {
         Ok(())
     }
 
-    /// The next record whose parallel part has not begun.
+    /// Begins the parallel part of the next record whose part has not begun.
     pub(super) fn begin(&mut self) -> Option<(u64, T)> {
         while self.begun < self.tail {
             let number = self.begun;
@@ -96,14 +96,14 @@ impl<T, const N: usize> Ring<T, N> {
         None
     }
 
-    /// The parallel part of a record is done; `None` if it panicked.
+    /// Ends the parallel part of a record; `None` if it panicked.
     pub(super) fn end(&mut self, number: u64, item: Option<T>) {
         self.lost += u64::from(item.is_none());
         self.record(number).part = Part::Ready(item);
     }
 
-    /// The CPU for the serial part of the first record, if that can be done now. `Some(None)` if the set is
-    /// empty.
+    /// The CPU for the serial part of the first record, if that part can be done now. `Some(None)` if the set
+    /// is empty.
     pub(super) fn turn(&mut self) -> Option<Option<CpuId>> {
         if self.is_served || self.head == self.tail {
             return None;
@@ -116,7 +116,7 @@ impl<T, const N: usize> Ring<T, N> {
         })
     }
 
-    /// Begins the first record's serial part, whose turn it is; `None` where the item was lost.
+    /// Begins the serial part of the first record; `None` where its item was lost.
     pub(super) fn serve(&mut self) -> Option<T> {
         self.is_served = true;
         let number = self.head;
@@ -129,7 +129,7 @@ impl<T, const N: usize> Ring<T, N> {
         }
     }
 
-    /// The first record's serial part is done.
+    /// Ends the serial part of the first record.
     pub(super) fn served(&mut self) {
         let number = self.head;
         self.record(number).part = Part::Free;

@@ -1,4 +1,4 @@
-//! A job under way: what its workers share, on the caller's stack.
+//! A job under way: the state that its workers share, on the caller's stack.
 
 use super::deque::{NodeDeques, Side};
 use super::dispatch::{Dispatch, Progress, Visitor, Work};
@@ -15,29 +15,29 @@ const ERROR: u32 = 1;
 const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
 
-/// Most helpers of one job. Each worker may break off one chunk, and all of these are noted.
+/// Most helpers of one job. Each worker breaks off at most one chunk, and there is room to note all of them.
 pub(super) const MAX_HELPERS: u32 = 63;
 
 /// The state of a job while it runs.
 pub(super) struct JobRun<'a, W, E, C: Cpu> {
     job: &'a Job<'a, W>,
     partition: Partition,
-    /// What has not begun.
+    /// The grains that have not begun.
     deques: NodeDeques<C>,
-    /// How many may work on it, the caller included.
+    /// Number of workers, the caller included.
     workers: u32,
-    /// Grains of a chunk that takes a quarter of [`MAX_NS`], as the workers have learned. Relaxed: any value
-    /// is right.
+    /// Number of grains that take a quarter of [`MAX_NS`], as measured by the workers. Relaxed: any value is
+    /// right.
     pace: AtomicU32<C>,
-    /// 0 while chunks are begun. Relaxed: it only stops; results are ordered by the end of visits.
+    /// Why no other chunk begins; 0 while chunks begin. Relaxed: results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
-    /// What chunks that were broken off did not do: from, to. No chunk begins once one has failed, so those
-    /// under way then are all.
+    /// Ranges (from, to) that broken-off chunks did not do. No chunk begins once one has failed, so each
+    /// worker adds at most one.
     broken_off: BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
 }
 
-/// The number of the caller, as [`Chunk::worker`] says it.
+/// The caller's number in [`Chunk::worker`].
 const CALLER: u32 = 0;
 
 impl<'a, W, E, C: Cpu> JobRun<'a, W, E, C>
@@ -72,8 +72,8 @@ where
         assert!(self.deques.rests().count() > 0 && self.pace.load(Relaxed) > 0);
     }
 
-    /// The caller's part: chunks until it finds nothing that has not begun. One chunk, where no helper can
-    /// come and nothing can cancel the job.
+    /// The caller's part: chunks until all grains have begun. One chunk, where no helper can join and nothing
+    /// can cancel the job.
     pub(super) fn work_as_caller(&self) {
         if self.workers == 1 && self.job.stop_if.is_none() {
             self.pace.store(self.partition.count, Relaxed);
@@ -84,7 +84,7 @@ where
         });
     }
 
-    /// Does chunks, until none is left that has not begun, or `pause` says so at the end of one.
+    /// Does chunks until all grains have begun, or `pause` returns true after a chunk.
     fn work(&self, worker: u32, (deque, side): (usize, Side), pause: impl Fn(u64) -> bool) -> Progress {
         let (mut taken, mut began_ns) = (0u32, C::now_ns());
         while !self.is_stopped() {
@@ -105,17 +105,17 @@ where
         Progress::Exhausted
     }
 
-    /// Number of grains to take of `have`, by a worker that has had `taken`.
+    /// Number of grains of `have` that a worker takes which has taken `taken` before.
     fn chunk_size(&self, have: u32, taken: u32) -> u32 {
         let due = (self.partition.count / self.workers).saturating_sub(taken);
         let pace = self.pace.load(Relaxed);
         partition::chunk_size(have, due, pace, self.partition.min_chunk, self.workers)
     }
 
-    /// Learns from a chunk of `done` grains how long chunks should be.
+    /// Adapts the pace to a chunk of `done` grains that took `took_ns`.
     fn learn(&self, done: u32, took_ns: u64) {
         let pace = self.pace.load(Relaxed);
-        // A chunk that was cut short says little of how many grains would take long.
+        // A chunk below the pace says nothing about a longer one, unless it took too long.
         if done >= pace || took_ns > MAX_NS {
             let next = partition::next_pace(done, took_ns, self.partition.min_chunk);
             if next != pace {
@@ -128,7 +128,7 @@ where
         self.partition.range(&self.job.range, grains)
     }
 
-    /// Calls the job's function; what it leaves undone, if it fails or unwinds, is noted.
+    /// Calls the job's function. If that fails or unwinds, notes the part that is not done.
     fn call(&self, worker: u32, range: Range<u64>) {
         let stopped = || self.is_stopped();
         let mut guard = BreakOff { run: self, chunk: Chunk::new(range, worker, &stopped), why: PANIC };
@@ -142,7 +142,7 @@ where
         }
     }
 
-    /// Has no other chunk begin. True for the first that stops the job.
+    /// Stops the job: no other chunk begins. True for the first call.
     fn stop(&self, why: u32) -> bool {
         self.stopped.compare_exchange(0, why, Relaxed, Relaxed).is_ok()
     }
@@ -154,13 +154,13 @@ where
         self.stopped.load(Relaxed) != 0
     }
 
-    /// Undoes what was done, if the job is stopped. No helper works any more.
+    /// Undoes the work, if the job is stopped. All visits have ended.
     pub(super) fn undo_if_stopped(&mut self) {
         if *self.stopped.get_mut() != 0
             && let Some(undo) = self.job.undo
             && !mutant!("job.undo-skipped")
         {
-            // A worker that broke a chunk off has noted it before it left.
+            // A worker that breaks off a chunk notes it before it leaves.
             let broken_off = self.broken_off.values().unwrap_or_default();
             let not_begun = || self.deques.rests().map(|rest| self.range(&rest));
             let not_done = || not_begun().chain(broken_off.iter().map(|&(from, to)| from..to));
@@ -168,7 +168,7 @@ where
         }
     }
 
-    /// How the job ended. No helper works any more.
+    /// The result of the job. All visits have ended.
     pub(super) fn result(&mut self) -> Result<(), Failed<E>> {
         match (*self.stopped.get_mut(), self.error.get_mut().take()) {
             (0, _) => Ok(()),
@@ -191,7 +191,7 @@ where
     }
 }
 
-/// A chunk under way; if it fails or unwinds, this stops the job and notes what is not done.
+/// A chunk under way; if it fails or unwinds, this stops the job and notes the part that is not done.
 struct BreakOff<'r, 'a, W, E, C: Cpu>
 where
     E: Send,

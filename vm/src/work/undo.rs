@@ -1,9 +1,9 @@
-//! What was done: what is left of a range when the ranges that were not done are taken out.
+//! The ranges that were done: the complement of the ranges that were not.
 
 use core::ops::Range;
 
-/// Calls `f` for each gap between the ranges of `undone`, in order, within `whole`. They are few (two for
-/// each worker), so they are searched once for each gap, and nothing is allocated.
+/// Calls `f` for each gap between the ranges of `undone`, in order, within `whole`. The ranges are few (two
+/// for each worker), so they are searched once for each gap, and nothing is allocated.
 pub(super) fn each_gap<I: Iterator<Item = Range<u64>>>(
     whole: &Range<u64>,
     undone: impl Fn() -> I,

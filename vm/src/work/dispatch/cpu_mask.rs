@@ -4,7 +4,7 @@ use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::{CpuId, MAX_CPUS};
 
-/// A bit for each CPU. A removal acquires what the insertion has released, and the other way round.
+/// A bit for each CPU. A removal acquires from the insertion before it, and an insertion from the removal.
 pub(super) struct AtomicCpuMask<C: Cpu> {
     words: [AtomicU64<C>; MAX_CPUS / 64],
 }
@@ -29,7 +29,7 @@ impl<C: Cpu> AtomicCpuMask<C> {
         self.words.iter().map(|word| word.load(Relaxed).count_ones()).sum()
     }
 
-    /// The CPUs below `nr_cpus`, those behind `me` first; may be stale.
+    /// The CPUs below `nr_cpus`, starting behind `me` and wrapping; may be stale.
     pub(super) fn iter_from(&self, me: CpuId, nr_cpus: u32) -> impl Iterator<Item = CpuId> {
         let (words, start) = (nr_cpus.div_ceil(64), me.0.min(nr_cpus.saturating_sub(1)));
         // The first word twice: at the end, its CPUs up to `me`.

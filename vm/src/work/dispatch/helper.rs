@@ -1,4 +1,4 @@
-//! A helper's life: it looks for items to visit, and parks where there are none.
+//! The helper's loop: it looks for items to visit, and parks where there are none.
 
 use super::Dispatch;
 use super::item::Progress;
@@ -9,12 +9,12 @@ use crate::sync::atomic::{Ordering::*, fence};
 use crate::units::CpuId;
 
 impl<C: Cpu> Dispatch<C> {
-    /// Serves as the helper of this CPU. Returns when it is dismissed, or at once where the CPU has a helper.
-    /// The thread stays on its CPU, and holds nothing.
+    /// Serves as the helper of this CPU. Returns when the helper is dismissed, or at once where the CPU has
+    /// one. The thread stays on its CPU, and holds no lock.
     pub fn serve(&self) {
         let me = C::id();
         let helper = Helper { dispatch: self, worker: self.workers.of(me), me };
-        // Counted before others see it.
+        // Counted before other CPUs see the helper.
         self.limit.arrive();
         if helper.worker.arrive() {
             let _departure = Departure(&helper);
@@ -33,7 +33,7 @@ struct Helper<'d, C: Cpu> {
 }
 
 impl<C: Cpu> Helper<'_, C> {
-    /// Visits items until the helper is to leave.
+    /// Visits items until the helper has to leave.
     fn look_for_work(&self) {
         let mut polls = 0;
         while !self.worker.must_leave() {
@@ -56,7 +56,7 @@ impl<C: Cpu> Helper<'_, C> {
         }
     }
 
-    /// Visits the item that it is assigned.
+    /// Visits the assigned item.
     fn visit_assigned(&self) -> Option<Progress> {
         let joined = self.join_assigned()?;
         let progress = joined.item().visit(self.me, self.worker);
@@ -64,7 +64,7 @@ impl<C: Cpu> Helper<'_, C> {
             self.worker.next();
         }
         if progress == Progress::Paused {
-            // It comes back by itself.
+            // Visits again without a notification of the caller's.
             self.worker.notify();
         }
         Some(progress)
@@ -75,25 +75,26 @@ impl<C: Cpu> Helper<'_, C> {
         self.dispatch.slot(assigned.slot).join_reserved(assigned.opened)
     }
 
-    /// Visits the first published item that it may join.
+    /// Visits the first published item that the helper may join.
     fn visit_published(&self) -> Option<Progress> {
         self.joinable().find_map(|(slot, found)| self.visit(slot, found))
     }
 
-    /// The slots whose items it may join, with the word that says so.
+    /// The slots whose items the helper may join, with the word that was read.
     fn joinable(&self) -> impl Iterator<Item = (&WorkSlot<C>, u32)> {
         let node = self.worker.node;
         let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.limit.has_room_racy());
         slots.filter_map(move |slot| Some((slot, slot.joinable_from(node)?)))
     }
 
-    /// Joins and visits, unless the slot's word has changed, the helper is reserved, or too many are at work.
+    /// Joins and visits, unless the slot's word has changed, the helper is reserved, or too many helpers are
+    /// at work.
     fn visit(&self, slot: &WorkSlot<C>, found: u32) -> Option<Progress> {
         let at_work = AtWork::begin(self.dispatch, self.worker)?;
         // Drops `at_work` first, so that the helper is idle when its caller learns that it has left.
         let mut visit = (at_work, slot.join(found)?);
         let joined = &mut visit.1;
-        // Others that sleep, if the item has room for them.
+        // Notifies other parked helpers, while the item has room for them.
         if let Some(nodes) = slot.wanted_from()
             && !mutant!("dispatch.notify-on-skipped")
         {
@@ -106,7 +107,7 @@ impl<C: Cpu> Helper<'_, C> {
         Some(progress)
     }
 
-    /// Sleeps until it is notified or has to leave, unless there is an item to join.
+    /// Sleeps until the helper is notified or has to leave, unless there is an item to join.
     fn park(&self) {
         self.dispatch.parked.insert(self.me);
         // Pairs with the fence of `Dispatch::publish`: either that sees this worker as parked, or this sees
@@ -120,14 +121,14 @@ impl<C: Cpu> Helper<'_, C> {
     }
 }
 
-/// A helper at work on an item that it has found; idle again when this is dropped, also by unwinding.
+/// A helper at work on an item that it found by polling; idle again when this is dropped, also by unwinding.
 struct AtWork<'d, C: Cpu> {
     dispatch: &'d Dispatch<C>,
     worker: &'d WorkerSlot<C>,
 }
 
 impl<'d, C: Cpu> AtWork<'d, C> {
-    /// `None` where too many helpers are at work, or this one is reserved or has to leave.
+    /// `None` where too many helpers are at work, or this helper is reserved or has to leave.
     fn begin(dispatch: &'d Dispatch<C>, worker: &'d WorkerSlot<C>) -> Option<Self> {
         if dispatch.limit.begin(1) == 0 {
             return None;
@@ -147,13 +148,13 @@ impl<C: Cpu> Drop for AtWork<'_, C> {
     }
 }
 
-/// The end of a helper's life, also where a visit unwinds.
+/// The departure of a helper, also where a visit unwinds.
 struct Departure<'h, 'd, C: Cpu>(&'h Helper<'d, C>);
 
 impl<C: Cpu> Drop for Departure<'_, '_, C> {
     fn drop(&mut self) {
         let Helper { dispatch, worker, me } = *self.0;
-        // From here on it is not reserved any more, and whoever notifies it hears that it is leaving.
+        // From here on the helper cannot be reserved, and `notify` returns false for it.
         if worker.begin_departure()
             && !mutant!("dispatch.detach-skipped")
             && let Some(joined) = self.0.join_assigned()
@@ -161,7 +162,7 @@ impl<C: Cpu> Drop for Departure<'_, '_, C> {
             joined.item().detach(me);
         }
         dispatch.limit.depart();
-        // It may have been notified, or leave room in an item.
+        // The helper may have been notified for an item, or leaves room in one.
         dispatch.notify_for_published(me);
         worker.depart();
     }

@@ -1,4 +1,4 @@
-//! A work item: work on its caller's stack, as helpers see it.
+//! A work item: work on its caller's stack, with the account of its helpers.
 
 use super::cpu_mask::AtomicCpuMask;
 use super::worker_slot::WorkerSlot;
@@ -9,10 +9,10 @@ use core::fmt;
 
 /// Work that helpers may visit.
 pub trait Work<C: Cpu>: Sync {
-    /// Does some of it, as a helper. Returns after a bounded time, so that other threads get the CPU.
+    /// Does a part of the work, as a helper. Returns after a bounded time, so that other threads get the CPU.
     fn visit(&self, visitor: &Visitor<'_, C>) -> Progress;
 
-    /// The reserved worker of `cpu` leaves, dismissed or because it panicked.
+    /// Called when the reserved worker of `cpu` leaves, dismissed or by a panic.
     fn detach(&self, cpu: CpuId) {
         let _ = cpu;
     }
@@ -21,7 +21,7 @@ pub trait Work<C: Cpu>: Sync {
 /// How a visit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to do: the helper comes back after other threads had the CPU.
+    /// There is more to do: the helper visits again after other threads had the CPU.
     Paused,
     /// The helper finds nothing more to begin.
     Exhausted,
@@ -31,7 +31,7 @@ pub enum Progress {
 pub struct Visitor<'w, C: Cpu> {
     /// Its CPU.
     pub cpu: CpuId,
-    /// The node of that.
+    /// The node of that CPU.
     pub node: NodeId,
     /// The time at which the visit began.
     pub began_ns: u64,
@@ -39,43 +39,43 @@ pub struct Visitor<'w, C: Cpu> {
 }
 
 impl<C: Cpu> Visitor<'_, C> {
-    /// Whether the helper was dismissed, and is to return soon.
+    /// Whether the helper was dismissed, and has to return soon.
     pub fn must_leave(&self) -> bool {
         self.worker.must_leave()
     }
 }
 
-/// Work to be published, with what helpers note in it. It stays in place while it is published.
+/// Work to be published, and the account of its helpers. It stays in place while it is published.
 pub struct WorkItem<'a, C: Cpu> {
     work: &'a (dyn Work<C> + 'a),
-    /// Ranks that the caller holds.
+    /// Lock ranks that the caller holds.
     held: u64,
-    /// Nanoseconds of all visits that have ended. Relaxed, as `came`: ordered by the slot's word.
+    /// Nanoseconds of all visits that have ended. Relaxed, as `visitors`: ordered by the slot's word.
     helper_ns: AtomicU64<C>,
     /// CPUs whose helpers have visited.
-    came: AtomicCpuMask<C>,
+    visitors: AtomicCpuMask<C>,
 }
 
 impl<'a, C: Cpu> WorkItem<'a, C> {
     /// An item for helpers of the current thread.
     pub fn new(work: &'a (dyn Work<C> + 'a)) -> Self {
         let held = C::with_context(|context| context.held());
-        Self { work, held, helper_ns: AtomicU64::new(0), came: AtomicCpuMask::new() }
+        Self { work, held, helper_ns: AtomicU64::new(0), visitors: AtomicCpuMask::new() }
     }
 
-    /// Nanoseconds that helpers worked, those included that worked for them. No visit is under way.
+    /// Nanoseconds that helpers worked, including the helpers of their own jobs. No visit is under way.
     pub fn helper_ns(&self) -> u64 {
         self.helper_ns.load(Relaxed)
     }
 
     /// Number of helpers that visited. No visit is under way.
     pub fn nr_helpers(&self) -> u32 {
-        self.came.count_racy()
+        self.visitors.count_racy()
     }
 
     /// Visits the item as the helper of `worker`.
     pub(super) fn visit(&self, cpu: CpuId, worker: &WorkerSlot<C>) -> Progress {
-        self.came.insert(cpu);
+        self.visitors.insert(cpu);
         let accounting = self.work_for_caller();
         let visitor = Visitor { cpu, node: worker.node, began_ns: accounting.began_ns, worker };
         self.work.visit(&visitor)
@@ -87,14 +87,15 @@ impl<'a, C: Cpu> WorkItem<'a, C> {
         self.work.detach(cpu);
     }
 
-    /// Has the current thread hold what the caller holds, and notes its time, until the result is dropped.
+    /// For the lock order, the current thread holds the caller's ranks until the result is dropped, which
+    /// charges the time to the item.
     fn work_for_caller(&self) -> Accounting<'_, 'a, C> {
         let own_ranks = C::with_context(|context| context.inherit_held(self.held));
         Accounting { item: self, began_ns: C::now_ns(), own_ranks }
     }
 }
 
-/// A helper that works for its caller; ends when dropped, also by unwinding.
+/// A helper that works for a caller; ends when dropped, also by unwinding.
 struct Accounting<'i, 'a, C: Cpu> {
     item: &'i WorkItem<'a, C>,
     began_ns: u64,

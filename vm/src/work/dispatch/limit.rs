@@ -1,9 +1,9 @@
-//! How many helpers there are, and how many may be at work.
+//! The number of helpers, and the limit of those at work.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 
-/// Counts of a pool's helpers. Relaxed, all of them: they limit, and order nothing.
+/// Counts of a pool's helpers. All are relaxed: they order nothing.
 pub(super) struct HelperLimit<C: Cpu> {
     max: AtomicU32<C>,
     /// Helpers in visits, and reserved ones.
@@ -26,7 +26,7 @@ impl<C: Cpu> HelperLimit<C> {
         self.max.store(max, Relaxed);
     }
 
-    /// Number of helpers that are there and not reserved, at most the limit; may be stale.
+    /// Number of helpers that are present and not reserved, at most the limit; may be stale.
     pub(super) fn nr_available_racy(&self) -> u32 {
         let present = self.present.load(Relaxed).saturating_sub(self.reserved.load(Relaxed));
         present.min(self.max.load(Relaxed))
@@ -37,17 +37,17 @@ impl<C: Cpu> HelperLimit<C> {
         self.at_work.load(Relaxed) < self.max.load(Relaxed)
     }
 
-    /// A helper has come.
+    /// Counts a helper that arrives.
     pub(super) fn arrive(&self) {
         self.present.fetch_add(1, Relaxed);
     }
 
-    /// A helper has left.
+    /// Counts a helper that leaves.
     pub(super) fn depart(&self) {
         self.present.fetch_sub(1, Relaxed);
     }
 
-    /// Counts up to `wanted` helpers as at work, and returns how many.
+    /// Counts up to `wanted` helpers as at work, as far as the limit allows. Returns how many.
     pub(super) fn begin(&self, wanted: u32) -> u32 {
         let max = self.max.load(Relaxed);
         let granted = |at_work: u32| wanted.min(max.saturating_sub(at_work));
@@ -55,17 +55,17 @@ impl<C: Cpu> HelperLimit<C> {
         self.at_work.update(Relaxed, Relaxed, added).map_or(0, granted)
     }
 
-    /// `count` helpers are no longer at work.
+    /// Ends what [`begin`](Self::begin) counted, for `count` helpers.
     pub(super) fn end(&self, count: u32) {
         self.at_work.fetch_sub(count, Relaxed);
     }
 
-    /// `count` helpers are reserved.
+    /// Counts `count` helpers as reserved.
     pub(super) fn reserve(&self, count: u32) {
         self.reserved.fetch_add(count, Relaxed);
     }
 
-    /// They no longer are.
+    /// Counts `count` helpers as no longer reserved.
     pub(super) fn release(&self, count: u32) {
         self.reserved.fetch_sub(count, Relaxed);
     }

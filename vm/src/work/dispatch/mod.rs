@@ -13,38 +13,40 @@
 //! ```
 //!
 //! A helper has a *worker slot*: its state, and a word on which it sleeps. An idle helper polls the work
-//! slots, and parks after some time without work. A waiter of one CPU, an ordered queue, *reserves* idle
-//! workers: they poll no longer, but visit the queue's item whenever they are notified. Both kinds of work
-//! are joined, visited and left in the same way.
+//! slots, and parks after some time without work. An ordered queue, which needs the helpers of certain CPUs,
+//! *reserves* idle workers: they poll no longer, but visit the queue's item whenever they are notified. Both
+//! kinds of work are joined, visited and left in the same way.
 //!
-//! # What is ordered by what
+//! # Memory order
 //!
 //! | word | transitions | order |
 //! |---|---|---|
-//! | work slot (`work_slot`) | publish, join, leave, close | publish releases the item to the join; leave releases the work to the caller's close |
-//! | worker slot (`worker_slot`) | begin, end, reserve, release, notify, park, dismiss | all acquire and release: what was done before a notification is seen in the visit that follows it |
-//! | [`AtomicCpuMask`] of parked workers | park inserts, a notifier removes | the fences below |
+//! | work slot | publish, join | publish releases the item to the join |
+//! | | leave, close | leave releases the work to the caller's close |
+//! | worker slot | all | acquire and release: a visit sees all that precedes its notification |
+//! | parked workers | park, notify | the fences below |
 //!
-//! An item must not be left to helpers that sleep. Both sides store, then look, with a full fence in between,
-//! so that at least one of them sees what the other one has stored:
+//! The first two are in `work_slot` and `worker_slot`; parked workers are an [`AtomicCpuMask`].
+//!
+//! An item must not wait for helpers that sleep. Both sides store, then load, with a full fence in between,
+//! so that at least one of them sees the other's store:
 //!
 //! ```text
 //!   caller   publish the item    fence    any worker parked?     then notify two
 //!   helper   mark as parked      fence    any item published?    then do not sleep
 //! ```
 //!
-//! A caller notifies two workers. A helper that joins notifies two more while the item has room for them: so
-//! an item for many has them all in as many steps as doubling takes. A worker that was notified and cannot
-//! join, as it is reserved or leaves meanwhile, passes the notification on
-//! ([`Dispatch::notify_for_published`]).
+//! A caller notifies two workers. A helper that joins notifies two more while the item has room for them, so
+//! the number of helpers doubles with each step. A worker that was notified and cannot join, as it is
+//! reserved or leaves meanwhile, passes the notification on ([`Dispatch::notify_for_published`]).
 //!
-//! Why `AWAITED` cannot be lost: the caller sets it in the slot's word, in which visits are counted, and the
-//! last helper to leave takes its visit off the same word.
+//! `AWAITED` cannot be lost: the caller sets it in the slot's word, in which visits are counted, and the last
+//! helper to leave subtracts its visit from the same word.
 //!
-//! # What a visit carries
+//! # Accounting
 //!
-//! A helper works for its caller: for the lock order it holds what the caller holds, and its time is noted in
-//! the item, for the caller to be charged with.
+//! A helper works for its caller: for the lock order it holds the caller's ranks, and its time is charged to
+//! the caller through the item.
 
 mod cpu_mask;
 mod helper;
@@ -77,7 +79,7 @@ const FANOUT: u32 = if cfg!(loom) { 1 } else { 2 };
 pub struct PollLimit(pub u32);
 
 impl PollLimit {
-    /// Some ten microseconds: more than going to sleep and being woken takes.
+    /// About ten microseconds: more than going to sleep and being woken takes.
     pub const SHORT: Self = Self(1000);
     /// Sleep at once.
     pub const NONE: Self = Self(0);
@@ -86,7 +88,7 @@ impl PollLimit {
 /// The work slots and worker slots of a pool.
 pub struct Dispatch<C: Cpu> {
     workers: PerCpu<WorkerSlot<C>, C>,
-    /// Work slots by node, in the place of a CPU of the same number.
+    /// Work slots of each node, indexed by the number of the node as a `CpuId`.
     nodes: PerCpu<NodeSlots<C>, C>,
     parked: AtomicCpuMask<C>,
     limit: HelperLimit<C>,
@@ -99,7 +101,7 @@ impl<C: Cpu> Dispatch<C> {
         Self::new(PerCpu::none(), PerCpu::none())
     }
 
-    /// A worker slot for each CPU, without helpers so far, and work slots for each node. `None` if the memory
+    /// A worker slot for each CPU, without a helper, and work slots for each node. `None` if the memory
     /// does not suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
         let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(node_of(cpu)))?;
@@ -118,7 +120,7 @@ impl<C: Cpu> Dispatch<C> {
         self.workers.nr_cpus()
     }
 
-    /// Nodes of the CPUs are below this.
+    /// Number of nodes; every CPU's node is below it.
     pub fn nr_nodes(&self) -> u32 {
         self.nodes.nr_cpus()
     }
@@ -130,7 +132,7 @@ impl<C: Cpu> Dispatch<C> {
 
     /// Sets how long helpers and callers poll before they sleep.
     pub fn set_poll_limit(&self, limit: PollLimit) {
-        // Relaxed: nothing is ordered by it.
+        // Relaxed: it orders nothing.
         self.poll_limit.store(limit.0, Relaxed);
     }
 
@@ -154,7 +156,7 @@ impl<C: Cpu> Dispatch<C> {
         cpu.0 < self.nr_cpus() && self.workers.of(cpu).has_helper_racy()
     }
 
-    /// Has the helper of `cpu` leave, and waits until it has left: its visit ends with the chunk under way.
+    /// Dismisses the helper of `cpu`, and waits until it has left: its visit ends with the chunk under way.
     /// May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         if cpu.0 < self.nr_cpus() {
@@ -162,7 +164,7 @@ impl<C: Cpu> Dispatch<C> {
         }
     }
 
-    /// Has all helpers leave, and accepts no others. May sleep.
+    /// Dismisses all helpers, and accepts no others. May sleep.
     pub fn close(&self) {
         self.workers.iter().for_each(|(_, worker)| worker.close());
         self.workers.iter().for_each(|(_, worker)| worker.wait_until_gone());
@@ -171,7 +173,7 @@ impl<C: Cpu> Dispatch<C> {
     /// Publishes `item` while `own` runs: up to `max_helpers` helpers of `nodes` may join at once. When this
     /// returns, or unwinds, no helper visits the item or will. `own` runs also if no work slot is free.
     ///
-    /// It may sleep: until visits end that have begun.
+    /// May sleep, until the visits under way have ended.
     pub fn publish<R>(
         &self,
         item: &WorkItem<'_, C>,
@@ -221,7 +223,7 @@ impl<C: Cpu> Dispatch<C> {
     }
 
     /// Notifies parked workers for each published item that has room. Called where a notification may have
-    /// gone to a worker that cannot join, and where room is made.
+    /// gone to a worker that cannot join, and where room has been made.
     fn notify_for_published(&self, me: CpuId) {
         fence::<C>(SeqCst);
         let nodes = self.slots_in_use(NodeId(0)).filter_map(WorkSlot::wanted_from);

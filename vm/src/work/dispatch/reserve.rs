@@ -1,4 +1,4 @@
-//! Callers that want the helpers of certain CPUs: they reserve them, and notify each.
+//! Reserved workers: the helpers of certain CPUs, which visit one caller's item whenever it notifies them.
 
 use super::item::WorkItem;
 use super::{Dispatch, Published};
@@ -14,7 +14,7 @@ pub struct Reserved<'d, C: Cpu> {
 }
 
 impl<C: Cpu> Dispatch<C> {
-    /// Reserves those helpers of `cpus` that are idle, as many as may be at work.
+    /// Reserves the idle helpers of `cpus`, as many as the limit allows.
     pub fn reserve(&self, cpus: &CpuMask) -> Reserved<'_, C> {
         let granted = self.limit.begin(cpus.count());
         let mut reserved = Reserved { dispatch: self, cpus: CpuMask::EMPTY };
@@ -32,14 +32,14 @@ impl<C: Cpu> Dispatch<C> {
         reserved
     }
 
-    /// Has the worker of `cpu`, which is reserved, visit its item again. False where no helper is there.
+    /// Notifies the reserved worker of `cpu`, which visits its item again. False where the CPU has no helper.
     pub fn notify(&self, cpu: CpuId) -> bool {
         self.workers.of(cpu).notify()
     }
 }
 
 impl<C: Cpu> Reserved<'_, C> {
-    /// Their CPUs.
+    /// The CPUs of the workers.
     pub fn cpus(&self) -> &CpuMask {
         &self.cpus
     }
@@ -47,7 +47,7 @@ impl<C: Cpu> Reserved<'_, C> {
     /// Publishes `item` for these workers while `own` runs: each visits it when it is notified. When this
     /// returns, or unwinds, no helper visits the item or will. `None` where no work slot is free.
     ///
-    /// It may sleep: until visits end that have begun.
+    /// May sleep, until the visits under way have ended.
     pub fn publish<R>(&self, item: &WorkItem<'_, C>, own: impl FnOnce() -> R) -> Option<R> {
         // The item outlives this, which outlives every visit: `Joined::item` relies on that.
         let published: Published<'_, C> = self.dispatch.open_slot(item, (u32::MAX, NodeMask::EMPTY))?;

@@ -1,4 +1,4 @@
-//! Work slots: where callers publish items, and helpers join them.
+//! Work slots: callers publish items in them, and helpers join the items.
 //!
 //! A slot's word says whether helpers may join, and counts the visits under way:
 //!
@@ -18,9 +18,9 @@
 //! | 16..32 | generation: items published here so far, modulo 65536 |
 //!
 //! *Open* and *close* are the caller's, *join* and *leave* the helpers'. Open releases the item to the join.
-//! Leave releases what was done to the caller, which acquires it in close, and owns the item again once no
-//! visit is left. The generation makes a join fail that was decided on for an earlier item. Should it come
-//! round in between, the helper visits the item that is there now: that is a visit like any other.
+//! Leave releases the work to the caller, which acquires it in close, and owns the item again once no visit
+//! is left. The generation makes a join fail that was decided on for an earlier item. Should it wrap in
+//! between, the helper visits the item that is published now, which is harmless.
 
 use super::cpu_mask::bits;
 use super::item::WorkItem;
@@ -36,7 +36,7 @@ const VISIT: u32 = 8;
 const GENERATION: u32 = 1 << 16;
 const MAX_VISITS: u32 = GENERATION / VISIT - 1;
 
-/// Work slots of a node. The caller does a job itself that finds none free.
+/// Work slots of a node. A job that finds none free is done by its caller.
 pub(super) const NR_SLOTS: u32 = 64;
 
 const fn visits(word: u32) -> u32 {
@@ -67,14 +67,14 @@ const fn await_visits(word: u32) -> Option<u32> {
 
 /// Work slots of the callers on one node.
 pub(super) struct NodeSlots<C: Cpu> {
-    /// Number of the first one in the pool.
+    /// Number of the first slot in the pool.
     first: u32,
-    /// A bit for each slot in use. Acquire and release: a caller finds the slot as the last one left it.
+    /// A bit for each slot in use. Acquire and release: a caller sees the slot as the previous one left it.
     in_use: AtomicU64<C>,
     slots: [WorkSlot<C>; NR_SLOTS as usize],
 }
 
-/// Where one item is published.
+/// A slot for one published item.
 #[repr(align(64))]
 pub(super) struct WorkSlot<C: Cpu> {
     /// See the module.
@@ -121,7 +121,7 @@ impl<C: Cpu> NodeSlots<C> {
         Some(OpenSlot { slots: self, bit, slot, word })
     }
 
-    /// Slots in use, those of other callers included that are about to open or close them.
+    /// Slots in use, including those that their callers are about to open or have just closed.
     pub(super) fn in_use(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         bits(self.in_use.load(Acquire)).map(|bit| &self.slots[bit as usize])
     }
@@ -137,12 +137,12 @@ pub(super) struct OpenSlot<'s, C: Cpu> {
 }
 
 impl<C: Cpu> OpenSlot<'_, C> {
-    /// What a reserved worker has to know, to join.
+    /// The assignment with which a reserved worker joins.
     pub(super) fn assignment(&self) -> Assignment {
         Assignment { slot: self.slots.first + self.bit, opened: self.word }
     }
 
-    /// Has no helper join any more, waits until the last visit has ended, and frees the slot. Called once.
+    /// Closes the slot to helpers, waits until the last visit has ended, and frees the slot. Called once.
     pub(super) fn close(&self, poll_limit: u32) {
         self.slot.close(poll_limit);
         self.slots.in_use.fetch_and(!(1 << self.bit), AcqRel);
@@ -172,7 +172,7 @@ impl<C: Cpu> WorkSlot<C> {
 
     /// The word, if an idle helper of `node` may join.
     pub(super) fn joinable_from(&self, node: NodeId) -> Option<u32> {
-        // Acquire: what follows is as it was when this was published.
+        // Acquire: the fields read below are those of this publication.
         let word = self.word.load(Acquire);
         let is_wanted = || NodeMask::from_bits(self.nodes.load(Relaxed)).contains(node);
         (join(word, self.max_helpers.load(Relaxed)).is_some() && is_wanted()).then_some(word)
@@ -211,15 +211,15 @@ pub(super) struct Joined<'s, C: Cpu> {
 impl<C: Cpu> Joined<'_, C> {
     /// The item.
     pub(super) fn item(&self) -> &WorkItem<'_, C> {
-        // SAFETY: our visit is counted in the slot's word, and was added while the slot was open. So the
+        // SAFETY: this visit is counted in the slot's word, and was added while the slot was open. So the
         // caller that published the item has not returned from `WorkSlot::close`, and does not before the
-        // visit is taken off, when `self` is dropped; until then the item stays in place (`Dispatch::publish`
-        // has borrowed it), and is shared only. The pointer was stored before the word was, which the join
-        // has acquired; and it is not stored again while the slot is in use.
+        // visit is subtracted, when `self` is dropped; until then the item stays in place
+        // (`Dispatch::publish` has borrowed it), and is shared only. The pointer was stored before the word
+        // was, which the join has acquired; and it is not stored again while the slot is in use.
         unsafe { &*self.slot.item.load(Relaxed) }
     }
 
-    /// Notes that nothing is left to begin: no other helper joins.
+    /// Notes that all work of the item has begun: no other helper joins.
     pub(super) fn mark_drained(&mut self) {
         self.mark = DRAINED;
     }
@@ -228,7 +228,7 @@ impl<C: Cpu> Joined<'_, C> {
 impl<C: Cpu> Drop for Joined<'_, C> {
     fn drop(&mut self) {
         let left = |word| Some(leave(word, self.mark));
-        // Release: pairs with `WorkSlot::close`. The item may be gone behind this.
+        // Release: pairs with `WorkSlot::close`. The item may be gone from here on.
         let order = if mutant!("dispatch.leave-relaxed") { Relaxed } else { AcqRel };
         if let Ok(was) = self.slot.word.update(order, Relaxed, left)
             && was & AWAITED != 0

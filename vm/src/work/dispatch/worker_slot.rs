@@ -7,16 +7,16 @@
 //!            end                   release
 //! ```
 //!
-//! *Begin* and *end* are the helper's: it visits an item that it has found. *Reserve* and *release* are a
-//! caller's: meanwhile the helper visits that caller's item only, whenever it is notified.
+//! *Begin* and *end* are the helper's: in between it visits an item that it has found. *Reserve* and
+//! *release* are a caller's: in between the helper visits that caller's item only, whenever it is notified.
 //!
 //! | bit | set by | says |
 //! |---|---|---|
-//! | `NOTIFIED` | any CPU | there may be work: the helper takes the bit off, and looks |
-//! | `PARKED` | the helper | it sleeps on the word: who notifies it wakes it |
-//! | `LEAVING` | any CPU, the helper | the helper leaves, and is not reserved any more |
+//! | `NOTIFIED` | any CPU | there may be work: the helper clears the bit, and looks |
+//! | `PARKED` | the helper | it sleeps on the word: a notification wakes it |
+//! | `LEAVING` | any CPU, the helper | the helper leaves, and cannot be reserved |
 //! | `GONE` | the helper | the slot has no helper |
-//! | `CLOSED` | the pool's owner | the helper leaves, and no other comes |
+//! | `CLOSED` | the pool's owner | the helper leaves, and no other arrives |
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -32,14 +32,14 @@ const LEAVING: u32 = 16;
 const GONE: u32 = 32;
 const CLOSED: u32 = 64;
 
-/// The helper is not there, or will not be for long.
+/// The slot has no helper, or its helper is about to leave.
 const ABSENT: u32 = LEAVING | GONE | CLOSED;
 
 const fn change(word: u32, from: u32, to: u32) -> Option<u32> {
     if word & STATE == from { Some(word & !STATE | to) } else { None }
 }
 
-/// A helper comes to a slot that has none.
+/// A helper arrives at a slot that has none.
 const fn arrive(word: u32) -> Option<u32> {
     if word & GONE != 0 && word & CLOSED == 0 { Some(word & !(GONE | LEAVING)) } else { None }
 }
@@ -54,7 +54,7 @@ const fn reserve(word: u32) -> Option<u32> {
     if word & ABSENT == 0 { change(word, IDLE, RESERVED) } else { None }
 }
 
-/// A caller gives a reserved helper back, which looks for work.
+/// A caller releases a reserved helper, which then looks for work.
 const fn release(word: u32) -> Option<u32> {
     change(word | NOTIFIED, RESERVED, IDLE)
 }
@@ -79,7 +79,7 @@ const fn depart(word: u32) -> u32 {
     word & !(PARKED | LEAVING | NOTIFIED) | GONE
 }
 
-/// The helper and those who wait for its leaving sleep on the one word.
+/// Number of threads to wake: the helper and the CPUs that wait for its departure sleep on the same word.
 const ALL: u32 = u32::MAX;
 
 /// One CPU's worker slot.
@@ -87,19 +87,18 @@ pub(super) struct WorkerSlot<C: Cpu> {
     /// See the module. Every change acquires and releases.
     word: AtomicU32<C>,
     pub(super) node: NodeId,
-    /// While reserved: which item to visit, as [`Assignment::pack`] says; 0 for none. Relaxed: ordered by
-    /// `word`.
+    /// The item of a reserved worker, as an [`Assignment`] packed; 0 for none. Relaxed: ordered by `word`.
     assigned: AtomicU64<C>,
 }
 
-/// What a helper is to do next.
+/// Next action of a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Not reserved: look for items that it may join.
+    /// Not reserved: look for items to join.
     LookForItems,
-    /// Reserved, and notified.
+    /// Reserved and notified: visit the assigned item.
     VisitAssigned,
-    /// Reserved.
+    /// Reserved and not notified.
     Wait,
 }
 
@@ -130,7 +129,7 @@ impl<C: Cpu> WorkerSlot<C> {
         self.word.update(AcqRel, Acquire, next).ok()
     }
 
-    /// Wakes the helper, if it slept when the word was `was` and nothing else has woken it.
+    /// Wakes the helper, if `was`, the word before a change, says that it sleeps and was not notified.
     fn wake(&self, was: u32) -> u32 {
         if was & (PARKED | NOTIFIED) == PARKED {
             self.word.wake(ALL);
@@ -139,7 +138,7 @@ impl<C: Cpu> WorkerSlot<C> {
     }
 }
 
-/// What the helper does.
+/// Methods for the helper.
 impl<C: Cpu> WorkerSlot<C> {
     /// Whether the helper has to leave.
     pub(super) fn must_leave(&self) -> bool {
@@ -151,23 +150,23 @@ impl<C: Cpu> WorkerSlot<C> {
         self.word.load(Acquire) & STATE == RESERVED
     }
 
-    /// Takes the place of a helper that is not there. False where there is one, or none is wanted.
+    /// Makes the current thread the slot's helper. False where there is one, or the slot is closed.
     pub(super) fn arrive(&self) -> bool {
         self.try_change(arrive).is_some()
     }
 
-    /// Begins a visit to an item that was found; false where the helper is reserved or has to leave.
+    /// Begins a visit to an item found by polling; false where the helper is reserved or has to leave.
     pub(super) fn begin(&self) -> bool {
         self.try_change(begin).is_some()
     }
 
-    /// Ends it.
+    /// Ends such a visit.
     pub(super) fn end(&self) {
         self.word.fetch_sub(BUSY - IDLE, AcqRel);
     }
 
-    /// What the helper is to do next. Takes the notification off, if there is one: in the same step in which
-    /// the state is read, as a caller may reserve the helper and notify it at any time.
+    /// The helper's next action. Clears the notification, if there is one, in the step that reads the state,
+    /// as a caller may reserve the helper and notify it at any time.
     pub(super) fn next(&self) -> Next {
         let mut word = self.word.load(Acquire);
         if word & NOTIFIED != 0 {
@@ -180,7 +179,7 @@ impl<C: Cpu> WorkerSlot<C> {
         }
     }
 
-    /// Sleeps until it is notified or has to leave.
+    /// Sleeps until the helper is notified or has to leave.
     pub(super) fn park(&self) {
         if let Some(was) = self.try_change(park) {
             self.word.sleep_while(was | PARKED);
@@ -193,12 +192,12 @@ impl<C: Cpu> WorkerSlot<C> {
         Assignment::unpack(self.assigned.load(Relaxed))
     }
 
-    /// Leaves, in two steps: from here on the helper is not reserved any more. True where it is.
+    /// First step of the departure: from here on the helper cannot be reserved. True where it is reserved.
     pub(super) fn begin_departure(&self) -> bool {
         self.word.fetch_or(LEAVING, AcqRel) & STATE == RESERVED
     }
 
-    /// The helper has left; another may come.
+    /// Second step: the helper has left, and another may arrive.
     pub(super) fn depart(&self) {
         if let Some(was) = self.try_change(|word| Some(depart(word)))
             && was & (LEAVING | CLOSED) != 0
@@ -208,9 +207,9 @@ impl<C: Cpu> WorkerSlot<C> {
     }
 }
 
-/// What others do.
+/// Methods for other CPUs.
 impl<C: Cpu> WorkerSlot<C> {
-    /// Whether there is a helper that stays; may be stale.
+    /// Whether the slot has a helper that is not leaving; may be stale.
     pub(super) fn has_helper_racy(&self) -> bool {
         self.word.load(Relaxed) & ABSENT == 0
     }
@@ -220,19 +219,19 @@ impl<C: Cpu> WorkerSlot<C> {
         self.try_change(reserve).is_some()
     }
 
-    /// Has a reserved helper visit an item, or none, when it is notified.
+    /// Sets the item that a reserved helper visits when it is notified; `None` for none.
     pub(super) fn assign(&self, item: Option<Assignment>) {
         self.assigned.store(item.map_or(0, Assignment::pack), Relaxed);
     }
 
-    /// Gives a reserved helper back.
+    /// Releases a reserved helper.
     pub(super) fn release(&self) {
         self.assign(None);
         self.try_change(release).map(|was| self.wake(was));
     }
 
-    /// Has the helper look for work, or visit again what it is assigned. False where there is none that
-    /// stays.
+    /// Notifies the helper: it looks for work, or visits its assigned item again. False where the slot has no
+    /// helper, or one that is leaving.
     pub(super) fn notify(&self) -> bool {
         let order = if mutant!("dispatch.notify-relaxed") { Relaxed } else { AcqRel };
         self.wake(self.word.fetch_or(NOTIFIED, order)) & ABSENT == 0
@@ -243,7 +242,7 @@ impl<C: Cpu> WorkerSlot<C> {
         self.try_change(notify_idle).map(|was| self.wake(was)).is_some()
     }
 
-    /// Has the helper leave, and waits until it has.
+    /// Tells the helper to leave, and waits until it has left.
     pub(super) fn dismiss(&self) {
         if let Some(was) = self.try_change(dismiss) {
             self.wake(was & !NOTIFIED);
@@ -251,12 +250,12 @@ impl<C: Cpu> WorkerSlot<C> {
         }
     }
 
-    /// Has the helper leave, and accepts no other one.
+    /// Tells the helper to leave, and accepts no other one.
     pub(super) fn close(&self) {
         self.wake(self.word.fetch_or(CLOSED, AcqRel) & !NOTIFIED);
     }
 
-    /// Waits for a helper that has to leave.
+    /// Waits until the helper, which has to leave, has left.
     pub(super) fn wait_until_gone(&self) {
         loop {
             let now = self.word.load(Acquire);

@@ -4,9 +4,9 @@ use super::*;
 use crate::machine::testing::TestCpu;
 use core::cell::Cell;
 
-/// As it is while another worker learns how long chunks should be.
+/// As where another worker changes the pace meanwhile.
 #[test]
-fn nothing_is_lost_where_another_look_at_how_much_is_wanted_sees_another_answer() {
+fn no_grain_is_lost_where_the_wanted_number_changes_between_two_attempts() {
     let (deque, asked) = (Deque::<TestCpu>::new(&(0..1000)), Cell::new(0));
     let wanted = |_| {
         asked.set(asked.get() + 1);
@@ -26,7 +26,7 @@ fn nothing_is_lost_where_another_look_at_how_much_is_wanted_sees_another_answer(
 }
 
 #[test]
-fn both_cuts_lose_nothing_and_leave_no_crumbs() {
+fn both_cuts_lose_no_grain_and_leave_no_rest_below_the_minimum() {
     for (have, min, wanted) in
         (1..40).flat_map(|h| (1..12).flat_map(move |l| (l..20).map(move |w| (h, l, w))))
     {

@@ -1,4 +1,4 @@
-//! Jobs with helpers, held against what must be done: each unit once, undone exactly where it was done.
+//! Jobs with helpers: each unit is done once, and undone exactly where it was done.
 
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::machine::{Cpu, Rank};
@@ -13,7 +13,7 @@ use std::vec::Vec;
 
 type TestPool<'m> = WorkerPool<'m, TestMachine>;
 
-/// Runs `f` on CPU 0 with helpers on CPUs 1, 2, ... that are there.
+/// Runs `f` on CPU 0 once helpers have arrived on CPUs 1, 2, ...
 pub(super) fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestPool<'_>) -> R) -> R {
     let machine = &TestMachine::with_cpus(1, helpers + 1);
     machine.cpus_per_node.store(2, Relaxed);
@@ -33,10 +33,10 @@ pub(super) fn with_helpers<R>(helpers: u32, f: impl FnOnce(&TestPool<'_>) -> R) 
     })
 }
 
-/// How often each unit of 0..n was done, less how often it was undone.
-struct Tally(Vec<AtomicI32>);
+/// For each unit of 0..n, the number of times it was done less the number of times it was undone.
+struct Counts(Vec<AtomicI32>);
 
-impl Tally {
+impl Counts {
     fn new(n: u64) -> Self {
         Self((0..n).map(|_| AtomicI32::new(0)).collect())
     }
@@ -61,7 +61,7 @@ impl Dice {
     }
 }
 
-/// Waits until somebody else is at work in the job too.
+/// Waits until a second worker is in the job too.
 fn meet(here: &AtomicU32) {
     here.fetch_add(1, SeqCst);
     while here.load(SeqCst) < 2 {
@@ -77,9 +77,9 @@ fn every_unit_is_done_once_however_a_job_is_cut() {
             for round in 0..300 {
                 let (start, len) = (dice.roll(100), dice.roll(900));
                 let (align, least) = (1 + dice.roll(40), 1 + dice.roll(60));
-                let (end, tally) = (start + len, Tally::new(1000));
+                let (end, counts) = (start + len, Counts::new(1000));
                 let job = Job::new(start..end, |chunk: &Chunk<'_>| {
-                    tally.add(chunk.range(), 1);
+                    counts.add(chunk.range(), 1);
                     let (from, to) = (chunk.start, chunk.end);
                     assert!(
                         from < to
@@ -93,7 +93,7 @@ fn every_unit_is_done_once_however_a_job_is_cut() {
                     Ok::<(), ()>(())
                 });
                 let spent = workers.run(&job.align(align).min_chunk(least)).unwrap();
-                assert!(tally.is_once(start..end), "round {round}: {start}..{end} by {align}, {least}");
+                assert!(counts.is_once(start..end), "round {round}: {start}..{end} by {align}, {least}");
                 assert!(spent.helpers <= helpers && (len >= 2 * least || spent.helpers == 0));
             }
         });
@@ -106,13 +106,13 @@ fn dice_of(at: u64) -> bool {
 }
 
 #[test]
-fn a_job_too_small_for_a_second_worker_or_empty_asks_nobody() {
+fn a_job_that_is_empty_or_too_small_for_a_second_worker_has_no_helper() {
     with_helpers(2, |workers| {
         let run = |range, least| {
             workers.run(&Job::new(range, |_: &Chunk<'_>| Ok::<(), ()>(())).min_chunk(least)).unwrap().helpers
         };
         assert_eq!([run(0..0, 1), run(7..7, 9), run(3..22, 10), run(0..1, 1)], [0; 4]);
-        // Who shows work finds its chunk small; who works alone does all at once.
+        // Published work is cut into small chunks; a caller without helpers does all in one.
         let chunks = |range, least| {
             let chunks = AtomicU32::new(0);
             let job = Job::new(range, |_: &Chunk<'_>| {
@@ -143,23 +143,23 @@ fn helpers_and_caller_work_at_the_same_time() {
 fn an_error_stops_the_job_and_undoes_exactly_what_was_done() {
     with_helpers(2, |workers| {
         for bad in 0..200 {
-            let (tally, undone) = (Tally::new(200), AtomicU32::new(0));
+            let (counts, undone) = (Counts::new(200), AtomicU32::new(0));
             let undo = |range: core::ops::Range<u64>| {
                 undone.fetch_add(1, Relaxed);
-                tally.add(range, -1);
+                counts.add(range, -1);
             };
             let job = Job::new(0..200, |chunk: &Chunk<'_>| {
                 for at in chunk.range() {
                     if at == bad {
                         return Err(at);
                     }
-                    tally.add(at..at + 1, 1);
+                    counts.add(at..at + 1, 1);
                     chunk.done_to(at + 1);
                 }
                 Ok(())
             });
             assert_eq!(workers.run(&job.undo(&undo)), Err(Failed::Error(bad)));
-            assert!(tally.is_once(0..0), "bad {bad}");
+            assert!(counts.is_once(0..0), "bad {bad}");
         }
     });
 }
@@ -170,7 +170,7 @@ fn a_chunk_that_says_nothing_of_its_progress_is_not_undone_when_it_fails() {
         let undone = Mutex::new(Vec::new());
         let undo = |range| undone.lock().unwrap().push(range);
         let job = Job::new(0..30, |chunk: &Chunk<'_>| if chunk.start < 10 { Ok(()) } else { Err(()) });
-        // Somebody to listen to has the job cut, also where nobody helps.
+        // With `stop_if` the job is cut into chunks, also without helpers.
         let stop = || false;
         assert_eq!(workers.run(&job.undo(&undo).min_chunk(10).stop_if(&stop)), Err(Failed::Error(())));
         assert_eq!(undone.into_inner().unwrap().pop(), Some(0..10));
@@ -181,15 +181,15 @@ fn a_chunk_that_says_nothing_of_its_progress_is_not_undone_when_it_fails() {
 fn a_panic_of_a_helper_reaches_the_caller_as_an_error_and_the_helper_can_come_back() {
     with_helpers(1, |workers| {
         for _ in 0..5 {
-            let (tally, here) = (Tally::new(2), AtomicU32::new(0));
-            let undo = |range| tally.add(range, -1);
+            let (counts, here) = (Counts::new(2), AtomicU32::new(0));
+            let undo = |range| counts.add(range, -1);
             let job = Job::new(0..2, |chunk: &Chunk<'_>| {
-                // Alone with both: the helper is still on its way out of its last panic, or back from it.
+                // One chunk with both units: the helper has not come back from its last panic.
                 if chunk.range() != (0..2) {
                     meet(&here);
                     assert_eq!(chunk.worker(), 0, "on purpose");
                 }
-                tally.add(chunk.range(), 1);
+                counts.add(chunk.range(), 1);
                 Ok::<(), ()>(())
             });
             let job = job.undo(&undo);
@@ -198,29 +198,29 @@ fn a_panic_of_a_helper_reaches_the_caller_as_an_error_and_the_helper_can_come_ba
                     Ok(spent) => assert_eq!(spent.helpers, 0),
                     Err(failed) => break failed,
                 }
-                assert!(tally.is_once(0..2));
-                tally.add(0..2, -1);
+                assert!(counts.is_once(0..2));
+                counts.add(0..2, -1);
                 thread::yield_now();
             };
             assert_eq!(failed, Failed::Panicked);
-            assert!(tally.is_once(0..0));
+            assert!(counts.is_once(0..0));
         }
     });
 }
 
 #[test]
-fn a_panic_of_the_callers_goes_on_after_the_helpers_have_left_and_all_is_undone() {
+fn a_panic_of_the_caller_goes_on_after_the_helpers_have_left_and_the_work_is_undone() {
     with_helpers(1, |workers| {
-        let (tally, here) = (Tally::new(2), AtomicU32::new(0));
-        let undo = |range| tally.add(range, -1);
+        let (counts, here) = (Counts::new(2), AtomicU32::new(0));
+        let undo = |range| counts.add(range, -1);
         let job = Job::new(0..2, |chunk: &Chunk<'_>| {
             meet(&here);
             assert_eq!(chunk.worker(), 2, "on purpose");
-            tally.add(chunk.range(), 1);
+            counts.add(chunk.range(), 1);
             Ok::<(), ()>(())
         });
         assert!(catch_unwind(AssertUnwindSafe(|| workers.run(&job.undo(&undo)))).is_err());
-        assert!(tally.is_once(0..0));
+        assert!(counts.is_once(0..0));
         here.store(0, SeqCst);
         let again = Job::new(0..2, |_: &Chunk<'_>| {
             meet(&here);
@@ -231,32 +231,32 @@ fn a_panic_of_the_callers_goes_on_after_the_helpers_have_left_and_all_is_undone(
 }
 
 #[test]
-fn a_job_that_is_given_up_is_undone() {
+fn a_job_that_is_cancelled_is_undone() {
     with_helpers(2, |workers| {
-        let (tally, enough) = (Tally::new(500), AtomicBool::new(false));
-        let undo = |range| tally.add(range, -1);
+        let (counts, enough) = (Counts::new(500), AtomicBool::new(false));
+        let undo = |range| counts.add(range, -1);
         let job = Job::new(0..500, |chunk: &Chunk<'_>| {
-            tally.add(chunk.range(), 1);
+            counts.add(chunk.range(), 1);
             enough.store(chunk.start > 100, Relaxed);
             Ok::<(), ()>(())
         });
         let stop = || enough.load(Relaxed);
         assert_eq!(workers.run(&job.undo(&undo).stop_if(&stop)), Err(Failed::Cancelled));
-        assert!(tally.is_once(0..0));
+        assert!(counts.is_once(0..0));
     });
 }
 
 #[test]
-fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
+fn nested_and_concurrent_jobs_share_the_helpers() {
     // One of the four CPUs is the other caller's, so its helper comes to the first one's jobs only.
     with_helpers(3, |workers| {
-        let tally = Tally::new(3600);
+        let counts = Counts::new(3600);
         let machine = workers.machine();
         let run = |from: u64| {
             let outer = Job::new(0..30, |chunk: &Chunk<'_>| {
                 let start = from + chunk.start * 60;
                 let inner = Job::new(start..from + chunk.end * 60, |chunk: &Chunk<'_>| {
-                    tally.add(chunk.range(), 1);
+                    counts.add(chunk.range(), 1);
                     Ok::<(), ()>(())
                 });
                 workers.run(&inner).map(|_| ())
@@ -270,17 +270,17 @@ fn jobs_inside_jobs_and_beside_jobs_share_what_helpers_there_are() {
             });
             run(0);
         });
-        assert!(tally.is_once(0..3600));
+        assert!(counts.is_once(0..3600));
     });
 }
 
 #[test]
-fn the_cap_and_the_nodes_say_who_helps() {
+fn the_limit_and_the_nodes_select_the_helpers() {
     with_helpers(3, |workers| {
         let meet_on = |nr_workers, job: Job<'static, ()>| {
-            let (here, who) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+            let (here, workers_seen) = (AtomicU32::new(0), Mutex::new(Vec::new()));
             let work = |chunk: &Chunk<'_>| {
-                who.lock().unwrap().push(chunk.worker());
+                workers_seen.lock().unwrap().push(chunk.worker());
                 here.fetch_add(1, SeqCst);
                 while here.load(SeqCst) < nr_workers {
                     TestCpu::relax();
@@ -291,11 +291,11 @@ fn the_cap_and_the_nodes_say_who_helps() {
             let Job { range, align, min_chunk, max_helpers, nodes, undo, stop_if, .. } = job;
             let job = Job { range, align, min_chunk, max_helpers, nodes, work, undo, stop_if };
             let helpers = workers.run(&job).unwrap().helpers;
-            (helpers, who.into_inner().unwrap())
+            (helpers, workers_seen.into_inner().unwrap())
         };
         let job = || Job::new(0..40, ());
-        let (helpers, who) = meet_on(2, job().on_nodes(NodeMask::of(NodeId(1))));
-        assert!((1..=2).contains(&helpers) && who.iter().all(|worker| [0, 3, 4].contains(worker)));
+        let (helpers, workers_seen) = meet_on(2, job().on_nodes(NodeMask::of(NodeId(1))));
+        assert!((1..=2).contains(&helpers) && workers_seen.iter().all(|worker| [0, 3, 4].contains(worker)));
         assert_eq!(meet_on(3, job().max_helpers(2)).0, 2);
         workers.set_max_helpers(1);
         assert_eq!(meet_on(2, job()).0, 1);

@@ -1,6 +1,6 @@
 //! The dispatch itself, in all executions with a few preemptions: a caller that publishes its stack, and
 //! helpers that join, park, find it closed, pause or are dismissed; a caller that reserves a worker and
-//! notifies it. Sleeping is for real, so a lost wake-up is a deadlock.
+//! notifies it. Threads really sleep, so a lost wake-up is a deadlock.
 //!
 //! What is published is loom's cell: loom fails where a visit is not over, and ordered, before the caller
 //! uses it again.
@@ -36,7 +36,7 @@ fn spawn_helper(dispatch: &Arc<TestDispatch>, cpu: u32) -> thread::JoinHandle<()
     })
 }
 
-/// Runs `caller` on CPU 0 against helpers on the others, and says how often each number of visits came about.
+/// Runs `caller` on CPU 0 against helpers on the others. Returns the executions by number of visits.
 fn explore(helpers: u32, preemptions: usize, caller: fn(&TestDispatch) -> u32) -> [usize; 4] {
     let seen: &'static [AtomicUsize; 4] = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();
@@ -67,13 +67,13 @@ struct Counted {
     detached: AtomicU32<TestCpu>,
 }
 
-// SAFETY: the cell is loom's, which checks who reaches it: that is what these models are for.
+// SAFETY: the cell is loom's, which checks every access: that is what these models are for.
 unsafe impl Sync for Counted {}
 
 const OVER: u32 = 1000;
 
 impl Counted {
-    /// In memory of its own, as the stack of one call may be that of the next: shadows go by address.
+    /// In its own memory, as the stack of one call may be that of the next: shadows go by address.
     fn leaked(pauses: u32) -> &'static Self {
         let counted = Self { visits: UnsafeCell::new(0), pauses, detached: AtomicU32::new(0) };
         fresh(Box::leak(Box::new(counted)))
@@ -109,7 +109,7 @@ impl Work<TestCpu> for Counted {
     }
 }
 
-/// Publishes work once, does `own` meanwhile, and says how often it was visited.
+/// Publishes work once, does `own` meanwhile, and returns the number of visits.
 fn publish(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce()) -> u32 {
     let counted = Counted::leaked(pauses);
     let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
@@ -142,7 +142,7 @@ fn loom_a_helper_that_is_dismissed_leaves() {
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
 
-/// Waits, asleep, until so many are there.
+/// Waits, asleep, until `want` threads have arrived.
 struct Meeting {
     here: AtomicU32<TestCpu>,
     want: u32,
@@ -208,8 +208,8 @@ fn cpu_1() -> CpuMask {
     cpus
 }
 
-/// Reserves the helper, publishes work for it, does `own` meanwhile, and says how often it was visited;
-/// `None` where there was no idle helper.
+/// Reserves the helper, publishes work for it, does `own` meanwhile, and returns the number of visits; `None`
+/// where there was no idle helper.
 fn publish_for_reserved(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce(&Counted)) -> Option<u32> {
     let reserved = dispatch.reserve(&cpu_1());
     if reserved.cpus().is_empty() {

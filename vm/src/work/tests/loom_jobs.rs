@@ -1,6 +1,6 @@
-//! The deques, between workers of two nodes: every grain is taken once. A whole job with one helper. And an
-//! ordered queue between its submitter and one helper: everything is finished in order, and no wake-up is
-//! lost.
+//! Models of the deques, between workers of two nodes: every grain is taken once; of a whole job with one
+//! helper; and of an ordered queue between its submitter and one helper: everything is finished in order, and
+//! no wake-up is lost.
 
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
@@ -54,7 +54,7 @@ fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
         });
         world.work(caller, Side::Front);
         other.join().unwrap();
-        // Whoever left while the other had a theft in its hands has nothing left to do: the other does it.
+        // A worker that leaves during a theft leaves the stolen grains to the thief.
         assert!(world.taken.iter().all(|grain| grain.load(Relaxed) == 1), "a grain is lost");
     });
     executions.load(Relaxed)

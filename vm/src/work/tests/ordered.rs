@@ -1,4 +1,4 @@
-//! Ordered queues: everything is finished once, in order, where it was asked for.
+//! Ordered queues: every item is finished once, in order, on the CPU asked for.
 
 use super::jobs::with_helpers;
 use crate::machine::Cpu;
@@ -17,7 +17,7 @@ fn cpus(of: &[u32]) -> CpuMask {
     mask
 }
 
-/// What was finished, and on which CPU.
+/// The items that were finished, and on which CPU.
 type Log = Mutex<Vec<(u64, CpuId)>>;
 
 fn note(log: &Log, item: u64) {
@@ -54,7 +54,7 @@ fn items_are_finished_in_order_on_the_cpus_asked_for() {
 }
 
 #[test]
-fn a_flush_waits_for_what_was_submitted_and_a_cpu_outside_of_the_set_is_stood_in_for() {
+fn a_flush_waits_for_submitted_items_and_a_cpu_outside_of_the_set_is_replaced() {
     with_helpers(2, |workers| {
         let log = Log::default();
         workers
@@ -86,8 +86,8 @@ fn where_all_records_are_taken_the_submitter_works() {
         };
         let serial = |_| {
             finished.fetch_add(1, SeqCst);
-            // The only helper is here, so that nobody else can have done the parallel parts of what fills the
-            // queue.
+            // The only helper is in this function, so only the submitter can have done the parallel parts of
+            // the items that fill the queue.
             while here.load(SeqCst) == 0 {
                 TestCpu::relax();
             }
@@ -118,7 +118,7 @@ fn a_queue_without_a_helper_for_a_part_is_not_opened_and_says_which() {
 }
 
 #[test]
-fn the_sets_change_and_cpus_go_while_items_are_under_way() {
+fn the_sets_change_and_cpus_leave_while_items_are_under_way() {
     with_helpers(3, |workers| {
         let log = Log::default();
         let all = cpus(&[1, 2, 3]);

@@ -9,7 +9,7 @@ fn cpus(of: &[u32]) -> CpuMask {
 }
 
 #[test]
-fn records_end_in_any_order_and_are_served_in_theirs() {
+fn records_end_in_any_order_and_are_served_in_order() {
     let mut ring = Ring::<char, 3>::new(cpus(&[0, 1]), cpus(&[1, 2]));
     for item in ['a', 'b', 'c'] {
         ring.submit(item, CpuId(2)).unwrap();
@@ -34,7 +34,7 @@ fn records_end_in_any_order_and_are_served_in_theirs() {
 }
 
 #[test]
-fn a_cpu_that_is_not_in_the_set_is_stood_in_for() {
+fn a_cpu_that_is_not_in_the_set_is_replaced_by_one_of_the_set() {
     let mut ring = Ring::<u32, 4>::new(cpus(&[0]), cpus(&[1, 3]));
     (0..4).for_each(|item| ring.submit_done(item, CpuId(item)).unwrap());
     let mut turn = || {

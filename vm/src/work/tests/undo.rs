@@ -12,7 +12,7 @@ fn gaps(undone: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 #[test]
-fn the_gaps_are_what_no_range_covers() {
+fn the_gaps_are_covered_by_no_range() {
     assert_eq!(gaps(&[]), vec![10..50]);
     assert_eq!(gaps(&[10..30, 30..50]), Vec::<Range<u64>>::new());
     assert_eq!(gaps(&[40..50, 10..12, 20..30, 25..25, 0..0]), [12..20, 30..40].to_vec());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Words that come about with up to `max` helpers.
+/// Words that occur with up to `max` helpers.
 fn words(max: u32) -> impl Iterator<Item = u32> {
     let opened = open(7 * GENERATION);
     let visited = (0..=max).scan(opened, move |word, n| {
@@ -23,7 +23,7 @@ fn only_an_open_slot_with_room_and_work_is_joined() {
 }
 
 #[test]
-fn a_visit_that_ends_disturbs_nothing_but_its_count() {
+fn a_visit_that_ends_changes_only_the_count() {
     for word in words(4).filter(|&word| visits(word) > 0) {
         let left = leave(word, 0);
         assert_eq!((visits(left), left / GENERATION), (visits(word) - 1, word / GENERATION));
@@ -39,7 +39,7 @@ fn a_caller_sleeps_only_while_a_helper_visits() {
 }
 
 #[test]
-fn the_next_item_looks_different_and_the_generation_comes_round() {
+fn the_next_item_has_another_generation_and_the_generation_wraps() {
     let mut word = 0;
     for _ in 0..70_000 {
         let opened = open(word);
@@ -50,7 +50,7 @@ fn the_next_item_looks_different_and_the_generation_comes_round() {
 }
 
 #[test]
-fn as_many_visits_as_can_be_counted_leave_the_generation_alone() {
+fn the_most_visits_that_can_be_counted_do_not_change_the_generation() {
     let opened = open(0);
     let full = (0..MAX_VISITS).fold(opened, |word, _| join(word, u32::MAX).unwrap());
     assert_eq!((visits(full), full / GENERATION, join(full, u32::MAX)), (MAX_VISITS, 1, None));

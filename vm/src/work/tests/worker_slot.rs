@@ -7,7 +7,7 @@ fn words() -> impl Iterator<Item = u32> {
 }
 
 #[test]
-fn a_helper_is_begun_or_reserved_only_if_it_is_idle_and_stays() {
+fn a_helper_begins_or_is_reserved_only_if_it_is_idle_and_not_leaving() {
     for word in words() {
         let is_free = word & (STATE | ABSENT) == IDLE;
         assert_eq!([begin(word), reserve(word), notify_idle(word)].map(|to| to.is_some()), [is_free; 3]);
@@ -17,7 +17,7 @@ fn a_helper_is_begun_or_reserved_only_if_it_is_idle_and_stays() {
 }
 
 #[test]
-fn a_worker_that_is_released_looks_for_work_whatever_else_it_is_told() {
+fn a_worker_that_is_released_looks_for_work_whatever_its_other_bits() {
     for word in words() {
         let released = (word & STATE == RESERVED).then_some(word & !STATE | NOTIFIED);
         assert_eq!(release(word), released);
@@ -25,7 +25,7 @@ fn a_worker_that_is_released_looks_for_work_whatever_else_it_is_told() {
 }
 
 #[test]
-fn a_helper_sleeps_only_if_nothing_was_said_to_it() {
+fn a_helper_sleeps_only_if_it_is_not_notified_and_need_not_leave() {
     for word in words() {
         let has_news = word & (NOTIFIED | LEAVING | CLOSED) != 0;
         assert_eq!(park(word), (!has_news).then_some(word | PARKED));
@@ -33,7 +33,7 @@ fn a_helper_sleeps_only_if_nothing_was_said_to_it() {
 }
 
 #[test]
-fn who_leaves_keeps_what_the_caller_has_reserved_and_may_come_again_unless_the_pool_is_closed() {
+fn a_helper_that_leaves_stays_reserved_and_may_arrive_again_unless_the_pool_is_closed() {
     for word in words() {
         let gone = depart(word);
         assert!(gone & GONE != 0 && gone & (PARKED | LEAVING | NOTIFIED) == 0);
