@@ -14,7 +14,7 @@ use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 
 fn agrees<F: Format>(path: Path, seeds: std::ops::Range<u64>) {
-    // A refused promise leaves things as they were here; Linux leaves the ends split
+    // A refused commit leaves things as they were here; Linux leaves the ends split
     // (docs/design/linux-semantics.md). So nothing is refused.
     let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
     let mut library = Library::<F>::new(setting.clone(), path).expect("a machine");

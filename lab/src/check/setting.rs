@@ -30,7 +30,7 @@ pub struct Setting {
     pub legacy_base: u64,
     /// Where MAP_32BIT is placed.
     pub low: Range<u64>,
-    /// RAM and swap in pages: the largest promise.
+    /// RAM and swap in pages: the largest commit.
     pub memory_pages: u64,
     /// `vm.max_map_count`.
     pub max_mappings: usize,

@@ -52,7 +52,7 @@ fn too_many_mappings_are_refused_as_linux_refuses_them() {
 }
 
 #[test]
-fn a_promise_larger_than_memory_is_refused() {
+fn a_commit_larger_than_memory_is_refused() {
     let memory = setting().memory_pages * PAGE;
     let mmap = |len, flags| outcome(&[Call::Mmap { hint: 0, len, prot: RW, flags }]).answers[0].clone();
     assert_eq!(mmap(memory + PAGE, PRIVATE), error(Errno::ENOMEM));
@@ -74,7 +74,7 @@ fn a_heap_larger_than_memory_is_refused() {
 }
 
 #[test]
-fn what_is_replaced_counts_against_the_promise() {
+fn accounted_pages_that_are_replaced_are_subtracted_from_a_commit() {
     let (start, memory) = (setting().windows[1].start, setting().memory_pages * PAGE);
     let fixed = |len, prot| Call::Mmap { hint: start, len, prot, flags: PRIVATE | MapFlags::FIXED };
     assert!(matches!(outcome(&[fixed(PAGE, RW), fixed(memory + PAGE, RW)]).answers[1], CallResult::Value(_)));

@@ -80,13 +80,13 @@ fn dontneed_does_not_take_the_identity_away() {
 }
 
 #[test]
-fn memory_once_written_stays_promised_without_the_right_to_write() {
+fn memory_once_written_stays_committed_without_the_right_to_write() {
     assert_eq!(lines(&[map(0..1, RW), protect(0..1, R), map(1..2, R)]), [0..2], "never written");
     assert_eq!(lines(&[map(0..1, RW), write(0), protect(0..1, R), map(1..2, R)]), [0..1, 1..2], "written");
 }
 
 #[test]
-fn memory_made_writable_is_promised() {
+fn memory_made_writable_is_committed() {
     assert_eq!(lines(&[map(0..1, RW), map(1..2, R), protect(1..2, RW)]), [0..2]);
     let noreserve = PRIVATE | MapFlags::NORESERVE;
     assert_eq!(lines(&[map(0..1, RW), map_as(1..2, R, noreserve), protect(1..2, RW)]), [0..1, 1..2]);

@@ -1,14 +1,16 @@
 //! Data of one CPU: its own cache lines, written by it alone.
 //!
-//! A [`PerCpu`] is an array in boot memory with one slot for each CPU. Who may do what with a slot is a
-//! matter of tokens:
+//! A [`PerCpu`] is an array in boot memory with one slot for each CPU. A token shows which
+//! access to a slot is allowed:
 //!
-//! | token | proves | made by | cousin in Linux |
+//! | token | proves | made by | in Linux |
 //! |---|---|---|---|
-//! | [`PreemptOff`] (trait) | the thread stays on its CPU while the value exists | [`CpuGuard`], read sections | `preempt_disable` |
-//! | [`CpuGuard`] | the same, and which slot is this CPU's; turns preemption off itself | [`PerCpu::get_cpu`] | `get_cpu_ptr` |
-//! | [`CpuRef`] | which slot is this CPU's, while another `PreemptOff` lasts; costs nothing | [`PerCpu::this_cpu`] | `this_cpu_ptr` |
-//! | none: `&T` | nothing: any CPU's slot, for words that others may read | [`PerCpu::of`], [`PerCpu::iter`] | `per_cpu_ptr` |
+//! | [`PreemptOff`] (trait) | the thread stays on its CPU | [`CpuGuard`], read sections | `preempt_disable` |
+//! | [`CpuGuard`] | the same, and this CPU's slot | [`PerCpu::get_cpu`] | `get_cpu_ptr` |
+//! | [`CpuRef`] | this CPU's slot, during a `PreemptOff` | [`PerCpu::this_cpu`] | `this_cpu_ptr` |
+//! | none: `&T` | nothing: any CPU's slot, to read | [`PerCpu::of`], [`PerCpu::iter`] | `per_cpu_ptr` |
+//!
+//! A [`CpuGuard`] turns preemption off itself; a [`CpuRef`] costs nothing.
 //!
 //! Data that only its CPU touches, and never an interrupt handler, lies in a [`CpuLocal`] inside the slot:
 //! plain memory, no read-modify-write, written through [`CpuGuard::with`]. A value that another CPU may use

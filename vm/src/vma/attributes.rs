@@ -1,23 +1,23 @@
-//! What a mapping says, as a plain value.
+//! The attributes of a mapping, as a plain value.
 
 use super::{AnonId, BackingId, Policy, VmaFlags};
 use crate::units::{Rights, Vpn, VpnRange};
 
-/// What a mapping says. A mapping never changes; it is replaced by others made from such values.
+/// The attributes of a mapping. A mapping never changes; it is replaced by others made from such values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VmaAttributes {
     /// Its pages; never empty.
     pub range: VpnRange,
-    /// Its attributes.
+    /// Access rights and advice.
     pub flags: VmaFlags,
-    /// What its pages are filled from; `None` is zeroes (private anonymous memory).
+    /// The backing of its pages; `None` is zeroes (private anonymous memory).
     pub backing: Option<BackingId>,
-    /// Page within the backing of the first page. For private anonymous memory the page number it was born
-    /// at, which differs from its place once it has been moved with copies in it.
+    /// Page within the backing of the first page. For private anonymous memory the first page number at
+    /// which it was mapped; it differs from `range.start` once the mapping was moved with copies in it.
     pub offset: u64,
-    /// Whose private copies it holds.
+    /// Identity of its private copies.
     pub anon: AnonId,
-    /// Which nodes its memory comes from.
+    /// The NUMA nodes that its memory comes from.
     pub policy: Policy,
 }
 
@@ -32,7 +32,7 @@ impl VmaAttributes {
         Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE, policy: Policy::LOCAL }
     }
 
-    /// What the hardware may be told.
+    /// The rights that its entries may have.
     pub fn rights(&self) -> Rights {
         self.flags.rights()
     }
@@ -42,7 +42,7 @@ impl VmaAttributes {
         self.backing.is_none()
     }
 
-    /// Page within the backing at `vpn`, also beyond the ends.
+    /// Page within the backing at `vpn`, which may lie outside the range.
     pub const fn offset_at(&self, vpn: Vpn) -> u64 {
         self.offset.wrapping_add(vpn.0.wrapping_sub(self.range.start.0))
     }
@@ -52,13 +52,13 @@ impl VmaAttributes {
         Self { range, offset: self.offset_at(range.start), ..*self }
     }
 
-    /// The same mapping with other attributes.
+    /// The same mapping with other flags.
     pub const fn with_flags(&self, flags: VmaFlags) -> Self {
         Self { flags, ..*self }
     }
 
-    /// The mapping as it is born at another place. Private anonymous memory without copies forgets where it
-    /// was, so that it can be joined with what it lands beside.
+    /// The mapping moved to `range`. Private anonymous memory without copies gets the offset of a new mapping
+    /// there, so that it can be joined with its new neighbours.
     pub fn moved_to(&self, range: VpnRange) -> Self {
         let untouched = self.is_private_anonymous() && self.anon.is_none();
         let offset = if untouched { range.start.0 } else { self.offset };
@@ -66,8 +66,8 @@ impl VmaAttributes {
     }
 }
 
-/// Whether a fault at `vpn` may go on under `b` that began under `a`: the same rights to the same page of the
-/// same backing. A stale record's look again rests on it.
+/// Whether a fault at `vpn` that began under `a` may go on under `b`: both give the same rights to the same
+/// page of the same backing. A fault that finds its record stale asks this of the record that replaced it.
 pub fn same_for_fault(a: &VmaAttributes, b: &VmaAttributes, vpn: Vpn) -> bool {
     a.range.contains(vpn)
         && b.range.contains(vpn)

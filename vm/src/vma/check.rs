@@ -1,12 +1,12 @@
-//! What is true of every list of mappings.
+//! The invariants of a list of mappings.
 //!
-//! That no two neighbours could be joined is *not* among it: Linux joins only what a call touches, so
-//! neighbours that become alike later stay two.
+//! That no two neighbours could be joined is *not* one of them: Linux joins only mappings that a call
+//! touches, so neighbours that become alike later stay two.
 
 use super::{VmaAttributes, VmaFlags};
 use core::fmt;
 
-/// What is wrong with a list of mappings.
+/// A broken invariant of a list of mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flaw {
@@ -18,9 +18,9 @@ pub enum Flaw {
     SharedWithoutObject(VmaAttributes),
     /// An access right that may not be given.
     Forbidden(VmaAttributes),
-    /// Pages counted as promised that never can be: shared, or asked for without reserve.
+    /// ACCOUNT on pages that are never committed: shared, or mapped with MAP_NORESERVE.
     CountedInVain(VmaAttributes),
-    /// Untouched anonymous memory that remembers another place than its own.
+    /// Untouched anonymous memory whose offset is not its first page.
     Displaced(VmaAttributes),
 }
 
@@ -60,7 +60,7 @@ fn check_alone(attributes: &VmaAttributes) -> Result<(), Flaw> {
     }
 }
 
-/// A fork's empty copy keeps the place its parent's copies had.
+/// A mapping wiped by a fork keeps the offset of its parent.
 fn is_displaced(attributes: &VmaAttributes) -> bool {
     attributes.is_private_anonymous()
         && attributes.anon.is_none()
@@ -79,8 +79,8 @@ impl fmt::Display for Flaw {
                 write!(f, "shared memory with no object, or with copies: {at:?}")
             }
             Flaw::Forbidden(at) => write!(f, "an access right that may not be given: {at:?}"),
-            Flaw::CountedInVain(at) => write!(f, "counted pages that promise nothing: {at:?}"),
-            Flaw::Displaced(at) => write!(f, "untouched memory that remembers another place: {at:?}"),
+            Flaw::CountedInVain(at) => write!(f, "charged pages that commit no memory: {at:?}"),
+            Flaw::Displaced(at) => write!(f, "untouched memory with the offset of another place: {at:?}"),
         }
     }
 }

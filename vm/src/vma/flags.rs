@@ -1,4 +1,4 @@
-//! What a mapping allows and how it was asked for.
+//! The flags of a mapping: access rights, kind and advice.
 
 use crate::units::Rights;
 use bitflags::bitflags;
@@ -21,10 +21,10 @@ bitflags! {
         const MAY_EXECUTE = 1 << 6;
         /// Stores reach the backing (MAP_SHARED); without it a store makes a private copy.
         const SHARED = 1 << 8;
-        /// MAP_NORESERVE: its pages are never counted as promised. Stays for life.
+        /// MAP_NORESERVE: its pages are never counted as committed. Never changes.
         const NORESERVE = 1 << 9;
-        /// Its pages are counted as promised memory. Invisible in /proc/self/maps, yet it keeps neighbours
-        /// apart.
+        /// Its pages are counted as committed memory. Invisible in /proc/self/maps, yet neighbours that
+        /// differ in it are not joined.
         const ACCOUNT = 1 << 10;
         /// Grows towards lower addresses when touched below its start; a guard gap is kept there.
         const GROWS_DOWN = 1 << 11;
@@ -45,14 +45,14 @@ bitflags! {
         /// Huge pages are not wanted (also MAP_STACK).
         const NO_HUGE_PAGE = 1 << 22;
 
-        /// What mprotect sets.
+        /// The flags that mprotect sets.
         const ACCESS = Self::READ.bits() | Self::WRITE.bits() | Self::EXECUTE.bits();
-        /// What mprotect may set.
+        /// The flags that limit what mprotect may set.
         const MAY_ACCESS = Self::MAY_READ.bits() | Self::MAY_WRITE.bits() | Self::MAY_EXECUTE.bits();
     }
 }
 
-/// Advice that lives in the flags of a mapping.
+/// Advice (madvise) that is kept in the flags of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlagAdvice {
     /// No expectation about the order of reads.
@@ -80,7 +80,8 @@ pub enum FlagAdvice {
 }
 
 impl VmaFlags {
-    /// What the hardware may be told: a right to write or to execute brings the right to read, as on x86.
+    /// The rights that entries may have: a right to write or to execute includes the right to read, as on
+    /// x86.
     pub fn rights(self) -> Rights {
         let mut rights = Rights::USER;
         rights.set(Rights::READ, self.intersects(Self::ACCESS));
@@ -89,26 +90,24 @@ impl VmaFlags {
         rights
     }
 
-    /// Whether memory of these flags counts as promised from birth: a private copy of every page may be asked
-    /// for.
-    pub fn promises_memory(self) -> bool {
+    /// Whether a new mapping with these flags counts as committed memory: every page may need a private copy.
+    pub fn commits_memory(self) -> bool {
         self & (Self::WRITE | Self::SHARED | Self::NORESERVE) == Self::WRITE
     }
 
-    /// The flags of a new private anonymous mapping: everything may be allowed later, and writable memory is
-    /// counted.
+    /// The flags of a new private anonymous mapping: mprotect may give it any access right, and writable
+    /// memory counts as committed.
     pub fn new_anonymous(asked: Self) -> Self {
         let flags = asked | Self::MAY_ACCESS;
-        if flags.promises_memory() { flags | Self::ACCOUNT } else { flags }
+        if flags.commits_memory() { flags | Self::ACCOUNT } else { flags }
     }
 
-    /// The flags of heap memory, which brk grows: counted whatever the overcommit rule says of other
-    /// mappings.
+    /// The flags of heap memory, which brk grows: always counted as committed.
     pub fn heap() -> Self {
         Self::READ | Self::WRITE | Self::MAY_ACCESS | Self::ACCOUNT
     }
 
-    /// The flags with other access rights, unless one of them is not allowed here (EACCES).
+    /// The flags with other access rights; `None` if one of them is not allowed (EACCES).
     pub fn with_access(self, access: Self) -> Option<Self> {
         let access = access & Self::ACCESS;
         let may = Self::from_bits_truncate((self & Self::MAY_ACCESS).bits() >> 4);

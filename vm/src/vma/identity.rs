@@ -1,24 +1,24 @@
-//! What a mapping's pages are filled from, and whose private copies it holds.
+//! The backing of a mapping's pages, and the identity of its private copies.
 
 use core::fmt;
 use core::num::NonZeroUsize;
 
-/// What pages are filled from: a file, an object shared by name or by fork. Opaque here; the address space
-/// knows.
+/// What pages are filled from: a file, or an object shared by name or by fork. Opaque here; the address space
+/// interprets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct BackingId(pub NonZeroUsize);
 
-/// Whose private copies a mapping holds.
+/// The identity of a mapping's private copies (Linux: `anon_vma`).
 ///
-/// A mapping has none until its first private copy is made, and then keeps one for life. Copies belong to an
-/// identity, not to a mapping, so pieces of one mapping share it and may be joined again; mappings with
-/// different ones may not.
+/// A mapping has none until its first private copy is made, and then keeps it until it is unmapped. Copies
+/// belong to an identity, not to a mapping, so pieces of one mapping share it and may be joined again;
+/// mappings with different identities may not.
 ///
 /// | value | meaning |
 /// |---|---|
 /// | 0 | no private copy was ever made |
-/// | bit 61 clear | an identity born here |
+/// | bit 61 clear | an identity made in this address space |
 /// | bit 61 set | *inherited*: made by a fork, its copies may still belong to an ancestor |
 ///
 /// Bits 62 and 63 are always clear.
@@ -33,7 +33,8 @@ impl AnonId {
     pub const BITS: u32 = 62;
     const INHERITED: u64 = 1 << 61;
 
-    /// An identity born here, from a number that is not 0. Numbers count up from 1 and stay below 2^61.
+    /// An identity made in this address space, from a number that is not 0. Numbers count up from 1 and stay
+    /// below 2^61.
     pub const fn new(number: u64) -> Self {
         Self(number & (Self::INHERITED - 1))
     }
@@ -49,7 +50,7 @@ impl AnonId {
     pub const fn bits(self) -> u64 {
         self.0
     }
-    /// Whether there is none.
+    /// Whether this is no identity.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -57,8 +58,8 @@ impl AnonId {
     pub const fn is_inherited(self) -> bool {
         self.0 & Self::INHERITED != 0
     }
-    /// Whether copies of the two may lie in one mapping: equal, or one has none yet. An inherited identity
-    /// takes in nothing new, or a fork's descendants would share ever more.
+    /// Whether copies of the two may lie in one mapping: they are equal, or one is none. An inherited
+    /// identity agrees only with itself, or a fork's descendants would share ever more.
     pub const fn agrees(self, other: Self) -> bool {
         if self.is_none() {
             !other.is_inherited()

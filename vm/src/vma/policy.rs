@@ -1,4 +1,4 @@
-//! Where the memory of a mapping comes from.
+//! The NUMA memory policy of a mapping.
 
 use crate::frame::FramePlacement;
 use crate::units::{NodeId, NodeMask};
@@ -9,9 +9,9 @@ use core::fmt;
 /// | bits 0-2 | meaning of the nodes in bits 3-31 |
 /// |---|---|
 /// | 0 | none: memory comes from near the CPU that faults |
-/// | 1 | *preferred*: from this one node, or as near to it as there is any |
+/// | 1 | *preferred*: from this one node, else from the nearest that has memory |
 /// | 2 | *bind*: from these nodes only, nearest first |
-/// | 3 | *interleave*: page by page from one of these after the other |
+/// | 3 | *interleave*: page by page from each of these in turn |
 ///
 /// Nodes from 29 on cannot be named.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -58,8 +58,8 @@ impl Policy {
         (self.0 >> MODE_BITS) as u64
     }
 
-    /// Where the frame for a page comes from; `offset` is the page's number within what the mapping shows, so
-    /// that interleaving does not depend on how mappings are cut.
+    /// Placement of the frame for a page. `offset` is the page's number within the backing, so that
+    /// interleaving does not depend on how mappings are split.
     pub fn placement(self, offset: u64) -> FramePlacement {
         match self.0 & ((1 << MODE_BITS) - 1) {
             PREFERRED => FramePlacement::Preferred(NodeId(self.nodes().trailing_zeros())),
@@ -74,7 +74,7 @@ impl Policy {
         nodes.fold(NodeMask::EMPTY, |mask, node| mask.with(NodeMask::of(NodeId(node))))
     }
 
-    /// One node after the other.
+    /// The node for the page `offset`: the nodes in turn.
     fn nth(self, offset: u64) -> NodeId {
         let mut nodes = self.nodes();
         (0..offset % u64::from(nodes.count_ones())).for_each(|_| nodes &= nodes - 1);

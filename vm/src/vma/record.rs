@@ -1,14 +1,14 @@
 //! A mapping's record: an immutable value with one word that changes.
 //!
-//! Lookups and faults read the record without a lock, so what it says is fixed before it is published. The
-//! word tells what became of it, and whose private copies it holds:
+//! Lookups and faults read the record without a lock, so its attributes are fixed before it is published. The
+//! word holds its state and the identity of its private copies:
 //!
 //! | bits 0-1 | state | meaning |
 //! |---|---|---|
-//! | 0 | *stale* | replaced: what it says is no longer true. Final. Also what zeroed memory says |
-//! | 1 | *live* | true |
-//! | 2 | *busy* | published, but its entries are not yet its own: a fault falls back and waits |
-//! | 3 | *frozen* | true, but gets no identity while a writer decides on it |
+//! | 0 | *stale* | replaced or unmapped; final. Zeroed memory is a stale record |
+//! | 1 | *live* | valid |
+//! | 2 | *busy* | published, but entries still belong to the old mapping: a fault falls back and waits |
+//! | 3 | *frozen* | valid, but gets no identity while a writer decides on it |
 //!
 //! Bits 2-63 are the [`AnonId`]: 0 until the first private copy, then fixed.
 //!
@@ -25,8 +25,8 @@
 //!
 //! State and identity share a word because an identity may be given by a fault that holds no lock of the
 //! writer's. It is given only to a live record, by an exchange that fails once the record is frozen or
-//! marked. So what a writer reads after freezing stays, and what [`Vma::mark_stale`] returns is what the
-//! record ends with: no identity is lost on the way into the records that follow.
+//! marked. So the identity that a writer reads after freezing does not change, and [`Vma::mark_stale`]
+//! returns the final one: no identity is lost in the records that replace this one.
 
 use super::state_word as word;
 use super::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
@@ -37,36 +37,37 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::units::{CACHE_LINE, Rights, Vpn, VpnRange};
 use core::fmt;
 
-/// What became of a mapping's record.
+/// The state of a mapping's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum VmaState {
     /// Replaced or unmapped.
     Stale = 0,
-    /// True.
+    /// Valid.
     Live = 1,
-    /// Published, but its entries are not yet its own.
+    /// Published, but entries of its range still belong to the old mapping.
     Busy = 2,
-    /// True, but gets no identity for now.
+    /// Valid, but gets no identity for now.
     Frozen = 3,
 }
 
-/// A mapping, as the index holds it; with the link that retires it, one cache line.
+/// A mapping in the index. With its RCU head it takes one cache line.
 #[repr(C)]
 pub struct Vma<C: Cpu> {
     range: Plain<VpnRange, C>,
     offset: Plain<u64, C>,
     backing: Plain<Option<BackingId>, C>,
-    /// State and identity. [`Vma::make_live`] releases the entries that were made ready while busy and pairs
-    /// with the acquiring loads here. A mark needs no order of its own: a writer that edits entries
-    /// afterwards takes their table's lock, and a fault that installs under that lock reads the word first.
+    /// State and identity. [`Vma::make_live`] releases the entries edited while the record was busy and pairs
+    /// with the acquiring loads here. The stale mark needs no ordering of its own: a writer that edits
+    /// entries afterwards takes their table's lock, and a fault that installs under that lock reads the word
+    /// first.
     word: AtomicU64<C>,
     flags: Plain<VmaFlags, C>,
     policy: Plain<Policy, C>,
 }
 
 impl<C: Cpu> Vma<C> {
-    /// A record that says `attributes`, in `state`; not published yet.
+    /// A record of `attributes`, in `state`; not published yet.
     pub const fn new(attributes: VmaAttributes, state: VmaState) -> Self {
         // A lookup that ends at a record touches one line.
         const { assert!(size_of::<IndexItem<Self>>() == CACHE_LINE) };
@@ -80,7 +81,7 @@ impl<C: Cpu> Vma<C> {
         }
     }
 
-    /// All that it says, with the identity of this moment.
+    /// Its attributes, with the identity that it has now.
     #[inline]
     pub fn attributes(&self) -> VmaAttributes {
         VmaAttributes {
@@ -93,7 +94,7 @@ impl<C: Cpu> Vma<C> {
         }
     }
 
-    /// Which nodes its memory comes from.
+    /// The NUMA nodes that its memory comes from.
     #[inline(always)]
     pub fn policy(&self) -> Policy {
         self.policy.get()
@@ -105,13 +106,13 @@ impl<C: Cpu> Vma<C> {
         self.range.get()
     }
 
-    /// Its attributes.
+    /// Its flags.
     #[inline(always)]
     pub fn flags(&self) -> VmaFlags {
         self.flags.get()
     }
 
-    /// What the hardware may be told.
+    /// The rights that its entries may have.
     #[inline(always)]
     pub fn rights(&self) -> Rights {
         self.flags.get().rights()
@@ -123,13 +124,13 @@ impl<C: Cpu> Vma<C> {
         self.backing.get().is_none()
     }
 
-    /// What its pages are filled from.
+    /// The backing of its pages; `None` for private anonymous memory.
     #[inline(always)]
     pub fn backing(&self) -> Option<BackingId> {
         self.backing.get()
     }
 
-    /// Whether the page is one of its own.
+    /// Whether the page lies in its range.
     #[inline(always)]
     pub fn contains(&self, vpn: Vpn) -> bool {
         self.range.get().contains(vpn)
@@ -141,28 +142,28 @@ impl<C: Cpu> Vma<C> {
         self.offset.get().wrapping_add(vpn.0.wrapping_sub(self.range.get().start.0))
     }
 
-    /// What became of it.
+    /// Its state.
     #[inline(always)]
     pub fn state(&self) -> VmaState {
         word::state(self.word.load(Ordering::Acquire))
     }
 
-    /// Whether it is true, and its entries its own: live or frozen.
+    /// Whether it is valid: live or frozen.
     #[inline(always)]
     pub fn is_live(&self) -> bool {
         word::is_true(self.word.load(Ordering::Acquire))
     }
 
-    /// Whose private copies it holds.
+    /// Identity of its private copies.
     #[inline(always)]
     pub fn anon(&self) -> AnonId {
         word::anon(self.word.load(Ordering::Acquire))
     }
 
-    /// Gives it the identity `anon` unless it has one, and says which it has. `None` where it has none and
-    /// gets none: it is stale, busy or frozen.
+    /// Gives it the identity `anon` unless it has one, and returns its identity. `None` if it has none and
+    /// cannot get one: it is stale, busy or frozen.
     ///
-    /// Called under the lock of the table page that the copy goes into.
+    /// Called under the lock of the table page into which the copy is installed.
     pub fn give_anon(&self, anon: AnonId) -> Option<AnonId> {
         let given = self.word.update(Ordering::AcqRel, Ordering::Acquire, |old| word::given(old, anon));
         match given {
@@ -171,27 +172,28 @@ impl<C: Cpu> Vma<C> {
         }
     }
 
-    /// Keeps it without an identity until [`thaw`](Self::thaw), and says whether this call froze it: not
-    /// where it has one already, nor where it is not live. The space lock is held alone.
+    /// Keeps it without an identity until [`thaw`](Self::thaw), and returns whether this call froze it: not
+    /// if it has an identity already, nor if it is not live. The space lock is held for writing.
     pub fn freeze(&self) -> bool {
         self.word.update(Ordering::AcqRel, Ordering::Acquire, word::frozen).is_ok()
     }
 
-    /// Ends a freeze. Nothing where it is not frozen: it has been replaced. The space lock is held alone.
+    /// Ends a freeze. Does nothing if the record is not frozen: it has been replaced. The space lock is held
+    /// for writing.
     pub fn thaw(&self) {
         let _ = self.word.update(Ordering::Release, Ordering::Relaxed, word::thawed);
     }
 
-    /// Says that its entries are its own from now on. The space lock is held alone.
+    /// Makes it live: the entries of its range are its own from now on. The space lock is held for writing.
     pub fn make_live(&self) {
         let made = self.word.update(Ordering::Release, Ordering::Relaxed, word::made_live);
         debug_assert!(made.is_ok(), "only a busy mapping is made live");
     }
 
-    /// Says that it is replaced, before the index says so, and returns the identity it ends with. The space
-    /// lock is held alone.
+    /// Marks it stale, before it is replaced in the index, and returns its final identity. The space lock is
+    /// held for writing.
     ///
-    /// The result is what a decision was made on, if the record was frozen before.
+    /// If the record was frozen before, that is the identity on which the writer decided.
     pub fn mark_stale(&self) -> AnonId {
         let marked = self.word.update(Ordering::AcqRel, Ordering::Relaxed, word::marked_stale);
         word::anon(marked.unwrap_or_else(|found| found))

@@ -19,7 +19,7 @@ pub const fn state(word: u64) -> VmaState {
 pub const fn anon(word: u64) -> AnonId {
     AnonId::from_bits(word >> SHIFT)
 }
-/// Live or frozen: bit 0.
+/// Whether the record is valid, live or frozen: bit 0.
 pub const fn is_true(word: u64) -> bool {
     word & VmaState::Live as u64 != 0
 }
@@ -27,7 +27,7 @@ pub const fn is_true(word: u64) -> bool {
 pub fn made_live(word: u64) -> Option<u64> {
     (state(word) == VmaState::Busy).then(|| of(VmaState::Live, anon(word)))
 }
-/// Any other to stale.
+/// Any other state to stale.
 pub fn marked_stale(word: u64) -> Option<u64> {
     (state(word) != VmaState::Stale).then(|| of(VmaState::Stale, anon(word)))
 }

@@ -8,7 +8,7 @@ use crate::index::{RangeIndex, Ranged};
 use crate::machine::Cpu;
 use crate::units::{Vpn, VpnRange};
 
-/// Mappings that Linux allows a process, unless it is told otherwise (`vm.max_map_count`).
+/// Number of mappings that Linux allows a process by default (`vm.max_map_count`).
 pub const MAX_MAPPINGS: usize = 65_530;
 
 /// The mappings of an address space.
@@ -23,7 +23,7 @@ impl<C: Cpu> Ranged for Vma<C> {
         if self.flags().contains(VmaFlags::GROWS_DOWN) { GUARD_PAGES } else { 0 }
     }
 
-    /// Speculative faults fall back from here on.
+    /// From the mark on, speculative faults find the record stale.
     fn before_unlink(&self) {
         if !mutant!("vma.stale-not-marked") {
             self.mark_stale();

@@ -38,7 +38,7 @@ impl Model {
         if self.mappings.len() > self.most_mappings() {
             return Err(Errno::ENOMEM);
         }
-        self.promise((new - old) / PAGE)?;
+        self.commit((new - old) / PAGE)?;
         let flags = VmFlags::READ | VmFlags::WRITE | VmFlags::ACCOUNT;
         let heap = Mapping { start: old, end: new, flags, object: None, offset: old / PAGE, anon: None };
         if old > self.setting.start_brk {

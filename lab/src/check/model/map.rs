@@ -50,15 +50,15 @@ impl Model {
         self.cut_out(start, end)?;
         let pages = (end - start) / PAGE;
         if flags.contains(VmFlags::WRITE) && !flags.intersects(VmFlags::SHARED | VmFlags::NORESERVE) {
-            self.promise(pages - self.accounted_pages(start, end))?;
+            self.commit(pages - self.accounted_pages(start, end))?;
             flags |= VmFlags::ACCOUNT;
         }
         self.remove_range(start, end);
         let mut new = Mapping { start, end, flags, object: None, offset: start / PAGE, anon: None };
         if flags.contains(VmFlags::SHARED) {
-            // The new object promises its memory when the old mappings are gone already.
+            // The new object commits its memory after the old mappings were removed.
             if !flags.contains(VmFlags::NORESERVE) {
-                self.promise(pages)?;
+                self.commit(pages)?;
             }
             (new.object, new.offset) = (Some(self.new_object()), 0);
         }
@@ -66,7 +66,7 @@ impl Model {
         Ok(())
     }
 
-    /// Pages of `[start, end)` that count as promised.
+    /// Pages of `[start, end)` that count as committed.
     fn accounted_pages(&self, start: u64, end: u64) -> u64 {
         let inside = self.mappings.iter().filter(|mapping| mapping.start >= start && mapping.end <= end);
         inside.filter(|mapping| mapping.flags.contains(VmFlags::ACCOUNT)).map(Mapping::pages).sum()

@@ -1,6 +1,6 @@
 //! Mappings, and when two of them become one.
 //!
-//! What `/proc/self/maps` does not show decides too: whether the memory counts as promised (ACCOUNT), advice,
+//! What `/proc/self/maps` does not show decides too: whether the memory counts as committed (ACCOUNT), advice,
 //! and the *anon identity*. Linux gives a mapping such an identity when its first private page is made; a
 //! neighbour that looks the same takes over the neighbour's, any other gets a new one. Mappings with
 //! different identities never merge; one without merges with any.
@@ -21,9 +21,9 @@ bitflags::bitflags! {
         const EXEC = 4;
         /// A shared object.
         const SHARED = 8;
-        /// Never counted as promised.
+        /// Never counted as committed.
         const NORESERVE = 16;
-        /// Counted as promised.
+        /// Counted as committed.
         const ACCOUNT = 32;
         /// Advice: read here and there.
         const RANDOM = 64;

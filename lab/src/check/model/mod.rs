@@ -167,8 +167,8 @@ impl Model {
         self.setting.max_mappings - self.setting.foreign_mappings
     }
 
-    /// Refuses a promise that the machine could never keep.
-    fn promise(&self, pages: u64) -> Result<(), Errno> {
+    /// Refuses to commit more pages than the machine has.
+    fn commit(&self, pages: u64) -> Result<(), Errno> {
         if pages > self.setting.memory_pages { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 

@@ -39,7 +39,7 @@ impl Model {
         Ok(0)
     }
 
-    /// Changes the rights of a part of one mapping, and with them whether it counts as promised.
+    /// Changes the rights of a part of one mapping, and with them whether it counts as committed.
     fn protect_part(&mut self, start: u64, end: u64, rights: VmFlags) -> Result<(), Errno> {
         let mapping = self.mappings.at(start).expect("the caller found it");
         let old = mapping.flags;
@@ -50,7 +50,7 @@ impl Model {
         let never = VmFlags::ACCOUNT | VmFlags::WRITE | VmFlags::SHARED | VmFlags::NORESERVE;
         if new.contains(VmFlags::WRITE) {
             if !old.intersects(never) {
-                self.promise((end - start) / PAGE)?;
+                self.commit((end - start) / PAGE)?;
                 new |= VmFlags::ACCOUNT;
             }
         } else if mapping.object.is_none() && mapping.anon.is_none() {

@@ -4,10 +4,9 @@
 //! revoker marks the caches of all CPUs, waits for their owners once, and uses every cache in turn while its
 //! owner goes elsewhere.
 //!
-//! The subtle case: the owner is in a section, and something runs that comes here again on the same CPU. It
-//! finds the count 1, leaves it so and goes elsewhere, as if revoked. What an owner moves between a shared
-//! list and its own value it moves in a section: so a revoker finds all of it in the values or in the shared
-//! list, and nothing on the way.
+//! The subtle case: the owner is in a section, and code that it calls enters again on the same CPU. It finds
+//! the count 1, leaves it unchanged and goes elsewhere, as if revoked. An owner moves objects between a shared
+//! list and its value inside a section only: so a revoker finds each of them in a value or in the shared list.
 
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine};

@@ -6,12 +6,13 @@
 //! many it holds.
 //!
 //! ```text
-//!   no owner ──first to lock──► owner a ──CPU b locks──► revoked ──────────────► unowned: each lock by its own word
-//!      ▲                           │                     b: barrier on all CPUs,
-//!      └── a stops running it ─────┘                        waits until a holds none
+//!   no owner ──first to lock──► owner a ──CPU b locks──► revoked ───────────► unowned: each lock
+//!      ▲                           │                     b: barrier on all    by its own word
+//!      └── a stops running it ─────┘                        CPUs, waits until
+//!                                                           a holds none
 //! ```
 //!
-//! From *unowned* there is no way back: which CPU holds a lock by its own word is counted nowhere. A CPU that
+//! *Unowned* is final: nothing counts which CPU holds a lock by its own word. A CPU that
 //! stops running the space releases the ownership instead, so that a program that moves between CPUs keeps
 //! it; one with threads on several CPUs loses it once, for one barrier.
 //!
@@ -91,7 +92,8 @@ impl<C: Cpu> AsymmetricLocks<C> {
         lock.acquire(rank)
     }
 
-    /// This CPU, which holds none of the locks, will not take any soon: another CPU may become their owner.
+    /// Releases this CPU's ownership, if it has it: another CPU may become the owner. This CPU holds none of
+    /// the locks.
     #[inline]
     pub fn release_ownership(&self) {
         let this_cpu = this_cpu::<C>();

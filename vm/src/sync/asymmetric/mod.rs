@@ -29,9 +29,9 @@
 //! | | [`AsymmetricLocks`] | `AsymmetricCell` |
 //! |---|---|---|
 //! | owns | all spin locks of a set, a page table's | one value in a CPU's slot: a cache |
-//! | the owner | the first CPU that locks, until it releases ownership | the CPU whose slot it is |
+//! | the owner | the first CPU that locks, until it releases ownership | the CPU that has the slot |
 //! | the mark | the word that names the owner | a flag beside the value |
-//! | after a revocation | every CPU takes each lock by its own word, for good | the flag is cleared, the owner goes on |
+//! | after a revocation | each lock is taken by its own word | the flag is cleared, the owner goes on |
 //! | the owner that sees the mark | waits for the lock itself | goes elsewhere: to the zones |
 //! | sections nest | yes: a child's lock under its parent's | no: an inner section is refused |
 //!

@@ -1,29 +1,29 @@
 //! When neighbours become one mapping.
 //!
-//! Two mappings that touch are joined if a reader of either could not tell: all flags and the policy equal,
-//! the same backing with the page numbers running on, and identities that agree ([`AnonId::agrees`]). Each
-//! decision looks at one new or changed piece and its two neighbours:
+//! Two mappings that touch are joined if all flags and the policy are equal, the backing is the same with
+//! contiguous offsets, and the identities agree ([`AnonId::agrees`]). Each decision looks at one new or
+//! changed piece and its two neighbours:
 //!
 //! ```text
-//!     prev   piece   next          what becomes of it
-//!    AAAAAA [BBBBB] CCCCCC         nothing agrees: stays alone
+//!     prev   piece   next          joined with
+//!    AAAAAA [BBBBB] CCCCCC         none
 //!    AAAAAAAAAAAAAA CCCCCC         left
 //!    AAAAAA CCCCCCCCCCCCCC         right: next begins earlier
 //!    AAAAAAAAAAAAAAAAAAAAA         both, if prev and next agree with each other too; otherwise left
 //! ```
 //!
 //! The last line is the subtle one: a piece without an identity agrees with identity 1 on its left and with
-//! identity 2 on its right, yet the three can not be one. Left wins.
+//! identity 2 on its right, yet the three cannot be one mapping. It is joined with the left one.
 //!
-//! Merging is tried only where a call makes or changes a mapping. munmap, faults and the birth of an identity
-//! try nothing: neighbours that become alike later stay two.
+//! Merging is tried only where a call makes or changes a mapping. munmap, faults and a first private copy
+//! merge nothing: neighbours that become alike later stay two.
 
 use crate::vma::{AnonId, VmaAttributes, VmaFlags};
 
-/// A mapping put into a hole, joined with what it fits.
+/// A new mapping in a hole, joined with the neighbours that it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// The mapping to put: the new one with all that it took in.
+    /// The resulting mapping: the new one and the absorbed neighbours.
     pub attributes: VmaAttributes,
     /// Whether it replaces the mapping before the hole.
     pub absorbs_prev: bool,
@@ -34,9 +34,9 @@ pub struct Merged {
 /// Which neighbours a piece is joined with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sides {
-    /// The mapping before it, where that is taken.
+    /// The previous mapping, if it is joined.
     pub left: Option<VmaAttributes>,
-    /// The mapping after it, where that is taken.
+    /// The next mapping, if it is joined.
     pub right: Option<VmaAttributes>,
 }
 
@@ -53,7 +53,7 @@ impl Sides {
         Self { left, right }
     }
 
-    /// The piece with what it is joined with.
+    /// The piece and the joined neighbours as one mapping.
     pub fn join(&self, piece: &VmaAttributes) -> VmaAttributes {
         let mut whole = *piece;
         if let Some(next) = self.right {
@@ -68,12 +68,12 @@ impl Sides {
     }
 }
 
-/// Whether the outer two of three may lie in one mapping: either has no identity, or both the same.
+/// Whether the outer two of three may lie in one mapping: one has no identity, or both have the same.
 const fn agree_across(prev: AnonId, next: AnonId) -> bool {
     prev.is_none() || next.is_none() || prev.bits() == next.bits()
 }
 
-/// Whether `left` and `right` touch, the pages behind them run on, and come from the same nodes.
+/// Whether `left` and `right` touch, have contiguous offsets in the same backing, and have the same policy.
 fn runs_on(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     left.range.end == right.range.start
         && left.backing == right.backing
@@ -87,8 +87,8 @@ pub fn joins(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     runs_on(left, right) && same_flags && left.anon.agrees(right.anon)
 }
 
-/// What a new mapping in a hole becomes. `prev` and `next` are the mappings nearest to it; they need not
-/// touch it.
+/// Joins a new mapping in a hole with its neighbours. `prev` and `next` are the nearest mappings; they need
+/// not touch it.
 ///
 /// brk passes no `next`: the heap grows only at its end.
 pub fn merge(prev: Option<VmaAttributes>, new: VmaAttributes, next: Option<VmaAttributes>) -> Merged {
@@ -101,8 +101,8 @@ pub fn merge(prev: Option<VmaAttributes>, new: VmaAttributes, next: Option<VmaAt
 }
 
 /// The identity that `vma` takes at its first private copy so that it can be joined with a neighbour later:
-/// the next one's, or else the one before's. They must be alike but for access rights, which mprotect may
-/// make equal.
+/// the next one's, or else the previous one's. The two must be alike but for access rights, which mprotect
+/// may make equal.
 pub fn reusable_anon(
     prev: Option<VmaAttributes>,
     vma: &VmaAttributes,
@@ -111,8 +111,10 @@ pub fn reusable_anon(
     let alike = |left: &VmaAttributes, right: &VmaAttributes| {
         runs_on(left, right) && (left.flags ^ right.flags) - VmaFlags::ACCESS == VmaFlags::empty()
     };
-    let lends = |anon: AnonId| !anon.is_none() && !anon.is_inherited();
-    let from_next = next.filter(|next| alike(vma, next)).map(|next| next.anon).filter(|&anon| lends(anon));
-    from_next
-        .or_else(|| prev.filter(|prev| alike(prev, vma)).map(|prev| prev.anon).filter(|&anon| lends(anon)))
+    let is_reusable = |anon: AnonId| !anon.is_none() && !anon.is_inherited();
+    let from_next =
+        next.filter(|next| alike(vma, next)).map(|next| next.anon).filter(|&anon| is_reusable(anon));
+    from_next.or_else(|| {
+        prev.filter(|prev| alike(prev, vma)).map(|prev| prev.anon).filter(|&anon| is_reusable(anon))
+    })
 }

@@ -3,9 +3,9 @@
 //! | file | decides |
 //! |---|---|
 //! | `merge` | when neighbours become one mapping |
-//! | `split` | what is left of a mapping that is cut, and what a change to a part makes of its neighbourhood |
-//! | `protect` | what mprotect does, with the number of pages that it charges |
-//! | `place` | where a mapping goes that has no address of its own |
+//! | `split` | the remainders of a mapping that is cut; the result of a change to a part of one |
+//! | `protect` | the result of mprotect, with its commit charge |
+//! | `place` | the address of a mapping without a fixed one |
 
 mod merge;
 mod place;

@@ -1,4 +1,4 @@
-//! Where a mapping goes that did not say, by Linux's rules for x86-64.
+//! The choice of an address for a mapping without a fixed one, by Linux's rules for x86-64.
 //!
 //! ```text
 //!  0   min            legacy_base                               mmap_base      end
@@ -6,27 +6,27 @@
 //!                       up ->                              <- down
 //! ```
 //!
-//! A hint is granted where it is free. Otherwise the highest gap below `mmap_base` that is large enough is
-//! used, at its upper end; where there is none, the lowest above `legacy_base`, at its lower end. Memory for
-//! the lowest 2 GiB is searched upwards from 1 GiB only.
+//! A hint is granted if its pages are free. Otherwise the mapping goes to the upper end of the highest gap
+//! below `mmap_base` that is large enough; if there is none, to the lower end of the lowest gap above
+//! `legacy_base`. A mapping in the lowest 2 GiB (MAP_32BIT) is searched upwards from 1 GiB only.
 //!
-//! Two refinements. Below a mapping that grows down a guard gap stays free, so that its growth meets an
-//! unmapped page before it meets a neighbour: pages there belong to no gap. And private anonymous memory of
-//! whole huge pages, without a hint, is put on a huge-page boundary: one huge page more is looked for, and
-//! the boundary is taken from what is found.
+//! Two refinements. A guard gap stays free below a mapping that grows down, so that its growth meets an
+//! unmapped page before a neighbour: its pages belong to no gap. Private anonymous memory of whole huge
+//! pages, without a hint, is aligned to a huge page: the search asks for one huge page more, and the mapping
+//! starts at a boundary inside the gap found.
 //!
-//! Choosing looks at gaps only, through [`Gaps`]; the index answers it in O(log n), a list in tests.
+//! The choice sees gaps only, through [`Gaps`]: the index answers in O(log n); tests use a list.
 
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 
 /// Pages that Linux keeps free below a mapping that grows down.
 pub const GUARD_PAGES: u64 = 256;
 
-/// Where the lowest 2 GiB are searched (MAP_32BIT): 1 GiB to 2 GiB.
+/// The window searched for MAP_32BIT: 1 GiB to 2 GiB.
 pub const LOW: VpnRange = VpnRange { start: Vpn(0x4_0000), end: Vpn(0x8_0000) };
 
-/// What an index of mappings knows about the gaps between them. The [`GUARD_PAGES`] below a mapping that
-/// grows down, as far as nothing else is mapped there, are part of none.
+/// Searches for gaps between mappings. The [`GUARD_PAGES`] below a mapping that grows down belong to no gap,
+/// as far as nothing else is mapped there.
 pub trait Gaps {
     /// First of the lowest `nr_pages` free pages in a row within the window.
     fn lowest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
@@ -34,7 +34,7 @@ pub trait Gaps {
     fn highest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn>;
 }
 
-/// How an address space is divided for choosing.
+/// The areas of an address space that are searched for a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Areas {
     /// Pages that may be mapped.
@@ -45,7 +45,7 @@ pub struct Areas {
     pub legacy_base: Vpn,
 }
 
-/// Which end of the window a search begins at.
+/// The direction of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The highest gap, at its upper end.
@@ -54,38 +54,38 @@ pub enum Direction {
     Up,
 }
 
-/// A window to look for a gap in.
+/// A search for a gap in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// Where.
+    /// The pages searched.
     pub window: VpnRange,
-    /// From which end.
+    /// The end that the search begins at.
     pub direction: Direction,
 }
 
-/// A request for a place.
+/// A request for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// How many pages; not 0.
+    /// Number of pages; not 0.
     pub nr_pages: u64,
-    /// The page hinted at.
+    /// First page of the hint.
     pub hint: Option<Vpn>,
-    /// A granted hint lies within these pages.
+    /// The pages within which a hint may be granted.
     pub hint_window: VpnRange,
-    /// `Huge` asks for a huge-page boundary; a gap without one is taken where there is no other.
+    /// `Huge` prefers a huge-page boundary; without one, any gap is used.
     pub boundary: PageSize,
-    /// Where to look, in this order.
+    /// The searches, in this order.
     pub searches: [Option<Search>; 2],
 }
 
 impl Areas {
-    /// The page that an address hinted at means, if any: rounded down, and up to the first page that may be
-    /// mapped.
+    /// The page of a hint: the address rounded down to a page, but not below the first page that may be
+    /// mapped. `None` for an address in page 0.
     pub fn hint(&self, addr: VirtAddr) -> Option<Vpn> {
         (addr.vpn().0 != 0).then(|| addr.vpn().max(self.user.start))
     }
 
-    /// A place anywhere.
+    /// A request for any address: downwards from `mmap_base`, then upwards from `legacy_base`.
     pub fn anywhere(&self, hint: Option<Vpn>, nr_pages: u64) -> Placement {
         let down = VpnRange::new(self.user.start, self.mmap_base);
         let up = VpnRange::new(self.legacy_base, self.user.end);
@@ -101,7 +101,7 @@ impl Areas {
         }
     }
 
-    /// A place in the lowest 2 GiB (MAP_32BIT).
+    /// A request for an address in the lowest 2 GiB (MAP_32BIT).
     pub fn low(&self, hint: Option<Vpn>, nr_pages: u64) -> Placement {
         Placement {
             hint_window: VpnRange::new(self.user.start, LOW.end),
@@ -112,15 +112,15 @@ impl Areas {
 }
 
 impl Placement {
-    /// The same for private anonymous memory: on a huge-page boundary if it has no hint and is whole huge
-    /// pages.
+    /// The request for private anonymous memory: on a huge-page boundary if it has no hint and its length is
+    /// a multiple of a huge page.
     pub fn for_private_anonymous(self) -> Self {
         let huge = self.hint.is_none() && self.nr_pages.is_multiple_of(PageSize::Huge.pages());
         Self { boundary: if huge { PageSize::Huge } else { PageSize::Base }, ..self }
     }
 }
 
-/// The first page of the place for a mapping, or `None` where there is no room (ENOMEM).
+/// The first page for a mapping; `None` if no gap is large enough (ENOMEM).
 pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     if let Some(hint) = request.hint
         && is_free(gaps, request, hint)
@@ -130,14 +130,14 @@ pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     on_boundary(gaps, request).or_else(|| find(gaps, request, request.nr_pages))
 }
 
-/// Whether the mapping may go there.
+/// Whether the mapping fits at `start`, inside the window for hints.
 fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
     let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };
     let hint = VpnRange::new(start, end);
     request.hint_window.covers(hint) && gaps.lowest(request.nr_pages, hint) == Some(start)
 }
 
-/// A place on the boundary asked for, found by looking for so much more.
+/// A start on the boundary asked for: a gap longer by one boundary unit holds one.
 fn on_boundary(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     let unit = request.boundary.pages();
     if request.boundary == PageSize::Base {
@@ -148,7 +148,7 @@ fn on_boundary(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     Some(Vpn((found.0 / unit + 1) * unit))
 }
 
-/// The first search that finds a gap.
+/// The gap found by the first search that finds one.
 fn find(gaps: &impl Gaps, request: &Placement, nr_pages: u64) -> Option<Vpn> {
     let mut searches = request.searches.iter().flatten();
     searches.find_map(|search| match search.direction {

@@ -1,33 +1,33 @@
 //! What mprotect does to one mapping and its neighbours.
 //!
-//! Changing access rights also changes whether the pages count as promised memory. Memory that becomes
-//! writable is promised from then on. The promise can be taken back when it becomes unwritable, but only
-//! while no private copy was ever made: afterwards their number is not known.
+//! A change of access rights may also change the commit charge. Pages that become writable are charged.
+//! Pages that become read-only are uncharged only if the mapping has no private copy: afterwards the number
+//! of copies is not known.
 
 use crate::units::VpnRange;
 use crate::vma::{Change, VmaAttributes, VmaFlags, change};
 
-/// What a change of rights does to the count of promised pages.
+/// How a change of rights changes the number of committed pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
-    /// Nothing.
+    /// Not at all.
     Same,
-    /// So many pages more are promised; this may be refused (ENOMEM), and then nothing changes.
+    /// It grows by this number of pages. The commit may be refused (ENOMEM); then nothing changes.
     More(u64),
-    /// So many pages fewer are promised.
+    /// It falls by this number of pages.
     Less(u64),
 }
 
 /// A change of access rights, decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// What goes and what comes.
+    /// The mappings removed and added.
     pub change: Change,
-    /// What it does to the count of promised pages.
+    /// The change of the number of committed pages.
     pub charge: Charge,
 }
 
-/// Gives the pages `range` of `vma` the access rights `access`. `None` where these may not be given here
+/// Gives the pages `range` of `vma` the access rights `access`. `None` if the mapping may not have them
 /// (EACCES).
 pub fn protect(
     prev: Option<VmaAttributes>,
@@ -47,7 +47,7 @@ pub fn protect(
     Some(Protection { change: change(prev, vma, next, range, flags), charge })
 }
 
-/// The flags that `vma` gets when `asked` differs from what it has.
+/// The flags `asked`, with ACCOUNT set or cleared as Linux does.
 fn accounted(vma: &VmaAttributes, asked: VmaFlags) -> VmaFlags {
     const KEEPS: VmaFlags =
         VmaFlags::ACCOUNT.union(VmaFlags::WRITE).union(VmaFlags::SHARED).union(VmaFlags::NORESERVE);

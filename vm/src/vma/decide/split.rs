@@ -1,57 +1,61 @@
-//! What is left of a mapping when a part of it goes, and what a change to a part makes of its neighbourhood.
+//! Splitting a mapping, cutting a hole into it, and changing the attributes of a part of it.
 
 use super::merge::Sides;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{Policy, VmaAttributes, VmaFlags};
 
-/// The mapping below and from `at`. Both halves keep the identity. `at` lies inside, not at an end.
+/// The parts of the mapping below `at` and from `at` on. Both keep the identity. `at` lies inside the
+/// mapping, not at an end.
 pub fn split(attributes: &VmaAttributes, at: Vpn) -> (VmaAttributes, VmaAttributes) {
     debug_assert!(attributes.range.contains(at) && at != attributes.range.start);
     let (start, end) = (attributes.range.start, attributes.range.end);
     (attributes.over(VpnRange::new(start, at)), attributes.over(VpnRange::new(at, end)))
 }
 
-/// What is left of a mapping below and above `hole`.
+/// The remainders of a mapping below and above `hole`.
 pub fn cut(attributes: &VmaAttributes, hole: VpnRange) -> [Option<VmaAttributes>; 2] {
     let left = VpnRange::new(attributes.range.start, attributes.range.end.min(hole.start));
     let right = VpnRange::new(attributes.range.start.max(hole.end), attributes.range.end);
     [left, right].map(|range| (!range.is_empty()).then(|| attributes.over(range)))
 }
 
-/// What a change to part of one mapping does: which mappings go, and which come in their place. Together the
-/// new ones cover exactly the pages of those that go, in ascending order.
+/// The result of a change to part of one mapping: the mappings removed, and those added in their place. The
+/// added ones, in ascending order, cover exactly the pages of the removed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Whether the mapping before goes.
+    /// Whether the previous mapping is removed.
     pub removes_prev: bool,
-    /// Whether the mapping itself goes; false only where nothing changes at all.
+    /// Whether the mapping itself is removed; false only if nothing changes.
     pub removes_vma: bool,
-    /// Whether the mapping after goes.
+    /// Whether the next mapping is removed.
     pub removes_next: bool,
-    /// What comes; the first [`nr_puts`](Self::nr_puts) are there.
+    /// The mappings added; the first [`nr_puts`](Self::nr_puts) are `Some`.
     pub puts: [Option<VmaAttributes>; 3],
-    /// Which of [`puts`](Self::puts) holds the pages that were changed.
+    /// Index in [`puts`](Self::puts) of the mapping that holds the changed pages.
     pub changed: usize,
 }
 
 impl Change {
-    /// Nothing goes, nothing comes.
+    /// No change.
     pub const NOTHING: Self =
         Self { removes_prev: false, removes_vma: false, removes_next: false, puts: [None; 3], changed: 0 };
 
-    /// The mappings that come, in ascending order.
+    /// The mappings added, in ascending order.
     pub fn puts(&self) -> impl Iterator<Item = VmaAttributes> + '_ {
         self.puts.iter().copied().flatten()
     }
-    /// How many mappings come.
+    /// Number of mappings added.
     pub fn nr_puts(&self) -> usize {
         self.puts().count()
     }
-    /// How many mappings go.
+    /// Number of mappings removed.
     pub fn nr_removes(&self) -> usize {
-        [self.removes_prev, self.removes_vma, self.removes_next].iter().filter(|&&goes| goes).count()
+        [self.removes_prev, self.removes_vma, self.removes_next]
+            .iter()
+            .filter(|&&is_removed| is_removed)
+            .count()
     }
-    /// The mapping that holds the changed pages afterwards; `None` where nothing changes.
+    /// The mapping that holds the changed pages afterwards; `None` if nothing changes.
     pub fn changed(&self) -> Option<VmaAttributes> {
         self.puts[self.changed]
     }
@@ -61,13 +65,13 @@ impl Change {
 ///
 /// ```text
 ///     prev   vma     next      range      becomes
-///    PPPPPP VVVVVVV NNNNNN    ..[...]..   split into three: nothing is joined, though a piece might fit
+///    PPPPPP VVVVVVV NNNNNN    ..[...]..   split into three: no neighbour is joined
 ///    PPPPPP VVVVVVV NNNNNN    [....]...   PPPPPPPPPPP VVV NNNNNN    the boundary moves
 ///    PPPPPP VVVVVVV NNNNNN    ...[....]   PPPPPP VVV NNNNNNNNNNN
-///    PPPPPP VVVVVVV NNNNNN    [.......]   as a new mapping in a hole would
+///    PPPPPP VVVVVVV NNNNNN    [.......]   joined as a new mapping in a hole is
 /// ```
 ///
-/// Attributes that are there already change nothing, and nothing is joined, even where it could be.
+/// If the pages have these attributes already, nothing changes, and no neighbour is joined.
 pub fn change(
     prev: Option<VmaAttributes>,
     vma: &VmaAttributes,
@@ -89,7 +93,8 @@ pub fn change_policy(
     change_to(prev, vma, next, range, &VmaAttributes { policy, ..*vma })
 }
 
-/// Gives the pages `range` of `vma` what `changed` says, which differs from it in flags or policy alone.
+/// Gives the pages `range` of `vma` the attributes of `changed`, which differs from it in flags or policy
+/// only.
 fn change_to(
     prev: Option<VmaAttributes>,
     vma: &VmaAttributes,

@@ -1,4 +1,4 @@
-//! What attributes of a part, of a moved mapping, and of a record that replaced another say.
+//! Attributes of a part, of a moved mapping, and of a record that replaced another.
 
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{AnonId, BackingId, VmaAttributes, VmaFlags, same_for_fault};
@@ -11,7 +11,7 @@ fn pages(start: u64, end: u64) -> VpnRange {
 }
 
 #[test]
-fn a_part_keeps_the_page_behind_every_page() {
+fn a_part_keeps_the_offset_of_every_page() {
     let whole = VmaAttributes::backed(pages(100, 110), VmaFlags::READ, FILE, 7);
     let part = whole.over(pages(103, 105));
     assert_eq!(part.offset, 10);
@@ -30,7 +30,7 @@ fn identities_agree_when_equal_or_one_is_missing_unless_inherited() {
 }
 
 #[test]
-fn moved_memory_forgets_its_birthplace_only_while_untouched() {
+fn moved_memory_gets_a_new_offset_only_while_untouched() {
     let fresh = VmaAttributes::anonymous(pages(4, 6), VmaFlags::READ);
     assert_eq!(fresh.moved_to(pages(20, 22)), VmaAttributes::anonymous(pages(20, 22), VmaFlags::READ));
     let written = VmaAttributes { anon: AnonId::new(3), ..fresh };

@@ -4,20 +4,20 @@ use crate::units::Rights;
 use crate::vma::{FlagAdvice, VmaFlags};
 
 #[test]
-fn any_access_right_makes_a_page_readable_and_none_leaves_it_closed() {
+fn any_access_right_makes_a_page_readable_and_no_right_makes_it_inaccessible() {
     assert_eq!(VmaFlags::empty().rights(), Rights::USER);
     assert_eq!(VmaFlags::WRITE.rights(), Rights::USER | Rights::READ | Rights::WRITE);
     assert_eq!(VmaFlags::EXECUTE.rights(), Rights::USER | Rights::READ | Rights::EXECUTE);
 }
 
 #[test]
-fn only_private_writable_memory_without_noreserve_is_counted_at_birth() {
-    let counted = |asked| VmaFlags::new_anonymous(asked).contains(VmaFlags::ACCOUNT);
-    assert!(counted(VmaFlags::WRITE));
-    assert!(counted(VmaFlags::READ | VmaFlags::WRITE));
-    assert!(!counted(VmaFlags::READ));
-    assert!(!counted(VmaFlags::WRITE | VmaFlags::NORESERVE));
-    assert!(!counted(VmaFlags::WRITE | VmaFlags::SHARED));
+fn only_new_private_writable_memory_without_noreserve_is_committed() {
+    let committed = |asked| VmaFlags::new_anonymous(asked).contains(VmaFlags::ACCOUNT);
+    assert!(committed(VmaFlags::WRITE));
+    assert!(committed(VmaFlags::READ | VmaFlags::WRITE));
+    assert!(!committed(VmaFlags::READ));
+    assert!(!committed(VmaFlags::WRITE | VmaFlags::NORESERVE));
+    assert!(!committed(VmaFlags::WRITE | VmaFlags::SHARED));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn access_beyond_what_may_be_allowed_is_refused() {
 }
 
 #[test]
-fn opposite_advice_takes_the_other_back() {
+fn opposite_advice_undoes_the_first() {
     use FlagAdvice::*;
     let start = VmaFlags::READ;
     for (one, other) in [

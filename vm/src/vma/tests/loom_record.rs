@@ -23,11 +23,11 @@ fn loom_an_identity_that_was_given_is_seen_by_freezing_and_by_the_mark() {
         });
         vma.freeze();
         let decided_on = vma.anon();
-        let ended = vma.mark_stale();
-        assert_eq!(decided_on, ended, "frozen or fixed, it does not change");
+        let last = vma.mark_stale();
+        assert_eq!(decided_on, last, "frozen or fixed, it does not change");
         let given = threads.map(|thread| thread.join().unwrap());
-        assert!(given.iter().flatten().all(|&anon| anon == ended), "{given:?} but {ended:?}");
-        assert_eq!(ended.is_none(), given == [None, None]);
-        assert_eq!(vma.anon(), ended);
+        assert!(given.iter().flatten().all(|&anon| anon == last), "{given:?} but {last:?}");
+        assert_eq!(last.is_none(), given == [None, None]);
+        assert_eq!(vma.anon(), last);
     });
 }

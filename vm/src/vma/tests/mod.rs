@@ -1,4 +1,4 @@
-//! Tests of mappings: the decisions, drawn as pictures; records, and the index beside a list.
+//! Tests of mappings: the decisions, drawn as pictures; records; the index compared with a list.
 
 #[cfg(not(loom))]
 mod attributes;

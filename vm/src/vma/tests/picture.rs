@@ -1,8 +1,8 @@
 //! Mappings drawn as text, one character for each page.
 //!
 //! ```text
-//!     attributes   "rr|rww.x"      letters as in `attributes`; `.` is a hole; `|` is no page but a boundary between
-//!     identities   "..|.11.."      mappings that look alike; `.` is none, digits are born here, `a` to `e` inherited
+//!     attributes   "rr|rww.x"      letters as in `ATTRIBUTES`; `.` is a hole; `|` is a boundary between
+//!     identities   "..|.11.."      `.` is none, digits are of this space, `a` to `e` are inherited
 //! ```
 //!
 //! A boundary needs no mark where attributes or identities differ. Page 0 of a picture is page 100 of the
@@ -14,35 +14,35 @@ use core::num::NonZeroUsize;
 use std::string::String;
 use std::vec::Vec;
 
-/// The page drawn first.
+/// The first page of a picture.
 pub const ORIGIN: u64 = 100;
 
-/// Pages of a picture.
+/// The pages `start` to `end` of a picture.
 pub fn pages(start: u64, end: u64) -> VpnRange {
     VpnRange::new(Vpn(ORIGIN + start), Vpn(ORIGIN + end))
 }
 
 const R: VmaFlags = VmaFlags::READ.union(VmaFlags::MAY_ACCESS);
 const W: VmaFlags = R.union(VmaFlags::WRITE);
-const COUNTED: VmaFlags = W.union(VmaFlags::ACCOUNT);
+const COMMITTED: VmaFlags = W.union(VmaFlags::ACCOUNT);
 
-/// Letter, flags, backing, and how far the offset lies from the page number.
+/// Letter, flags, backing, and the difference between offset and page number.
 const ATTRIBUTES: [(char, VmaFlags, usize, u64); 12] = [
     ('r', R, 0, 0),
-    ('w', COUNTED, 0, 0),
-    ('k', R.union(VmaFlags::ACCOUNT), 0, 0), // once written, then read-only: kept on the count
+    ('w', COMMITTED, 0, 0),
+    ('k', R.union(VmaFlags::ACCOUNT), 0, 0), // once written, then read-only: still committed
     ('n', W.union(VmaFlags::NORESERVE), 0, 0),
     ('N', R.union(VmaFlags::NORESERVE), 0, 0),
     ('x', R.union(VmaFlags::EXECUTE), 0, 0),
-    ('d', COUNTED.union(VmaFlags::DONT_FORK), 0, 0),
-    ('m', COUNTED, 0, 1000), // moved here with copies in it
+    ('d', COMMITTED.union(VmaFlags::DONT_FORK), 0, 0),
+    ('m', COMMITTED, 0, 1000), // moved here with copies in it
     ('f', R, 1, 0),
-    ('g', R, 1, 7), // the same file, elsewhere in it
-    ('F', COUNTED, 1, 0),
+    ('g', R, 1, 7), // the same file, at another offset
+    ('F', COMMITTED, 1, 0),
     ('s', W.union(VmaFlags::SHARED), 2, 0),
 ];
 
-/// What letter a mapping is drawn with.
+/// The letter of a mapping.
 pub fn letter(attributes: &VmaAttributes) -> char {
     let (flags, backing) = (attributes.flags, attributes.backing.map_or(0, |id| id.0.get()));
     let slide = attributes.offset.wrapping_sub(attributes.range.start.0);
@@ -53,7 +53,7 @@ pub fn letter(attributes: &VmaAttributes) -> char {
 /// A mapping drawn with `letter`.
 pub fn mapping(letter: char, range: VpnRange) -> VmaAttributes {
     let known = ATTRIBUTES.iter().find(|known| known.0 == letter);
-    let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no letters for {letter:?}"));
+    let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no attributes for {letter:?}"));
     let backing = NonZeroUsize::new(backing).map(BackingId);
     VmaAttributes {
         range,

@@ -1,4 +1,4 @@
-//! What calls make of mappings, drawn: before, the call, after.
+//! The effect of calls on mappings, drawn: before, the call, after.
 
 use super::picture::{mapping, pages, parse};
 use super::world::{Hole, World};
@@ -7,7 +7,7 @@ use crate::vma::{AnonId, FlagAdvice, VmaAttributes, VmaFlags, reusable_anon};
 const R: VmaFlags = VmaFlags::READ;
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
-/// Draws, maps `letter` over the range, and looks.
+/// Maps `letter` over the range and compares the result.
 #[track_caller]
 fn map(before: [&str; 2], letter: char, from: u64, to: u64, after: [&str; 2]) {
     let mut world = World::new(before[0], before[1]);
@@ -15,7 +15,7 @@ fn map(before: [&str; 2], letter: char, from: u64, to: u64, after: [&str; 2]) {
     world.shows(after[0], after[1]);
 }
 
-/// Draws, changes access, and looks.
+/// Changes access and compares the result.
 #[track_caller]
 fn protect(before: [&str; 2], access: VmaFlags, from: u64, to: u64, after: [&str; 2]) {
     let mut world = World::new(before[0], before[1]);
@@ -24,7 +24,7 @@ fn protect(before: [&str; 2], access: VmaFlags, from: u64, to: u64, after: [&str
 }
 
 #[test]
-fn a_new_mapping_is_joined_with_what_it_touches_and_equals() {
+fn a_new_mapping_is_joined_with_equal_neighbours_that_it_touches() {
     map(["......", "......"], 'w', 2, 4, ["..ww..", "......"]);
     map(["ww....", "......"], 'w', 2, 4, ["wwww..", "......"]);
     map(["....ww", "......"], 'w', 2, 4, ["..wwww", "......"]);
@@ -43,7 +43,7 @@ fn other_attributes_keep_neighbours_apart() {
 }
 
 #[test]
-fn pages_of_a_file_are_joined_only_where_they_run_on() {
+fn pages_of_a_file_are_joined_only_where_offsets_are_contiguous() {
     map(["ff..ff", "......"], 'f', 2, 4, ["ffffff", "......"]);
     map(["ff..gg", "......"], 'f', 2, 4, ["ffffgg", "......"]);
     map(["ff..gg", "......"], 'g', 2, 4, ["ffgggg", "......"]);
@@ -51,23 +51,23 @@ fn pages_of_a_file_are_joined_only_where_they_run_on() {
 }
 
 #[test]
-fn identities_pass_to_a_newcomer_and_conflict_across_it() {
+fn identities_pass_to_a_new_mapping_and_conflict_across_it() {
     map(["ww..ww", "11...."], 'w', 2, 4, ["wwwwww", "111111"]);
     map(["ww..ww", "....11"], 'w', 2, 4, ["wwwwww", "111111"]);
     map(["ww..ww", "11..11"], 'w', 2, 4, ["wwwwww", "111111"]);
-    // Both sides would take it, but not each other: left wins.
+    // Either side agrees with it, but not with the other side: left wins.
     map(["ww..ww", "11..22"], 'w', 2, 4, ["wwwwww", "111122"]);
 }
 
 #[test]
-fn an_inherited_identity_takes_in_nothing() {
+fn an_inherited_identity_absorbs_no_mapping() {
     map(["ww..ww", "aa..aa"], 'w', 2, 4, ["wwwwww", "aa..aa"]);
     map(["ww..ww", "aa..11"], 'w', 2, 4, ["wwwwww", "aa1111"]);
     protect(["wwkk", "aaaa"], RW, 2, 4, ["wwww", "aaaa"]);
 }
 
 #[test]
-fn mapping_over_others_takes_their_place_and_joins_what_is_left() {
+fn mapping_over_others_replaces_them_and_joins_the_remainders() {
     map(["wwwwww", "111111"], 'r', 2, 4, ["wwrrww", "11..11"]);
     map(["wwwwww", "111111"], 'w', 2, 4, ["wwwwww", "111111"]);
     map(["rrrwww", "......"], 'w', 1, 3, ["rwwwww", "......"]);
@@ -75,7 +75,7 @@ fn mapping_over_others_takes_their_place_and_joins_what_is_left() {
 }
 
 #[test]
-fn unmap_leaves_what_lies_outside_and_joins_nothing() {
+fn unmap_keeps_the_pages_outside_and_joins_nothing() {
     let mut world = World::new("wwwwrr", "1111..");
     world.unmap(pages(1, 3));
     world.shows("w..wrr", "1..1..");
@@ -95,7 +95,7 @@ fn pieces_of_one_mapping_are_joined_again_across_a_refilled_hole() {
 }
 
 #[test]
-fn protect_splits_a_middle_part_out() {
+fn protect_of_a_middle_part_splits_into_three() {
     protect(["wwwwww", "......"], R, 2, 4, ["wwrrww", "......"]);
     protect(["wwwwww", "111111"], R, 2, 4, ["wwkkww", "111111"]);
     protect(["nnnn", "...."], R, 1, 2, ["nNnn", "...."]);
@@ -121,7 +121,7 @@ fn a_part_brings_its_identity_to_the_neighbour_that_grows() {
 }
 
 #[test]
-fn memory_once_written_stays_on_the_count_and_apart_from_fresh_memory() {
+fn memory_once_written_stays_committed_and_apart_from_fresh_memory() {
     protect(["rrww", "..11"], R, 2, 4, ["rrkk", "..11"]);
     protect(["rrww", "...."], R, 2, 4, ["rrrr", "...."]);
     protect(["kkrr", "...."], RW, 2, 4, ["kkww", "...."]);
@@ -129,7 +129,7 @@ fn memory_once_written_stays_on_the_count_and_apart_from_fresh_memory() {
 }
 
 #[test]
-fn rights_that_are_there_already_join_nothing() {
+fn unchanged_rights_join_nothing() {
     protect(["rr|rr", "..|.."], R, 0, 4, ["rr|rr", "..|.."]);
     protect(["rr|rrw", "..|..."], R, 2, 4, ["rr|rrw", "..|..."]);
 }
@@ -155,20 +155,20 @@ fn advice_splits_and_joins_as_rights_do() {
 
 #[test]
 fn a_first_copy_takes_the_identity_of_an_alike_neighbour() {
-    let lent = |letters, identities, at: usize| {
+    let reused = |letters, identities, at: usize| {
         let list = parse(letters, identities);
         reusable_anon(at.checked_sub(1).map(|b| list[b]), &list[at], list.get(at + 1).copied())
     };
     let id = |number| Some(AnonId::new(number));
-    assert_eq!(lent("ww|ww|ww", "11|..|22", 1), id(2), "the next one's first");
-    assert_eq!(lent("ww|ww|ww", "11|..|..", 1), id(1), "else the one before's");
-    assert_eq!(lent("kk|ww|..", "11|..|..", 1), id(1), "access rights may differ");
-    assert_eq!(lent("rrww", "11..", 1), None, "being counted may not");
-    assert_eq!(lent("nnww", "11..", 1), None);
-    assert_eq!(lent("ddww", "11..", 1), None);
-    assert_eq!(lent("ww.ww", "11...", 1), None, "they must touch");
-    assert_eq!(lent("mmww", "11..", 1), None, "and run on");
-    assert_eq!(lent("wwww", "aa..", 1), None, "an inherited one is not lent");
+    assert_eq!(reused("ww|ww|ww", "11|..|22", 1), id(2), "the next one's first");
+    assert_eq!(reused("ww|ww|ww", "11|..|..", 1), id(1), "else the previous one's");
+    assert_eq!(reused("kk|ww|..", "11|..|..", 1), id(1), "access rights may differ");
+    assert_eq!(reused("rrww", "11..", 1), None, "ACCOUNT may not");
+    assert_eq!(reused("nnww", "11..", 1), None);
+    assert_eq!(reused("ddww", "11..", 1), None);
+    assert_eq!(reused("ww.ww", "11...", 1), None, "they must touch");
+    assert_eq!(reused("mmww", "11..", 1), None, "and have contiguous offsets");
+    assert_eq!(reused("wwww", "aa..", 1), None, "an inherited one is not reused");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Choosing a place, against trying every place.
+//! Choosing an address, compared with trying every page.
 
 use super::picture::{mapping, pages, parse};
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
@@ -7,8 +7,8 @@ use crate::vma::{VmaAttributes, VmaFlags};
 use std::string::String;
 use std::vec::Vec;
 
-/// An index as a list: every hole is looked at. What grows down keeps few pages free, as the worlds are
-/// small.
+/// An index as a list: every hole is tried. The guard gap below a mapping that grows down is short, as the
+/// worlds are small.
 struct List(Vec<VmaAttributes>);
 
 const GUARD_PAGES: u64 = 2;
@@ -22,7 +22,7 @@ impl List {
         let run = move |start| VpnRange::new(Vpn(start), Vpn(start + nr_pages));
         (window.start.0..last).filter(move |&start| self.is_free(run(start))).map(Vpn)
     }
-    /// Whether what ends there leaves the guard of the next mapping alone.
+    /// Whether a mapping that ends at `end` leaves the guard gap of the next mapping free.
     fn leaves_guard(&self, end: u64) -> bool {
         let next = self.0.iter().find(|attributes| attributes.range.start.0 >= end);
         next.is_none_or(|next| {
@@ -43,7 +43,7 @@ impl Gaps for List {
     }
 }
 
-/// A space whose picture is the user's part, searched down from its end and then up from its start.
+/// The areas of a space whose user range is the picture, searched down from its end, then up from its start.
 fn areas(nr_pages: u64) -> Areas {
     let user = pages(0, nr_pages);
     Areas { user, mmap_base: user.end, legacy_base: user.start }
@@ -59,7 +59,7 @@ fn list(picture: &str) -> List {
     List(list)
 }
 
-/// The page of the picture where `nr_pages` are put.
+/// The page of the picture that is chosen for the request.
 fn placed(picture: &str, request: Placement) -> Option<u64> {
     place(&list(picture), &request).map(|vpn| vpn.0 - pages(0, 0).start.0)
 }
@@ -70,7 +70,7 @@ fn anywhere(picture: &str, hint: Option<u64>, nr_pages: u64) -> Option<u64> {
 }
 
 #[test]
-fn without_a_wish_the_upper_end_of_the_highest_hole_that_fits_is_taken() {
+fn without_a_hint_the_upper_end_of_the_highest_gap_that_fits_is_used() {
     assert_eq!(anywhere("........", None, 2), Some(6));
     assert_eq!(anywhere("r...r..r", None, 2), Some(5));
     assert_eq!(anywhere("r...r..r", None, 3), Some(1));
@@ -80,7 +80,7 @@ fn without_a_wish_the_upper_end_of_the_highest_hole_that_fits_is_taken() {
 }
 
 #[test]
-fn a_wish_is_granted_where_it_is_free() {
+fn a_hint_is_granted_where_it_is_free() {
     assert_eq!(anywhere("........", Some(3), 2), Some(3));
     assert_eq!(anywhere("...rr...", Some(1), 2), Some(1));
     assert_eq!(anywhere("...rr...", Some(2), 2), Some(6));
@@ -89,14 +89,14 @@ fn a_wish_is_granted_where_it_is_free() {
 }
 
 #[test]
-fn below_a_mapping_that_grows_down_a_gap_stays_free() {
+fn a_guard_gap_stays_free_below_a_mapping_that_grows_down() {
     assert_eq!(anywhere("......SS", None, 2), Some(2));
     assert_eq!(anywhere(".r..S...", None, 4), None);
     assert_eq!(anywhere("...r..SS", None, 1), Some(2));
     assert_eq!(anywhere("......SS", Some(3), 2), Some(2));
     assert_eq!(anywhere("......SS", Some(2), 2), Some(2));
     assert_eq!(anywhere("S..S....", None, 1), Some(7));
-    assert_eq!(anywhere("...SS...", Some(6), 1), Some(6), "above it nothing is kept free");
+    assert_eq!(anywhere("...SS...", Some(6), 1), Some(6), "no guard gap above it");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn the_second_search_goes_upwards_from_its_own_base() {
 }
 
 #[test]
-fn a_wish_means_the_page_below_and_never_one_that_may_not_be_mapped() {
+fn a_hint_is_rounded_down_but_not_below_the_first_page_that_may_be_mapped() {
     let areas = areas(8);
     let first = areas.user.start;
     assert_eq!(areas.hint(VirtAddr(0)), None);
@@ -121,7 +121,7 @@ fn a_wish_means_the_page_below_and_never_one_that_may_not_be_mapped() {
 }
 
 #[test]
-fn the_lowest_two_gib_are_searched_upwards_and_a_wish_must_end_there() {
+fn the_lowest_two_gib_are_searched_upwards_and_a_hint_must_end_there() {
     let space = Areas { user: VpnRange::new(Vpn(16), Vpn(1 << 35)), ..areas(8) };
     let taken =
         List(std::vec![VmaAttributes::anonymous(VpnRange::new(LOW.start, LOW.start.add(3)), VmaFlags::READ)]);
@@ -134,7 +134,7 @@ fn the_lowest_two_gib_are_searched_upwards_and_a_wish_must_end_there() {
 }
 
 #[test]
-fn whole_huge_pages_of_private_memory_are_put_on_a_boundary() {
+fn whole_huge_pages_of_private_memory_are_aligned() {
     let unit = PageSize::Huge.pages();
     let user = VpnRange::new(Vpn(unit), Vpn(8 * unit + 5));
     let space = Areas { user, mmap_base: user.end, legacy_base: user.start };
@@ -149,7 +149,7 @@ fn whole_huge_pages_of_private_memory_are_put_on_a_boundary() {
     let even = Areas { mmap_base: Vpn(8 * unit), ..space };
     let request = even.anywhere(None, unit).for_private_anonymous();
     assert_eq!(place(&empty, &request), Some(Vpn(7 * unit)), "the upper of two boundaries");
-    // Only one hole, just large enough, and not on a boundary.
+    // Only one gap, just large enough, and not on a boundary.
     let tight = List(std::vec![
         mapping('r', VpnRange::new(Vpn(unit), Vpn(2 * unit + 7))),
         mapping('r', VpnRange::new(Vpn(3 * unit + 7), user.end)),
@@ -157,8 +157,8 @@ fn whole_huge_pages_of_private_memory_are_put_on_a_boundary() {
     assert_eq!(at(&tight, unit), Some(Vpn(2 * unit + 7)));
 }
 
-/// Whether the page is one of two right below a mapping that grows down, with nothing mapped in between.
-fn kept_free(list: &List, page: Vpn) -> bool {
+/// Whether the page is in the guard gap of the next mapping.
+fn is_guard(list: &List, page: Vpn) -> bool {
     let above = list.0.iter().find(|attributes| attributes.range.start > page);
     above.is_some_and(|attributes| {
         attributes.flags.contains(VmaFlags::GROWS_DOWN) && attributes.range.start.0 - page.0 <= 2
@@ -166,14 +166,14 @@ fn kept_free(list: &List, page: Vpn) -> bool {
 }
 
 #[test]
-fn every_small_world_places_as_trying_every_page_does() {
+fn in_every_small_world_the_choice_is_that_of_trying_every_page() {
     let pictures = (0..4u32.pow(7))
         .map(|n| (0..7).map(|page| ['.', '.', 'r', 'S'][(n >> (2 * page) & 3) as usize]).collect::<String>());
     for picture in pictures {
         let list = list(&picture);
         for (nr_pages, direction) in (1..5).flat_map(|n| [(n, Direction::Down), (n, Direction::Up)]) {
             let window = pages(1, 6);
-            let free = |start: &Vpn| (start.0..start.0 + nr_pages).all(|page| !kept_free(&list, Vpn(page)));
+            let free = |start: &Vpn| (start.0..start.0 + nr_pages).all(|page| !is_guard(&list, Vpn(page)));
             let mut all = list.places(nr_pages, window).filter(free);
             let expected = if direction == Direction::Down { all.next_back() } else { all.next() };
             let request = Placement {

@@ -5,15 +5,15 @@ use crate::units::{NodeId, NodeMask};
 use crate::vma::Policy;
 
 #[test]
-fn interleaving_goes_round_the_nodes_by_page() {
+fn interleaving_takes_the_nodes_in_turn_by_page() {
     let policy = Policy::interleave(0b1010_0001).unwrap();
     let at = |offset| policy.placement(offset);
-    let near = |node| FramePlacement::Preferred(NodeId(node));
-    assert_eq!([0, 1, 2, 3, 301].map(at), [near(0), near(5), near(7), near(0), near(5)]);
+    let preferred = |node| FramePlacement::Preferred(NodeId(node));
+    assert_eq!([0, 1, 2, 3, 301].map(at), [0, 5, 7, 0, 5].map(preferred));
 }
 
 #[test]
-fn a_policy_names_what_it_was_made_of() {
+fn a_policy_names_the_nodes_that_it_was_made_of() {
     assert_eq!(Policy::LOCAL.placement(7), FramePlacement::Local);
     assert_eq!(
         Policy::preferred(NodeId(28)).map(|p| p.placement(0)),

@@ -1,4 +1,4 @@
-//! A writer that replaces mappings by decisions while others look them up and give them identities.
+//! A writer that decides and replaces mappings while readers look them up and give them identities.
 
 use super::picture::pages;
 use super::tree::{Pools, Store, memory, records};
@@ -11,7 +11,7 @@ use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, protec
 use std::thread;
 use std::vec::Vec;
 
-/// Pages of the space, all mapped throughout.
+/// Number of pages in the space, which stay mapped throughout.
 const PAGES: u64 = 24;
 const READERS: u32 = 2;
 
@@ -19,14 +19,14 @@ fn all() -> VpnRange {
     pages(0, PAGES)
 }
 
-/// What a writer decides on, kept from getting an identity meanwhile.
+/// The attributes of the mapping at `vpn`, frozen so that it gets no identity while the writer decides.
 fn frozen(tree: &VmaTree<TestCpu>, section: &ReadGuard<'_, TestCpu>, vpn: Vpn) -> Option<VmaAttributes> {
     let vma = tree.find(section, vpn)?;
     vma.freeze();
     Some(vma.attributes())
 }
 
-/// mprotect of a range within one mapping, as an address space does it, without entries.
+/// mprotect of a range within one mapping, as in an address space, without entries.
 fn write(
     tree: &VmaTree<TestCpu>,
     store: &Store<'_, '_>,
@@ -49,11 +49,11 @@ fn write(
         let prepared = tree.prepare(old, records(&puts), store).unwrap();
         let decided: Vec<_> = [prev, Some(vma), next].into_iter().flatten().collect();
         for record in tree.iter(&rcu.read(), old) {
-            let ended = record.mark_stale();
+            let last = record.mark_stale();
             assert!(
                 decided
                     .iter()
-                    .any(|attributes| attributes.range == record.range() && attributes.anon == ended)
+                    .any(|attributes| attributes.range == record.range() && attributes.anon == last)
             );
         }
         prepared.publish();
@@ -61,7 +61,7 @@ fn write(
     tree.iter(&rcu.read(), all()).for_each(Vma::thaw);
 }
 
-/// Looks a page up, and gives its mapping an identity now and then; what it got is written down.
+/// Looks a page up, and gives its mapping the identity `fresh`, if any; `known` records the identity.
 fn read(
     tree: &VmaTree<TestCpu>,
     rcu: &Rcu<TestCpu>,
@@ -70,12 +70,11 @@ fn read(
     known: &[AtomicU64<TestCpu>],
 ) {
     let section = rcu.read();
-    let vma =
-        tree.find(&section, pages(page, page).start).expect("what is mapped throughout is always found");
+    let vma = tree.find(&section, pages(page, page).start).expect("a page that stays mapped is always found");
     assert!(vma.contains(pages(page, page).start));
     if let Some(anon) = fresh.and_then(|anon| vma.give_anon(anon)) {
         let before = known[page as usize].swap(anon.bits(), AcqRel);
-        assert!(before == 0 || before == anon.bits(), "an identity is for life");
+        assert!(before == 0 || before == anon.bits(), "an identity never changes");
     }
 }
 
@@ -105,7 +104,7 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
                     }
                 });
             }
-            let _ends = Ends(&done);
+            let _stop = StopReaders(&done);
             let mut dice = Dice(seed);
             for _ in 0..300 {
                 let from = dice.roll(PAGES);
@@ -122,10 +121,10 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
     }
 }
 
-/// Ends the readers, also where the writer fails.
-struct Ends<'a>(&'a AtomicU32<TestCpu>);
+/// Stops the readers when it is dropped, also when the writer panics.
+struct StopReaders<'a>(&'a AtomicU32<TestCpu>);
 
-impl Drop for Ends<'_> {
+impl Drop for StopReaders<'_> {
     fn drop(&mut self) {
         self.0.store(1, Release);
     }

@@ -64,15 +64,15 @@ fn a_frozen_record_gets_no_identity_until_it_thaws() {
     assert_eq!(vma.give_anon(AnonId::new(1)), None);
     vma.thaw();
     assert_eq!(vma.give_anon(AnonId::new(1)), Some(AnonId::new(1)));
-    assert!(!vma.freeze(), "what it has, stays");
+    assert!(!vma.freeze(), "an identity stays");
     let busy = record(Busy);
     assert!(!busy.freeze());
     busy.thaw();
-    assert_eq!(busy.state(), Busy, "thawing makes nothing live that was busy");
+    assert_eq!(busy.state(), Busy, "thawing does not make a busy record live");
 }
 
 #[test]
-fn a_record_says_what_it_was_made_from() {
+fn a_record_has_the_attributes_that_it_was_made_from() {
     let attributes = VmaAttributes { anon: AnonId::new(7), offset: 3, ..record(Live).attributes() };
     let vma = Record::new(attributes, Live);
     assert_eq!(vma.attributes(), attributes);

@@ -1,4 +1,4 @@
-//! Every world of six pages, every call on it, against a model that knows single pages only.
+//! Every call on every world of six pages, compared with a model of single pages.
 
 use super::picture::{ORIGIN, letter, mapping, pages, parse};
 use super::world::World;
@@ -23,7 +23,7 @@ fn every_range(len: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..len).flat_map(move |from| (from + 1..=len).map(move |to| (from, to)))
 }
 
-/// What each page is: its letter and identity.
+/// Letter and identity of each page.
 fn page_by_page(world: &World, len: u64) -> Vec<Option<(char, AnonId)>> {
     let at = |page| world.list.iter().find(|attributes| attributes.range.contains(Vpn(ORIGIN + page)));
     (0..len).map(|page| at(page).map(|attributes| (letter(attributes), attributes.anon))).collect()
@@ -46,7 +46,7 @@ impl Call {
         world.check();
     }
 
-    /// What it makes of one page drawn `letter`; `None` stops the call.
+    /// Its effect on one page, given by letter and identity; `None` stops the call.
     fn of_page(self, page: Option<(char, AnonId)>) -> Option<Option<(char, AnonId)>> {
         let fresh = |letter| Some((letter, AnonId::NONE));
         match self {
@@ -63,7 +63,7 @@ impl Call {
 
 const CALLS: [Call; 5] = [Call::Map('r'), Call::Map('w'), Call::Unmap, Call::Protect(R), Call::Protect(RW)];
 
-/// The pages after a call, by single pages. Identities only as far as the call itself says.
+/// The pages after a call, page by page, without identities taken from neighbours.
 fn model(before: &[Option<(char, AnonId)>], call: Call, from: u64, to: u64) -> Vec<Option<(char, AnonId)>> {
     let mut pages = before.to_vec();
     for page in &mut pages[from as usize..to as usize] {
@@ -76,7 +76,7 @@ fn model(before: &[Option<(char, AnonId)>], call: Call, from: u64, to: u64) -> V
 }
 
 #[test]
-fn every_call_on_every_untouched_world_leaves_runs_of_equal_pages() {
+fn every_call_on_every_untouched_world_leaves_one_mapping_for_each_run_of_equal_pages() {
     for picture in every_picture(".rw", PAGES) {
         let world = World::new(&picture, &".".repeat(PAGES as usize));
         let before = page_by_page(&world, PAGES);
@@ -115,7 +115,7 @@ fn every_divided_world() -> impl Iterator<Item = World> {
 }
 
 #[test]
-fn every_call_on_every_divided_world_keeps_each_page_and_joins_only_what_it_touched() {
+fn every_call_on_every_divided_world_changes_pages_as_the_model_and_joins_only_pages_that_it_touched() {
     for world in every_divided_world() {
         let before = page_by_page(&world, 4);
         for (from, to) in every_range(4) {
@@ -134,8 +134,8 @@ fn every_call_on_every_divided_world_keeps_each_page_and_joins_only_what_it_touc
     }
 }
 
-/// The attributes are the model's, and an identity is kept; a page without one takes at most that of what it
-/// was joined with, never an inherited one.
+/// The attributes are the model's, and an identity is kept; a page without one may get that of the mapping
+/// that it was joined with, but never an inherited one.
 fn check_page(
     expected: Option<(char, AnonId)>,
     found: Option<(char, AnonId)>,
@@ -161,7 +161,7 @@ fn check_far_boundaries(before: &World, after: &World, range: VpnRange, context:
 }
 
 #[test]
-fn what_joins_at_once_joins_one_by_one_in_either_order() {
+fn three_mappings_joined_at_once_are_joined_one_by_one_in_either_order() {
     for letters in every_picture("rw", 3) {
         for identities in every_picture(".12a", 3) {
             let one = |page: usize| {
@@ -178,7 +178,7 @@ fn what_joins_at_once_joins_one_by_one_in_either_order() {
                 assert_eq!(merge(None, prev, Some(with_next.attributes)).attributes, merged.attributes);
             } else if merged.absorbs_prev {
                 assert_eq!(merged.attributes, with_prev.attributes);
-                assert!(!joins(&merged.attributes, &next), "left wins only where both cannot be");
+                assert!(!joins(&merged.attributes, &next), "left wins only if not both can be joined");
             } else {
                 assert_eq!(
                     (merged.absorbs_next, merged.attributes),

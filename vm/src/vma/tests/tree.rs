@@ -1,4 +1,4 @@
-//! The index beside a list, its records and nodes in pools of frames.
+//! The index of mappings, with records and nodes in pools of frames, compared with a list.
 
 use crate::frame::{BootMap, IndexAllocator, IndexPools, Init, Memory, Region, RegionKind};
 use crate::index::NoMemory;
@@ -49,7 +49,7 @@ pub fn records(new: &[Option<(VmaAttributes, VmaState)>]) -> impl Iterator<Item 
     new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state))
 }
 
-/// Runs a test with an index's surroundings, and sees that all its memory comes back.
+/// Runs a test with an index and its memory, and checks that all memory is freed at the end.
 fn with_store(test: impl FnOnce(&VmaTree<TestCpu>, &Rcu<TestCpu>, &Memory<'_, TestMachine>, &Store<'_, '_>)) {
     let machine = TestMachine::with_cpus(2048, 1);
     let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, machine.nr_cpus()).unwrap());
@@ -59,7 +59,7 @@ fn with_store(test: impl FnOnce(&VmaTree<TestCpu>, &Rcu<TestCpu>, &Memory<'_, Te
     put(&tree, &store, ALL, &[]);
     rcu.wait(&machine, &memory);
     pools.shrink(&memory);
-    assert_eq!((tree.len(), pools.frames()), (0, 0), "records and nodes have come back");
+    assert_eq!((tree.len(), pools.frames()), (0, 0), "all records and nodes are freed");
     memory.check().unwrap();
 }
 
@@ -70,7 +70,7 @@ fn a_record_takes_one_line() {
 }
 
 #[test]
-fn thousands_of_mappings_are_found_replaced_and_given_back() {
+fn thousands_of_mappings_are_found_replaced_and_freed() {
     with_store(|tree, rcu, _, store| {
         for at in 0..4000 {
             put(tree, store, VpnRange::default(), &[attributes(16 * at, 16 * at + 8)]);
@@ -88,7 +88,7 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
             assert_eq!(tree.lowest(8, pages(8, 16)), Some(Vpn(8)));
             assert_eq!((tree.lowest(9, pages(8, 17)), tree.iter(&section, pages(8, 17)).count()), (None, 1));
         }
-        // A hole is cut into the middle: two mappings are left of the two at its ends.
+        // A hole is cut into the middle: the two mappings at its ends are shortened.
         put(
             tree,
             store,
@@ -107,7 +107,7 @@ fn thousands_of_mappings_are_found_replaced_and_given_back() {
 }
 
 #[test]
-fn a_stale_record_stays_readable_to_who_found_it() {
+fn a_stale_record_stays_readable_for_a_reader_that_found_it() {
     with_store(|tree, rcu, _, store| {
         put(tree, store, VpnRange::default(), &[attributes(10, 20)]);
         let section = rcu.read();
@@ -141,13 +141,13 @@ fn a_refused_replacement_changes_nothing() {
             }
             assert_eq!(listed(tree, rcu), before);
         }
-        assert_eq!((refused, tree.len()), (3, 2), "two records and a node were asked for");
-        assert_eq!(listed(tree, rcu), before, "dropped, it never was");
+        assert_eq!((refused, tree.len()), (3, 2), "two records and a node were allocated");
+        assert_eq!(listed(tree, rcu), before, "dropped, it changes nothing");
     });
 }
 
 #[test]
-fn places_are_chosen_in_the_index_as_in_a_list() {
+fn addresses_are_chosen_in_the_index_as_in_a_list() {
     with_store(|tree, _, _, store| {
         let user = pages(16, 1 << 20);
         let areas = Areas { user, mmap_base: Vpn(1 << 19), legacy_base: Vpn(1 << 18) };
@@ -158,14 +158,18 @@ fn places_are_chosen_in_the_index_as_in_a_list() {
         assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
         put(tree, store, VpnRange::default(), &[attributes(16, 100), attributes(104, (1 << 19) - 300)]);
         assert_eq!(at(4), Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 4)));
-        assert_eq!(at(40), Some(Vpn(1 << 19)), "no room below: upwards from the other base, which is taken");
+        assert_eq!(
+            at(40),
+            Some(Vpn(1 << 19)),
+            "no gap below mmap_base: upwards from legacy_base, which is mapped"
+        );
         assert_eq!(at(1 << 20), None);
         assert_eq!(place(tree, &areas.anywhere(Some(Vpn(100)), 4)), Some(Vpn(100)));
         let in_guard = areas.anywhere(Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 3)), 4);
         assert_eq!(
             place(tree, &in_guard),
             at(4),
-            "a wish that reaches into the stack's guard is not granted"
+            "a hint that overlaps the stack's guard gap is not granted"
         );
     });
 }

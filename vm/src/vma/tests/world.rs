@@ -1,4 +1,4 @@
-//! A list of mappings to which calls are applied through the decisions, as an address space does it, without
+//! A list of mappings to which calls are applied through the decisions, as in an address space, without
 //! pages.
 
 use super::picture::{draw, parse};
@@ -15,7 +15,7 @@ pub struct World {
     next_anon: u64,
 }
 
-/// The range met a hole: ENOMEM, with what came before it done.
+/// The range has a hole: ENOMEM, after the pages before it were changed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hole;
 
@@ -30,7 +30,7 @@ impl World {
         assert_eq!(check(self.list.iter().copied()), Ok(()));
     }
 
-    /// Whether the world looks like this.
+    /// Checks that the world is drawn like this.
     #[track_caller]
     pub fn shows(&self, letters: &str, identities: &str) {
         self.check();
@@ -38,7 +38,7 @@ impl World {
         assert_eq!(draw(&self.list, nr_pages), (letters.into(), identities.into()));
     }
 
-    /// The place of the first mapping that ends after `vpn`.
+    /// Index of the first mapping that ends after `vpn`.
     fn at(&self, vpn: Vpn) -> usize {
         self.list.partition_point(|attributes| attributes.range.end <= vpn)
     }
@@ -56,28 +56,32 @@ impl World {
         let at = self.at(new.range.start);
         let prev = at.checked_sub(1).map(|before| self.list[before]);
         let merged = merge(prev, new, self.list.get(at).copied());
-        let goes = at - merged.absorbs_prev as usize..at + merged.absorbs_next as usize;
-        self.list.splice(goes, [merged.attributes]);
+        let removed = at - merged.absorbs_prev as usize..at + merged.absorbs_next as usize;
+        self.list.splice(removed, [merged.attributes]);
         let at = self.at(new.range.start);
         let (prev, next) = self.neighbours(at);
         let joins_left = prev.is_some_and(|prev| joins(&prev, &self.list[at]));
         let joins_right = next.is_some_and(|next| joins(&self.list[at], &next));
-        assert!(!joins_left || merged.absorbs_prev, "what it touches is taken in where it can be");
-        assert!(!joins_right || merged.absorbs_next, "what it touches is taken in where it can be");
+        assert!(!joins_left || merged.absorbs_prev, "an equal neighbour is absorbed");
+        assert!(!joins_right || merged.absorbs_next, "an equal neighbour is absorbed");
     }
 
     fn apply(&mut self, at: usize, change: Change) {
         if !change.removes_vma {
             return assert_eq!(change, Change::NOTHING);
         }
-        let goes = at - change.removes_prev as usize..at + 1 + change.removes_next as usize;
+        let removed = at - change.removes_prev as usize..at + 1 + change.removes_next as usize;
         let covered =
             |list: &[VmaAttributes]| VpnRange::new(list[0].range.start, list.last().unwrap().range.end);
         let puts: Vec<VmaAttributes> = change.puts().collect();
         assert!(puts.windows(2).all(|two| two[0].range.end == two[1].range.start));
-        assert_eq!(covered(&puts), covered(&self.list[goes.clone()]), "the same pages come as go");
-        assert_eq!((puts.len(), goes.len()), (change.nr_puts(), change.nr_removes()));
-        self.list.splice(goes, puts);
+        assert_eq!(
+            covered(&puts),
+            covered(&self.list[removed.clone()]),
+            "as many pages are added as removed"
+        );
+        assert_eq!((puts.len(), removed.len()), (change.nr_puts(), change.nr_removes()));
+        self.list.splice(removed, puts);
     }
 
     /// Each mapping in the range in turn, until a hole.
@@ -121,9 +125,9 @@ impl World {
         let at = self.at(vpn);
         let (prev, next) = self.neighbours(at);
         if self.list[at].anon.is_none() && !self.list[at].flags.contains(VmaFlags::SHARED) {
-            let lent = reusable_anon(prev, &self.list[at], next);
-            self.next_anon -= lent.is_none() as u64;
-            self.list[at].anon = lent.unwrap_or(AnonId::new(self.next_anon + 1));
+            let reused = reusable_anon(prev, &self.list[at], next);
+            self.next_anon -= reused.is_none() as u64;
+            self.list[at].anon = reused.unwrap_or(AnonId::new(self.next_anon + 1));
         }
     }
 
