@@ -1,4 +1,4 @@
-//! Which lines two operations fight for, pinned; and what speculation saves, counted.
+//! For which lines two operations contend, pinned; and what speculation saves, counted.
 
 use interleaf::space::Path;
 use interleaf_lab::check::conflicts::{Cost, Pair, fight, of_faults};

@@ -1,4 +1,4 @@
-//! No cost where nobody observes: the door and core's atomics execute the same number of instructions,
+//! No cost without an observer: the door and core's atomics execute the same number of instructions,
 //! counted exactly.
 
 use interleaf::machine::Cpu;

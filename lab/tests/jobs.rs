@@ -51,7 +51,7 @@ fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededPool<'_>, u64
             }
             let spent = caller(&workers, seed);
             CAME.lock().unwrap().push((me, spent.helpers.into()));
-            // Sends the helpers home: their programs end.
+            // Dismisses the helpers: their programs end.
             drop(workers);
         });
         let helpers = (1..nr_cpus).map(|_| Box::new(|| machine.help()) as Program<'_>);
@@ -106,7 +106,7 @@ fn an_error_is_undone_and_told_whatever_the_seed() {
     assert_eq!(came, 600);
 }
 
-/// A job whose chunks are jobs, while a helper is sent away.
+/// A job whose chunks are jobs, while a helper is dismissed.
 #[test]
 fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
     let came = with_helpers(4, 0..400, |workers, seed| {

@@ -153,7 +153,8 @@ fn memory_may_stay_away(path: Path) {
         let counts = machine.inject(MishapMode::From, &setup, &call, BASE..BASE + 32 * PAGE);
         println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);
         let faults = matches!(call, Call::Write { .. } | Call::Read { .. });
-        // A fault that needs memory at all cannot do without; what it prepared in vain it can.
+        // A fault that needs memory at all cannot do without; it can do without what it prepared and did not
+        // use.
         assert!(!faults || counts.mishaps == 0 || counts.survived < counts.mishaps, "{call} survived all");
     }
 }

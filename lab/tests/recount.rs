@@ -46,7 +46,7 @@ fn recount_as(path: Path, harm: Harm) -> String {
     QuiescentSystem { path, ..system }.recount().expect_err("the harm is noticed")
 }
 
-/// Lends the table of the page, locked.
+/// Calls `f` with the table of the page, locked.
 fn with_table(
     space: &AddressSpace<'_, Machine>,
     page: Vpn,

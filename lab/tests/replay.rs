@@ -47,7 +47,7 @@ fn sqlite_runs_again_as_linux_ran_it() {
 fn four_threads_on_an_allocator_run_again_as_linux_ran_them() {
     let report = replayed(&shipped("churn.trace"), Path::Speculative);
     assert_eq!((report.performed, report.maps.of), (38_237, 1));
-    // Calls of two threads under way at the same time took effect in an order that nobody saw.
+    // Calls of two threads under way at the same time took effect in an order that was not recorded.
     let meanwhile = report.count_of(DifferenceKind::Meanwhile);
     assert_eq!((meanwhile, report.places.agreed + meanwhile), (103, report.places.of));
     assert_eq!(report.faults.speculated, report.faults.raised, "nothing to wait for on one CPU");

@@ -15,7 +15,7 @@ const CPUS: u32 = 3;
 const FRAMES: u64 = 128;
 const ASK: AllocRequest = AllocRequest::DIRTY.with_priority(Priority::Normal);
 
-/// Each CPU takes its share of all memory that there is, frame by frame, and gives it back; together they
+/// Each CPU takes its share of all memory, frame by frame, and gives it back; together they
 /// never hold more than there is.
 fn everybody_takes_a_share(schedule: &Schedule) {
     let machine = Machine::new(&MachineConfig::small(CPUS, FRAMES)).expect("a machine");

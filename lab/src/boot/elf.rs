@@ -1,4 +1,4 @@
-//! What may be run in ring 3: one static ELF file for x86-64, linked to fixed addresses.
+//! The programs that may run in ring 3: one static ELF file for x86-64, linked to fixed addresses.
 //!
 //! The kernel checks for itself what it is handed; this says in one line what is wrong before a machine is
 //! started. Every offset comes from the file, so each is looked up with `get` and added with overflow in
@@ -17,7 +17,7 @@ pub enum ElfError {
     NoElf,
     /// It is for another machine than 64-bit x86.
     OtherMachine,
-    /// It wants a loader for its libraries, or may lie anywhere.
+    /// It needs a dynamic loader, or is position-independent.
     NotStatic,
     /// A header or a segment lies outside of the file, or beyond user memory.
     Damaged(&'static str),

@@ -1,6 +1,6 @@
 //! Which packages are built for a boot, and where their files lie.
 //!
-//! The lab was built from a checkout, and builds the kernel from the same one. A lab that was carried
+//! The lab was built from a checkout, and builds the kernel from the same one. A lab binary that was copied
 //! elsewhere can still boot a kernel and a program that are named by their files.
 
 use std::env;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The programs for ring 3 that the kernel's shelf brings, each with what it shows.
+/// The programs for ring 3 in `kernel/programs`, each with what it demonstrates.
 pub const PROGRAMS: &[(&str, &str)] = &[
     ("cost", "What the smallest operations cost, in ticks: a call, faults, unmapping"),
     ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
@@ -38,7 +38,7 @@ pub fn qemu() -> Option<PathBuf> {
     env::split_paths(&path).map(|dir| dir.join(QEMU)).find(|p| fs::metadata(p).is_ok_and(|m| m.is_file()))
 }
 
-/// What is said where there is none.
+/// The message where there is none.
 pub fn no_qemu() -> String {
     format!("no {QEMU} in PATH: {QEMU_REMEDY}")
 }

@@ -8,7 +8,7 @@ pub const MOST_BYTES: usize = 1024;
 /// Most words of a program.
 const MOST_WORDS: usize = 32;
 
-/// Refuses a word that the kernel's command line cannot carry: it is cut at spaces, and has no quotes.
+/// Refuses a word that the kernel's command line cannot hold: the line is split at spaces, and has no quotes.
 pub fn check_words(words: &[String]) -> Result<(), String> {
     let cannot = |word: &&String| word.is_empty() || word.chars().any(|c| !c.is_ascii_graphic());
     if let Some(word) = words.iter().find(cannot) {
@@ -24,7 +24,7 @@ pub fn check_words(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What the kernel is told: its options, then `--`, then the program's words.
+/// The kernel's command line: its options, then `--`, then the program's arguments.
 pub fn kernel_line(boot: &Boot) -> String {
     let mut words = boot.options.clone();
     if let Some(program) = &boot.program {
@@ -34,14 +34,14 @@ pub fn kernel_line(boot: &Boot) -> String {
     words.join(" ")
 }
 
-/// QEMU's words for who executes the instructions. An emulator with more CPUs than the host has cores takes
-/// turns: a CPU that waits for another gives it its turn, where threads of the host would use up their time
-/// slices. A flush is a hundred times faster so.
+/// QEMU's argument for the accelerator. An emulator with more CPUs than the host has cores runs them in
+/// turns: a CPU that waits for another yields to it, where host threads would use up their time slices. A
+/// flush is a hundred times faster that way.
 fn accel_words(accel: Accel, cpus: usize, cores: usize) -> &'static str {
     if accel == Accel::Tcg && cpus > cores { "tcg,thread=single" } else { accel.name() }
 }
 
-/// What QEMU is told.
+/// QEMU's arguments.
 pub fn qemu_words(boot: &Boot) -> Vec<OsString> {
     let (cpus, memory) = (boot.cpus.to_string(), boot.memory.to_string());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,6 +1,6 @@
 //! Booting the kernel under QEMU, as one call: build, boot, stream the console, end with a verdict.
 //!
-//! The lab knows of the kernel only what a machine knows of it: a file to boot, a command line, and the
+//! The lab knows of the kernel only what a machine knows: a file to boot, a command line, and the
 //! status with which the machine ends. They meet in five conventions, and each stands in one file here:
 //!
 //! | file | convention |
@@ -32,7 +32,7 @@ pub use run::{Run, captured, run};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Who executes the guest's instructions.
+/// The accelerator that executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Accel {
@@ -52,7 +52,7 @@ impl Accel {
     }
 }
 
-/// Which way the kernel's page faults go.
+/// The path that the kernel's page faults take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultPath {
@@ -92,7 +92,7 @@ impl Start {
     }
 }
 
-/// How time passes in the guest.
+/// The clock of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// As on the host.
@@ -102,7 +102,7 @@ pub enum Clock {
     Instructions,
 }
 
-/// A program for ring 3 and its words.
+/// A program for ring 3 and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Its file, which [`elf::check`] has found good.
@@ -122,9 +122,9 @@ pub struct Boot {
     pub cpus: usize,
     /// How much memory.
     pub memory: Memory,
-    /// Who executes.
+    /// The accelerator.
     pub accel: Accel,
-    /// How time passes.
+    /// The clock.
     pub clock: Clock,
     /// A plugin for the emulator and its arguments, as QEMU has them: `FILE,KEY=VALUE`.
     pub plugin: Option<String>,

@@ -24,12 +24,12 @@ pub enum Outcome {
     Reset,
     /// No verdict in time.
     TimedOut,
-    /// QEMU did not start the machine, in its words.
+    /// QEMU did not start the machine; its own message.
     Refused {
         /// The last line it printed.
         reason: String,
     },
-    /// QEMU was killed by somebody else.
+    /// QEMU was killed by a signal that the lab did not send.
     Killed {
         /// The signal's number.
         signal: i32,

@@ -1,9 +1,9 @@
 //! Starting the emulator, passing its console on as it comes, and ending it when its time is up.
 //!
-//! A thread reads what the guest prints and hands it over piece by piece; whoever waits for pieces also
-//! watches the clock. The end of the pieces is the end of QEMU, or nearly so: its status is asked for then,
-//! with the rest of the time. Another thread drains what QEMU says on its own account, so that neither pipe
-//! can fill and block it.
+//! A thread reads what the guest prints and passes it on piece by piece; the thread that waits for pieces
+//! also watches the clock. The pieces end when QEMU ends, or nearly so: its status is read then, within the
+//! rest of the time. Another thread drains what QEMU says on its own account, so that neither pipe can fill
+//! and block it.
 
 use super::{Boot, Outcome, line};
 use crate::os::process;
@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 4096;
 const POLL: Duration = Duration::from_millis(5);
 
 /// Boots, hands each piece of the console to `console`, and returns when the machine has ended or was ended.
-/// An error is one of this side: QEMU could not be started, or the console could not be passed on.
+/// An error is one of the host: QEMU could not be started, or the console could not be passed on.
 pub fn run(boot: &Boot, mut console: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Run> {
     let mut command = Command::new(&boot.qemu);
     command.args(line::qemu_words(boot)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,8 +1,8 @@
-//! Memory calls as values, and what is seen of them.
+//! Memory calls as values, and their results.
 //!
 //! One language for three systems: the host's Linux ([`super::oracle`]), the obvious model
 //! ([`crate::check::model`]) and the library. A [`Call`] is what a program does to its memory, system call or
-//! plain access; an [`CallResult`] is what it gets back; an [`Outcome`] is all the answers of a sequence and the
+//! plain access; a [`CallResult`] is its result; an [`Outcome`] is all the answers of a sequence and the
 //! state that it left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and
 //! senseless arguments are part of the language.
 
@@ -151,11 +151,11 @@ pub struct Outcome {
     pub pages: Vec<(u64, PageState)>,
 }
 
-/// Something that carries out memory calls.
+/// A system that executes memory calls.
 pub trait System {
     /// A word for reports.
     fn name(&self) -> &str;
-    /// Carries out `calls` on an empty address space and says all that is seen of them.
+    /// Executes `calls` on an empty address space and returns their outcome.
     fn run(&mut self, calls: &[Call]) -> Outcome;
 }
 

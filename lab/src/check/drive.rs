@@ -1,4 +1,4 @@
-//! Memory calls carried out by the library: on an address space that the calling CPU runs.
+//! Memory calls executed by the library, on an address space that the calling CPU runs.
 
 use super::calls::{Call, CallResult, Errno, PAGE, Segv};
 use crate::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
@@ -9,7 +9,7 @@ use interleaf::units::{Access, PhysAddr, VirtAddr};
 use interleaf_linux_abi as linux;
 use std::cell::Cell;
 
-/// A space on a machine, and whoever calls it.
+/// A space on a machine, driven by the calling CPU.
 pub struct Driver<'a, 'v, C: Flavour, F: Format> {
     /// The machine.
     pub machine: &'a SoftMachine<C, F>,

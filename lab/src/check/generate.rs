@@ -1,10 +1,10 @@
-//! Random sequences of memory calls, with a taste for trouble.
+//! Random sequences of memory calls, weighted towards edge cases.
 //!
 //! Most calls meet in a few dozen pages, so that ranges touch, overlap, split and cover one another; some
 //! arguments are unaligned, overflowing, empty or huge. In each sequence some kinds of call are switched off
-//! at random: what needs, say, many mappings and no unmap would else hardly ever happen. And each sequence
-//! has a theme: merging turns on which page was written first, and the limits of memory are met only by
-//! ranges that are vast.
+//! at random: a case that needs, say, many mappings and no unmap would otherwise hardly ever occur. And each
+//! sequence has a theme: merging turns on which page was written first, and the limits of memory are met only
+//! by ranges that are vast.
 
 use super::calls::{Call, MapFlags, PAGE, Prot, advice};
 use super::rng::Rng;
@@ -47,14 +47,14 @@ enum Theme {
     Vast,
 }
 
-/// The habits of one sequence.
+/// The parameters of one sequence.
 struct Habits<'a> {
     rng: Rng,
     setting: &'a Setting,
     theme: Theme,
     /// Pages of the arena in use: few, so that calls meet.
     pages: u64,
-    /// One in so many arguments is odd.
+    /// One in this number of arguments is odd.
     odd: u64,
     /// Rights that mappings of this sequence mostly have.
     prots: Vec<Prot>,
@@ -271,7 +271,7 @@ impl<'a> Habits<'a> {
         ])
     }
 
-    /// Lengths about which Linux has opinions: huge pages, all of memory, all of the address space.
+    /// Lengths that Linux treats specially: huge pages, all of memory, all of the address space.
     fn large_len(&mut self) -> u64 {
         let huge = 2 << 20;
         let memory = self.setting.memory_pages * PAGE;

@@ -163,7 +163,7 @@ pub(super) fn map_lines<M: Machine>(
     lines
 }
 
-/// What the page at `addr` holds, if it is resident. Nobody writes it meanwhile.
+/// Contents of the page at `addr`, if it is resident. No CPU writes it meanwhile.
 pub(super) fn page_state<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> Option<PageState> {
     let (pfn, shared) = space.resident_frame(Vpn(addr / PAGE))?;
     let mut bytes = vec![0; PAGE as usize];

@@ -21,7 +21,7 @@ use std::ops::Range;
 pub struct MishapCounts {
     /// Allocations that failed.
     pub mishaps: u64,
-    /// Of them, those that the call got over: it succeeded all the same.
+    /// Of them, those after which the call still succeeded.
     pub survived: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct MishapCounts {
 pub enum MishapMode {
     /// The n-th.
     Nth,
-    /// The n-th and all after it: no waiting helps.
+    /// The n-th and all after it: waiting does not help.
     From,
 }
 
@@ -66,7 +66,7 @@ impl<F: Format> Mishaps<F> {
     /// compared.
     ///
     /// # Panics
-    /// Where something is not as it must be.
+    /// Where something differs from what must hold.
     pub fn inject(
         &self,
         mode: MishapMode,
@@ -90,7 +90,7 @@ impl<F: Format> Mishaps<F> {
         panic!("{call} makes more than {MOST} allocations");
     }
 
-    /// Fails one allocation. Says whether the call made so many.
+    /// Fails one allocation. Returns whether the call made that many.
     fn inject_once(
         &self,
         vm: &Vm<'_, SoftMachine<Host, F>>,
@@ -104,7 +104,7 @@ impl<F: Format> Mishaps<F> {
         let _running = space.run();
         let driver = Driver { machine: &self.machine, space: &space };
         setup.iter().for_each(|call| drop(driver.call(call)));
-        // What is kept for later would hide the need for memory.
+        // Cached frames would hide the need for memory.
         vm.trim();
         let before = observe(&space, looked_at);
         match mode {
@@ -135,7 +135,7 @@ impl<F: Format> Mishaps<F> {
     /// Fails each allocation that a new space makes. Returns how many there were.
     ///
     /// # Panics
-    /// Where something is not as it must be.
+    /// Where something differs from what must hold.
     pub fn inject_into_new_space(&self) -> u64 {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");

@@ -1,4 +1,4 @@
-//! What must hold, and the means to find out: memory calls as values, the host's Linux as oracle, random
+//! What must hold, and the means to check it: memory calls as values, the host's Linux as oracle, random
 //! sequences, and the shortest sequence on which two systems differ.
 
 #![forbid(unsafe_code)]

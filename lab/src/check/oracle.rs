@@ -1,8 +1,8 @@
-//! The host's Linux as oracle: what does the real thing say to these calls?
+//! The host's Linux as oracle: what does it answer to these calls?
 //!
 //! One child process lives as long as the oracle. Its address space is the experiment's ([`Setting`]):
 //! everything but the windows is filled, the heap starts in the main window, huge pages are off, and no
-//! capability is left that would make it a special case. A sequence is carried out in one go; then the parent
+//! capability is left that would make it a special case. A sequence is executed in one go; then the parent
 //! reads the child's map and pages while the child sleeps; the next sequence starts with emptied windows.
 
 use super::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};

@@ -1,4 +1,4 @@
-//! Arranging the oracle's child: its address space, and whether this host will do.
+//! Arranging the oracle's child: its address space, and whether this host is suitable.
 
 use super::calls::{MapFlags, PAGE, Prot};
 use super::setting::Setting;

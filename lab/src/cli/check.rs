@@ -130,7 +130,8 @@ fn pairs(args: &Pairs) -> Result<(), Failure> {
     args.output.emit(&parts?.iter().fold(none, sum), |played| {
         let Played { pairs, seeds_per_pair, steps, seconds } = played;
         format!(
-            "{pairs} pairs, {seeds_per_pair} seeds each, {steps} steps in {seconds:.0} s: every outcome is that of some order"
+            "{pairs} pairs, {seeds_per_pair} seeds each, {steps} steps in {seconds:.0} s: \
+             every outcome is that of some order"
         )
     })
 }
@@ -174,7 +175,7 @@ impl Stress {
 fn text(done: &Done) -> String {
     let Done { tasks, cpus, rounds, turns, faults, speculated, fell_back, flushes } = done;
     format!(
-        "{tasks} tasks on {cpus} CPUs: {rounds} rounds, {turns} turns, {faults} faults ({speculated} speculated, \
-         {fell_back} fell back), {flushes} flushes; everything adds up\n"
+        "{tasks} tasks on {cpus} CPUs: {rounds} rounds, {turns} turns, {faults} faults \
+         ({speculated} speculated, {fell_back} fell back), {flushes} flushes; everything adds up\n"
     )
 }

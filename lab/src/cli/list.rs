@@ -61,7 +61,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn text(listing: &Listing) -> String {
     let lines = |entries: &[Entry]| entries.iter().map(|e| line(&e.name, &e.about)).collect::<String>();
     format!(
-        "commands (interleaf NAME)\n{}\n{}\nprograms (interleaf boot -- NAME)\n{}\nexperiments (interleaf tour shows each, small)\n{}",
+        "commands (interleaf NAME)\n{}\n{}\nprograms (interleaf boot -- NAME)\n{}\n\
+         experiments (interleaf tour shows each, small)\n{}",
         lines(&listing.commands),
         questions_text(&listing.benchmarks),
         lines(&listing.programs),

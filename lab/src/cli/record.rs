@@ -182,7 +182,8 @@ fn text(report: &Report) -> String {
         ),
         format!("the command ended with {}", status_text(report.status)),
         format!(
-            "minflt + majflt {} = {} recorded - {} signalled - {} refused in the kernel + {} filled; unexplained {}",
+            "minflt + majflt {} = {} recorded - {} signalled - {} refused in the kernel \
+             + {} filled; unexplained {}",
             account.counted,
             account.recorded,
             account.signalled,

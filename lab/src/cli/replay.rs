@@ -54,7 +54,7 @@ struct Reports {
     unexplained: u64,
 }
 
-/// So often replay and zeroing take turns: a glance; `interleaf bench replay` measures.
+/// Number of pairs of replay and zeroing: a rough figure; `interleaf bench replay` measures.
 const GLANCES: usize = 5;
 
 /// Replays each trace.

@@ -12,7 +12,7 @@ use interleaf::units::{NodeId, Pfn, PfnRange};
 /// The timed machine with x86-64 tables of four levels.
 pub type TimedMachine = SoftMachine<Host, X86<false>>;
 
-/// Number of CPUs of the machine: as many as the host lends, two at most.
+/// Number of CPUs of the machine: as many as the host allows, two at most.
 pub fn nr_cpus(options: &Options) -> u32 {
     options.cpus.len().min(2) as u32
 }

@@ -166,8 +166,7 @@ fn serve(area: &[AtomicU64], request: i32, done: i32) -> ! {
 fn carry_out(place: &[AtomicU64]) -> u64 {
     let [number, a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5, 6].map(|word| place[word].load(Relaxed));
     // SAFETY: this process has one thread and SIGSEGV is caught. The parent's steps name only memory that
-    // nothing in this process refers to; should they not, the child dies or answers nonsense, and nobody else
-    // is harmed.
+    // nothing in this process refers to; should they not, only the child dies or answers nonsense.
     unsafe {
         match number {
             Step::READ => touch::read_byte(a),
@@ -187,7 +186,8 @@ unsafe fn raw_syscall(number: u64, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
     unsafe {
         std::arch::asm!(
             "syscall",
-            inout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            inout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f,
             out("rcx") _, out("r11") _, options(nostack),
         );
     }
@@ -228,7 +228,7 @@ fn read_word(from: i32) -> Option<u64> {
     (read == 8).then_some(word)
 }
 
-/// Writes one word; false if nobody listens. (Rust programs ignore SIGPIPE.)
+/// Writes one word; false if the reader is gone. (Rust programs ignore SIGPIPE.)
 fn write_word(to: i32, word: u64) -> bool {
     // SAFETY: `word` is eight readable bytes.
     unsafe { libc::write(to, (&raw const word).cast(), 8) == 8 }

@@ -52,7 +52,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring with the running thread in slot 0.
+    /// A set of fibers with the running thread in slot 0.
     pub fn new() -> Rc<Self> {
         Rc::new(Self { fibers: RefCell::new(Vec::new()), running: Cell::new(HOST) })
     }

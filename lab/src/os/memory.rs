@@ -12,7 +12,7 @@ pub struct Reservation {
     len_bytes: usize,
 }
 
-// SAFETY: the value is an address and a length; what threads do with the memory is theirs to order.
+// SAFETY: the value is an address and a length; threads order their own accesses to the memory.
 unsafe impl Send for Reservation {}
 // SAFETY: as above; no method changes the value.
 unsafe impl Sync for Reservation {}
@@ -39,7 +39,7 @@ impl Reservation {
     /// What mprotect says, or that the part lies outside.
     pub fn open(&self, part: Range<usize>) -> io::Result<()> {
         self.advise_with(part.clone(), |at, len| {
-            // SAFETY: the part lies in this reservation; giving rights takes nothing from anybody.
+            // SAFETY: the part lies in this reservation; adding rights invalidates no reference.
             unsafe { libc::mprotect(at, len, libc::PROT_READ | libc::PROT_WRITE) }
         })?;
         // A kernel reaches its frames through the largest pages that there are. A host that has none is
@@ -88,7 +88,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and who lent pointers into it promised not to outlive it.
+        // SAFETY: the mapping is ours, and holders of pointers into it promised not to outlive it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
     }
 }
@@ -106,7 +106,7 @@ pub fn prefer_huge_pages<T>(memory: &[std::mem::MaybeUninit<T>]) {
     }
 }
 
-/// Bytes that the host could give now without taking them from anybody. `None` where it does not say.
+/// Bytes that the host could give now without reclaiming memory in use. `None` where it does not say.
 pub fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;

@@ -1,4 +1,5 @@
-//! Performance events of the kernel: opening them on a task, counting, and the rings that samples arrive in.
+//! Performance events of the kernel: opening them on a task, counting, and the ring buffers that samples
+//! arrive in.
 
 use perf_event_open_sys as sys;
 use std::ffi::CStr;
@@ -56,7 +57,7 @@ impl PerfEvent {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just gave this descriptor to us and to nobody else.
+        // SAFETY: the kernel just returned this descriptor, and no other code owns it.
         Ok(PerfEvent { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -225,7 +226,7 @@ impl Drop for Ring {
     }
 }
 
-/// Waits until one of `rings` holds a good deal of records, or for `timeout_ms`.
+/// Waits until one of `rings` is filled to its wakeup mark, or for `timeout_ms`.
 pub fn wait_for_any(rings: &[Ring], timeout_ms: i32) {
     let entry = |r: &Ring| libc::pollfd { fd: r.event.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut list: Vec<_> = rings.iter().map(entry).collect();

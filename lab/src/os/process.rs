@@ -1,4 +1,4 @@
-//! Starting a program that waits at a gate, and small questions to the host.
+//! Starting a program that waits at a gate, and small queries of the host.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::{fs::File, ptr};
 
-/// A child process that has not executed its program yet: it waits until it is let go.
+/// A child process that has not executed its program yet: it waits until it is released.
 #[derive(Debug)]
 pub struct HeldChild {
     pid: u32,
@@ -41,7 +41,7 @@ impl HeldChild {
         self.pid
     }
 
-    /// Lets it go.
+    /// Releases it.
     pub fn release(&mut self) -> io::Result<()> {
         self.gate.write_all(b"g")
     }
@@ -160,7 +160,7 @@ pub fn system_number(name: libc::c_int) -> u64 {
     unsafe { libc::sysconf(name) }.max(0) as u64
 }
 
-/// Mounts tracefs where it belongs.
+/// Mounts tracefs at its usual place.
 pub fn mount_tracefs() -> io::Result<()> {
     let (none, place, kind) = (c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr(), c"tracefs".as_ptr());
     // SAFETY: three terminated strings, and no data.

@@ -88,7 +88,8 @@ pub unsafe fn write_byte(addr: u64, value: u8) -> u64 {
             "mov [{resume}], {next}",
             "mov byte ptr [{addr}], {value}",
             "2:",
-            next = out(reg) _, resume = in(reg) RESUME.as_ptr(), addr = in(reg) addr, value = in(reg_byte) value,
+            next = out(reg) _, resume = in(reg) RESUME.as_ptr(), addr = in(reg) addr,
+            value = in(reg_byte) value,
             inout("rax") 0u64 => result,
             options(nostack, preserves_flags),
         );

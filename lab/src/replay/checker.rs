@@ -17,7 +17,7 @@ use std::ops::Range;
 const SAME_MOMENT_NS: u64 = 20_000_000;
 /// So many events before and after are looked at for calls under way at the same time.
 const NEAR: usize = 4096;
-/// So often the TLB is held against the tables.
+/// Number of events between two checks of the TLB against the tables.
 const INSPECT_EVERY: usize = 4096;
 
 /// What was compared in a life.
@@ -59,7 +59,7 @@ pub struct CallCount {
     pub agreed: u64,
 }
 
-/// A life being judged.
+/// Checks one life against what Linux did.
 pub struct Checker<'a, 'v> {
     player: &'a Player<'a, 'v>,
     life: &'a Life,
@@ -67,7 +67,7 @@ pub struct Checker<'a, 'v> {
     limits: Limits,
     /// Faults after which the program got a signal.
     signalled: HashSet<usize>,
-    /// Who faulted last on each page, and when.
+    /// The thread that faulted last on each page, and when.
     last_fault: HashMap<Vpn, (u32, u64)>,
     /// Ranges of calls that are not built.
     imposed: Vec<(u64, u64)>,
@@ -75,7 +75,7 @@ pub struct Checker<'a, 'v> {
 }
 
 impl<'a, 'v> Checker<'a, 'v> {
-    /// Ready to checker.
+    /// A checker for one life.
     pub fn new(player: &'a Player<'a, 'v>, life: &'a Life, steps: &'a Steps, limits: Limits) -> Self {
         Self {
             player,

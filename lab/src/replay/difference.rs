@@ -42,7 +42,8 @@ kinds! {
     Attributes false "attributes of a mapping at the end",
     FilePlace true "a file of 2 MiB or more, which its file system puts on a huge-page boundary",
     Meanwhile true "a place that a call of another thread, under way at the same time, gave back or took",
-    FilePresent true "a page of a file: present for Linux, from around another fault or since exec; absent in the stand-in",
+    FilePresent true "a page of a file: present for Linux, from around another fault or since exec; \
+        absent in the stand-in",
     FileFault true "a page of a file: its stand-in has it present or writable already",
     FileAnswer true "a call on a file, answered otherwise for its stand-in",
     ExecPresent true "a page that exec had filled already, absent in the replay",

@@ -1,8 +1,8 @@
-//! Two maps held against each other: Linux's at the end of a process, and ours.
+//! Two maps compared: Linux's at the end of a process, and ours.
 //!
 //! ```text
-//!   Linux  |file r--|file r--|      |anon rw-      |anon rw-|      rights and sharing: page by page
-//!   ours   |stand-in r--     |      |anon rw-               |      edges, attributes: where Linux's memory is anonymous
+//!   Linux  |file r--|file r--|      |anon rw-      |anon rw-|  rights, sharing: page by page
+//!   ours   |stand-in r--     |      |anon rw-               |  edges, attributes: in anonymous memory of Linux
 //!                                                  ^ differs
 //! ```
 //!

@@ -1,10 +1,10 @@
-//! Lives: what a trace says, cut into what can be replayed alone.
+//! Lives: a trace, cut into parts that can be replayed alone.
 //!
 //! ```text
-//!   process 10   exec ............ vfork ............................ exit     life 1: exec to exit
-//!   process 11                       \ faults in 10's memory  exec .. exit     life 2; before its exec it is part of life 1
-//!   process 12   exec .... fork                                                life 3 ends at the fork
-//!   process 13                \ ...............................                left out: a fork's child without exec
+//!   process 10   exec ............ vfork ............................ exit  life 1: exec to exit
+//!   process 11                       \ faults in 10's memory  exec .. exit  life 2; part of life 1 before exec
+//!   process 12   exec .... fork                                             life 3 ends at the fork
+//!   process 13                \ ...............................             left out: fork's child without exec
 //! ```
 //!
 //! A life is one address space from the exec that made it. Lives share nothing in a replay (a fork, which

@@ -11,12 +11,12 @@
 //! | file | what |
 //! |---|---|
 //! | `life` | cuts a trace into address spaces, each from exec to its end |
-//! | `step` | what is to be done for each event, decided before the clock runs |
+//! | `step` | the action for each event, decided before the clock runs |
 //! | `setup` | the machine, and the space as it was at exec |
-//! | `player` `remap` `fault_counts` | does it; mremap from what there is; what faults came to |
-//! | `checker` `final_map` `difference` | holds it against what Linux did |
+//! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
+//! | `checker` `final_map` `difference` | compares it with what Linux did |
 //! | `timed` | the same without a checker, against the zeroing that it demands |
-//! | `report` | what is said of it |
+//! | `report` | the report |
 //! | `shipped` | the traces of this repository |
 //!
 //! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
@@ -87,7 +87,7 @@ impl Replay {
     /// Cuts a trace that has been read.
     ///
     /// # Errors
-    /// One line: an event that no replay can perform, or more memory than this machine should lend.
+    /// One line: an event that no replay can perform, or more memory than this machine should give.
     pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
         let (lives, left_out) = life::lives(&header, events);
         let with_steps = |life: Life| Ok((Steps::of(&life.events)?, life)).map(|(steps, life)| (life, steps));

@@ -1,4 +1,4 @@
-//! What is said of a replay: one object, or tables.
+//! The report of a replay: one object, or tables.
 
 use super::checker::{Agreed, CallCount, Verdict};
 use super::difference::DifferenceKind;

@@ -1,4 +1,4 @@
-//! Steps: what is to be done for each event, decided before the clock runs.
+//! Steps: the action for each event, decided before the clock runs.
 //!
 //! A step is 24 bytes; what a call needs beyond that lies in a list of its own. The step at an index belongs
 //! to the event at the same index of its [`Life`](super::life::Life).

@@ -1,4 +1,4 @@
-//! The replay as work that is timed: nothing judged, against zeroing the frames that it demands.
+//! The timed replay: nothing is checked, and the yardstick is zeroing the frames that it demands.
 //!
 //! What a replay cannot avoid is to zero each frame that a page gets. The yardstick does just that: frames of
 //! the same numbers, of a second machine of the same dirty memory, in the order in which the replay zeroes
@@ -105,8 +105,8 @@ impl<'a> TimedReplay<'a> {
         start.elapsed().as_nanos() as f64
     }
 
-    /// As [`zero`](Self::zero), with a fence after each frame: nothing is overlapped. Whoever takes a lock
-    /// after zeroing, as a fault does to install its frame, waits until the zeroes have left the CPU.
+    /// As [`zero`](Self::zero), with a fence after each frame: nothing is overlapped. A thread that takes a
+    /// lock after zeroing, as a fault does to install its frame, waits until the zeroes have left the CPU.
     pub fn zero_fenced(&self) -> f64 {
         let start = Instant::now();
         for &frame in &self.zeroed {

@@ -4,7 +4,7 @@ use super::Output;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Instant;
 
-/// Counts steps; draws only where somebody looks, and only after a second.
+/// Counts steps; draws only on a terminal, and only after a second.
 pub struct Progress {
     bar: Option<ProgressBar>,
     start: Instant,

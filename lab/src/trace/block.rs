@@ -116,7 +116,7 @@ pub struct Block {
     pub content: Vec<u8>,
 }
 
-/// Reads blocks, and believes nothing.
+/// Reads and verifies blocks.
 pub struct BlockReader<R: Read> {
     input: R,
     number: u64,
@@ -141,7 +141,7 @@ impl<R: Read> BlockReader<R> {
         }
     }
 
-    /// The next block. The end of the file is damage: it is for the footer to say that the trace is over.
+    /// The next block. The end of the file is damage: only the footer ends a trace.
     pub fn read_block(&mut self) -> Result<Block, Damage> {
         let offset = self.offset;
         let mut frame = [0; 9];
@@ -172,7 +172,7 @@ impl<R: Read> BlockReader<R> {
         }
     }
 
-    /// Reads a piece of the block that starts at `block`; that is where a failure is said to be.
+    /// Reads a piece of the block that starts at `block`, the offset that an error reports.
     fn read(&mut self, block: u64, into: &mut [u8], what: &str) -> Result<(), Damage> {
         self.input.read_exact(into).map_err(|e| Damage::reading(block, what, &e))?;
         self.offset += into.len() as u64;

@@ -98,7 +98,7 @@ calls! {
     Mseal MSEAL "mseal" 3 Changes,
 }
 
-/// `prctl` operations that speak of memory; the others are not recorded.
+/// `prctl` operations about memory; the others are not recorded.
 pub const PRCTL_KEPT: [u64; 5] =
     [PR_SET_MM, PR_SET_THP_DISABLE, PR_SET_MDWE, PR_SET_MEMORY_MERGE, PR_SET_VMA];
 const PR_SET_MM: u64 = 35;

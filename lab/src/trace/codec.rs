@@ -2,7 +2,7 @@
 //!
 //! An event is a head byte (its kind in the low three bits, small facts above), its thread, the time since
 //! the event before, and what its kind needs. Inside a block a thread is a small number: the next unused one
-//! introduces a new thread, with process and thread number. A fault's address is said as the distance from
+//! introduces a new thread, with process and thread number. A fault's address is encoded as the distance from
 //! the thread's last one. An image is not in the event: it is the oldest image of the file that no event has
 //! taken yet.
 
@@ -124,7 +124,7 @@ impl<'a> Decoder<'a> {
         Decoder { context: Context::default(), cursor: Cursor::new(content) }
     }
 
-    /// The next event, or `None` at the block's end. `image` hands over the oldest image not taken yet.
+    /// The next event, or `None` at the block's end. `image` returns the oldest image not taken yet.
     pub fn next(
         &mut self,
         image: &mut impl FnMut() -> Result<Arc<Image>, String>,

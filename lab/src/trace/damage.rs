@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// A trace file that cannot be believed, and where.
+/// A damaged trace file, and where the damage is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Byte offset in the file of the first thing that is wrong: of the block, where a block's content is.

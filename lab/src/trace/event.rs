@@ -1,8 +1,8 @@
-//! What happened, one value per happening.
+//! What happened, one value per event.
 //!
 //! Events come in one order, that of their `time_ns`. A fault, a signal and a new task have one instant; a
-//! system call has a start and an end, and takes effect at some instant between them, which nobody can see.
-//! `time_ns` of a call is an instant at which its effect explains every other event (see
+//! system call has a start and an end, and takes effect at some instant between them, which cannot be
+//! observed. `time_ns` of a call is an instant at which its effect explains every other event (see
 //! [`order`](super::order)); `start_ns` and `end_ns` say what was measured.
 
 use super::calls::Sys;
@@ -10,7 +10,7 @@ use super::image::Image;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// One happening in one thread.
+/// One event in one thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// Nanoseconds since the start of the recording; never less than that of the event before.
@@ -36,7 +36,7 @@ pub enum Kind {
     Task(NewTask),
     /// A new program replaced the process's image; other threads of the process are gone.
     Exec(Started),
-    /// A signal that speaks of memory was about to be delivered.
+    /// A signal about memory was about to be delivered.
     Signal(Signal),
     /// This thread ended. The last thread of a process carries the final map.
     Exit(ProcessExit),
@@ -49,7 +49,7 @@ pub struct Fault {
     pub address: u64,
     /// What was tried.
     pub access: Access,
-    /// Who touched it.
+    /// The mode that touched it.
     pub mode: Mode,
     /// Whether a present entry forbade it, or none was there.
     pub cause: Cause,
@@ -69,7 +69,7 @@ pub enum Access {
     Unknown,
 }
 
-/// Who took a fault.
+/// The mode in which a fault was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -79,7 +79,7 @@ pub enum Mode {
     Kernel,
 }
 
-/// What the processor met.
+/// The state of the translation that the processor found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

@@ -10,7 +10,7 @@ pub struct Header {
     pub command: Vec<String>,
     /// The process number of the command.
     pub pid: u32,
-    /// Whether everything was recorded, or what an ordinary user can.
+    /// Whether everything was recorded, or only what needs no privilege.
     pub extent: Extent,
     /// The machine and its kernel's settings.
     pub host: Host,
@@ -46,13 +46,13 @@ pub struct Host {
     pub page_bytes: u64,
     /// Physical memory, bytes.
     pub memory_bytes: u64,
-    /// Kernel settings that decide about memory: file under `/proc/sys` or `/sys`, and its text.
+    /// Kernel settings that affect memory: file under `/proc/sys` or `/sys`, and its text.
     pub settings: Vec<(String, String)>,
     /// The clock that times are of.
     pub clock: String,
 }
 
-/// Resource limits that decide about memory, bytes; `None` for no limit.
+/// Resource limits that affect memory, bytes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// RLIMIT_STACK.
@@ -65,7 +65,7 @@ pub struct Limits {
     pub locked_bytes: Option<u64>,
 }
 
-/// What a trace adds up to. Its counts are checked by whoever reads the trace to its end.
+/// What a trace adds up to. A reader checks the counts at the end of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footer {
     /// Number of events, all kinds.

@@ -2,7 +2,7 @@
 //!
 //! A fault has an instant. A call has a start and an end, and somewhere between them it takes effect;
 //! meanwhile other threads of the process fault, map and unmap. A replay does one thing after the other, so
-//! every call needs one place, such that everything else that was recorded could have happened in that order:
+//! every call needs one place, such that everything else that was recorded can have happened in that order:
 //!
 //! ```text
 //!            start                                            end
@@ -16,8 +16,8 @@
 //! - Calls that take something away (`munmap`, `mprotect`, `madvise`) are placed at their *start*, or right
 //!   after the last fault of another thread inside them that succeeded though the call forbids it; never
 //!   later than the first end of a call that was given a part of the same addresses.
-//! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: nobody knows the address
-//!   before. `mremap` comes earlier if somebody else was given its old place before it returned.
+//! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: the address is not known
+//!   before. `mremap` comes earlier if another call was given its old place before it returned.
 //! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its
 //!   end. A call that never returned is placed at its start.
 //!
@@ -35,7 +35,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a returned call waits to learn the fate of a fault inside it.
+/// How long a returned call waits to learn whether a fault inside it succeeded.
 const VERDICT_NS: u64 = 100_000_000;
 
 /// Puts what was recorded into the order of a trace.
@@ -87,7 +87,7 @@ impl Order {
         self.retry(time_ns, false);
     }
 
-    /// The next event that nothing can come before any more.
+    /// The next event, once no earlier one can arrive.
     pub fn pop(&mut self) -> Option<Event> {
         let calls = self.open.values().filter(|o| holds(o.sys)).map(|o| o.start_ns);
         let low = calls.chain(self.undecided.iter().map(|(_, _, c)| c.start_ns)).min();
@@ -212,7 +212,7 @@ impl Order {
         Place::At(inside.start, call.start_ns)
     }
 
-    /// Whether the fault at `at` ended well: `None` while its thread has done nothing since.
+    /// Whether the fault at `at` succeeded: `None` while its thread has done nothing since.
     fn succeeded(&self, at: usize, tid: u32, fault: &Fault) -> Option<bool> {
         let next = self.window.range(at + 1..).find(|e| e.tid == tid);
         match next.map(|e| &e.kind) {
@@ -234,7 +234,7 @@ fn old_range(call: &Call) -> Range<u64> {
     start..call.args[0].saturating_add(call.args[1]).saturating_add(0xfff) & !0xfff
 }
 
-/// The addresses that a call gave to whoever made it.
+/// The addresses that a call gave to its caller.
 fn given_range(call: &Call) -> Option<Range<u64>> {
     let start = call.result.filter(|&r| r > 0)? as u64;
     match call.sys {

@@ -1,7 +1,7 @@
 //! Reads a trace: an iterator over its events that ends in `None` only if the whole file was sound.
 //!
-//! A file is untrusted. Nothing is believed before its block's checksum matched, every length is bounded
-//! before memory is asked for, and at most a few images are held at a time.
+//! A file is untrusted. Nothing is used before its block's checksum matched, every length is bounded before
+//! memory is allocated, and at most a few images are held at a time.
 
 use super::block::{Block, BlockKind, BlockReader};
 use super::codec::Decoder;

@@ -1,4 +1,4 @@
-//! What pages hold, who may touch them, where mappings and the heap go.
+//! What pages hold, which accesses are allowed, where mappings and the heap go.
 
 use crate::world::{
     NONE, PRIVATE, R, RW, SHARED, W, advise, last, map, map_as, mincore, outcome, page, protect, read,

@@ -105,7 +105,7 @@ fn slowdown_is_measured_when_asked_for() {
     assert_eq!(report["slowdown"]["runs"], 1);
 }
 
-/// A copy of the program, and a folder, that anybody may use; and the words that run it as nobody.
+/// A copy of the program, and a folder, that every user may use; and the words that run it as user `nobody`.
 fn as_nobody(test: &str) -> Option<(Command, PathBuf)> {
     let user = Command::new("setpriv").args(["--reuid=65534", "true"]).status();
     if !user.is_ok_and(|status| status.success()) {

@@ -28,7 +28,7 @@ pub fn check(header: &Header, events: &[Event]) -> Complaints {
     let mut of_process = HashMap::from([(header.pid, 0)]);
     for (n, event) in events.iter().enumerate() {
         let Some(&at) = of_process.get(&event.pid) else {
-            complaints.push(format!("event {n} is of process {}, which nobody made", event.pid));
+            complaints.push(format!("event {n} is of process {}, which no task made", event.pid));
             continue;
         };
         match &event.kind {

@@ -1,7 +1,7 @@
 //! The traces in the repository: whole, small, and what the calls say is what the maps say.
 
 use crate::model;
-use interleaf_lab::trace::{Damage, Extent, TraceReader};
+use interleaf_lab::trace::{Damage, Extent, Kind, Sys, TraceReader};
 use std::fs;
 use std::path::PathBuf;
 
@@ -44,9 +44,7 @@ fn calls_of_shipped_traces_lead_to_their_final_maps_and_every_fault_has_its_mapp
 fn the_model_complains_if_a_call_is_missing() {
     for path in shipped() {
         let (header, mut events, _) = TraceReader::open(&path).unwrap().read_all().unwrap();
-        let munmap = events.iter().rposition(|e| {
-            matches!(&e.kind, interleaf_lab::trace::Kind::Call(c) if c.sys == interleaf_lab::trace::Sys::Munmap)
-        });
+        let munmap = events.iter().rposition(|e| matches!(&e.kind, Kind::Call(c) if c.sys == Sys::Munmap));
         events.remove(munmap.expect("a trace without munmap"));
         assert!(!model::check(&header, &events).is_empty(), "{}", path.display());
     }

@@ -25,7 +25,7 @@ pub struct Cost {
     pub lines_by_name: BTreeMap<String, u64>,
 }
 
-/// The cost of write faults on pages nobody touched, one after another on one CPU, cache refills included.
+/// The cost of write faults on untouched pages, one after another on one CPU, cache refills included.
 ///
 /// # Panics
 /// Where the host has no memory for the machine.

@@ -1,8 +1,8 @@
-//! Which lines two operations fight for (the conflict test), and what one fault costs in shared lines.
+//! For which lines two operations contend (the conflict test), and what one fault costs in shared lines.
 //!
 //! Two CPUs work in turns on one machine while the recorder counts what each touches, by field. A line that
-//! one of them writes and the other touches is a *conflict*: on a big machine it would travel. Every conflict
-//! has a name, from what lies there (`names`), so that a list of them can be checked in:
+//! one of them writes and the other touches is a *conflict*: on a large machine it would move between caches.
+//! Every conflict has a name, from what lies there (`names`), so that a list of them can be checked in:
 //! `lab/tests/conflicts.txt`, which only ever gets shorter.
 
 mod cost;
@@ -17,7 +17,7 @@ use names::Names;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The lines with one name that two operations fight for.
+/// The lines with one name for which two operations contend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fight {
     /// How many lines.
@@ -26,10 +26,10 @@ pub struct Fight {
     pub writes: u64,
 }
 
-/// What two operations fight for, by name and by whether both write.
+/// The lines for which two operations contend, by name and by whether both write.
 #[derive(Clone, Debug, Default)]
 pub struct Fights {
-    /// Fights by what they are called in the checked-in list.
+    /// Conflicts by their names in the checked-in list.
     pub by_name: BTreeMap<String, Fight>,
     /// The same, line by line, with the places in the source.
     pub in_full: String,

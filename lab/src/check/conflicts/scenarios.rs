@@ -108,7 +108,7 @@ fn parts(space: &Space<'_>, pair: Pair) -> [VirtAddr; 2] {
 }
 
 /// The first faults of a mapping do more than the others: its identity, upper tables. So does the second
-/// CPU's first edit of a space: it takes away the first one's bias, once.
+/// CPU's first edit of a space: it revokes the first one's ownership, once.
 fn warm(machine: &Machine, space: &Space<'_>, pair: Pair, me: u32, part: VirtAddr) {
     let _cpu = machine.enter(CpuId(me));
     if pair == Pair::FaultAndMmapElsewhere && me == 1 {

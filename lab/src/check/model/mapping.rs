@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const NORESERVE = 16;
         /// Counted as committed.
         const ACCOUNT = 32;
-        /// Advice: read here and there.
+        /// Advice: read at random.
         const RANDOM = 64;
         /// Advice: read in order.
         const SEQUENTIAL = 128;

@@ -1,4 +1,4 @@
-//! Which outcomes are legal: those of some merge of the two CPUs' steps, carried out by the model.
+//! Which outcomes are legal: those of some merge of the two CPUs' steps, executed by the model.
 
 use super::Operation;
 use super::operations::{BASE, PAGES, Step, Variation, setup, subject, touches};
@@ -22,12 +22,12 @@ pub type SpaceState = (Vec<MapLine>, Vec<(u64, PageState)>);
 /// One indivisible step of the model.
 #[derive(Clone, Copy, Debug)]
 enum Atom {
-    /// A fault, whose access may yet be refused: nobody hears its answer.
+    /// A fault, whose access may yet be refused: its result is not recorded.
     Fault(Call),
-    /// A call, whose answer is heard.
+    /// A call, whose result is recorded.
     Call(Call),
-    /// One page of a call; the rest is left out once it fails, its error is the answer, success is heard
-    /// after the last.
+    /// One page of a call. Once a page fails the rest is left out and its error is the result; success is
+    /// recorded after the last.
     Page { call: Call, pages_left: u64, stops: bool },
 }
 

@@ -4,7 +4,7 @@
 //!   setting     mapping M, touched by both CPUs or not          model, cloned before every run
 //!                    │                                                │
 //!        cpu 0: operation A, probe     cpu 1: operation B, probe      │ all merges of the two
-//!                    │     seed decides who runs at each step │       ▼ step by step
+//!                    │     seed decides which CPU steps next  │       ▼ step by step
 //!                    └──────────────► outcome ◄───────────────┘   legal outcomes
 //!                                        └──────── is one of ─────────┘
 //! ```
@@ -16,8 +16,8 @@
 //! lock is one, a call that works page by page is one for each page, an access is one, preceded by its fault.
 //! The obvious model carries out every merge of the two CPUs' steps; what both CPUs were answered, the map
 //! and the pages must be what one of them gives. So nothing written is lost, nothing old is read after a call
-//! has returned, nobody is refused what he may have. Every access looks at its frame while it lasts: a CPU
-//! never reaches a freed one. Afterwards everything is recounted.
+//! has returned, no permitted access is refused. Every access checks its frame while it lasts: a CPU never
+//! reaches a freed one. Afterwards everything is recounted.
 
 mod allowed;
 mod operations;

@@ -213,8 +213,8 @@ impl Operation {
         let probe = Step::Access(Call::Read { addr });
         let mut steps = self.own_steps(cpu, (addr, len), variation, heap_start);
         // Until MADV_DONTNEED returns, another CPU may still read what it remembers of a page that the tables
-        // no longer show, in Linux too. Who has looked at the tables (populate, mincore) could tell, so those
-        // do not look at the page as well.
+        // no longer show, in Linux too. An operation that reads the tables (populate, mincore) could tell, so
+        // those do not read the page as well.
         if !matches!(self, Operation::Populate | Operation::Mincore) {
             steps.push(probe);
         }

@@ -8,15 +8,15 @@ use interleaf::machine::{Cpu, Entry, Format};
 use interleaf::units::Pfn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the tables of all spaces show.
+/// What the tables of all spaces map.
 struct Shown {
-    /// Entries that show each frame.
+    /// Number of entries that map each frame.
     entries: BTreeMap<Pfn, u32>,
     /// Frames of tables, roots among them.
     tables: BTreeSet<Pfn>,
 }
 
-/// The frames' own recount; every user frame is shown by as many entries as its counts say and by at least
+/// The frames' own recount; every user frame is mapped by as many entries as its counts say and by at least
 /// one; every table belongs to a space (or, where shared memory is mapped, to an object).
 pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
     let memory = system.vm.memory();
@@ -46,7 +46,7 @@ fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32
     require(counts == (entries, entries + others), || {
         format!("{entries} entries show {pfn:?}, its mapcount and refcount are {counts:?}")
     })?;
-    require(entries + others > 0, || format!("nobody has the user frame {pfn:?}"))
+    require(entries + others > 0, || format!("no entry maps the user frame {pfn:?}"))
 }
 
 fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown {

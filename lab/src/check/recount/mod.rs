@@ -2,14 +2,14 @@
 //!
 //! | file | what holds |
 //! |---|---|
-//! | `frames` | every frame is in one state; counts of user frames are the numbers of entries that show them |
+//! | `frames` | every frame is in one state; counts of user frames equal the entries that map them |
 //! | `mappings` | mappings are in order, sound, and the index says so |
-//! | `entries` | every leaf lies in a mapping and allows no more than it; no table without a mapping; no marker |
-//! | `translations` | no CPU remembers what the tables do not say |
+//! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
+//! | `translations` | no TLB holds what the tables do not say |
 //! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
 //!
-//! They recount from the outside: tables are walked entry by entry, and nothing that the library notes about
-//! itself is believed where it can be counted.
+//! They recount from the outside: tables are walked entry by entry, and no record that the library keeps
+//! about itself is trusted where it can be counted.
 
 mod entries;
 mod frames;
@@ -58,7 +58,7 @@ impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
     }
 }
 
-/// The TLBs saw nothing that cannot happen.
+/// The TLBs noticed no violation.
 fn violations<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
     let seen = system.machine.violations();
     if seen.is_empty() { Ok(()) } else { Err(format!("{seen:?}")) }

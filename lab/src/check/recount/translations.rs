@@ -1,4 +1,4 @@
-//! No CPU remembers what the tables do not say: no freed frame, no wrong one, no right that was taken away,
+//! No TLB holds what the tables do not say: no freed frame, no wrong one, no right that was taken away,
 //! no dead table.
 
 use super::system::{QuiescentSystem, require};

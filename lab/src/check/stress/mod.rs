@@ -5,7 +5,7 @@
 //!   one space, run by all tasks             a space of each task's own
 //!   ┌───────────────────────────────┐       ┌───────────────┐
 //!   │ a task's own pages, every one │       │ as on the left│
-//!   │ contested pages: anybody maps,│       │               │
+//!   │ contested pages: any task maps│       │               │
 //!   │ protects, drops, unmaps them  │       │               │
 //!   │ an object, shared ════════════╪═══════╪═ the object   │
 //!   │ the heap                      │       └───────────────┘
@@ -13,12 +13,11 @@
 //! ```
 //!
 //! There may be more tasks than CPUs: they take turns, switched between two instructions of user code, when
-//! they sleep, and in the middle of a call that waits. What a seed decides is what each task does; when it
-//! happens is the host's matter, so a failure does not come again by itself: the seeded machine
-//! ([`super::pairs`]) is for that.
+//! they sleep, and in the middle of a call that waits. A seed decides what each task does; the host decides
+//! when, so a failure cannot be reproduced from the seed: the seeded machine ([`super::pairs`]) is for that.
 //!
 //! A task knows what its own pages must hold. Of a page that others may change it knows that it is absent, or
-//! holds zero, or the word that belongs to it and to no other page: so a frame that is shown in two places,
+//! holds zero, or the word that belongs to it and to no other page: so a frame that is mapped in two places,
 //! or after it was freed, is noticed. When all are done, everything is recounted.
 
 mod task;
@@ -42,10 +41,10 @@ use task::Task;
 type Machine<F> = SoftMachine<Host, F>;
 type Space<'v, F> = AddressSpace<'v, Machine<F>>;
 
-/// How long tasks go on.
+/// How long tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many rounds of each task.
+    /// This number of rounds of each task.
     Rounds(u64),
     /// As many rounds as begin in that time.
     Time(Duration),

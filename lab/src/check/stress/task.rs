@@ -13,7 +13,7 @@ use std::cell::Cell;
 const PAGE: u64 = 4096;
 /// Pages of a task's own.
 const PAGES: u64 = 24;
-/// Pages that anybody changes, in a table of their own and across its end.
+/// Pages that any task changes, in a table of their own and across its end.
 const CONTESTED: Area = Area { start: (16 << 40) + (8 << 30) - 16 * PAGE, pages: 32, mark: 0xC0DE };
 /// Shared memory that every space maps in the same place.
 const OBJECT: Area = Area { start: (16 << 40) + (9 << 30), pages: 16, mark: 0x0B1E };
@@ -133,7 +133,8 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
         })
     }
 
-    /// Whoever gives up the CPU meanwhile takes it out of the space first, else nobody would answer for it.
+    /// A task that gives up the CPU meanwhile takes it out of the space first, else no thread would answer
+    /// its interrupts.
     fn in_space<R>(&mut self, space: &Space<'v, F>, f: impl FnOnce(&mut Self) -> R) -> R {
         let turns = Cell::new(0);
         let result = with_switch_notifier(&Turns(space, &turns), || f(self));
@@ -174,7 +175,7 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
         Ok(())
     }
 
-    /// Does something to pages that everybody does something to.
+    /// Maps, protects, drops, unmaps or touches contested pages.
     fn contested(&mut self) -> Result<(), String> {
         let space = self.run.shared;
         let (addr, len) = CONTESTED.part(&mut self.rng);

@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// A CPU that runs while it holds the baton. Outside of a run, before the scenario starts and after it, it is
-/// a plain CPU.
+/// an ordinary CPU.
 #[derive(Debug)]
 pub enum Baton {}
 

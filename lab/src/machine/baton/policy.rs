@@ -1,9 +1,9 @@
-//! How a seed chooses.
+//! How a seed chooses the CPU that runs.
 //!
-//! Bugs differ in what brings them out: some need a switch at every access, some need one CPU stopped at one
-//! place for a long time. So the seed first draws a policy and then follows it: *random* policies switch with
-//! a chance between one in two and one in 96 at each step; *ranked* ones always run the highest CPU that can,
-//! and lower its rank at rare random steps. Who waits gives way under either.
+//! Bugs differ in the schedules that expose them: some need a switch at every access, some need one CPU
+//! stopped at one place for a long time. So the seed first draws a policy and then follows it: *random*
+//! policies switch with a chance between one in two and one in 96 at each step; *ranked* ones always run the
+//! highest CPU that can, and lower its rank at rare random steps. Under either a CPU that waits yields.
 
 /// A small generator of random numbers (SplitMix64): every seed is as good as any other.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ enum Order {
 pub(super) struct Policy {
     random: Random,
     order: Order,
-    /// An interrupt is answered at a step with one chance in so many; 0: only where the CPU asks.
+    /// An interrupt is handled at a step with a chance of one in this number; 0: only where the CPU asks.
     interrupt_one_in: usize,
 }
 
@@ -79,7 +79,7 @@ impl Policy {
         Self { random, order, interrupt_one_in }
     }
 
-    /// Chooses among the CPUs that can run, which are in ascending order and not none; `me` runs now.
+    /// Chooses among the CPUs that can run, in ascending order, at least one; `me` runs now.
     pub(super) fn choose(&mut self, ready: &[usize], me: usize, hint: SwitchHint) -> usize {
         let can_stay = ready.contains(&me);
         match &mut self.order {
@@ -110,7 +110,7 @@ impl Policy {
         self.random.below(n)
     }
 
-    /// Whether a pending interrupt is answered at this step, though nobody asked.
+    /// Whether a pending interrupt is handled at this step, though the CPU did not ask.
     pub(super) fn interrupts_now(&mut self) -> bool {
         self.interrupt_one_in != 0 && self.random.one_in(self.interrupt_one_in)
     }

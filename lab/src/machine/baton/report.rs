@@ -10,18 +10,18 @@ use std::fmt;
 pub enum StepKind {
     /// Touched shared memory, from a place in the source.
     Access {
-        /// How.
+        /// Kind of the access.
         kind: AccessKind,
         /// First byte.
         addr: usize,
-        /// From where.
+        /// Place in the source.
         place: Place,
     },
     /// Waited in a loop.
     Relax,
     /// Went to sleep on a word.
     Sleep(usize),
-    /// Woke those that sleep on a word.
+    /// Woke CPUs that sleep on a word.
     Wake(usize),
     /// Interrupted another CPU.
     Interrupt(CpuId),
@@ -34,9 +34,9 @@ pub enum StepKind {
 pub struct Step {
     /// Counted from 1.
     pub number: u64,
-    /// Who.
+    /// The CPU.
     pub cpu: CpuId,
-    /// StepKind.
+    /// Kind of the step.
     pub what: StepKind,
 }
 
@@ -52,7 +52,7 @@ pub enum Verdict {
         /// What the panic said.
         message: String,
     },
-    /// Nobody can run: these CPUs sleep, on these words.
+    /// No CPU can run: these CPUs sleep, on these words.
     Deadlock(Vec<(CpuId, usize)>),
     /// The steps ran out.
     Livelock,
@@ -67,7 +67,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// Steps taken.
     pub steps: u64,
-    /// How often another CPU went on.
+    /// Number of switches to another CPU.
     pub switches: u64,
     /// A number that two runs share if they took the same steps: CPUs, kinds and places, not addresses.
     pub fingerprint: u64,

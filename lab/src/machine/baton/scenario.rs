@@ -15,9 +15,9 @@ pub type Program<'a> = Box<dyn FnOnce() + 'a>;
 /// How long a run may be and how much of it is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// More steps are a livelock.
+    /// Number of steps after which a run is a livelock.
     pub limit_steps: u64,
-    /// So many of the last steps are kept for the report.
+    /// Number of last steps that are kept for the report.
     pub keep: usize,
 }
 
@@ -40,7 +40,7 @@ impl Schedule {
     }
 
     /// Runs `programs` on the CPUs of the machine, from CPU 0, and returns when all have come to their ends.
-    /// Where one fails, or none can go on, this does not return: the scenario is over.
+    /// If one fails, or none can go on, this does not return: the scenario is over.
     ///
     /// # Panics
     /// Where there are more programs than CPUs, or the scenario itself still runs on one.

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a CPU is up to.
+/// State of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     /// It runs, or could.
@@ -27,7 +27,7 @@ enum Status {
 
 struct CpuState {
     status: Cell<Status>,
-    /// Its slot in the ring.
+    /// Its slot in the set of fibers.
     fiber: Cell<usize>,
     context: Context,
 }
@@ -58,7 +58,7 @@ thread_local! {
     static LIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// So often may a CPU wait while it unwinds, before the run is given up.
+/// Number of waits of a CPU that unwinds before the run is given up.
 const RELAXES_IN_PANIC: u32 = 1000;
 
 impl Scheduler {
@@ -92,8 +92,8 @@ impl Scheduler {
         SCHEDULER.with_borrow(Clone::clone)
     }
 
-    /// Runs a scenario on a fiber of its own and says how it went. What cannot go on is left as it is, for
-    /// ever.
+    /// Runs a scenario on a fiber of its own and returns its report. Fibers that cannot go on are never
+    /// resumed.
     pub(super) fn run_scenario(self: &Rc<Self>, scenario: Box<dyn FnOnce()>) -> Report {
         SCHEDULER.set(Some(self.clone()));
         let scheduler = self.clone();
@@ -155,7 +155,7 @@ impl Scheduler {
         self.ring.scope(fibers, drive).expect("stacks for the CPUs");
     }
 
-    /// A CPU's life: its program, then answering interrupts until all are done.
+    /// The main loop of a CPU: its program, then handling interrupts until all are done.
     fn live(self: &Rc<Self>, bus: &Arc<Bus>, cpu: usize, program: Box<dyn FnOnce() + '_>) {
         current::enter(bus, CpuId(cpu as u32));
         if !self.closing.get() {
@@ -172,7 +172,7 @@ impl Scheduler {
         current::leave();
     }
 
-    /// One step of the running CPU: notes it, and lets another run first if the seed says so.
+    /// One step of the running CPU: records it, and lets another run first if the seed says so.
     pub(super) fn step(&self, what: StepKind, hint: SwitchHint) {
         if std::thread::panicking() {
             return self.step_in_panic(what);
@@ -206,7 +206,7 @@ impl Scheduler {
         }
     }
 
-    /// A CPU was interrupted: it can run, whatever it was up to.
+    /// A CPU was interrupted: it can run, whatever its state was.
     pub(super) fn raised(&self, cpu: CpuId) {
         if let Some(cpu) = self.cpus.borrow().get(cpu.index()) {
             cpu.status.set(Status::Ready);
@@ -214,7 +214,7 @@ impl Scheduler {
         self.step(StepKind::Interrupt(cpu), SwitchHint::Stay);
     }
 
-    /// Lends the running CPU's context.
+    /// Calls `f` with the running CPU's context.
     pub(super) fn with_context<R>(&self, f: impl FnOnce(&Context) -> R) -> R {
         let cpus = self.cpus.borrow().clone();
         f(&cpus[self.running.get().expect("a CPU runs")].context)
@@ -229,7 +229,7 @@ impl Scheduler {
         f(&self.cpus.borrow()[self.running.get().expect("a CPU runs")]);
     }
 
-    /// Counts and notes a step; ends the run where it is one too many.
+    /// Counts and records a step; ends the run at the step limit.
     fn note(&self, what: StepKind) {
         let (number, cpu) = (self.steps.get() + 1, self.running.get().expect("a CPU runs"));
         self.steps.set(number);
@@ -256,7 +256,7 @@ impl Scheduler {
             count += 1;
         }
         if count == 0 {
-            return self.nobody_can_run(&cpus);
+            return self.none_can_run(&cpus);
         }
         let next = self.policy.borrow_mut().choose(&ready[..count], me, hint);
         if next != me {
@@ -267,8 +267,8 @@ impl Scheduler {
         }
     }
 
-    /// All idle: back to the scenario. Somebody asleep: a deadlock.
-    fn nobody_can_run(&self, cpus: &[CpuState]) {
+    /// Returns to the scenario if all CPUs are idle; if one sleeps, the run is deadlocked.
+    fn none_can_run(&self, cpus: &[CpuState]) {
         let asleep = |(at, cpu): (usize, &CpuState)| match cpu.status.get() {
             Status::Asleep(word) => Some((CpuId(at as u32), word)),
             _ => None,
@@ -302,7 +302,7 @@ impl Scheduler {
         LIVE.set(cpu.is_some());
     }
 
-    /// While a CPU unwinds nobody else runs. Where it waits for others all the same, the run is over.
+    /// While a CPU unwinds no other runs. If it waits for others nevertheless, the run is over.
     fn step_in_panic(&self, what: StepKind) {
         if matches!(what, StepKind::Relax | StepKind::Sleep(_)) {
             self.relaxed_in_panic.set(self.relaxed_in_panic.get() + 1);

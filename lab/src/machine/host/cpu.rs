@@ -15,8 +15,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub enum Host {}
 
-/// After so many calls of `relax` without a pause the host may run somebody else: it may have fewer cores to
-/// give than we think.
+/// Number of calls of `relax` after which the thread yields to the host, which may have fewer cores than
+/// CPUs.
 const RELAXES_BEFORE_YIELD: u32 = 256;
 
 impl Cpu for Host {

@@ -3,7 +3,7 @@
 //! A timed run never has more running CPUs than the host has cores, else it measures the host's scheduler: a
 //! polled acknowledgement among 8 threads on 2 cores takes 16 ms. Further threads wait in a CPU's run queue.
 //! The owner gives it up between two user instructions when a waiter's slice is over, when it sleeps, and in
-//! [`without_cpu`]; a task keeps its CPU for life.
+//! [`without_cpu`]; a task never changes its CPU.
 //!
 //! ```text
 //!   task A   | runs ....... boundary: leaves, gives |            waits            | takes, enters, runs
@@ -12,8 +12,8 @@
 //!
 //! *Leaves* and *enters* are the task's [`SwitchNotifier`], installed by
 //! [`with_switch_notifier`](crate::machine::soft::with_switch_notifier): there an address space takes the CPU
-//! out of its flush set and catches up by generation. A CPU that nobody owns is thus in no flush set, and
-//! nobody waits for its answer.
+//! out of its flush set and catches up by generation. A CPU without an owner is thus in no flush set, and no
+//! flush waits for its acknowledgement.
 
 use crate::machine::soft::bus::{Bus, RESCHEDULE};
 use crate::machine::soft::{SwitchNotifier, current, switch_notifier};

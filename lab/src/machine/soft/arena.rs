@@ -105,7 +105,7 @@ impl Arena {
             Fill::Untouched => Ok(()),
             Fill::Present => self.memory.populate(start..start + len_bytes),
             Fill::Dirty => {
-                // SAFETY: the part was opened just now and nobody else knows the arena yet.
+                // SAFETY: the part was opened just now and no other code has a reference to the arena yet.
                 unsafe { self.memory.start().add(start).write_bytes(DIRTY_BYTE, len_bytes) };
                 Ok(())
             }

@@ -1,5 +1,5 @@
 //! What the CPUs of one machine share: for each CPU a line that others raise, the thread that runs on it, and
-//! the installed answer.
+//! the installed interrupt handler.
 
 use super::run_queue::RunQueue;
 use interleaf::units::CpuId;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Another CPU asks this one to run the answer.
+/// Another CPU asks this one to run the interrupt handler.
 pub const INTERRUPT: u32 = 1;
 /// A task waits for this CPU longer than a time slice.
 pub const RESCHEDULE: u32 = 2;
@@ -15,10 +15,10 @@ pub const RESCHEDULE: u32 = 2;
 /// No thread runs on the CPU.
 const VACANT: u64 = 0;
 
-/// What an interrupt runs, with the machine that it belongs to.
+/// An interrupt handler, bound to its machine.
 pub type Respond = Arc<dyn Fn() + Send + Sync>;
 
-/// One machine's CPUs, as they reach each other.
+/// The lines by which the CPUs of one machine reach each other.
 #[derive(Debug)]
 pub struct Bus {
     id: u32,
@@ -34,8 +34,8 @@ pub struct Line {
     /// Number of the host thread that runs here, or [`VACANT`]. Entering acquires what the thread before
     /// released.
     occupant: AtomicU64,
-    /// What an interrupt runs. One copy for each CPU, so that answering writes no shared line; held while the
-    /// answer runs, so that taking the answer away waits for those that run it.
+    /// The interrupt handler. One copy for each CPU, so that handling writes no shared line; locked while it
+    /// runs, so that removing the handler waits for the CPUs that run it.
     answer: Mutex<Option<Respond>>,
     /// The tasks that wait for this CPU.
     pub queue: RunQueue,
@@ -74,7 +74,7 @@ impl Bus {
         &self.lines[cpu.index()]
     }
 
-    /// Installs what interrupts run on every CPU. Returns once nobody runs the answer before.
+    /// Installs the interrupt handler on every CPU. Returns once no CPU runs the previous one.
     pub fn set_interrupt_handler(&self, answer: Option<Respond>) {
         for line in &self.lines {
             *line.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();

@@ -145,7 +145,7 @@ pub fn suspend() -> Suspended {
     })
 }
 
-/// Returns to a suspended suspended.
+/// Returns to a suspended CPU.
 ///
 /// # Panics
 /// Where the thread runs on another.
@@ -163,8 +163,8 @@ pub fn bus() -> Option<Arc<Bus>> {
     BUS.with_borrow(Clone::clone)
 }
 
-/// Looks at the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither enters
-/// nor leaves a CPU.
+/// Calls `f` with the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither
+/// enters nor leaves a CPU.
 #[inline]
 pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
     let line = CURRENT.with(|current| current.line.get())?;
@@ -218,7 +218,7 @@ pub fn preempt_on() {
     }
 }
 
-/// How deep preemption is off; 0 in release builds.
+/// Nesting depth of [`preempt_off`]; 0 in release builds.
 pub fn preempt_depth() -> u32 {
     CURRENT.with(|current| current.preempt_off.get())
 }

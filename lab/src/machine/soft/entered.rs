@@ -1,4 +1,4 @@
-//! A thread that runs on a CPU of the machine, and the error of asking a CPU that runs.
+//! A thread that runs on a CPU of the machine, and the error of inspecting a CPU that runs.
 
 use super::bus::{Bus, RESCHEDULE};
 use super::current::{self, CpuBinding};
@@ -42,7 +42,7 @@ impl Drop for Entered {
     }
 }
 
-/// A thread runs on the CPU, so its TLB cannot be looked at.
+/// A thread runs on the CPU, so its TLB cannot be inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running(pub CpuId);
 

@@ -6,7 +6,7 @@ use interleaf::units::CpuId;
 
 /// A kind of software CPU. Its [`id`](Cpu::id) is the [current CPU](super::current) of the thread.
 pub trait Flavour: Cpu {
-    /// Called between two instructions of user code: answers interrupts, gives the CPU to a task that waits
+    /// Called between two instructions of user code: handles interrupts, gives the CPU to a task that waits
     /// for it.
     fn boundary();
 

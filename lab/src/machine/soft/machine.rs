@@ -53,7 +53,7 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     _types: PhantomData<fn() -> (C, F)>,
 }
 
-/// What only the thread that runs on the CPU touches.
+/// State that only the thread that runs on the CPU touches.
 #[repr(align(128))]
 struct Mmu {
     root: Cell<Option<Pfn>>,
@@ -86,7 +86,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
-    /// The same machine with CPUs on so many nodes: each is on that of its number, modulo `nodes`.
+    /// The same machine with its CPUs on `nodes` nodes: each is on the node of its number modulo `nodes`.
     #[must_use]
     pub fn with_nodes(mut self, nodes: u32) -> Self {
         self.nodes = nodes.max(1);
@@ -124,13 +124,13 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.helpers.help();
     }
 
-    /// What the TLBs noticed so far that cannot happen.
+    /// The violations that the TLBs have noticed so far.
     pub fn violations(&self) -> Vec<Violation> {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows what the TLB of `cpu` remembers: pages, and tables with the level of the entry that pointed to
-    /// them.
+    /// Passes the contents of the TLB of `cpu` to `page` and `table`: pages, and tables with the level of the
+    /// entry that pointed to them.
     ///
     /// # Errors
     /// [`Running`] where another thread runs on the CPU.
@@ -150,7 +150,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             }
             return Err(Running(cpu));
         }
-        // A copy, so that the callbacks may do what they like. SAFETY: this thread occupies the CPU, thus no
+        // A copy, so that the callbacks may call anything. SAFETY: this thread occupies the CPU, thus no
         // other touches its TLB; `with_mmu` never comes back, so this thread is not inside of it.
         let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
         if entered {
@@ -177,8 +177,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         &self.cpus[cpu.index()]
     }
 
-    /// Lends root and TLB of this CPU. `f` calls nothing that could come back here: methods of the TLB, and
-    /// the walker.
+    /// Calls `f` with root and TLB of this CPU. `f` calls only methods of the TLB and the walker, which do
+    /// not call this again.
     #[inline(always)]
     pub(super) fn with_mmu<R>(&self, f: impl FnOnce(Option<Pfn>, &mut Tlb) -> R) -> R {
         let mmu = self.mmu();
@@ -190,7 +190,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         f(mmu.root.get(), unsafe { &mut *mmu.tlb.get() })
     }
 
-    /// Lends the TLB of this CPU, as [`with_mmu`](Self::with_mmu) does.
+    /// Calls `f` with the TLB of this CPU, as [`with_mmu`](Self::with_mmu) does.
     #[inline]
     pub(super) fn with_tlb<R>(&self, f: impl FnOnce(&mut Tlb) -> R) -> R {
         self.with_mmu(|_, tlb| f(tlb))
@@ -201,19 +201,20 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }
 
-    /// What calls an answer, or a program, with this machine.
+    /// Binds a handler, or a program, to this machine.
     fn caller(&self, answer: Callback<Self>) -> Respond {
         let machine = SendPtr(self);
         Arc::new(move || {
-            // SAFETY: whoever installs an answer leaves the machine in its place until he takes the answer
-            // away, which waits for those that run it; dropping the machine takes it away too.
+            // SAFETY: the caller that installs a handler keeps the machine in its place until it removes the
+            // handler, which waits for the CPUs that run it; dropping the machine removes it too.
             let machine = unsafe { &*machine.get() };
-            // SAFETY: and he promised that the function may be called with this data, on any CPU, meanwhile.
+            // SAFETY: and that caller promised that the function may be called with this data, on any CPU,
+            // meanwhile.
             unsafe { (answer.call)(machine, answer.data) }
         })
     }
 
-    /// The block as the window shows it, after the observer has heard of it.
+    /// The block in the window, after the access was reported to the observer.
     #[track_caller]
     fn block(&self, at: PhysAddr, len_bytes: usize, kind: AccessKind) -> NonNull<u8> {
         let block = self.arena.block(at, len_bytes);
@@ -229,8 +230,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // elsewhere; the flush methods drop ranges in every set. 4: a raised line is answered in `relax`, at user
 // accesses and when interrupts come on; a vacant CPU handles them when a thread enters it, before anything
 // else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
-// arena, and the caller names frames that are its own. 7: who is inside a program holds it, and is waited
-// for.
+// arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
+// and is waited for.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;
@@ -274,7 +275,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     fn zero_nontemporal(&self, frames: PfnRange) {
         let len_bytes = frames.len() as usize * PAGE_SIZE;
         let block = self.block(frames.start.addr(), len_bytes, AccessKind::Write);
-        // SAFETY: the frames lie in the arena and are the caller's, so nobody else reads or writes them
+        // SAFETY: the frames lie in the arena and are the caller's, so no other code reads or writes them
         // meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len_bytes) };
         stream::zero(bytes, stream::Width::Sse);

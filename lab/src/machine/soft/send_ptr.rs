@@ -1,4 +1,4 @@
-//! Where a machine is, for the answer that its interrupts run.
+//! Address of a machine, for its interrupt handler.
 
 /// The machine's address.
 pub(super) struct SendPtr<M>(pub(super) *const M);
@@ -9,7 +9,7 @@ impl<M> SendPtr<M> {
     }
 }
 
-// SAFETY: an address; following it is the answer's matter, and machines are `Sync`.
+// SAFETY: an address; the handler dereferences it under its own SAFETY note, and machines are `Sync`.
 unsafe impl<M: Sync> Send for SendPtr<M> {}
 // SAFETY: as above.
 unsafe impl<M: Sync> Sync for SendPtr<M> {}

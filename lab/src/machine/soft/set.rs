@@ -86,7 +86,7 @@ impl<const N: usize> Set<N> {
         }
     }
 
-    /// Shows what shares a page with `range`, by tag.
+    /// Passes every slot that shares a page with `range` to `f`, by tag.
     pub(super) fn for_each(&self, range: VpnRange, generation: Generation, mut f: impl FnMut(u64, u64)) {
         let Some((first, last)) = self.tags(range) else { return };
         let mut show = |slot: &Slot| {

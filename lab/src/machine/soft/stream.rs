@@ -1,9 +1,9 @@
-//! Stores past the caches.
+//! Stores that bypass the caches.
 //!
-//! An ordinary store to a line that is not in a cache reads the line first. Who fills memory that nobody is
-//! going to read soon pays for that twice: once in bandwidth, once in what the lines push out. Streaming
-//! stores write whole lines and read nothing. They are not ordered with other stores, so each function ends
-//! with a fence.
+//! An ordinary store to a line that is not in a cache reads the line first. Code that fills memory which will
+//! not be read soon pays for that twice: once in bandwidth, once in the lines it evicts. Streaming stores
+//! write whole lines and read nothing. They are not ordered with other stores, so each function ends with a
+//! fence.
 
 /// How many bytes one streaming store writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn sse(lines: &mut [Line]) {
     let zero = unsafe { _mm_setzero_si128() };
     for line in lines {
         let at = line.0.as_mut_ptr().cast::<__m128i>();
-        // SAFETY: four aligned stores of 16 bytes fill the line, which is lent for writing.
+        // SAFETY: four aligned stores of 16 bytes fill the line, which is borrowed mutably.
         (0..4).for_each(|part| unsafe { _mm_stream_si128(at.add(part), zero) });
     }
 }
@@ -90,7 +90,7 @@ fn avx(lines: &mut [Line]) {
     for line in lines {
         let at = line.0.as_mut_ptr().cast::<__m256i>();
         for part in 0..2 {
-            // SAFETY: two aligned stores of 32 bytes fill the line, which is lent for writing.
+            // SAFETY: two aligned stores of 32 bytes fill the line, which is borrowed mutably.
             unsafe { _mm256_stream_si256(at.add(part), zero) };
         }
     }
@@ -102,7 +102,7 @@ fn avx512(lines: &mut [Line]) {
     use std::arch::x86_64::{_mm512_setzero_si512, _mm512_stream_si512};
     let zero = _mm512_setzero_si512();
     for line in lines {
-        // SAFETY: one aligned store of 64 bytes fills the line, which is lent for writing.
+        // SAFETY: one aligned store of 64 bytes fills the line, which is borrowed mutably.
         unsafe { _mm512_stream_si512(line.0.as_mut_ptr().cast(), zero) };
     }
 }

@@ -23,17 +23,18 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `f`; whenever this thread gives up its CPU meanwhile, `switch` hears of it.
+/// Runs `f`; whenever this thread gives up its CPU meanwhile, `switch` is notified.
 pub fn with_switch_notifier<R>(switch: &dyn SwitchNotifier, f: impl FnOnce() -> R) -> R {
-    // SAFETY: only the lifetime changes. The reference stays in this module's thread-local, from where
-    // `installed` alone lends it, to this thread, for the length of a call that runs inside of `f`; and it is
+    // SAFETY: only the lifetime changes. The reference stays in this module's thread-local, from where only
+    // `installed` borrows it, on this thread, for the length of a call that runs inside of `f`; and it is
     // taken out before this call returns or unwinds, thus while the borrow that we were given still lasts.
     let lasting = unsafe { transmute::<&dyn SwitchNotifier, &'static dyn SwitchNotifier>(switch) };
     let _restore = Restore(SWITCH.replace(Some(lasting)));
     f()
 }
 
-/// Lends what is installed on this thread. `f` cannot keep it: it must take a reference of any lifetime.
+/// Calls `f` with the notifier installed on this thread. `f` cannot keep it: it must take a reference of any
+/// lifetime.
 pub(crate) fn installed<R>(f: impl for<'a> FnOnce(Option<&'a dyn SwitchNotifier>) -> R) -> R {
     f(SWITCH.get())
 }

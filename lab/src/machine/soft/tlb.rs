@@ -1,7 +1,7 @@
 //! A software TLB: what one CPU remembers of the tables.
 //!
 //! Six direct-mapped sets: pages of three sizes, and *upper levels* (pointers to tables found in entries of
-//! three levels), so that a table freed without a flush is used after its death here as it would be on
+//! three levels), so that a table freed without a flush is used after it was freed, as it would be on
 //! hardware. An entry carries the generation in which it was filled; dropping everything is one increment.
 //!
 //! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it
@@ -25,7 +25,7 @@ pub struct Translation {
     pub dirty: bool,
 }
 
-/// What no correct use of a TLB leads to.
+/// A state that no correct use of a TLB leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// Two sizes cover one page.
@@ -48,7 +48,7 @@ pub enum Violation {
 ///
 /// | bits | what |
 /// |---|---|
-/// | 0..8 | what user code may do without a walk, as bits of [`Rights`]: nothing unless `USER`, no store unless dirty |
+/// | 0..8 | [`Rights`] of user code without a walk: none unless `USER`, no store unless dirty |
 /// | 8..16 | rights |
 /// | 16 | dirty |
 /// | 24..64 | frame |
@@ -91,9 +91,9 @@ pub struct Tlb {
     upper: [Set<16>; 3],
 }
 
-/// Levels whose entries' tables are remembered, lowest first.
+/// Levels of the entries whose tables are cached, lowest first.
 const UPPER: [Level; 3] = [Level::Pmd, Level::Pud, Level::P4d];
-/// And the levels of those tables.
+/// The levels of those tables.
 const BELOW: [Level; 3] = [Level::Pte, Level::Pmd, Level::Pud];
 
 impl Tlb {
@@ -194,8 +194,8 @@ impl Tlb {
     }
 
     /// Forgets one page, whatever its size: what a page fault does. Hardware forgets the tables on the way to
-    /// it too. Here they stay, so that whoever frees a table and relies on a fault to forget it, instead of
-    /// on a flush, is found out.
+    /// it too. Here they stay, so that code which frees a table and relies on a fault to drop it, instead of
+    /// on a flush, is caught.
     #[inline]
     pub fn forget(&mut self, vpn: Vpn) {
         let generation = self.generation;
@@ -230,7 +230,7 @@ impl Tlb {
         self.holds_large = false;
     }
 
-    /// Shows every page remembered that shares a page with `range`.
+    /// Passes every cached page to `f` that shares a page with `range`.
     pub fn for_each_page(&self, range: VpnRange, mut f: impl FnMut(Translation)) {
         let mut show = |size: PageSize, tag: u64, word: u64| {
             f(Page(word).as_translation(Vpn(tag << size.level().entry_shift()), size));
@@ -240,7 +240,7 @@ impl Tlb {
         self.giant.for_each(range, self.generation, |tag, word| show(PageSize::Giant, tag, word));
     }
 
-    /// Shows every table remembered, with the level of the entry it was found in.
+    /// Passes every cached table to `f`, with the level of the entry it was found in.
     pub fn for_each_table(&self, mut f: impl FnMut(Level, Pfn)) {
         for (set, level) in self.upper.iter().zip(UPPER) {
             set.for_each(EVERYTHING, self.generation, |_, table| f(level, Pfn(table)));

@@ -1,9 +1,9 @@
 //! What user code does on a software machine: instructions that touch memory through the TLB, and fault.
 //!
 //! An *instruction* is a translation and the use of what it found. An interrupt comes between instructions,
-//! never within one, so the frame that was found stays in place until the use is over: who wants to free it
-//! waits for this CPU's answer. Flavours that let other CPUs run in the middle of an instruction therefore
-//! have interrupts off in it.
+//! never within one, so the frame that was found stays in place until the use is over: a CPU that wants to
+//! free it waits for this CPU's acknowledgement. Flavours that let other CPUs run in the middle of an
+//! instruction therefore have interrupts off in it.
 
 use super::flavour::Flavour;
 use super::machine::SoftMachine;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// Why an instruction did not happen.
+/// Why an instruction was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
@@ -41,7 +41,7 @@ pub trait FaultHandler {
     /// Makes the access possible, or says that it is not. Afterwards the instruction runs again.
     ///
     /// # Errors
-    /// The signal that the access deserves.
+    /// The signal that the access ends in.
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal>;
 }
 
@@ -51,7 +51,7 @@ impl<T: Fn(VirtAddr, Access) -> Result<(), Signal>> FaultHandler for T {
     }
 }
 
-/// An instruction that faults so often gets nowhere.
+/// Number of faults after which an instruction is given up.
 const MOST_FAULTS: u32 = 100_000;
 
 impl<C: Flavour, F: Format> SoftMachine<C, F> {
@@ -72,7 +72,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     }
 
     /// Runs an instruction of the caller's making: `use_it` gets the physical address that `addr` translates
-    /// to, which stays this page's until it returns. It waits for nobody.
+    /// to, which stays this page's until it returns. It must not wait for another CPU.
     ///
     /// # Errors
     /// As [`access`](Self::access).

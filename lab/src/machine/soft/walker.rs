@@ -17,7 +17,7 @@ pub fn is_canonical<F: Format>(addr: VirtAddr) -> bool {
 }
 
 /// Finds the page of `vpn`, from the table `from` of some level downwards, for an access by user code. `None`
-/// is a page fault. `table` hears of each table passed on the way: the level of its entry, and its frame.
+/// is a page fault. `table` is called with each table on the way: the level of its entry, and its frame.
 pub fn walk<M: Machine>(
     machine: &M,
     from: (Level, Pfn),

@@ -1,4 +1,4 @@
-//! A CPU whose accesses are heard.
+//! A CPU whose accesses are recorded.
 
 use super::recorder::{Touch, hear};
 use crate::machine::host::Host;
@@ -8,7 +8,7 @@ use interleaf::units::CpuId;
 use std::panic::Location;
 use std::sync::atomic::AtomicU32;
 
-/// A [`Host`] CPU that tells the recorder of every access through the door.
+/// A [`Host`] CPU that reports every access through the door to the recorder.
 #[derive(Debug)]
 pub enum Watch {}
 

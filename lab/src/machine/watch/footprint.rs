@@ -1,4 +1,4 @@
-//! Which lines an operation touches, and which two operations fight for.
+//! Which lines an operation touches, and for which lines two operations contend.
 
 use super::{Labels, Place, Touch};
 use interleaf::machine::AccessKind;
@@ -9,17 +9,17 @@ use std::fmt;
 /// How often one field was touched in one way from one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Whose.
+    /// The CPU.
     pub cpu: CpuId,
     /// First byte.
     pub addr: usize,
     /// Bytes.
     pub len_bytes: usize,
-    /// How.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// From where.
+    /// Place in the source.
     pub place: Place,
-    /// How often.
+    /// Number of accesses.
     pub count: u64,
 }
 
@@ -63,7 +63,7 @@ impl Footprint {
     }
 
     fn of_line(&self, line: usize) -> impl Iterator<Item = Use> {
-        // A use that began on an earlier line may reach into this one, so all that lie before are looked at.
+        // A use that began on an earlier line may reach into this one, so all that lie before are examined.
         let until = (line + 1) * CACHE_LINE;
         let before = self.uses.range(..(until, 0, 0, 0, "", 0, 0)).map(|(_, used)| *used);
         before.filter(move |used| used.kind != AccessKind::Fence && used.lines().contains(&line))
@@ -124,7 +124,7 @@ impl Conflict {
         names
     }
 
-    /// The conflict for people: a line, and below it who does what to which field.
+    /// The conflict as text: the line, and below it each operation's accesses to its fields.
     pub fn show<'a>(&'a self, labels: &'a Labels) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             let how = if self.both_write { "both write" } else { "one writes, one reads" };

@@ -12,7 +12,7 @@ pub struct Field {
     pub name: &'static str,
 }
 
-/// What lies where. Later labels win over earlier ones that they lie in.
+/// Labels of address ranges. A later label takes precedence over an earlier one that contains it.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     /// By start; ranges nest or are disjoint.
@@ -65,7 +65,7 @@ impl Labels {
         self.insert(range, Label { end: 0, name: name.into(), stride, first, fields });
     }
 
-    /// What lies at `addr`; the bare address where nobody named it.
+    /// Name of what lies at `addr`; the address itself where it has no name.
     pub fn name(&self, addr: usize) -> String {
         let before = self.ranges.range(..=(addr, std::cmp::Reverse(0))).rev();
         match before.map(|(key, label)| (key.0, label)).find(|(_, label)| addr < label.end) {

@@ -1,10 +1,10 @@
-//! The recorder: who touches which line of shared memory, from which place in the source.
+//! The recorder: which CPU touches which line of shared memory, from which place in the source.
 //!
-//! [`Watch`] is a CPU like [`Host`](crate::machine::host::Host) whose accesses are heard. While a thread
+//! [`Watch`] is a CPU like [`Host`](crate::machine::host::Host) whose accesses are observed. While a thread
 //! [`record`]s, they go to a list; while it takes a [`footprint`], they are counted by field and place,
 //! however many there are. Two footprints have [`conflicts`] where one CPU writes a line that the other
-//! touches: that is what keeps operations from scaling, and it shows on a machine with two cores as well as
-//! on one with two hundred.
+//! touches: such lines keep operations from scaling, and they can be found on a machine with two cores as
+//! well as on one with two hundred.
 
 #![forbid(unsafe_code)]
 

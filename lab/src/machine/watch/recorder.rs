@@ -1,4 +1,4 @@
-//! Hears of accesses, on the thread that records.
+//! Records accesses, on the thread that asked for it.
 
 use super::Footprint;
 use interleaf::machine::AccessKind;
@@ -12,15 +12,15 @@ pub type Place = &'static Location<'static>;
 /// One access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// Whose.
+    /// The CPU.
     pub cpu: CpuId,
     /// First byte; 0 for a fence.
     pub addr: usize,
     /// Bytes.
     pub len_bytes: usize,
-    /// How.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// From where.
+    /// Place in the source.
     pub place: Place,
 }
 
@@ -80,7 +80,7 @@ fn armed<R>(sink: Sink, f: impl FnOnce() -> R) -> (R, Sink) {
     (result, SINK.take().expect("the sink was put there above"))
 }
 
-/// Takes down one access, where the thread records.
+/// Records one access, if the thread records.
 #[inline]
 pub(super) fn hear(touch: Touch) {
     if ARMED.get() {

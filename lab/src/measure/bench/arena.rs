@@ -23,7 +23,7 @@ impl Frame {
         frames
     }
 
-    /// Zeroes the frame, by the same `memset` that everybody gets.
+    /// Zeroes the frame, by the same `memset` for every figure.
     #[inline]
     pub fn zero(&mut self) {
         std::hint::black_box(&mut self.0).fill(0);

@@ -64,7 +64,7 @@ fn lookup(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<Figure, Failur
 /// How many sizes of holes there are, each once.
 const HOLES: u64 = 64;
 
-/// A space with so many mappings of a page each, a page of hole after each, and larger holes at equal
+/// A space with a number of mappings of a page each, a page of hole after each, and larger holes at equal
 /// distances, which grow downwards: each length asked for fits one place best, and they lie all over the
 /// index.
 fn with_holes<'v>(

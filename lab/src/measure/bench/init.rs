@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
         self.bytes as f64 / GIB as f64
     }
 
-    /// ms for each GiB of memory that a job of so many threads takes.
+    /// ms for each GiB of memory that a job of this number of threads takes.
     fn ours(&self, threads: usize) -> Result<f64, Failure> {
         Ok(self.scene.boot(InitMode::Job(threads))?.rest_ns / 1e6 / self.gib())
     }

@@ -1,7 +1,7 @@
 //! What does it cost to have work done as a job, alone and by two CPUs, beside the loop it replaces and
 //! beside rayon?
 //!
-//! Work is blocks of memory to be filled, each behind a lock that nobody else wants, so that both sides call
+//! Work is blocks of memory to be filled, each behind an uncontended lock, so that both sides call
 //! the very same function. Helper and rayon's workers are pinned, one to each CPU; the caller is a worker on
 //! both sides. Either side's workers look for more work for a while when theirs has ended, on the CPUs that
 //! the other side needs next; so each begins when those have fallen asleep.
@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 /// See the module.
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "job",
-    question: "What does a job cost beside a serial loop and beside rayon, and do two CPUs fill memory faster by it?",
+    question: "What does a job cost beside a serial loop and beside rayon, \
+               and do two CPUs fill memory faster by it?",
     figures: &[
         "job.one_thread",
         "job.halves",
@@ -59,7 +60,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pinned = options.pin();
     let times = options.size(20_000, 20);
     let mut figures = vec![one_thread(options, &workers)];
-    // rayon asks nobody before it has done its own half; ours asks at once.
+    // rayon asks no helper before it has done its own half; ours asks at once.
     let (ours, theirs) = (|| halves(&workers, times), || jobs::halves(&pool, times));
     figures.push(paired(options, "job.halves", "ns", ours, "rayon, join", theirs));
     figures.push(everywhere(options, &workers, &pool, cpus.len() as u32));
@@ -95,7 +96,7 @@ fn fill_all(workers: &BenchPool<'_>, blocks: &[Block], helpers: u32) {
     workers.run(&job.max_helpers(helpers)).expect("filling does not fail");
 }
 
-/// A MiB in blocks of a frame, by a job that nobody helps with, against the loop.
+/// A MiB in blocks of a frame, by a job without helpers, against the loop.
 fn one_thread(options: &Options, workers: &BenchPool<'_>) -> Figure {
     let (blocks, times) = (blocks(256, 4096), options.size(100, 2));
     let ours = || ns_per(times, || fill_all(workers, &blocks, 0));

@@ -4,7 +4,7 @@
 //! exact counts. What the machine itself costs (zeroing a frame, a fence, a lock) is measured in every run
 //! and printed as context: a figure is read beside it.
 //!
-//! Three habits keep figures honest. Memory is dirty and prefaulted before the clock starts ([`Arena`]),
+//! Three rules keep figures honest. Memory is dirty and prefaulted before the clock starts ([`Arena`]),
 //! except where the first touch is the question. Threads are pinned, and never more of them run than the host
 //! has CPUs ([`pinned_threads`]). Every benchmark runs at small size as a test, where times are taken but not
 //! judged, so that none can rot.

@@ -1,10 +1,10 @@
 //! Pairs: two pieces of code timed turn by turn, so that what the machine does to one it does to both.
 //!
 //! A time on a shared machine means little: the same code takes a quarter more a second later. A *ratio* of
-//! two times taken within milliseconds means much more, and the median of 31 such ratios more again. What is
-//! left is measured too: our side runs twice in every iteration, and the ratio of it with itself (A/A) says what
-//! this run can resolve. One iteration, and the next with the two runs of ours changing places, so that nobody
-//! always goes first:
+//! two times taken within milliseconds means much more, and the median of 31 such ratios more again. The
+//! remaining noise is measured too: our side runs twice in every iteration, and its ratio with itself (A/A)
+//! says what this run can resolve. The two runs of ours change places from one iteration to the next, so that
+//! neither always goes first:
 //!
 //! ```text
 //! iteration 0    ours   yardstick   ours'        ratio = ours / yardstick
@@ -29,8 +29,8 @@ pub fn ns_per(times: u64, mut work: impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / times as f64
 }
 
-/// As [`ns_per`], on a machine that has come to rest, but for who works here: threads that earlier work has
-/// left look for more for a while, and they are not this work's.
+/// As [`ns_per`], on a machine at rest: threads of earlier work keep polling for a while, and must not
+/// disturb this work.
 pub fn ns_per_rested(times: u64, mut work: impl FnMut()) -> f64 {
     std::thread::sleep(Duration::from_millis(2));
     work();

@@ -2,7 +2,7 @@
 //!
 //! The shares are counted over workloads of [`crate::measure::fault`]. The rates are of the same workload in
 //! the same run, its faults going one way and the other in turn; rounds are small enough for frames to stay
-//! in the caches, so that the handler is what is measured rather than zeroing.
+//! in the caches, so that the handler is measured rather than zeroing.
 
 use super::{Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;
@@ -59,7 +59,7 @@ impl Run<'_, '_> {
 
     /// Faults per second of a workload, speculative against locked, each for some milliseconds at a time:
     /// long enough that a host which takes a CPU away for a time slice takes it from both sides. With one CPU
-    /// there is nobody to be in the way, and no bar.
+    /// nothing contends, and there is no bar.
     fn time(&self, figure: &'static str, workload: &str, ms: u64, bar: f64) -> Result<Figure, Failure> {
         let workload = find(workload)?;
         let pages = self.options.size(256, 64);

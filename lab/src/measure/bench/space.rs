@@ -46,9 +46,9 @@ fn untouched(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<Figure, Fai
 }
 
 /// 64 pages mapped, faulted in for writing, and unmapped: beside crates that do the same work, with an
-/// allocator of the same size, and beside the same crates with a stack of ready frames, which is the zeroing
+/// allocator of the same size, and beside the same crates with a stack of ready frames, whose cost is zeroing
 /// and little else. Neither side translates addresses in software; the CPU runs our space, so that unmapping
-/// has somebody to flush.
+/// has a CPU to flush.
 fn map64(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<[Figure; 2], Failure> {
     const PAGES: u64 = 64;
     let times = options.size(200, 2);

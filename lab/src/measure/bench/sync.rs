@@ -1,4 +1,4 @@
-//! What do the library's locks and read sections cost, beside those everybody knows?
+//! What do the library's locks and read sections cost, beside the well-known ones?
 
 use super::{Bar, Benchmark, Figure, Options, ns_per, paired, yardstick};
 use crate::error::Failure;

@@ -2,7 +2,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A barrier that can be broken: who fails or panics leaves nobody waiting.
+/// A barrier that can be broken: a task that fails or panics releases the others.
 #[derive(Debug)]
 pub struct Barrier {
     members: usize,
@@ -13,7 +13,7 @@ pub struct Barrier {
 #[derive(Debug, Default)]
 struct State {
     arrived: usize,
-    /// Meetings held so far.
+    /// Times that all members have met so far.
     held: u64,
     broken: bool,
 }
@@ -24,7 +24,7 @@ impl Barrier {
         Self { members, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until all are here; false where one will never come.
+    /// Waits until all have arrived; false where one has given up.
     pub fn wait(&self) -> bool {
         let mut state = self.state();
         let held = state.held;
@@ -40,13 +40,13 @@ impl Barrier {
         !state.broken
     }
 
-    /// Says that the caller will not come to any further barrier.
+    /// Declares that the caller will not arrive again, and releases the waiters.
     pub fn abort(&self) {
         self.state().broken = true;
         self.changed.notify_all();
     }
 
-    /// Whether somebody has given up.
+    /// Whether a task has given up.
     pub fn is_aborted(&self) -> bool {
         self.state().broken
     }

@@ -8,7 +8,8 @@ use crate::error::Failure;
 /// See the module.
 pub const WORKLOAD: Workload = Workload {
     name: "mapper",
-    about: "one task maps, writes to, protects and unmaps all the time, the others fault in their own mappings",
+    about: "one task maps, writes to, protects and unmaps all the time, \
+            the others fault in their own mappings",
     least_threads: 2,
     work,
 };

@@ -195,7 +195,8 @@ impl Report {
         row("calls", &|r| count(r.tasks.iter().map(|task| task.calls).sum()));
         let mib = self.bytes_per_thread as f64 / f64::from(1 << 20);
         format!(
-            "machine   {}\nworkload  {}, {} MiB for each task in a round; done + fallbacks + errors = faults\n\n{}",
+            "machine   {}\nworkload  {}, {} MiB for each task in a round; \
+             done + fallbacks + errors = faults\n\n{}",
             self.setting.line(),
             self.workload,
             number(mib),

@@ -1,7 +1,7 @@
 //! Sets a workload up, runs its tasks, and checks afterwards that everything adds up.
 //!
 //! A task is a host thread, pinned to the host CPU under the CPU that it runs on. There are at most as many
-//! CPUs as the host lends; further tasks take turns.
+//! CPUs as the host allows; further tasks take turns.
 
 use super::Workload;
 use super::counts::{TaskCounts, Timing};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// How long tasks go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many rounds of each task.
+    /// This number of rounds of each task.
     Rounds(u64),
     /// As many rounds as begin in that time.
     Time(Duration),
@@ -36,7 +36,7 @@ pub struct Setup {
     pub path: Path,
     /// Tasks.
     pub threads: usize,
-    /// CPUs that they run on, at most as many as the scene has.
+    /// CPUs that they run on, at most as many as the machine has.
     pub cpus: usize,
     /// Pages that each task touches in a round.
     pub pages: u64,
@@ -83,7 +83,7 @@ impl WorkloadMachine {
     /// Runs `show` with the library on this machine.
     ///
     /// # Errors
-    /// Those of `show`; that frames were lost; that a TLB saw what cannot be.
+    /// Those of `show`; that frames were lost; that a TLB reported a violation.
     pub fn with<R>(
         &self,
         show: impl FnOnce(&WorkloadRunner<'_>) -> Result<R, Failure>,
@@ -114,8 +114,8 @@ pub struct WorkloadRunner<'v> {
 }
 
 impl WorkloadRunner<'_> {
-    /// Runs a workload in a space of its own. `watch` hears every tenth of a second or so how much is done,
-    /// from 0 to 1.
+    /// Runs a workload in a space of its own. `watch` is called about every tenth of a second with the share
+    /// that is done, from 0 to 1.
     ///
     /// # Errors
     /// What a task met with, or that the counts do not agree.
@@ -202,7 +202,7 @@ impl TaskGroup<'_, '_> {
     }
 }
 
-/// Takes a task off the list of those at work, however it ends; one that panics leaves nobody waiting.
+/// Takes a task off the list of those at work, however it ends; one that panics breaks the barrier.
 struct TaskExit<'a, 'v>(&'a TaskGroup<'a, 'v>);
 
 impl Drop for TaskExit<'_, '_> {

@@ -21,9 +21,9 @@ pub struct TaskGroup<'a, 'v> {
     pub barrier: Barrier,
     /// How many tasks are at work. Relaxed: only the number counts.
     pub working: AtomicUsize,
-    /// Rounds begun by the fastest task, for whoever watches. Relaxed likewise.
+    /// Rounds begun by the fastest task, for the progress report. Relaxed likewise.
     pub rounds: AtomicU64,
-    /// The page that the first task shows to all, 0 for none. A barrier lies between writing and reading.
+    /// The page that the first task publishes, 0 for none. A barrier lies between writing and reading.
     published: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ impl<'a, 'v> Worker<'a, 'v> {
         let rounds = self.rounds.get();
         let ended = match self.group.setup.length {
             Length::Rounds(most) => rounds >= most,
-            // One round is the least, else a slow machine would have nothing to show.
+            // At least one round, so that a slow machine has a result too.
             Length::Time(most) => rounds > 0 && started.elapsed() >= most,
         };
         if ended || self.group.barrier.is_aborted() {
@@ -110,18 +110,18 @@ impl<'a, 'v> Worker<'a, 'v> {
         without_cpu(|| self.group.barrier.wait())
     }
 
-    /// Shows a page to all tasks; they see it after the next barrier.
+    /// Publishes a page to all tasks; they see it after the next barrier.
     pub fn publish(&self, page: Option<Vpn>) {
         self.group.published.store(page.map_or(0, |page| page.0), Relaxed);
     }
 
-    /// What the first task showed.
+    /// The page that the first task published.
     pub fn published(&self) -> Option<Vpn> {
         let page = self.group.published.load(Relaxed);
         (page != 0).then_some(Vpn(page))
     }
 
-    /// Role `work` while the clock of this task runs.
+    /// Runs `work` while the clock of this task runs.
     ///
     /// # Errors
     /// Those of `work`.

@@ -32,9 +32,9 @@ pub struct BootMachine {
 pub enum InitMode {
     /// All before the first allocation.
     First,
-    /// By a job of so many threads, the caller among them.
+    /// By a job of this number of threads, the caller among them.
     Job(usize),
-    /// When somebody needs them; the boot ends with the first allocation.
+    /// On demand; the boot ends with the first allocation.
     Needed,
 }
 
@@ -94,7 +94,7 @@ impl BootMachine {
         self.with_booted(when, |_, boot| boot)
     }
 
-    /// Boots once, and lends what came of it.
+    /// Boots once, and calls `f` with the result.
     ///
     /// # Errors
     /// Where the library refuses the map, or a job fails.
@@ -152,7 +152,7 @@ impl BootMachine {
         let workers = WorkerPool::spawn(&self.machine, &mut map.early_allocator(&self.machine));
         let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
         workers.set_max_helpers(helpers as u32);
-        // At boot nobody has anything else to do.
+        // At boot the CPUs have nothing else to do.
         workers.set_poll_limit(HELPER_POLL_LIMIT);
         while !(1..=helpers as u32).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             std::thread::yield_now();

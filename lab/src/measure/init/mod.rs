@@ -1,8 +1,8 @@
 //! Booting the frame table of a large machine, for real.
 //!
 //! The records are real memory, dirty and present before the clock starts; the frames behind them are
-//! addresses, most of which nobody touches. So the table of a machine with a terabyte can be initialised on
-//! one that has 24 GiB.
+//! addresses, most of which are never touched. So the table of a machine with a terabyte can be initialised
+//! on one that has 24 GiB.
 //!
 //! | file | what |
 //! |---|---|

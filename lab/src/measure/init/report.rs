@@ -189,9 +189,9 @@ impl Report {
     }
 }
 
-const WORDS: &str = "  (0): everything is written before the first allocation. Else: what start needs, and the rest by a job of so\n  \
-    many threads; each gain is against (0). All frames can be allocated from the first allocation on: who needs a block\n  \
-    that the job has not come to writes it himself.\n";
+const WORDS: &str = "  (0): everything is written before the first allocation. Else: what start needs, \
+    and the rest by a job of so\n  many threads; each gain is against (0). All frames can be allocated \
+    from the first allocation on: who needs a block\n  that the job has not come to writes it himself.\n";
 
 /// Bytes as people say them.
 pub fn size(bytes: u64) -> String {

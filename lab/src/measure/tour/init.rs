@@ -10,7 +10,8 @@ use crate::os::host_info::HostInfo;
 /// See the module.
 pub const SECTION: Section = Section {
     title: "How little of a frame table must be written",
-    claim: "The first allocation of a machine succeeds in microseconds, however large; a job writes the rest as fast as stores go.",
+    claim: "The first allocation of a machine succeeds in microseconds, however large; \
+            a job writes the rest as fast as stores go.",
     run,
     command: "interleaf init",
 };

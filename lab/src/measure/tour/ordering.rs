@@ -1,4 +1,4 @@
-//! Who pays for being seen.
+//! The cost of ordering memory, for readers and for writers.
 
 use super::{Out, Section};
 use crate::error::Failure;
@@ -6,7 +6,8 @@ use crate::error::Failure;
 /// See the module.
 pub const SECTION: Section = Section {
     title: "Who pays for being seen",
-    claim: "A reader that fences pays at every read; with membarrier readers pay nothing and writers all of it.",
+    claim: "A reader that fences pays at every read; \
+            with membarrier readers pay nothing and writers all of it.",
     run,
     command: "interleaf bench machine.ordering",
 };

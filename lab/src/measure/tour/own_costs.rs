@@ -6,7 +6,8 @@ use crate::error::Failure;
 /// See the module.
 pub const SECTION: Section = Section {
     title: "What the floors under a fault cost",
-    claim: "A read section costs a fraction of a pin, a frame a fraction of a set's; a lock no more than std's.",
+    claim: "A read section costs a fraction of a pin, a frame a fraction of a set's; \
+            a lock no more than std's.",
     run,
     command: "interleaf bench sync",
 };

@@ -21,7 +21,8 @@ fn run(out: &mut Out) -> Result<(), Failure> {
     let calls: u64 = report.calls.iter().map(|row| row.count.times).sum();
     let agreed: u64 = report.calls.iter().map(|row| row.count.agreed).sum();
     out.line(format!(
-        "{}: {} faults, {agreed} of {calls} calls answered alike, {} of {} places chosen alike, {} of {} final maps alike",
+        "{}: {} faults, {agreed} of {calls} calls answered alike, {} of {} places chosen alike, \
+         {} of {} final maps alike",
         report.command.join(" "),
         report.performed,
         report.places.agreed,

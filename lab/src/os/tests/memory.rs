@@ -5,7 +5,7 @@ fn an_open_part_reads_as_zeroes_and_keeps_what_is_written() {
     let memory = Reservation::new(1 << 20).unwrap();
     memory.open(4096..8192).unwrap();
     memory.populate(4096..8192).unwrap();
-    // SAFETY: within the part that was opened; nobody else knows it.
+    // SAFETY: within the part that was opened; no other code has a pointer to it.
     let byte = unsafe { &mut *memory.start().add(5000).as_ptr() };
     assert_eq!(*byte, 0);
     *byte = 7;

@@ -1,6 +1,6 @@
 //! The account of faults: what was recorded against what the kernel counted.
 //!
-//! Three counts that know nothing of each other: the exceptions recorded, the kernel's counter of exceptions
+//! Three independent counts: the exceptions recorded, the kernel's counter of exceptions
 //! that were resolved (it writes no records, so it cannot lose any), and `minflt + majflt` of every process,
 //! which also has the pages that the kernel filled in without an exception.
 
@@ -66,8 +66,8 @@ impl ProcessCounts {
         let sum = |of: fn(&Counts) -> u64| self.processes.values().map(of).fold(0, u64::saturating_add);
         let (recorded, completed) = (sum(|t| t.faults), outside.completed);
         let counted: u64 = processes.iter().map(|p| p.counted).sum();
-        // An exception that is not resolved ends in a signal, or was the kernel's own and made a call fail or
-        // look again by other means.
+        // An exception that is not resolved ends in a signal, or was taken by the kernel, whose call failed
+        // or tried another way.
         let signalled = sum(|t| t.signalled).min(recorded.saturating_sub(completed));
         let refused = recorded.saturating_sub(completed + signalled).min(sum(|t| t.kernel_faults));
         let filled = counted.saturating_sub(completed);

@@ -2,7 +2,7 @@
 //!
 //! Every record has a header of eight bytes: type, misc, size. A sample (as we ask for them) goes on with
 //! process, thread and time, then either the address of a fault or the tracepoint's own record, whose layout
-//! tracefs told.
+//! is read from tracefs.
 
 use super::Refusal;
 use super::raw::{Raw, What};
@@ -16,7 +16,7 @@ use perf_event_open_sys::bindings as kernel;
 pub enum Said {
     /// Something happened.
     Raw(Raw),
-    /// So many records did not fit the ring.
+    /// Number of records that did not fit the ring buffer.
     Lost(u64),
     /// Nothing of interest.
     Nothing,
@@ -27,7 +27,7 @@ pub enum Said {
 pub enum Samples {
     /// Records of tracepoints.
     Tracepoints(Box<Points>),
-    /// Addresses of page faults, nothing else: an ordinary user's.
+    /// Addresses of page faults, nothing else: the samples of an unprivileged recording.
     Addresses,
 }
 

@@ -2,15 +2,15 @@
 //!
 //! There is a ring for each CPU and the tracer. Each source's own order is the truth about that source (the
 //! kernel writes a ring in the order in which things happened on that CPU), so within a source a time that
-//! goes back by a hair is raised to the one before. Between sources the clock decides, CLOCK_MONOTONIC being
+//! goes back slightly is raised to the one before. Between sources the clock decides, CLOCK_MONOTONIC being
 //! one clock for all CPUs; equal times are taken in the order of the sources, rings first, by rising CPU. A
 //! thread that moves between CPUs takes far longer to do so than the clock's grain.
 //!
-//! What the tracer says of a stopped task it says with a time read while the task stood still: later than all
+//! An event of the tracer about a stopped task carries a time read while the task was stopped: later than all
 //! the task did before the stop and earlier than all it does after.
 //!
-//! Nothing is handed on before it is certain that nothing earlier can still arrive: a record is held for
-//! [`LAG_NS`] after its ring was looked at. One that comes later than that is an error, never a wrong order.
+//! No record is passed on while an earlier one can still arrive: a record is held for
+//! [`LAG_NS`] after its ring was read. One that comes later than that is an error, never a wrong order.
 
 use super::raw::Raw;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 /// How long records are held, nanoseconds.
 pub const LAG_NS: u64 = 1_000_000_000;
 
-/// Several sources, becoming one.
+/// Merges several sources into one.
 #[derive(Debug)]
 pub struct Merge {
     sources: Vec<Source>,
@@ -37,7 +37,7 @@ impl Merge {
         Merge { sources: (0..sources).map(|_| Source::default()).collect(), handed_on_ns: 0 }
     }
 
-    /// Takes what `source` says next. The error says how late it is, in nanoseconds.
+    /// Takes the next record of `source`. The error is its lateness in nanoseconds.
     pub fn push(&mut self, source: usize, mut raw: Raw) -> Result<(), u64> {
         let from = &mut self.sources[source];
         raw.time_ns = raw.time_ns.max(from.last_ns);
@@ -49,7 +49,7 @@ impl Merge {
         Ok(())
     }
 
-    /// The earliest of all that was said before `horizon_ns`.
+    /// The earliest of all records before `horizon_ns`.
     pub fn pop_before(&mut self, horizon_ns: u64) -> Option<Raw> {
         let first =
             self.sources.iter_mut().filter(|s| !s.waiting.is_empty()).min_by_key(|s| s.waiting[0].time_ns)?;

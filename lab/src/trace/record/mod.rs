@@ -12,9 +12,9 @@
 //!   the last process is over: account, footer
 //! ```
 //!
-//! A recording either is whole or fails. Lost records are noticed three times over: the kernel's own lost
-//! records, its count of lost samples (which tells even of the last ones, that no record follows), and the
-//! counter of resolved faults, which must not exceed what was recorded.
+//! A recording either is whole or fails. Lost records are detected in three ways: the kernel's own lost
+//! records, its count of lost samples (which includes the last ones, that no record follows), and the counter
+//! of resolved faults, which must not exceed what was recorded.
 
 pub mod account;
 pub mod decode;
@@ -76,8 +76,8 @@ pub fn record<W: Write + Send>(
     let pid = child.pid();
     let result = record_held(options, &mut child, out, progress);
     if result.is_err() {
-        // Whatever failed, nothing of the command stays behind; if it is over already, nobody is hurt: its
-        // number stays ours until it is waited for.
+        // Whatever failed, no process of the command stays behind. If it is over already, the signal reaches
+        // no other process: its number stays ours until it is waited for.
         abandon(pid);
     }
     result
@@ -126,7 +126,7 @@ fn record_held<W: Write + Send>(
     Ok(Recording { header, footer })
 }
 
-/// What was so when the program had been loaded.
+/// The state when the program had been loaded.
 struct Start {
     time_ns: u64,
     counted: u64,

@@ -3,7 +3,7 @@
 use crate::trace::calls::Sys;
 use crate::trace::event::{Fault, NewTask, ProcessExit, Signal, Started};
 
-/// One saying of one source. Times are those of the clock, not of the recording.
+/// One record of one source. Times are those of the clock, not of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw {
     /// CLOCK_MONOTONIC, nanoseconds.
@@ -12,11 +12,11 @@ pub struct Raw {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// What it says.
+    /// Its content.
     pub what: What,
 }
 
-/// What is said.
+/// Content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A page fault.

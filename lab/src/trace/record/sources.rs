@@ -2,7 +2,7 @@
 //!
 //! On every CPU: the two fault tracepoints, calls entered and left (filtered by number, so that the kernel
 //! writes nothing of the others), tasks made; all into that CPU's ring. Beside them two counters of faults
-//! resolved, which need no ring and cannot lose: the independent count beside the account.
+//! resolved, which need no ring buffer and cannot lose any: the independent count for the account.
 
 use super::Refusal;
 use super::decode::{Points, Samples};
@@ -33,7 +33,7 @@ pub struct FaultCounters {
     resolved: Vec<PerfEvent>,
 }
 
-/// The smallest ring worth having, bytes.
+/// The smallest ring buffer that is accepted, bytes.
 const LEAST_RING_BYTES: usize = 64 << 10;
 /// The most memory that all rings may take, bytes.
 const MOST_RINGS_BYTES: usize = 1 << 30;
@@ -117,7 +117,7 @@ impl FaultCounters {
         self.resolved.iter().map(|c| Ok(c.count_and_lost()?.0)).sum()
     }
 
-    /// Samples that the kernel could not write, which says so even when no record does.
+    /// Number of samples that the kernel could not write, counted even where no record reports them.
     pub fn lost(&self) -> io::Result<u64> {
         self.guests.iter().map(|c| Ok(c.count_and_lost()?.1)).sum()
     }

@@ -58,7 +58,7 @@ fn parse(text: &str) -> Option<Tracepoint> {
     Some(Tracepoint { id: u16::try_from(number(text, "ID:")?).ok()?, fields })
 }
 
-/// Sees to it that tracefs is where it belongs; mounts it if this user may.
+/// Ensures that tracefs is mounted; mounts it if this user may.
 pub fn ensure_tracefs() -> Result<(), Refusal> {
     if Path::new(ROOT).try_exists().unwrap_or(true) {
         return Ok(());

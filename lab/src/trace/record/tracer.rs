@@ -2,7 +2,7 @@
 //!
 //! A task stops only where it makes a task, has loaded a program, receives a signal or ends; not at its
 //! calls, except in a recording without privilege, which has no other way to see them. A stop's time is read
-//! while the task stands still (see [`merge`](super::merge)).
+//! while the task is stopped (see [`merge`](super::merge)).
 //!
 //! The final map of a process is read at the last of its threads' exit stops: there every thread has stopped
 //! running the program for good, and the memory is still whole.
@@ -85,8 +85,7 @@ impl Tracer {
 
     fn say(&self, tid: u32, what: What) {
         let pid = self.tasks.get(&tid).map_or(tid, |t| t.pid);
-        // Fails only when the receiving side has stopped with an error of its own, which is what will be
-        // told.
+        // Fails only when the receiving side has stopped with an error of its own, which is the one reported.
         let _ = self.out.send(Raw { time_ns: monotonic_ns(), pid, tid, what });
     }
 
@@ -163,7 +162,7 @@ impl Tracer {
         }
     }
 
-    /// A signal about memory is said; every signal is delivered.
+    /// A signal about memory is recorded; every signal is delivered.
     fn signal(&mut self, tid: u32, signal: i32) -> i32 {
         if matches!(signal, libc::SIGSEGV | libc::SIGBUS)
             && let Ok(facts) = ptrace::signal_facts(tid)
@@ -193,7 +192,7 @@ impl Tracer {
     }
 }
 
-/// A task that was killed while it stood still answers ESRCH; its end will be seen.
+/// A task that was killed while it was stopped answers ESRCH; its end will be seen.
 fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|e| if e.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(e) })
 }

@@ -6,7 +6,8 @@
 //!   tracer ---------+
 //! ```
 //!
-//! It sleeps until a ring holds a good deal or a moment has passed, so that a recorded program keeps its CPU.
+//! It sleeps until a ring is filled to its wakeup mark or a timeout has passed, so that a recorded program
+//! keeps its CPU.
 
 use super::Refusal;
 use super::account::ProcessCounts;
@@ -23,7 +24,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 const SLEEP_MS: i32 = 50;
 
-/// Called now and then with the number of events written.
+/// Called from time to time with the number of events written.
 pub type Progress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
 
 /// What the thread works on.
@@ -38,7 +39,7 @@ pub struct Writing<'a, W: Write> {
     pub trace: TraceWriter<W>,
     /// The start of the recording by the clock, nanoseconds.
     pub start_ns: u64,
-    /// Whom to tell how it goes.
+    /// Callback that reports progress.
     pub progress: Progress<'a>,
 }
 

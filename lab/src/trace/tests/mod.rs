@@ -154,7 +154,9 @@ fn forged(kind: BlockKind, content: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn forged_events_never_panic_and_never_agree_with_the_footer(content in prop::collection::vec(any::<u8>(), 1..80)) {
+    fn forged_events_never_panic_and_never_agree_with_the_footer(
+        content in prop::collection::vec(any::<u8>(), 1..80),
+    ) {
         prop_assert!(read(&forged(BlockKind::Events, &content)).is_err());
     }
 
@@ -174,7 +176,8 @@ proptest! {
         let access = [Access::Read, Access::Write, Access::Execute, Access::Unknown][pick % 4];
         let mode = [Mode::User, Mode::Kernel][pick / 4 % 2];
         let cause = [Cause::Absent, Cause::Protection, Cause::Unknown][pick / 8];
-        let events = vec![Event { time_ns, pid, tid, kind: Kind::Fault(Fault { address, access, mode, cause }) }];
+        let kind = Kind::Fault(Fault { address, access, mode, cause });
+        let events = vec![Event { time_ns, pid, tid, kind }];
         prop_assert_eq!(read(&write(&events)).unwrap().1, events);
     }
 }

@@ -107,11 +107,11 @@ fn a_panic_on_a_cpu_is_told_with_its_cpu_and_the_last_steps() {
     let text = report.show(&Labels::new()).to_string();
     assert!(text.starts_with("seed 3: failed on cpu 1: on purpose"), "{text}");
     let store = text.lines().find(|line| line.contains("store")).unwrap();
-    assert!(store.contains("baton/tests/mod.rs:") && store.find("store") > Some(40), "{text}");
+    assert!(store.contains("tests/mod.rs:") && store.find("store") > Some(40), "{text}");
 }
 
 #[test]
-fn sleepers_on_a_share_lock_are_never_lost() {
+fn sleepers_on_an_rwlock_are_never_lost() {
     let scenario = |schedule: &Schedule| {
         let (machine, count) = (machine(3), AtomicU64::<Baton>::new(0));
         let lock = RwLock::<Baton, 2>::new();

@@ -1,4 +1,4 @@
-//! A machine that breaks one rule of the hardware's contract, and a suite that waits for it with less patience.
+//! A machine that breaks one rule, and a harness that gives up waiting for it early.
 
 use super::Tiny;
 use super::conformance::{config, frames};
@@ -229,8 +229,7 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         }
         let before = std::mem::replace(&mut *self.program.lock().unwrap(), help);
         if before.is_some() && breaks(Rule::HelperAwaited) {
-            // It was never taken away. Installing it once more would wait for helpers that wait for who is
-            // here.
+            // It was never removed. Installing it again would wait for helpers that wait for this caller.
             return;
         }
         let data = (&raw const *self).expose_provenance();
@@ -238,7 +237,7 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
     }
 }
 
-/// How patient the suite is with a machine that may let it wait in vain.
+/// Number of polls after which the suite gives up waiting for a machine that may never answer.
 pub(super) static PATIENCE: AtomicU64 = AtomicU64::new(20_000);
 
 /// What the threads of broken machines ran, and how long they could have run and the host had no CPU for
@@ -253,7 +252,7 @@ fn ran_and_waited_ns() -> [u64; 2] {
     [(); 2].map(|()| numbers.next().unwrap_or(0))
 }
 
-/// Less patient than [`Threads`], as waits that never end are what is tested.
+/// Gives up earlier than [`Threads`], since waits that never end are tested here.
 struct Impatient;
 
 impl<C: Flavour> Harness<Broken<C>> for Impatient {
@@ -285,8 +284,8 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
         Threads.load(&machine.inner, at)
     }
     fn patience(&self) -> u64 {
-        // Only a machine that breaks a rule lets somebody wait in vain: a sound one is waited for, however
-        // busy the host is.
+        // Only a machine that breaks a rule can leave a CPU waiting for ever: a sound one gets enough time,
+        // however busy the host is.
         let sound = breaks(Rule::BarrierOrders) || BREAKS.load(Relaxed) == NONE;
         if sound { 20_000_000 } else { PATIENCE.load(Relaxed) }
     }

@@ -67,7 +67,7 @@ fn a_machine_that_breaks_a_rule_is_caught() {
             PATIENCE.store(patience, Relaxed);
             run_broken(Some(rule)).verdict(rule) == Verdict::Broken
         });
-        assert!(noticed, "{rule:?} was broken and nobody noticed");
+        assert!(noticed, "{rule:?} was broken and the suite did not notice");
     }
     PATIENCE.store(20_000, Relaxed);
     assert!(run_broken(None).holds());
@@ -91,7 +91,7 @@ fn a_missing_barrier_is_caught_in_the_end() {
             return;
         }
     }
-    panic!("the barrier was missing and nobody noticed");
+    panic!("the barrier was missing and the suite did not notice");
 }
 
 #[test]

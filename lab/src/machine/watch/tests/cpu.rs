@@ -25,7 +25,7 @@ fn an_access_is_heard_with_its_field_and_its_place_in_the_source() {
     let [store, fence] = touches[..] else { panic!("{touches:?}") };
     assert_eq!((store.cpu, store.kind, store.len_bytes), (CpuId(3), AccessKind::Store, 8));
     assert_eq!(store.addr, (&raw const word).addr());
-    assert!(store.place.file().ends_with("watch/cpu.rs"));
+    assert!(store.place.file().ends_with("watch/tests/cpu.rs"));
     assert_eq!(store.place.line() + 1, fence.place.line());
     assert_eq!(fence.kind, AccessKind::Fence);
 }

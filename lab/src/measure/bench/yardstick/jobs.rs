@@ -1,6 +1,6 @@
 //! Work by rayon, and by hand.
 //!
-//! rayon splits work among a caller who is a worker and the others. The caller is in the pool, which is
+//! rayon splits work among a caller that is a worker and the others. The caller is in the pool, which is
 //! rayon's best case: it is not woken, and it works.
 
 use crate::error::Failure;
@@ -52,8 +52,7 @@ pub fn each<T: Sync>(pool: &ThreadPool, times: u64, items: &[T], work: impl Fn(&
 struct Line(AtomicU64);
 
 /// `work` for each of the items, the second half of them on another CPU if there is one, by a thread that
-/// does nothing else: no pool, nothing is balanced, nobody sleeps. What is left is one line of memory there
-/// and one back.
+/// does nothing else: no pool, no balancing, no sleep. The cost left is one cache line there and one back.
 pub fn by_hand<T: Sync>(other: Option<usize>, times: u64, items: &[T], work: impl Fn(&T) + Sync) -> f64 {
     let (own, others) = items.split_at(if other.is_some() { items.len() / 2 } else { items.len() });
     let (asked, done) = (Line(AtomicU64::new(0)), Line(AtomicU64::new(0)));

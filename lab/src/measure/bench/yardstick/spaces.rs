@@ -5,9 +5,9 @@
 //! rights, takes a frame, zeroes it, and enters it into the page table: what ArceOS does for a lazy mapping.
 //! Unmapping takes every entry out, gives the frames back, and drops the area.
 //!
-//! What is spared it: there is no lock and no other CPU, its flush is an empty function, and a page-table
-//! page once made stays. Its frames come from buddy_system_allocator, the frame allocator that such kernels
-//! use, or from a stack of ready frames: the least that any allocator could cost.
+//! It is spared some work: there is no lock and no other CPU, its flush is an empty function, and a
+//! page-table page once made stays. Its frames come from buddy_system_allocator, the frame allocator that
+//! such kernels use, or from a stack of ready frames: the least that any allocator could cost.
 
 use crate::measure::bench::{Frame, ns_per};
 use ax_memory_addr::{PhysAddr, VirtAddr};
@@ -32,7 +32,7 @@ type Table = PageTable64<FourLevels, X64PTE, HostTables>;
 pub enum Frames {
     /// A stack of just as many frames as are needed: no allocator at all.
     Stack,
-    /// buddy_system_allocator over so many frames, all free at first.
+    /// buddy_system_allocator over this number of frames, all free at first.
     Buddy(usize),
 }
 
