@@ -1,8 +1,8 @@
 //! Tells the linker how a kernel lies in memory, and the sources whether they are compiled for bare metal.
 //!
-//! Both hang on the profile: `kernel`, or one whose name begins with it, has `panic = "abort"`, which a
-//! program without the standard library needs, and a profile cannot be chosen for one package. Cargo names
-//! the profile to nobody, but it is the directory in which this script's output goes:
+//! Both depend on the profile: `kernel`, or one whose name begins with it, has `panic = "abort"`, which a
+//! program without the standard library needs, and a profile cannot be chosen for one package. Cargo does not
+//! tell the profile, but it is part of the path of this script's output:
 //! `target/<profile>/build/<package>/out`.
 
 use std::path::Path;

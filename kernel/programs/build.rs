@@ -1,9 +1,9 @@
-//! The programs bring their own entry point, stand alone, and are linked to fixed addresses; the sources are
-//! told so by `cfg(metal)`.
+//! The programs bring their own entry point, stand alone, and are linked to fixed addresses; `cfg(metal)`
+//! tells the sources.
 //!
-//! All of that hangs on the profile: `kernel`, or one whose name begins with it, has `panic = "abort"`, which
+//! This depends on the profile: `kernel`, or one whose name begins with it, has `panic = "abort"`, which
 //! a program without the standard library needs. With another profile they are ordinary programs that say so.
-//! Cargo names the profile to nobody, but it is the folder in which this script's output goes:
+//! Cargo does not tell the profile, but it is part of the path of this script's output:
 //! `target/<profile>/build/<package>/out`.
 
 use std::path::Path;

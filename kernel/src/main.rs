@@ -28,9 +28,9 @@
 //!
 //! | floor | module | holds |
 //! |---|---|---|
-//! | 0 | `core`, in the library beside this program | what is read from firmware, loader and files |
+//! | 0 | `core`, in the library beside this program | parsers of the data of firmware, loader and files |
 //! | 1 | `arch` | the machine: all `unsafe` code, the library's platform contract |
-//! | 2 | `report` | the last words of a kernel that ends |
+//! | 2 | `report` | reports that end the machine |
 //! | 3 | `memory` | the virtual-memory system and the kernel's own mappings |
 //! | 4 | `task` | threads, the program, its signals |
 //! | 5 | `linux` | system calls |

@@ -1,4 +1,4 @@
-//! Last words: what is refused at boot, what must not happen, and a panic.
+//! Reports that end the machine: of a refused boot, of an unexpected exception, of a panic.
 #![forbid(unsafe_code)]
 
 use crate::arch::trap::Frame;
@@ -10,7 +10,7 @@ use interleaf::units::{CpuId, VirtAddr};
 /// The value for isa-debug-exit that a panic ends with.
 const PANIC: u8 = 0x7f;
 
-/// Ends the machine: something that it starts with makes no sense.
+/// Ends the machine: its configuration at boot is refused.
 pub fn refuse(what: &str, why: &dyn Display) -> ! {
     if console::begin_last_words() {
         console::last_words(format_args!("interleaf: {what} is refused: {why}\n"));
@@ -31,7 +31,7 @@ pub fn unexpected(frame: &Frame, address: Option<VirtAddr>) -> ! {
     console::exit(PANIC)
 }
 
-/// Where it happened: the CPU, the thread, the locks that it holds.
+/// Prints the CPU, the thread, and the locks that it holds.
 fn who() {
     let thread = percpu::thread();
     let (cpu, index, held) = (percpu::id(), thread.index(), thread.context().held());
@@ -49,7 +49,7 @@ fn who() {
     }
 }
 
-/// What the tables say of an address.
+/// Prints the entries of the tables for an address.
 fn walk(address: VirtAddr) {
     const NAMES: [&str; 4] = ["pte", "pmd", "pud", "p4d"];
     console::last_words(format_args!("  {address:?} in the tables that are loaded:\n"));
@@ -58,7 +58,7 @@ fn walk(address: VirtAddr) {
     });
 }
 
-/// Prints for how long interrupts were off at most, on each CPU.
+/// Prints the longest time with interrupts off, of each CPU.
 pub fn longest_section(nr_cpus: u32) {
     let ns = |cpu| crate::arch::clock::cycles_to_ns(percpu::of(CpuId(cpu)).longest_off());
     let longest = (0..nr_cpus).map(ns).max().unwrap_or(0);

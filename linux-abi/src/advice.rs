@@ -11,7 +11,7 @@ macro_rules! numbers {
         /// Every number named here with its name.
         pub const NAMES: &[(i32, &str)] = &[$(($name, stringify!($name))),+];
 
-        /// The advice that a number means; `None` where the library has not got it.
+        /// The advice of a number; `None` where the library does not support it.
         pub fn advice(number: i32) -> Option<Advice> {
             match number {
                 $($name => Some($advice),)+

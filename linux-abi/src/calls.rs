@@ -14,8 +14,8 @@ fn access(prot: Prot) -> VmaFlags {
     VmaFlags::from_bits_truncate(prot.bits()) & VmaFlags::ACCESS
 }
 
-/// What the words of `mmap` ask for, and whether their flags say shared or private at all; where not, the
-/// request says private.
+/// The request of `mmap`'s words, and whether their flags say shared or private at all; where not, the
+/// request is private.
 #[inline]
 pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequest, bool) {
     let (prot, flags) = (Prot::from_bits_retain(prot), MapFlags::from_bits_retain(flags));
@@ -54,7 +54,7 @@ pub fn mmap<M: Machine>(
     }
     let (request, has_type) = map_request(addr, len_bytes, prot, flags);
     if !has_type {
-        // Linux chooses the place first, and what is wrong with that comes first.
+        // Linux chooses the address first, so errors of that come first.
         space.choose_place(&request)?;
         return Err(Errno::EINVAL);
     }
@@ -73,8 +73,8 @@ pub fn munmap<M: Machine>(space: &AddressSpace<'_, M>, addr: u64, len_bytes: u64
 /// `mprotect(addr, len, prot)`.
 ///
 /// # Errors
-/// As [`AddressSpace::protect`]; and [`Errno::EINVAL`] for unknown rights, or growing ones where nothing
-/// grows.
+/// As [`AddressSpace::protect`]; and [`Errno::EINVAL`] for unknown rights, or `PROT_GROWSDOWN` and
+/// `PROT_GROWSUP` where no mapping grows.
 pub fn mprotect<M: Machine>(
     space: &AddressSpace<'_, M>,
     addr: u64,
@@ -116,14 +116,14 @@ pub fn madvise<M: Machine>(
     Ok(space.advise(VirtAddr(addr), len_bytes, advice(number).ok_or(Errno::EINVAL)?)?)
 }
 
-/// `brk(addr)`: returns where the heap ends afterwards.
+/// `brk(addr)`: returns the new end of the heap.
 #[inline]
 pub fn brk<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> u64 {
     space.brk(VirtAddr(addr)).0
 }
 
-/// What `mincore(addr, len, to)` looks at before any page: alignment, the range, the buffer at `to` of a byte
-/// a page. Nothing beyond `user_end` may be named.
+/// The checks of `mincore(addr, len, to)` before any page: alignment, the range, the buffer at `to` of a byte
+/// a page. All must end at `user_end` or below.
 ///
 /// # Errors
 /// [`Errno::EINVAL`], [`Errno::ENOMEM`] and [`Errno::EFAULT`], in this order.
@@ -138,11 +138,11 @@ pub fn check_mincore(addr: u64, len_bytes: u64, to: u64, user_end: u64) -> Resul
 }
 
 /// `mbind(addr, len, mode, nodes, ..., flags)`; `nodes` is the first word of the mask. Pages that are present
-/// stay where they are: the flags that would move or judge them are refused.
+/// stay where they are: flags that would move or check them are refused.
 ///
 /// # Errors
-/// As [`AddressSpace::set_policy`]; and [`Errno::EINVAL`] for unknown modes, flags, and nodes that do not go
-/// with the mode.
+/// As [`AddressSpace::set_policy`]; and [`Errno::EINVAL`] for unknown modes, flags, and nodes that do not fit
+/// the mode.
 pub fn mbind<M: Machine>(
     space: &AddressSpace<'_, M>,
     addr: u64,

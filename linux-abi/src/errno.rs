@@ -13,7 +13,7 @@ macro_rules! numbers {
         impl Errno {
             $($(#[$doc])* pub const $name: Self = Self(raw::$name as i32);)*
 
-            /// Its name, if it has one here.
+            /// Its name, if it is listed here.
             pub const fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$name => Some(stringify!($name)),)*
@@ -39,7 +39,7 @@ numbers! {
     EACCES,
     /// Bad address.
     EFAULT,
-    /// Something is there already.
+    /// The address is in use already.
     EEXIST,
     /// Invalid argument.
     EINVAL,
@@ -50,7 +50,7 @@ numbers! {
 }
 
 impl Errno {
-    /// What a system call returns for it.
+    /// The return value of a system call for it.
     pub const fn as_return_value(self) -> i64 {
         -(self.0 as i64)
     }

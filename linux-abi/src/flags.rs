@@ -1,4 +1,4 @@
-//! Flag words, with all their bits: unknown ones are kept, because Linux has a rule for them.
+//! Flag words with all their bits: unknown bits are kept, because Linux has rules for them.
 
 use linux_raw_sys::general as raw;
 
@@ -29,7 +29,7 @@ bitflags::bitflags! {
         const SHARED = raw::MAP_SHARED;
         /// Writes stay with the writer.
         const PRIVATE = raw::MAP_PRIVATE;
-        /// Exactly there, over whatever lies there.
+        /// At exactly this address, replacing mappings there.
         const FIXED = raw::MAP_FIXED;
         /// No file.
         const ANONYMOUS = raw::MAP_ANONYMOUS;
@@ -45,9 +45,9 @@ bitflags::bitflags! {
         const POPULATE = raw::MAP_POPULATE;
         /// Meant for a stack: no huge pages.
         const STACK = raw::MAP_STACK;
-        /// Of huge pages set aside.
+        /// Of reserved huge pages.
         const HUGETLB = raw::MAP_HUGETLB;
-        /// Exactly there, or not at all.
+        /// At exactly this address, or not at all.
         const FIXED_NOREPLACE = raw::MAP_FIXED_NOREPLACE;
         /// Any other bit.
         const _ = !0;
@@ -55,7 +55,7 @@ bitflags::bitflags! {
 }
 
 impl MapFlags {
-    /// The bits that tell shared from private.
+    /// The bits that hold shared or private.
     pub const TYPE: Self = Self::from_bits_retain(raw::MAP_TYPE);
 }
 

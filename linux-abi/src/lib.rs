@@ -1,17 +1,17 @@
-//! Linux's binary interface to memory, over the library: what a kernel and the lab share.
+//! Linux's binary interface to memory, over the library, shared by kernels and the lab.
 //!
 //! | file | what |
 //! |---|---|
-//! | `errno` | error numbers, and which one each of the library's errors has |
+//! | `errno` | error numbers, and the number of each of the library's errors |
 //! | `flags` | `PROT_*`, `MAP_*`, `MREMAP_*` |
-//! | `advice` | `MADV_*`, and what they mean to the library |
+//! | `advice` | `MADV_*`, and their meaning to the library |
 //! | `policy` | `MPOL_*`, likewise |
 //! | `number` | numbers of system calls |
 //! | `task` | flags of calls about threads |
 //! | `calls` | the calls: untrusted words in, errors in Linux's order out |
 //!
-//! Numbers come from `linux-raw-sys`, which has them from Linux's own headers, for x86-64. What a word may
-//! not be is refused here, in the order in which Linux looks at it; everything else is the library's.
+//! Numbers come from `linux-raw-sys`, which has them from Linux's own headers, for x86-64. Invalid words are
+//! refused here, in the order of Linux's checks; the library does everything else.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]

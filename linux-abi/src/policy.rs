@@ -10,7 +10,7 @@ const BIND: u32 = raw::MPOL_BIND as u32;
 const INTERLEAVE: u32 = raw::MPOL_INTERLEAVE as u32;
 const LOCAL: u32 = raw::MPOL_LOCAL as u32;
 
-/// The policy that a mode of `mbind` and the bits of its nodes mean.
+/// The policy of a mode of `mbind` and the bits of its nodes.
 pub fn policy(mode: u32, nodes: u64) -> Option<Policy> {
     match (mode, nodes) {
         (DEFAULT | LOCAL, 0) | (PREFERRED, 0) => Some(Policy::LOCAL),

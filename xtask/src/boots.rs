@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Programs that measure: no self-tests.
 const NO_TESTS: &[&str] = &["cost"];
-/// Seconds for one boot: many times what it takes alone.
+/// Time limit of one boot, in seconds: many times its duration alone.
 const TIMEOUT: &str = "300";
 
 /// Runs every program on the host; each must end with code 0.
@@ -45,7 +45,7 @@ pub fn self_tests(root: &Path) -> Result<(), String> {
     boots(root, &machines.map(|(cpus, memory, start)| (machine(cpus, memory, start), None)))
 }
 
-/// Boots every program, with the library's debug assertions and as it is measured.
+/// Boots every program, with the library's debug assertions and in the profile of the measurements.
 pub fn in_ring_3(root: &Path) -> Result<(), String> {
     let programs = programs(root)?;
     let tests = programs.iter().filter(|name| !NO_TESTS.contains(&name.as_str()));

@@ -2,9 +2,9 @@
 //!
 //! The program `pair` does on two CPUs what the recorder's first pair does; the plugin counts, for each line,
 //! in how many faults of each CPU it was written or read. A line that one CPU writes while the other touches
-//! it is fought for. The recorder's answer is in `lab/tests/conflicts.txt`: every fault under the space's
-//! lock fights for that lock and for nothing else, and a speculated fault for nothing; what faults meet in
-//! now and then are frames' records and the zone.
+//! it is fought for. The recorder's result is in `lab/tests/conflicts.txt`: every fault under the space's
+//! lock fights for that lock and for nothing else, and a speculated fault for nothing; some faults also meet
+//! in frames' records and in the zone.
 
 use crate::boots;
 use crate::runner::{note_lacking, output_of};
@@ -14,17 +14,17 @@ use std::process::Command;
 
 /// Faults of each CPU.
 const FAULTS: u64 = 1_000;
-/// A line in so large a part of all faults is one of every fault: some take a longer way.
+/// Part of all faults from which a line counts as one of every fault: some take a longer path.
 const EVERY: f64 = 0.9;
 
 /// One line that the kernel touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
-    /// Where the kernel sees it.
+    /// Its address in the kernel.
     at: u64,
-    /// In how many faults of each CPU it was written.
+    /// Number of each CPU's faults in which it was written.
     written: [u64; 2],
-    /// In how many it was read and not written.
+    /// Number of those in which it was read and not written.
     only_read: [u64; 2],
 }
 

@@ -1,17 +1,17 @@
-//! The project's own chores. `cargo xtask` alone lists them.
+//! The project's own chores. `cargo xtask` without arguments lists them.
 //!
 //! | file | chore |
 //! |---|---|
-//! | `steps` | what `test` and `ci` run, in order |
-//! | `runner` | running steps, timing them, and what could not be run |
-//! | `layers` | who may name whom, and where `unsafe` may stand |
+//! | `steps` | the steps of `test` and `ci`, in order |
+//! | `runner` | running and timing steps, and listing those that cannot run |
+//! | `layers` | which module may name which, and where `unsafe` may stand |
 //! | `boots` | booting the kernel, and its programs on the host |
 //! | `storm` | many boots of one test |
-//! | `lines` | what two faults fight for, as the emulator sees it |
+//! | `lines` | the lines that two faults fight for, as the emulator sees it |
 //! | `mutate` | breaking the library on purpose |
 //! | `size` | files that have grown too long |
 //! | `width` | lines that have grown too wide |
-//! | `words` | names of types that must not come back, or stand for two things |
+//! | `words` | replaced names of types, and names declared twice |
 //! | `readme` | the marked blocks of README.md, from real runs |
 
 mod boots;
@@ -37,7 +37,7 @@ usage: cargo xtask CHORE
   boots    boot the kernel's self-tests and its programs, with one CPU and with more
   lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --selftest NAME
-  layers   check who names whom and where `unsafe` stands
+  layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...
   size     warn of files over 400 lines

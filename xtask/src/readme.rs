@@ -1,7 +1,7 @@
 //! The marked blocks of README.md: real output of real runs.
 //!
-//! A block is a comment that names a command, then a fence; what stands inside of the fence is replaced by
-//! what the command prints.
+//! A block is a comment that names a command, then a fence; the text inside of the fence is replaced by the
+//! command's output.
 //!
 //! ````text
 //! <!-- output of: interleaf doctor -->

@@ -1,9 +1,8 @@
-//! Running steps one after the other: each is named, timed, and its failure remembered while the rest still
-//! runs.
+//! Runs steps one after the other. Each is named and timed; after a failure the rest still runs.
 //!
-//! What a machine cannot run is never passed over in silence. A step may lack something (then it is listed,
-//! with what it lacks), and a test inside of a step may say so too: it appends a line to the file that
-//! `INTERLEAF_LACKING` names (see `interleaf_lab::os::lacking`). Where `CI=true` either is a failure.
+//! No step is left out in silence. A step that the machine cannot run is listed, with the missing thing, and
+//! a test inside of a step may report so too: it appends a line to the file that `INTERLEAF_LACKING` names
+//! (see `interleaf_lab::os::lacking`). Where `CI=true` either is a failure.
 
 use std::env;
 use std::fs;
@@ -12,13 +11,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What a step does.
+/// The action of a step.
 pub enum Action {
     /// Runs a command; it passes if its status is 0.
     Command(Command),
-    /// The same, and what it printed is shown only if it fails.
+    /// The same, and its output is shown only if it fails.
     Quiet(Command),
-    /// Runs a command; it passes if its status is not 0 and this text stands in what it printed.
+    /// Runs a command; it passes if its status is not 0 and its output has this text.
     Refused(Command, &'static str),
     /// Runs `cargo test` of loom models and passes if it does and at least one of them ran.
     Models(Command),
@@ -28,13 +27,13 @@ pub enum Action {
 
 /// One step.
 pub struct Step {
-    /// A few words.
+    /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its action.
     pub action: Action,
 }
 
-/// Runs all steps and fails if one failed, or, where `CI=true`, if something could not be run.
+/// Runs all steps and fails if one failed, or, where `CI=true`, if a step or test could not run.
 pub fn run(steps: &[fn() -> Step]) -> Result<(), String> {
     let lacking_file = lacking_file();
     let _ = fs::remove_file(&lacking_file);
@@ -107,7 +106,7 @@ fn perform(action: Action, lacking_file: &PathBuf) -> Result<(), String> {
     }
 }
 
-/// Whether a command succeeds at the root, and everything it prints.
+/// Whether a command succeeds at the root, and its output.
 pub fn output_of(command: &mut Command) -> Result<(bool, String), String> {
     let output = command.current_dir(crate::root()).output().map_err(|e| format!("{command:?}: {e}"))?;
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -122,7 +121,7 @@ pub fn note_lacking(line: &str) -> Result<(), String> {
     noted.map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// How many tests `cargo test` says have passed.
+/// Number of passed tests in the output of `cargo test`.
 pub fn passed(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     results.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok()).sum()

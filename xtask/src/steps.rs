@@ -1,4 +1,4 @@
-//! What `cargo xtask test` and `cargo xtask ci` run, in order.
+//! The steps of `cargo xtask test` and `cargo xtask ci`, in order.
 
 use crate::runner::{Action, Step};
 use crate::{boots, layers, lines, mutate, size, width, words};
@@ -45,7 +45,7 @@ fn lints() -> Step {
     Step { name: "lints", action: Action::Command(clippy) }
 }
 
-/// What boots, and what runs in it: without its own profile it is hardly there.
+/// The kernel and its programs, in their own profile: other profiles compile hardly any of their code.
 const KERNEL_PACKAGES: &[&str] = &["interleaf-kernel", "interleaf-programs"];
 
 fn kernel_lints() -> Step {
@@ -94,12 +94,12 @@ fn no_std() -> Command {
     build
 }
 
-/// A program with its own panic handler links only if nothing beneath it drags the standard library in.
+/// A program with its own panic handler links only if no dependency needs the standard library.
 fn no_std_links() -> Step {
     Step { name: "the library links without std", action: Action::Command(no_std()) }
 }
 
-/// The same program with std dragged in on purpose must be refused, or the step above shows nothing.
+/// The same program with std as a dependency must be refused, or the step above shows nothing.
 fn no_std_link_can_fail() -> Step {
     let mut build = no_std();
     build.args(["--features", "drag-std-in"]);
@@ -117,7 +117,7 @@ fn kernel_boots() -> Step {
     Step { name: "the kernel boots", action: Action::Chore(boots::self_tests) }
 }
 
-/// One breakage, so that the script that plays all of them does not rot.
+/// One mutation point, so that the chore that plays all of them keeps working.
 fn one_breakage() -> Step {
     Step { name: "one breakage of the library is noticed", action: Action::Chore(mutate::sample) }
 }
@@ -127,7 +127,7 @@ fn programs_boot() -> Step {
     Step { name: "programs for ring 3, booted", action: Action::Chore(boots::in_ring_3) }
 }
 
-/// What faults fight for, as the emulator sees it.
+/// The lines that faults fight for, as the emulator sees it.
 fn watched_faults() -> Step {
     Step { name: "faults watched by the emulator", action: Action::Chore(lines::run) }
 }

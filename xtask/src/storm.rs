@@ -1,9 +1,9 @@
-//! The same storm over many boots: nothing may go wrong in any of them.
+//! The same storm over many boots, each of which must succeed.
 //!
 //! Each boot has another seed, and boots take turns between the two paths of a fault. The program `storm` is
 //! booted, with more threads than CPUs in one space, or one of the kernel's self-tests. One line for each
-//! boot goes to `target/storm/log.txt`, and everything that a boot which failed has printed to a file beside
-//! it; a line of a table is printed for each number of CPUs.
+//! boot goes to `target/storm/log.txt`, and the output of a failed boot to a file beside it; a line of a
+//! table is printed for each number of CPUs.
 
 use crate::boots;
 use crate::runner::output_of;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What is asked for.
+/// The options.
 struct Options {
     boots: usize,
     cpus: Vec<usize>,
@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// Everything built.
+/// The built programs.
 struct Storm {
     interleaf: PathBuf,
     kernel: String,
@@ -90,7 +90,7 @@ impl Storm {
         let built = boots::kernel_files(root)?;
         let name = |file: &str| built.join(file).to_str().map(str::to_string).ok_or("a path that is no text");
         let folder = root.join("target/storm");
-        // What an earlier run left is not this one's.
+        // Removes the log of an earlier run.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let (kernel, program) = (name("interleaf-kernel")?, name("storm")?);

@@ -1,12 +1,12 @@
-//! The names of types: none that was replaced by the field's word comes back, and in the library one name
-//! stands for one type.
+//! The names of types: none that was replaced by the field's word is declared again, and in the library one
+//! name stands for one type.
 
 use crate::layers::tokens::{Token, tokens};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Names that were replaced; docs/design and GLOSSARY.md have those that stand in their place.
+/// Names that were replaced; GLOSSARY.md has their replacements.
 const REPLACED: &[&str] = &[
     "Aim",
     "Answer",
@@ -52,7 +52,7 @@ struct Declared {
     place: String,
 }
 
-/// Prints each name that must not stand there, and fails if there is one.
+/// Prints each refused declaration, and fails if there is one.
 pub fn check_and_print(root: &Path) -> Result<(), String> {
     let mut declared = Vec::new();
     for path in

@@ -19,7 +19,7 @@ use only::Only;
 static COUNT: SpinLock<u64, Only, 3> = SpinLock::new(0);
 static SHARED: RwLock<Only, 1> = RwLock::new();
 
-/// Where the host would begin.
+/// The entry that the host would call.
 // SAFETY: nothing else in this program bears the name.
 #[unsafe(no_mangle)]
 pub extern "C" fn _start() -> ! {

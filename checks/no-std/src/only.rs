@@ -1,4 +1,4 @@
-//! The only CPU, with the only thread: nothing to wait for, nobody to interrupt.
+//! The only CPU, with the only thread: nothing to wait for, no CPU to interrupt.
 
 use core::sync::atomic::AtomicU32;
 use interleaf::machine::{Context, Cpu, Irq};

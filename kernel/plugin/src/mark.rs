@@ -1,11 +1,11 @@
-//! What the plugin recognises in a program, by the bytes of an instruction.
+//! Instructions of a program that the plugin recognises by their bytes.
 
-/// What an instruction of the program says.
+/// The meaning of an instruction of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Nothing.
     None,
-    /// It asks the kernel for something.
+    /// A system call.
     Call,
     /// Windows count from here on.
     Begin,
@@ -20,7 +20,7 @@ const END: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x45, 0x4c, 0x49, 0x01];
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Mark {
-    /// What the bytes of one instruction say.
+    /// The mark of one instruction's bytes.
     pub fn of(instruction: &[u8]) -> Mark {
         match instruction {
             i if i == BEGIN => Mark::Begin,
@@ -35,7 +35,7 @@ impl Mark {
         self as usize
     }
 
-    /// The mark of a number.
+    /// The mark with this number.
     pub fn from_number(number: usize) -> Mark {
         match number {
             1 => Mark::Call,

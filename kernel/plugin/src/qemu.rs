@@ -1,8 +1,8 @@
-//! The door to the emulator: the functions of its plugin interface that are used, and those that it calls.
+//! The interface to the emulator: functions of its plugin interface, and callbacks.
 //!
 //! The interface is C's (`qemu-plugin.h`, version 1). QEMU loads this library, asks it for
-//! `qemu_plugin_version` and calls `qemu_plugin_install` once, before any CPU runs; then it calls what was
-//! registered, from the threads of its CPUs.
+//! `qemu_plugin_version` and calls `qemu_plugin_install` once, before any CPU runs; then it calls the
+//! registered functions, from the threads of its CPUs.
 
 use crate::mark::Mark;
 use crate::watch::{Watch, is_kernel};
@@ -54,7 +54,7 @@ unsafe extern "C" {
 static WATCH: LazyLock<Watch> = LazyLock::new(Watch::default);
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Called once. The argument `table=PATH` says where the table goes.
+/// Called once. The argument `table=PATH` is the path of the table.
 ///
 /// # Safety
 ///
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     words: *const *const c_char,
 ) -> c_int {
     for index in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: our caller hands over so many terminated strings.
+        // SAFETY: our caller passes `count` terminated strings.
         let word = unsafe { CStr::from_ptr(*words.add(index)) }.to_string_lossy();
         match word.split_once('=') {
             Some(("table", path)) if FILE.set(path.into()).is_ok() => {}

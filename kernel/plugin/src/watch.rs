@@ -13,7 +13,7 @@ const LINE_BYTES: u64 = 64;
 /// Where the kernel's half of the addresses begins.
 const KERNEL: u64 = 1 << 63;
 
-/// In how many windows of a CPU a line was touched.
+/// Number of a CPU's windows in which a line was touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touches {
     /// Windows in which it was written.
@@ -25,7 +25,7 @@ pub struct Touches {
 /// One CPU.
 #[derive(Debug, Default)]
 struct Cpu {
-    /// Whether the last instruction of the program asked for the kernel.
+    /// Whether the last instruction of the program was a system call.
     called: bool,
     /// Whether the CPU is in the kernel, and if so, whether the stay is a window.
     stay: Option<bool>,
@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Everything, as text: see the crate.
+    /// The table, as text: see the crate.
     pub fn table(&self) -> String {
         let cpus = [self.cpu(0), self.cpu(1)];
         let mut text = format!("windows {} {}\n", cpus[0].windows, cpus[1].windows);

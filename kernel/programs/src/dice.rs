@@ -1,4 +1,4 @@
-//! Chance that comes out the same for the same seed (splitmix64).
+//! Pseudo-random numbers from a seed (splitmix64).
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ impl Dice {
     }
 }
 
-/// A number that looks like chance and depends on `value` alone: what is written into pages, so that a page
-/// that is not the expected one is noticed.
+/// A pseudo-random number that depends on `value` alone. Programs write it into pages, so that an unexpected
+/// page is noticed.
 pub fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

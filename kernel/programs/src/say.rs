@@ -1,12 +1,12 @@
-//! Saying a line, and ending when something does not hold.
+//! Printing a line, and ending the program when a check does not hold.
 
 use crate::sys::{self, Errno};
 use core::fmt::{self, Write};
 
-/// Bytes of a line, at most; what is longer is cut.
+/// Most bytes of a line; longer lines are cut.
 const LINE_BYTES: usize = 240;
 
-/// A line that is put together before it is written, so that lines of threads do not mix.
+/// A line that is formatted before it is written, so that lines of threads do not mix.
 struct Line {
     bytes: [u8; LINE_BYTES],
     length: usize,
@@ -31,13 +31,13 @@ pub fn say(text: fmt::Arguments<'_>) {
     sys::write(&line.bytes[..=line.length]);
 }
 
-/// Says what does not hold, and ends the program with every thread.
+/// Prints the check that does not hold, and ends the program with every thread.
 pub fn broken(what: fmt::Arguments<'_>) -> ! {
     say(format_args!("BROKEN: {what}"));
     sys::exit_group(crate::BROKEN)
 }
 
-/// What a call gave, or the end of the program: it must not be refused.
+/// The result of a call that must not be refused; ends the program if it was.
 pub fn granted<T>(what: &str, answer: Result<T, Errno>) -> T {
     match answer {
         Ok(value) => value,
@@ -48,7 +48,7 @@ pub fn granted<T>(what: &str, answer: Result<T, Errno>) -> T {
     }
 }
 
-/// Says a line, as `println!` does.
+/// Prints a line, as `println!` does.
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => { $crate::say::say(format_args!($($text)*)) };

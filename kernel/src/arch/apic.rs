@@ -18,13 +18,13 @@ const TIMER_DIVIDE: usize = 0x3e0;
 
 /// The timer's vector.
 pub const TIMER_VECTOR: u8 = 0xf0;
-/// Another CPU asks for the library's answer.
+/// Another CPU asks for the library's interrupt handler.
 pub const HANDLER_VECTOR: u8 = 0xf1;
 /// Another CPU asks for a full fence.
 pub const BARRIER_VECTOR: u8 = 0xf2;
 /// Another CPU has made a thread ready, or wants this one to leave a space that it holds lazily.
 pub const RESCHED_VECTOR: u8 = 0xf3;
-/// A space ends: who keeps it lazily leaves it.
+/// A space ends: CPUs that keep it lazily leave it.
 pub const LEAVE_SPACE_VECTOR: u8 = 0xf4;
 const SPURIOUS_VECTOR: u32 = 0xff;
 
@@ -42,8 +42,7 @@ fn write(register: usize, value: u32) {
     unsafe { ptr::with_exposed_provenance_mut::<u32>(APIC_PAGE + register).write_volatile(value) }
 }
 
-/// Silences the controllers that were there before: they would interrupt with vectors that mean exceptions.
-/// Once.
+/// Masks the two 8259 controllers, which would interrupt with vectors of exceptions. Called once.
 pub fn mask_legacy_pics() {
     for port in [0x21, 0xa1] {
         // SAFETY: the mask registers of the two 8259s, which touch no memory.
@@ -57,23 +56,23 @@ pub fn init() {
     write(TIMER, MASKED);
 }
 
-/// This CPU's number as the controllers know it.
+/// This CPU's number at the controllers.
 pub fn id() -> u32 {
     read(ID) >> 24
 }
 
-/// The interrupt was handled.
+/// Acknowledges an interrupt.
 pub fn end_of_interrupt() {
     write(END, 0);
 }
 
-/// Sends a command to another CPU's controller. The two halves are written without an interrupt between,
-/// which might send too.
+/// Sends a command to another CPU's controller. Interrupts are off between the two halves: a handler might
+/// send a command too.
 fn command(to: u32, what: u32) {
     let state = Core::interrupts_off();
     write(COMMAND_HIGH, to << 24);
     write(COMMAND_LOW, what);
-    // Until our own controller has handed it over, which waits for no other CPU.
+    // Until this CPU's controller has delivered it, which waits for no other CPU.
     while read(COMMAND_LOW) & 1 << 12 != 0 {
         core::hint::spin_loop();
     }
@@ -105,7 +104,7 @@ pub fn calibrate() -> u32 {
     u32::MAX - left
 }
 
-/// Has the timer interrupt this CPU every so many ticks.
+/// Makes the timer interrupt this CPU once in `ticks` ticks.
 pub fn tick_every(ticks: u32) {
     write(TIMER_DIVIDE, 0b1011);
     write(TIMER, PERIODIC | u32::from(TIMER_VECTOR));

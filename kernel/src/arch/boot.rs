@@ -10,7 +10,7 @@ use interleaf::units::{CpuId, PhysAddr};
 
 global_asm!(include_str!("boot.s"), options(att_syntax));
 
-/// Where another CPU starts, in real mode: below 1 MiB, in memory that the library is not given.
+/// Where another CPU starts, in real mode: below 1 MiB, in memory that the library does not get.
 const TRAMPOLINE: PhysAddr = PhysAddr(0x8000);
 
 /// What `boot.s` gives a CPU that starts: the root it loads, and the top of its stack. Written before the CPU
@@ -37,7 +37,7 @@ extern "C" fn boot_cpu_main(start_info: u32) -> ! {
     main_of_boot_cpu(start_info)
 }
 
-/// What each CPU needs before anything can interrupt it.
+/// Prepares a CPU for its first interrupt.
 fn init_cpu(cpu: CpuId) {
     percpu::this().segments.load(cpu);
     vectors::load();
@@ -70,11 +70,11 @@ extern "C" fn other_cpu_main() -> ! {
 /// Starts all other CPUs, one after the other.
 ///
 /// # Errors
-/// The first that does not come.
+/// The first CPU that does not start.
 pub fn start_others(nr_cpus: u32) -> Result<(), CpuId> {
     let len = (&raw const trampoline_end).addr() - (&raw const trampoline).addr();
-    // SAFETY: the boot part is RAM that nobody writes any more, and the trampoline's place is RAM that nobody
-    // else uses.
+    // SAFETY: the boot part is RAM that is no longer written, and the trampoline's place is RAM without
+    // another user.
     unsafe {
         let code = firmware_bytes(PhysAddr((&raw const trampoline).addr() as u64), len);
         space::window(TRAMPOLINE).as_ptr().copy_from_nonoverlapping(code.as_ptr(), len);

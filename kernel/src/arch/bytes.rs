@@ -1,8 +1,8 @@
-//! What compiled code calls to move and compare bytes, and two names that it mentions although nothing
-//! unwinds. On a hosted target these come from the C library, which a kernel does not have.
+//! Functions that compiled code calls to move and compare bytes, and two names that it mentions although
+//! nothing unwinds. On a hosted target these come from the C library, which a kernel does not have.
 //!
-//! Moving and filling is assembly, `bytes.s`: a Rust loop over bytes would be made a call of the very
-//! function.
+//! Moving and filling is assembly, `bytes.s`: the compiler would turn a Rust loop over bytes into a call of
+//! the function itself.
 
 use core::arch::global_asm;
 
@@ -13,7 +13,8 @@ global_asm!(include_str!("bytes.s"), options(att_syntax));
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
     for at in 0..len {
-        // SAFETY: the caller's promise. Volatile, so that the loop is not made a call of this very function.
+        // SAFETY: the caller's promise. Volatile, so that the compiler does not turn the loop into a call of
+        // this function.
         let (x, y) = unsafe { (a.add(at).read_volatile(), b.add(at).read_volatile()) };
         if x != y {
             return i32::from(x) - i32::from(y);

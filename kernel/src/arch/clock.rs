@@ -9,7 +9,7 @@ static NS_PER_CYCLE: AtomicU64 = AtomicU64::new(0);
 /// Ticks of the PIT in a second.
 const PIT_HZ: u64 = 1_193_182;
 
-/// Waits.
+/// Waits `us` microseconds.
 pub fn delay_us(us: u64) {
     // At most 50 ms at a time: the counter has 16 bits.
     for part in (0..us).step_by(50_000) {
@@ -31,7 +31,7 @@ fn pit_wait(us: u64) {
     }
 }
 
-/// Measures the counter's rate. On the boot CPU, before anybody asks the time.
+/// Measures the counter's rate. On the boot CPU, before the time is first read.
 pub fn calibrate() {
     const US: u64 = 20_000;
     let from = registers::time_stamp();
@@ -41,7 +41,7 @@ pub fn calibrate() {
     NS_PER_CYCLE.store((scale / u128::from(cycles)) as u64, Relaxed);
 }
 
-/// Nanoseconds in so many cycles.
+/// Nanoseconds in a number of cycles.
 pub fn cycles_to_ns(cycles: u64) -> u64 {
     ((u128::from(cycles) * u128::from(NS_PER_CYCLE.load(Relaxed))) >> 32) as u64
 }

@@ -1,4 +1,4 @@
-//! The serial line, on which the kernel and its programs speak, and the device that ends the machine.
+//! The serial line, on which the kernel and its programs print, and the device that ends the machine.
 
 use super::{Core, ports};
 use core::fmt::{self, Write};
@@ -10,13 +10,13 @@ const COM1: u16 = 0x3f8;
 /// QEMU's isa-debug-exit: a value `v` ends it with status `v << 1 | 1`.
 const EXIT: u16 = 0xf4;
 
-/// The rank of the console's lock: the last but for those taken with interrupts off, so that nearly anybody
-/// may speak.
+/// The rank of the console's lock: the last but for those taken with interrupts off, so that nearly all code
+/// may print.
 const RANK: u8 = 42;
 
-/// One line at a time, on whichever CPU.
+/// One line is printed at a time, by one CPU.
 static LINE: SpinLock<(), Core, RANK> = SpinLock::new(());
-/// Somebody panicked: they speak without the lock, and nobody else speaks any more.
+/// A CPU panicked: it prints without the lock, and no other CPU prints any more.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 /// Makes the line ready: 115200 baud, 8 bits, no interrupts.
@@ -64,8 +64,8 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// Prints a panic's report without the lock, whose holder may be who panics. False where another CPU panicked
-/// first.
+/// Prints a panic's report without the lock, whose holder may be the CPU that panics. False where another CPU
+/// panicked first.
 pub fn begin_last_words() -> bool {
     !PANICKED.swap(true, AcqRel)
 }

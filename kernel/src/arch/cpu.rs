@@ -1,4 +1,4 @@
-//! What running code asks of its CPU: the library's `Cpu`.
+//! The library's `Cpu`: operations of running code on its CPU.
 
 use super::upcalls::sched;
 use super::{clock, percpu, registers};

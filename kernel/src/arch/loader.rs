@@ -1,8 +1,8 @@
-//! What the boot loader has to say: PVH's start information. Source: Xen's
+//! PVH's start information, as the boot loader passes it. Source: Xen's
 //! `public/arch-x86/hvm/start_info.h`.
 //!
 //! The loader is trusted as far as addresses of its own structures go (nothing could be checked without
-//! them); what they say of memory is not.
+//! them); their description of memory is not.
 
 use super::{ports, space};
 use core::ops::Range;
@@ -15,14 +15,14 @@ const ENTRY_BYTES: usize = 24;
 /// The longest command line.
 const MAX_LINE: usize = 4096;
 
-/// What the loader says.
+/// The loader's data.
 #[derive(Debug)]
 pub struct Loader {
     /// The command line.
     pub line: &'static str,
     /// The memory map, unchecked.
     pub memory: [MemoryEntry; MAX_ENTRIES],
-    /// How many entries it has; more than fit are counted too.
+    /// Number of its entries, those that do not fit included.
     pub nr_entries: usize,
     /// Where the first module lies.
     pub module: Range<u64>,
@@ -39,7 +39,7 @@ impl Loader {
     /// Reads the structure at `at`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the first error in it.
     pub fn read(at: u32) -> Result<Self, &'static str> {
         let at = PhysAddr(at.into());
         // SAFETY: the loader puts its structures into memory below 4 GiB, which is mapped, and does not run
@@ -71,8 +71,8 @@ impl Loader {
     /// The module's bytes.
     pub fn module(&self) -> &'static [u8] {
         let (start, len) = (PhysAddr(self.module.start), (self.module.end - self.module.start) as usize);
-        // SAFETY: the loader put it into RAM, which is mapped; the range is kept from the library, so nobody
-        // writes it.
+        // SAFETY: the loader put it into RAM, which is mapped; the range is kept from the library, so it is
+        // not written.
         unsafe { space::firmware_bytes(start, len) }
     }
 }
@@ -105,7 +105,7 @@ fn entries(at: u64, nr: usize) -> [MemoryEntry; MAX_ENTRIES] {
     entries
 }
 
-/// How many CPUs QEMU's firmware device says there are; `None` where there is no such device.
+/// Number of CPUs, from QEMU's firmware device; `None` where there is no such device.
 pub fn nr_cpus() -> Option<u32> {
     const SELECT: u16 = 0x510;
     const DATA: u16 = 0x511;

@@ -43,7 +43,7 @@ impl Metal {
         self.online.load(Acquire)
     }
 
-    /// This CPU has started.
+    /// Counts this CPU as started.
     pub fn has_started(&self) {
         self.online.fetch_add(1, AcqRel);
     }
@@ -60,7 +60,7 @@ impl Metal {
         }
     }
 
-    /// The handler that is installed, to be put back later. Nobody changes it meanwhile.
+    /// The handler that is installed, to be restored later. It does not change meanwhile.
     pub fn interrupt_handler(&self) -> Option<Callback<Self>> {
         let call = self.handler.load(Acquire);
         // SAFETY: only functions of this type are stored.
@@ -157,7 +157,7 @@ unsafe impl Machine for Metal {
 
     fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
         self.handler.store(ptr::null_mut(), Release);
-        // Whoever is in the handler has left it after this.
+        // After this every CPU has left the old handler.
         self.barrier_all();
         if let Some(Callback { call, data }) = handler {
             self.handler_data.store(data, Relaxed);
@@ -173,9 +173,9 @@ unsafe impl Machine for Metal {
         targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::HANDLER_VECTOR));
     }
 
-    /// Every CPU that does anything is interrupted, and notes that in its count of quiescence by a
-    /// read-modify-write; a switch of threads in the meantime is as good, and a CPU that idles makes no
-    /// accesses, and a fence when it begins and ends. Nobody waits with interrupts off: two CPUs may want a
+    /// Interrupts every CPU that is not idle; the handler raises the CPU's count of quiescence by a
+    /// read-modify-write, and so does a switch of threads. An idle CPU makes no accesses, and executes a
+    /// fence when it begins and ends to idle. The caller waits with interrupts on: two CPUs may want a
     /// barrier at once.
     fn barrier_all(&self) {
         fence(SeqCst);

@@ -4,20 +4,20 @@
 //! |---|---|
 //! | `boot` (`boot.s`) | the way from the loader to Rust; starting the other CPUs |
 //! | `trap` (`trap.s`) | how the kernel is entered and left: exceptions, interrupts, system calls |
-//! | `segments` `vectors` | the tables that the CPU wants for that |
-//! | `percpu` | what each CPU knows of itself, through GS |
+//! | `segments` `vectors` | the CPU's tables for that |
+//! | `percpu` | per-CPU state, through GS |
 //! | `cpu` `machine` | the library's `Cpu` and `Machine` |
 //! | `space` | addresses of the kernel's half; its tables, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
 //! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |
-//! | `helpers` | threads behind all others that run the library's jobs |
-//! | `sse` | what is saved beside a frame |
+//! | `helpers` | threads of idle priority that run the library's jobs |
+//! | `sse` | SSE state, saved beside a frame |
 //! | `user` | memory of programs, touched from the kernel |
 //! | `ports` `console` | port I/O; the serial line, and the end of the machine |
 //! | `registers` | control and model-specific registers, CPU features |
-//! | `loader` | what the loader has to say |
+//! | `loader` | the loader's start information |
 //! | `bytes` | `memcpy` and its kin |
-//! | `upcalls` | what machine code calls in the kernel above it |
+//! | `upcalls` | calls of machine code to the kernel above it |
 //! | `once` | a value that is set once |
 
 pub mod apic;

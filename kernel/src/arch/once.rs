@@ -27,7 +27,7 @@ impl<T> Once<T> {
     pub fn set(&self, value: T) -> &T {
         let first = self.state.compare_exchange(0, 1, Relaxed, Relaxed).is_ok();
         assert!(first, "set twice");
-        // SAFETY: state 1 is ours alone, and nobody reads before it is 2.
+        // SAFETY: only this thread moved the state to 1, and the value is read only in state 2.
         unsafe { (*self.value.get()).write(value) };
         self.state.store(2, Release);
         self.get()

@@ -1,8 +1,8 @@
 //! Per-CPU state, found through GS.
 //!
-//! The first words have fixed places, because `trap.s` uses them. Words that running code asks for all the
-//! time (the number, the preemption count, the running thread) are read and written by single instructions
-//! with a GS operand: they are right whichever CPU the thread runs on at that instant.
+//! The first words have fixed places, because `trap.s` uses them. Words that running code reads often (the
+//! number, the preemption count, the running thread) are read and written by single instructions with a GS
+//! operand: they are right whichever CPU the thread runs on at that instant.
 //!
 //! # The preemption count
 //!
@@ -33,11 +33,11 @@ pub const NO_RESCHED: u32 = 1 << 31;
 /// instruction.
 #[repr(C, align(128))]
 pub struct PerCpu {
-    /// The address of this very structure.
+    /// The address of this structure.
     own: Cell<*const PerCpu>,
     /// Top of the running thread's kernel stack.
     pub kernel_stack: Cell<u64>,
-    /// A program's stack pointer on its way in.
+    /// A program's stack pointer during an entry.
     user_rsp: Cell<u64>,
     /// Below this the running thread's stack is full.
     pub stack_limit: Cell<u64>,
@@ -47,7 +47,7 @@ pub struct PerCpu {
     id: Cell<u32>,
     /// Its interrupt controller's number; written before the CPU counts as started.
     apic_id: AtomicU32,
-    /// The thread that ran before, between the switch of stacks and its aftermath.
+    /// The thread that ran before, between the switch of stacks and `after_switch`.
     pub previous: Cell<*const Thread>,
     /// The space whose root is loaded, perhaps lazily; null for none.
     pub loaded: Cell<*const Space>,
@@ -65,7 +65,7 @@ pub struct PerCpu {
 /// Every CPU.
 struct All([PerCpu; MAX_CPUS]);
 
-// SAFETY: what other CPUs look at is atomic; cells are their CPU's own.
+// SAFETY: fields that other CPUs read are atomic; cells are accessed by their own CPU only.
 unsafe impl Sync for All {}
 
 static ALL: All = All([const { PerCpu::new() }; MAX_CPUS]);
@@ -100,13 +100,13 @@ impl PerCpu {
         self.apic_id.store(id, Relaxed);
     }
 
-    /// Interrupts went off at this time stamp.
+    /// Notes that interrupts went off at this time stamp.
     #[inline(always)]
     pub fn section_began(&self, at: u64) {
         self.off_since.set(at);
     }
 
-    /// Interrupts come on again at this time stamp.
+    /// Notes that interrupts come on again at this time stamp.
     #[inline(always)]
     pub fn section_ended(&self, at: u64) {
         let cycles = at.wrapping_sub(self.off_since.get());
@@ -115,24 +115,24 @@ impl PerCpu {
         }
     }
 
-    /// For how many cycles interrupts were off at most.
+    /// The longest time with interrupts off, in cycles.
     pub fn longest_off(&self) -> u64 {
         self.longest_off.load(Relaxed)
     }
 
-    /// A CPU has done something that orders all its accesses: a switch of threads, a barrier.
+    /// Notes an operation that orders all accesses of the CPU: a switch of threads, a barrier.
     pub fn quiesced(&self) {
         self.quiescent.fetch_add(2, SeqCst);
     }
 
-    /// The CPU begins to idle.
+    /// Notes that the CPU begins to idle.
     pub fn idle_begins(&self) {
         if self.quiescent.load(Relaxed) & 1 == 0 {
             self.quiescent.fetch_add(1, SeqCst);
         }
     }
 
-    /// The CPU does something again: first thing in every interrupt.
+    /// The CPU stops idling: called first in every interrupt.
     pub fn idle_ends(&self) {
         if self.quiescent.load(Relaxed) & 1 == 1 {
             self.quiescent.fetch_add(1, SeqCst);

@@ -5,7 +5,7 @@ use core::arch::asm;
 /// Writes a byte.
 ///
 /// # Safety
-/// The device behind the port does nothing to memory that somebody relies on.
+/// The device behind the port changes no memory that running code relies on.
 pub unsafe fn write_u8(port: u16, value: u8) {
     // SAFETY: the caller knows the device.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) }

@@ -1,4 +1,4 @@
-//! Control and model-specific registers, and what the CPU can do.
+//! Control and model-specific registers, and the CPU's features.
 
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
@@ -28,14 +28,14 @@ const CR4_SMAP: u64 = 1 << 21;
 pub struct Features {
     /// The kernel cannot execute user memory.
     pub smep: bool,
-    /// The kernel touches user memory only where it says so.
+    /// The kernel accesses user memory only in marked code (SMAP).
     pub smap: bool,
     /// Pages of 1 GiB.
     pub giant_pages: bool,
 }
 
 impl Features {
-    /// Asks the CPU.
+    /// Reads the features from the CPU.
     pub fn of_this_cpu() -> Self {
         let most = __cpuid_count(0, 0).eax;
         let seven = if most >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
@@ -44,7 +44,8 @@ impl Features {
         Self { smep: bit(seven, 7), smap: bit(seven, 20), giant_pages: bit(extended, 26) }
     }
 
-    /// Turns on what protects the kernel from itself. User memory is not mapped yet, or not touched.
+    /// Turns on the protection of the kernel against its own accesses to user memory. User memory is not
+    /// mapped yet, or not touched.
     pub fn enable(self) {
         let mut cr4: u64;
         // SAFETY: reading CR4 changes nothing.
@@ -58,7 +59,7 @@ impl Features {
 /// Writes a model-specific register.
 ///
 /// # Safety
-/// The register exists, and what it changes keeps the compiled code's assumptions.
+/// The register exists, and its change keeps the assumptions of compiled code.
 pub unsafe fn write_msr(register: u32, value: u64) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -120,7 +121,7 @@ pub fn stack_pointer() -> u64 {
 /// Interrupts off.
 #[inline(always)]
 pub fn disable_interrupts() {
-    // SAFETY: an interrupt that comes later is as good. Not `nomem`: it orders memory accesses for the
+    // SAFETY: an interrupt may come later. Not `nomem`: it orders memory accesses for the
     // compiler.
     unsafe { asm!("cli", options(nostack, preserves_flags)) };
 }

@@ -1,4 +1,4 @@
-//! Segments, which 64-bit code hardly has, and the stacks on which vectors enter.
+//! Segments, which 64-bit code hardly uses, and the stacks on which vectors enter.
 //!
 //! Sources: Intel SDM volume 3, sections 3.4.5 (descriptors) and 8.7 (task state).
 
@@ -20,13 +20,13 @@ const TASK: u16 = 0x28;
 /// Interrupts, direction, trap, alignment check, nested task: off in system calls.
 const SYSCALL_CLEARS: u64 = 0x4_4700;
 
-/// On which stack a vector enters; a number of the task state.
+/// The stack on which a vector enters, as a number of the task state.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub enum EntryStack {
-    /// Everything that is left at once for the right stack.
+    /// Vectors whose stub moves to another stack at once.
     Ordinary = 1,
-    /// What may come while that one is in use, and is not returned from.
+    /// Vectors that may come while that stack is in use; they do not return.
     Fatal = 2,
 }
 
@@ -45,7 +45,7 @@ pub fn is_guard(page: usize) -> bool {
     STACKS.iter().flatten().any(|stack| stack.guard() == page)
 }
 
-/// What `lgdt` and `lidt` read.
+/// The operand of `lgdt` and `lidt`.
 #[repr(C, packed)]
 pub struct TablePointer {
     /// Bytes less one.
@@ -59,7 +59,7 @@ impl Segments {
         Self { descriptors: UnsafeCell::new([0; 7]), task: UnsafeCell::new([0; 26]) }
     }
 
-    /// Loads them on this CPU, whose own they are.
+    /// Loads them on this CPU, which owns them.
     pub fn load(&self, cpu: CpuId) {
         let (task, descriptors) = (self.task.get(), self.descriptors.get());
         // SAFETY: called once for each CPU, by it, before anything can enter; the structures are static.

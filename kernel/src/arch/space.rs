@@ -10,7 +10,7 @@
 //!   ffff_ffff_8010_0000   the image: text r-x, rodata r--, data and bss rw-; guard pages left out
 //! ```
 //!
-//! Each part hangs on one slot of the root, and what hangs there never changes after boot. So a space's root
+//! Each part has one slot of the root, which never changes after boot. So a space's root
 //! gets the kernel's half by four stores when it is loaded.
 
 use super::registers;
@@ -21,7 +21,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::units::{PAGE_SIZE, Pfn, PhysAddr, VirtAddr};
 
-/// Memory as it is.
+/// The direct map: RAM at its physical addresses plus this offset.
 pub const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
 /// Bytes that the direct map has room for: one slot of the root.
 pub const DIRECT_BYTES: u64 = 1 << 39;
@@ -86,7 +86,7 @@ pub fn boot_stack() -> Range<usize> {
     BOOT_STACK.top() - BOOT_STACK_BYTES..BOOT_STACK.top()
 }
 
-/// Parts of the image by what may be done to them.
+/// Parts of the image by their rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImagePart {
     Text,
@@ -94,7 +94,7 @@ pub enum ImagePart {
     Data,
 }
 
-/// Stores into a guard page, as a stack that is full does: the machine ends.
+/// Stores into a guard page, as a full stack does: the machine ends.
 pub fn fill_a_stack() {
     let below = ptr::with_exposed_provenance_mut::<u8>(BOOT_STACK.guard() + PAGE_SIZE - 1);
     // SAFETY: the page is not mapped, so nothing changes.
@@ -117,7 +117,7 @@ pub fn image_frame(at: usize) -> Pfn {
     PhysAddr((at - IMAGE_BASE) as u64).pfn()
 }
 
-/// The physical memory that boot code and image take.
+/// The physical memory of boot code and image.
 pub fn image_memory() -> Range<u64> {
     (&raw const __boot_start).addr() as u64..((&raw const __image_end).addr() - IMAGE_BASE) as u64
 }
@@ -127,7 +127,7 @@ pub fn is_guard(page: usize) -> bool {
     page == BOOT_STACK.guard() || segments::is_guard(page)
 }
 
-/// Where the byte at `at` is seen. Any address may be asked for; what is mapped there is RAM.
+/// The address of the byte at `at` in the direct map. Any address may be passed; only RAM is mapped there.
 #[inline(always)]
 pub fn window(at: PhysAddr) -> NonNull<u8> {
     let seen = ptr::with_exposed_provenance_mut(DIRECT_MAP | at.0 as usize);
@@ -138,14 +138,14 @@ pub fn window(at: PhysAddr) -> NonNull<u8> {
 /// Bytes of physical memory, as the loader and the firmware left them.
 ///
 /// # Safety
-/// The range is mapped, and nobody writes it as long as the machine runs.
+/// The range is mapped, and is not written as long as the machine runs.
 pub unsafe fn firmware_bytes(at: PhysAddr, len: usize) -> &'static [u8] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(window(at).as_ptr(), len) }
 }
 
 /// Before the kernel's own tables: the direct map of the boot tables reaches up to 4 GiB. Extends it to
-/// `end`, if the CPU has pages of 1 GiB. Says up to where it reaches then.
+/// `end`, if the CPU has pages of 1 GiB. Returns where it ends then.
 pub fn extend_boot_map(end: u64) -> u64 {
     const BOOT_LIMIT: u64 = 4 << 30;
     if end <= BOOT_LIMIT || !registers::Features::of_this_cpu().giant_pages {
@@ -199,18 +199,18 @@ pub fn load(root: Option<Pfn>) {
             }
         }
     }
-    // SAFETY: the root has the kernel's half; the other half is no business of the kernel's code.
+    // SAFETY: the root has the kernel's half; the kernel's code does not depend on the other half.
     unsafe { registers::set_root(root) };
 }
 
-/// A word of a table, whoever else reads or writes it.
+/// A word of a table, which other CPUs may read and write.
 fn word_of(table: Pfn, slot: usize) -> &'static AtomicU64 {
     let word = window(PhysAddr(table.addr().0 + 8 * slot as u64)).cast::<AtomicU64>();
     // SAFETY: tables are in RAM, seen through the window for good, and reached as atomic words only.
     unsafe { word.as_ref() }
 }
 
-/// What the tables that this CPU has loaded say of an address, told level by level: for reports.
+/// The entries of the loaded tables for an address, level by level: for reports.
 pub fn walk(at: VirtAddr, tell: impl FnMut(usize, u64)) {
     walk_from(registers::root(), at, tell);
 }

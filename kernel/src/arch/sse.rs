@@ -2,7 +2,7 @@
 
 use super::trap::Frame;
 
-/// What `fxsave64` stores; it lies right below a frame.
+/// The area of `fxsave64`, right below a frame.
 #[repr(C, align(16))]
 pub struct SseState([u8; 512]);
 
@@ -11,7 +11,7 @@ impl SseState {
     pub fn of(frame: &mut Frame) -> &mut SseState {
         let below = (&raw mut *frame).cast::<SseState>().wrapping_sub(1);
         // SAFETY: `trap.s` stores the state below every frame that it hands out, and restores it from there;
-        // who has the frame alone has the state alone.
+        // exclusive access to the frame is exclusive access to the state.
         unsafe { &mut *below }
     }
 

@@ -1,4 +1,4 @@
-//! Threads as the machine sees them: a stack, the switch from one to another, and the space that must be
+//! The machine's part of threads: a stack, the switch from one to another, and the space that must be
 //! loaded meanwhile. The scheduler is `task::sched`.
 //!
 //! # Lazy roots
@@ -26,26 +26,26 @@ use interleaf::units::CpuId;
 /// An address space of this machine.
 pub type Space = AddressSpace<'static, Metal>;
 
-/// The most threads, those that idle among them.
+/// Most threads, idle threads included.
 pub const MAX_THREADS: usize = 128;
 /// Bytes of a thread's kernel stack, and from one to the next.
 pub const STACK_BYTES: usize = 32 << 10;
 const STACK_STRIDE: usize = 64 << 10;
-/// What an entry on a kernel stack may need: a frame, SSE state, and room to panic.
+/// Bytes that an entry on a kernel stack may need: a frame, SSE state, and room to panic.
 const STACK_RESERVE: u64 = 3 << 10;
 
 /// A function and its argument.
 type Beginning = (fn(usize), usize);
 
-/// A thread's machine side. Cells are touched by the thread itself, or by the CPU that switches from or to
-/// it.
+/// The machine's part of a thread. Cells are touched by the thread itself, or by the CPU that switches from
+/// or to it.
 pub struct Thread {
     context: Context,
     stack_pointer: Cell<u64>,
     stack_top: Cell<u64>,
     stack_limit: Cell<u64>,
     fs_base: Cell<u64>,
-    /// Where a kernel thread begins, and with what.
+    /// Function of a kernel thread, and its argument.
     begins: Cell<Option<Beginning>>,
     /// The space that the thread runs in; null for none.
     space: Cell<*const Space>,
@@ -112,7 +112,7 @@ impl Thread {
         ((&raw const *self).addr() - (&raw const THREADS).addr()) / size_of::<Thread>()
     }
 
-    /// The thread of a number.
+    /// The thread with this number.
     pub fn at(index: usize) -> &'static Thread {
         &THREADS[index]
     }
@@ -140,14 +140,14 @@ impl Thread {
         self.stack_limit.set(stack.start as u64 + STACK_RESERVE);
     }
 
-    /// Prepares the thread to run `function(argument)` on its stack, which is mapped. Nobody runs it.
+    /// Prepares the thread to run `function(argument)` on its stack, which is mapped. No CPU runs it.
     pub fn prepare_kernel_thread(&self, function: fn(usize), argument: usize) {
         let stack = Self::stack_of(self.index());
         self.set_stack(stack.clone());
         self.space.set(ptr::null());
         self.fs_base.set(0);
         self.begins.set(Some((function, argument)));
-        // What `switch_stacks` pops: r15 r14 r13 r12 rbp rbx, then where it returns to.
+        // Popped by `switch_stacks`: r15 r14 r13 r12 rbp rbx, then where it returns to.
         let entry = (kernel_thread_entry as *const ()).addr();
         self.push(stack.end, &[0, 0, 0, 0, 0, 0, entry]);
     }
@@ -164,7 +164,7 @@ impl Thread {
         let sse = SseState::fresh();
         let frame_at = stack.end - size_of::<Frame>();
         let sse_at = frame_at - size_of::<SseState>();
-        // SAFETY: the stack is mapped, its top aligned to 16, and nobody uses it.
+        // SAFETY: the stack is mapped, its top aligned to 16, and it is not in use.
         unsafe {
             ptr::with_exposed_provenance_mut::<Frame>(frame_at).write(*frame);
             ptr::with_exposed_provenance_mut::<SseState>(sse_at).write(sse);
@@ -176,7 +176,7 @@ impl Thread {
     /// Puts words below `top` of this thread's stack and has it continue there.
     fn push(&self, top: usize, words: &[usize]) {
         let at = top - size_of_val(words);
-        // SAFETY: the stack is mapped and nobody uses it.
+        // SAFETY: the stack is mapped and not in use.
         unsafe { ptr::with_exposed_provenance_mut::<usize>(at).copy_from(words.as_ptr(), words.len()) };
         self.stack_pointer.set(at as u64);
     }
@@ -194,7 +194,7 @@ impl Thread {
     }
 }
 
-/// Makes the code that runs the thread that boots. First of all.
+/// Makes the running code the boot thread. Called first.
 pub fn adopt_boot_thread() -> &'static Thread {
     let thread = &THREADS[BOOT_THREAD];
     thread.on_cpu.store(true, Relaxed);
@@ -205,7 +205,7 @@ pub fn adopt_boot_thread() -> &'static Thread {
     thread
 }
 
-/// Makes the code that runs on a CPU that has just started its idle thread.
+/// Makes the running code of a CPU that has just started its idle thread.
 pub fn adopt_idle_thread(cpu: CpuId) {
     let thread = &THREADS[cpu.index()];
     thread.on_cpu.store(true, Relaxed);
@@ -249,7 +249,7 @@ pub fn release_previous() -> &'static Thread {
     previous
 }
 
-/// The whole of a kernel thread, called by `trap.s`.
+/// The body of a kernel thread, called by `trap.s`.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_thread_begins() -> ! {
     sched::after_switch();
@@ -262,7 +262,7 @@ extern "C" fn kernel_thread_begins() -> ! {
     sched::exit_thread()
 }
 
-/// What a thread of a program does first, called by `trap.s`; leaves with interrupts off.
+/// The start of a program's thread, called by `trap.s`; returns with interrupts off.
 #[unsafe(no_mangle)]
 extern "C" fn user_thread_begins() {
     sched::after_switch();

@@ -1,4 +1,4 @@
-//! What happens in Rust when the kernel is entered; `trap.s` is how.
+//! Handlers of traps and system calls in Rust; `trap.s` has the entries.
 
 use super::apic::{self, BARRIER_VECTOR, HANDLER_VECTOR, LEAVE_SPACE_VECTOR, RESCHED_VECTOR, TIMER_VECTOR};
 use super::upcalls::{process, report, sched, signal, system_call};
@@ -32,7 +32,7 @@ pub struct Frame {
     pub rax: u64,
     /// The vector; in a system call its number.
     pub vector: u64,
-    /// What the CPU adds for some vectors.
+    /// The error code that the CPU pushes for some vectors.
     pub error: u64,
     pub rip: u64,
     pub cs: u64,
@@ -130,8 +130,8 @@ extern "C" fn user_fault_handler(frame: &Frame) -> u32 {
     }
 }
 
-/// What [`user_fault_handler`] left. The frame is complete but for the vector. Interrupts are off, here and
-/// when it returns.
+/// Work that [`user_fault_handler`] left undone. The frame is complete but for the vector. Interrupts are
+/// off, here and when it returns.
 #[unsafe(no_mangle)]
 extern "C" fn user_fault_unfinished(frame: &mut Frame, why: u32) {
     let address = VirtAddr(core::mem::replace(&mut frame.vector, PAGE_FAULT));

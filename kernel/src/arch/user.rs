@@ -1,10 +1,9 @@
 //! Memory of programs, touched from the kernel.
 //!
 //! The copy is one routine of `trap.s`. A page fault in it goes to the space like any other; where that
-//! cannot resolve it, the routine ends early and says how much is missing: an error for the program,
-//! `EFAULT`. Nothing is locked meanwhile, because the fault may sleep; debug builds check that. With a reason
-//! to stay on the CPU or interrupts off, nothing is resolved at all: so [`try_load`] looks at a word under a
-//! lock.
+//! cannot resolve it, the routine ends early and returns the number of missing bytes: an error for the
+//! program, `EFAULT`. Nothing is locked meanwhile, because the fault may sleep; debug builds check that. With
+//! preemption or interrupts off, no fault is resolved: [`try_load`] reads a word under a lock in this way.
 
 use super::percpu;
 use super::registers::Features;
@@ -12,7 +11,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use interleaf::units::VirtAddr;
 
-/// The first address that is no program's: a page below the hole, as `sysret` wants.
+/// The end of programs' addresses: a page below the hole, as `sysret` requires.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
 
 /// The program's memory could not be touched.
@@ -31,24 +30,25 @@ unsafe extern "C" {
     static load_user_failed: u8;
 }
 
-/// What `load_user` returns, in two registers.
+/// The result of `load_user`, in two registers.
 #[repr(C)]
 struct Loaded {
     value: u64,
     is_there: u64,
 }
 
-/// Notes what the CPUs can do. At boot.
+/// Notes the features of the CPUs. Called at boot.
 pub fn init(features: Features) {
     SMAP.store(features.smap, Relaxed);
 }
 
-/// Runs `f`, which may touch programs' memory. An interrupt closes it for as long as it lasts, as its flags
-/// are the kernel's.
+/// Runs `f`, which may touch programs' memory. Interrupt handlers cannot touch it: they run with the kernel's
+/// flags.
 fn open<R>(f: impl FnOnce() -> R) -> R {
     let smap = SMAP.load(Relaxed);
     if smap {
-        // SAFETY: `f` is one of the routines of `trap.s`, which touches what it was given.
+        // SAFETY: `f` is one of the routines of `trap.s`, which accesses only the addresses that it was
+        // given.
         unsafe { asm!("stac", options(nostack)) };
     }
     let result = f();

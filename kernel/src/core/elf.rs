@@ -1,4 +1,4 @@
-//! Static programs for x86-64, as ELF files say them. Sources: System V ABI (gABI) chapters 4 and 5, and its
+//! Static programs for x86-64, read from ELF files. Sources: System V ABI (gABI) chapters 4 and 5, and its
 //! AMD64 supplement.
 
 use core::fmt;
@@ -8,23 +8,23 @@ use interleaf::units::{PAGE_SIZE, VirtAddr};
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     file: &'a [u8],
-    /// Where it starts.
+    /// Entry address.
     pub entry: VirtAddr,
-    /// Where its program headers are in memory, where they are loaded; 0 where not.
+    /// Address of its program headers in memory; 0 where they are not loaded.
     pub headers_at: VirtAddr,
-    /// How many there are.
+    /// Number of program headers.
     pub nr_headers: u16,
     offset: usize,
 }
 
-/// Something to be put into memory.
+/// A segment to be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Where its bytes begin.
+    /// Its first address.
     pub at: VirtAddr,
-    /// Its bytes; zeroes follow up to `len_bytes`.
+    /// Its bytes in the file; zeroes follow up to `len_bytes`.
     pub bytes: &'a [u8],
-    /// Bytes in memory.
+    /// Its length in memory.
     pub len_bytes: u64,
     /// `PF_X`, `PF_W`, `PF_R`: 1, 2, 4.
     pub flags: u32,
@@ -58,7 +58,7 @@ impl<'a> Program<'a> {
     /// Checks a file.
     ///
     /// # Errors
-    /// The first thing wrong with it. Segments must lie below `end`, the end of user space.
+    /// The first error in it. Segments must lie below `end`, the end of user space.
     pub fn parse(file: &'a [u8], end: VirtAddr) -> Result<Self, ElfError> {
         if file.len() < HEADER_BYTES || file[..4] != *b"\x7fELF" {
             return Err(ElfError::NotElf);
@@ -114,7 +114,7 @@ impl<'a> Program<'a> {
         self.file[self.offset..].chunks_exact(SEGMENT_BYTES).take(count)
     }
 
-    /// What is to be put into memory, in the file's order.
+    /// The segments to be loaded, in the file's order.
     pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> + use<'a> {
         let file = self.file;
         self.headers().filter(|header| int(header, 0) == LOAD).map(move |header| {

@@ -1,25 +1,25 @@
-//! The firmware's memory map, made into the library's [`BootMap`]. Nothing it says is trusted.
+//! The firmware's memory map, made into the library's [`BootMap`]. It is not trusted.
 
 use core::fmt;
 use core::ops::Range;
 use interleaf::frame::{BootError, BootMap, Init, MAX_PHYS_BITS, Region, RegionKind};
 use interleaf::units::{NodeId, PAGE_SIZE, PhysAddr};
 
-/// One entry of the firmware's map. `kind` is 1 for memory that may be used; everything else is somebody's.
+/// One entry of the firmware's map. `kind` is 1 for memory that may be used; other kinds are reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryEntry {
     /// First byte.
     pub start: u64,
     /// Bytes.
     pub len_bytes: u64,
-    /// What it is, in e820's numbers.
+    /// Its kind, in e820's numbers.
     pub kind: u32,
 }
 
 /// e820's number for usable memory.
 const USABLE: u32 = 1;
 
-/// The most entries a map may have, as many as e820's classic limit.
+/// Most entries of a map: e820's classic limit.
 pub const MAX_ENTRIES: usize = 128;
 
 /// Why a memory map is refused. `entry` counts from 0 in the firmware's order.
@@ -27,19 +27,19 @@ pub const MAX_ENTRIES: usize = 128;
 pub enum MapError {
     /// More entries than [`MAX_ENTRIES`].
     TooManyEntries(usize),
-    /// The entry wraps around, or ends beyond what a table entry can address.
+    /// The entry wraps around, or ends beyond the addresses of a table entry.
     BeyondAddresses {
         /// Which.
         entry: usize,
     },
-    /// The same memory is said to be usable and something else, or usable twice.
+    /// Two entries cover the same memory, and one of them is usable.
     Contradiction {
-        /// The first byte that two entries claim.
+        /// The first byte of both entries.
         at: u64,
     },
-    /// The kernel itself lies where no usable memory is.
+    /// The kernel does not lie in usable memory.
     ImageOutside,
-    /// What is left is not fit for the library.
+    /// The library refuses the remaining memory.
     Boot(BootError),
 }
 
@@ -140,14 +140,14 @@ fn whole_frames_around(range: &Range<u64>) -> Range<u64> {
     range.start & !mask..range.end.saturating_add(mask) & !mask
 }
 
-/// Usable ranges, sorted; no byte of them is claimed twice.
+/// Usable ranges, sorted; no byte of them lies in two entries.
 fn usable(entries: &[MemoryEntry]) -> Result<Ranges, MapError> {
     if entries.len() > MAX_ENTRIES {
         return Err(MapError::TooManyEntries(entries.len()));
     }
     let mut found = Ranges::new();
     for (entry, span) in entries.iter().enumerate().filter(|(_, span)| span.len_bytes > 0) {
-        // Firmware reserves what it likes at the end of the address space; only memory must be addressable.
+        // Firmware may reserve the end of the address space; only memory must be addressable.
         let end = span.start.checked_add(span.len_bytes).ok_or(MapError::BeyondAddresses { entry })?;
         if span.kind == USABLE {
             if end > 1 << MAX_PHYS_BITS {

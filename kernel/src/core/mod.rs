@@ -1,5 +1,5 @@
-//! The part of the kernel that needs no machine: it reads what firmware, boot loader and program files say.
-//! All of that is untrusted; each has one checked parser, which is tested on the host.
+//! The part of the kernel that needs no machine: parsers of the data of firmware, boot loader and program
+//! files. These data are untrusted; each kind has one checked parser, which is tested on the host.
 //!
 //! | file | reads |
 //! |---|---|

@@ -5,7 +5,7 @@
 //!   '-- the kernel's --'  '-- its argv ------'
 //! ```
 
-/// What the kernel was asked to do.
+/// The kernel's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options<'a> {
     /// `selftest=NAME`.
@@ -24,7 +24,7 @@ impl<'a> Options<'a> {
     /// Reads a command line.
     ///
     /// # Errors
-    /// The first word that means nothing.
+    /// The first unknown word.
     pub fn parse(line: &'a str) -> Result<Self, &'a str> {
         let (own, program) = match line.split_once("-- ") {
             Some((own, program)) if own.is_empty() || own.ends_with(' ') => (own, program),

@@ -1,5 +1,4 @@
-//! The stack that a program starts on: arguments, no environment, and what Linux tells in the auxiliary
-//! vector.
+//! The stack that a program starts on: arguments, no environment, and Linux's auxiliary vector.
 //!
 //! ```text
 //!   top      strings: argv[0] argv[1] ...   16 bytes that pass for random
@@ -14,9 +13,9 @@
 use super::elf::Program;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 
-/// Bytes that the image of a stack may take.
+/// Most bytes of the image of a stack.
 pub const MAX_BYTES: usize = 2048;
-/// The most arguments.
+/// Most arguments.
 pub const MAX_ARGUMENTS: usize = 32;
 
 const AT_NULL: u64 = 0;

@@ -6,7 +6,7 @@ use crate::arch::{percpu, user};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_linux_abi as linux;
 
-/// Pages that mincore tells at a time.
+/// Pages that mincore reports at a time.
 const TOLD_AT_ONCE: usize = 256;
 
 /// The space of the calling thread; every thread of a program has one.
@@ -34,7 +34,7 @@ pub fn brk(end: u64) -> CallResult {
     Ok(linux::brk(space(), end))
 }
 
-/// The library tells under its lock, so what it tells is collected, and copied to the program afterwards.
+/// The library reports under its lock, so the report is collected, and copied to the program afterwards.
 pub fn mincore(addr: u64, len: u64, to: u64) -> CallResult {
     linux::check_mincore(addr, len, to, user::USER_END)?;
     let end = addr + len;

@@ -9,7 +9,7 @@ use interleaf::units::VirtAddr;
 use interleaf_linux_abi::Errno;
 use interleaf_linux_abi::task::SIGSEGV;
 
-/// Bytes that are printed at a time.
+/// Bytes printed at a time.
 const CHUNK: usize = 256;
 
 /// Everything is printed on the console.
@@ -31,7 +31,7 @@ pub fn write(file: u64, at: u64, len: u64) -> CallResult {
     Ok(done)
 }
 
-/// Only SIGSEGV is ever raised; what is said of others is heard and forgotten.
+/// Only SIGSEGV is ever raised; handlers of other signals are accepted and ignored.
 pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> CallResult {
     const HANDLER_WORDS: usize = 4;
     const DEFAULT_OR_IGNORE: u64 = 1;
@@ -59,7 +59,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[8 * at..][..8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// Every clock is the one since boot.
+/// Every clock counts from boot.
 pub fn clock_gettime(_clock: u64, at: u64) -> CallResult {
     let now = Core::now_ns();
     let mut bytes = [0; 16];
@@ -69,7 +69,7 @@ pub fn clock_gettime(_clock: u64, at: u64) -> CallResult {
     Ok(0)
 }
 
-/// The nanoseconds that a `timespec` says.
+/// The nanoseconds of a `timespec`.
 pub fn duration_ns(at: u64) -> Result<u64, Errno> {
     let mut bytes = [0; 16];
     user::read(VirtAddr(at), &mut bytes)?;
@@ -80,7 +80,7 @@ pub fn duration_ns(at: u64) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(ns))
 }
 
-/// There is no list of timers: who sleeps looks at the clock whenever it gets a turn.
+/// There is no list of timers: a sleeping thread reads the clock whenever it is scheduled.
 pub fn nanosleep(at: u64) -> CallResult {
     let end = Core::now_ns().saturating_add(duration_ns(at)?);
     while Core::now_ns() < end && !PROCESS.is_ending() {

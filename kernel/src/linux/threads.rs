@@ -25,7 +25,7 @@ pub fn clone(frame: &Frame) -> CallResult {
     let tid = (thread.index() as u32).to_le_bytes();
     let wishes = [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)];
     for (_, at) in wishes.into_iter().filter(|&(flag, _)| has(flag)) {
-        // Linux goes on without the number where it cannot be stored.
+        // Linux ignores a failure to store the number.
         let _ = user::write(VirtAddr(at), &tid);
     }
     let mut child = *frame;
@@ -45,7 +45,7 @@ pub fn clone(frame: &Frame) -> CallResult {
     Ok(thread.index() as u64)
 }
 
-/// Ends the thread. A program whose last thread ends so has ended well.
+/// Ends the thread. A program whose last thread ends in this way has exit code 0.
 pub fn exit() -> CallResult {
     PROCESS.leave()
 }
@@ -139,9 +139,9 @@ fn deadline(timeout: u64) -> Result<Option<u64>, Errno> {
     Ok(Some(Core::now_ns().saturating_add(super::misc::duration_ns(timeout)?)))
 }
 
-/// Sleeps while the word holds `expected`. The word is looked at once more where nobody can wake unnoticed,
-/// and there its page cannot be made present: so it is made present before, and all begins again where it
-/// went away in between.
+/// Sleeps while the word holds `expected`. The word is read once more under the lock of the waiters, where no
+/// wake-up can be missed and no fault can be resolved. So its page is made present before, and the call
+/// starts again where the page was unmapped in between.
 fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> CallResult {
     loop {
         let mut bytes = [0; 4];
@@ -150,7 +150,7 @@ fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> CallResult 
             return Err(Errno::EAGAIN);
         }
         if let Some(deadline) = deadline {
-            // There is no list of timers: who has a deadline looks whenever it gets a turn.
+            // There is no list of timers: a thread with a deadline checks it whenever it is scheduled.
             if Core::now_ns() >= deadline {
                 return Err(Errno::ETIMEDOUT);
             }

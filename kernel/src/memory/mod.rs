@@ -23,7 +23,7 @@ use interleaf_kernel::core::firmware::{self, MAX_ENTRIES, MapError};
 /// The virtual-memory system.
 static VM: Once<Vm<'static, Metal>> = Once::new();
 
-/// Who helps with large jobs.
+/// The workers of large jobs.
 static WORKERS: Once<WorkerPool<'static, Metal>> = Once::new();
 /// Cycles from the beginning to the end of the library's own start: from then on frames can be had.
 static STARTED_IN: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +34,7 @@ pub fn vm() -> &'static Vm<'static, Metal> {
     VM.get()
 }
 
-/// Gives the library what the firmware calls usable, and translates through tables made with it.
+/// Gives the library the firmware's usable memory, and loads tables made with the library.
 pub fn init(loader: &Loader, start: RecordInit) {
     let refuse = |why: MapError| -> ! { report::refuse("the memory map", &why) };
     let nr_told = loader.nr_entries;
@@ -76,12 +76,12 @@ fn boot_map(loader: &Loader, limit: u64) -> Result<BootMap, MapError> {
     firmware::boot_map(loader.entries(), &space::image_memory(), &taken, limit)
 }
 
-/// Who helps with large jobs.
+/// The workers of large jobs.
 pub fn workers() -> &'static WorkerPool<'static, Metal> {
     WORKERS.get()
 }
 
-/// Nanoseconds that helpers have to come.
+/// Nanoseconds that helpers get to start.
 const COME_NS: u64 = 100_000_000;
 
 /// Starts the helpers, has all CPUs write the frame records that wait, and says what that took. All CPUs are

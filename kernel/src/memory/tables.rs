@@ -16,11 +16,11 @@ use interleaf::machine::{Entry, Leaf};
 use interleaf::table::{PageTable, Table};
 use interleaf::units::{Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn};
 
-/// The library is out of frames.
+/// The library has no frame left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// The kernel's tables, in the making or in use.
+/// The kernel's tables, under construction or in use.
 #[derive(Clone, Copy)]
 struct Kernel<'m> {
     memory: &'m Memory<'m, Metal>,
@@ -44,7 +44,7 @@ pub fn build(
     giant: bool,
 ) -> Result<Pfn, NoMemory> {
     let root = memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
-    // No space has this number: no CPU remembers the kernel's tables.
+    // Any CPU may edit these tables, so no CPU owns their locks.
     let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root)) };
     for (part, range) in space::image_parts() {
         kernel.map_image(part, range)?;
@@ -78,7 +78,7 @@ impl<'m> Kernel<'m> {
         Ok(())
     }
 
-    /// The range in the direct map; parts of pages at its ends belong to nobody.
+    /// The range in the direct map; parts of pages at its ends are left out.
     fn map_ram(&self, range: Range<u64>, giant: bool) -> Result<(), NoMemory> {
         let sizes = if giant { &[PageSize::Giant, PageSize::Huge][..] } else { &[PageSize::Huge] };
         let mut at = range.start.next_multiple_of(PAGE_SIZE as u64);

@@ -16,7 +16,7 @@ impl Harness<Metal> for Threads {
         thread::run_all(programs, true);
     }
 
-    /// Seconds under an emulator, where each look gives the other CPUs their turn.
+    /// Seconds under an emulator, where each poll yields to the other CPUs.
     fn patience(&self) -> u64 {
         2_000_000
     }
@@ -33,7 +33,7 @@ const BLOCK: Order = Order(5);
 pub fn run(_: &Options<'_>) -> bool {
     let memory = memory::vm().memory();
     let Some(block) = memory.alloc(BLOCK, AllocRequest::DIRTY) else { return false };
-    // The suite installs answers of its own; nobody else may ask for the library's meanwhile.
+    // The suite installs handlers of its own; no other code may need the library's handler meanwhile.
     let installed: Option<Callback<Metal>> = MACHINE.interrupt_handler();
     MACHINE.set_interrupt_handler(None);
     let help = take_help();
@@ -48,7 +48,7 @@ pub fn run(_: &Options<'_>) -> bool {
         .all(|(rule, verdict)| verdict == Verdict::Holds || (verdict == Verdict::Untested && may_miss(rule)))
 }
 
-/// Takes the worker pool's program away from the helpers, who leave it first, to be given back later.
+/// Removes the worker pool's handler from the helpers, which leave it first, to be restored later.
 fn take_help() -> Option<Callback<Metal>> {
     let help = helpers::handler();
     (0..MACHINE.nr_cpus()).for_each(|cpu| memory::workers().dismiss(CpuId(cpu)));

@@ -11,7 +11,7 @@ use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_kernel::core::options::Options;
 
-/// What is true and what was found.
+/// The expected and the found value.
 fn must(holds: bool, what: &str) -> bool {
     holds || fail(format_args!("{what}"))
 }

@@ -1,4 +1,4 @@
-//! The kernel's own tests. Each prints what it found, and whether that is right.
+//! The kernel's own tests. Each prints its findings, and whether they are right.
 //!
 //! | `selftest=` | shows |
 //! |---|---|
@@ -31,7 +31,7 @@ const TESTS: &[(&str, Test)] = &[
     ("spaces", storm::in_many_spaces),
 ];
 
-/// Runs a test by name, or `all`. Returns the exit code: 0 where all is well, 1 where a test failed, 2 for an
+/// Runs a test by name, or `all`. Returns the exit code: 0 where all passed, 1 where a test failed, 2 for an
 /// unknown name.
 pub fn run(name: &str, options: &Options<'_>) -> u8 {
     match name {

@@ -1,8 +1,8 @@
 //! A storm: more threads than CPUs, preempted and moved about, map, write, protect, drop and unmap at random,
 //! and check by touching that each page holds what it must, or is not there.
 //!
-//! Each thread has pages of its own, of which it knows everything. A few common pages have one owner each and
-//! many readers; an epoch tells them what must be there:
+//! Each thread has pages of its own, whose contents it knows. A few common pages have one owner each and many
+//! readers; an epoch tells the readers what must be there:
 //!
 //! ```text
 //!   epoch     2n          2n + 1        2n + 2
@@ -68,7 +68,7 @@ pub fn in_many_spaces(options: &Options<'_>) -> bool {
     wrong.load(Relaxed) == 0 && process::is_conserved(before)
 }
 
-/// Runs `program` in so many threads at once, on any CPU.
+/// Runs `program` in `times` threads at once, on any CPU.
 fn run_times(times: usize, program: &(dyn Fn() + Sync)) {
     thread::run_all(&[program; MAX_THREADS / 4][..times], false);
 }
@@ -119,7 +119,7 @@ impl Storm<'_> {
         area.unmap();
     }
 
-    /// The owner takes a common page away, looks, and maps it again.
+    /// The owner unmaps a common page, checks that it is gone, and maps it again.
     fn renew(&self, n: usize) {
         let Common { at, epoch } = &self.common[n];
         let now = epoch.load(Relaxed);
@@ -135,7 +135,7 @@ impl Storm<'_> {
         epoch.store(now + 2, SeqCst);
     }
 
-    /// A reader looks at a common page.
+    /// A reader reads a common page.
     fn look(&self, Common { at, epoch }: &Common) {
         let before = epoch.load(SeqCst);
         let found = load(*at);
@@ -145,8 +145,8 @@ impl Storm<'_> {
         if before % 2 == 1 {
             self.must(found.is_err(), "a CPU kept the translation of a page that was unmapped");
         } else {
-            // The owner may already have taken the page, before it says so; what is read must be right all
-            // the same.
+            // The owner may have unmapped the page before it raised the epoch; a value that is read must be
+            // right all the same.
             self.must(found.is_err() || found == Ok(before), "a common page holds something else");
         }
     }
@@ -178,7 +178,7 @@ impl Area<'_> {
         self.holds = [0; PAGES as usize];
     }
 
-    /// Takes the right to write from the middle, tries, and gives it back.
+    /// Removes the right to write from the middle, tries a store, and restores the right.
     fn protect(&mut self, word: u64) {
         let (middle, bytes) = (page(self.base, 2), 2 * PAGE_SIZE as u64);
         let readable = VmaFlags::READ;
@@ -196,8 +196,8 @@ impl Area<'_> {
     fn remap(&mut self) {
         self.unmap();
         let gone = (0..PAGES).all(|n| load(page(self.base, n)).is_err());
-        // Another thread may have been given the addresses meanwhile; then they hold that one's words, never
-        // ours.
+        // Another thread may have mapped the addresses meanwhile; then they hold its words, never this
+        // thread's.
         let ours = |n| load(page(self.base, n)).is_ok_and(|word| word != 0 && word == self.holds[n as usize]);
         self.storm.must(gone || !(0..PAGES).any(ours), "what was unmapped is still there");
         self.base = map(self.storm.space, PAGES);

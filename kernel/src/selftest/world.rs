@@ -52,13 +52,13 @@ fn is_sound(space: &OwnedSpace) -> bool {
     }
 }
 
-/// Says what is wrong, and that something is.
+/// Prints what is wrong, and returns that the test failed.
 pub fn fail(what: core::fmt::Arguments<'_>) -> bool {
     crate::println!("WRONG: {what}");
     false
 }
 
-/// Maps so many pages anywhere.
+/// Maps `pages` pages anywhere.
 pub fn map(space: &OwnedSpace, pages: u64) -> VirtAddr {
     let request = MapRequest::anonymous(pages * PAGE_SIZE as u64);
     space.map(&request).expect("there is room for a few pages")

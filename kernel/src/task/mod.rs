@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`sched`] | the run queue; sleeping and waking by address |
-//! | [`process`] | the program in ring 3: loaded, started, ended, and what is left of it |
+//! | [`process`] | the program in ring 3: loaded, started, ended, recounted |
 //! | [`signal`] | SIGSEGV as a program may handle it |
 //!
 //! A thread's stack and the switch from one to another are the machine's: `arch::thread`.

@@ -1,4 +1,4 @@
-//! The program in ring 3: put into a space, started, ended, and what is left of it.
+//! The program in ring 3: loaded, started and ended; its exit code and the frames that it leaves behind.
 
 use crate::arch::thread::{self, MAX_THREADS, OwnedSpace, Thread};
 use crate::arch::trap::Frame;
@@ -27,7 +27,7 @@ const ENDING: u32 = 0x100;
 
 /// The program. There is one at a time.
 pub struct Process {
-    /// 0, or the code that the program ends with. Set once; the first wins.
+    /// 0, or the code that the program ends with. Set once, by the first that ends it.
     ending: AtomicU32,
     /// Threads that live. The boot thread sleeps on it.
     alive: AtomicU32,
@@ -48,7 +48,7 @@ impl Process {
         self.ending.load(Acquire) != 0
     }
 
-    /// One thread more. Before it starts.
+    /// Counts one more thread, before it starts.
     pub fn add_thread(&self, thread: &Thread) {
         self.alive.fetch_add(1, AcqRel);
         self.members[thread.index()].store(1, Release);
@@ -67,7 +67,7 @@ impl Process {
         others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::RESCHED_VECTOR));
     }
 
-    /// Ends the running thread; the last one wakes who waits for the program.
+    /// Ends the running thread; the last one wakes the thread that waits for the program.
     pub fn leave(&self) -> ! {
         let thread = percpu::thread();
         let clear = VirtAddr(thread.clear_tid.load(Relaxed));
@@ -149,8 +149,8 @@ fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u
     code
 }
 
-/// Puts the program into its space, in which this thread runs. `None` where that does not work, with a line
-/// that says why.
+/// Loads the program into its space, in which this thread runs. `None` if that fails, after a line with the
+/// reason.
 fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Option<Frame> {
     let refuse = |why: &str| crate::println!("the program cannot be loaded: {why}");
     for segment in program.segments() {
@@ -199,20 +199,19 @@ fn map_fixed(
     space.map(&request).map(drop)
 }
 
-/// Frames that the library has handed out to others than the kernel itself, once every CPU has given back
-/// what it keeps.
+/// Frames in use by others than the kernel itself, after the caches of all CPUs were drained.
 pub fn frames_in_use() -> u64 {
     let vm = memory::vm();
     let trim: &(dyn Fn() + Sync) = &|| vm.trim();
     let everywhere = [trim; percpu::MAX_CPUS];
-    // Twice: what one CPU gives back may be the last use of what another keeps.
+    // Twice: an object freed by one CPU may hold the last reference to one in another CPU's cache.
     for _ in 0..2 {
         thread::run_all(&everywhere[..MACHINE.nr_cpus() as usize], true);
     }
     vm.memory().stats().allocated() - tables::taken_since_boot()
 }
 
-/// Recounts all frames, and compares those handed out with `before`.
+/// Recounts all frames, and compares those in use with `before`.
 pub fn is_conserved(before: u64) -> bool {
     let after = frames_in_use();
     let census = memory::vm().memory().check();

@@ -292,7 +292,7 @@ fn exit_as(state: u32) -> ! {
     unreachable!("a thread that ended runs");
 }
 
-/// What a CPU does while nothing is to be done.
+/// The loop of an idle CPU.
 pub fn idle(_: usize) {
     let cpu = Core::id();
     loop {

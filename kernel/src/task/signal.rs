@@ -22,7 +22,7 @@ const SIGSEGV: u32 = 11;
 const SIGKILL: u32 = 9;
 /// Bytes that compiled code may use below its stack pointer.
 const RED_ZONE: u64 = 128;
-/// Flags that a program may bring back: arithmetic, direction, alignment check.
+/// Flags that a program may restore: arithmetic, direction, alignment check.
 const USER_FLAGS: u64 = 0x4_0cd5;
 
 /// Words of a ucontext up to and with the registers: five before them, then 23.
@@ -33,8 +33,8 @@ const INFO_WORDS: usize = 16;
 const WORDS: usize = 1 + CONTEXT_WORDS + INFO_WORDS;
 const BYTES: u64 = (WORDS * 8 + 512) as u64;
 
-/// What the program asked for. Relaxed: set before the threads that may fault are started, or by the thread
-/// itself.
+/// The program's handler and restorer. Relaxed: set before the threads that may fault are started, or by the
+/// thread itself.
 static HANDLER: AtomicU64 = AtomicU64::new(0);
 static RESTORER: AtomicU64 = AtomicU64::new(0);
 

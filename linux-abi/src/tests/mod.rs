@@ -1,4 +1,4 @@
-//! Numbers are Linux's, and mean what they mean there.
+//! Numbers are Linux's, and have its meaning.
 
 use crate::{Errno, MapFlags, Prot, advice, check_mincore, map_request, number, policy};
 use interleaf::space::{Advice, Error, Place, Sharing};

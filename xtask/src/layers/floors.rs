@@ -1,8 +1,8 @@
-//! The floors of the library, of the lab and of the kernel: which there are, and which lies above which.
+//! The floors of the library, of the lab and of the kernel: their names and heights.
 
 /// A crate that is built of floors.
 pub struct Shelf {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: &'static str,
     /// Where its floors lie, with a slash at the end.
     folder: &'static str,
@@ -10,8 +10,8 @@ pub struct Shelf {
     floors: &'static [(&'static str, u32)],
     /// The files in the folder that belong to no floor: they hold all of them, or a macro that all may use.
     roots: &'static [&'static str],
-    /// Code that stands beside the floors: what is compiled for tests alone, and the one file by which
-    /// machine code calls the kernel above it.
+    /// Code that stands beside the floors: code compiled for tests alone, and the one file by which machine
+    /// code calls the kernel above it.
     beside: &'static [&'static str],
     /// The floor from which everything above takes its atomics.
     pub door: Option<&'static str>,

@@ -1,14 +1,14 @@
-//! Who may name whom, and where `unsafe` may stand; parsed from the sources.
+//! Which module may name which, and where `unsafe` may stand; parsed from the sources.
 //!
 //! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`,
 //! `vma` and `object` share a floor and are strangers: they meet in `space`. The lab is built of floors too,
 //! from its errors up to its command line. The lab and the kernel stand on the library and on the crate of
-//! Linux's binary interface, and never know each other. Shared memory above `sync` goes through `sync`'s
-//! door. `unsafe` stands where memory or the machine is handled: a floor that has no place for it forbids it,
-//! which the compiler checks, and in what is no floor it is looked for here.
+//! Linux's binary interface, and never name each other. Above `sync`, atomics come from `sync`. `unsafe`
+//! stands where memory or the machine is handled: a floor that has no place for it forbids it, which the
+//! compiler checks; files outside of floors are searched here.
 //!
-//! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule which finds nothing any more
-//! is found out.
+//! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule that finds nothing any more
+//! fails its test.
 
 mod floors;
 mod rules;
@@ -25,7 +25,7 @@ pub struct Violation {
     pub file: String,
     /// The line, from 1; 0 for a file as a whole.
     pub line: usize,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
 }
 
@@ -45,7 +45,7 @@ pub fn check_and_print(root: &Path) -> Result<(), String> {
     if violations.is_empty() { Ok(()) } else { Err(format!("{} lines break the layers", violations.len())) }
 }
 
-/// How many files there are, and what breaks a rule in them.
+/// Number of files, and the violations in them.
 fn check(root: &Path) -> Result<(usize, Vec<Violation>), String> {
     let mut violations = Vec::new();
     let files: Vec<PathBuf> = ["vm", "linux-abi", "lab", "kernel", "xtask/src"]

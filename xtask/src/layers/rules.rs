@@ -20,10 +20,10 @@ const UNSAFE_PLACES: &[&str] = &[
     "kernel/programs/src/sys",
 ];
 
-/// Where only the contract of something unsafe may stand: `unsafe trait`, `unsafe fn`.
+/// Where only unsafe contracts may stand: `unsafe trait`, `unsafe fn`.
 const UNSAFE_CONTRACTS: &[&str] = &["vm/src/machine"];
 
-/// What breaks a rule in one source file.
+/// The violations in one source file.
 pub fn source(file: &str, tokens: &[Token]) -> Vec<Violation> {
     let source = Source { file, tokens };
     let mut found = source.shelves();
@@ -40,7 +40,7 @@ pub fn source(file: &str, tokens: &[Token]) -> Vec<Violation> {
     found
 }
 
-/// What breaks a rule in a shelf's Cargo.toml.
+/// The violations in a shelf's Cargo.toml.
 pub fn manifest(file: &str, text: &str) -> Vec<Violation> {
     let shelf = file.split('/').next().unwrap_or(file);
     let forbidden: &[&str] = match shelf {
@@ -97,7 +97,7 @@ impl Source<'_> {
         })
     }
 
-    /// The shelves: nobody names a shelf that he does not stand on.
+    /// The shelves: a crate names only crates that it depends on.
     fn shelves(&self) -> Vec<Violation> {
         let (shelf, forbidden): (_, &[(&str, &str)]) = match self.file.split('/').next() {
             Some("vm") => (

@@ -53,7 +53,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Takes one token, or one thing that is none.
+    /// Consumes one token, or one comment, string or the like.
     fn next(&mut self, first: char) -> Option<Kind> {
         if self.rest.starts_with("//") {
             self.take(self.rest.find('\n').unwrap_or(self.rest.len()));

@@ -35,7 +35,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "zap.cut-not-noted",
-        wrong: "the table that a CPU's last walk ended in outlives its cut",
+        wrong: "the last table of a CPU's walk outlives its detaching",
         test: RANDOM,
     },
     Mutation {
@@ -55,7 +55,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "asymmetric.given-back-relaxed",
-        wrong: "ownership is given back without release",
+        wrong: "ownership is released without a release store",
         test: Model("loom_asymmetric_locks"),
     },
     Mutation {
@@ -89,7 +89,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "table.lockable-after-cut",
-        wrong: "a table that was cut out can still be locked",
+        wrong: "a detached table can still be locked",
         test: Model("loom_fault_against_a_mapping_taken_away_and_made_again"),
     },
     Mutation {
@@ -122,7 +122,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "sweep.child-locked-before-parent",
-        wrong: "tables are cut out child before parent",
+        wrong: "tables are detached child before parent",
         test: RANDOM,
     },
     Mutation { point: "fault.not-counted", wrong: "faults are not counted", test: RANDOM },

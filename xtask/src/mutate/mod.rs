@@ -11,7 +11,7 @@
 //!                                     failure                                      not caught: failure
 //! ```
 //!
-//! What hangs is caught too: a wait that never ends is noticed when the tests are run. The test programs have
+//! A test that hangs has noticed too. The test programs have
 //! target directories of their own, since a library with the feature serves nothing else.
 //!
 //! | file | holds |
@@ -48,9 +48,9 @@ enum Test {
 struct Mutation {
     /// The name of its point in the sources.
     point: &'static str,
-    /// What is wrong then.
+    /// The error of the broken library.
     wrong: &'static str,
-    /// What should notice.
+    /// The test that should notice it.
     test: Test,
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What came of a run of tests.
+/// The result of a run of tests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// So many tests passed.
+    /// All passed; their number.
     Passed(usize),
     /// The first test that failed.
     Failed(String),
@@ -17,7 +17,7 @@ pub enum Verdict {
     Hung,
 }
 
-/// What is built: several tests have one program.
+/// The kinds of test programs: several tests share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unit,

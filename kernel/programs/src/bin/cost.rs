@@ -1,11 +1,10 @@
-//! What the smallest operations cost, in ticks of the time-stamp counter: one line `count NAME VALUE` for
+//! The cost of the smallest operations, in ticks of the time-stamp counter: one line `count NAME VALUE` for
 //! each.
 //!
 //! `cost [BATCHES]`. In an emulator that counts guest instructions the ticks are instructions, and a run
 //! gives the same numbers every time. Each figure is the smallest mean of a few batches, so that a timer's
 //! tick in one of them does not count; the loop around the operation, a few instructions, is in it, but not
-//! in `zeroing`: the steps alone. Kernels are asked by the same program, so that their figures can be held
-//! against each other.
+//! in `zeroing`: the steps alone. All kernels run the same program, so that their figures can be compared.
 #![cfg_attr(metal, no_std, no_main)]
 
 use interleaf_programs::say::granted;
@@ -54,7 +53,7 @@ fn timed(work: impl FnOnce()) -> u64 {
 
 /// Touches each page of a fresh mapping, then unmaps it; the ticks of the touching or of the unmapping.
 fn touch(one: fn(&Region, usize), unmapping: bool) -> u64 {
-    // A second table's worth, of which the part that fills whole tables is taken.
+    // A second table's worth, of which only the part that fills whole tables is used.
     let all = granted("mmap", Region::map(2 * PAGES, Rights::WRITE));
     let aligned = (all.start() / sys::PAGE).next_multiple_of(PAGES) - all.start() / sys::PAGE;
     let region = all.part(aligned, PAGES);

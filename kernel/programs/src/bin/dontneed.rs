@@ -1,10 +1,10 @@
-//! MADV_DONTNEED of the same page from two CPUs at once: whoever returns reads zero.
+//! MADV_DONTNEED of the same page from two CPUs at once: a caller that has returned reads zero.
 //!
 //! `dontneed [ROUNDS]`. The danger is the second caller: it finds the page gone already, has nothing to
 //! flush, and returns while its own CPU still holds the translation that the first has not flushed yet.
 //!
 //! ```text
-//! A   cuts the page out ............... flushes ... returns, reads 0
+//! A   unhooks the page ................ flushes ... returns, reads 0
 //! B        finds nothing | returns, reads: must be 0, even though A has not flushed
 //! ```
 #![cfg_attr(metal, no_std, no_main)]
@@ -23,7 +23,7 @@ const MIDDLE: usize = PAGES / 2;
 const THREADS: u32 = 2;
 
 static REGION: Shared = Shared::new();
-/// Where everybody meets: arrivals in all. SeqCst, as in a textbook.
+/// Barrier of both threads: number of arrivals. SeqCst, for simplicity.
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
@@ -71,7 +71,7 @@ fn drop_pages(index: usize) {
     }
 }
 
-/// Waits until both have come as far.
+/// Waits until both threads have arrived.
 fn meet(met: &mut u32) {
     *met += THREADS;
     ARRIVED.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Demand faults: a page reads zero until it is written, and keeps what was written.
+//! Demand faults: a page reads zero until it is written, and keeps its contents then.
 //!
 //! `faults [PAGES]`. Mapped pages, pages far apart, statics, the stack, the heap, and memory that the kernel
 //! touches on the program's behalf.
@@ -128,7 +128,7 @@ fn heap() {
     holds!(sys::heap_end(1) == start, "the heap moved to where it cannot be");
 }
 
-/// System calls fault on the program's memory as the program does, or answer EFAULT.
+/// System calls fault on the program's memory as the program does, or return EFAULT.
 fn kernel_touches() {
     let region = granted("mmap", Region::map(8, Rights::WRITE));
     let answer = granted("mmap", Region::map(2, Rights::WRITE));

@@ -1,4 +1,4 @@
-//! Two CPUs fault in the halves of one mapping, in turns: what the plugin watches.
+//! Two CPUs fault in the halves of one mapping, in turns, watched by the plugin.
 //!
 //! `pair [FAULTS]`. The same as the lab's recorder sees: both CPUs write-fault in parts of one mapping that
 //! share no table but the upper ones, a hundred pages in each turn. The first faults of each part come before
@@ -16,12 +16,12 @@ program!(begin);
 const APART: usize = 512 * 512;
 /// Pages touched in a turn.
 const TURN: usize = 100;
-/// Pages of a part that are touched before anybody watches: one in the middle of what each table covers.
+/// Pages of a part that are touched before the mark: one in the middle of each table's range.
 const TABLE: usize = 512;
 
 static REGION: Shared = Shared::new();
 static FAULTS: AtomicU64 = AtomicU64::new(0);
-/// Turns that are over, of both. SeqCst: it hands the right to fault over.
+/// Number of turns that have ended, of both. SeqCst: it passes the right to fault on.
 static TURNS: AtomicU32 = AtomicU32::new(0);
 
 fn begin(args: Args) -> u8 {
@@ -41,7 +41,7 @@ fn take_turns(me: usize) {
     sys::move_to_cpu(me);
     let part = REGION.get().part(me * APART, APART);
     let faults = FAULTS.load(Ordering::Relaxed) as usize;
-    // The tables are there, and the identity of the mapping, before anybody watches.
+    // Tables and the mapping's identity exist before the mark.
     wait_for(me as u32);
     (0..=faults).step_by(TABLE).for_each(|page| part.write(page + TABLE - 1, 0, 1));
     TURNS.fetch_add(1, Ordering::SeqCst);

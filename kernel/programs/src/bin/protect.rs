@@ -1,6 +1,6 @@
-//! Rights: what is not allowed ends in SIGSEGV at the right address, and what is allowed again works.
+//! Rights: a refused access ends in SIGSEGV at the right address, and works once it is allowed again.
 //!
-//! `protect [ROUNDS]`. The handler gives the right that lacked and returns, and the instruction succeeds at
+//! `protect [ROUNDS]`. The handler grants the missing right and returns, and the instruction succeeds at
 //! its second try. Contents survive every change. `protect die` makes a refused access without a handler, and
 //! must not return.
 #![cfg_attr(metal, no_std, no_main)]
@@ -13,7 +13,7 @@ use interleaf_programs::{BROKEN, GOOD, holds, program, say};
 
 program!(begin);
 
-/// What the handler does at the next fault, and what it saw. One thread only: Relaxed.
+/// The handler's action at the next fault, and the fault that it saw. One thread only: Relaxed.
 static REPAIR: AtomicUsize = AtomicUsize::new(NONE);
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
@@ -70,7 +70,7 @@ fn contents_survive(region: &Region) {
     }
 }
 
-/// The handler: notes what was refused and repairs as `REPAIR` says.
+/// The handler: notes the refused access and repairs it as `REPAIR` says.
 fn repair(fault: SegFault) {
     FAULTS.fetch_add(1, Relaxed);
     ADDRESS.store(fault.address, Relaxed);
@@ -89,7 +89,7 @@ fn repair(fault: SegFault) {
     granted("the repair", repaired);
 }
 
-/// Does something that must be refused once, repaired, and done.
+/// Performs an access that must be refused once, repaired, and then succeed.
 fn refused(what: &str, how: usize, address: usize, mapped: bool, act: impl FnOnce()) {
     let before = FAULTS.load(Relaxed);
     REPAIR.store(how, Relaxed);
@@ -129,7 +129,7 @@ fn refusals(region: &Region, page: usize) {
     granted("mprotect", one.protect(Rights::WRITE));
 }
 
-/// Changing rights across a hole answers ENOMEM; what lies before the hole is changed.
+/// Changing rights across a hole returns ENOMEM; pages before the hole are changed.
 fn holes(region: &Region) {
     granted("munmap", region.part(8, 1).unmap());
     holds!(region.protect(Rights::READ) == Err(ENOMEM), "rights were changed across a hole");

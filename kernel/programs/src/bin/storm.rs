@@ -1,8 +1,8 @@
 //! All CPUs in one space: map, write, protect, drop, unmap and check contents, with more threads than CPUs.
 //!
 //! `storm [THREADS] [ROUNDS] [SEED]`. Each thread owns a few regions, knows what each page must hold, and
-//! rolls dice for what to do next. One region belongs to all: each thread owns a word of every page there,
-//! and anybody may give the pages their rights anew. At the end every page is checked once more.
+//! picks its next step at random. One region is common: each thread owns a word of every page there, and any
+//! thread may set the pages' rights anew. At the end every page is checked once more.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -74,7 +74,7 @@ fn run(index: usize) {
 }
 
 impl Area {
-    /// One thing by chance, to a run of pages of one region.
+    /// A random step on a run of pages of one region.
     fn step(&mut self, round: u64) {
         let region = self.dice.below(REGIONS);
         let first = self.dice.below(PAGES);
@@ -106,7 +106,7 @@ impl Area {
         }
     }
 
-    /// Takes the right to write from a whole region, or gives it back.
+    /// Removes the right to write from a whole region, or restores it.
     fn protect(&mut self, region: usize) {
         let rights = if self.writable[region] { Rights::READ } else { Rights::WRITE };
         granted("mprotect", self.regions[region].protect(rights));
@@ -147,8 +147,8 @@ impl Area {
         }
     }
 
-    /// The pages of all: this thread's word in each is written over and over with the same value. Now and
-    /// then their rights are given anew, which takes nothing away but has every CPU's translations looked at.
+    /// The common pages: this thread's word in each is written repeatedly with the same value. Sometimes
+    /// their rights are set anew, which changes none, but makes the kernel check every CPU's translations.
     fn common(&mut self, round: u64) {
         let page = self.dice.below(COMMON);
         ALL.get().write(page, self.thread, mix(self.thread as u64));

@@ -1,4 +1,4 @@
-//! Unmapping while others read: when munmap has returned, nobody uses the old translation.
+//! Unmapping while others read: when munmap has returned, no CPU uses the old translation.
 //!
 //! `unmap_readers [READERS] [ROUNDS]`. One thread maps pages, publishes the number of the generation, writes
 //! it into them, and unmaps them again; readers read all the while:
@@ -8,10 +8,10 @@
 //! reader                  g = published ... value = page ... value is 0, or at least g
 //! ```
 //!
-//! A reader that sees an older number than was published before it read has used a translation that munmap
-//! should have taken from it. A third kind of thread poisons pages of its own and replaces them, so that a
-//! frame that is freed too early comes back with the poison in it. (It never maps where the kernel likes:
-//! that may be the gap.) A reader that meets the gap between munmap and mmap gets SIGSEGV, and its handler
+//! A reader that sees an older number than was published before its load has used a translation that munmap
+//! should have flushed. A third kind of thread poisons pages of its own and replaces them, so that a frame
+//! that is freed too early comes back with the poison in it. (It never lets the kernel choose an address,
+//! which may be the gap.) A reader that meets the gap between munmap and mmap gets SIGSEGV, and its handler
 //! waits until the pages are back; without handlers the pages are replaced in one call instead.
 #![cfg_attr(metal, no_std, no_main)]
 
@@ -24,7 +24,7 @@ program!(begin);
 
 /// Pages that come and go.
 const PAGES: usize = 8;
-/// What is written into pages that no reader may ever see.
+/// Written into pages that no reader may ever see.
 const POISON: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 /// Most readers.
 const READERS: usize = 16;
@@ -35,7 +35,7 @@ static POISONED: Shared = Shared::new();
 static PUBLISHED: AtomicU64 = AtomicU64::new(0);
 /// Whether pages are mapped. Release by the writer, Acquire by handlers that wait.
 static THERE: AtomicBool = AtomicBool::new(true);
-/// Whether everybody is to stop. Relaxed: nothing hangs on it.
+/// Set when all threads are to stop. Relaxed: it orders nothing.
 static STOP: AtomicBool = AtomicBool::new(false);
 /// Reads that were checked, and faults that waited. Relaxed: only the sums count.
 static READS: AtomicU64 = AtomicU64::new(0);
@@ -60,7 +60,7 @@ fn begin(args: Args) -> u8 {
     let poisoner = granted("clone", sys::spawn(poison, cpus - 1));
     sys::move_to_cpu(0);
     let mut generation = 0;
-    // At least so many rounds, and until the readers have had their turn.
+    // At least `rounds` rounds, and until every reader has run.
     while generation < rounds || READS.load(Ordering::Relaxed) < rounds {
         generation += 1;
         turn(&region, generation, handlers);
@@ -117,7 +117,7 @@ fn read(index: usize) {
         READS.fetch_add(PAGES as u64, Ordering::Relaxed);
         passes += 1;
         if passes.is_multiple_of(64) {
-            // The writer is to have its turn where threads are more than CPUs.
+            // The writer must run where there are more threads than CPUs.
             sys::yield_now();
         }
     }

@@ -1,4 +1,4 @@
-//! Where a program begins, and its words.
+//! The entry of a program, and its arguments.
 
 use core::ffi::{CStr, c_char};
 #[cfg(metal)]
@@ -51,7 +51,7 @@ macro_rules! program {
             std::process::exit(2);
         }
 
-        /// Where the kernel begins: the words are on the stack, which a function has aligned before its call.
+        /// The entry: the arguments are on the stack, whose pointer is aligned as before a call.
         #[cfg(metal)]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]

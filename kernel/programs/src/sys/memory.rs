@@ -1,4 +1,4 @@
-//! Memory that the language does not know of: mapped, touched by single instructions, unmapped.
+//! Memory outside of Rust's: mapped, touched by single instructions, unmapped.
 
 use super::{EAGAIN, Errno, call, nr};
 use core::arch::asm;
@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-/// What may be done with pages: Linux's PROT bits.
+/// Rights of pages: Linux's PROT bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights(usize);
 
@@ -30,7 +30,7 @@ const DONTNEED: usize = 4;
 pub(super) const FUTEX_WAIT: usize = 128;
 
 /// Pages that were mapped once. They may have been unmapped, protected or replaced since: then touching them
-/// faults, which is what the programs are about. Copies are the same pages.
+/// faults, which the programs test. Copies are the same pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
     start: usize,
@@ -38,7 +38,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps `pages` pages of private anonymous memory, where the kernel likes.
+    /// Maps `pages` pages of private anonymous memory, at an address of the kernel's choice.
     pub fn map(pages: usize, rights: Rights) -> Result<Region, Errno> {
         // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
         let start = unsafe { call(nr::MMAP, [0, pages * PAGE, rights.0, PRIVATE, usize::MAX, 0]) }?;
@@ -56,7 +56,7 @@ impl Region {
         self.start
     }
 
-    /// How many pages it has.
+    /// Number of its pages.
     pub fn pages(&self) -> usize {
         self.pages
     }
@@ -64,7 +64,7 @@ impl Region {
     /// Maps new pages over all of it.
     pub fn replace(&self, rights: Rights) -> Result<(), Errno> {
         let flags = PRIVATE | FIXED;
-        // SAFETY: what is replaced is the region, which is nobody's memory (see the module's parent).
+        // SAFETY: only the region is replaced, which is not Rust's memory (see the module's parent).
         let at = unsafe { call(nr::MMAP, [self.start, self.bytes(), rights.0, flags, usize::MAX, 0]) }?;
         assert_eq!(at, self.start);
         Ok(())
@@ -72,34 +72,34 @@ impl Region {
 
     /// Unmaps all of it.
     pub fn unmap(&self) -> Result<(), Errno> {
-        // SAFETY: the region is nobody's memory.
+        // SAFETY: the region is not Rust's memory.
         unsafe { call(nr::MUNMAP, [self.start, self.bytes(), 0, 0, 0, 0]) }.map(drop)
     }
 
     /// Changes the rights of all of it.
     pub fn protect(&self, rights: Rights) -> Result<(), Errno> {
-        // SAFETY: the region is nobody's memory.
+        // SAFETY: the region is not Rust's memory.
         unsafe { call(nr::MPROTECT, [self.start, self.bytes(), rights.0, 0, 0, 0]) }.map(drop)
     }
 
     /// Drops what its pages hold: they read zero again.
     pub fn dont_need(&self) -> Result<(), Errno> {
-        // SAFETY: the region is nobody's memory.
+        // SAFETY: the region is not Rust's memory.
         unsafe { call(nr::MADVISE, [self.start, self.bytes(), DONTNEED, 0, 0, 0]) }.map(drop)
     }
 
     /// Asks which of its pages are resident; the kernel writes a byte for each to the start of `answer`.
     pub fn resident(&self, answer: &Region) -> Result<(), Errno> {
         assert!(self.pages <= answer.bytes());
-        // SAFETY: the kernel writes into `answer`, which is nobody's memory.
+        // SAFETY: the kernel writes into `answer`, which is not Rust's memory.
         unsafe { call(nr::MINCORE, [self.start, self.bytes(), answer.start, 0, 0, 0]) }.map(drop)
     }
 
     /// Has the kernel read its first 4 bytes, as a futex that does not hold `other`: `Ok` if it could and
     /// they differ.
     pub fn read_by_kernel(&self, other: u32) -> Result<(), Errno> {
-        // SAFETY: the kernel only reads. (A wait that is not refused ends when somebody wakes it; nobody
-        // does.)
+        // SAFETY: the kernel only reads. (A wait that is not refused would end by a wake-up, and there is
+        // none.)
         match unsafe { call(nr::FUTEX, [self.start, FUTEX_WAIT, other as usize, 0, 0, 0]) } {
             Err(EAGAIN) | Ok(_) => Ok(()),
             Err(other) => Err(other),
@@ -111,7 +111,7 @@ impl Region {
     pub fn read(&self, page: usize, word: usize) -> u64 {
         let at = self.at(page, word);
         let value;
-        // SAFETY: one load of nobody's memory, which may fault.
+        // SAFETY: one load of memory that is not Rust's, which may fault.
         unsafe {
             asm!("mov {}, [{}]", out(reg) value, in(reg) at, options(nostack, readonly, preserves_flags))
         };
@@ -122,7 +122,7 @@ impl Region {
     #[inline(always)]
     pub fn write(&self, page: usize, word: usize, value: u64) {
         let at = self.at(page, word);
-        // SAFETY: one store to nobody's memory, which may fault.
+        // SAFETY: one store to memory that is not Rust's, which may fault.
         unsafe { asm!("mov [{}], {}", in(reg) at, in(reg) value, options(nostack, preserves_flags)) };
     }
 
@@ -138,20 +138,20 @@ impl Region {
         self.write(page, 0, 1);
     }
 
-    /// Executes what stands at the start of page `page`, which must be an instruction that returns.
+    /// Executes the code at the start of page `page`, which must be an instruction that returns.
     pub fn execute(&self, page: usize) {
         let at = self.at(page, 0);
         // SAFETY: the program has written `ret` there; it may fault on the fetch.
         unsafe { asm!("call {}", in(reg) at, clobber_abi("C")) };
     }
 
-    /// Fills the first `words` words of page `page` with zeroes, by one step for each: what a kernel does
+    /// Fills the first `words` words of page `page` with zeroes, by one step for each, as a kernel does
     /// before it hands a frame out.
     #[inline(never)]
     pub fn zero(&self, page: usize, words: usize) {
         assert!(words <= PAGE / 8);
         let at = self.at(page, 0);
-        // SAFETY: stores to one page of nobody's memory.
+        // SAFETY: stores to one page of memory that is not Rust's.
         unsafe {
             asm!("rep stosq", inout("rcx") words => _, inout("rdi") at => _, in("rax") 0, options(nostack));
         }
@@ -168,8 +168,8 @@ impl Region {
     }
 }
 
-/// Where the heap of the program ends; grown or shrunk to `end` if that is not 0. A kernel that refuses
-/// answers with the end as it was.
+/// The end of the program's heap; grown or shrunk to `end` if that is not 0. A kernel that refuses returns
+/// the old end.
 pub fn heap_end(end: usize) -> usize {
     // SAFETY: the programs keep nothing on the heap.
     unsafe { call(nr::BRK, [end, 0, 0, 0, 0, 0]) }.unwrap_or(0)

@@ -1,11 +1,9 @@
-//! The one place of `unsafe`: system calls, the start of the program, and memory that the language does not
-//! know of.
+//! The one place of `unsafe`: system calls, the start of the program, and memory outside of Rust's.
 //!
-//! What is handed out is safe to use, because the memory that programs map, unmap and fault on is never
-//! Rust's: it is reached only by single instructions through a [`Region`], never by a reference. Rust's own
-//! memory (text, statics, the first stack, the threads' static stacks) is never inside of a `Region`, as no
-//! kernel maps anything over what is mapped without being told to, and a `Region` tells it so only within
-//! itself.
+//! The interface is safe, because the memory that programs map, unmap and fault on is never Rust's: it is
+//! reached only by single instructions through a [`Region`], never by a reference. Rust's own memory (text,
+//! statics, the first stack, the threads' static stacks) is never inside of a `Region`, as a kernel maps over
+//! mapped pages only on request, and a `Region` requests it only within itself.
 
 mod entry;
 mod memory;
@@ -62,12 +60,12 @@ mod nr {
 ///
 /// # Safety
 ///
-/// The call must not change memory that Rust knows of, other than what the caller handed it to be written.
+/// The call must not change Rust's memory, except for buffers that the caller passed for that.
 #[inline(always)]
 unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize, Errno> {
     let answer: isize;
-    // SAFETY: the instruction changes rax, rcx and r11 and, by our caller's word, no memory that is not its
-    // own.
+    // SAFETY: the instruction changes rax, rcx and r11 and, by our caller's word, no memory but its own
+    // buffers.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => answer, in("rdi") a[0], in("rsi") a[1],
             in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
@@ -76,7 +74,7 @@ unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize, Errno> {
     if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
 }
 
-/// Writes to the console; what cannot be written is lost.
+/// Writes to the console; bytes that cannot be written are lost.
 pub fn write(bytes: &[u8]) {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -97,7 +95,7 @@ pub fn exit_group(code: u8) -> ! {
     }
 }
 
-/// Calls that do nothing, `count` of them in a row: the cost of asking.
+/// Calls that do nothing, `count` of them in a row: the cost of entering the kernel.
 #[inline(never)]
 pub fn ask_nothing(count: u64) {
     for _ in 0..count {
@@ -106,8 +104,7 @@ pub fn ask_nothing(count: u64) {
     }
 }
 
-/// Tells a watching emulator that what it counts begins: an instruction that does nothing (see the plugin's
-/// `mark`).
+/// Marks the begin of counting for the emulator: an instruction that does nothing (see the plugin's `mark`).
 #[inline(always)]
 pub fn mark_begin() {
     // SAFETY: it does nothing.
@@ -116,7 +113,7 @@ pub fn mark_begin() {
     };
 }
 
-/// Tells it that what it counts ends.
+/// Marks the end of counting.
 #[inline(always)]
 pub fn mark_end() {
     // SAFETY: it does nothing.

@@ -1,4 +1,4 @@
-//! SIGSEGV as a value that a function is called with; when it returns, the instruction is tried again.
+//! SIGSEGV as the argument of a function; when it returns, the instruction is tried again.
 
 use super::{Errno, call, nr};
 use core::arch::naked_asm;
@@ -13,7 +13,7 @@ pub struct SegFault {
     pub mapped: bool,
 }
 
-/// What the kernel is told about a signal.
+/// A signal's action, as the kernel reads it.
 #[repr(C)]
 struct Action {
     handler: usize,
@@ -22,7 +22,7 @@ struct Action {
     mask: u64,
 }
 
-/// What the kernel tells of a fault: Linux's `siginfo_t`, as far as it is used.
+/// A fault, as the kernel reports it: the used part of Linux's `siginfo_t`.
 #[repr(C)]
 struct Info {
     signal: i32,
@@ -41,7 +41,7 @@ const SEGV_ACCERR: i32 = 2;
 /// The function that is called; 0 for none. Relaxed: it is set before the threads that may fault are started.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
-/// Has `handler` called at every refused access, by the thread that tried it, between two of its
+/// Sets the function that is called at every refused access, on the thread that tried it, between two of its
 /// instructions.
 pub fn on_segfault(handler: fn(SegFault)) -> Result<(), Errno> {
     HANDLER.store(handler as usize, Ordering::Relaxed);
@@ -51,7 +51,7 @@ pub fn on_segfault(handler: fn(SegFault)) -> Result<(), Errno> {
     unsafe { call(nr::RT_SIGACTION, [SIGSEGV, &raw const action as usize, 0, 8, 0, 0]) }.map(drop)
 }
 
-/// What the kernel calls.
+/// The handler that the kernel calls.
 extern "C" fn caught(_signal: i32, info: *const Info, _context: usize) {
     // SAFETY: SA_SIGINFO has the kernel hand over a `siginfo_t` on the stack.
     let (address, code) = unsafe { ((*info).address, (*info).code) };

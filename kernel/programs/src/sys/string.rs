@@ -1,5 +1,5 @@
-//! C's functions on memory, which `core` calls by name. Each does its work by one instruction that repeats
-//! itself, so that no compiler finds its own loop in it and makes it call itself.
+//! C's functions on memory, which `core` calls by name. Each is one repeating instruction, so that the
+//! compiler does not turn a loop in it into a call of itself.
 
 use core::arch::asm;
 
@@ -68,7 +68,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
     for at in 0..length {
         // SAFETY: `at` is below `length`, and our caller may read that many bytes on both sides. Volatile, so
-        // that the loop is not found to be a comparison of memory.
+        // that the compiler does not turn the loop into a call of `memcmp`.
         let (l, r) = unsafe { (left.add(at).read_volatile(), right.add(at).read_volatile()) };
         if l != r {
             return i32::from(l) - i32::from(r);

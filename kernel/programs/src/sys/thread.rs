@@ -1,9 +1,8 @@
-//! Threads: started, told apart, joined.
+//! Threads: started, numbered, joined.
 //!
 //! Each has one of a few static stacks and a slot beside it. A slot's `done` word is 0 while its thread runs
-//! and 1 when it has ended; the thread itself stores the 1 and wakes who waits, so that no more is asked of
-//! the kernel than `clone` and `futex`. The stack is used for a few instructions after that, so a slot is
-//! never used twice.
+//! and 1 when it has ended; the thread itself stores the 1 and wakes the joining thread, so that `clone` and
+//! `futex` suffice. The stack is used for a few instructions after that, so a slot is never used twice.
 
 use super::memory::FUTEX_WAIT;
 use super::{Errno, call, nr};
@@ -56,8 +55,8 @@ pub fn spawn(body: fn(usize), argument: usize) -> Result<Thread, Errno> {
     slot.argument.store(argument, Ordering::Relaxed);
     let top = STACKS[index].0.get() as usize + STACK_BYTES;
     let answer: isize;
-    // SAFETY: the child has registers of its own and a stack that nobody else uses; it never returns to this
-    // code, but calls `run` with its slot on a stack that is aligned as at a call.
+    // SAFETY: the child has registers of its own and a stack that no other thread uses; it never returns to
+    // this code, but calls `run` with its slot on a stack that is aligned as at a call.
     unsafe {
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call {run}", "ud2", "2:",
             run = sym run, in("r12") index, inlateout("rax") 56isize => answer, in("rdi") FLAGS,
@@ -67,7 +66,7 @@ pub fn spawn(body: fn(usize), argument: usize) -> Result<Thread, Errno> {
     if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(Thread(index)) }
 }
 
-/// What a thread does.
+/// The body of a thread.
 extern "C" fn run(index: usize) -> ! {
     let slot = &SLOTS[index];
     let body = slot.body.load(Ordering::Relaxed);
@@ -95,24 +94,24 @@ impl Thread {
 
 /// Sleeps while `word` holds `value`; may wake for no reason.
 pub fn wait_on(word: &AtomicU32, value: u32) {
-    // SAFETY: the kernel only reads the word. Any answer means: look again.
+    // SAFETY: the kernel only reads the word. Any result means: check again.
     let _ = unsafe { call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0, 0]) };
 }
 
-/// Wakes up to `count` of those who sleep on `word`.
+/// Wakes up to `count` of the threads that sleep on `word`.
 pub fn wake(word: &AtomicU32, count: u32) {
     let count = count.min(i32::MAX as u32) as usize;
-    // SAFETY: the kernel does not touch memory. It can only answer how many were woken.
+    // SAFETY: the kernel does not touch memory. It only returns the number of woken threads.
     let _ = unsafe { call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE, count, 0, 0, 0]) };
 }
 
-/// Lets others run.
+/// Yields the CPU.
 pub fn yield_now() {
     // SAFETY: it takes nothing and writes nothing.
     let _ = unsafe { call(nr::SCHED_YIELD, [0; 6]) };
 }
 
-/// How many CPUs the program may run on; 2 where the kernel does not say.
+/// Number of CPUs that the program may run on; 2 where the kernel refuses to tell.
 pub fn cpus() -> usize {
     let mut mask = [0u64; 16];
     let bytes = size_of_val(&mask);
@@ -122,8 +121,8 @@ pub fn cpus() -> usize {
     if answer.is_ok() && count > 0 { count as usize } else { 2 }
 }
 
-/// Keeps the calling thread on the `index`th of the CPUs that it may run on, and says whether the kernel does
-/// so.
+/// Keeps the calling thread on the `index`th of the CPUs that it may run on, and returns whether the kernel
+/// agreed.
 pub fn move_to_cpu(index: usize) -> bool {
     let mut mask = [0u64; 16];
     let bytes = size_of_val(&mask);
