@@ -130,7 +130,7 @@ impl<M: Machine> Memory<'_, M> {
         cache.uncached.add_own(1);
         let frames = &batch[..taken];
         frames.iter().for_each(|&word| self.mark_cached(word));
-        // In order, so that allocations ascend; what the stack does not hold goes back.
+        // In order, so that allocations ascend; frames that the stack does not hold go back.
         let left = stack.refill(&cache.count, &frames[1..]);
         if left > 0 {
             cache.spilled.add_own(left as u64);

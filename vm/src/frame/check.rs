@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::units::{Order, Pfn, PfnRange};
 use core::fmt;
 
-/// Numbers of frames, by state, as recounted.
+/// Recounted numbers of frames, by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FrameCounts {
     /// Frames in free blocks.

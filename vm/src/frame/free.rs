@@ -91,8 +91,8 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Frees every CPU's cached frames to the zones and calls `then` before any can go to a cache again.
     ///
-    /// A look at the caches beforehand would save the barrier where all are empty, but cannot tell: while it
-    /// goes from one to the next, frames can go from the next through the zone to the one.
+    /// Reading the caches beforehand cannot save the barrier where all are empty: while the CPU reads one
+    /// after the other, frames can move from an unread cache through the zone to one already read.
     pub(super) fn drain_and<R>(&self, then: impl FnOnce() -> R) -> (u64, R) {
         let _drain = self.drain.lock();
         let mut drained = 0;

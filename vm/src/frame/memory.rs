@@ -90,7 +90,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.table.meta(pfn)
     }
 
-    /// The record of a frame that came from here.
+    /// The record of a frame that was allocated from this memory.
     #[inline]
     pub(super) fn meta_of(&self, pfn: Pfn) -> &FrameMeta<M::Cpu> {
         self.table.meta(pfn).expect("a frame of this memory has a record")
@@ -123,7 +123,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         &self.zones[after.checked_sub(1).map_or(0, |at| self.zone_ranges[at].zone as usize)]
     }
 
-    /// Makes the `nth` allocation from now fail, 1 being the next, whatever it is for. 0 cancels that. Debug
+    /// Makes the `nth` allocation from now fail, 1 being the next, for any use. 0 cancels that. Debug
     /// builds only.
     pub fn plan_mishap(&self, nth: u64) {
         self.mishap.plan(nth, 1);
@@ -135,7 +135,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.plan(nth, u64::MAX);
     }
 
-    /// Whether a planned mishap has not struck yet.
+    /// Whether a planned mishap has not happened yet.
     pub fn is_mishap_planned(&self) -> bool {
         self.mishap.is_planned()
     }

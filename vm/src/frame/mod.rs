@@ -1,4 +1,4 @@
-//! Floor 4: physical frames. What each one is, where free ones come from, and small objects made of them.
+//! Floor 4: physical frames: their records, allocation and freeing, and pools of small objects.
 //!
 //! ```text
 //!   firmware          BootMap ── boot memory: records, caches ──┐
@@ -23,7 +23,7 @@
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |
 //! | `slab` | object pools |
-//! | `owned`, `reclaim` | what waits for a flush; what waits for readers |
+//! | `owned`, `reclaim` | frames that wait for a flush; memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
 //!
 //! The common case, one frame, is a pop or push on the CPU's own stack and one store into the frame's record:
@@ -32,23 +32,23 @@
 //! # One door
 //!
 //! Frame records are read and written by `frame::record::meta` alone. A record's first word is a value with
-//! pure transitions ([`FrameState`]); what is not a transition does not happen: a frame freed twice, a table
-//! freed while attached, or a frame that was never the library's is refused. Debug builds panic there;
-//! release builds leave the frame alone and count it in [`Stats::refused`].
+//! pure transitions ([`FrameState`]); every other change is refused: a frame freed twice, a table freed while
+//! attached, or a frame that was never the library's. Debug builds panic there; release builds leave the
+//! frame as it is and count it in [`Stats::refused`].
 //!
-//! # What is never out of reach
+//! # Frames in caches are free memory
 //!
 //! An allocation that finds the zones empty revokes the caches of all CPUs
 //! ([`sync::asymmetric`](crate::sync::asymmetric)), frees their frames to the zones, where they merge, and
-//! tries once more. Out of reach are only frames on their way at that moment: at most one batch for each
-//! other CPU, between its zone and its cache.
+//! tries once more. It misses only frames that are moving at that moment: at most one batch for each other
+//! CPU, between its zone and its cache.
 //!
 //! # Zeroed memory
 //!
 //! Memory comes as [`Init::Dirty`] or [`Init::Zeroed`], and a free block or cached frame remembers which. A
 //! request for zeroed memory zeroes it only if needed.
 //!
-//! docs/design/frames.md has the longer story.
+//! docs/design/frames.md has the details.
 
 mod alloc;
 mod boot;
@@ -85,7 +85,7 @@ pub use slab::Pool;
 pub use stats::Stats;
 pub use zone::{Watermark, Zone};
 
-/// What bytes of memory start as.
+/// The initial contents of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Init {
     /// Anything.

@@ -7,7 +7,7 @@ use crate::sync::{Rcu, RcuHead, Reclaim};
 use crate::units::Pfn;
 use core::ptr::NonNull;
 
-/// The tags of a retired table, by what its words are; a pool's tag is its address, which is neither.
+/// The tags of a retired table, by the contents of its words; a pool's tag is its address, which is neither.
 const TABLE: usize = 0;
 const ZEROED_TABLE: usize = 1;
 
@@ -21,10 +21,9 @@ impl<M: Machine> Memory<'_, M> {
         };
         match self.meta(pfn) {
             // SAFETY: the table is detached and was not retired before, as the transition says; its link is
-            // unused till it is reclaimed, and records stay for good. A walker that could still find it is
-            // what the wait is for: the parent's entry was cleared before, and if it was not, the walker
-            // finds a frame that it may read, and no live memory of Rust's: tables are cells reached through
-            // the door.
+            // unused till it is reclaimed, and records are never freed. The wait is for walkers that may still
+            // hold the table: the parent's entry was cleared before. Had it not been, a walker would find a
+            // frame that it may read, and no Rust object: tables are cells reached through the door.
             Some(meta) if meta.retire() => unsafe {
                 rcu.retire(self.machine, meta.retire_head(), tag, self);
             },

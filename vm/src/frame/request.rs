@@ -1,4 +1,4 @@
-//! What an allocation asks for: contents, priority, placement.
+//! Allocation requests: contents, priority, placement.
 
 use super::Init;
 use crate::units::{NodeId, NodeMask};
@@ -6,7 +6,7 @@ use crate::units::{NodeId, NodeMask};
 /// A request for frames. Linux: `gfp_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocRequest {
-    /// What the bytes must be: `Dirty` for anything.
+    /// The required contents: `Dirty` for any.
     pub init: Init,
     /// How far the allocation may go.
     pub priority: Priority,
@@ -23,7 +23,7 @@ pub enum Priority {
     Reserve,
 }
 
-/// On which node memory is wanted. Linux: `mempolicy`.
+/// The nodes from which memory is wanted. Linux: `mempolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FramePlacement {
     /// Near this CPU; else anywhere.

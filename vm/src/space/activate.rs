@@ -27,7 +27,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.switch(self.vm.machine, None, Some((&self.tlb, self.root())));
     }
 
-    /// Makes this CPU, which runs this space, translate through nothing.
+    /// Makes this CPU, which runs this space, translate through no space.
     pub fn leave_cpu(&self) {
         self.table.release_ownership();
         self.vm.shootdown.switch(self.vm.machine, Some(&self.tlb), None);

@@ -1,4 +1,4 @@
-//! What is counted, declared once. Names are Linux's (`/proc/vmstat`) where Linux has one, and those of the
+//! Counters, declared once. Names are Linux's (`/proc/vmstat`) where Linux has one, and those of the
 //! speculative page fault series (`pagefault:spf_*`) where it has one.
 //!
 //! Each CPU counts on its own lines, with a load and a store; a total is a sum that may be stale.
@@ -10,7 +10,7 @@ use core::fmt;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Something that is counted.
+        /// A counted event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
         pub enum Counter {
@@ -62,7 +62,7 @@ counters! {
     TableAlloc = "nr_page_table_alloc",
     /// Table pages detached.
     TableFree = "nr_page_table_free",
-    /// Flushes that edits of a space asked for, wherever it runs.
+    /// Flushes that edits of a space asked for, on any CPU.
     TlbFlush = "nr_tlb_flush",
 }
 
@@ -96,7 +96,7 @@ impl<C: Cpu> Counters<C> {
         counters.iter().for_each(|&counter| own[counter as usize].add_own(1));
     }
 
-    /// Counts one, on the lines of the CPU that `pinned` keeps the thread on.
+    /// Counts one, on the lines of the CPU on which `pinned` keeps the thread.
     #[inline]
     pub fn count_here(&self, counter: Counter, pinned: &impl PreemptOff<C>) {
         self.cpus.this_cpu(pinned)[counter as usize].add_own(1);
@@ -129,7 +129,7 @@ impl Totals {
         self.0[counter as usize]
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     pub fn since(&self, earlier: &Totals) -> Totals {
         Totals(core::array::from_fn(|at| self.0[at].wrapping_sub(earlier.0[at])))
     }

@@ -5,11 +5,11 @@ use core::fmt;
 /// The error of a memory call, with the number that Linux has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Error {
-    /// An argument makes no sense: `EINVAL`.
+    /// An invalid argument: `EINVAL`.
     Invalid,
     /// No memory, no room in the address space, too many mappings, or a hole in the range: `ENOMEM`.
     NoMemory,
-    /// Something is mapped where nothing may be: `EEXIST`.
+    /// A mapping exists where none may be: `EEXIST`.
     Exists,
     /// The address is one that the caller may not map: `EPERM`.
     NotPermitted,

@@ -1,4 +1,4 @@
-//! How an address space is laid out, and what it may hold.
+//! The layout of an address space, and its limits.
 
 use crate::machine::Format;
 use crate::units::{VirtAddr, Vpn, VpnRange};
@@ -7,7 +7,7 @@ use crate::vma::Areas;
 /// Bounds and bases of a space. The embedder chooses; [`Layout::linux`] gives Linux's without randomisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Where mappings may be, and where they are put that do not say.
+    /// Where mappings may be, and where requests without an address are placed.
     pub areas: Areas,
     /// Start of the heap; brk moves its end.
     pub heap_start: VirtAddr,

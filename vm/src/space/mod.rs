@@ -1,20 +1,20 @@
 //! Floor 6: the address space.
 //!
-//! | file | what |
+//! | file | holds |
 //! |---|---|
 //! | `ops` | the calls, one file each, with Linux's behaviour and errors |
 //! | `edit` | how a writer replaces mappings and clears entries |
 //! | `fault` | page faults, from the trap to the store of the entry |
-//! | `inspect` | what checkers and observers may look at |
+//! | `inspect` | inspection by checkers and observers |
 //! | `activate` | a CPU loads a space and unloads it |
-//! | `vm` | what all spaces of a machine share |
+//! | `vm` | the state that all spaces of a machine share |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
 //!
 //! # Locks
 //!
 //! Writers, locked faults and readers lock ranges ([`RangeGuard`], [`RangeReadGuard`]; one sleeping lock is
 //! behind them today). Speculative faults lock none. docs/design/locking.md has the table,
-//! docs/design/fault.md the story of a fault.
+//! docs/design/fault.md the protocol of a fault.
 
 #![forbid(unsafe_code)]
 
@@ -54,7 +54,7 @@ pub struct AddressSpace<'v, M: Machine> {
     table: PageTable<'v, M>,
     path: Path,
     layout: Layout,
-    /// Which mappings exist. Read under RCU or the lock, written under a [`RangeGuard`].
+    /// The index of mappings. Read under RCU or the lock, written under a [`RangeGuard`].
     vmas: VmaTree<M::Cpu>,
     /// Taken by way of [`RangeGuard`] and [`RangeReadGuard`] only. See `docs/design/locking.md`.
     lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
@@ -88,7 +88,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         })
     }
 
-    /// What this space shares with all others.
+    /// The state shared with all other spaces.
     pub fn vm(&self) -> &'v Vm<'v, M> {
         self.vm
     }

@@ -1,4 +1,4 @@
-//! What all spaces of a machine share: frames, deferred frees, shootdown, counters.
+//! The state that all spaces of a machine share: frames, deferred frees, shootdown, counters.
 
 use super::counters::{Counter, Counters, Totals};
 use super::fault::LastFault;
@@ -76,7 +76,7 @@ impl<'m, M: Machine> Vm<'m, M> {
         &self.memory
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn totals(&self) -> Totals {
         self.counters.totals()
     }
@@ -86,27 +86,28 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.shootdown.stats()
     }
 
-    /// Waits until all read sections under way have ended, and gives back what waited for them on this CPU.
+    /// Waits until all read sections under way have ended, and frees the objects of this CPU that waited for
+    /// them.
     /// Never called in a read section.
     pub fn settle(&self) {
         self.rcu.wait(self.machine, &self.memory);
     }
 
-    /// Gives back all memory that is kept for later: garbage of this CPU, slabs without objects. Never called
+    /// Frees all memory that is kept for later: garbage of this CPU, slabs without objects. Never called
     /// in a read section.
     pub fn trim(&self) {
         self.settle();
         self.mappings.shrink(&self.memory);
     }
 
-    /// Puts aside what one replacement of mappings may need; for an edit of several that must not stop
-    /// halfway.
+    /// Reserves the memory that one replacement of mappings may need, for an edit of several that must not
+    /// stop halfway.
     pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
         IndexReserve::new(self.index_allocator())
     }
 
-    /// Puts aside again what a replacement took: if need be what it retired, after a grace period. Other CPUs
-    /// may take that first, so this tries for a while.
+    /// Refills a reserve after a replacement: if need be with the objects that it retired, after a grace
+    /// period. Other CPUs may take those first, so this tries several times.
     pub(super) fn top_up(&self, reserve: &Reserve<'_, 'm, M>) {
         for _ in 0..TOP_UPS {
             if reserve.refill() {

@@ -1,9 +1,9 @@
 //! Floor 5: page tables. A [`PageTable`] is a tree of [`Table`] pages in frames.
 //!
-//! | file | what |
+//! | file | holds |
 //! |---|---|
 //! | `node` | a table page: its entries, lock, and *attached* |
-//! | `tree` | the tree: root, locks, what CPUs cache of it |
+//! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
 //! | [`format`](mod@format) | the bits of entries: x86-64 and AArch64, as data |
@@ -11,8 +11,8 @@
 //! | user | access |
 //! |---|---|
 //! | readers | [`walk`]: no lock, each entry read once; RCU keeps the tables from being freed |
-//! | faults | [`walk_cached`], from the table of the last walk; then lock it, look again, install |
-//! | writers | [`sweep`]: a table at a time under its lock; [`detach_tables`] takes empty ones out |
+//! | faults | [`walk_cached`], from the table of the last walk; then lock it, compare the entry, install |
+//! | writers | [`sweep`]: a table at a time under its lock; [`detach_tables`] removes empty ones |
 //!
 //! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::AsymmetricLocks`), its
 //! *attached* bit and the order in which a table dies are described at [`Table`]; the bits of entries are

@@ -1,6 +1,6 @@
 //! A table page: 512 entries, a lock, and whether it is still part of the tree.
 //!
-//! | what | by |
+//! | access | by |
 //! |---|---|
 //! | read an entry | a CPU in an RCU read section, or under the table's lock while attached |
 //! | write an entry | the holder of the table's lock, if attached; hardware sets accessed and dirty |
@@ -61,14 +61,14 @@ impl<'m, M: Machine> Table<'m, M> {
         self.words.at(slot)
     }
 
-    /// The word in `slot`. Acquire: what a table it points to holds was written before. Pairs with
+    /// The word in `slot`. Acquire: the contents of a table that it points to were written before. Pairs with
     /// [`LockedTable::install`].
     #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.word(slot).load(Acquire)
     }
 
-    /// What the word in `slot` says.
+    /// The entry in `slot`, decoded.
     #[inline(always)]
     pub fn entry(&self, slot: usize) -> Entry {
         M::Format::decode(self.read(slot), self.level)
@@ -121,14 +121,14 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         self.table.word(slot).load(Relaxed)
     }
 
-    /// What the word in `slot` says.
+    /// The entry in `slot`, decoded.
     #[inline(always)]
     pub fn entry(&self, slot: usize) -> Entry {
         M::Format::decode(self.read(slot), self.table.level)
     }
 
-    /// Writes an entry into a slot that is not present for the hardware. Release: what the entry leads to was
-    /// written before.
+    /// Writes an entry into a slot that is not present for the hardware. Release: the table or frame that the
+    /// entry points to was written before.
     #[inline(always)]
     pub fn install(&mut self, slot: usize, entry: Entry) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
@@ -139,18 +139,17 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         self.table.word(slot).store(M::Format::encode(entry, self.table.level), Release);
     }
 
-    /// Clears a slot and returns what the hardware last made of it.
+    /// Clears a slot and returns its last value, with the bits that the hardware has set.
     #[inline(always)]
     pub fn clear(&mut self, slot: usize) -> Entry {
         self.replace(slot, Entry::Absent)
     }
 
-    /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns what the
-    /// hardware last made of it.
+    /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
+    /// slot's last value.
     ///
-    /// The hardware writes an entry only to set a bit that is clear. One that shows all its marks already, as
-    /// a page that was stored to does, is changed by the holder of the lock alone: a plain store takes its
-    /// place.
+    /// The hardware writes an entry only to set a bit that is clear. An entry whose bits are all set, as
+    /// after a store to the page, is changed by the holder of the lock only: a plain store replaces it.
     #[inline(always)]
     pub fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
         let cell = self.table.word(slot);
@@ -168,8 +167,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         M::Format::decode(old, self.table.level)
     }
 
-    /// Changes a leaf's bits in place, frame and size staying as they are, against a hardware that sets bits
-    /// meanwhile. Returns the old entry and whether it changed.
+    /// Changes a leaf's bits in place, while the hardware may set bits; frame and size stay the same. Returns
+    /// the old entry and whether it changed.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Entry) -> Option<Entry>) -> (Entry, bool) {
         let level = self.table.level;
         let next = |word| change(M::Format::decode(word, level)).map(|entry| M::Format::encode(entry, level));
@@ -179,8 +178,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// The first of the slots that is not absent. Parts of the table that nothing was installed in are passed
-    /// by unread.
+    /// The first of the slots that is not absent. Skips without reading the parts of the table in which
+    /// nothing was installed.
     #[inline(always)]
     pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
         let absent = M::Format::encode(Entry::Absent, self.table.level);
@@ -216,7 +215,7 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         }
     }
 
-    /// Clears the leaf or marker in `slot`, which maps `page`, and returns what must be flushed and freed.
+    /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free.
     /// `None` where the slot is absent, which is not written.
     #[inline(always)]
     pub fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {

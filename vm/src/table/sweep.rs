@@ -39,11 +39,11 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     }
 }
 
-/// A table was detached during the sweep; only writers that share the space's lock can meet that.
+/// A table was detached during the sweep; only callers that share the space's lock can meet that.
 struct Detached;
 
 /// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above
-/// that hold a larger leaf or a marker. Absent parts are skipped at the highest level that shows them absent.
+/// that hold a larger leaf or a marker. Absent parts are skipped at the highest level where they are absent.
 ///
 /// The caller keeps tables from being freed: it holds the space's lock.
 pub fn sweep<'m, M: Machine>(
@@ -75,7 +75,7 @@ fn table_of_all<'m, M: Machine>(root: Table<'m, M>, range: VpnRange) -> Table<'m
     table
 }
 
-/// Sweeps the part of `range` that `table` covers. `done` is advanced past what needs no second visit.
+/// Sweeps the part of `range` that `table` covers. `done` is advanced past pages that need no second visit.
 fn sweep_table<'m, M: Machine>(
     table: Table<'m, M>,
     range: VpnRange,
@@ -145,9 +145,9 @@ pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
 /// Detaches the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands
 /// each to `out` with the pages it covered. The root stays.
 ///
-/// The caller holds the space's lock alone; `gap` holds `range` and no mapping, and the leaves of `range` are
-/// cleared. A table without a mapping was always detached when its last mapping went, so only those on the
-/// way to `range` can have lost theirs.
+/// The caller holds the space's lock to write; `gap` contains `range` and no mapping, and the leaves of
+/// `range` are cleared. A table without a mapping was always detached when its last mapping went, so only
+/// those on the way to `range` can have lost theirs.
 pub fn detach_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,

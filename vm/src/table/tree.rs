@@ -12,7 +12,7 @@ pub struct PageTable<'m, M: Machine> {
     pub(super) memory: &'m Memory<'m, M>,
     /// Never changes.
     root: Pfn,
-    /// What CPUs cache the tables of their last walks under.
+    /// The version under which CPUs cache the tables of their last walks.
     pub(super) hits: HitSource<M::Cpu>,
     /// The locks of all its table pages.
     pub(super) locks: AsymmetricLocks<M::Cpu>,
@@ -21,7 +21,7 @@ pub struct PageTable<'m, M: Machine> {
 impl<'m, M: Machine> PageTable<'m, M> {
     /// The tree below `root`, an empty table.
     pub fn new(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
-        // Models take a lock as the mutex that stands for it; their ownership has models of its own.
+        // In models a lock is loom's mutex; ownership has its own models.
         let locks = if cfg!(loom) { AsymmetricLocks::unowned() } else { AsymmetricLocks::new() };
         Self { memory, root, hits: HitSource::new(), locks }
     }

@@ -12,12 +12,12 @@ pub struct EntryRef<'m, M: Machine> {
     pub table: Table<'m, M>,
     /// Its slot.
     pub slot: usize,
-    /// The word as it was read, once; compare it under the lock before trusting what was done with it.
+    /// The word, read once; to be compared under the lock before the walk's result is trusted.
     pub word: u64,
 }
 
 impl<M: Machine> EntryRef<'_, M> {
-    /// What the word says.
+    /// The entry, decoded.
     #[inline(always)]
     pub fn entry(&self) -> Entry {
         M::Format::decode(self.word, self.table.level())
@@ -58,8 +58,8 @@ pub fn walk_on<'m, M: Machine>(
 }
 
 /// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended: a walk to a
-/// neighbour of the page starts, and ends, there. `part` says where in the CPU's slot that is cached: the
-/// region that the table covers, and its frame.
+/// neighbour of the page starts, and ends, there. `part` selects the cached region and frame of that table in
+/// the CPU's slot.
 ///
 /// A cached table may have been detached a moment ago, as after any walk; its lock tells (protocol P5:
 /// *attached*).

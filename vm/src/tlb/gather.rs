@@ -1,11 +1,11 @@
-//! Collects what was unhooked, flushes it once, and frees it after the flush.
+//! Collects unhooked translations, flushes them once, and frees frames and tables after the flush.
 //!
 //! A gather begins before the first edit and ends after the flush; the space's count of pending flushes is
 //! raised meanwhile (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull
-//! once; if it found nothing to edit but another gather of the space is under way, it flushes the whole range
-//! it was asked about, because what it read absent may have been cleared by the other, whose flush has not
-//! ended: two MADV_DONTNEED of one page, and the second must not return before the page is gone from every
-//! TLB.
+//! once. If it found nothing to edit but another gather of the space is under way, it flushes the whole range
+//! of the call, because an entry that it read as absent may have been cleared by the other gather, whose
+//! flush has not ended: of two MADV_DONTNEED of one page, the second must not return before the page has left
+//! every TLB.
 
 use super::{PendingFlush, Shootdown, SpaceTlb};
 use crate::frame::{GatherBatch, Memory, Unhooked};
@@ -29,9 +29,9 @@ pub struct Gather<'a, 'm, M: Machine> {
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
-    /// Runs `edit` on the space: what it takes out of the tables and adds to the gather is flushed and then
-    /// freed when this returns. `asked` is the range that the operation is about. Returns how many flushes
-    /// there were.
+    /// Runs `edit` on the space: translations that it removes from tables and adds to the gather are flushed,
+    /// and their frames freed, when this returns. `asked` is the range of the operation. Returns the number
+    /// of flushes.
     pub fn during(
         memory: &'a Memory<'m, M>,
         rcu: &'a Rcu<M::Cpu>,
@@ -51,8 +51,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         gather.flushes
     }
 
-    /// Adds what was unhooked. May flush with the table's lock held: a CPU that waits for that lock answers
-    /// flushes.
+    /// Adds an unhooked translation. May flush with the table's lock held: a CPU that waits for that lock
+    /// answers flushes.
     #[inline]
     pub fn add(&mut self, unhooked: Unhooked) {
         if self.batch.is_full() {

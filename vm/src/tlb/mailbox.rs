@@ -24,14 +24,14 @@ impl FlushRequest {
     }
 }
 
-/// What a CPU has been asked to flush of the space it has loaded. Guarded by the CPU's mailbox lock.
+/// The flush requests to a CPU, for the space it has loaded. Guarded by the CPU's mailbox lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox {
-    /// The space that the CPU has loaded or is loading; 0 for none. Requests of others are not for it.
+    /// The space that the CPU has loaded or is loading; 0 for none. Requests for other spaces are ignored.
     pub space: u64,
     requests: [FlushRequest; REQUESTS],
     used: usize,
-    /// The newest generation asked for, however many requests were kept.
+    /// The newest generation asked for, also where its request was not kept.
     newest: u64,
     overflowed: bool,
 }
@@ -65,7 +65,7 @@ impl Mailbox {
         taken
     }
 
-    /// What a CPU that has seen generation `seen` must do.
+    /// The flushes that a CPU needs that has seen generation `seen`.
     pub fn catch_up(&self, seen: u64) -> CatchUp<'_> {
         let fresh = |request: &&FlushRequest| request.generation > seen;
         let kept = &self.requests[..self.used];

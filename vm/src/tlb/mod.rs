@@ -1,11 +1,11 @@
 //! Floor 5: the translations that CPUs cache, and how they are flushed.
 //!
-//! | file | what |
+//! | file | holds |
 //! |---|---|
-//! | `gather` | collects what was unhooked, flushes once, then frees |
+//! | `gather` | collects unhooked translations, flushes once, then frees |
 //! | `shootdown` | flushes other CPUs: requests, interrupts, acknowledgements, and the switch of spaces |
 //! | `mailbox` | the flush requests that wait for a CPU |
-//! | `space` | what a space knows of the CPUs that run it: generation, CPU mask, pending flushes |
+//! | `space` | a space's side: generation, mask of the CPUs that run it, pending flushes |
 //!
 //! # Unhook, invalidate, free
 //!
@@ -26,7 +26,7 @@
 //! A space counts the edits that must be flushed. Each CPU notes which generation of the loaded space its
 //! translations are at least as new as ([`Shootdown`]'s `seen`), and that note is the acknowledgement: the
 //! flusher waits until each CPU that had the space loaded has seen the new generation or has loaded something
-//! else. Nothing is counted, nothing is sent back.
+//! else. No acknowledgements are counted or sent back.
 //!
 //! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes
 //! everything. A full mailbox becomes a full flush, never a lost one. Nothing is allocated.
@@ -38,8 +38,8 @@
 //!   flush:  edit;  generation + 1;              fence;  read the mask and `entering`
 //! ```
 //!
-//! Either the flusher sees the bit and asks the CPU, or the CPU reads the new generation, and what it loads
-//! after that is the edited entry.
+//! Either the flusher sees the bit and asks the CPU, or the CPU reads the new generation, and loads the
+//! edited entry after that.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The CPUs' side: what each has loaded, which generation it has seen, what it is asked to flush.
+//! The CPUs' side: the space that each has loaded, the generation it has seen, and its flush requests.
 
 use super::SpaceTlb;
 use super::mailbox::{FlushRequest, Mailbox};
@@ -34,7 +34,7 @@ pub struct Shootdown<C: Cpu> {
     cpus: PerCpu<CpuTlb<C>, C>,
 }
 
-/// How many requests CPUs have sent to each other and answered.
+/// Number of requests that CPUs have sent to each other and answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShootdownStats {
     /// Interrupts sent, counted once for each target.
@@ -65,8 +65,8 @@ impl<C: Cpu> Shootdown<C> {
         Some(Self { cpus })
     }
 
-    /// Makes this CPU leave `from`, which is what it has loaded (if anything), and translate through `to`
-    /// with its root table (if anything), and through nothing that it cached before.
+    /// Makes this CPU leave `from`, the space that it has loaded (if any), and translate through `to` with
+    /// its root table (if any), and through no translation that it cached before.
     pub fn switch<M: Machine<Cpu = C>>(
         &self,
         machine: &M,
@@ -81,14 +81,14 @@ impl<C: Cpu> Shootdown<C> {
         );
         with_interrupts_off::<C, _>(|| {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
-            // Release: a CPU that reads it also reads what this CPU had loaded before, nothing older.
+            // Release: a CPU that reads it also sees this CPU's earlier stores of `loaded`.
             own.entering.store(id, if mutant!("shootdown.entering-relaxed") { Relaxed } else { Release });
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
                 space.set_cpu(C::id());
                 // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor
-                // `entering` advanced the generation before we read it, and made its edit before that.
+                // `entering` advanced the generation before this read, and made its edit before that.
                 if !mutant!("shootdown.enter-fence-skipped") {
                     fence::<C>(SeqCst);
                 }
@@ -135,7 +135,7 @@ impl<C: Cpu> Shootdown<C> {
         }
     }
 
-    /// Handles a request of this CPU itself at once, with all that others have posted meanwhile.
+    /// Handles a request of this CPU itself at once, with all requests that other CPUs have posted meanwhile.
     fn flush_local<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, request: FlushRequest) {
         let own = self.cpus.of(C::id());
         if own.loaded.load(Relaxed) != space.id() {
@@ -176,7 +176,7 @@ impl<C: Cpu> Shootdown<C> {
         }
     }
 
-    /// Does what this CPU's mailbox asks for. Interrupts are off.
+    /// Answers the requests in this CPU's mailbox. Interrupts are off.
     fn catch_up<M: Machine<Cpu = C>>(&self, machine: &M, own: &CpuTlb<C>) {
         let mailbox = own.mailbox.lock().take();
         if let Some(newest) = mailbox.catch_up(own.seen.load(Relaxed)).apply(machine) {
@@ -189,7 +189,7 @@ impl<C: Cpu> Shootdown<C> {
         self.cpus.extent()
     }
 
-    /// What all CPUs have sent and answered so far.
+    /// The requests that all CPUs have sent and answered so far.
     pub fn stats(&self) -> ShootdownStats {
         self.cpus.iter().fold(ShootdownStats::default(), |sum, (_, cpu)| ShootdownStats {
             sent: sum.sent + cpu.sent.load(Relaxed),

@@ -1,4 +1,4 @@
-//! What a space knows of the CPUs that translate through it.
+//! A space's record of the CPUs that translate through it.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -8,7 +8,7 @@ use crate::units::{CpuId, CpuMask, MAX_CPUS};
 /// that wait for their flush.
 #[derive(Debug)]
 pub struct SpaceTlb<C: Cpu> {
-    /// Never 0 and never used twice, so that a CPU's note of what it has loaded cannot be mistaken.
+    /// Never 0 and never used twice, so that a CPU's note of the loaded space is unambiguous.
     id: u64,
     /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the
     /// one in `enter`.
@@ -70,8 +70,8 @@ impl<C: Cpu> SpaceTlb<C> {
         PendingFlush { space: self }
     }
 
-    /// Whether an edit may have happened whose flush has not ended. Asked under the lock of the table that
-    /// shows the edit.
+    /// Whether an edit may have happened whose flush has not ended. Called under the lock of the edited
+    /// table.
     #[inline]
     pub fn is_flush_pending(&self) -> bool {
         self.flushes_pending.load(Acquire) > 0
@@ -87,8 +87,8 @@ pub struct PendingFlush<'a, C: Cpu> {
 }
 
 impl<C: Cpu> PendingFlush<'_, C> {
-    /// Whether another edit of the space waits for its flush too: then what this one found absent may still
-    /// be cached.
+    /// Whether another edit of the space waits for its flush too: then entries that this one found absent may
+    /// still be cached.
     pub fn overlaps_another(&self) -> bool {
         !mutant!("gather.overlap-ignored") && self.space.flushes_pending.load(Acquire) > 1
     }

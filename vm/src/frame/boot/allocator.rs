@@ -20,8 +20,8 @@ pub struct EarlyAllocator<'a, 'm, M> {
     map: &'a mut BootMap,
 }
 
-/// Allocates frames that are never freed; see [`Memory::boot_allocator`]. What is left of the last block
-/// serves the next request.
+/// Allocates frames that are never freed; see [`Memory::boot_allocator`]. The rest of the last block serves
+/// the next request.
 #[derive(Debug)]
 pub struct BootAllocator<'a, 'm, M: Machine> {
     memory: &'a Memory<'m, M>,
@@ -91,7 +91,7 @@ impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
 }
 
 impl<'m, M: Machine> Memory<'m, M> {
-    /// An allocator of memory for what lives as long as the machine, for use after start.
+    /// An allocator of memory that lives as long as the machine, for use after start.
     pub fn boot_allocator(&self) -> BootAllocator<'_, 'm, M> {
         BootAllocator { memory: self, rest: None }
     }
@@ -158,7 +158,7 @@ impl<'m, T> UninitSlice<'m, T> {
             unsafe { self.at.add(len).write(value) };
             len += 1;
         });
-        // SAFETY: so many are initialised, and only shared from now on; alive for `'m`.
+        // SAFETY: this number is initialised, and only shared from now on; alive for `'m`.
         unsafe { core::slice::from_raw_parts(self.at.as_ptr(), len) }
     }
 

@@ -96,7 +96,7 @@ impl BootMap {
         Ok(map)
     }
 
-    /// The regions, ascending, less what was allocated from their ends.
+    /// The regions, ascending, without the memory that was allocated from their ends.
     pub fn regions(&self) -> &[Region] {
         &self.regions[..self.len]
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `map` | [`BootMap`]: the firmware's regions, checked |
 //! | `error` | [`BootError`]: why a map is refused |
-//! | `allocator` | [`EarlyAllocator`] before the first frame, [`BootAllocator`] after it: memory never freed |
+//! | `allocator` | memory never freed: [`EarlyAllocator`] until start, [`BootAllocator`] afterwards |
 //! | `setup` | [`EarlySetup`]: records, zones and caches in boot memory, first frames to the zones |
 //! | `deferred` | frame records that are initialised later, on demand or by a job |
 

@@ -1,9 +1,8 @@
 //! Early set-up: frame records, per-CPU caches and zones in boot memory, and the frames that the zones get
 //! before the first allocation.
 //!
-//! [`EarlySetup::new`] allocates everything from the boot map, so that what is left of the map afterwards is
-//! what the zones manage. [`EarlySetup::finish`] initialises the records that are not deferred and frees
-//! their frames to the zones.
+//! [`EarlySetup::new`] allocates everything from the boot map, so that the zones manage the rest of the map.
+//! [`EarlySetup::finish`] initialises the records that are not deferred and frees their frames to the zones.
 
 use super::deferred::{ClaimBitmap, Deferred, DeferredRange, max_deferred_ranges, plan_deferred};
 use super::{BootError, BootMap, EarlyAllocator};
@@ -27,7 +26,7 @@ pub enum RecordInit {
     Deferred,
 }
 
-/// What is set up before [`Memory`](crate::frame::Memory) exists.
+/// The state that is set up before [`Memory`](crate::frame::Memory) exists.
 pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
     pub table: FrameTable<M::Cpu>,
     pub caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
@@ -157,7 +156,7 @@ struct ZoneArrays<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> ZoneArrays<'m, M> {
-    /// Allocates the arrays, and fills them for what is left of the map after that.
+    /// Allocates the arrays, and fills them for the rest of the map.
     fn new(
         machine: &'m M,
         map: &mut BootMap,

@@ -1,4 +1,4 @@
-//! All that waits for one flush.
+//! The batch of frames and tables that wait for one flush.
 
 use super::Unhooked;
 use super::unhooked::Cleared;
@@ -8,8 +8,8 @@ use crate::machine::Machine;
 use crate::sync::Rcu;
 use crate::units::Pfn;
 
-/// What was unhooked and waits for one flush. Nothing is allocated for it: exclusive frames and tables are
-/// linked through their records, shared frames are kept one by one. (Linux: `mmu_gather`'s batch.)
+/// Unhooked frames and tables that wait for one flush. Nothing is allocated for them: exclusive frames and
+/// tables are linked through their records, shared frames are kept one by one. (Linux: `mmu_gather`'s batch.)
 #[derive(Debug, Default)]
 pub struct GatherBatch {
     frames: Option<Pfn>,
@@ -25,7 +25,7 @@ impl GatherBatch {
     /// Exclusive frames that are freed to the CPU's cache at once.
     const FREE_BATCH: usize = 32;
 
-    /// Whether nothing waits.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.frames.is_none() && self.tables.is_none() && self.nr_shared == 0
     }
@@ -35,7 +35,7 @@ impl GatherBatch {
         self.nr_shared == Self::MAX_SHARED
     }
 
-    /// Adds what was unhooked. The batch is not full.
+    /// Adds an unhooked translation. The batch is not full.
     pub fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, unhooked: Unhooked) {
         match unhooked.cleared() {
             Cleared::Translation => {}
@@ -59,7 +59,8 @@ impl GatherBatch {
         }
     }
 
-    /// Frees everything. No CPU uses a translation to any of it any more; tables wait for the readers too.
+    /// Frees all frames and tables. No CPU uses a translation to them any more; tables wait for the readers
+    /// too.
     pub fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
         self.free_exclusive(memory);
         let shared = self.shared.iter().flatten().take(self.nr_shared);

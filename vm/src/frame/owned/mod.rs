@@ -1,9 +1,10 @@
-//! What was just removed from a page table: still in some CPU's TLB perhaps, so not free yet.
+//! Frames and tables just removed from a page table: a TLB may still hold the translation, so they are not
+//! free yet.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `unhooked` | [`Unhooked`]: one cleared translation, which must be flushed and then freed |
-//! | `gather_batch` | [`GatherBatch`]: all that waits for one flush, without allocating |
+//! | `gather_batch` | [`GatherBatch`]: frames and tables that wait for one flush |
 
 mod gather_batch;
 mod unhooked;

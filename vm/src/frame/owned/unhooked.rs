@@ -2,8 +2,8 @@
 
 use crate::units::{Pfn, VpnRange};
 
-/// A translation that was cleared, with what it mapped. It can only be added to a gather, which flushes and
-/// then frees.
+/// A translation that was cleared, and the frame or table that it mapped. It can only be added to a gather,
+/// which flushes and then frees.
 #[derive(Debug)]
 #[must_use = "what was unhooked must be flushed and freed"]
 pub struct Unhooked {
@@ -42,7 +42,7 @@ impl Unhooked {
         self.pages
     }
 
-    /// What the translation mapped.
+    /// The frame or table that the translation mapped.
     pub(super) fn cleared(&self) -> Cleared {
         self.cleared
     }

@@ -13,7 +13,7 @@
 //! | `stack` | [`Stack`] of packed frames or objects, and its [`Count`] |
 //!
 //! The cache is a stack: the frame freed last is warm and is allocated first. A batch comes from one block of
-//! the zone that was split once, so it starts even and its records fill whole lines. What is spilled is the
+//! the zone that was split once, so it starts even and its records fill whole lines. A spill takes the
 //! coldest part.
 //!
 //! A batch is [`BATCH`] frames at first, and twice as many each time the stack is empty again before it was
@@ -41,9 +41,10 @@ pub const CAPACITY: usize = 256;
 pub(in crate::frame) const MAX_BATCH: usize = CAPACITY / 2;
 
 /// A CPU's cache and counts. The counts are written by their CPU alone, in plain stores; other CPUs read
-/// them, stale. What every allocation touches comes first, on one line with the bottom of the stack.
+/// them, stale. The fields that every allocation touches come first, on one line with the bottom of the
+/// stack.
 ///
-/// Every frame that came in is cached, allocated, or went back:
+/// Every frame that entered the cache is cached, allocated, or went back:
 /// `refilled + pgfree = pgalloc + cached + spilled + drained`. `pgfree` is not stored but follows.
 #[repr(C)]
 pub(in crate::frame) struct CpuCache<C: Cpu> {

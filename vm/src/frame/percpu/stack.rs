@@ -6,7 +6,7 @@ use crate::sync::Plain;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::Pfn;
 
-/// A frame, and what its bytes are known to be.
+/// A frame, and the known contents of its bytes.
 pub(in crate::frame) type CachedFrame = (Pfn, Init);
 
 /// Words, coldest first. The number of words is kept beside it, in a [`Count`] that other CPUs may read.
@@ -104,7 +104,7 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
     }
 
     /// Pushes words so that they are popped in order, the last ones where not all fit. Returns how many of
-    /// the first were left over.
+    /// the first words did not fit.
     pub fn refill(&mut self, count: &Count<C>, words: &[u64]) -> usize {
         let len = count.len();
         let free = &mut self.slots[len..];

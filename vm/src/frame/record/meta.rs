@@ -5,9 +5,18 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, refcount |
-//! | 8..12 | mapcount | `User`, `File`: entries that map the frame. `Table`: which parts may be in use. `Slab`: allocated objects. Else 0 |
-//! | 12..16 | word | `User`, `File`: pincount. `Table`: the lock of its entries. `Slab`: first free object. Else 0 |
-//! | 16..32 | link | `Free`: neighbours in the list. `Slab`: neighbours in the pool's list. `Table`: the retire link. `User`, `File`: owner and offset |
+//! | 8..12 | mapcount | `User`, `File`: entries that map the frame |
+//! | | | `Table`: which parts may be in use |
+//! | | | `Slab`: allocated objects |
+//! | 12..16 | word | `User`, `File`: pincount |
+//! | | | `Table`: the lock of its entries |
+//! | | | `Slab`: its free objects |
+//! | 16..32 | link | `Free`: neighbours in the list |
+//! | | | `Slab`: neighbours in the pool's list |
+//! | | | `Table`: the retire link |
+//! | | | `User`, `File`: owner and offset |
+//!
+//! Fields without a use in a kind are 0.
 //!
 //! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
 //! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
@@ -31,7 +40,7 @@ pub struct FrameMeta<C: Cpu> {
     mapcount: AtomicU32<C>,
     /// See the table of the module.
     word: AtomicU32<C>,
-    /// Relaxed: guarded by whatever owns the frame in its kind.
+    /// Relaxed: guarded by the owner of the frame, which its kind names.
     link: [AtomicU64<C>; 2],
 }
 
@@ -66,7 +75,7 @@ impl<C: Cpu> FrameMeta<C> {
         Some(new)
     }
 
-    /// A transition of a frame that others may hold: a read-modify-write. `None` where it is refused.
+    /// A transition of a frame that other CPUs may hold: a read-modify-write. `None` where it is refused.
     fn step_shared(&self, next: impl Fn(FrameState) -> Option<FrameState>) -> Option<FrameState> {
         let step = |word| next(FrameState(word)).map(|new| new.0);
         let old = self.state.update(AcqRel, Relaxed, step).ok()?;

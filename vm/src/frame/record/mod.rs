@@ -1,4 +1,4 @@
-//! Frame records: what each physical frame is, and how often it is referenced, mapped and pinned.
+//! Frame records: the kind and state of each physical frame, and its counts of references, mappings and pins.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The state word of a frame record: what the frame is and its refcount, as one value.
+//! The state word of a frame record: the kind of the frame and its refcount, as one value.
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -18,7 +18,7 @@
 //!
 //! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something
 //! else: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only.
-//! Hence frames of all other kinds have one owner, who changes the word by plain stores.
+//! Hence frames of all other kinds have one owner, which changes the word by plain stores.
 //!
 //! ```text
 //!            Reserved (boot memory, inside of blocks)
@@ -35,7 +35,7 @@ use crate::frame::Init;
 use crate::units::{Order, Pfn};
 use core::fmt;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// Whether several may hold references, so that the word changes by read-modify-writes.
+    /// Whether several holders may have references, so that the word changes by read-modify-writes.
     pub const fn is_counted(self) -> bool {
         matches!(self, Kind::User | Kind::File)
     }
@@ -126,7 +126,7 @@ impl FrameState {
         self.0 & UNUSED == 0
     }
 
-    /// What the frame is.
+    /// The kind of the frame.
     pub const fn kind(self) -> Kind {
         Kind::from_bits((self.0 >> KIND_SHIFT) & 0xf)
     }
@@ -138,7 +138,7 @@ impl FrameState {
     pub const fn refcount(self) -> u32 {
         (self.0 & REFS) as u32
     }
-    /// What the contents are known to be.
+    /// The known contents.
     pub const fn init(self) -> Init {
         if self.0 & ZEROED != 0 { Init::Zeroed } else { Init::Dirty }
     }

@@ -18,7 +18,7 @@ pub struct Pool<'m, T, M: Machine> {
     _objects: PhantomData<fn() -> (T, M)>,
 }
 
-/// What all CPUs share of a pool, whatever its type. It never moves.
+/// The part of a pool that all CPUs share, independent of the type of its objects. It never moves.
 pub(in crate::frame) struct PoolCore<C: Cpu> {
     layout: SlabLayout,
     slabs: SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>,
@@ -113,7 +113,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         self.core.slabs.lock().frames()
     }
 
-    /// Frees what frames it can: drains every CPU's stack, and keeps no spare slab.
+    /// Frees as many frames as possible: drains every CPU's stack, and keeps no spare slab.
     pub fn shrink(&self, memory: &Memory<'m, M>) {
         self.core.drain_and(memory, || ());
         let spare = self.core.slabs.lock().take_spare();

@@ -16,7 +16,7 @@ fn refused(regions: &[Region]) -> BootError {
 }
 
 #[test]
-fn what_firmware_may_get_wrong_has_one_clear_error_each() {
+fn each_mistake_of_firmware_has_its_own_error() {
     let good = usable(0x1000, 0x3000);
     assert_eq!(refused(&[good, usable(0x4000, 0)]), BootError::Empty { region: 1 });
     assert_eq!(refused(&[usable(0x1001, 0x1000)]), BootError::Unaligned { region: 0 });

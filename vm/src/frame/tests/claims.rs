@@ -18,7 +18,7 @@ fn a_claim_takes_the_lowest_blocks_that_are_wanted_and_unclaimed() {
 }
 
 #[test]
-fn what_is_claimed_is_no_longer_unclaimed_in_its_section_alone() {
+fn a_claim_changes_the_unclaimed_blocks_of_its_own_section_only() {
     type Word = AtomicU32<crate::machine::testing::TestCpu>;
     let words: Vec<Word> = (0..600).map(|_| Word::new(0)).collect();
     let span = range(0, 600 * SECTION_FRAMES);

@@ -41,8 +41,8 @@ fn random_map(machine: &TestMachine, dice: &mut Dice) -> Vec<Region> {
     regions
 }
 
-/// Fills memory with what its region says, where boot memory will be allocated: at the end of the last region
-/// that has enough.
+/// Fills memory with the contents that its region names, where boot memory will be allocated: at the end of
+/// the last region that has enough.
 fn fill(machine: &TestMachine, regions: &[Region]) {
     let span = BootMap::new(regions).unwrap().span().map_or(0, |span| span.len());
     let most = (span + 4096) * 32;
@@ -95,7 +95,7 @@ fn assert_equal(ours: &TestMemory<'_>, theirs: &TestMemory<'_>, seed: u64) {
             let meta = memory.meta(pfn).unwrap();
             let state = meta.state();
             // Frames of the batch that the zero page came from were freed inside of blocks, which may differ
-            // here; the counts show what is really in a cache.
+            // here; the counts say how many frames are really in a cache.
             let kind = if state.may_lie_inside() { Kind::Reserved } else { state.kind() };
             (kind, state.order(), state.refcount(), meta.mapcount(), meta.pincount())
         };
@@ -177,7 +177,7 @@ fn plain(machine: &TestMachine, from: u64, to: u64) -> TestMemory<'_> {
 }
 
 #[test]
-fn what_is_initialised_at_start_does_not_depend_on_how_much_memory_there_is() {
+fn the_records_initialised_at_start_do_not_depend_on_the_amount_of_memory() {
     let machine = TestMachine::new(FRAMES);
     let at_start = |frames| {
         let memory = plain(&machine, 100, frames);
@@ -196,7 +196,7 @@ fn the_first_allocation_initialises_no_records_for_the_reserve() {
     let planned: u64 = memory.deferred.ranges().iter().filter(usable).map(|s| s.frames.len()).sum();
     let stats = memory.stats();
     assert_eq!(stats.deferred, planned);
-    // It would have had to: what is initialised at start is less than the reserve.
+    // The frames initialised at start are fewer than the reserve, so a reserve of those would have needed more.
     let at_start = stats.managed - stats.deferred - 1024;
     assert!(at_start < memory.zones()[0].watermark().min, "{at_start}");
 }
@@ -216,7 +216,7 @@ fn free_frames_are_used_up_before_more_are_initialised_though_the_reserve_is_lar
 }
 
 #[test]
-fn an_allocation_that_finds_nothing_initialises_whole_blocks_of_its_zone() {
+fn an_allocation_that_finds_no_frame_initialises_whole_blocks_of_its_zone() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
     let before = memory.deferred_frames();
@@ -262,7 +262,7 @@ fn a_request_that_may_not_wait_neither_initialises_nor_waits() {
 }
 
 #[test]
-fn the_reserve_is_kept_of_all_memory_and_not_of_what_is_initialised() {
+fn the_reserve_counts_all_memory_and_not_only_initialised_frames() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
     let min = memory.zones()[0].watermark().min;

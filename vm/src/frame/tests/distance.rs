@@ -10,7 +10,7 @@ fn near_zones_come_first_and_equally_far_ones_in_turn() {
     assert_eq!(row, [0, 1, 2, 3]);
     sort_by_distance(2, &mut row, |zone| [20, 20, 10, 20][zone]);
     assert_eq!(row, [2, 3, 0, 1]);
-    // Firmware may say that another is as near as oneself, or nearer.
+    // Firmware may say that another node is as near as the own one, or nearer.
     sort_by_distance(1, &mut row, |zone| [5, 10, 10, 10][zone]);
     assert_eq!(row, [1, 0, 2, 3]);
 }

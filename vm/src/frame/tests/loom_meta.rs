@@ -28,7 +28,7 @@ fn loom_the_last_put_frees_once_and_no_get_revives() {
             if other.try_get() { is_last(other.put()) } else { 0 }
         });
         let mut freed = is_last(meta.put());
-        // Allocated again, as something that no walker may count.
+        // Allocated again, as a kind that no walker may count.
         if freed == 1 {
             meta.set_state(FrameState::TAKEN_FRAME);
         }

@@ -1,4 +1,4 @@
-//! The allocator beside a plain model, in small worlds.
+//! The allocator against a plain model, with small memories.
 
 mod pools;
 
@@ -168,7 +168,7 @@ fn a_zeroed_frame_is_zero_and_one_known_to_be_is_not_zeroed_again() {
     let mut bytes = [1; PAGE_SIZE];
     machine.read(zeroed, 0, &mut bytes);
     assert_eq!((zeroed, bytes), (dirty, [0; PAGE_SIZE]));
-    // The mark is believed: a lie shows that nothing was zeroed.
+    // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
     machine.write(zeroed, 0, b"lie");
     memory.free_frame_as(zeroed, Init::Zeroed);
     let again = memory.alloc_frame(AllocRequest::ZEROED).unwrap();
@@ -188,7 +188,7 @@ fn memory_supplied_zeroed_is_not_zeroed_again_until_it_is_used() {
         machine.read(pfn, 0, &mut bytes);
         bytes
     };
-    // The mark is believed: a lie shows that nothing was zeroed.
+    // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
     let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc(Order(2), AllocRequest::ZEROED)).collect();
     let (first, buddy) = (held.remove(1).into_pfn(), held[1].pfn());
     assert_eq!(first.0 ^ 4, buddy.0);
@@ -197,7 +197,7 @@ fn memory_supplied_zeroed_is_not_zeroed_again_until_it_is_used() {
     let first = memory.alloc(Order(2), AllocRequest::ZEROED).unwrap();
     assert_eq!(read(first.pfn()), *b"lie");
     let buddy = held.remove(1);
-    // Freed dirty, one makes the merged block dirty.
+    // A frame freed dirty makes the merged block dirty.
     let (first_pfn, both) = (first.pfn(), first.pfn().min(buddy.pfn()));
     memory.free(first);
     memory.free(buddy);
@@ -305,7 +305,7 @@ fn an_attached_table_is_not_freed() {
 }
 
 #[test]
-fn the_checker_sees_what_is_wrong() {
+fn the_checker_finds_each_contradiction() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
     let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();

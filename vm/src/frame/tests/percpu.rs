@@ -23,7 +23,7 @@ fn the_warmest_word_is_popped_first_and_the_coldest_are_spilled() {
 }
 
 #[test]
-fn a_refill_is_popped_in_order_and_what_does_not_fit_is_left_over() {
+fn a_refill_is_popped_in_order_and_the_words_that_do_not_fit_are_left_over() {
     let (mut stack, count) = (Small::new(), Count::new());
     assert_eq!(stack.refill(&count, &[1, 2, 3]), 0);
     assert_eq!(stack.pop(&count), Some(1));

@@ -1,4 +1,4 @@
-//! Pools beside a plain model.
+//! Pools against a plain model.
 
 use super::{Dice, memory};
 use crate::frame::*;
@@ -38,7 +38,7 @@ fn allocated(memory: &Memory<'_, TestMachine>) -> u64 {
 }
 
 #[test]
-fn objects_keep_their_bytes_while_others_come_and_go() {
+fn objects_keep_their_bytes_while_others_are_allocated_and_freed() {
     for seed in 0..10 {
         let machine = TestMachine::with_cpus(256, 3);
         let memory = memory(&machine);
@@ -169,7 +169,7 @@ fn a_table_retired_as_zero_is_not_zeroed_again() {
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     for (init, expected) in [(Init::Zeroed, 7), (Init::Dirty, 0)] {
         let table = memory.alloc_table(Priority::Normal).unwrap();
-        // The mark is believed: a lie shows that nothing was zeroed.
+        // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
         memory.word(table, 3).store(7, Relaxed);
         assert!(memory.meta(table).unwrap().detach());
         memory.retire_table(&rcu, table, init);

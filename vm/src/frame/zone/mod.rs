@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | `Zone::buddy` | `lockdep::ZONE` | the lists, and every record that is `Free` or becomes so |
 //!
-//! It is held for one block, or one batch of frames, at a time; nothing is waited for under it.
+//! It is held for one block, or one batch of frames, at a time; its holder waits for nothing.
 
 mod block_list;
 mod buddy;
@@ -52,13 +52,13 @@ pub(in crate::frame) struct ZoneRange {
 }
 
 impl<C: Cpu> Zone<C> {
-    /// A zone that is going to manage so many frames, and has none yet.
+    /// A zone without free frames, which is going to manage `managed` frames.
     pub(in crate::frame) fn new(index: u8, node: NodeId, managed: u64) -> Self {
         let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
         Self { index, node, managed, watermark: Watermark::for_frames(managed), deferred, buddy }
     }
 
-    /// The node whose memory this is.
+    /// The node of the zone's memory.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -68,7 +68,7 @@ impl<C: Cpu> Zone<C> {
         self.managed
     }
 
-    /// How much is kept back.
+    /// The zone's watermarks.
     pub fn watermark(&self) -> Watermark {
         self.watermark
     }
@@ -129,13 +129,13 @@ impl<C: Cpu> Zone<C> {
         self.buddy.lock().free_range(table, frames.start, frames.end, init);
     }
 
-    /// Notes at start that so many frames are deferred.
+    /// Notes at start the number of deferred frames.
     pub(in crate::frame) fn expect_deferred(&self, frames: u64) {
         self.deferred.store(self.deferred.load(Relaxed) + frames, Relaxed);
     }
 
     /// Whether frames of the zone are deferred, and `priority` may have 2^order frames once they are free.
-    /// Asked *before* a search: what arrives in between is found by the next one.
+    /// Called *before* a search: frames that arrive in between are found by the next search.
     pub(in crate::frame) fn may_initialise(&self, order: Order, priority: Priority) -> bool {
         let deferred = self.deferred();
         let free = || deferred + self.buddy.lock().free_frames();
@@ -161,7 +161,7 @@ impl<C: Cpu> Zone<C> {
         }
     }
 
-    /// What the watermark counts: a deferred frame can be free as soon as it is needed.
+    /// The frames that the watermark counts: a deferred frame can be free as soon as it is needed.
     fn free_and_deferred(&self, buddy: &Buddy<C>) -> u64 {
         if mutant!("zone.deferred-not-counted") {
             return buddy.free_frames();

@@ -2,7 +2,7 @@
 //!
 //! | call | holds | for |
 //! |---|---|---|
-//! | [`write`](AddressSpace::write) | a range, to write | munmap, mprotect, madvise of attributes, mbind, brk, MAP_FIXED |
+//! | [`write`](AddressSpace::write) | a range, to write | munmap, mprotect, brk, MAP_FIXED, ... |
 //! | [`place`](AddressSpace::place) | the range that it chooses, to write | mmap |
 //! | [`write_two`](AddressSpace::write_two) | two ranges, to write | moving mappings |
 //! | [`write_all`](AddressSpace::write_all) | all of the space, to write | its end; fork |
@@ -16,10 +16,10 @@
 //!
 //! The holder of a guard clears and changes entries of its range only, reads mappings that have a page in the
 //! hull, and replaces these by mappings that say the same of every page outside of the range. Debug builds
-//! assert that; release builds know no ranges. What is held is passed on as [`Held`], which costs nothing.
+//! assert that; release builds know no ranges. The right is passed on as [`Held`], which costs nothing.
 //!
-//! All guards take one lock of the space today, so a guard keeps out more than it says. Nothing relies on
-//! that but the hole next to a range, in which empty tables are freed.
+//! All guards take one lock of the space today, so a guard excludes more than its range. Only the freeing of
+//! empty tables in the hole next to a range relies on that.
 
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Destination, Error, MapRequest};
@@ -47,10 +47,10 @@ pub struct RangeReadGuard<'a, M: Machine> {
     _lock: RwReadGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
 }
 
-/// Proof that a guard exists, and in debug builds of which pages. Only guards make it.
+/// Proof that a guard exists, and in debug builds which pages it covers. Only guards make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'g> {
-    /// The number of the space, and what is locked, in ascending order.
+    /// The number of the space, and the locked ranges, in ascending order.
     #[cfg(debug_assertions)]
     locked: (u64, [VpnRange; 2]),
     _guard: PhantomData<&'g ()>,
@@ -60,13 +60,13 @@ const _: () =
     assert!(cfg!(debug_assertions) || size_of::<Held<'_>>() == 0, "a release build knows no ranges");
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Locks a range to write. Sleeps while others hold it.
+    /// Locks a range to write. Sleeps while other guards hold it.
     #[inline]
     pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
         RangeGuard { _lock: self.lock.write(), held: Held::new(self.tlb.id(), [range, range]) }
     }
 
-    /// Locks two ranges to write, as one step. Sleeps while others hold a part of them.
+    /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
     pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
         let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
         RangeGuard { _lock: self.lock.write(), held: Held::new(self.tlb.id(), ranges) }
@@ -95,7 +95,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         &self,
         request: &MapRequest,
     ) -> Result<(RangeGuard<'_, M>, Destination), Error> {
-        // Choosing looks at the holes of the whole space; what it chose is held.
+        // Choosing reads the holes of the whole space; only the chosen range is held.
         let all = self.write_all();
         let destination = self.choose(all.held(), request)?;
         Ok((all.narrow(destination.range()), destination))
@@ -103,13 +103,13 @@ impl<M: Machine> AddressSpace<'_, M> {
 }
 
 impl<M: Machine> RangeGuard<'_, M> {
-    /// What is locked.
+    /// Proof of the locked pages.
     #[inline(always)]
     pub fn held(&self) -> Held<'_> {
         self.held
     }
 
-    /// The guard of a part of what this one locks.
+    /// The guard of a part of this guard's range.
     #[inline(always)]
     fn narrow(self, range: VpnRange) -> Self {
         let held = self.held.narrow(range);
@@ -118,7 +118,7 @@ impl<M: Machine> RangeGuard<'_, M> {
 }
 
 impl<M: Machine> RangeReadGuard<'_, M> {
-    /// What is locked.
+    /// Proof of the locked pages.
     #[inline(always)]
     pub fn held(&self) -> Held<'_> {
         self.held
@@ -193,7 +193,7 @@ impl Held<'_> {
     }
 
     /// Asserts that `new` may replace `old`: it has a page in the hull, and `new` says the same of each page
-    /// of it outside of what is held.
+    /// of it outside of the held ranges.
     pub fn assert_may_replace(
         self,
         old: impl FnOnce() -> VmaAttributes,

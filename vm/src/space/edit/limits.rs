@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::space::{AddressSpace, Error};
 use crate::vma::Change;
 
-/// What a writer may still add to a space.
+/// The mappings and pages that a writer may still add to a space.
 pub struct Limits<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
 }
@@ -35,7 +35,7 @@ impl<M: Machine> Limits<'_, '_, M> {
         within(self.nr_mappings() < self.max_mappings())
     }
 
-    /// Whether the change may be carried out.
+    /// Whether the change may be made.
     #[inline]
     pub fn may_change(&self, change: &Change) -> Result<(), Error> {
         within(self.nr_mappings() + change.nr_puts() <= self.max_mappings() + change.nr_removes())

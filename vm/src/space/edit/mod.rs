@@ -1,12 +1,12 @@
 //! How a writer edits a space: it locks a range, replaces records, then edits entries.
 //!
-//! | file | what |
+//! | file | holds |
 //! |---|---|
-//! | `guard` | locks of ranges, and what their holders may touch |
+//! | `guard` | locks of ranges, and which mappings and entries their holders may touch |
 //! | `limits` | how many mappings and pages a writer may add |
-//! | `lookup` | mappings are read |
-//! | `replace` | mappings are replaced by others at one instant |
-//! | `zap` | entries are edited, flushed and freed; empty tables are freed |
+//! | `lookup` | reading mappings |
+//! | `replace` | replacing mappings at one instant |
+//! | `zap` | editing entries: flush, then free; freeing empty tables |
 
 mod guard;
 mod limits;

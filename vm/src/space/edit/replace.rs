@@ -1,7 +1,7 @@
 //! How a writer replaces mappings (protocols P2 and P3).
 //!
 //! ```text
-//!   freeze what the decision rests on ─► decide ─► prepare everything that can fail
+//!   freeze the mappings it depends on ─► decide ─► prepare everything that can fail
 //!                                                        │            \
 //!                                                        ▼             refused: thaw, nothing has changed
 //!   edit entries, flush ◄─ publish the new records ◄─ mark the old ones stale
@@ -22,22 +22,23 @@ use crate::units::{Vpn, VpnRange};
 use crate::vma::{BackingId, Change, Vma, VmaAttributes, VmaState};
 use core::cell::Cell;
 
-/// The most mappings that one decision rests on: a mapping and its two neighbours, or both ends of a range.
+/// The most mappings that one decision depends on: a mapping and its two neighbours, or both ends of a range.
 const FROZEN: usize = 4;
 
-/// An edit of mappings that a writer prepares: what it reads is frozen, and thawed when the edit is dropped.
+/// An edit of mappings that a writer prepares: mappings that it reads are frozen, and thawed when the edit is
+/// dropped.
 pub struct VmaEdit<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
     held: Held<'a>,
-    /// Where the mappings begin that it froze; the first so many of these.
+    /// Start pages of the mappings that it froze: the first `nr_frozen` of these.
     frozen: [Cell<Vpn>; FROZEN],
     nr_frozen: Cell<usize>,
-    /// What it replaced.
+    /// The mappings that it replaced.
     replaced: VpnRange,
 }
 
 impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
-    /// An edit that has read nothing yet.
+    /// An edit that has read no mapping yet.
     #[inline]
     pub fn new(space: &'a AddressSpace<'v, M>, guard: &'a RangeGuard<'_, M>) -> Self {
         Self {
@@ -77,7 +78,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         (vma.range().start < range.end).then(|| self.keep(vma))
     }
 
-    /// What the mapping says, and goes on saying until this edit is done.
+    /// The mapping's attributes, which stay the same until this edit is done.
     fn keep(&self, vma: &Vma<M::Cpu>) -> VmaAttributes {
         if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
             self.note_frozen(vma.range().start);
@@ -93,7 +94,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     }
 
     /// Replaces every mapping that holds a page of `old` by `new`, at one instant. The pages of `gone` are
-    /// not mapped any more, or by other mappings: the backings that they showed lose them.
+    /// not mapped any more, or by other mappings: their former backings lose them.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: nothing has changed.
@@ -142,7 +143,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Carries out a decided change of a mapping and its neighbours, `[prev, vma, next]`, with memory from
+    /// Makes a decided change of a mapping and its neighbours, `[prev, vma, next]`, with memory from
     /// `reserve` if there is one.
     pub(in crate::space) fn apply_change(
         &self,
@@ -184,7 +185,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 impl<M: Machine> Drop for VmaEdit<'_, '_, M> {
     fn drop(&mut self) {
-        // What was replaced is stale, and not thawed.
+        // Replaced mappings are stale, and not thawed.
         let frozen = self.frozen[..self.nr_frozen.get()].iter().map(Cell::get);
         for start in frozen.filter(|&start| !self.replaced.contains(start)) {
             let reading = self.space.vm.rcu.read();

@@ -1,6 +1,6 @@
 //! Editing entries: unhook, invalidate, free.
 //!
-//! Everything that takes away what an entry allowed goes through a gather, which flushes before it frees and
+//! Every edit that takes rights away from an entry goes through a gather, which flushes before it frees and
 //! before the call returns; and a gather is made from a guard. The one flush outside of a gather is
 //! that of a fault which replaces the zero page: it holds the table's lock instead
 //! ([`flush_page`](AddressSpace::flush_page)).
@@ -14,8 +14,8 @@ use crate::units::{Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Gathers what `edit` takes out of the entries of the range. It is flushed, freed and counted when this
-    /// returns.
+    /// Gathers the translations that `edit` removes from the range. They are flushed, freed and counted when
+    /// this returns.
     #[inline]
     pub(in crate::space) fn gather(
         &self,
@@ -31,8 +31,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Calls `edit` with each entry of the range that is not absent, under its table's lock. What it gathers
-    /// is flushed and freed when this returns.
+    /// Calls `edit` with each entry of the range that is not absent, under its table's lock. The translations
+    /// that it gathers are flushed and freed when this returns.
     pub(in crate::space) fn edit_entries(
         &self,
         held: Held<'_>,

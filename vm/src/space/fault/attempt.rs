@@ -33,7 +33,7 @@ use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
 use crate::units::{Level, Vpn};
 use crate::vma::{AnonId, Vma, reusable_anon};
 
-/// What this CPU's last fault found.
+/// The mapping and table that this CPU's last fault found.
 type Last<'a, M> = CpuRef<'a, LastFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
@@ -112,8 +112,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
-/// The mapping that was found, and if that has been replaced meanwhile, the one that is found now. Where
-/// nothing was found, nothing is remembered that could be out of date.
+/// The mapping that was found, or the one that is found now if that has been replaced meanwhile. Where none
+/// was found, none was cached, so there is nothing that could be out of date.
 #[inline(always)]
 pub(super) fn unless_replaced<'g, C: Cpu>(
     found: Option<&'g Vma<C>>,
@@ -125,7 +125,7 @@ pub(super) fn unless_replaced<'g, C: Cpu>(
     }
 }
 
-/// What the steps of one attempt have in common.
+/// The common data of the steps of one attempt.
 struct FaultContext<'a, 's, 'v, M: Machine, P> {
     space: &'s AddressSpace<'v, M>,
     vma: &'a Vma<M::Cpu>,
@@ -193,7 +193,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
             Decision::MapFrame | Decision::ReplaceZeroPage if vma.anon().is_none() => {
                 self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
             }
-            // P12: the frame may have left the object since it was looked up.
+            // P12: the frame may have left the object since the lookup.
             Decision::MapBacking if !prepared.is_backing_current(vma, self.page, self.reading) => {
                 return Err(Fallback::VmaChanged);
             }

@@ -1,9 +1,9 @@
-//! What a fault does about the entry it found: a pure decision.
+//! How a fault changes the entry it found: a pure decision.
 
 use crate::machine::{Entry, Leaf};
 use crate::units::{Access, Pfn, Rights};
 
-/// What to do, decided without a lock from an entry read once; applied under the table's lock if the entry is
+/// A decision, made without a lock from an entry read once; applied under the table's lock if the entry is
 /// still the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -24,12 +24,12 @@ pub enum Decision {
     Allow(Rights),
 }
 
-/// What the decision depends on, besides the entry.
+/// The inputs of the decision, besides the entry.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultInputs {
     /// Whether the mapping is private and filled with zeros.
     pub private_anonymous: bool,
-    /// What the mapping allows: the access, and more.
+    /// The mapping's rights, which allow the access.
     pub rights: Rights,
     /// The kind of access.
     pub access: Access,
@@ -37,7 +37,7 @@ pub struct FaultInputs {
     pub zero: Pfn,
 }
 
-/// Decides what to do about `entry`.
+/// Decides how to change `entry`.
 #[inline(always)]
 pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
     match entry {

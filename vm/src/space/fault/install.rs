@@ -1,5 +1,5 @@
-//! The last step of a fault: the table is locked, attached, its entry is what was seen, and the mapping
-//! holds.
+//! The last step of a fault: the table is locked and attached, its entry is the one that was seen, and the
+//! mapping is still valid.
 
 use super::decide::Decision;
 use super::prepare::Prepared;
@@ -16,12 +16,12 @@ pub struct Install<'a, 'v, M: Machine> {
     pub slot: usize,
     pub page: Vpn,
     pub access: Access,
-    /// What the mapping allows.
+    /// The mapping's rights.
     pub rights: Rights,
 }
 
 impl<'v, M: Machine> Install<'_, 'v, M> {
-    /// Does what was decided. The frames it needs are in `prepared`.
+    /// Applies the decision. The frames it needs are in `prepared`.
     #[inline(always)]
     pub fn apply(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) {
         match decision {

@@ -1,9 +1,9 @@
-//! What each CPU's last fault found: the mapping, and the table. The next fault is likely to want the same.
+//! The mapping and the table that each CPU's last fault found. The next fault is likely to need the same.
 
 use crate::machine::Cpu;
 use crate::sync::LastHit;
 
-/// The last hits of one CPU's faults, which alone read and write them, in a read section; one line.
+/// The last hits of one CPU. Only its faults read and write them, in a read section; one line.
 #[derive(Debug)]
 pub struct LastFault<C: Cpu> {
     mapping: LastHit<C, 1>,

@@ -5,16 +5,16 @@
 //! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
 //! | `attempt` | one attempt: the steps in their order |
 //! | `trust` | why the mapping may be trusted: the proofs [`trust::Locked`] and [`trust::Speculated`] |
-//! | `decide` | what to do about the entry that was found: a pure function |
+//! | `decide` | how to change the entry that was found: a pure function |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `install` | the write of the entry, under the table's lock |
-//! | `result` | what a fault ends with |
-//! | `last_fault` | what a CPU's last fault found: mapping and table |
+//! | `result` | the results of a fault |
+//! | `last_fault` | the mapping and table that a CPU's last fault found |
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
 //! protects other memory. Where that gives up, for a reason that is counted, the same attempt runs with the
-//! proof `Locked`, which shares the space's lock; what speculation had prepared is used there. Only the
-//! locked path may report an error. docs/design/fault.md has the protocol with its drawing.
+//! proof `Locked`, which shares the space's lock; frames that speculation had prepared are used there. Only
+//! the locked path may report an error. docs/design/fault.md has the protocol with its drawing.
 
 mod attempt;
 mod decide;
@@ -46,7 +46,7 @@ pub struct Fault {
     pub access: Access,
 }
 
-/// Which path the faults of a space take.
+/// The path that faults of a space take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Path {
     /// Speculate, and take the lock where that gives up.

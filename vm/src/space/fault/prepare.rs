@@ -1,5 +1,5 @@
-//! What a fault has prepared before it takes the table's lock, kept from an attempt that gave up for the
-//! next.
+//! Frames and tables that a fault prepares before it takes the table's lock, and keeps for the next attempt
+//! if one gives up.
 
 use super::Fallback;
 use crate::frame::{AllocRequest, FramePlacement, Init, Kind, Priority};
@@ -11,7 +11,7 @@ use crate::units::{Pfn, Vpn};
 use crate::vma::Vma;
 use core::fmt;
 
-/// Frames prepared for a fault. What is not used when the fault ends is freed.
+/// Frames and tables prepared for a fault. Those not used when the fault ends are freed.
 pub struct Prepared<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
     /// Where the frame is to come from.
@@ -152,8 +152,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.table.take()
     }
 
-    /// Allocates what the last attempt could not have without waiting. Called with no lock held and outside
-    /// any read section.
+    /// Allocates the memory that the last attempt could not get without waiting. Called with no lock held and
+    /// outside any read section.
     ///
     /// # Errors
     /// There is no memory.

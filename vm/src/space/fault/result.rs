@@ -1,4 +1,4 @@
-//! What a fault ends with: done ([`Outcome`]), a reason to try again under the lock ([`Fallback`]), or an
+//! The results of a fault: done ([`Outcome`]), a reason to try again under the lock ([`Fallback`]), or an
 //! error ([`FaultError`]).
 //!
 //! One attempt ends with nothing or with a [`Fallback`]. Speculation counts the reason and leaves the fault

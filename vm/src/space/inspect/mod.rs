@@ -19,7 +19,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Recounts the index of mappings. Locks the space to read.
     ///
     /// # Errors
-    /// What is wrong with the tree.
+    /// The first contradiction in the tree.
     pub fn check_index(&self) -> Result<IndexStats, &'static str> {
         let _guard = self.share_all();
         self.vmas.check()
@@ -42,7 +42,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 }
 
 impl<M: Machine> Vm<'_, M> {
-    /// Objects that wait until no reader can hold them. Stale at once.
+    /// Number of objects that wait for their grace period. Stale at once.
     pub fn garbage(&self) -> u64 {
         self.rcu.garbage()
     }

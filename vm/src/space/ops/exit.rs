@@ -49,8 +49,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             self.zap(held, VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
             Ok::<(), Infallible>(())
         });
-        // What a panicking helper left is cleared afterwards by the caller, which sweeps all pages in any
-        // case.
+        // Leaves that a panicking helper left are cleared afterwards by the caller, which sweeps all pages in
+        // any case.
         let _done = workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
     }
 }

@@ -32,9 +32,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
-    /// advice (what came before has); [`Error::NoMemory`] at the end where there were holes, or for lack of
-    /// memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right with
-    /// [`Error::Invalid`].
+    /// advice (earlier mappings have taken it); [`Error::NoMemory`] at the end where there were holes, or for
+    /// lack of memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right
+    /// with [`Error::Invalid`].
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {
@@ -95,7 +95,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let Some(vma) = edit.at(part.start) else { return Ok(()) };
         let [prev, next] = edit.neighbours(&vma, part);
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
-        // Linux: what mprotect calls ENOMEM is EAGAIN here.
+        // As in Linux: lack of memory is EAGAIN here, and not ENOMEM as for mprotect.
         self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 

@@ -26,7 +26,7 @@ pub enum Sharing {
 pub enum Place {
     /// Anywhere; at this address if it is free there. 0 is no hint.
     Hint(VirtAddr),
-    /// Here, over whatever is there (MAP_FIXED).
+    /// Here, over all mappings in the range (MAP_FIXED).
     Fixed(VirtAddr),
     /// Here, if nothing is there (MAP_FIXED_NOREPLACE).
     FixedNoReplace(VirtAddr),
@@ -54,7 +54,7 @@ pub struct MapRequest {
 pub(in crate::space) enum Destination {
     /// Nothing is mapped there.
     Free(VpnRange),
-    /// What is mapped there makes way.
+    /// Mappings there are replaced.
     Taken(VpnRange),
 }
 
@@ -81,8 +81,8 @@ impl MapRequest {
 impl<M: Machine> AddressSpace<'_, M> {
     /// Maps anonymous memory (mmap with MAP_ANONYMOUS). Returns its first address.
     ///
-    /// Locks the range to write, and not while it populates. MAP_POPULATE does what it can: as in Linux, that
-    /// it could not fill every page is no error.
+    /// Locks the range to write, and not while it populates. As in Linux it is no error if MAP_POPULATE
+    /// cannot fill every page.
     ///
     /// # Errors
     /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`]
@@ -113,7 +113,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Where [`map`](Self::map) would put the mapping if it were asked now.
     ///
     /// # Errors
-    /// As [`map`](Self::map), as far as the place goes.
+    /// As [`map`](Self::map), for errors of the address and the length.
     pub fn choose_place(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let guard = self.share_all();
         Ok(self.choose(guard.held(), request)?.range().start.addr())
@@ -200,7 +200,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         }
     }
 
-    /// Puts a mapping into the index, over what is there, joined with the neighbours it agrees with.
+    /// Puts a mapping into the index, over mappings in its range, joined with the neighbours it agrees with.
     pub(in crate::space) fn put(
         &self,
         guard: &RangeGuard<'_, M>,
@@ -220,7 +220,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         )
     }
 
-    /// P3: busy while the entries of what was there are cleared.
+    /// P3: busy while the entries of the replaced mappings are cleared.
     fn put_over(&self, guard: &RangeGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
         let edit = VmaEdit::new(self, guard);
         let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));

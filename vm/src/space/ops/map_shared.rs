@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   the other space's pages, locked to read: find the mapping, raise the object's count of mapped pages
-//!   this space, locked to write:             choose a place, put the mapping there      refused: lower the count again
+//!   this space, locked to write:             choose a place, put the mapping there
+//!                                            refused: lower the count again
 //! ```
 //!
 //! Between the two steps no lock is held and the other mapping may go; the raised count keeps the object. So
@@ -19,7 +20,7 @@ use core::ptr;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Maps the shared memory that `other` maps from `from` on, as `request` says. Returns its first
-    /// address. What is written in either place is seen in both; the memory lives as long as a mapping of it.
+    /// address. A write in either place is seen in both; the memory lives as long as a mapping of it.
     ///
     /// Locks the other space's pages to read, then this one's to write.
     ///
@@ -48,7 +49,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(range.start.addr())
     }
 
-    /// What backs the pages, and from where; it counts them as mapped once more.
+    /// The backing of the pages and the offset in it; it counts them as mapped once more.
     fn keep_shared(&self, pages: VpnRange) -> Result<(BackingId, u64), Error> {
         let guard = self.share(pages);
         let vma =

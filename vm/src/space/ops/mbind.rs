@@ -8,7 +8,7 @@ use crate::units::{NodeId, VirtAddr, VpnRange};
 use crate::vma::{Policy, change_policy};
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Gives every page of the range the memory policy `policy`. It says where frames come from that are made
+    /// Gives every page of the range the memory policy `policy`. It selects the nodes of pages that are made
     /// present later; pages that are present stay where they are.
     ///
     /// # Errors

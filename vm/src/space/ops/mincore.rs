@@ -41,8 +41,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's.
-    /// Locks the page to read; nothing keeps the frame once
-    /// this returns.
+    /// Locks the page to read; the frame may be freed once this returns.
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
         let guard = self.share(VpnRange::new(page, page.add(1)));
         let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1)))?;
@@ -53,8 +52,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         let vm = self.vm;
         loop {
             let reading = vm.rcu.read();
-            let spot = walk(&self.table, page, Level::Pte, &reading);
-            match (spot.entry(), vma.backing) {
+            let found = walk(&self.table, page, Level::Pte, &reading);
+            match (found.entry(), vma.backing) {
                 (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
                 // A fault replaces the zero page: the page is resident all the time, its frame appears in a
                 // moment.

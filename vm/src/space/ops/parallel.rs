@@ -6,7 +6,7 @@ use crate::space::AddressSpace;
 use crate::units::{Level, Vpn, VpnRange};
 use crate::work::{Chunk, WorkerPool};
 
-/// Pages that one table of leaves covers: the least that is worth a helper, and where ranges are cut.
+/// Pages that one table of leaves covers: the minimum chunk, and the alignment of chunks.
 pub(super) const TABLE_PAGES: u64 = Level::Pte.table_pages();
 
 impl<'v, M: Machine> AddressSpace<'v, M> {

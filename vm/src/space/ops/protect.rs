@@ -14,7 +14,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, at a
-    /// hole (what came before has changed, as in Linux), or for lack of memory; [`Error::Access`] where a
+    /// hole (earlier mappings have changed, as in Linux), or for lack of memory; [`Error::Access`] where a
     /// mapping may not have the rights.
     pub fn protect(&self, addr: VirtAddr, len_bytes: u64, access: VmaFlags) -> Result<(), Error> {
         if !addr.is_page_aligned() {

@@ -1,4 +1,4 @@
-//! Tests of the floor. Walks and sweeps are tested through `space`, which has mappings to show them.
+//! Tests of the floor. Walks and sweeps are tested through `space`, which has the mappings for them.
 
 mod format;
 mod sweep;

@@ -1,4 +1,4 @@
-//! How a range is cut into what entries cover.
+//! How a range is cut into the parts that entries cover.
 
 use crate::table::sweep::part_of_entry;
 use crate::units::{Level, Vpn, VpnRange};

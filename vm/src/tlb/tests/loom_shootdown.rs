@@ -248,7 +248,7 @@ fn loom_two_flushes_at_once_overflow_a_mailbox() {
     }
     let seen = explore_from(2, enter_and_use, &[take_away_in_two_flushes, stay]);
     assert_telling(seen);
-    // Two CPUs entered and left in the preparation, then one; what is beyond that is a mailbox that
+    // Two CPUs entered and left in the preparation, then one; every further full flush is a mailbox that
     // overflowed.
     assert!(seen.full_flushes.load(Relaxed) > 6, "the model must see the mailbox overflow");
 }
@@ -306,7 +306,7 @@ fn loom_switch_that_does_not_say_that_it_enters_fails() {
 
 #[test]
 #[should_panic = "flush"]
-fn loom_flush_that_does_not_ask_those_who_run_the_space_fails() {
+fn loom_flush_that_does_not_ask_the_cpus_of_the_space_fails() {
     explore(
         3,
         &[

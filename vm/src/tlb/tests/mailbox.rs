@@ -1,4 +1,4 @@
-//! What a CPU must do that has seen one generation and was sent requests for others.
+//! The flushes of a CPU that has seen one generation and was sent requests for others.
 
 use crate::tlb::RANGE_LIMIT_PAGES;
 use crate::tlb::mailbox::{CatchUp, FlushRequest, Mailbox, REQUESTS};

@@ -12,7 +12,7 @@ use core::ops::Range;
 /// Blocks that a helper claims at once: 256 KiB of records, some 25 µs with preemption off.
 const BLOCKS_AT_ONCE: u32 = 8;
 
-/// What the initialisation of a node took.
+/// Cost of the initialisation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInitReport {
     /// The node.
@@ -22,7 +22,7 @@ pub struct NodeInitReport {
     pub frames: u64,
     /// From the beginning of the job to its end.
     pub took_ns: u64,
-    /// What helpers did.
+    /// Number of helpers, and their time.
     pub spent: Spent,
 }
 

@@ -14,8 +14,8 @@
 //! (`on_demand`; Linux: `deferred_grow_zone`), a job claims all (`job`). A claim is one exchange of the
 //! section's word, so no two CPUs write the same record.
 //!
-//! From the claim until the block is freed to its zone preemption is off, and the zone's lock is the only
-//! thing waited for. So an allocation may wait for claimed blocks: the CPU that claimed them is running.
+//! From the claim until the block is freed to its zone preemption is off, and the CPU waits for nothing but
+//! the zone's lock. So an allocation may wait for claimed blocks: the CPU that claimed them is running.
 //!
 //! | file | holds |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | `on_demand` | an allocation initialises blocks of its zone |
 //! | `job` | a job initialises everything |
 //!
-//! docs/design/deferred.md has the longer story.
+//! docs/design/deferred.md has the details.
 
 mod claims;
 mod job;

@@ -1,4 +1,4 @@
-//! Initialisation on demand: an allocation that finds nothing initialises blocks of its zone.
+//! Initialisation on demand: an allocation that finds no free frame initialises blocks of its zone.
 
 use super::DeferredRange;
 use super::claims::sections_of;
@@ -11,8 +11,8 @@ const BLOCKS_ON_DEMAND: u32 = 2;
 
 impl<M: Machine> Memory<'_, M> {
     /// Initialises at least one whole deferred block of the zone, which is as much as any request needs.
-    /// `false` where none is unclaimed, or `priority` may not have 2^order frames of what there will be, or
-    /// may not wait for initialisation at all.
+    /// `false` where none is unclaimed, or `priority` may not have 2^order of the frames that the zone will
+    /// have then, or may not wait for initialisation.
     #[cold]
     pub(in crate::frame) fn initialise_on_demand(
         &self,

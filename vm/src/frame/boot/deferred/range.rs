@@ -24,7 +24,7 @@ pub(in crate::frame) struct DeferredRange<C: Cpu> {
 /// A range of usable frames, the index of its zone, and what the memory starts as.
 pub(super) type UsableRange = (PfnRange, u8, Init);
 
-/// The most deferred ranges that so many usable ranges make.
+/// The most deferred ranges that this number of usable ranges makes.
 pub(in crate::frame) const fn max_deferred_ranges(nr_usable: usize) -> usize {
     2 * nr_usable + 1
 }
@@ -70,7 +70,7 @@ pub(in crate::frame) fn plan_deferred(
 }
 
 impl<C: Cpu> DeferredRange<C> {
-    /// A range of which nothing is claimed.
+    /// A range without claimed blocks.
     pub fn new(frames: PfnRange, zone: u8, usable: Option<Init>) -> Self {
         Self { frames, zone, usable, next: AtomicU64::new(section_of(frames.start)) }
     }

@@ -1,4 +1,4 @@
-//! What a guard's holder may touch: debug builds notice everything else.
+//! Debug builds notice edits outside of a guard's range.
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
@@ -61,7 +61,7 @@ fn clearing_a_page_outside_of_the_range_is_noticed() {
 
 #[test]
 #[should_panic = "is touched, but the guard holds"]
-fn clearing_what_lies_between_two_ranges_is_noticed() {
+fn clearing_a_page_between_two_ranges_is_noticed() {
     with_space(|space| {
         space.zap(space.write_two(range(1000, 1002), range(1008, 1010)).held(), range(1004, 1005));
     });

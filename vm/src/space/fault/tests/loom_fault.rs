@@ -105,7 +105,7 @@ fn loom_locked_fault_against_unmap() {
     assert_telling(explore(case::<TwoLevels>(Path::Locked, table_of_its_own, unmap_all)));
 }
 
-/// Broken: believes whatever it read.
+/// Broken: never checks the mapping again.
 struct Believed;
 
 impl<M: Machine> Proof<M> for Believed {
@@ -142,7 +142,7 @@ fn loom_writer_that_clears_before_it_marks_fails() {
     }));
 }
 
-/// Flushes the pages of the mapping, whatever their entries hold.
+/// Flushes the pages of the mapping, without reading their entries.
 fn flush(space: &Space<TwoLevels>) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);

@@ -1,4 +1,4 @@
-//! The smallest spaces in which a fault meets an unmap, and what every execution must show.
+//! The smallest spaces in which a fault meets an unmap, and the checks of every execution.
 
 use crate::frame::{AllocRequest, BootMap, Init, Kind, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
@@ -23,7 +23,7 @@ pub(super) const PAGES: u64 = 2;
 /// Pages that one `Pte` table covers.
 pub(super) const TABLE: u64 = 512;
 
-/// What happened in how many executions.
+/// Number of executions by result.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) all: AtomicUsize,
@@ -41,11 +41,11 @@ pub(super) struct Seen {
 /// One model.
 pub(super) struct Case<F: Format> {
     pub(super) path: Path,
-    /// What is there before. Runs on CPU 0, then on CPU 1, neither running the space.
+    /// Prepares the space. Runs on CPU 0, then on CPU 1, neither running the space.
     pub(super) before: fn(&Space<F>),
     /// How CPU 1 resolves its faults.
     pub(super) fault: fn(&Space<F>, Fault) -> Result<Outcome, FaultError>,
-    /// What CPU 0 does.
+    /// The part of CPU 0.
     pub(super) writer: fn(&Space<F>),
     /// The page that CPU 1 touches, to write or to read.
     pub(super) page: Vpn,

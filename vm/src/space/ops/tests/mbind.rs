@@ -28,7 +28,7 @@ fn with_space(path: Path, test: impl FnOnce(&AddressSpace<'_, TestMachine>)) {
     vm.memory().check().unwrap();
 }
 
-/// Writes `pages` pages from `base` on, and says which node each is on.
+/// Writes `pages` pages from `base` on, and returns the node of each.
 fn nodes(space: &AddressSpace<'_, TestMachine>, base: VirtAddr, pages: u64) -> Vec<u32> {
     let node = |page| {
         let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
@@ -39,7 +39,7 @@ fn nodes(space: &AddressSpace<'_, TestMachine>, base: VirtAddr, pages: u64) -> V
 }
 
 #[test]
-fn frames_come_from_where_the_policy_says_on_both_paths() {
+fn frames_come_from_the_nodes_of_the_policy_on_both_paths() {
     for path in [Path::Speculative, Path::Locked] {
         with_space(path, |space| {
             let len = 8 * PAGE_SIZE as u64;
