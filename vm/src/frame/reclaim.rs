@@ -21,9 +21,9 @@ impl<M: Machine> Memory<'_, M> {
         };
         match self.meta(pfn) {
             // SAFETY: the table is detached and was not retired before, as the transition says; its link is
-            // unused till it is reclaimed, and records are never freed. The wait is for walkers that may still
-            // hold the table: the parent's entry was cleared before. Had it not been, a walker would find a
-            // frame that it may read, and no Rust object: tables are cells reached through the door.
+            // unused till it is reclaimed, and records are never freed. The wait is for walkers that may
+            // still hold the table: the parent's entry was cleared before. Had it not been, a walker would
+            // find a frame that it may read, and no Rust object: tables are cells reached through the door.
             Some(meta) if meta.retire() => unsafe {
                 rcu.retire(self.machine, meta.retire_head(), tag, self);
             },

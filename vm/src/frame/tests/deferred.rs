@@ -196,7 +196,8 @@ fn the_first_allocation_initialises_no_records_for_the_reserve() {
     let planned: u64 = memory.deferred.ranges().iter().filter(usable).map(|s| s.frames.len()).sum();
     let stats = memory.stats();
     assert_eq!(stats.deferred, planned);
-    // The frames initialised at start are fewer than the reserve, so a reserve of those would have needed more.
+    // The frames initialised at start are fewer than the reserve, so a reserve of those would have needed
+    // more.
     let at_start = stats.managed - stats.deferred - 1024;
     assert!(at_start < memory.zones()[0].watermark().min, "{at_start}");
 }
