@@ -1,5 +1,4 @@
-//! Memory for indexes: the pools that the nodes and items of a [`RangeIndex`](crate::index::RangeIndex) come
-//! from.
+//! Memory for indexes: pools of nodes and items for a [`RangeIndex`](crate::index::RangeIndex).
 
 use super::{Memory, Pool};
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode};
@@ -9,14 +8,14 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Two pools: of nodes, and of items with their RCU heads. Made once, for all indexes of the machine with
-/// such items.
+/// Two pools: of nodes, and of items with their RCU heads. Made once, for all indexes of such items on a
+/// machine.
 pub struct IndexPools<'m, T, M: Machine> {
     nodes: Pool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
     items: Pool<'m, IndexItem<T>, M>,
 }
 
-/// Allocates from the pools, with the memory that they take frames from and the readers they wait for.
+/// Allocates from the pools, with the memory for their frames and the RCU for their readers.
 pub struct IndexAllocator<'a, 'm, T, M: Machine> {
     pools: &'a IndexPools<'m, T, M>,
     memory: &'a Memory<'m, M>,
@@ -24,7 +23,7 @@ pub struct IndexAllocator<'a, 'm, T, M: Machine> {
 }
 
 impl<'m, T, M: Machine> IndexPools<'m, T, M> {
-    /// Empty pools. `None` where memory does not suffice.
+    /// Empty pools. `None` if memory does not suffice.
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         Some(Self { nodes: Pool::new(memory)?, items: Pool::new(memory)? })
     }

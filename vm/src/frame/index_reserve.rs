@@ -1,8 +1,8 @@
 //! Objects reserved for an edit of an index that consists of several replacements and must not stop halfway.
 //!
 //! A replacement that finds no memory in the pools takes from the reserve; afterwards the reserve is
-//! refilled, if need be with what the replacement retired. So a reserve for one replacement is enough for any
-//! number of them.
+//! refilled, if need be with the objects that the replacement retired. So a reserve for one replacement is
+//! enough for any number of them.
 
 use super::IndexAllocator;
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode, MAX_NEW};
@@ -13,12 +13,12 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Number of nodes in a reserve: three on each of five levels, and a new root. Each level holds eight times
-/// what the one below it does, at least; five are enough for the mappings that a process may have.
+/// Number of nodes in a reserve: three on each of five levels, and a new root. With each level the number of
+/// items grows at least by a factor of eight; five levels are enough for the mappings of a process.
 const NODES: usize = 16;
 
-/// Number of items in a reserve: more than one replacement takes, as other CPUs may be faster to take what it
-/// freed.
+/// Number of items in a reserve: more than one replacement takes, as other CPUs may allocate the items that
+/// it freed.
 const ITEMS: usize = 8;
 const _: () = assert!(ITEMS >= MAX_NEW);
 
@@ -33,13 +33,13 @@ pub struct IndexReserve<'a, 'm, T, M: Machine> {
 }
 
 impl<'a, 'm, T, M: Machine> IndexReserve<'a, 'm, T, M> {
-    /// Reserves what one replacement may take. `None` where memory does not suffice.
+    /// Reserves the objects that one replacement may take. `None` if memory does not suffice.
     pub fn new(allocator: IndexAllocator<'a, 'm, T, M>) -> Option<Self> {
         let reserve = Self { allocator, nodes: Default::default(), items: Default::default() };
         reserve.refill().then_some(reserve)
     }
 
-    /// Reserves again what was taken. `false` where memory does not suffice.
+    /// Replaces the objects that were taken. `false` if memory does not suffice.
     pub fn refill(&self) -> bool {
         fn fill<P: Copy>(slots: &[Cell<Option<P>>], mut alloc: impl FnMut() -> Option<P>) -> bool {
             slots.iter().all(|slot| {

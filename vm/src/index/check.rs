@@ -1,10 +1,10 @@
-//! Recounts everything that the tree keeps about itself. For tests and checkers.
+//! Checks the invariants of the tree, for tests and checkers.
 
 use super::node::{IndexNode, VACANT};
 use super::{IndexItem, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
 
-/// What a tree consists of.
+/// Numbers of items, nodes and levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
     /// Number of items.
@@ -15,18 +15,19 @@ pub struct IndexStats {
     pub levels: usize,
 }
 
-/// A recount in the order of pages; `end` is the end of the last item seen.
+/// A recount in the order of pages; `end` is the end of the last item counted.
 struct Recount {
     stats: IndexStats,
     end: u64,
 }
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
-    /// Recounts the tree: order, no overlap, no item across a border, fill, one depth, items' ranges as the
-    /// leaves say, extents and longest gaps. The caller holds the writers' lock.
+    /// Recounts the tree and checks its invariants: order, no overlap, no item across a border, fill, equal
+    /// depth, ranges in the leaves equal to the items', extents and longest gaps. The caller holds the
+    /// writers' lock.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first broken invariant.
     pub fn check(&self) -> Result<IndexStats, &'static str> {
         let Some(RootRef { node, height }) = self.root_locked() else { return Ok(IndexStats::default()) };
         let stats = IndexStats { levels: height + 1, ..IndexStats::default() };
@@ -72,7 +73,7 @@ impl Recount {
             // SAFETY: an inner node's slots in use hold children, and the writers' lock is held.
             let child = unsafe { node.child(at) };
             require(child.count() >= IndexNode::<C, F>::MIN, "a node with too few slots in use")?;
-            require(child.total_extent() == node.extent(at), "an extent or a longest gap that is not so")?;
+            require(child.total_extent() == node.extent(at), "a wrong extent or longest gap")?;
             self.node::<T, C, F>(child, height - 1, (from, to))?;
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! The lowest and the highest gap of a length, in logarithmic time. For writers, who hold the lock.
 //!
-//! A gap lies between two items of one child, where the parent keeps the longest, or between two children,
-//! where the parent keeps the ends. So a search goes along a node's children and descends only into one that
-//! is known to have a gap long enough; only at the two ends of the window may that gap lie outside, which
-//! costs one more descent each.
+//! A gap lies between two items of one child (the parent keeps the longest) or between two children (the
+//! parent keeps their ends). So a search goes along a node's children and descends only into a child with a
+//! gap that is long enough; only at the two ends of the window may that gap lie outside, which costs one more
+//! descent each.
 //!
-//! Where the start is to be aligned, a gap counts as long enough when it is so at any position, as in Linux:
-//! `len` and alignment less one page. Only where there is none, the search looks at every gap of `len` pages.
+//! If the start is to be aligned, a gap counts as long enough if it is so at any position, as in Linux: `len`
+//! and alignment less one page. Only if there is none, the search tries every gap of `len` pages.
 
 use super::node::{Extent, IndexNode};
 use super::{RangeIndex, Ranged, RootRef};
@@ -24,7 +24,7 @@ struct GapSearch {
 }
 
 impl GapSearch {
-    /// The pages from `start` to `end` that may be used, if they are enough.
+    /// The pages from `start` to `end` inside the window; `None` if they are too few.
     fn usable(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let (start, end) = (start.max(self.window.start.0), end.min(self.window.end.0));
         (end.checked_sub(start)? >= self.min_len).then_some((start, end))
@@ -43,7 +43,7 @@ impl GapSearch {
         (at >= start).then_some(at)
     }
 
-    /// Whether to look into a child.
+    /// Whether a child may contain a gap that is long enough.
     fn may_be_in(&self, child: Extent) -> bool {
         child.gap >= self.min_len && child.start < self.window.end.0 && child.end > self.window.start.0
     }
@@ -51,7 +51,7 @@ impl GapSearch {
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     /// The start of the lowest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of an
-    /// item are no gap. The caller holds the writers' lock.
+    /// item belong to no gap. The caller holds the writers' lock.
     pub fn lowest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {
         self.search(window, len, align, |root, search| {
             let mut prev_end = 0;
@@ -61,7 +61,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     }
 
     /// The start of the highest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of
-    /// an item are no gap. The caller holds the writers' lock.
+    /// an item belong to no gap. The caller holds the writers' lock.
     pub fn highest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {
         self.search(window, len, align, |root, search| {
             let mut next_start = u64::MAX;

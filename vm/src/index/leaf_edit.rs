@@ -5,9 +5,9 @@
 //!   its copy    [ a b | n   | c d ]       the new items are inserted between
 //! ```
 //!
-//! This is what `tree_edit` amounts to where its lowest level makes the whole difference: the leaf covers all
-//! pages that change, and the copy is neither too full nor, beside others, too empty. Such an edit descends
-//! once and keeps of the path the slot that leads to the leaf.
+//! It is the special case of `tree_edit` in which only the lowest level changes: the leaf covers all pages
+//! that change, and the copy is neither too full nor (unless it is the root) too empty. Such an edit descends
+//! once and keeps only the slot that points to the leaf.
 
 use super::level_edit::slot_of_item;
 use super::node::IndexNode;
@@ -29,8 +29,8 @@ pub(super) struct LeafEdit<'a, C: Cpu, const F: usize> {
 }
 
 impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
-    /// The replacement of what lies in `pages`, which are not empty, by `nr_new` items. `None` where it
-    /// concerns more than a leaf.
+    /// The replacement of the items in `pages`, which are not empty, by `nr_new` items. `None` if it changes
+    /// more than one leaf.
     pub(super) fn find(root: RootRef<'a, C, F>, pages: VpnRange, nr_new: usize) -> Option<Self> {
         let (first, last) = (pages.start.0, pages.end.0 - 1);
         let (mut leaf, mut parent) = (root.node, None);
@@ -51,7 +51,7 @@ impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
         fits.then_some(Self { leaf, parent, removed: from..to, count })
     }
 
-    /// Fills an empty node with what is kept and what is new.
+    /// Fills an empty node with the kept slots and the new items.
     pub(super) fn fill<T: Ranged>(&self, copy: &mut IndexNode<C, F>, new: &[NonNull<IndexItem<T>>]) {
         let Range { start, end } = self.removed;
         copy.copy_from(self.leaf, 0..start);

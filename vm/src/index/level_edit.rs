@@ -1,7 +1,7 @@
-//! What one level of the tree becomes.
+//! The edit of one level of the tree.
 //!
 //! On each level an edit replaces the nodes from one path to another, both included. Their slots outside of
-//! the edited pages are kept, what is new is inserted between:
+//! the edited pages are kept; new slots are inserted between:
 //!
 //! ```text
 //!   merged neighbour     left path's node      right path's node   merged neighbour
@@ -9,10 +9,10 @@
 //!   a b c                  d e          new        y z
 //! ```
 //!
-//! These slots are distributed over as few nodes as hold them: evenly, unless what is new lies at one end,
-//! where the next insertion is likely too: the node there gets the fewest, and the others stay as full as
-//! they are. Where one node takes the place of one, a store to one slot completes the edit; otherwise the new
-//! nodes are what is inserted on the next level.
+//! These slots are distributed over as few nodes as hold them: evenly, unless the new slots lie at one end,
+//! where the next insertion is likely too: the node at that end gets the fewest, and the others stay as full
+//! as they are. If one node replaces one, a store to one slot completes the edit; otherwise the new nodes are
+//! inserted on the next level.
 
 use super::node::{Extent, IndexNode, NodeSlot};
 use super::node_list::NodeList;
@@ -21,7 +21,7 @@ use super::{IndexItem, IndexMemory, NoMemory, Ranged};
 use crate::machine::Cpu;
 use core::ptr::NonNull;
 
-/// What is inserted on a level.
+/// The items or nodes inserted on a level.
 pub(super) enum Inserted<'n, T> {
     /// Items, on the lowest level.
     Items(&'n [NonNull<IndexItem<T>>]),
@@ -38,7 +38,7 @@ struct KeptSlots<'a, C: Cpu, const F: usize> {
     first_page: u64,
 }
 
-/// The nodes replaced on a level, and what is kept of them.
+/// The nodes replaced on a level, and their kept slots.
 pub(super) struct LevelEdit<'a, C: Cpu, const F: usize> {
     before: [Option<KeptSlots<'a, C, F>>; 2],
     after: [Option<KeptSlots<'a, C, F>>; 2],
@@ -93,7 +93,7 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
     }
 
     /// The nodes on `level` from `left`'s to `right`'s, without the slots from `from` in `left`'s up to `to`
-    /// in `right`'s. Where too few slots are kept, with `nr_new` more, one of the paths moves to a neighbour,
+    /// in `right`'s. If the kept slots and `nr_new` more are too few, one of the paths moves to a neighbour,
     /// which is merged.
     pub(super) fn between(
         level: usize,
@@ -134,8 +134,7 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         kept.map(|kept| kept.to - kept.from).sum::<usize>() + nr_new
     }
 
-    /// Builds the nodes that hold all slots, and adds them to `built`; on failure, as many as there was
-    /// memory for.
+    /// Builds the nodes that hold all slots, and adds them to `built`; on failure, those built so far.
     pub(super) fn build<T: Ranged>(
         &self,
         new: &Inserted<'_, T>,
@@ -161,7 +160,7 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         Ok(nodes)
     }
 
-    /// How many of `total` slots the node `nth` of `nr_nodes` gets.
+    /// Number of slots, of `total`, for the node `nth` of `nr_nodes`.
     fn share(&self, nth: usize, nr_nodes: usize, total: usize) -> usize {
         let even = |nth: usize, nodes: usize, total: usize| total / nodes + usize::from(nth < total % nodes);
         let keeps =
@@ -185,7 +184,7 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         before.chain(new.slots::<C, F>()).chain(after)
     }
 
-    /// The only slot, where there is just one.
+    /// The only slot; `None` if there are several, or none.
     pub(super) fn only_slot<T: Ranged>(&self, new: &Inserted<'_, T>) -> Option<NodeSlot> {
         self.slots(new).next().filter(|_| self.total(new.len()) == 1)
     }

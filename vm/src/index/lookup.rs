@@ -1,9 +1,9 @@
 //! Lookups: no lock, no store, one or two lines of keys on each level.
 //!
 //! A lookup is one path, and passes the slot that a replacement stores at most once, so it sees all of the
-//! replacement or nothing. [`at_or_after`] may read two leaves, and iteration many: each item seen was there
-//! at some instant of the call, but a writer may have replaced the first leaf before the second was read. A
-//! caller that must not miss anything holds the writers' lock.
+//! replacement or nothing. [`at_or_after`] may read two leaves, and iteration many: each item returned was in
+//! the tree at some instant of the call, but a writer may have replaced the first leaf before the second was
+//! read. A caller that must not miss any item holds the writers' lock.
 //!
 //! [`at_or_after`]: RangeIndex::at_or_after
 
@@ -23,8 +23,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
         self.find_item(section, vpn).map(IndexItem::value)
     }
 
-    /// As [`find`](Self::find), by way of this CPU's last hit. `part` says where in the CPU's slot that is
-    /// cached.
+    /// As [`find`](Self::find), by way of this CPU's last hit. `part` selects the hit in the CPU's slot.
     #[inline(always)]
     #[track_caller]
     pub fn find_cached<'g, S>(

@@ -1,4 +1,4 @@
-//! Where nodes and items come from.
+//! The memory of nodes and items.
 
 use super::{FAN_OUT, IndexNode, Ranged};
 use crate::machine::Cpu;
@@ -16,7 +16,7 @@ pub struct IndexItem<T> {
     head: RcuHead,
 }
 
-/// There was no memory. Nothing has changed.
+/// An allocation failed. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
@@ -51,7 +51,7 @@ pub unsafe trait IndexMemory<T, C: Cpu, const F: usize = FAN_OUT> {
     /// The tag of a retired item, which [`Rcu`](crate::sync::Rcu) keeps beside its [`head`](IndexItem::head).
     fn item_tag(&self) -> usize;
 
-    /// Frees what readers may still hold, after a grace period:
+    /// Frees objects that readers may still hold, after a grace period:
     /// [`Rcu::retire_all`](crate::sync::Rcu::retire_all). May wait for readers.
     ///
     /// # Safety

@@ -1,15 +1,15 @@
 //! Floor 3: an index of disjoint ranges of pages that lookups read without a lock: an RCU B+tree.
 //!
 //! A [`RangeIndex`] owns its items, each a [`Ranged`] value that never changes. A reader looks up in a read
-//! section and gets `&T` for the life of the section. One writer at a time, under a lock of its user's,
+//! section and gets `&T` for the life of the section. One writer at a time, under a lock of the user's,
 //! replaces items: it [prepares](RangeIndex::prepare) a [`Replacement`], where memory may run out, and then
 //! [publishes](Replacement::publish) it, which cannot fail.
 //!
 //! # One store
 //!
 //! A node never changes for lookups, except for the child that a slot points to. A replacement builds new
-//! nodes beside the old ones and then stores one word: the slot of the lowest node below which everything
-//! differs, or the root. A lookup that loads the word before that finds all of the old items, one that loads
+//! nodes beside the old ones and then stores one word: the slot of the lowest node that has all changes
+//! below it, or the root. A lookup that loads the word before that finds all of the old items, one that loads
 //! it after finds all of the new ones, and an address that is mapped in both is found at every instant.
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //!                   /      |        \
 //!       [ 5 20 33 ]   [ 60 62 80 ]   [ 90 97 ]          one leaf is copied, one slot stored:
 //!                          x
-//!                     [ 60 62 75 80 ]                   full: had it not fitted, both halves would go into
+//!                     [ 60 62 75 80 ]                   full: with one item more, both halves would go into
 //!                                                       a copy of the parent, and the store one slot up
 //! ```
 //!
@@ -32,21 +32,21 @@
 //! replacements copy one leaf.
 //!
 //! For each child its parent keeps the first page, the last page and the longest gap between two items of the
-//! child. These lines are read and written by writers alone, in place, up the path to
-//! the root as far as something changes.
+//! child. These lines are read and written by writers only, in place, along the path to the root as far as
+//! they change.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `memory` | where nodes and items come from: the contract [`IndexMemory`] |
+//! | `memory` | the memory of nodes and items: the contract [`IndexMemory`] |
 //! | `node`, `node_list` | a node and its slots; a writer's list of nodes |
 //! | `lookup` | find, by way of the last hit too; next, previous, iteration |
 //! | `replace` | a replacement: prepare and publish, with the items that it adds and retires |
-//! | `leaf_edit` | the edit of one leaf, which most are |
+//! | `leaf_edit` | the edit of one leaf, the common case |
 //! | `tree_edit` | the edit of several nodes, level by level, and the store that publishes it |
-//! | `level_edit` | what one level of the tree becomes |
-//! | `path` | the way from the root to a page, for writers |
+//! | `level_edit` | the edit of one level of the tree |
+//! | `path` | the path from the root to a page, for writers |
 //! | `gap` | the lowest and the highest gap of a length |
-//! | `check` | recount everything |
+//! | `check` | the check of the invariants |
 
 mod check;
 mod gap;
@@ -78,7 +78,7 @@ use core::mem::needs_drop;
 /// Slots in a node, unless a user asks for another number.
 pub const FAN_OUT: usize = 16;
 
-/// More levels than a tree can have that fits into memory.
+/// An upper bound of the height of any tree that fits into memory.
 const MAX_HEIGHT: usize = 24;
 
 /// A value that covers a range of pages. The index reads the range once, when the item is put in.
@@ -103,19 +103,19 @@ pub trait Ranged {
 
 /// An index of disjoint ranges that owns its items.
 ///
-/// One index is always used with the same memory. Items still in it when it is dropped are lost to that
-/// memory: its user replaces everything by nothing first.
+/// One index is always used with the same memory. Items still in it when it is dropped are leaked: the user
+/// removes all items first.
 pub struct RangeIndex<T, C: Cpu, const F: usize = FAN_OUT> {
     /// Address of the root node and, in its low bits, its height; 0: no items. Stored with release, loaded
     /// with acquire.
     root: AtomicUsize<C>,
-    /// What CPUs cache their last hits under.
+    /// Identity and version under which CPUs cache their last hits.
     hits: HitSource<C>,
     writer: CacheAligned<WriterWords<C>>,
     _items: PhantomData<*const T>,
 }
 
-/// What only writers use, away from the line that lookups read.
+/// Words that only writers use, on another line than lookups read.
 struct WriterWords<C: Cpu> {
     /// 1 while a replacement is prepared: a second one at the same time is a bug of the user's.
     is_editing: AtomicU32<C>,
@@ -164,7 +164,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     /// An index without items.
     pub fn new() -> Self {
         const {
-            assert!(!needs_drop::<T>(), "items are forgotten, never dropped");
+            assert!(!needs_drop::<T>(), "items are leaked, never dropped");
             assert!(F >= 4 && MAX_HEIGHT <= RootRef::<C, F>::HEIGHT && align_of::<IndexNode<C, F>>() > 31);
         };
         let writer = WriterWords { is_editing: AtomicU32::new(0), nr_items: AtomicUsize::new(0) };

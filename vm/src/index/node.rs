@@ -1,4 +1,4 @@
-//! A node: what lookups read lies in its first lines, what only writers use behind.
+//! A node: fields that lookups read come first, fields that only writers use after them.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 /// Key of a vacant slot: above every page.
 pub(super) const VACANT: u64 = u64::MAX;
 
-/// A node of the tree: `F` slots. Its user sees memory to allocate and free, and the head that retires it.
+/// A node of the tree: `F` slots. Outside of the index it is memory to allocate and free, with an RCU head.
 ///
 /// | field | in a leaf | in an inner node |
 /// |---|---|---|
@@ -39,7 +39,7 @@ pub struct IndexNode<C: Cpu, const F: usize> {
     head: RcuHead,
 }
 
-/// A slot in use, with what its node keeps about it.
+/// A slot in use, with its key and extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeSlot {
     pub key: u64,
@@ -48,7 +48,7 @@ pub(super) struct NodeSlot {
     pub extent: Extent,
 }
 
-/// Where items begin and end, and the longest gap between two of them.
+/// First page and end of some items, and the longest gap between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub start: u64,

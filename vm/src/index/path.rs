@@ -1,4 +1,4 @@
-//! The way from the root to a page. For writers, who hold the lock that keeps nodes in place.
+//! The path from the root to a page, for writers, which hold the lock that keeps nodes in place.
 
 use super::node::{IndexNode, VACANT};
 use super::{MAX_HEIGHT, RootRef};

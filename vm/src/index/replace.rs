@@ -1,4 +1,4 @@
-//! Replacing items: everything that can fail first, then one store.
+//! Replacing items: first the steps that can fail, then one store.
 //!
 //! Removed items are chained through their RCU heads before the store, while they can still be found, and
 //! retired after it. The heads are unused until then, so nothing is allocated.
@@ -14,11 +14,11 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// The most items that one replacement adds: what becomes of one that is changed in its middle.
+/// The largest number of items that one replacement adds: a change in the middle of an item leaves three.
 pub const MAX_NEW: usize = 3;
 
-/// A replacement that has all the memory it needs. [`publish`](Self::publish) makes it visible; dropped,
-/// nothing has changed.
+/// A replacement that has all the memory it needs. [`publish`](Self::publish) makes it visible; if it is
+/// dropped, nothing changes.
 #[must_use = "nothing is replaced until this is published"]
 pub struct Replacement<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize = FAN_OUT> {
     index: &'a RangeIndex<T, C, F>,
@@ -42,11 +42,11 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     /// between them, or between them and `old`.
     ///
     /// # Errors
-    /// There was no memory; nothing has changed.
+    /// An allocation failed; nothing has changed.
     ///
     /// # Panics
-    /// Where there are too many new items, or another replacement is prepared at the same time. Debug builds
-    /// panic where the items are not as said.
+    /// If there are too many new items, or another replacement is prepared at the same time. Debug builds
+    /// also panic if the items break the rules above.
     pub fn prepare<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,
@@ -68,8 +68,8 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
 }
 
 impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_, T, C, N, F> {
-    /// Makes the replacement visible, by one store, and retires what it removed. Cannot fail; may wait for
-    /// readers, so it is not called in a read section.
+    /// Makes the replacement visible, by one store, and retires the removed items and nodes. Cannot fail; may
+    /// wait for readers, so it is not called in a read section.
     pub fn publish(self) {
         self.publish_and(|_| ());
     }

@@ -14,7 +14,7 @@ use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-/// An edit that is built, and not yet part of the tree. Dropped, its nodes are freed.
+/// An edit that is built and not yet part of the tree. If it is dropped, its nodes are freed.
 pub(super) struct TreeEdit<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
     index: &'a RangeIndex<T, C, F>,
     memory: &'a N,
@@ -50,7 +50,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     /// between them and `old`.
     ///
     /// # Panics
-    /// Where another edit is built at the same time. Debug builds panic where the items are not as said.
+    /// If another edit is built at the same time. Debug builds also panic if the items break the rules above.
     pub(super) fn edit<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,
@@ -64,7 +64,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
             edit.fill_empty_tree(Inserted::Items(new))?;
             return Ok(edit);
         };
-        debug_assert!(removes_only_old(root, old, pages), "an item in the way is kept");
+        debug_assert!(removes_only_old(root, old, pages), "a kept item overlaps the new ones");
         if let Some(leaf) = LeafEdit::find(root, pages, new.len()) {
             return self.edit_leaf(leaf, pages, new, memory);
         }
@@ -130,7 +130,7 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
         Ok(())
     }
 
-    /// Replaces nodes level by level, from the leaves upwards, until one slot makes the difference.
+    /// Replaces nodes level by level, from the leaves upwards, until a store to one slot completes the edit.
     fn replace_levels(
         &mut self,
         root: RootRef<'a, C, F>,
@@ -162,7 +162,7 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
         Ok(())
     }
 
-    /// Replaces the root, where no node is left beside the edit on `level`: by nothing, by the only child, by
+    /// Replaces the root, if the edit replaces all nodes on `level`: by an empty tree, by the only child, by
     /// another root, or by a new one on top of several nodes.
     fn replace_root(
         &mut self,
@@ -182,7 +182,7 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
         Ok(())
     }
 
-    /// Notes the nodes on `level` from one path to the other as replaced.
+    /// Adds the nodes on `level` from one path to the other to the replaced ones.
     fn note_replaced(&mut self, level: usize, left: &NodePath<'a, C, F>, right: &NodePath<'a, C, F>) {
         self.replaced.push(left.node(level));
         if core::ptr::eq(left.node(level), right.node(level)) {
@@ -224,7 +224,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
         }
     }
 
-    /// Publishes the edit, by one store, and adds the replaced nodes to what is to be retired.
+    /// Publishes the edit, by one store, and adds the replaced nodes to `unlinked`.
     pub(super) fn publish_into(mut self, unlinked: &mut RcuList) {
         match self.store.take() {
             None => return,

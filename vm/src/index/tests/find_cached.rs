@@ -1,4 +1,4 @@
-//! What a CPU remembers is never an item that has gone, nor another index's.
+//! A cached hit is never a removed item, nor an item of another index.
 
 use super::memory::{ALIVE, HeapMemory, TestItem, pages, value};
 use crate::index::RangeIndex;
@@ -15,11 +15,11 @@ fn slots(nr_cpus: u32) -> Slots {
     PerCpu::carve(&mut Heap, nr_cpus, |_| LastHit::new()).unwrap()
 }
 
-/// What this CPU finds at the page, by way of what it found last. The piece is in memory.
+/// The item that this CPU finds at the page, by way of its last hit. Checks that it is in memory.
 fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<VpnRange> {
     let section = rcu.read();
     let found = index.find_cached(&section, slots.this_cpu(&section), |hit| hit, Vpn(page))?;
-    assert_eq!(found.alive.load(Relaxed), ALIVE, "a piece that has been given back");
+    assert_eq!(found.alive.load(Relaxed), ALIVE, "an item that was freed");
     assert!(found.range.contains(Vpn(page)));
     Some(found.range)
 }
@@ -30,7 +30,7 @@ fn put(index: &Index, store: &HeapMemory<'_>, old: VpnRange, new: Option<(u64, u
 
 #[cfg(not(loom))]
 #[test]
-fn what_was_found_last_is_found_until_it_is_replaced() {
+fn a_cached_item_is_found_until_it_is_replaced() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
     let (index, store, slots) = (Index::new(), HeapMemory::with_rcu(&rcu), slots(1));
     assert_eq!(look(&index, &rcu, &slots, 5), None);
@@ -56,11 +56,11 @@ fn what_was_found_last_is_found_until_it_is_replaced() {
 
 #[cfg(not(loom))]
 #[test]
-fn an_index_in_the_place_of_another_is_not_taken_for_it() {
+fn an_index_at_the_address_of_another_does_not_use_its_cached_hits() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
     let (store, slots) = (HeapMemory::with_rcu(&rcu), slots(1));
     for start in 0..5 {
-        // The same place on the stack, and as many replacements.
+        // The same address on the stack, and as many replacements.
         let index = Index::new();
         put(&index, &store, VpnRange::default(), Some((start, start + 2)));
         assert_eq!(look(&index, &rcu, &slots, 1).is_some(), start <= 1, "start {start}");
@@ -72,7 +72,7 @@ fn an_index_in_the_place_of_another_is_not_taken_for_it() {
 
 #[cfg(loom)]
 #[test]
-fn loom_a_remembered_item_against_its_replacement_and_reclaim() {
+fn loom_a_cached_item_against_its_replacement_and_reclaim() {
     use loom::thread;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
@@ -85,7 +85,7 @@ fn loom_a_remembered_item_against_its_replacement_and_reclaim() {
         let world = Arc::new((Rcu::carve(&mut Heap, 2).unwrap(), Index::new(), slots(2)));
         let store = HeapMemory::with_rcu(&world.0);
         put(&world.1, &store, VpnRange::default(), Some((4, 9)));
-        // Touches the words of both CPUs before the thread is spawned, and fills what CPU 1 remembers.
+        // Touches the words of both CPUs before the thread is spawned, and fills the last hit of CPU 1.
         world.0.poll(&machine, &store);
         TestCpu::become_cpu(1);
         assert_eq!(look(&world.1, &world.0, &world.2, 5), Some(pages(4, 9)));

@@ -1,4 +1,4 @@
-//! The owning tree: nothing is lost, nothing is given back early.
+//! Items of the index: none is leaked, none is freed early.
 
 use super::memory::{ALIVE, HeapMemory, TestItem, pages, value};
 use crate::index::{NoMemory, RangeIndex};
@@ -16,7 +16,7 @@ fn ranges(index: &Index, rcu: &Rcu<TestCpu>) -> Vec<(u64, u64)> {
     index.iter(&section, pages(0, 1 << 40)).map(|item| (item.range.start.0, item.range.end.0)).collect()
 }
 
-/// Sixty pieces of two pages, four pages apart.
+/// Sixty items of two pages, four pages apart.
 fn fill(index: &Index, store: &HeapMemory<'_>) {
     for at in (0..240).step_by(4) {
         index.prepare(VpnRange::default(), [value(at, at + 2)], store).unwrap().publish();
@@ -31,7 +31,7 @@ fn empty(index: &Index, store: &HeapMemory<'_>, machine: &TestMachine) {
 }
 
 #[test]
-fn items_are_counted_and_all_memory_comes_back() {
+fn items_are_counted_and_all_memory_is_freed() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
     let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
     fill(&index, &store);
@@ -42,7 +42,7 @@ fn items_are_counted_and_all_memory_comes_back() {
     assert_eq!(index.len(), index.check().unwrap().items);
     assert_eq!(ranges(&index, &rcu)[9..14], [(36, 38), (40, 60), (60, 70), (80, 99), (100, 102)]);
     rcu.wait(&machine, &store);
-    assert_eq!(store.items.get(), index.len(), "what was replaced has come back");
+    assert_eq!(store.items.get(), index.len(), "replaced items are freed");
     empty(&index, &store, &machine);
 }
 
@@ -66,7 +66,7 @@ fn a_replaced_item_stays_for_its_reader() {
 }
 
 #[test]
-fn without_memory_nothing_changes_and_nothing_is_lost() {
+fn a_failed_replacement_changes_nothing_and_leaks_nothing() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
     let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
     fill(&index, &store);
@@ -88,6 +88,10 @@ fn without_memory_nothing_changes_and_nothing_is_lost() {
         assert_eq!((ranges(&index, &rcu), store.items.get(), store.nodes.get()), before);
     }
     assert!(refused >= 4, "three items and at least one node may fail");
-    assert_eq!((ranges(&index, &rcu), store.items.get(), store.nodes.get()), before, "dropped, it never was");
+    assert_eq!(
+        (ranges(&index, &rcu), store.items.get(), store.nodes.get()),
+        before,
+        "dropped, it changes nothing"
+    );
     empty(&index, &store, &machine);
 }

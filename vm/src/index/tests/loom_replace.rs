@@ -1,7 +1,7 @@
 //! A lookup against a replacement, in the smallest tree: all executions with a few preemptions.
 //!
 //! Reclaimed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words
-//! come to be with the node: loom fails when a lookup reaches one by a store that does not release it.
+//! are created with the node: loom fails if a lookup reaches one through a store that does not release it.
 
 use super::memory::*;
 use crate::index::*;
@@ -25,7 +25,7 @@ struct World {
     tree: Tree,
 }
 
-/// In how many executions the lookup saw what.
+/// Numbers of executions, by the lookup's result.
 #[derive(Default)]
 struct Seen {
     all: AtomicUsize,
@@ -41,7 +41,7 @@ struct Case {
     old: (u64, u64),
     new: &'static [(u64, u64)],
     look: fn(&Tree, &ReadGuard<'_, TestCpu>) -> Option<(u64, u64)>,
-    /// What it finds before, and after.
+    /// The item found before and after: start and end.
     expect: [(u64, u64); 2],
 }
 

@@ -62,7 +62,7 @@ impl<const F: usize> World<F> {
         Self { tree: RangeIndex::new(), nodes: HeapMemory::default(), model, rcu, random: Random(seed) }
     }
 
-    /// A replacement that leaves what only touches `old` cut at its borders, as unmapping does.
+    /// A replacement that cuts items at the borders of `old`, as unmapping does.
     fn change(&mut self) -> (VpnRange, Vec<(u64, u64)>) {
         let start = self.random.below(SPACE);
         let len = 1 + if self.random.below(8) == 0 { self.random.below(SPACE) } else { self.random.below(9) };
@@ -136,7 +136,7 @@ impl<const F: usize> World<F> {
     }
 }
 
-/// First the holes that suffice however they lie, then those that happen to.
+/// First the holes that are long enough at any position, then those long enough with their alignment.
 fn long_enough(holes: &[(u64, u64)], len: u64, align: u64) -> impl Iterator<Item = &(u64, u64)> + Clone {
     let sure = holes.iter().any(|(start, end)| end - start >= len + align - 1);
     holes.iter().filter(move |(start, end)| end - start >= if sure { len + align - 1 } else { len })
@@ -252,7 +252,7 @@ fn one_replacement_of_everything_by_many_and_back() {
 }
 
 #[test]
-fn an_item_may_grow_across_the_border_that_a_neighbour_left() {
+fn an_item_may_grow_across_the_border_of_a_removed_neighbour() {
     let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     let many: Vec<_> = (0..9).map(|n| item(n * 10, n * 10 + 5)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
@@ -264,7 +264,7 @@ fn an_item_may_grow_across_the_border_that_a_neighbour_left() {
 }
 
 #[test]
-fn pages_kept_free_below_an_item_are_no_hole() {
+fn guard_pages_of_an_item_belong_to_no_gap() {
     let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     replace(&tree, VpnRange::default(), &[item(0, 10), item_with_guard(30, 40, 8)], &nodes);
     assert_eq!(tree.highest_gap(pages(0, 40), 5, 1), Some(Vpn(17)));
@@ -273,7 +273,7 @@ fn pages_kept_free_below_an_item_are_no_hole() {
 }
 
 #[test]
-fn ends_of_the_numbers_are_no_special_case() {
+fn the_lowest_and_the_highest_page_may_be_used() {
     let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
     replace(&tree, VpnRange::default(), &[item(0, 1), item(u64::MAX - 2, u64::MAX)], &nodes);
@@ -297,7 +297,7 @@ fn a_second_writer_is_a_checked_error() {
 }
 
 #[test]
-fn lookups_meanwhile_always_find_what_is_mapped_throughout() {
+fn concurrent_lookups_always_find_pages_that_stay_mapped() {
     let machine = TestMachine::with_cpus(1, 3);
     let rcu = Rcu::carve(&mut Heap, 3).unwrap();
     let tree = Tree::<4>::new();
@@ -330,7 +330,7 @@ fn lookups_meanwhile_always_find_what_is_mapped_throughout() {
         for _ in 0..3_000 {
             let (from, to) = (random.below(64), random.below(64));
             let old = pages(from.min(to) * 8, from.max(to) * 8 + 4);
-            // Join, then part again.
+            // Join, then split again.
             replace(&tree, old, &[item(old.start.0, old.end.0)], &nodes);
             let parts = (from.min(to)..=from.max(to)).map(|n| item(n * 8, n * 8 + 4));
             replace(&tree, old, &parts.collect::<Vec<_>>(), &nodes);

@@ -5,8 +5,9 @@
 //! owner goes elsewhere.
 //!
 //! The subtle case: the owner is in a section, and code that it calls enters again on the same CPU. It finds
-//! the count 1, leaves it unchanged and goes elsewhere, as if revoked. An owner moves objects between a shared
-//! list and its value inside a section only: so a revoker finds each of them in a value or in the shared list.
+//! the count 1, leaves it unchanged and goes elsewhere, as if revoked. An owner moves objects between a
+//! shared list and its value inside a section only: so a revoker finds each of them in a value or in the
+//! shared list.
 
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine};
