@@ -139,7 +139,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "gather.overlap-ignored",
         wrong: "an edit does not flush for another whose flush is under way",
-        test: PAIRS,
+        test: Unit("tlb::tests::gather"),
     },
     Mutation {
         point: "deferred.claim-not-atomic",
