@@ -3,9 +3,9 @@
 #   boot CPU:    32 bits at 1 MiB (PVH) -------------------+
 #   other CPUs:  16 bits at 0x8000 (INIT-SIPI-SIPI) -> 32 -+-> long mode -> the upper half -> Rust
 #
-# The tables here are those of the way: the first 4 GiB at their own addresses, as the direct map, and the image's 1 GiB where
-# it is linked, all of it writable and executable. Rust replaces them by tables made with the library; the boot part is not
-# mapped any more from then on, except for CPUs that are still on their way.
+# The boot tables map the first 4 GiB at their own addresses and in the direct map, and the image's 1 GiB
+# where it is linked, all of it writable and executable. Rust replaces them by tables made with the library;
+# from then on the boot part is not mapped any more, except for CPUs that are still starting.
 
     .set PRESENT, 1
     .set WRITABLE, 2

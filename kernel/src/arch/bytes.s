@@ -1,6 +1,6 @@
-# memcpy, memmove, memset: 16 bytes at a time, the ends overlapping, so that no length needs a tail of single bytes. For the few
-# dozens to hundreds of bytes that the library moves this takes fewer instructions than `rep`, which counts and starts slowly;
-# whole frames go through Machine::zero and Machine::copy. AT&T syntax.
+# memcpy, memmove, memset: 16 bytes at a time, the ends overlapping, so that no length needs a tail of single
+# bytes. For the dozens to hundreds of bytes that the library moves this takes fewer instructions than `rep`,
+# which counts and starts slowly; whole frames go through Machine::zero and Machine::copy. AT&T syntax.
 
     .section .text.bytes, "ax", @progbits
     .code64

@@ -24,9 +24,9 @@ const SYSCALL_CLEARS: u64 = 0x4_4700;
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub enum EntryStack {
-    /// Vectors whose stub moves to another stack at once.
+    /// Of vectors whose stub moves to another stack at once.
     Ordinary = 1,
-    /// Vectors that may come while that stack is in use; they do not return.
+    /// Of vectors that may come while that stack is in use; they do not return.
     Fatal = 2,
 }
 

@@ -1,14 +1,14 @@
 # How the kernel is entered and left. AT&T syntax. docs/design/kernel.md has the reasons.
 #
-# Every vector enters on a stack of its own (IST), because the interrupted kernel code may use the 128 bytes below its stack
-# pointer (the red zone), which the CPU would overwrite. The stub copies the CPU's frame to where it belongs and leaves the
-# stack of the vector before anything can interrupt it:
+# Every vector enters on a stack of its own (IST), because the interrupted kernel code may use the 128 bytes
+# below its stack pointer (the red zone), which the CPU would overwrite. The stub copies the CPU's frame to
+# its place and leaves the stack of the vector before anything can interrupt it:
 #
 #   from ring 3:   to the top of the thread's kernel stack
 #   from ring 0:   below the red zone of the interrupted code, aligned
 #
-# A frame, from high to low: ss rsp rflags cs rip | error vector | rax rcx rdx rsi rdi r8 ... r11 | rbx rbp r12 ... r15. Below it
-# 512 bytes of fxsave: compiled kernel code uses SSE.
+# A frame, from high to low: ss rsp rflags cs rip | error vector | rax rcx rdx rsi rdi r8 ... r11 |
+# rbx rbp r12 ... r15. Below it 512 bytes of fxsave: compiled kernel code uses SSE.
 
     .section .text.trap, "ax", @progbits
     .code64
@@ -23,7 +23,7 @@
     popfq
     .endm
 
-# Those that a call may change, but for rax and rcx.
+# Registers that a call may change, but for rax and rcx.
     .macro push_scratch
     push %rdx
     push %rsi
@@ -74,7 +74,7 @@
     pop_scratch
     .endm
 
-# The CPU's frame at rcx, and what was pushed below it, to the stack that belongs to it.
+# Copies the CPU's frame at rcx, and the words pushed below it, to the frame's own stack.
     .macro push_frame
     pushq 64(%rcx)                      # ss
     pushq 56(%rcx)                      # rsp
@@ -95,7 +95,7 @@ trap_stubs:
     .else
     pushq $0
     .endif
-    .byte 0x68                          # pushq with 32 bits, whatever the number, so that all are of one length
+    .byte 0x68                          # pushq with 32 bits: all stubs have one length
     .long vector
     .if (vector == 2) || (vector == 8) || (vector == 18)
     jmp  fatal_entry
@@ -142,8 +142,9 @@ from_ring_0:
     pop  %rcx
     pop  %rax
 
-# Page faults of ring 3, the most frequent way in: registers that calls keep are left where they are, and interrupts go on at
-# once. In the place of the vector the frame holds the address. Should there be more to do than to go back, the frame is completed.
+# Page faults of ring 3, the most frequent entry: registers that calls keep stay in place, and interrupts go
+# on at once. The frame holds the address in place of the vector. If there is more to do than to return, the
+# frame is completed.
 page_fault_entry:
     push %rax
     push %rcx
@@ -184,7 +185,7 @@ page_fault_entry:
     call user_fault_unfinished
     jmp  trap_return
 
-# What cannot be returned from: double fault, machine check, NMI, a stack that is full. Stays on the vector's stack.
+# Entries that never return: double fault, machine check, NMI, a full stack. They stay on the vector's stack.
 fatal_entry:
     push %rax
     push %rcx
@@ -198,7 +199,8 @@ fatal_entry:
     call fatal_handler
     ud2
 
-# System calls: rax the number; rdi rsi rdx r10 r8 r9 the arguments; rcx rip and r11 rflags by the instruction.
+# System calls: rax the number; rdi rsi rdx r10 r8 r9 the arguments; the instruction puts rip into rcx and
+# rflags into r11.
     .global syscall_entry
 syscall_entry:
     swapgs
@@ -224,7 +226,8 @@ syscall_entry:
     swapgs
     sysretq
 
-# fn switch_stacks(save: *mut u64, load: u64): leaves this stack, its pointer noted in *save, for the one at `load`.
+# fn switch_stacks(save: *mut u64, load: u64): stores this stack's pointer in *save and loads `load` as the
+# new one.
     .global switch_stacks
 switch_stacks:
     push %rbx
@@ -256,8 +259,8 @@ user_thread_entry:
     call user_thread_begins
     jmp  trap_return
 
-# fn copy_user(to, from, len) -> bytes not copied. A page fault that cannot be resolved between copy_user and copy_user_end goes
-# on at copy_user_failed.
+# fn copy_user(to, from, len) -> bytes not copied. A page fault that cannot be resolved between copy_user and
+# copy_user_end goes on at copy_user_failed.
     .global copy_user, copy_user_end, copy_user_failed
 copy_user:
     mov  %rdx, %rcx

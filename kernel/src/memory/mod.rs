@@ -104,7 +104,7 @@ pub fn initialise(start: RecordInit) {
         crate::println!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
     };
     let written = vm().memory().initialise(workers(), helpers, &|| false, &told);
-    assert!(written.is_ok(), "nobody stops the initialisation");
+    assert!(written.is_ok(), "the initialisation is never stopped");
 }
 
 /// MiB that the library manages.

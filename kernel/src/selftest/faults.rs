@@ -11,7 +11,7 @@ use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_kernel::core::options::Options;
 
-/// The expected and the found value.
+/// Returns `holds`; prints `what` where it is false.
 fn must(holds: bool, what: &str) -> bool {
     holds || fail(format_args!("{what}"))
 }

@@ -78,7 +78,7 @@ fn repair(fault: SegFault) {
     let region = REGION.get();
     let first = fault.address.wrapping_sub(region.start()) / PAGE;
     let how = REPAIR.swap(NONE, Relaxed);
-    holds!(how != NONE && first < PAGES, "a fault at {:#x} that nobody expected", fault.address);
+    holds!(how != NONE && first < PAGES, "an unexpected fault at {:#x}", fault.address);
     let page = region.part(first, 1);
     let repaired = match how {
         TO_READ => page.protect(Rights::READ),

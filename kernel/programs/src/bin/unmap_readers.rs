@@ -95,7 +95,7 @@ fn turn(region: &Region, generation: u64, handlers: bool) {
 fn wait_for_pages(fault: SegFault) {
     let region = REGION.get();
     let inside = (region.start()..region.part(PAGES, 0).start()).contains(&fault.address);
-    holds!(inside && !fault.mapped, "a fault at {:#x} that nobody expected", fault.address);
+    holds!(inside && !fault.mapped, "an unexpected fault at {:#x}", fault.address);
     WAITED.fetch_add(1, Ordering::Relaxed);
     while !THERE.load(Ordering::Acquire) {
         sys::yield_now();
