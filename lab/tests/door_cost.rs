@@ -36,7 +36,7 @@ fn counted<C: Cpu>() -> u64 {
 }
 
 #[test]
-fn the_door_costs_no_instruction_where_nobody_observes() {
+fn the_door_costs_no_instruction_without_an_observer() {
     let (a, b) = (bare::AtomicU64::new(1), bare::AtomicU32::new(2));
     let run = || {
         black_box(without_a_door(black_box(&a), black_box(&b)));

@@ -61,7 +61,7 @@ fn with_table(
 }
 
 #[test]
-fn a_frame_that_nobody_shows_is_noticed() {
+fn a_frame_that_no_entry_maps_is_noticed() {
     let wrong = recount_after(|vm, _, _| {
         let pfn = vm.memory().alloc_frame(AllocRequest::ZEROED).expect("memory");
         vm.memory().meta(pfn).expect("a record").put_to_use(Kind::User);

@@ -1,5 +1,5 @@
-//! Guest instructions of the smallest operations, exact, held against Linux and against what this project
-//! asks of itself.
+//! Guest instructions of the smallest operations, exact, compared with Linux and with the bars of this
+//! project.
 //!
 //! The program `cost` prints `count NAME VALUE` for each operation, in ticks of the guest's time-stamp
 //! counter; booted with [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted

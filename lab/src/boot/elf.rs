@@ -1,6 +1,6 @@
 //! The programs that may run in ring 3: one static ELF file for x86-64, linked to fixed addresses.
 //!
-//! The kernel checks for itself what it is handed; this says in one line what is wrong before a machine is
+//! The kernel checks the file itself; this check reports in one line what is wrong before a machine is
 //! started. Every offset comes from the file, so each is looked up with `get` and added with overflow in
 //! mind.
 

@@ -2,7 +2,7 @@
 //!
 //! A thread reads what the guest prints and passes it on piece by piece; the thread that waits for pieces
 //! also watches the clock. The pieces end when QEMU ends, or nearly so: its status is read then, within the
-//! rest of the time. Another thread drains what QEMU says on its own account, so that neither pipe can fill
+//! rest of the time. Another thread drains the messages of QEMU itself, so that neither pipe can fill
 //! and block it.
 
 use super::{Boot, Outcome, line};
@@ -24,7 +24,7 @@ pub struct Run {
 
 /// Bytes that are passed on at once, at most.
 const PIECE_BYTES: usize = 4096;
-/// How often a QEMU that has closed its console is asked whether it has ended.
+/// Interval at which a QEMU that has closed its console is polled for its end.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Boots, hands each piece of the console to `console`, and returns when the machine has ended or was ended.
@@ -104,7 +104,7 @@ fn pieces_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     pieces
 }
 
-/// Reads a pipe to its end and keeps its last line that says something.
+/// Reads a pipe to its end and keeps its last line that is not empty.
 fn last_line_of(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let (mut kept, mut buffer) = (Vec::new(), [0; PIECE_BYTES]);

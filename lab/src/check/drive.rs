@@ -53,7 +53,7 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
 }
 
 impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
-    /// Carries out one call and says what it gave back.
+    /// Executes one call and returns its result.
     pub fn call(&self, call: &Call) -> CallResult {
         let value = |done: Result<u64, Errno>| done.map_or_else(CallResult::Error, CallResult::Value);
         let space = self.space;

@@ -160,7 +160,7 @@ impl<F: Format> Mishaps<F> {
 /// Whether the call was refused for lack of memory. Any other refusal fails.
 fn is_failure(call: &Call, answer: &CallResult) -> bool {
     match (call, answer) {
-        // brk has no error: it tells where the heap ends.
+        // brk has no error: it returns the end of the heap.
         (Call::Brk { addr }, CallResult::Value(end)) => end != addr,
         (_, CallResult::Error(errno)) => {
             // What mprotect calls ENOMEM is EAGAIN for advice about attributes.

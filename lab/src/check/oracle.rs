@@ -115,7 +115,7 @@ impl Oracle {
             steps.push(Step::new(libc::SYS_mincore as u64, &[part.start, len, vec]));
             vec += len / PAGE;
         }
-        let done = self.child.run(&steps).expect("mincore harms nobody");
+        let done = self.child.run(&steps).expect("mincore changes nothing");
         assert!(done.iter().all(|&result| result == 0), "the host's map names only mapped pages");
         let addrs: Vec<u64> = parts.into_iter().flat_map(|part| part.step_by(PAGE as usize)).collect();
         let resident = self.child.read_scratch(0, addrs.len());

@@ -76,8 +76,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most_cpus = cpus.iter().copied().max().unwrap_or(1);
     let most_threads = args.tasks(&workload, most_cpus)?;
     let mib = args.mib(most_threads, setting.memory_bytes)?;
-    let scene = WorkloadMachine::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
-    let runs = scene.with(|runner| {
+    let machine = WorkloadMachine::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
+    let runs = machine.with(|runner| {
         let mut runs = Vec::new();
         for &cpus in &cpus {
             for &path in args.path.list() {

@@ -52,11 +52,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most = threads.iter().copied().max().unwrap_or(1);
     let setting = HostInfo::of_this_machine();
     let _pinned = crate::os::affinity::pin(host_cpus[0]).ok();
-    let scene = BootMachine::new(&map, &host_cpus[..most])?;
+    let machine = BootMachine::new(&map, &host_cpus[..most])?;
     let progress = Progress::new(args.output, (threads.len() + 1) * args.runs);
     let mut rows = Vec::new();
     for threads in [0].into_iter().chain(threads) {
-        let boots = boots(&scene, threads, args.runs, &progress)?;
+        let boots = boots(&machine, threads, args.runs, &progress)?;
         rows.push(Row::of(threads, host_cpus.len(), &map, &boots));
     }
     progress.done();
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn boots(
-    scene: &BootMachine,
+    machine: &BootMachine,
     threads: usize,
     runs: usize,
     progress: &Progress,
@@ -76,7 +76,7 @@ fn boots(
     let when = if threads == 0 { InitMode::First } else { InitMode::Job(threads) };
     let one = |run| {
         progress.step(&format!("{threads} threads"));
-        scene.with_booted(when, |memory, boot| {
+        machine.with_booted(when, |memory, boot| {
             // The frames are counted once for each row: it takes longer than a boot.
             let counted = if run == 0 { memory.check().map(|_| ()) } else { Ok(()) };
             counted.map_err(Failure::of).map(|()| boot)

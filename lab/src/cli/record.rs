@@ -93,7 +93,7 @@ fn record_to(options: &Options, path: &Path, format: Output) -> Result<Recording
             Ok(recording)
         }
         Err(failure) => {
-            // The failure is what is told; a file that cannot be removed changes nothing about it.
+            // The failure is reported; a file that cannot be removed changes nothing about it.
             let _ = fs::remove_file(&partial);
             Err(failure)
         }

@@ -2,7 +2,7 @@
 
 use crate::os::affinity::{self, AffinityGuard};
 
-/// What a benchmark is told.
+/// Options of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Small sizes, few pairs, no bar judged on time: for tests.

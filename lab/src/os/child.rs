@@ -107,7 +107,7 @@ impl Child {
     }
 
     /// Has the child carry out `steps`, at most [`MAX_STEPS`]; one result each: what the system call
-    /// returned, negative for an error, or what [`touch`] says.
+    /// returned, negative for an error, or the result of [`touch`].
     ///
     /// # Errors
     /// `BrokenPipe` if the child died of them.
@@ -146,7 +146,7 @@ impl Drop for Child {
     }
 }
 
-/// The child's life: waits for steps, carries them out, tells that they are done.
+/// The child's main loop: waits for steps, executes them, reports that they are done.
 fn serve(area: &[AtomicU64], request: i32, done: i32) -> ! {
     // SAFETY: asks to be killed when the parent dies; changes no memory.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };

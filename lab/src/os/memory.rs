@@ -101,7 +101,8 @@ pub fn prefer_huge_pages<T>(memory: &[std::mem::MaybeUninit<T>]) {
     let end = (memory.as_ptr().addr() + size_of_val(memory)) / PAGE * PAGE;
     if start < end {
         let at = memory.as_ptr().with_addr(start).cast_mut().cast();
-        // SAFETY: whole pages of memory that the caller lends; the advice changes no byte of them.
+        // SAFETY: whole pages of memory that the caller passes by reference; the advice changes no byte of
+        // them.
         let _best_effort = unsafe { libc::madvise(at, end - start, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,4 +1,4 @@
-//! Following a process and all that it starts, by the stops of `ptrace`.
+//! Following a process and all that it starts, by `ptrace` stops.
 //!
 //! A tracer is a thread: every function here must be called by the thread that seized the task.
 
@@ -85,7 +85,7 @@ pub fn listen(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, tid, 0, 0)
 }
 
-/// What a signal-delivery stop is about.
+/// The signal of a signal-delivery stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalFacts {
     /// `si_code`: above 0 if the kernel raised it.
@@ -118,7 +118,7 @@ pub enum CallStop {
     None,
 }
 
-/// What the call stop that `tid` is in says.
+/// The call stop that `tid` is in.
 pub fn call_stop(tid: u32) -> io::Result<CallStop> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let size = size_of::<libc::ptrace_syscall_info>();

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
 const SAME_MOMENT_NS: u64 = 20_000_000;
-/// So many events before and after are looked at for calls under way at the same time.
+/// Number of events before and after that are searched for calls under way at the same time.
 const NEAR: usize = 4096;
 /// Number of events between two checks of the TLB against the tables.
 const INSPECT_EVERY: usize = 4096;
@@ -272,7 +272,7 @@ impl<'a, 'v> Checker<'a, 'v> {
         }
     }
 
-    /// Every translation that the CPU remembers is one that the space has: none of a frame that was freed.
+    /// Every translation in the CPU's TLB is one that the space has: none of a frame that was freed.
     fn inspect_tlb(&self) {
         let mut remembered = Vec::new();
         let looked = self.player.machine.inspect(CpuId(0), |page| remembered.push(page), |_, _| {});

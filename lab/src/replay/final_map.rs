@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Linux  |file r--|file r--|      |anon rw-      |anon rw-|  rights, sharing: page by page
-//!   ours   |stand-in r--     |      |anon rw-               |  edges, attributes: in anonymous memory of Linux
+//!   ours   |stand-in r--     |      |anon rw-               |  edges, attributes: in anonymous memory
 //!                                                  ^ differs
 //! ```
 //!

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   process 10   exec ............ vfork ............................ exit  life 1: exec to exit
-//!   process 11                       \ faults in 10's memory  exec .. exit  life 2; part of life 1 before exec
+//!   process 11                       \ faults in 10's memory  exec .. exit  life 2; until exec in life 1
 //!   process 12   exec .... fork                                             life 3 ends at the fork
-//!   process 13                \ ...............................             left out: fork's child without exec
+//!   process 13                \ ...............................             left out: fork without exec
 //! ```
 //!
 //! A life is one address space from the exec that made it. Lives share nothing in a replay (a fork, which

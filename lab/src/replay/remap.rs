@@ -1,9 +1,9 @@
-//! mremap from what there is: the library has not got it yet.
+//! mremap by map and unmap: the library has no mremap yet.
 //!
-//! What Linux would choose is asked of the library's rules (in place if the mapping ends there and what
-//! follows is free, else where a new mapping of that length would go). The effect is imposed with map and
-//! unmap. Pages that were present are made present at the new place by hand, since Linux moves their entries
-//! and no fault is taken for them.
+//! The place that Linux would choose comes from the library's rules (in place if the mapping ends there and
+//! what follows is free, else where a new mapping of that length would go). The effect is imposed with map
+//! and unmap. Pages that were present are made present at the new place by hand, since Linux moves their
+//! entries and no fault is taken for them.
 
 use super::player::{Player, answer};
 use super::step::{Act, CallStep};

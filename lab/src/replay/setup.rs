@@ -51,10 +51,10 @@ fn pages_of(steps: &Steps) -> u64 {
     touched.len() as u64 + populated
 }
 
-/// Where things are in the address space of a life, as far as the trace says it.
+/// Layout of the address space of a life, as far as the trace has it.
 ///
-/// Linux does not tell where its downward search begins. The loader, which is mapped first, ends there; a
-/// recorded choice above it says better.
+/// Linux does not export where its downward search begins. The loader, which is mapped first, ends there; a
+/// recorded choice above it is a better estimate.
 pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
     let setting = |name: &str| {
         let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));
@@ -126,7 +126,7 @@ pub fn is_anonymous(mapping: &Mapping) -> bool {
     own && mapping.inode == 0 && !mapping.is_shared()
 }
 
-/// Linux's words for attributes, with ours.
+/// Linux's names for attributes, with ours.
 const FLAG_WORDS: [(&str, VmaFlags); 10] = [
     ("ac", VmaFlags::ACCOUNT),
     ("nr", VmaFlags::NORESERVE),

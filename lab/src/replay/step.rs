@@ -68,7 +68,7 @@ pub enum Act {
     Madvise { addr: u64, len: u64, advice: i32 },
     /// brk.
     Brk { addr: u64 },
-    /// mremap, from what there is.
+    /// mremap, by map and unmap.
     Mremap { addr: u64, old_len: u64, new_len: u64, flags: u64, to: u64 },
     /// Nothing.
     Nothing,

@@ -1,6 +1,6 @@
 //! The system calls that a trace keeps: those that change an address space, make or end one, or ask about it.
 //!
-//! One table says everything there is to say about a call: its number on x86-64, its name, how many arguments
+//! One table describes a call completely: its number on x86-64, its name, how many arguments
 //! it takes, and what its first two arguments mean when they are a range. A number that is not in the table
 //! is not in a trace; the reader refuses it.
 

@@ -23,7 +23,7 @@ const HAS_FIRST: u8 = 1 << 3;
 const HAS_SECOND: u8 = 1 << 4;
 const NAME_MOST_BYTES: usize = 8192;
 
-/// What a block remembers from one event to the next; `numbers` finds a thread in `threads`, and only writing
+/// State of a block from one event to the next; `numbers` finds a thread in `threads`, and only writing
 /// needs it.
 #[derive(Default)]
 struct Context {

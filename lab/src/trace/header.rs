@@ -1,4 +1,4 @@
-//! What a trace says of itself: where it was made (header) and what it adds up to (footer).
+//! Description of a trace: where it was made (header) and its totals (footer).
 
 use super::image::Image;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a whole trace says, in tables.
+//! Contents of a whole trace, in tables.
 
 use super::calls::Sys;
 use super::damage::Damage;

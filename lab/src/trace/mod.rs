@@ -5,7 +5,7 @@
 //!  under Linux -> tracepoints, ptrace  ->  one order  ->  blocks in a file -> Header, Events, Footer
 //! ```
 //!
-//! [`event`] says what can happen, [`header`] what a trace says of itself; [`block`] and [`codec`] are the
+//! [`event`] holds the events, [`header`] the description of a trace; [`block`] and [`codec`] are the
 //! format (`docs/design/trace-format.md`), and [`reader::TraceReader`] is the one checked way from a file to
 //! events.
 

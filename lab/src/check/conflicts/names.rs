@@ -30,7 +30,7 @@ impl Names {
         space: &AddressSpace<'_, SoftMachine<C, F>>,
     ) -> Self {
         let mut parts = Vec::new();
-        // Smaller parts lie in larger ones and are told later.
+        // Smaller parts lie in larger ones and are reported later.
         vm.each_part(|name, range| parts.push((range, name)));
         space.each_part(|name, range| parts.push((range, name)));
         let (memory, span) = (vm.memory(), vm.memory().span());

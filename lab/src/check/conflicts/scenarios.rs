@@ -50,7 +50,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes that the tables of one CPU's part cover: parts begin at multiples of it.
 const PART: u64 = 512 << 30;
 
-/// Has two CPUs do `each` operations of the pair, in turns, and says what they fight for.
+/// Has two CPUs do `each` operations of the pair, in turns, and returns the lines for which they contend.
 ///
 /// # Panics
 /// Where the host has no memory for the machine.

@@ -5,7 +5,7 @@ use super::mapping::{Mapping, VmFlags};
 use crate::check::calls::{CallResult, Errno, PAGE, advice};
 
 impl Model {
-    /// Advises mapping by mapping; holes are passed over and told at the end.
+    /// Advises mapping by mapping; holes are skipped and reported at the end.
     pub(super) fn madvise(&mut self, addr: u64, len: u64, number: i32) -> Result<u64, Errno> {
         if !advice::NAMES.iter().any(|(known, _)| *known == number) || !addr.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
@@ -56,7 +56,7 @@ impl Model {
         Ok(())
     }
 
-    /// Tells which pages are resident, up to the first hole.
+    /// Returns which pages are resident, up to the first hole.
     pub(super) fn mincore(&self, addr: u64, len: u64) -> CallResult {
         if !addr.is_multiple_of(PAGE) {
             return CallResult::Error(Errno::EINVAL);

@@ -96,7 +96,7 @@ impl Model {
         Ok(0)
     }
 
-    /// `MAP_POPULATE`: writes where that makes private copies, reads elsewhere, tells no errors.
+    /// `MAP_POPULATE`: writes where that makes private copies, reads elsewhere, reports no errors.
     pub(super) fn populate_quietly(&mut self, start: u64, end: u64) {
         for page in (start..end).step_by(PAGE as usize) {
             let flags = self.mappings.at(page).expect("just mapped").flags;

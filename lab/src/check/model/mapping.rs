@@ -1,8 +1,8 @@
 //! Mappings, and when two of them become one.
 //!
-//! What `/proc/self/maps` does not show decides too: whether the memory counts as committed (ACCOUNT), advice,
-//! and the *anon identity*. Linux gives a mapping such an identity when its first private page is made; a
-//! neighbour that looks the same takes over the neighbour's, any other gets a new one. Mappings with
+//! Attributes that `/proc/self/maps` does not show count too: whether the memory is committed (ACCOUNT),
+//! advice, and the *anon identity*. Linux gives a mapping such an identity when its first private page is
+//! made; a neighbour that looks the same takes over the neighbour's, any other gets a new one. Mappings with
 //! different identities never merge; one without merges with any.
 
 use crate::check::calls::{Errno, PAGE, Prot};

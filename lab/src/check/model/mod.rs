@@ -151,7 +151,7 @@ impl Model {
         })
     }
 
-    /// The mappings themselves, for tests that look at what the map does not show.
+    /// The mappings themselves, for tests of attributes that the map does not show.
     pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         self.mappings.iter()
     }

@@ -1,4 +1,4 @@
-//! Several address spaces that may show the same shared memory.
+//! Several address spaces that may map the same shared memory.
 
 use super::mapping::{Mapping, Sides};
 use super::{Model, Objects};
@@ -7,7 +7,7 @@ use crate::check::setting::Setting;
 use std::mem::swap;
 use std::ops::Range;
 
-/// Spaces, and the objects that they show. A space has the objects while it is called, and no other then.
+/// Spaces, and the objects that they map. Only the space that is called has the objects.
 #[derive(Clone, Debug)]
 pub struct Spaces {
     spaces: Vec<Model>,
@@ -38,7 +38,7 @@ impl Spaces {
         self.visit(space, |model| model.call(call))
     }
 
-    /// What one space shows in a range, which is one shared mapping, another shows in the same place, where
+    /// Maps the shared mapping that one space has in a range into another, in the same place, where
     /// it has nothing.
     ///
     /// # Panics

@@ -6,7 +6,7 @@ use interleaf::space::Path;
 /// Something that happens at one instant, as far as the other CPU can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A call; the library is asked the same.
+    /// A call; the library gets the same one.
     Call(Call),
     /// An access: in the model a fault that may come to nothing, then the access; in the library one
     /// instruction.
@@ -212,8 +212,8 @@ impl Operation {
         let (addr, len) = (BASE + first * PAGE, 2 * PAGE);
         let probe = Step::Access(Call::Read { addr });
         let mut steps = self.own_steps(cpu, (addr, len), variation, heap_start);
-        // Until MADV_DONTNEED returns, another CPU may still read what it remembers of a page that the tables
-        // no longer show, in Linux too. An operation that reads the tables (populate, mincore) could tell, so
+        // Until MADV_DONTNEED returns, another CPU may still read a page through its TLB that the tables no
+        // longer map, in Linux too. An operation that reads the tables (populate, mincore) could tell, so
         // those do not read the page as well.
         if !matches!(self, Operation::Populate | Operation::Mincore) {
             steps.push(probe);

@@ -123,7 +123,7 @@ fn scenario<F: Format>(
 }
 
 impl<'v, F: Format> PairRun<'_, 'v, F> {
-    /// Maps, and has each CPU touch what it is to remember. Both run their spaces afterwards.
+    /// Maps, and has each CPU touch the pages that its TLB is to hold. Both run their spaces afterwards.
     fn prepare(&self) {
         for cpu in 0..2 {
             let _cpu = self.machine.enter(CpuId(cpu));

@@ -16,7 +16,7 @@ struct Tables {
 }
 
 /// Every page in the TLB of a CPU that runs a space is in the space's tables with the same frame and no fewer
-/// rights; every table it remembers is one of them. A CPU that runs nothing remembers nothing.
+/// rights; every table it holds is one of them. The TLB of a CPU that runs no space is empty.
 pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
     for cpu in (0..system.machine.bus().nr_cpus()).map(CpuId) {
         let mut runs = system.spaces.iter().filter(|space| space.cpus_racy().contains(cpu));

@@ -49,7 +49,7 @@ impl Cpu for Baton {
             return;
         }
         current::assert_may_leave();
-        let scheduler = Scheduler::running().expect("nobody could wake a CPU that sleeps outside of a run");
+        let scheduler = Scheduler::running().expect("no CPU could wake a CPU that sleeps outside of a run");
         scheduler.sleep(word.as_ptr().addr(), || word.load(SeqCst) == expected);
     }
 

@@ -100,7 +100,7 @@ impl Policy {
                     *floor -= 1;
                     ranks[me] = *floor;
                 }
-                *ready.iter().max_by_key(|&&cpu| ranks[cpu]).expect("somebody can run")
+                *ready.iter().max_by_key(|&&cpu| ranks[cpu]).expect("a CPU can run")
             }
         }
     }

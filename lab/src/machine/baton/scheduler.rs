@@ -21,7 +21,7 @@ enum Status {
     Ready,
     /// It sleeps on a word.
     Asleep(usize),
-    /// Its program is over; it only answers interrupts.
+    /// Its program is over; it only handles interrupts.
     Idle,
 }
 

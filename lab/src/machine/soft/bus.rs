@@ -16,7 +16,7 @@ pub const RESCHEDULE: u32 = 2;
 const VACANT: u64 = 0;
 
 /// An interrupt handler, bound to its machine.
-pub type Respond = Arc<dyn Fn() + Send + Sync>;
+pub type BoundHandler = Arc<dyn Fn() + Send + Sync>;
 
 /// The lines by which the CPUs of one machine reach each other.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Line {
     occupant: AtomicU64,
     /// The interrupt handler. One copy for each CPU, so that handling writes no shared line; locked while it
     /// runs, so that removing the handler waits for the CPUs that run it.
-    answer: Mutex<Option<Respond>>,
+    handler: Mutex<Option<BoundHandler>>,
     /// The tasks that wait for this CPU.
     pub queue: RunQueue,
 }
@@ -48,7 +48,7 @@ impl Bus {
         let line = |_| Line {
             pending: AtomicU32::new(0),
             occupant: AtomicU64::new(VACANT),
-            answer: Mutex::new(None),
+            handler: Mutex::new(None),
             queue: RunQueue::default(),
         };
         // Relaxed: the number only has to be unlike all others.
@@ -75,9 +75,9 @@ impl Bus {
     }
 
     /// Installs the interrupt handler on every CPU. Returns once no CPU runs the previous one.
-    pub fn set_interrupt_handler(&self, answer: Option<Respond>) {
+    pub fn set_interrupt_handler(&self, handler: Option<BoundHandler>) {
         for line in &self.lines {
-            *line.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
+            *line.handler.lock().unwrap_or_else(PoisonError::into_inner) = handler.clone();
         }
     }
 }
@@ -101,9 +101,9 @@ impl Line {
 
     /// Runs the installed handler, if there is one. The caller runs on this CPU, with interrupts off.
     pub(super) fn run_interrupt_handler(&self) {
-        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(respond) = &*answer {
-            respond();
+        let installed = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handler) = &*installed {
+            handler();
         }
     }
 

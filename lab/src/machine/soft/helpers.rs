@@ -1,6 +1,6 @@
 //! Helper threads: started before they are needed, on a CPU only while a program is installed.
 
-use super::bus::{Bus, Respond};
+use super::bus::{BoundHandler, Bus};
 use super::entered::Entered;
 use interleaf::machine::Cpu;
 use interleaf::units::CpuId;
@@ -24,7 +24,7 @@ struct ProgramSlot {
 #[derive(Default)]
 struct State {
     /// What helpers run. A helper in it holds a reference.
-    program: Option<Respond>,
+    program: Option<BoundHandler>,
     /// The number of that program; each helper runs each once.
     number: u64,
     closed: bool,
@@ -37,7 +37,7 @@ impl ProgramSlot {
     }
 
     /// Waits for a program other than number `last`; `None` where there will be none.
-    fn next(&self, last: u64) -> Option<(u64, Respond)> {
+    fn next(&self, last: u64) -> Option<(u64, BoundHandler)> {
         let mut state = self.state();
         loop {
             match &state.program {
@@ -61,7 +61,7 @@ impl Helpers {
             let mut last = 0;
             while let Some((number, program)) = slot.next(last) {
                 let entered = Entered::on(&bus, cpu);
-                // A program that unwinds has told its callers, and is begun again.
+                // A program that unwinds has reported to its callers, and is started again.
                 if catch_unwind(AssertUnwindSafe(|| program())).is_ok() {
                     last = number;
                 }
@@ -79,7 +79,7 @@ impl Helpers {
     }
 
     /// Installs a program, once no helper runs the one before.
-    pub(super) fn set_program<C: Cpu>(&self, program: Option<Respond>) {
+    pub(super) fn set_program<C: Cpu>(&self, program: Option<BoundHandler>) {
         let before = self.slot.state().program.take();
         while before.as_ref().is_some_and(|before| Arc::strong_count(before) > 1) {
             C::relax();

@@ -1,7 +1,7 @@
 //! The machine of the lab: CPUs that host threads enter, real memory, software TLBs.
 
 use super::arena::{Arena, Fill};
-use super::bus::{Bus, INTERRUPT, Respond};
+use super::bus::{BoundHandler, Bus, INTERRUPT};
 use super::current::{self, CpuBinding};
 use super::entered::{Entered, Running};
 use super::flavour::Flavour;
@@ -185,7 +185,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         // SAFETY: the thread runs on this CPU, and a CPU runs one thread at a time, so no other thread has
         // the TLB. Callers are in this module's parent and pass closures that call methods of the TLB or
         // walk. A walk loads and compares words of tables through the door; where that is observed, another
-        // CPU's thread may run meanwhile, but this one answers no interrupt, because instructions of observed
+        // CPU's thread may run meanwhile, but this one handles no interrupt, because instructions of observed
         // flavours have interrupts off. So this thread does not borrow the TLB twice.
         f(mmu.root.get(), unsafe { &mut *mmu.tlb.get() })
     }
@@ -202,7 +202,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     }
 
     /// Binds a handler, or a program, to this machine.
-    fn caller(&self, answer: Callback<Self>) -> Respond {
+    fn bind(&self, handler: Callback<Self>) -> BoundHandler {
         let machine = SendPtr(self);
         Arc::new(move || {
             // SAFETY: the caller that installs a handler keeps the machine in its place until it removes the
@@ -210,7 +210,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             let machine = unsafe { &*machine.get() };
             // SAFETY: and that caller promised that the function may be called with this data, on any CPU,
             // meanwhile.
-            unsafe { (answer.call)(machine, answer.data) }
+            unsafe { (handler.call)(machine, handler.data) }
         })
     }
 
@@ -227,7 +227,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 
 // SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by
 // a constant offset. 2: `table` is the window. 3: the walker is the only filler of TLBs and keeps nothing
-// elsewhere; the flush methods drop ranges in every set. 4: a raised line is answered in `relax`, at user
+// elsewhere; the flush methods drop ranges in every set. 4: a raised line is handled in `relax`, at user
 // accesses and when interrupts come on; a vacant CPU handles them when a thread enters it, before anything
 // else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
@@ -318,8 +318,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.with_tlb(Tlb::flush_all);
     }
 
-    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
-        self.bus.set_interrupt_handler(answer.map(|answer| self.caller(answer)));
+    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+        self.bus.set_interrupt_handler(handler.map(|handler| self.bind(handler)));
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -334,7 +334,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        self.helpers.set_program::<C>(help.map(|help| self.caller(help)));
+        self.helpers.set_program::<C>(help.map(|help| self.bind(help)));
     }
 }
 

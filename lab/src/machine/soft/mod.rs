@@ -11,7 +11,7 @@
 //!
 //! One [`SoftMachine`] serves three flavours of CPU: [`Host`](crate::machine::host::Host) runs on threads and
 //! is timed, `Watch` records which lines are touched, `Baton` runs one CPU at a time as a seed decides.
-//! docs/design/machines.md tells the whole story.
+//! docs/design/machines.md has the details.
 
 pub mod arena;
 pub mod bus;

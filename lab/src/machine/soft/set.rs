@@ -60,7 +60,7 @@ impl<const N: usize> Set<N> {
         self.slots[tag as usize & (N - 1)] = Slot { key: tag | generation.0, value };
     }
 
-    /// Forgets what covers the page.
+    /// Drops the slot that covers the page.
     #[inline]
     pub(super) fn forget(&mut self, vpn: Vpn, generation: Generation) {
         let tag = vpn.0 >> self.shift;
@@ -70,7 +70,7 @@ impl<const N: usize> Set<N> {
         }
     }
 
-    /// Forgets what shares a page with `range`.
+    /// Drops the slots that share a page with `range`.
     pub(super) fn flush(&mut self, range: VpnRange, generation: Generation) {
         let Some((first, last)) = self.tags(range) else { return };
         if last - first < N as u64 {

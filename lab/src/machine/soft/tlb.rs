@@ -1,4 +1,4 @@
-//! A software TLB: what one CPU remembers of the tables.
+//! A software TLB: the translations that one CPU has cached.
 //!
 //! Six direct-mapped sets: pages of three sizes, and *upper levels* (pointers to tables found in entries of
 //! three levels), so that a table freed without a flush is used after it was freed, as it would be on
@@ -10,7 +10,7 @@
 use super::set::{Generation, Set};
 use interleaf::units::{Access, Level, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn, VpnRange};
 
-/// A page as a TLB remembers it.
+/// A page as cached in a TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// First page.
@@ -97,7 +97,7 @@ const UPPER: [Level; 3] = [Level::Pmd, Level::Pud, Level::P4d];
 const BELOW: [Level; 3] = [Level::Pte, Level::Pmd, Level::Pud];
 
 impl Tlb {
-    /// A TLB that remembers nothing.
+    /// An empty TLB.
     pub fn new() -> Self {
         Self {
             generation: Generation::FIRST,
@@ -131,8 +131,8 @@ impl Tlb {
         Some(PhysAddr(page.pfn().addr().0 | (addr.0 & (size.bytes() - 1))))
     }
 
-    /// Remembers a page. Says so where that contradicts what was remembered; the new page is remembered all
-    /// the same.
+    /// Caches a page. Returns the violation where it contradicts a cached one; the new page is cached in any
+    /// case.
     #[inline(always)]
     pub fn insert(&mut self, new: Translation) -> Option<Violation> {
         let violation = if self.holds_large || new.size != PageSize::Base {
@@ -152,7 +152,7 @@ impl Tlb {
         violation
     }
 
-    /// What `new` contradicts, which is forgotten.
+    /// The cached page that `new` contradicts, which is dropped.
     #[cold]
     fn contradicted(&mut self, new: &Translation) -> Option<Violation> {
         let (new, mut violation) = (*new, None);
@@ -170,7 +170,7 @@ impl Tlb {
         violation
     }
 
-    /// The lowest table remembered on the way to `vpn`, and its level.
+    /// The lowest table cached on the way to `vpn`, and its level.
     #[inline]
     pub fn table_for(&self, vpn: Vpn) -> Option<(Level, Pfn)> {
         let [lowest, ..] = &self.upper;
@@ -185,7 +185,7 @@ impl Tlb {
         self.upper.iter().zip(BELOW).find_map(found)
     }
 
-    /// Remembers the table that an entry of `level` on the way to `vpn` points to.
+    /// Caches the table that an entry of `level` on the way to `vpn` points to.
     #[inline]
     pub fn insert_table(&mut self, level: Level, vpn: Vpn, table: Pfn) {
         if let Some(at) = UPPER.iter().position(|&upper| upper == level) {
@@ -193,7 +193,7 @@ impl Tlb {
         }
     }
 
-    /// Forgets one page, whatever its size: what a page fault does. Hardware forgets the tables on the way to
+    /// Drops one page, whatever its size, as a page fault does. Hardware drops the tables on the way to
     /// it too. Here they stay, so that code which frees a table and relies on a fault to drop it, instead of
     /// on a flush, is caught.
     #[inline]
@@ -206,7 +206,7 @@ impl Tlb {
         }
     }
 
-    /// Forgets every page that shares a page with `range`, whatever its size, and the tables on the way to
+    /// Drops every page that shares a page with `range`, whatever its size, and the tables on the way to
     /// it.
     pub fn flush_range(&mut self, range: VpnRange) {
         let generation = self.generation;
@@ -218,7 +218,7 @@ impl Tlb {
         }
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub fn flush_all(&mut self) {
         self.generation = self.generation.next().unwrap_or_else(|| {
             self.base.clear();

@@ -1,6 +1,6 @@
 //! A CPU whose accesses are recorded.
 
-use super::recorder::{Touch, hear};
+use super::recorder::{Touch, note_access};
 use crate::machine::host::Host;
 use crate::machine::soft::{Flavour, current};
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
@@ -18,7 +18,13 @@ impl Cpu for Watch {
     #[inline]
     #[track_caller]
     fn access(addr: usize, len: usize, kind: AccessKind) {
-        hear(Touch { cpu: current::binding().cpu, addr, len_bytes: len, kind, place: Location::caller() });
+        note_access(Touch {
+            cpu: current::binding().cpu,
+            addr,
+            len_bytes: len,
+            kind,
+            place: Location::caller(),
+        });
     }
 
     #[inline]

@@ -82,7 +82,7 @@ fn armed<R>(sink: Sink, f: impl FnOnce() -> R) -> (R, Sink) {
 
 /// Records one access, if the thread records.
 #[inline]
-pub(super) fn hear(touch: Touch) {
+pub(super) fn note_access(touch: Touch) {
     if ARMED.get() {
         SINK.with_borrow_mut(|sink| match sink {
             Some(Sink::List(touches)) => touches.push(touch),

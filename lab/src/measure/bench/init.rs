@@ -51,7 +51,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     figures.push(all_written(options)?);
     figures.push(first_use(options)?);
     figures.push(record_size(options));
-    let boot = bench.scene.boot(InitMode::Job(1))?;
+    let boot = bench.boot_machine.boot(InitMode::Job(1))?;
     let per_gib = |bytes: u64| bytes as f64 / bench.gib();
     figures.push(Figure::count("init.bytes_at_start", per_gib(boot.first_bytes), "bytes/GiB"));
     let all = per_gib(boot.first_bytes + boot.rest_bytes);
@@ -67,7 +67,7 @@ fn map(bytes: u64) -> MemoryMap {
 struct Bench<'a> {
     options: &'a Options,
     bytes: u64,
-    scene: BootMachine,
+    boot_machine: BootMachine,
     /// Half for each CPU.
     halves: [Bytes; 2],
     width: Width,
@@ -76,11 +76,11 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(options: &'a Options) -> Result<Self, Failure> {
         let bytes = options.size(16 * GIB, GIB / 8);
-        let scene = BootMachine::new(&map(bytes), &options.cpus[..options.cpus.len().min(2)])?;
-        let records = scene.boot(InitMode::Job(1))?.rest_bytes as usize;
+        let boot_machine = BootMachine::new(&map(bytes), &options.cpus[..options.cpus.len().min(2)])?;
+        let records = boot_machine.boot(InitMode::Job(1))?.rest_bytes as usize;
         let halves = [0, 1].map(|_| present(records / 2));
         let width = best_width(&halves[0]);
-        Ok(Self { options, bytes, scene, halves, width })
+        Ok(Self { options, bytes, boot_machine, halves, width })
     }
 
     fn cpus(&self) -> usize {
@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
 
     /// ms for each GiB of memory that a job of this number of threads takes.
     fn ours(&self, threads: usize) -> Result<f64, Failure> {
-        Ok(self.scene.boot(InitMode::Job(threads))?.rest_ns / 1e6 / self.gib())
+        Ok(self.boot_machine.boot(InitMode::Job(threads))?.rest_ns / 1e6 / self.gib())
     }
 
     /// The same for the yardstick.
@@ -132,7 +132,8 @@ impl<'a> Bench<'a> {
     /// CPU time of a boot, for each GiB of memory.
     fn cpu(&self, name: &'static str, when: InitMode) -> Result<Figure, Failure> {
         let mut failed = Ok(());
-        let ours = || or_note(self.scene.boot(when).map(|boot| boot.cpu_ns / 1e6 / self.gib()), &mut failed);
+        let ours =
+            || or_note(self.boot_machine.boot(when).map(|boot| boot.cpu_ns / 1e6 / self.gib()), &mut failed);
         let figure = alone(self.options, name, "ms/GiB", ours);
         failed.map(|()| figure)
     }
@@ -181,8 +182,8 @@ fn sizes(largest: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(GIB / 16), |size| Some(size * 4)).take_while(move |&size| size <= largest)
 }
 
-fn first_us(scene: &BootMachine) -> Result<f64, Failure> {
-    Ok(scene.boot(InitMode::Needed)?.first_ns / 1e3)
+fn first_us(boot_machine: &BootMachine) -> Result<f64, Failure> {
+    Ok(boot_machine.boot(InitMode::Needed)?.first_ns / 1e3)
 }
 
 /// Time until the first allocation has succeeded, on the largest machine against the smallest. What start
@@ -190,21 +191,21 @@ fn first_us(scene: &BootMachine) -> Result<f64, Failure> {
 /// fall in their blocks, and by one bit for each 4 MiB (32 KiB with a terabyte).
 fn first(options: &Options) -> Result<Figure, Failure> {
     let largest = options.size(1024 * GIB, GIB);
-    let scenes: Result<Vec<(u64, BootMachine)>, Failure> =
+    let boot_machines: Result<Vec<(u64, BootMachine)>, Failure> =
         sizes(largest).map(|size| Ok((size, BootMachine::new(&map(size), &options.cpus[..1])?))).collect();
-    let scenes = scenes?;
+    let boot_machines = boot_machines?;
     let mut points = Vec::new();
-    for (size, scene) in &scenes {
+    for (size, boot_machine) in &boot_machines {
         let mut times = Vec::new();
         for _ in 0..1 + options.size(15, 3) {
-            times.push(first_us(scene)?);
+            times.push(first_us(boot_machine)?);
         }
         times.sort_by(f64::total_cmp);
         points.push((*size as f64 / GIB as f64, times[times.len() / 2]));
     }
-    let (smallest, largest) = (&scenes[0].1, &scenes[scenes.len() - 1].1);
+    let (smallest, largest) = (&boot_machines[0].1, &boot_machines[boot_machines.len() - 1].1);
     let mut failed = Ok(());
-    let (mut noted, side) = (Ok(()), |scene| first_us(scene));
+    let (mut noted, side) = (Ok(()), |boot_machine| first_us(boot_machine));
     let ours = || or_note(side(largest), &mut failed);
     let theirs = || or_note(side(smallest), &mut noted);
     let figure = paired(options, "init.first", "us", ours, "the same with 64 MiB", theirs);
@@ -217,15 +218,15 @@ fn all_written(options: &Options) -> Result<Figure, Failure> {
     let cpus = &options.cpus[..options.cpus.len().min(2)];
     let mut points = Vec::new();
     for size in sizes(options.size(64 * GIB, GIB / 4)) {
-        let scene = BootMachine::new(&map(size), cpus)?;
+        let boot_machine = BootMachine::new(&map(size), cpus)?;
         let boots: Result<Vec<Boot>, Failure> =
-            (0..3).map(|_| scene.boot(InitMode::Job(cpus.len()))).collect();
+            (0..3).map(|_| boot_machine.boot(InitMode::Job(cpus.len()))).collect();
         let best = boots?.iter().map(Boot::all_ns).fold(f64::INFINITY, f64::min);
         points.push((size as f64 / GIB as f64, best / 1e6));
     }
-    let scene = BootMachine::new(&map(options.size(8 * GIB, GIB / 8)), cpus)?;
+    let boot_machine = BootMachine::new(&map(options.size(8 * GIB, GIB / 8)), cpus)?;
     let (mut failed, mut noted) = (Ok(()), Ok(()));
-    let ms = |when| scene.boot(when).map(|boot| boot.all_ns() / 1e6);
+    let ms = |when| boot_machine.boot(when).map(|boot| boot.all_ns() / 1e6);
     let ours = || or_note(ms(InitMode::Job(cpus.len())), &mut failed);
     let theirs = || or_note(ms(InitMode::First), &mut noted);
     let figure = paired(options, "init.all_written", "ms", ours, "before the first allocation", theirs);
@@ -236,7 +237,7 @@ fn all_written(options: &Options) -> Result<Figure, Failure> {
 /// What a frame costs when its block's records are written for it, against one whose records were written
 /// before.
 fn first_use(options: &Options) -> Result<Figure, Failure> {
-    let scene = BootMachine::new(&map(options.size(4 * GIB, GIB / 8)), &options.cpus[..1])?;
+    let boot_machine = BootMachine::new(&map(options.size(4 * GIB, GIB / 8)), &options.cpus[..1])?;
     let frames = options.size(1 << 19, 1 << 13);
     let take_all = |memory: &Memory<'_, TimedMachine>| {
         let start = Instant::now();
@@ -246,9 +247,10 @@ fn first_use(options: &Options) -> Result<Figure, Failure> {
         start.elapsed().as_nanos() as f64 / frames as f64
     };
     let (mut failed, mut noted) = (Ok(()), Ok(()));
-    let side = |when| scene.with_booted(when, |memory, _| take_all(memory));
+    let side = |when| boot_machine.with_booted(when, |memory, _| take_all(memory));
     // A boot whose records a job wrote leaves all of them dirty and present for the next.
-    let ours = || or_note(scene.boot(InitMode::Job(1)).and_then(|_| side(InitMode::Needed)), &mut failed);
+    let ours =
+        || or_note(boot_machine.boot(InitMode::Job(1)).and_then(|_| side(InitMode::Needed)), &mut failed);
     let theirs = || or_note(side(InitMode::Job(1)), &mut noted);
     let figure = paired(options, "init.first_use", "ns/frame", ours, "records written before", theirs);
     failed.and(noted)?;

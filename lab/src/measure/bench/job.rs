@@ -78,7 +78,7 @@ fn blocks(count: usize, bytes: usize) -> Vec<Block> {
 }
 
 fn fill(block: &Block) {
-    black_box(&mut *block.lock().expect("nobody panics")).fill(0);
+    black_box(&mut *block.lock().expect("no thread panics")).fill(0);
 }
 
 /// The loop, alone and in chunks. Not in line: the compiler makes one of it.

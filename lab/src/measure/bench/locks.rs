@@ -32,7 +32,7 @@ fn two_readers(options: &Options) -> Figure {
     let times = options.size(200_000, 100);
     let lock = RwLock::new(0u64);
     let read = |_| {
-        black_box(*lock.read().expect("nobody panics while holding it"));
+        black_box(*lock.read().expect("no thread panics while holding it"));
     };
     let one = &options.cpus[..1];
     let both = &options.cpus[..options.cpus.len().min(2)];

@@ -77,7 +77,7 @@ fn per_mapping(options: &Options) -> Result<Figure, Failure> {
     Ok(Figure::count("metadata.per_mapping", frames as f64 * PAGE / nr_mappings as f64, "bytes"))
 }
 
-/// Tables for memory that is present page by page. It is read, not written: all pages show the page of zeros,
+/// Tables for memory that is present page by page. It is read, not written: all pages map the page of zeros,
 /// and tables are all that takes frames. At small size a part of the GiB stands for it.
 fn per_gib(options: &Options) -> Result<Figure, Failure> {
     let parts = options.size(1, 32);

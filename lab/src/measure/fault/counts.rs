@@ -46,7 +46,7 @@ pub struct TaskCounts {
     latency: Option<Histogram<u64>>,
 }
 
-/// The longest fault that is told from a longer one.
+/// The longest fault time that the histogram distinguishes from longer ones.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl TaskCounts {

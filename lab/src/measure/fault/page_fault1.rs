@@ -2,7 +2,7 @@
 //! again.
 //!
 //! The tasks' mappings lie next to each other and say the same, so they are one mapping most of the time,
-//! which grows and shrinks at its ends while everybody faults in the middle of it.
+//! which grows and shrinks at its ends while all tasks fault in the middle of it.
 
 use super::{Worker, Workload};
 use crate::error::Failure;

@@ -46,7 +46,7 @@ pub struct Setup {
     pub timing: Timing,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
     /// What each task counted.

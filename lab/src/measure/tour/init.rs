@@ -23,11 +23,11 @@ fn run(out: &mut Out) -> Result<(), Failure> {
     let bytes = out.options().size(16 * GIB, GIB / 4);
     let map = MemoryMap { frames: bytes / 4096, nodes: 1, holes: Holes::Drawn(out.options().seed) };
     let pinned = out.options().pin();
-    let scene = BootMachine::new(&map, cpus)?;
+    let machine = BootMachine::new(&map, cpus)?;
     let mut rows = Vec::new();
     for threads in 0..=cpus.len() {
         let when = if threads == 0 { InitMode::First } else { InitMode::Job(threads) };
-        let boots: Result<Vec<Boot>, Failure> = (0..3).map(|_| scene.boot(when)).collect();
+        let boots: Result<Vec<Boot>, Failure> = (0..3).map(|_| machine.boot(when)).collect();
         rows.push(Row::of(threads, cpus.len(), &map, &boots?));
     }
     drop(pinned);

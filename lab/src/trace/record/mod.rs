@@ -113,9 +113,9 @@ fn record_held<W: Write + Send>(
     let calls = if options.extent == Extent::Partial { Calls::Stop } else { Calls::Run };
     let Sources { samples, rings, counters } = sources;
     let trace = TraceWriter::new(out, &header)?;
-    let (say, hear) = mpsc::channel();
-    let writing = Writing { samples, rings, tracer: hear, trace, start_ns: start.time_ns, progress };
-    let tracer = Tracer::new(pid, start.counted, calls, say);
+    let (sender, receiver) = mpsc::channel();
+    let writing = Writing { samples, rings, tracer: receiver, trace, start_ns: start.time_ns, progress };
+    let tracer = Tracer::new(pid, start.counted, calls, sender);
     let (processes, written) = thread::scope(|scope| {
         let writer = scope.spawn(|| writing.run());
         let processes = tracer.run(pid);

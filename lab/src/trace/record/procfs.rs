@@ -1,4 +1,4 @@
-//! What `/proc` says of a stopped task.
+//! Facts about a stopped task from `/proc`.
 
 use crate::trace::image::{Image, Layout, parse_smaps};
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the sources of a recording say, before it is put into one order.
+//! Records of the sources of a recording, before they are put into one order.
 
 use crate::trace::calls::Sys;
 use crate::trace::event::{Fault, NewTask, ProcessExit, Signal, Started};

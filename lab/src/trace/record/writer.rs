@@ -1,4 +1,4 @@
-//! The thread that turns what the rings and the tracer say into a trace, while the program runs.
+//! The thread that turns the records of the rings and of the tracer into a trace, while the program runs.
 //!
 //! ```text
 //!   rings --decode--+
@@ -33,7 +33,7 @@ pub struct Writing<'a, W: Write> {
     pub samples: Samples,
     /// A ring for each CPU.
     pub rings: Vec<Ring>,
-    /// What the tracer says; its end ends the recording.
+    /// Records of the tracer; the end of this channel ends the recording.
     pub tracer: Receiver<Raw>,
     /// Where the events go.
     pub trace: TraceWriter<W>,
@@ -43,13 +43,13 @@ pub struct Writing<'a, W: Write> {
     pub progress: Progress<'a>,
 }
 
-/// What the thread leaves.
+/// Result of the thread.
 pub struct Written<W: Write> {
     /// The trace, without its footer.
     pub trace: TraceWriter<W>,
     /// What the events add up to.
     pub process_counts: ProcessCounts,
-    /// Records lost, as far as records tell.
+    /// Records lost, according to the LOST records.
     pub lost: u64,
     /// The rings, empty.
     pub rings: Vec<Ring>,
@@ -75,7 +75,7 @@ impl<W: Write> Writing<'_, W> {
         loop {
             let (before_ns, looking_ns) = (looked_ns, monotonic_ns());
             looked_ns = looking_ns;
-            let over = state.hear(&tracer, rings.len())?;
+            let over = state.drain_tracer(&tracer, rings.len())?;
             for (cpu, ring) in rings.iter_mut().enumerate() {
                 state.drain(cpu, ring, &samples)?;
             }
@@ -94,8 +94,8 @@ impl<W: Write> Writing<'_, W> {
 }
 
 impl<W: Write> State<W> {
-    /// Takes what the tracer has said; whether that was all.
-    fn hear(&mut self, tracer: &Receiver<Raw>, source: usize) -> Result<bool, Refusal> {
+    /// Takes the records of the tracer; returns whether the tracer has ended.
+    fn drain_tracer(&mut self, tracer: &Receiver<Raw>, source: usize) -> Result<bool, Refusal> {
         loop {
             match tracer.try_recv() {
                 Ok(raw) => self.merge.push(source, raw).map_err(late)?,

@@ -70,7 +70,7 @@ fn a_seed_reproduces_and_seeds_differ() {
 }
 
 #[test]
-fn two_that_sleep_and_nobody_to_wake_them_are_a_deadlock() {
+fn two_that_sleep_with_none_to_wake_them_are_a_deadlock() {
     let scenario = |schedule: &Schedule| {
         let (machine, word) = (machine(2), AtomicU32::<Baton>::new(0));
         everywhere(schedule, &machine, &|| word.sleep_while(0));

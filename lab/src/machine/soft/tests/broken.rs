@@ -98,7 +98,7 @@ impl<C: Flavour> Flavour for Bad<C> {
 /// A machine that breaks a rule.
 struct Broken<C: Flavour> {
     inner: SoftMachine<Bad<C>, Tiny>,
-    answer: Mutex<Option<Callback<Self>>>,
+    handler: Mutex<Option<Callback<Self>>>,
     program: Mutex<Option<Callback<Self>>>,
 }
 
@@ -106,7 +106,7 @@ impl<C: Flavour> Broken<C> {
     fn new() -> Self {
         Self {
             inner: SoftMachine::new(&config()).unwrap(),
-            answer: Mutex::new(None),
+            handler: Mutex::new(None),
             program: Mutex::new(None),
         }
     }
@@ -117,13 +117,13 @@ impl<C: Flavour> Broken<C> {
 }
 
 /// # Safety
-/// `data` is the exposed address of a `Broken<C>` that has an answer installed.
+/// `data` is the exposed address of a `Broken<C>` that has a handler installed.
 unsafe fn relay<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
-    // SAFETY: by this function's contract; the machine outlives its answer.
+    // SAFETY: by this function's contract; the machine outlives its handler.
     let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
-    let answer = *machine.answer.lock().unwrap();
-    if let Some(Callback { call, data }) = answer {
-        // SAFETY: the suite's answer may be called with its data.
+    let handler = *machine.handler.lock().unwrap();
+    if let Some(Callback { call, data }) = handler {
+        // SAFETY: the suite's handler may be called with its data.
         unsafe { call(machine, data) };
     }
 }
@@ -204,13 +204,13 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.flush_all();
         }
     }
-    fn set_interrupt_handler(&self, answer: Option<Callback<Self>>) {
-        if answer.is_none() && breaks(Rule::HandlerRemoved) {
+    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+        if handler.is_none() && breaks(Rule::HandlerRemoved) {
             return;
         }
-        *self.answer.lock().unwrap() = answer;
+        *self.handler.lock().unwrap() = handler;
         let data = (&raw const *self).expose_provenance();
-        self.inner.set_interrupt_handler(answer.map(|_| Callback { call: relay::<C>, data }));
+        self.inner.set_interrupt_handler(handler.map(|_| Callback { call: relay::<C>, data }));
     }
     fn interrupt(&self, targets: &CpuMask) {
         self.inner.interrupt(if breaks(Rule::InterruptSpares) { &CpuMask::EMPTY } else { targets });
@@ -240,12 +240,12 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
 /// Number of polls after which the suite gives up waiting for a machine that may never answer.
 pub(super) static PATIENCE: AtomicU64 = AtomicU64::new(20_000);
 
-/// What the threads of broken machines ran, and how long they could have run and the host had no CPU for
+/// Time that the threads of broken machines ran, and time that they were ready and the host had no CPU for
 /// them.
 pub(super) static RAN_NS: AtomicU64 = AtomicU64::new(0);
 pub(super) static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// What the host says of this thread.
+/// Both times of this thread, from the host.
 fn ran_and_waited_ns() -> [u64; 2] {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut numbers = told.split_whitespace().map_while(|number| number.parse().ok());
@@ -257,8 +257,8 @@ struct Impatient;
 
 impl<C: Flavour> Harness<Broken<C>> for Impatient {
     fn run(&self, machine: &Broken<C>, programs: &[&(dyn Fn() + Sync)]) {
-        // Each on a host CPU of its own: what only two CPUs that run at once can show may else take long on a
-        // busy host.
+        // Each on a host CPU of its own: a violation that needs two CPUs to run at once may otherwise take
+        // long on a busy host.
         let host_cpus = affinity::allowed().unwrap_or_default();
         let pinned: Vec<_> = programs
             .iter()

@@ -61,8 +61,8 @@ fn a_machine_that_breaks_a_rule_is_caught() {
     // next tests.
     let elsewhere = [Rule::SleepLooks, Rule::WakeReaches, Rule::BarrierOrders];
     for &rule in Rule::ALL.iter().filter(|rule| !elsewhere.contains(rule)) {
-        // Where the host is busy a test may not come to its end, and says nothing of the rule: then with more
-        // patience.
+        // Where the host is busy a test may not reach its end, and proves nothing about the rule: then it
+        // runs again with more polls.
         let noticed = [20_000, 100_000, 500_000].into_iter().any(|patience| {
             PATIENCE.store(patience, Relaxed);
             run_broken(Some(rule)).verdict(rule) == Verdict::Broken
@@ -74,7 +74,7 @@ fn a_machine_that_breaks_a_rule_is_caught() {
 }
 
 /// Two CPUs that truly run at once show it sooner or later, within a second where the host has nothing else
-/// to do. Where it has, it may never run both at once: then nothing is asked after a few tries.
+/// to do. Where it has, it may never run both at once: then the test gives up after a few tries.
 #[test]
 fn a_missing_barrier_is_caught_in_the_end() {
     const TRIES: u32 = 60;

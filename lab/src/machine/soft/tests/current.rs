@@ -17,7 +17,7 @@ fn a_cpu_runs_one_thread() {
 }
 
 #[test]
-fn an_interrupt_waits_until_interrupts_are_on_and_is_answered_once() {
+fn an_interrupt_waits_until_interrupts_are_on_and_is_handled_once() {
     let (bus, count) = (Arc::new(Bus::new(1)), Arc::new(AtomicU64::new(0)));
     let counter = count.clone();
     bus.set_interrupt_handler(Some(Arc::new(move || {

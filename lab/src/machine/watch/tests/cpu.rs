@@ -13,7 +13,7 @@ fn on_cpu<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
 }
 
 #[test]
-fn an_access_is_heard_with_its_field_and_its_place_in_the_source() {
+fn an_access_is_recorded_with_its_field_and_its_place_in_the_source() {
     let word = AtomicU64::<Watch>::new(1);
     let ((), touches) = on_cpu(3, || {
         record(|| {
@@ -59,7 +59,7 @@ fn false_sharing_is_a_conflict_and_reading_together_is_none() {
 }
 
 #[test]
-fn plain_data_under_a_lock_is_heard_field_by_field() {
+fn plain_data_under_a_lock_is_recorded_field_by_field() {
     struct Pair {
         a: Plain<u64, Watch>,
         b: Plain<u64, Watch>,

@@ -13,6 +13,6 @@ fn every_member_works_once_on_its_own_cpu() {
 }
 
 #[test]
-fn nobody_takes_no_time() {
-    assert_eq!(together(&[], |_| panic!("nobody works")), Duration::ZERO);
+fn no_threads_take_no_time() {
+    assert_eq!(together(&[], |_| panic!("no thread works")), Duration::ZERO);
 }

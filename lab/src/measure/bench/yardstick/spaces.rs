@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 const PAGE: usize = 4096;
-/// Where the first data frame lies in the physical memory that the page table is told of; frame `n` is `n`
+/// Where the first data frame lies in the physical memory of the page table; frame `n` is `n`
 /// pages above. The frames of page tables lie at their host addresses, far above.
 const DATA: usize = 1 << 20;
 /// How many page-table pages a thread may use: a tree for one mapping needs four.

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 #[test]
-fn nobody_goes_on_before_all_have_come() {
+fn no_task_goes_on_before_all_have_come() {
     let (barrier, came) = (Barrier::new(3), AtomicUsize::new(0));
     thread::scope(|s| {
         for _ in 0..3 {
@@ -20,7 +20,7 @@ fn nobody_goes_on_before_all_have_come() {
 }
 
 #[test]
-fn nobody_waits_for_one_that_has_given_up() {
+fn no_task_waits_for_one_that_has_given_up() {
     let barrier = Barrier::new(2);
     thread::scope(|s| {
         let waits = s.spawn(|| barrier.wait());

@@ -23,7 +23,7 @@ fn faults_that_were_all_resolved_leave_nothing_to_explain() {
 }
 
 #[test]
-fn a_fault_that_nobody_recorded_is_missing() {
+fn a_fault_that_was_not_recorded_is_missing() {
     assert_eq!(balance(&[fault(Mode::User)], 2, 2).unexplained, -1);
 }
 
