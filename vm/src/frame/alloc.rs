@@ -8,7 +8,7 @@
 //!       └─ nothing in any zone: alloc_uncached, which drains all CPUs' caches and searches once more
 //! ```
 //!
-//! What an allocation may do is its [`AllocRequest`]; `NoWait` stops before the last step.
+//! The [`AllocRequest`] limits the steps; `NoWait` stops before the last one.
 
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
 use super::{AllocRequest, Folio, FramePlacement, FrameState, Init, Kind, Memory, Priority, Zone};
@@ -185,7 +185,7 @@ impl<M: Machine> Memory<'_, M> {
         self.drain_and(search).1
     }
 
-    /// Asks every zone that the placement allows, initialising blocks of those that have nothing.
+    /// Asks every zone that the placement allows, initialising blocks of those that have no free frame.
     fn search_once<R>(
         &self,
         placement: FramePlacement,

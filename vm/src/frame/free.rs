@@ -17,7 +17,7 @@ use crate::sync::atomic::Ordering::*;
 use crate::units::{Order, Pfn};
 
 impl<M: Machine> Memory<'_, M> {
-    /// Frees a frame that the caller owns alone: just allocated, or user memory with one reference, the
+    /// Frees a frame that only the caller owns: just allocated, or user memory with one reference, the
     /// caller's.
     #[inline]
     pub fn free_frame(&self, pfn: Pfn) {
@@ -42,7 +42,7 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// Frees a detached table. `init` says what its entries are now: a table whose slots are all absent is
+    /// Frees a detached table. `init` is the contents of its words: a table whose slots are all absent is
     /// zero.
     pub fn free_table(&self, pfn: Pfn, init: Init) {
         match self.meta(pfn) {
@@ -187,8 +187,8 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-/// The record of a frame that the caller owns alone says from now on that it is in a cache. Returns the word
-/// for the cache. (Linux: `free_pages_prepare`.)
+/// Marks the record of a frame that only the caller owns as cached. Returns the word for the cache. (Linux:
+/// `free_pages_prepare`.)
 #[inline(always)]
 pub(super) fn prepare_free<C: Cpu>(meta: &FrameMeta<C>, pfn: Pfn, init: Init) -> u64 {
     debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");

@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Counts allocations down to an injected failure.
 ///
-/// | bits | what |
+/// | bits | holds |
 /// |---|---|
 /// | 0..31 | allocations until the next failure, that one included; 0: no failure is planned any more |
 /// | 31..62 | failures in a row, that one included |

@@ -16,8 +16,8 @@
 //!
 //! | here | holds |
 //! |---|---|
-//! | `memory` | [`Memory`]: all physical memory of a machine, what the floors above use |
-//! | `alloc`, `free`, `request` | allocation and freeing, every path of them; what a request says |
+//! | `memory` | [`Memory`]: all physical memory of a machine; the interface to the floors above |
+//! | `alloc`, `free`, `request` | every path of allocation and freeing; requests |
 //! | `boot` | boot map, early set-up, memory never freed, deferred initialisation of records |
 //! | `record` | the record of a frame, its state word, the table of all records, folios |
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
@@ -31,7 +31,7 @@
 //!
 //! # One door
 //!
-//! Frame records are read and written by `frame::record::meta` alone. A record's first word is a value with
+//! Frame records are read and written by `frame::record::meta` only. A record's first word is a value with
 //! pure transitions ([`FrameState`]); every other change is refused: a frame freed twice, a table freed while
 //! attached, or a frame that was never the library's. Debug builds panic there; release builds leave the
 //! frame as it is and count it in [`Stats::refused`].

@@ -12,8 +12,8 @@ const TABLE: usize = 0;
 const ZEROED_TABLE: usize = 1;
 
 impl<M: Machine> Memory<'_, M> {
-    /// Frees a detached table once no lockless walker can hold it. May wait for readers. `init` says what its
-    /// words are now, and stay: a table whose slots are all absent is zero.
+    /// Frees a detached table once no lockless walker can hold it. May wait for readers. `init` is the
+    /// contents of its words, which do not change any more: a table whose slots are all absent is zero.
     pub fn retire_table(&self, rcu: &Rcu<M::Cpu>, pfn: Pfn, init: Init) {
         let tag = match init {
             Init::Dirty => TABLE,

@@ -15,7 +15,8 @@ pub struct AllocRequest {
 /// How far an allocation may go to succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Takes what is free now: neither waits nor disturbs other CPUs. For read sections. Linux: `GFP_NOWAIT`.
+    /// Takes memory that is free now: neither waits nor disturbs other CPUs. For read sections. Linux:
+    /// `GFP_NOWAIT`.
     NoWait,
     /// May wait and drain other CPUs' caches, but leaves the reserve. Linux: `GFP_KERNEL`.
     Normal,

@@ -42,11 +42,11 @@ counters! {
     SpeculativePgFault = "speculative_pgfault",
     /// Speculation gave up: the mapping was replaced or is busy.
     SpfVmaChanged = "spf_vma_changed",
-    /// Speculation gave up: nothing is mapped there (only the locked path may say so).
+    /// Speculation gave up: no mapping there (only the locked path may report that).
     SpfVmaMissing = "spf_vma_missing",
     /// Speculation gave up: the kind of mapping is not handled speculatively.
     SpfVmaNotSupported = "spf_vma_notsup",
-    /// Speculation gave up: the mapping does not allow the access (only the locked path may say so).
+    /// Speculation gave up: the mapping does not allow the access (only the locked path may report that).
     SpfVmaAccess = "spf_vma_access",
     /// Speculation gave up: a table on the way was detached.
     SpfPmdChanged = "spf_pmd_changed",

@@ -2,8 +2,8 @@
 //!
 //! The sweep skips a slot only if it read it absent under the lock of its table page (protocol P4): a fault
 //! that links a table or installs a leaf does so under that lock after asking whether its mapping still
-//! holds, so either the sweep sees what it installed, or it sees the mark that the sweep's caller put on the
-//! mapping before.
+//! holds, so either the sweep sees the fault's entry, or the fault sees the mark that the sweep's caller put
+//! on the mapping before.
 
 use super::{LockedTable, PageTable, Table};
 use crate::machine::{Entry, Machine};

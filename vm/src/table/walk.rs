@@ -5,7 +5,7 @@ use crate::machine::{Entry, Format, Machine};
 use crate::sync::{CpuRef, LastHit, ReadGuard};
 use crate::units::{Level, Pfn, Vpn};
 
-/// A reference to the entry that a walk ended at: a leaf, a marker, or nothing.
+/// A reference to the entry that a walk ended at: a leaf, a marker, or absent.
 #[derive(Debug)]
 pub struct EntryRef<'m, M: Machine> {
     /// The table of the last entry.

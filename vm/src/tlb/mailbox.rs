@@ -46,7 +46,7 @@ impl Mailbox {
         Self { space, requests: [none; REQUESTS], used: 0, newest: 0, overflowed: false }
     }
 
-    /// Adds a request; a full mailbox asks for everything.
+    /// Adds a request; a full mailbox asks for a full flush.
     pub fn post(&mut self, request: FlushRequest) {
         self.newest = self.newest.max(request.generation);
         match self.requests.get_mut(self.used) {

@@ -10,7 +10,7 @@
 //! # Unhook, invalidate, free
 //!
 //! An entry is cleared first (unhooked), then every CPU that may have cached it flushes it (invalidated), and
-//! only then is its frame used for something else (freed). Two types make the order inevitable: an
+//! only then is its frame freed. Two types make the order inevitable: an
 //! [`Unhooked`] can only be put into a [`Gather`], and only a gather that has flushed gives frames back.
 //!
 //! # Generations
@@ -25,8 +25,8 @@
 //!
 //! A space counts the edits that must be flushed. Each CPU notes which generation of the loaded space its
 //! translations are at least as new as ([`Shootdown`]'s `seen`), and that note is the acknowledgement: the
-//! flusher waits until each CPU that had the space loaded has seen the new generation or has loaded something
-//! else. No acknowledgements are counted or sent back.
+//! flusher waits until each CPU that had the space loaded has seen the new generation or has loaded another
+//! space. No acknowledgements are counted or sent back.
 //!
 //! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes
 //! everything. A full mailbox becomes a full flush, never a lost one. Nothing is allocated.

@@ -52,7 +52,7 @@ fn with_interrupts_off<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
 }
 
 impl<C: Cpu> Shootdown<C> {
-    /// The state of `nr_cpus` CPUs that have nothing loaded. `None` where memory does not suffice.
+    /// The state of `nr_cpus` CPUs that have no space loaded. `None` where memory does not suffice.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
         let cpus = PerCpu::carve(from, nr_cpus, |_| CpuTlb {
             entering: AtomicU64::new(0),
@@ -163,7 +163,7 @@ impl<C: Cpu> Shootdown<C> {
         targets
     }
 
-    /// Whether `cpu` translates through nothing older than `generation` of `space`: it has the space loaded
+    /// Whether `cpu` translates through no entry older than `generation` of `space`: it has the space loaded
     /// and has seen that generation, or has it neither loaded nor half loaded. Read in the reverse order of
     /// `switch`'s stores, with which it pairs.
     fn has_seen(&self, cpu: CpuId, space: &SpaceTlb<C>, generation: u64) -> bool {

@@ -28,7 +28,7 @@
 //! }
 //! ```
 //!
-//! # A job that may fail, and then leaves nothing behind
+//! # A job that may fail, and is undone then
 //!
 //! ```
 //! use interleaf::work::{Chunk, WorkerPool, Failed, Job};
@@ -40,7 +40,7 @@
 //! #     fn fill(&self, _: u64) -> Result<(), NoMemory> { Ok(()) }
 //! #     fn empty(&self, _: u64) {}
 //! # }
-//! /// Fills the slots of a table, or none; gives up when `killed` says so.
+//! /// Fills the slots of a table, or none; cancelled when `killed` returns true.
 //! fn populate<M: Machine>(
 //!     workers: &WorkerPool<'_, M>,
 //!     table: &Table,

@@ -78,7 +78,7 @@ impl<M: Machine> WorkerPool<'_, M> {
     /// [`WorkerPool::run`].
     ///
     /// # Errors
-    /// If no helper of a set is idle: nothing was done.
+    /// If no helper of a set is idle: no queue was opened, and `f` was not called.
     pub fn ordered<T: Send, R, P, S, const N: usize>(
         &self,
         sets: (&CpuMask, &CpuMask),

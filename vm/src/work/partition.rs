@@ -22,7 +22,7 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// `None` if there is nothing to do.
+    /// `None` if the range is empty.
     pub(super) fn new<W>(job: &Job<'_, W>) -> Option<Self> {
         if job.range.is_empty() {
             return None;

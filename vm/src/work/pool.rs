@@ -17,7 +17,7 @@ pub struct WorkerPool<'m, M: Machine> {
     no_helpers: HelperMain<M::Cpu>,
 }
 
-/// What each helper runs.
+/// The function of each helper.
 struct HelperMain<C: Cpu>(Dispatch<C>);
 
 impl<M: Machine> Handler<M> for HelperMain<M::Cpu> {

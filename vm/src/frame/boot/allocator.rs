@@ -61,7 +61,7 @@ impl<M: Machine> Carve for EarlyAllocator<'_, '_, M> {
 }
 
 impl<'m, M: Machine> EarlyAllocator<'_, 'm, M> {
-    /// Memory as [`carve`](Carve::carve) returns it, but not zeroed, and what it starts as. `align` is a
+    /// Memory as [`carve`](Carve::carve) returns it, but not zeroed, and its initial contents. `align` is a
     /// power of two up to that of a frame.
     pub(in crate::frame) fn carve_uninit(
         &mut self,

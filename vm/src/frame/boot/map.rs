@@ -47,7 +47,7 @@ impl Region {
         PfnRange::new(self.start.pfn(), end.pfn())
     }
 
-    /// What its bytes start as. `None` where it is not usable.
+    /// Initial contents of its bytes. `None` where it is not usable.
     pub fn usable(&self) -> Option<Init> {
         match self.kind {
             RegionKind::Usable(init) => Some(init),
@@ -101,7 +101,7 @@ impl BootMap {
         &self.regions[..self.len]
     }
 
-    /// The usable regions, with what their bytes start as.
+    /// The usable regions, with the initial contents of their bytes.
     pub fn usable(&self) -> impl Iterator<Item = (&Region, Init)> {
         self.regions().iter().filter_map(|region| Some((region, region.usable()?)))
     }

@@ -21,7 +21,7 @@ const MAX_ZONES: usize = 64;
 pub enum RecordInit {
     /// All of them before the first allocation.
     Eager,
-    /// Before the first allocation only what start needs; the rest on demand, or by
+    /// Before the first allocation only the records that start needs; the rest on demand, or by
     /// [`Memory::initialise`](crate::frame::Memory::initialise).
     Deferred,
 }
@@ -69,7 +69,7 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
     }
 }
 
-/// The frame table, what its memory starts as, and which of its blocks are claimed.
+/// The frame table, the initial contents of its memory, and which of its blocks are claimed.
 type Records<'m, M> = (FrameTable<<M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
 
 fn alloc_records<'m, M: Machine>(
@@ -148,7 +148,7 @@ impl MemoryNodes {
     }
 }
 
-/// Zones, the ranges of frames that belong to them, and what of those is deferred.
+/// Zones, the ranges of frames that belong to them, and which of those are deferred.
 struct ZoneArrays<'m, M: Machine> {
     zones: &'m [Zone<M::Cpu>],
     zone_ranges: &'m [ZoneRange],

@@ -40,7 +40,7 @@ pub const CAPACITY: usize = 256;
 /// The most frames of a batch.
 pub(in crate::frame) const MAX_BATCH: usize = CAPACITY / 2;
 
-/// A CPU's cache and counts. The counts are written by their CPU alone, in plain stores; other CPUs read
+/// A CPU's cache and counts. The counts are written by their CPU only, in plain stores; other CPUs read
 /// them, stale. The fields that every allocation touches come first, on one line with the bottom of the
 /// stack.
 ///
@@ -58,7 +58,7 @@ pub(in crate::frame) struct CpuCache<C: Cpu> {
     pub uncached: AtomicU64<C>,
     /// Frames that other CPUs drained. Written under the drain lock.
     pub drained: AtomicU64<C>,
-    /// The last batch: its size and direction, as [`next_batch`] packs them. Used by this CPU alone.
+    /// The last batch: its size and direction, as [`next_batch`] packs them. Used by this CPU only.
     last_batch: AtomicU32<C>,
     frames: AsymmetricCell<FrameStack<C>, C>,
 }
@@ -108,7 +108,7 @@ impl<C: Cpu> CpuCache<C> {
         &self.frames
     }
 
-    /// Notes that frames came from the zone of which one, or all of a block, goes to the caller at once.
+    /// Counts frames that came from the zone, of which one, or all of a block, are allocated to the caller.
     pub fn count_uncached(&self, frames: u64) {
         self.refilled.add_own(frames);
         self.uncached.add_own(frames);

@@ -1,4 +1,4 @@
-//! A stack of words, frames or objects, with its count beside it.
+//! A stack of words, which are frames or objects, and its count.
 
 use crate::frame::Init;
 use crate::machine::Cpu;

@@ -60,17 +60,17 @@ impl<C: Cpu> FrameMeta<C> {
         state
     }
 
-    /// Stores the state of a frame that the caller owns alone.
+    /// Stores the state of a frame that only the caller owns.
     #[inline(always)]
     pub(in crate::frame) fn set_state(&self, state: FrameState) {
         self.state.store(state.0, Relaxed);
     }
 
-    /// A transition of a frame that the caller owns alone: a load and a store. `None` where it is refused.
+    /// A transition of a frame that only the caller owns: a load and a store. `None` where it is refused.
     #[inline(always)]
     fn step(&self, next: impl FnOnce(FrameState) -> Option<FrameState>) -> Option<FrameState> {
         let new = next(self.state())?;
-        // Release: a getter that sees the new kind sees what the owner did to the record before.
+        // Release: a getter that sees the new kind sees the owner's earlier stores to the record.
         self.state.store(new.0, Release);
         Some(new)
     }
@@ -106,8 +106,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::gotten).is_some()
     }
 
-    /// Lowers the refcount of user memory. Returns the new state: after the last reference the caller owns
-    /// the frame alone and must free it.
+    /// Lowers the refcount of user memory. Returns the new state: after the last reference only the caller
+    /// owns the frame, and must free it.
     #[inline]
     pub(in crate::frame) fn put(&self) -> Option<FrameState> {
         self.step_shared(FrameState::put)
@@ -141,7 +141,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.load(Relaxed)
     }
 
-    /// Sets the mapcount of a frame that the caller owns alone.
+    /// Sets the mapcount of a frame that only the caller owns.
     pub fn set_mapcount(&self, count: u32) {
         self.mapcount.store(count, Relaxed);
     }
@@ -172,7 +172,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Lowers the pincount. Release: a reader of the count sees what was done to the frame while it was
+    /// Lowers the pincount. Release: a reader of the count sees the accesses to the frame while it was
     /// pinned.
     pub fn unpin(&self) {
         let before = self.word.fetch_sub(1, Release);

@@ -6,7 +6,7 @@
 //! | 32..36 | [`Kind`] |
 //! | 36..41 | order of the block that starts here; 0 for kinds that are single frames |
 //! | 41 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`) |
-//! | 42 | *exclusive*: one address space alone maps it; it may be written without a copy (`User`) |
+//! | 42 | *exclusive*: only one address space maps it; it may be written without a copy (`User`) |
 //! | 43 | *attached*: a walk from a root may reach it (`Table`) |
 //! | 44 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 45 | *retired*: waits for readers (`Table`) |
@@ -16,8 +16,8 @@
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
 //! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
-//! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has become something
-//! else: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only.
+//! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has changed its
+//! kind: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only.
 //! Hence frames of all other kinds have one owner, which changes the word by plain stores.
 //!
 //! ```text
@@ -142,7 +142,7 @@ impl FrameState {
     pub const fn init(self) -> Init {
         if self.0 & ZEROED != 0 { Init::Zeroed } else { Init::Dirty }
     }
-    /// Whether one address space alone maps it.
+    /// Whether only one address space maps it.
     pub const fn is_exclusive(self) -> bool {
         self.0 & EXCLUSIVE != 0
     }
@@ -194,7 +194,7 @@ impl FrameState {
         };
         idle.then(|| Self::taken(self.order()))
     }
-    /// One more reference. Refused for what is not user memory (any more).
+    /// One more reference. Refused unless the frame is user memory (still).
     pub fn gotten(self) -> Option<Self> {
         let refs = self.0 & REFS;
         (self.kind().is_counted() && 0 < refs && refs < MOST_REFS).then(|| Self(self.0 + 1))

@@ -74,7 +74,7 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
                 (free > 0).then(take).flatten()
             });
             let held = at_start.count() as u64;
-            // A cache that has something to drain would hide a search that came too early.
+            // A cache with frames to drain would hide a search that came too early.
             memory.drain();
             let helper = loom::thread::spawn(move || {
                 TestCpu::become_cpu(1);

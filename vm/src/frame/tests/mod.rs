@@ -33,7 +33,7 @@ pub fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
     Memory::new(machine, BootMap::new(&[all]).unwrap()).unwrap()
 }
 
-/// Everything freed: nothing cached, and only the zero page out.
+/// Everything freed: no frame cached, and only the zero page allocated.
 fn assert_whole(memory: &Memory<'_, TestMachine>) {
     memory.drain();
     let counts = memory.check().unwrap();

@@ -6,7 +6,8 @@
 //! Only the records of heads are touched, so a block of 4 MiB costs what a frame costs.
 //!
 //! Everything here runs under the zone's lock. Only there does a record become, or cease to be, `Free`; so
-//! the state of a buddy outside the lists may change meanwhile, but never to or from what a merge looks for.
+//! the state of a buddy outside the lists may change meanwhile, but never to or from a state that a merge
+//! looks for.
 
 use super::BlockList;
 use crate::frame::percpu::{pack, unpack};

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | this one | [`Zone`]: the lock, and what may be allocated under the watermark |
+//! | this one | [`Zone`]: the lock, and allocation down to the watermark |
 //! | `buddy` | [`Buddy`]: free blocks by order, split and merged |
 //! | `block_list` | [`BlockList`]: blocks linked beforehand, to be freed in one step |
 //! | `distance` | [`DistanceList`]: which zones an allocation asks, nearest first |

@@ -88,8 +88,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.share(ALL)
     }
 
-    /// Chooses the pages for a request and locks them to write, as one step: nothing else is mapped there
-    /// before the guard goes.
+    /// Chooses the pages for a request and locks them to write, as one step: no other writer maps pages there
+    /// before the guard is dropped.
     #[inline]
     pub(in crate::space) fn place(
         &self,

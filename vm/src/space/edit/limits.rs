@@ -41,8 +41,8 @@ impl<M: Machine> Limits<'_, '_, M> {
         within(self.nr_mappings() + change.nr_puts() <= self.max_mappings() + change.nr_removes())
     }
 
-    /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and nothing
-    /// is added up).
+    /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and there
+    /// is no sum).
     #[inline]
     pub fn commit(&self, pages: u64) -> Result<(), Error> {
         within(pages <= self.space.layout.max_commit_pages)

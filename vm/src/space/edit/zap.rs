@@ -58,8 +58,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.gather(held, range, |gather| self.unhook_leaves(range, gather));
     }
 
-    /// As [`zap`](Self::zap), and frees the tables that cover nothing but the hole that the range is part of
-    /// now. `touching` are the mappings that begin or end where the range does, where that is known.
+    /// As [`zap`](Self::zap), and frees the tables that cover only pages of the hole that now contains the
+    /// range. `touching` are the mappings that begin or end where the range does, where that is known.
     pub(in crate::space) fn zap_and_free_tables(
         &self,
         guard: &RangeGuard<'_, M>,
@@ -97,8 +97,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
-    /// The hole around a range without mappings; `None` where it covers no table. It may reach beyond what
-    /// the guard holds: as far as the guard's lock keeps other writers out, which is everywhere today.
+    /// The hole around a range without mappings; `None` where it covers no table. It may reach beyond the
+    /// guard's range: as far as the guard's lock keeps other writers out, which is everywhere today.
     fn hole_around(
         &self,
         guard: &RangeGuard<'_, M>,

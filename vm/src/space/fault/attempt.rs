@@ -9,14 +9,14 @@
 //!
 //! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything
 //! before the lock reads under RCU and can be thrown away. Under the lock of the table page three questions
-//! decide: is the table still attached (P5), is the entry what was seen, does the mapping still hold (P2).
-//! From then on the table's lock alone keeps the table in the tree, so the read section may end before a
+//! decide: is the table still attached (P5), is the entry unchanged, is the mapping still valid (P2).
+//! From then on the table's lock keeps the table in the tree, so the read section may end before a
 //! flush is waited for. If another CPU changed the entry meanwhile, the attempt gives up; the next one looks
 //! at the entry that is there now, which may allow the access.
 //!
 //! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
 //!
-//! In the read section nothing sleeps or waits for memory: what cannot be had at once ends the attempt with
+//! In the read section nothing sleeps or waits for memory: lack of free memory ends the attempt with
 //! [`Fallback::NoMemory`], and the frame prepared so far stays in [`Prepared`] for the next one.
 
 use super::decide::{Decision, FaultInputs, decide};

@@ -60,7 +60,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
             FramePlacement::Preferred(node) => memory.node_of(*pfn) == node,
             FramePlacement::Bind(nodes) => nodes.contains(memory.node_of(*pfn)),
         };
-        // A frame that was allocated for this placement is as near as can be had.
+        // A frame that was allocated for this placement is as near as possible.
         if self.placement != placement && !self.frame.as_ref().is_none_or(fits) {
             self.frame.take().into_iter().for_each(|pfn| memory.free_frame_as(pfn, Init::Zeroed));
         }

@@ -1,7 +1,7 @@
 //! The results of a fault: done ([`Outcome`]), a reason to try again under the lock ([`Fallback`]), or an
 //! error ([`FaultError`]).
 //!
-//! One attempt ends with nothing or with a [`Fallback`]. Speculation counts the reason and leaves the fault
+//! One attempt returns nothing or a [`Fallback`]. Speculation counts the reason and leaves the fault
 //! to the locked path; the locked path makes an error of those reasons that another attempt cannot mend.
 
 use crate::space::counters::Counter;
@@ -33,7 +33,7 @@ pub enum Fallback {
     PmdChanged,
     /// Another CPU is changing the entry, which holds a marker, or changed it meanwhile.
     EntryBusy,
-    /// No frame to be had without waiting.
+    /// No frame without waiting.
     NoMemory,
 }
 

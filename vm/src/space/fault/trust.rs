@@ -1,6 +1,6 @@
 //! Why a mapping may be trusted (protocol P1).
 //!
-//! | proof | what is held | how a mapping is found | still valid, under the table's lock |
+//! | proof | lock held | how a mapping is found | still valid, under the table's lock |
 //! |---|---|---|---|
 //! | [`Locked`] | the space's lock, shared: no writer replaces mappings | in the index | always |
 //! | [`Speculated`] | nothing | in the index, under RCU | it is live, or a live one says the same |
@@ -18,7 +18,7 @@ use crate::vma::{Vma, same_for_fault};
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
     /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
-    /// that says the same of the page. `None` where what `vma` said no longer holds.
+    /// that says the same of the page. `None` where neither is valid.
     fn confirm<'g>(
         &self,
         space: &'g AddressSpace<'_, M>,

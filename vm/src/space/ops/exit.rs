@@ -1,4 +1,4 @@
-//! The end of a space: every mapping, entry and table goes.
+//! The end of a space: all mappings, entries and tables are removed.
 //!
 //! No CPU runs the space any more and all of it is locked to write, so leaves may be cleared before their
 //! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each

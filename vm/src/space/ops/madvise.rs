@@ -8,7 +8,7 @@ use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, VirtAddr, VpnRange};
 use crate::vma::{FlagAdvice, VmaFlags, change};
 
-/// What a program says about its use of memory.
+/// A program's advice about its use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
     /// The contents are not needed: private pages are gone at once (MADV_DONTNEED).

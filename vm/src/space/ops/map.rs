@@ -28,7 +28,7 @@ pub enum Place {
     Hint(VirtAddr),
     /// Here, over all mappings in the range (MAP_FIXED).
     Fixed(VirtAddr),
-    /// Here, if nothing is there (MAP_FIXED_NOREPLACE).
+    /// Here, if there is no mapping (MAP_FIXED_NOREPLACE).
     FixedNoReplace(VirtAddr),
     /// Anywhere in the lowest 2 GiB (MAP_32BIT); at this address if it is free there.
     Low(VirtAddr),
@@ -88,7 +88,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`]
     /// for a length that is too large, too many mappings, no room, or no memory for records (then nothing has
     /// changed), [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed
-    /// address where something is.
+    /// address where a mapping exists.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let (guard, destination) = self.place(request)?;
         let range = destination.range();
@@ -110,7 +110,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(range.start.addr())
     }
 
-    /// Where [`map`](Self::map) would put the mapping if it were asked now.
+    /// The address that [`map`](Self::map) would choose now.
     ///
     /// # Errors
     /// As [`map`](Self::map), for errors of the address and the length.

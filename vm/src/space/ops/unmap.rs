@@ -1,7 +1,7 @@
-//! munmap: mappings go, their entries are cleared and forgotten by every CPU, their frames are freed.
+//! munmap: mappings are removed, their entries cleared and flushed on every CPU, their frames freed.
 //!
 //! ```text
-//!   decide what is left of the ends ─► mark stale, publish ─► clear entries ─► cut tables ─► flush ─► free
+//!   decide what remains at the ends ─► mark stale, publish ─► clear entries ─► cut tables ─► flush ─► free
 //! ```
 //!
 //! The range is locked to write from the decision to the end of the flush, so that no address is used again
@@ -15,7 +15,7 @@ use crate::units::{VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaState, cut};
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Unmaps what lies in the range; holes are no error. When it returns, no CPU uses an old translation.
+    /// Unmaps all pages of the range; holes are no error. When it returns, no CPU uses an old translation.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start, no length, or an end beyond the space; [`Error::NoMemory`]

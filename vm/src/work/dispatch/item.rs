@@ -23,7 +23,7 @@ pub trait Work<C: Cpu>: Sync {
 pub enum Progress {
     /// There is more to do: the helper visits again after other threads had the CPU.
     Paused,
-    /// The helper finds nothing more to begin.
+    /// The helper finds no more work to begin.
     Exhausted,
 }
 

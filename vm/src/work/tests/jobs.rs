@@ -248,7 +248,7 @@ fn a_job_that_is_cancelled_is_undone() {
 
 #[test]
 fn nested_and_concurrent_jobs_share_the_helpers() {
-    // One of the four CPUs is the other caller's, so its helper comes to the first one's jobs only.
+    // One of the four CPUs is the second caller's, so its helper joins the first caller's jobs only.
     with_helpers(3, |workers| {
         let counts = Counts::new(3600);
         let machine = workers.machine();

@@ -2,8 +2,8 @@
 //! helpers that join, park, find it closed, pause or are dismissed; a caller that reserves a worker and
 //! notifies it. Threads really sleep, so a lost wake-up is a deadlock.
 //!
-//! What is published is loom's cell: loom fails where a visit is not over, and ordered, before the caller
-//! uses it again.
+//! The published item is loom's cell: loom fails where a visit has not ended, ordered before the caller's
+//! next use of the cell.
 
 use super::*;
 use crate::machine::Cpu;

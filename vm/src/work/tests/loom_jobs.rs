@@ -28,7 +28,7 @@ impl World {
         });
     }
 
-    /// What a worker does, until all deques look empty.
+    /// The work of a worker, until all deques look empty.
     fn work(&self, own: usize, side: Side) {
         while let Some(grains) = self.deques.next(own, side, |_| 1, 1) {
             self.count(grains);

@@ -35,8 +35,8 @@ impl<'m, C: Cpu> ClaimBitmap<'m, C> {
         (span.end.0.div_ceil(SECTION_FRAMES) - section_of(span.start)) as usize
     }
 
-    /// A bitmap of words that are all zero: nothing is claimed. There are as many as
-    /// [`nr_words`](ClaimBitmap::nr_words) of `span` says, or none where nothing is deferred.
+    /// A bitmap of zero words: no block is claimed. Their number is [`nr_words`](ClaimBitmap::nr_words) of
+    /// `span`, or 0 where no block is deferred.
     pub fn new(span: PfnRange, words: &'m [AtomicU32<C>]) -> Self {
         Self { first_section: section_of(span.start), words }
     }

@@ -32,7 +32,7 @@ impl<M: Machine> Memory<'_, M> {
     /// meanwhile; a block that one of them has claimed may still be on its way to its zone when this returns.
     ///
     /// # Errors
-    /// Where a job was cancelled by `stop_if`, or a helper panicked. What is left stays deferred.
+    /// Where a job was cancelled by `stop_if`, or a helper panicked. The remaining blocks stay deferred.
     pub fn initialise(
         &self,
         workers: &WorkerPool<'_, M>,

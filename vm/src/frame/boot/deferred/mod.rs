@@ -54,12 +54,12 @@ use claims::ClaimedBlocks;
 pub(in crate::frame) struct Deferred<'m, C: Cpu> {
     ranges: &'m [DeferredRange<C>],
     claims: ClaimBitmap<'m, C>,
-    /// What the memory of the records starts as.
+    /// Initial contents of the memory of the records.
     init: Init,
 }
 
 impl<'m, C: Cpu> Deferred<'m, C> {
-    /// Ranges by ascending address, and what the memory of their records starts as.
+    /// Ranges by ascending address, and the initial contents of the memory of their records.
     pub fn new(ranges: &'m [DeferredRange<C>], claims: ClaimBitmap<'m, C>, init: Init) -> Self {
         Self { ranges, claims, init }
     }

@@ -15,13 +15,13 @@ pub(in crate::frame) struct DeferredRange<C: Cpu> {
     pub frames: PfnRange,
     /// Index of the zone that the frames belong to, or whose helpers initialise their records.
     pub zone: u8,
-    /// What the memory starts as; `None` where it is not usable, and so never freed to a zone.
+    /// Initial contents of the memory; `None` where it is not usable, and so never freed to a zone.
     pub usable: Option<Init>,
     /// No section before this one has an unclaimed block of the range. Relaxed: a hint, which only grows.
     next: AtomicU64<C>,
 }
 
-/// A range of usable frames, the index of its zone, and what the memory starts as.
+/// A range of usable frames, the index of its zone, and the initial contents of its memory.
 pub(super) type UsableRange = (PfnRange, u8, Init);
 
 /// The most deferred ranges that this number of usable ranges makes.

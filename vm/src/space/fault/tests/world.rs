@@ -17,8 +17,9 @@ use std::sync::atomic::AtomicUsize;
 pub(super) type Space<F> = AddressSpace<'static, TestMachine<F>>;
 
 pub(super) const PAGE: u64 = PAGE_SIZE as u64;
-/// Of the mapping that goes, and its pages.
+/// First page of the mapping that is unmapped.
 pub(super) const START: Vpn = Vpn(1024);
+/// Number of its pages.
 pub(super) const PAGES: u64 = 2;
 /// Pages that one `Pte` table covers.
 pub(super) const TABLE: u64 = 512;
