@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-/// The one CPU: what running code asks of it.
+/// The one CPU.
 enum OneCpu {}
 
 thread_local!(static CONTEXT: Context = const { Context::new() });
@@ -49,7 +49,7 @@ impl Cpu for OneCpu {
     }
 }
 
-/// Memory that plays physical memory, from physical address 0 on.
+/// Host memory that stands for physical memory, from physical address 0 on.
 struct FlatMachine {
     memory: NonNull<TablePage>,
     frames: usize,
@@ -65,7 +65,7 @@ impl FlatMachine {
         Self { memory: NonNull::from(Box::leak(pages)).cast(), frames }
     }
 
-    /// What the firmware would say. Frame 0 is kept: a null pointer should stay one.
+    /// The memory map that firmware would report. Frame 0 is reserved, so that a null pointer stays invalid.
     fn boot_map(&self) -> BootMap {
         let usable = Region {
             start: PhysAddr(PAGE_SIZE as u64),
@@ -120,7 +120,7 @@ unsafe impl Machine for FlatMachine {
     fn load_root(&self, _root: Option<Pfn>) {}
     fn flush_range(&self, _range: VpnRange) {}
     fn flush_all(&self) {}
-    fn set_interrupt_handler(&self, _answer: Option<Callback<Self>>) {}
+    fn set_interrupt_handler(&self, _handler: Option<Callback<Self>>) {}
     fn interrupt(&self, _targets: &CpuMask) {}
     fn barrier_all(&self) {}
 }
@@ -131,11 +131,11 @@ fn main() {
     let layout = Layout::linux::<X86_64>();
     let space = AddressSpace::new(&vm, layout, Path::Speculative).expect("there is memory for a root table");
 
-    // What the system call does.
+    // The system call.
     let base = space.map(&MapRequest::anonymous(1 << 20)).expect("an empty space has room for a MiB");
     println!("mapped 1 MiB at {base:?}");
 
-    // What the page-fault handler does.
+    // The page-fault handler.
     let running = space.run();
     for page in 0..3 {
         let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);

@@ -1,9 +1,8 @@
-//! What the library keeps for each thread: the locks it holds, by rank, and whether it is in an RCU read
-//! section.
+//! The library's state of each thread: the locks it holds, by rank, and whether it is in an RCU read section.
 //!
 //! The lock ladder says that ranks are taken in ascending order (`sync::lockdep`). It belongs to the thread,
-//! not to the CPU: a sleeping lock is carried from CPU to CPU. Debug builds keep and check it; release builds
-//! never touch it.
+//! not to the CPU: a thread that holds a sleeping lock may move between CPUs. Debug builds keep and check it;
+//! release builds never touch it.
 
 use core::cell::Cell;
 

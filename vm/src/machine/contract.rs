@@ -1,11 +1,11 @@
-//! What the platform does for the library.
+//! The contract of the platform: memory, MMU and interrupts.
 
 use super::{Cpu, Format};
 use crate::units::{CpuId, CpuMask, Level, NodeId, Order, Pfn, PfnRange, PhysAddr, VpnRange};
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
-/// Storage of a table: 512 entries. It gives no access; `table::Table` looks through the door at it.
+/// Storage of a table: 512 entries. It gives no access; `table::Table` accesses it through the door.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct TablePage {
@@ -45,8 +45,8 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///
 /// # Safety
 ///
-/// The library reads and writes frames through what this trait returns, and trusts the flush methods. An
-/// implementation promises:
+/// The library reads and writes frames through the pointers that this trait returns, and relies on the flush
+/// methods. An implementation guarantees:
 ///
 /// 1. [`window`](Machine::window) of an address inside memory given to the library points to memory that
 ///    stays readable and writable, at that place, for the life of the machine, for all of the physically
@@ -64,7 +64,7 @@ impl<M> core::fmt::Debug for Callback<M> {
 /// 7. Each helper runs the handler that [`set_helper_handler`](Machine::set_helper_handler) sets, on its own
 ///    CPU; once `set_helper_handler(None)` has returned, no helper runs it.
 pub unsafe trait Machine: Sync + Sized {
-    /// What running code asks of its CPU.
+    /// The operations of the CPU that runs the code.
     type Cpu: Cpu;
     /// The layout of table entries.
     type Format: Format;

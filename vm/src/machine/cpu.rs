@@ -1,4 +1,4 @@
-//! What running code asks of the CPU it is on.
+//! The operations that running code has on its CPU.
 
 use super::Context;
 use crate::units::CpuId;

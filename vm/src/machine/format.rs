@@ -2,12 +2,12 @@
 
 use crate::units::{Level, Pfn, Rights};
 
-/// What one slot of a table says. The tag fills a word, so that copies move words: a store of parts that is
-/// loaded as a whole would wait for the store buffer, in the middle of every fault.
+/// The content of one slot of a table. The tag fills a word, so that copies move words: a store of parts that
+/// is loaded as a whole would wait for the store buffer, in the middle of every fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Entry {
-    /// Nothing: no walker goes further. Always the all-zero word.
+    /// Empty: a walk ends here. Always the all-zero word.
     Absent,
     /// Another table.
     Table(Pfn),
@@ -22,7 +22,7 @@ pub enum Entry {
 pub struct Leaf {
     /// First frame.
     pub pfn: Pfn,
-    /// What the hardware allows.
+    /// The accesses that the hardware allows.
     pub rights: Rights,
     /// Set by the hardware on any access.
     pub accessed: bool,
@@ -56,7 +56,7 @@ pub trait Format: Sized + 'static {
 
     /// The word for an entry of `level`.
     fn encode(entry: Entry, level: Level) -> u64;
-    /// What a word in a table of `level` says. Total: every word means something.
+    /// The entry of a word in a table of `level`. Total: every word has an entry.
     fn decode(word: u64, level: Level) -> Entry;
     /// The word after the hardware's walker has used it for a load or, where `store`, for a store: accessed
     /// and dirty bits set. Used by software walkers.

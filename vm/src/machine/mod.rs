@@ -1,7 +1,7 @@
-//! Floor 1: the contract a platform fulfils. No implementation lives here.
+//! Floor 1: the contract that a platform implements. No implementation is here.
 //!
-//! Two traits. [`Cpu`] has no self: it is what running code asks of the CPU it is on, and of the thread it is
-//! in, without naming a machine; thread-locals answer in the lab, GS in a kernel. [`Machine`] is taken as
+//! Two traits. [`Cpu`] has no self: it has the operations of running code on its CPU and its thread, without
+//! naming a machine; the lab implements it by thread-locals, a kernel by GS. [`Machine`] is taken as
 //! `&self`: physical memory, the MMU, interrupts to other CPUs. Everything above is generic over one
 //! parameter `M: Machine`; the embedder writes one type alias.
 //!
@@ -14,8 +14,8 @@
 //! |---|---|
 //! | `cpu` | the trait [`Cpu`], the observation hook |
 //! | `contract` | the trait [`Machine`], and [`Callback`], the functions that it calls |
-//! | `context` | what the library keeps for each thread |
-//! | `format` | the trait [`Format`], and what an entry says |
+//! | `context` | the library's state of each thread |
+//! | `format` | the trait [`Format`], and the kinds of entries |
 //! | `conformance` | a suite that tests a platform's `Cpu` and `Machine` |
 //! | `testing` | the CPU and machine of unit tests and models |
 

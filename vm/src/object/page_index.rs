@@ -58,8 +58,8 @@ impl<'a, M: Machine> PageIndex<'a, '_, M> {
         self.child(node, slot(page, 0))
     }
 
-    /// The word for a page, with the nodes on the way. The object's lock is held. `None` where there is no
-    /// memory for nodes; those that there was memory for stay, empty.
+    /// The word for a page; adds missing nodes on its path. The object's lock is held. `None` if there is no
+    /// memory for a node; nodes already added stay, empty.
     pub fn place(&self, page: u64) -> Option<&'a AtomicU64<M::Cpu>> {
         let (mut node, height) = self.grow(page)?;
         for height in (1..=height).rev() {

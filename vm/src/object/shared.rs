@@ -1,7 +1,7 @@
 //! Shared anonymous memory.
 //!
-//! An object lives in one frame of words; its number is the frame's. The lock of the record guards what may
-//! be in it.
+//! An object lives in one frame of words; its number is the frame's. The lock of its frame record
+//! guards its frames and its count.
 
 use super::page_index::PageIndex;
 use crate::frame::{FrameMeta, Init, Kind, Memory, Priority};
@@ -21,7 +21,7 @@ enum Word {
     Root = 1,
 }
 
-/// Shared anonymous memory, by its number. Kept by the pages of it that are mapped; after that by RCU.
+/// Shared anonymous memory, by its number. It lives while a page of it is mapped; then until a grace period.
 pub struct Object<'a, 'm, M: Machine> {
     memory: &'a Memory<'m, M>,
     pfn: Pfn,
@@ -68,7 +68,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         Some(self.memory.meta(self.pfn)?.table_lock().lock(FILE))
     }
 
-    /// The frame that holds a page; stale at once, and without a reference.
+    /// The frame that holds a page; stale at once, and returned without a reference.
     #[inline]
     pub fn lookup(&self, page: u64, _reading: &ReadGuard<'_, M::Cpu>) -> Option<Pfn> {
         self.index().lookup(page)
@@ -78,7 +78,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
     /// on, and whether it is that one: the page may have one already.
     ///
     /// # Errors
-    /// Nothing has changed; the frame stays the caller's.
+    /// On an error nothing changes; the frame stays the caller's.
     pub fn fill(&self, page: u64, frame: Pfn) -> Result<(Pfn, bool), FillError> {
         let _held = self.lock().ok_or(FillError::Dead)?;
         if self.word(Word::Mapped).load(Relaxed) == 0 {
@@ -124,7 +124,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
     }
 }
 
-/// An object's lock: what may be in it.
+/// Rank of an object's lock.
 const FILE: Rank = lockdep::FILE;
 
 impl<M: Machine> fmt::Debug for Object<'_, '_, M> {

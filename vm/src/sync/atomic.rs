@@ -1,7 +1,7 @@
-//! Atomics that show each access to the CPU that makes it.
+//! Atomics that report each access to the CPU that makes it.
 //!
-//! Same names, same orderings, same layout as `core::sync::atomic`; the extra parameter says whose accesses
-//! these are. The methods carry `#[track_caller]` so that an observer can name the line of source; without an
+//! Same names, same orderings, same layout as `core::sync::atomic`; the extra parameter is the CPU that
+//! accesses. The methods carry `#[track_caller]` so that an observer can name the line of source; without an
 //! observer the location is never materialised.
 
 use crate::machine::{AccessKind, Cpu};
@@ -14,7 +14,7 @@ use super::shadow as raw;
 #[cfg(not(loom))]
 use core::sync::atomic as raw;
 
-/// A fence that the observer hears of.
+/// A fence, reported to the observer.
 #[inline(always)]
 #[track_caller]
 pub fn fence<C: Cpu>(order: Ordering) {
@@ -27,8 +27,7 @@ pub fn fence<C: Cpu>(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
-/// Keeps the compiler, but not the CPU, from moving accesses. Orders nothing: what another CPU sees, it sees
-/// a little later.
+/// Keeps the compiler, but not the CPU, from moving accesses. Orders nothing for other CPUs.
 #[inline(always)]
 pub fn compiler_fence<C: Cpu>() {
     #[cfg(not(loom))]
@@ -247,7 +246,8 @@ impl<C: Cpu> AtomicU32<C> {
 #[repr(transparent)]
 pub struct AtomicPtr<T, C: Cpu>(AtomicUsize<C>, PhantomData<*mut T>);
 
-// SAFETY: an atomic pointer may be shared and sent like `core`'s; what it points to is the user's business.
+// SAFETY: an atomic pointer may be shared and sent like `core`'s; the user ensures that its target may be
+// shared too.
 unsafe impl<T, C: Cpu> Send for AtomicPtr<T, C> {}
 // SAFETY: as above.
 unsafe impl<T, C: Cpu> Sync for AtomicPtr<T, C> {}

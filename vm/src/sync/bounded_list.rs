@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 
 /// A bounded list; see the module.
 pub struct BoundedList<T: Copy + Send + Sync, C: Cpu, const N: usize> {
-    /// Number of pushes begun, refused ones included. Relaxed: it gives each push a place of its own, and
+    /// Number of pushes begun, refused ones included. Relaxed: it gives each push a slot of its own, and
     /// orders nothing.
     reserved: AtomicU32<C>,
     /// Number of values pushed. Released by a push, acquired by a reader.

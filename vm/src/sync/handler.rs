@@ -10,11 +10,11 @@ use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// What a machine calls a handler for.
+/// The event for which a machine calls a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Another CPU has interrupted this one ([`Machine::interrupt`]). See [`Callback`] for what such a
-    /// handler must not do.
+    /// Another CPU has interrupted this one ([`Machine::interrupt`]). [`Callback`] lists the restrictions of
+    /// such a handler.
     Interrupt,
     /// A helper begins ([`Machine::set_helper_handler`]). The handler returns once the helper is to end.
     Helper,
@@ -22,7 +22,7 @@ pub enum Event {
 
 /// A function that a machine calls.
 pub trait Handler<M>: Sync + 'static {
-    /// What it is called for.
+    /// The event that it handles.
     const EVENT: Event;
 
     /// Handles one event, on the CPU where it occurred.

@@ -1,8 +1,8 @@
-//! Caches of the last hit: a lookup that goes where this CPU's last one went reads a few words instead of a
-//! path.
+//! Caches of the last hit: a lookup with the same result as this CPU's last one reads a few words instead of
+//! a path.
 //!
 //! A program's faults come in runs: a run stays in one mapping, and 512 neighbours share a table page. So
-//! each CPU keeps what its last lookup found ([`LastHit`]), stamped with the *version* of the structure it
+//! each CPU keeps the result of its last lookup ([`LastHit`]), stamped with the *version* of the structure it
 //! was found in ([`HitSource`]): a word that the writer raises after it has unlinked something and before it
 //! retires it.
 //!
@@ -11,7 +11,7 @@
 //!
 //!   v = version             Acquire          unlink                        Release
 //!   cached at v? ─── yes: take it            version = version + 1         Release
-//!      │ no                                  retire what was unlinked
+//!      │ no                                  retire the unlinked objects
 //!   look up; cache it with v
 //! ```
 //!
@@ -96,9 +96,9 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
     /// Caches a hit.
     ///
     /// # Safety
-    /// The words say what a lookup in the structure of `source` found, which began after `version` was read
-    /// and in a read section that has not ended. What they name is retired only after a later
-    /// [`invalidate`](HitSource::invalidate).
+    /// The words are the result of a lookup in the structure of `source`, which began after `version` was
+    /// read and in a read section that has not ended. The objects that they name are retired only after a
+    /// later [`invalidate`](HitSource::invalidate).
     #[inline(always)]
     pub unsafe fn set<S>(
         mine: CpuRef<'_, S, C>,

@@ -1,7 +1,7 @@
 //! Lock order, checked: every lock of the library has a rank (the *lock ladder*), and a thread takes locks in
 //! ascending rank.
 //!
-//! docs/design/locking.md has the table of what each lock guards. Debug builds check the order at every lock,
+//! docs/design/locking.md lists the data that each lock guards. Debug builds check the order at every lock,
 //! by thread: [`Context`](crate::machine::Context) holds the ranks that the thread holds.
 
 #![forbid(unsafe_code)]
@@ -27,7 +27,7 @@ pub const ZONE: Rank = Rank(32);
 pub const RCU: Rank = Rank(36);
 /// The waiters of a sleeping lock.
 pub const RWLOCK_QUEUE: Rank = Rank(40);
-/// The error of a job; taken to store it, whatever the worker holds.
+/// The error of a job; taken to store it, whatever other locks the worker holds.
 pub const JOB: Rank = Rank(42);
 /// The records of an ordered queue.
 pub const ORDER: Rank = Rank(43);

@@ -1,8 +1,8 @@
-//! Floor 2: the one door to shared memory, and what is built on it.
+//! Floor 2: the one door to shared memory; locks, RCU and per-CPU data behind it.
 //!
 //! Everything that several CPUs share goes through [`atomic`] (words) or [`Plain`] (data that a lock or a CPU
-//! owns): each access is shown to [`Cpu::access`], so that the lab can record which lines a fault writes, or
-//! choose a different CPU at every access. Without an observer the door is plain instructions.
+//! owns): each access is reported to [`Cpu::access`], so that the lab can record which lines a fault writes,
+//! or choose a different CPU at every access. Without an observer the door is plain instructions.
 //!
 //! | here | what for |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | [`BoundedList`] | values that several threads push and one reads |
 //! | [`CacheAligned`] | padding against false sharing |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
-//! | [`LastHit`], [`HitSource`] | what a CPU's last lookup under RCU found |
+//! | [`LastHit`], [`HitSource`] | the result of a CPU's last lookup under RCU |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`),
@@ -50,12 +50,13 @@ pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
-pub(crate) use shadow::{forget, restock};
+pub(crate) use shadow::{forget, refill_zeros};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
 
 use crate::machine::Cpu;
 
-/// Spins until `done` says so, answering other CPUs meanwhile. Every wait loop of the library is this one.
+/// Spins until `done` returns true, and handles other CPUs' interrupts meanwhile. The library has no other
+/// wait loop.
 #[inline]
 pub fn wait_until<C: Cpu>(mut done: impl FnMut() -> bool) {
     while !done() {

@@ -1,7 +1,7 @@
 //! Data of one CPU: its own cache lines, written by it alone.
 //!
-//! A [`PerCpu`] is an array in boot memory with one slot for each CPU. A token shows which
-//! access to a slot is allowed:
+//! A [`PerCpu`] is an array in boot memory with one slot for each CPU. Tokens show which access to a slot is
+//! allowed:
 //!
 //! | token | proves | made by | in Linux |
 //! |---|---|---|---|
@@ -25,10 +25,10 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// Memory handed out once, at start, and never given back.
+/// An allocator of memory that is never freed, used at start.
 pub trait Carve {
     /// Memory of `bytes` bytes aligned to `align`, zeroed, which is the caller's from now on; `None` if there
-    /// is none.
+    /// is not enough.
     fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
 }
 
@@ -99,8 +99,7 @@ impl<T, C: Cpu> PerCpu<T, C> {
         CpuGuard { slot: self.of(C::id()), _cpu: PhantomData }
     }
 
-    /// The slot of the CPU that this runs on, as long as `_preempt_off` keeps the thread
-    /// there.
+    /// The slot of the CPU that this runs on, as long as `_preempt_off` keeps the thread there.
     #[inline(always)]
     pub fn this_cpu<'a>(&'a self, _preempt_off: &'a impl PreemptOff<C>) -> CpuRef<'a, T, C> {
         CpuRef { slot: self.of(C::id()), _cpu: PhantomData }

@@ -6,8 +6,8 @@ use crate::machine::{AccessKind, Cpu};
 use core::fmt;
 use core::marker::PhantomData;
 
-/// A field whose loads and stores the observer hears of, one by one, so that false sharing is seen too.
-/// Ownership does the rest: a store needs `&mut`, which only the lock's guard gives.
+/// A field whose loads and stores are reported to the observer one by one, so that false sharing is seen too.
+/// A store needs `&mut`, which only the lock's guard or the owning CPU has.
 #[repr(transparent)]
 pub struct Plain<T, C: Cpu>(T, PhantomData<fn() -> C>);
 

@@ -11,13 +11,13 @@
 //!
 //! Taking and releasing without a waiter is one read-modify-write each. Everything else happens under a spin
 //! lock that guards the counts of waiters and the two waiting bits: a thread that cannot take the lock sets
-//! its bit there, looks again, and sleeps on its side's `turn`; a thread that frees the lock and sees a
+//! its bit there, checks again, and sleeps on its side's `turn`; a thread that frees the lock and sees a
 //! waiting bit wakes one writer if one waits, else all readers.
 //!
-//! Why no wake-up is lost: a waiter sets its bit with a read-modify-write on the word and looks at what that
-//! returned. Either it sees the lock free and takes it, or the thread that frees it later sees the bit. The
-//! turn is read under the spin lock that the waker takes before it advances the turn, so the sleeper either
-//! sees the turn advanced or is woken.
+//! Why no wake-up is lost: a waiter sets its bit with a read-modify-write on the word and checks the value
+//! that it returned. Either it sees the lock free and takes it, or the thread that frees it later sees the
+//! bit. The turn is read under the spin lock that the waker takes before it advances the turn, so the sleeper
+//! either sees the turn advanced or is woken.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{SpinLock, lockdep};
@@ -63,7 +63,7 @@ struct Waiters {
     counts: [u32; 2],
 }
 
-/// A sleeping reader-writer lock of a fixed rank. It guards what its owner says, and prefers writers.
+/// A sleeping reader-writer lock of a fixed rank, without data. It prefers writers.
 pub struct RwLock<C: Cpu, const RANK: u8> {
     /// See the module's table. Taking acquires, releasing releases.
     word: AtomicU32<C>,

@@ -7,11 +7,10 @@
 //! content.
 //!
 //! loom wants an atomic's creation ordered before every access, and a shadow is created by the thread that
-//! touches the word first. So zeros are made in stock when the first shadow of a width is needed, which the
-//! test's main thread sees to by touching any word before it spawns: a word that starts as zero may then be
-//! touched first by any thread. A word that starts otherwise is touched before the threads are spawned, or
-//! published with release like any fresh memory; loom says "Concurrent load and mut accesses" where a test
-//! forgets it.
+//! touches the word first. So a number of zeros is made in advance when the first shadow of a width is
+//! needed: the test's main thread touches any word before it spawns, and a word that starts as zero may then
+//! be touched first by any thread. A word that starts otherwise is touched before the threads are spawned, or
+//! published with release like any fresh memory; else loom reports "Concurrent load and mut accesses".
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -20,10 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
-/// Zeros made in stock. Each costs time in every fence.
-const STOCK: usize = 24;
+/// Number of zeros made in advance. Each costs time in every fence.
+const NR_ZEROS: usize = 24;
 
-/// What stands for which address. Host synchronisation, so that looking up is no step of the model.
+/// The shadows by address. Host synchronisation, so that looking up is no step of the model.
 struct Shadows<T> {
     at: BTreeMap<usize, Arc<T>>,
     zeros: Vec<Arc<T>>,
@@ -31,7 +30,7 @@ struct Shadows<T> {
 
 impl<T> Shadows<T> {
     fn new(zero: impl Fn() -> T) -> Mutex<Self> {
-        Mutex::new(Self { at: BTreeMap::new(), zeros: (0..STOCK).map(|_| Arc::new(zero())).collect() })
+        Mutex::new(Self { at: BTreeMap::new(), zeros: (0..NR_ZEROS).map(|_| Arc::new(zero())).collect() })
     }
 }
 
@@ -47,9 +46,9 @@ pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
     at.entry(address).or_insert_with(|| zeros.pop().unwrap_or_else(fresh)).clone()
 }
 
-/// Fills the stocks of zeros again: for models whose preparation touches many words. Called before threads
-/// are spawned.
-pub fn restock() {
+/// Makes zeros in advance again: for models whose preparation touches many words. Called before threads are
+/// spawned.
+pub fn refill_zeros() {
     restock_u32();
     restock_u64();
     restock_usize();
@@ -63,15 +62,15 @@ pub fn forget(range: Range<usize>) {
 }
 
 macro_rules! shadow {
-    ($name:ident, $value:ty, $map:ident, $forget:ident, $restock:ident) => {
+    ($name:ident, $value:ty, $map:ident, $forget:ident, $refill_zeros:ident) => {
         loom::lazy_static! {
             static ref $map: Mutex<Shadows<loom::sync::atomic::$name>> =
                 Shadows::new(|| loom::sync::atomic::$name::new(0));
         }
 
-        fn $restock() {
+        fn $refill_zeros() {
             let mut map = $map.lock().unwrap();
-            while map.zeros.len() < STOCK {
+            while map.zeros.len() < NR_ZEROS {
                 map.zeros.push(Arc::new(loom::sync::atomic::$name::new(0)));
             }
         }

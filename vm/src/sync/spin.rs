@@ -3,7 +3,7 @@
 //! One word: 0 free, 1 held. Preemption is off while it is held, interrupts stay as they are: no lock of the
 //! library is taken by an interrupt handler except the mailbox's, which is taken with interrupts off.
 //!
-//! A waiter reads until the word looks free and only then writes, and calls `relax`, so that it answers flush
+//! A waiter reads until the word is free and only then writes, and calls `relax`, so that it handles flush
 //! requests: the holder of the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
@@ -13,8 +13,8 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// A spin lock that guards what its owner says it guards: entries of a table, fields of a record. All-zero is
-/// free.
+/// A spin lock without data. The structure that contains it says what it guards: entries of a table, fields
+/// of a record. All-zero is free.
 #[repr(transparent)]
 pub struct RawSpinLock<C: Cpu> {
     /// 0 free, 1 held. The acquiring exchange pairs with the releasing store in `release_word`.
@@ -182,7 +182,7 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
     }
 }
 
-/// Release: what was done under the lock.
+/// Release: accesses under the lock come before it.
 #[inline(always)]
 #[track_caller]
 #[cfg_attr(all(loom, not(test)), allow(dead_code))]

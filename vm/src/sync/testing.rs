@@ -1,4 +1,4 @@
-//! Memory for tests: taken from the host, never given back.
+//! Memory for tests: allocated from the host, never freed.
 
 use super::Carve;
 use core::ptr::NonNull;

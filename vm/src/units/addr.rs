@@ -8,7 +8,7 @@ use core::fmt;
 #[repr(transparent)]
 pub struct PhysAddr(pub u64);
 
-/// A virtual byte address, canonical or not: callers hand in anything.
+/// A virtual byte address, canonical or not: callers may pass any value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct VirtAddr(pub u64);

@@ -10,7 +10,7 @@
 //! | `number` | [`Pfn`], [`Vpn`], [`Order`] |
 //! | `range` | half-open ranges of both |
 //! | `level` | [`Level`] of a table, [`PageSize`] of a leaf |
-//! | `rights` | what a mapping allows, what an access needs |
+//! | `rights` | rights of a mapping, kinds of access |
 //! | `cpu` | CPUs, nodes, and sets of them |
 
 #![forbid(unsafe_code)]

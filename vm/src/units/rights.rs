@@ -1,7 +1,7 @@
 //! Rights of a mapping, kinds of access.
 
 bitflags::bitflags! {
-    /// Rights of a mapping or a leaf, hardware's view: what an access may do without a fault.
+    /// Rights of a mapping or a leaf: the accesses that the hardware allows without a fault.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Rights: u8 {
         /// Loads are allowed.

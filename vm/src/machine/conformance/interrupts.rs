@@ -131,8 +131,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         });
     }
 
-    /// Store buffering: CPU 0 stores and loads with nothing but the compiler kept in order, CPU 1 with the
-    /// barrier between. If both miss the other's store, the barrier was none. Each round tries [`TRIES`]
+    /// Store buffering: CPU 0 stores and loads with only a compiler fence between, CPU 1 with the barrier
+    /// between. If both miss the other's store, the barrier has no effect. Each round tries [`TRIES`]
     /// pairs of words in a row, as two CPUs that start together drift past each other.
     fn barrier(&self) {
         let words = [const { [const { PaddedWord(AtomicU32::new(0)) }; TRIES] }; 2];

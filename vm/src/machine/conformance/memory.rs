@@ -1,4 +1,4 @@
-//! Rules of the window, of tables as memory, and of what moves bytes.
+//! Rules of the window, of tables as memory, and of zeroing and copying.
 
 use super::{Harness, Rule, Suite};
 use crate::machine::Machine;

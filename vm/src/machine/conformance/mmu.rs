@@ -6,7 +6,7 @@ use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 
 /// The first page that the suite maps; it lies in the middle of a table of every level.
 const PAGE: Vpn = Vpn(0x1_2345_6789 >> 3);
-/// How many pages it maps.
+/// Number of pages that it maps.
 const PAGES: u64 = 4;
 
 /// Tables on the way to [`PAGE`], built by hand: a root, one table for each level below.
@@ -48,7 +48,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         self.machine.write(table, level.index(vpn) * 8, &word.to_ne_bytes());
     }
 
-    /// Builds the tables, empty but for the way down.
+    /// Builds the tables, empty but for the path down.
     fn build(&self, tables: Tables) {
         let mut level = M::Format::ROOT;
         self.machine.zero(tables.root, Order::BASE);

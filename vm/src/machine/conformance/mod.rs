@@ -1,12 +1,12 @@
 //! The rules of [`Cpu`] and [`Machine`], tested: for authors of platforms.
 //!
-//! The suite runs on the machine itself. It needs two CPUs for what happens between CPUs, a few frames that
-//! are in no other use, and a [`Harness`] that starts programs on CPUs and loads as user code does. It
-//! allocates nothing and never panics; a rule that does not hold is named in the [`Report`].
+//! The suite runs on the machine itself. It needs two CPUs for the rules between CPUs, a few frames that are
+//! in no other use, and a [`Harness`] that starts programs on CPUs and loads as user code does. It allocates
+//! nothing and never panics; a rule that does not hold is named in the [`Report`].
 //!
 //! Two things it cannot test: that no second thread runs on a CPU whose preemption is off (it has no second
-//! thread there), and that an observer is told of every access (the door's tests do that). A machine that
-//! loses wake-ups, or sleeps on a word that has changed, hangs; the harness must limit the time.
+//! thread there), and that every access is reported to the observer (the door's tests do that). A machine
+//! that loses wake-ups, or sleeps on a word that has changed, hangs; the harness must limit the time.
 //!
 //! | file | rules of |
 //! |---|---|
@@ -34,7 +34,7 @@ use crate::units::{PfnRange, VirtAddr};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// What the suite needs besides the machine.
+/// The parts of a platform that the suite needs besides the machine.
 pub trait Harness<M: Machine> {
     /// Runs `programs[n]` on CPU `n`, all at once; returns when all have returned. Nothing else runs on those
     /// CPUs.
@@ -62,7 +62,7 @@ pub trait Harness<M: Machine> {
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident: $sentence:literal,)*) => {
-        /// A promise of a platform; its number is the discriminant's.
+        /// A rule of a platform; its number is the discriminant.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Rule {
@@ -124,7 +124,7 @@ pub enum Verdict {
     Untested,
 }
 
-/// What the suite found.
+/// The results of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     tested: u64,
@@ -204,7 +204,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         }
     }
 
-    /// Waits for `done`, for as long as the harness says. False if that was too long.
+    /// Waits for `done`, up to the harness's patience. False if it did not come.
     fn wait(&self, done: impl Fn() -> bool) -> bool {
         (0..self.harness.patience()).any(|_| {
             let done = done();
@@ -227,8 +227,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         }
     }
 
-    /// A barrier for one of two programs that share `meetings`: each call waits for the other program to call
-    /// as often. False if it does not.
+    /// A barrier for one of two programs that share `meetings`: call `n` waits for the other program's call
+    /// `n`. False if it does not come.
     fn meeting(&self, meetings: &AtomicU32) -> impl FnMut() -> bool {
         let mut round = 0;
         move || {

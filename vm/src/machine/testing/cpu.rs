@@ -30,7 +30,7 @@ loom::thread_local! {
 pub enum TestCpu {}
 
 impl TestCpu {
-    /// Handles an interrupt, if there is one: what happens between two instructions of a program.
+    /// Handles an interrupt, if there is one, as between two instructions of a program.
     pub fn take_interrupt() {
         handle_interrupt();
     }

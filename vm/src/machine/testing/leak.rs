@@ -2,8 +2,8 @@
 
 use std::boxed::Box;
 
-/// Calls `f` with a value that lives as long as it asks, and drops it afterwards. `f` ends the threads that
-/// it starts; if it panics, they may be half-way, and the value stays for good.
+/// Calls `f` with a value of static lifetime, and drops it afterwards. `f` ends the threads that it starts;
+/// if it panics, they may still run, and the value is leaked.
 pub fn with_leaked<T: 'static, R>(value: T, f: impl FnOnce(&'static T) -> R) -> R {
     let at = Box::into_raw(Box::new(value));
     // SAFETY: the box is valid, and freed below.

@@ -139,7 +139,7 @@ impl<F: Format> TestMachine<F> {
             // SAFETY: the machine removes the handler before it is dropped, and does not move while one is
             // set.
             let machine = unsafe { &*machine };
-            // SAFETY: the caller that set the callback promises that it may be called with its data on any
+            // SAFETY: the caller that set the callback guarantees that it may be called with its data on any
             // CPU.
             unsafe { (callback.call)(machine, callback.data) };
         })

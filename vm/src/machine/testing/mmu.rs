@@ -77,7 +77,7 @@ impl Mmu {
         self.state().cached.iter().any(|(cached, _)| *cached == page)
     }
 
-    /// A translation that allows the access: a cached one, or what a walk finds, which is cached then. A
+    /// A translation that allows the access: a cached one, or the result of a walk, which is cached then. A
     /// refused access drops the page, like hardware that faults. Accessed and dirty bits are not set: entries
     /// made by faults have them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {

@@ -1,5 +1,5 @@
-//! Sleeping on a word under loom: for real, without early returns, so that a lost wake-up is a deadlock that
-//! loom reports. A CPU handles interrupts in its sleep.
+//! Sleeping on a word under loom: without early returns, so that a lost wake-up is a deadlock that loom
+//! reports. A CPU handles interrupts in its sleep.
 
 use super::cpu;
 use crate::machine::Cpu;

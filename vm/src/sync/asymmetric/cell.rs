@@ -16,8 +16,8 @@ use crate::sync::{CpuGuard, PerCpu};
 use core::cell::UnsafeCell;
 use core::fmt;
 
-/// A value of one CPU that a revoker may use instead. What every use touches comes first, so that it can
-/// share a line with what lies before it.
+/// A value of one CPU that a revoker may use instead. The words that every use touches come first, so that
+/// they can share a line with the field before the cell.
 #[repr(C)]
 pub struct AsymmetricCell<T, C: Cpu> {
     /// 1 while the owner uses the value.
@@ -36,7 +36,7 @@ impl<T, C: Cpu> AsymmetricCell<T, C> {
         Self { count: OwnerCount::new(), revoked: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Owner: uses `part` of its slot. `None` while it is revoked, or in use further up this very stack. `f`
+    /// Owner: uses `part` of its slot. `None` while it is revoked, or in use by a caller on this stack. `f`
     /// waits for nothing but spin locks.
     #[inline(always)]
     pub fn with<S, R>(

@@ -67,7 +67,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
         lockdep::acquire::<C>(rank);
         C::preempt_off();
         let this_cpu = this_cpu::<C>();
-        // Relaxed: `enter` looks again.
+        // Relaxed: `enter` loads it again.
         if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu) {
             return RawGuard::of_owner(&self.held.0, rank);
         }
@@ -109,7 +109,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     #[inline(always)]
     fn enter(&self, this_cpu: u32) -> bool {
         let held = self.held.get();
-        // Acquire: what the lock guards is read after this.
+        // Acquire: the data that the lock guards is read after this.
         let is_marked = || self.owner.load(Acquire) != this_cpu && !mutant!("asymmetric.owner-not-rechecked");
         self.held.enter(held, held + 1, is_marked)
     }

@@ -3,7 +3,7 @@
 //!
 //! Some data and some locks are nearly always used by one CPU: a CPU's cache of free frames, the table locks
 //! of a space that runs on one CPU. A lock around them keeps no two CPUs apart, but its atomic exchange waits
-//! until the CPU has written out what it stored before, which in a fault is a page of zeros. So the owner
+//! until the CPU has written out its earlier stores, which in a fault is a page of zeros. So the owner
 //! only notes, in a word that no other CPU writes (`OwnerCount`), how many critical sections it is in.
 //!
 //! ```text
@@ -13,15 +13,15 @@
 //!   light fence              ◄────────►  barrier_all
 //!   marked? ── yes: count back (release), wait until count = 0 (acquire)
 //!      │            go another way       use, in place of the owner
-//!     no: use                            mark := what comes next (release)
+//!     no: use                            mark := the next state (release)
 //!   count := count - 1 (release)
 //! ```
 //!
 //! It is Dekker's protocol with the owner's fence moved to the other side, as in biased locks (Kawachiya et
 //! al., 2002) and in Linux's users of `membarrier`. Either the owner sees the mark, or the revoker, after its
 //! barrier, sees the count and waits: the two fences between store and load forbid that both miss. The
-//! release stores of count and mark pair with the other side's acquire loads, so each sees what the other
-//! did.
+//! release stores of count and mark pair with the other side's acquire loads, so each sees the other's
+//! accesses.
 //!
 //! The count and both sides of the protocol are here, with all of its orderings. Its two users differ in what
 //! the mark is:
@@ -85,7 +85,7 @@ impl<C: Cpu> OwnerCount<C> {
     /// Owner: leaves a section, which changes the count to `outside`.
     #[inline(always)]
     fn leave(&self, outside: u32) {
-        // Release: what was done in the section; pairs with `wait_for_owners`.
+        // Release: accesses in the section come before it; pairs with `wait_for_owners`.
         self.0.store(outside, Release);
     }
 }
@@ -105,7 +105,7 @@ fn wait_for_owners<'a, M: Machine>(machine: &M, counts: impl Iterator<Item = &'a
         machine.barrier_all();
     }
     for count in counts {
-        // Acquire: what the owner did in its last section.
+        // Acquire: sees the owner's accesses in its last section.
         wait_until::<M::Cpu>(|| mutant!("asymmetric.owner-not-awaited") || count.0.load(Acquire) == 0);
     }
 }

@@ -133,8 +133,8 @@ struct EpochList {
 
 /// The waiting objects of one CPU, or of CPUs that went offline.
 ///
-/// When the epoch is `e`, what may still wait was stamped `e`, `e-1` or `e-2`: three lists. A stamp that
-/// meets another one in its list is three or more epochs newer, so what is there is free.
+/// When the epoch is `e`, objects that may still wait were stamped `e`, `e-1` or `e-2`: three lists. If the
+/// list for a new stamp holds another stamp, that is three or more epochs older, so its objects are free.
 pub(super) struct Garbage {
     lists: [EpochList; GRACE as usize],
     free: RcuList,
@@ -142,7 +142,7 @@ pub(super) struct Garbage {
     len: u32,
     /// The length at which to poll next.
     poll_at: u32,
-    /// A batch is being reclaimed further up this stack.
+    /// A caller on this stack is reclaiming a batch.
     reclaiming: bool,
 }
 
@@ -156,7 +156,7 @@ impl Garbage {
         self.len
     }
 
-    /// Adds objects stamped `epoch` and says whether it is time to poll.
+    /// Adds objects stamped `epoch` and returns whether it is time to poll.
     pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: RcuList) -> bool {
         self.len += objects.len;
         self.put::<C>(epoch, objects);
@@ -179,7 +179,7 @@ impl Garbage {
         }
     }
 
-    /// Takes another's garbage over, whenever it was stamped.
+    /// Takes over the garbage of another CPU, whatever its stamps.
     pub(super) fn merge<C: Cpu>(&mut self, other: Garbage) {
         self.len += other.len;
         self.free.append::<C>(other.free);
@@ -192,7 +192,7 @@ impl Garbage {
         self.free.append::<C>(list);
     }
 
-    /// Everything but what is being reclaimed further up this stack.
+    /// Takes out all objects but those of a batch that a caller on this stack is reclaiming.
     pub(super) fn take_all(&mut self) -> Garbage {
         let mut taken = Garbage::new();
         mem::swap(&mut taken.lists, &mut self.lists);
@@ -202,7 +202,7 @@ impl Garbage {
         taken
     }
 
-    /// Takes out what is free at `epoch`.
+    /// Takes out the objects that are free at `epoch`.
     pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> RcuList {
         for of_epoch in &mut self.lists {
             if of_epoch.stamp + GRACE <= epoch {
@@ -214,8 +214,8 @@ impl Garbage {
         free
     }
 
-    /// Takes out what is free at `epoch`, to reclaim it; `None` if there is nothing, or if the same is going
-    /// on further up this stack. [`Garbage::end`] follows.
+    /// Takes out the objects that are free at `epoch`, to reclaim them; `None` if there are none, or if a
+    /// caller on this stack is reclaiming. [`Garbage::end`] follows.
     pub(super) fn begin<C: Cpu>(&mut self, epoch: u64) -> Option<RcuList> {
         if self.reclaiming {
             return None;
@@ -225,7 +225,7 @@ impl Garbage {
         self.reclaiming.then_some(free)
     }
 
-    /// Ends what [`Garbage::begin`] began; `rest` was not reclaimed yet.
+    /// Ends the reclaiming that [`Garbage::begin`] began; `rest` was not reclaimed yet.
     pub(super) fn end<C: Cpu>(&mut self, mut rest: RcuList) {
         self.len += rest.len;
         rest.append::<C>(mem::take(&mut self.free));

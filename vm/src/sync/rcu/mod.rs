@@ -57,10 +57,10 @@ const BATCH: u32 = 32;
 /// Lower half of a reader's word: how many sections nest. Upper half: the epoch at which the outermost began.
 const DEPTH: u64 = u32::MAX as u64;
 
-/// What to do with an object that no reader can hold any more. Implemented by the floor that owns the memory.
+/// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
 pub trait Reclaim {
-    /// Takes the object back; `tag` is what [`Rcu::retire`] was given. May retire other objects; must not
-    /// sleep or wait for readers, as preemption is off.
+    /// Frees the object; `tag` is the argument of [`Rcu::retire`]. May retire other objects; must not sleep
+    /// or wait for readers, as preemption is off.
     ///
     /// # Safety
     /// The object was retired with this tag, and this is the only call for it.
@@ -79,7 +79,7 @@ pub struct Rcu<C: Cpu> {
     cpus: PerCpu<Local<C>, C>,
 }
 
-/// What each CPU has.
+/// The data of one CPU.
 struct Local<C: Cpu> {
     /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
     /// in `advance`.
@@ -134,7 +134,7 @@ impl<C: Cpu> Rcu<C> {
         ReadGuard { local }
     }
 
-    /// Retires an object: it is reclaimed once no reader can hold it. Now and then reclaims others.
+    /// Retires an object: it is reclaimed once no reader can hold it. May reclaim others.
     /// Allocates nothing.
     ///
     /// Past [`HARD`] waiting objects it waits for readers. So it is never called in a read section, nor with
@@ -208,7 +208,7 @@ impl<C: Cpu> Rcu<C> {
         local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_IN_USE)
     }
 
-    /// Tries to advance the epoch, then reclaims what is free on this CPU. Does not wait for readers. May be
+    /// Tries to advance the epoch, then reclaims this CPU's free objects. Does not wait for readers. May be
     /// called wherever [`Rcu::retire`] may.
     pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         self.advance(|| machine.barrier_all());
@@ -240,7 +240,7 @@ impl<C: Cpu> Rcu<C> {
         }
     }
 
-    /// The addresses of what CPUs have each for themselves, for observers.
+    /// The addresses of the per-CPU data, for observers.
     pub fn extent_of_cpus(&self) -> core::ops::Range<usize> {
         self.cpus.extent()
     }
@@ -273,7 +273,7 @@ impl<C: Cpu> Rcu<C> {
         self.cpus.iter().any(|(_, local)| earlier(local.reader.load(Acquire)))
     }
 
-    /// Takes over what is free of the garbage of CPUs that went offline.
+    /// Takes over the free objects of CPUs that went offline.
     fn adopt(&self) {
         if self.orphaned.load(Relaxed) == 0 {
             return;
@@ -294,7 +294,7 @@ impl<C: Cpu> Rcu<C> {
     }
 
     /// Reclaims a batch of this CPU's objects that are free at `epoch`; false if there was none. The garbage
-    /// is not in use meanwhile, so that reclaiming may retire again; what is retired then waits for another
+    /// is not in use meanwhile, so that reclaiming may retire again; objects retired then wait for another
     /// turn.
     fn reclaim_batch(&self, epoch: u64, reclaim: &impl Reclaim) -> bool {
         let local = self.cpus.get_cpu();

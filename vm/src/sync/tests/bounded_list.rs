@@ -5,7 +5,7 @@ use crate::machine::testing::TestCpu;
 use std::vec::Vec;
 
 #[test]
-fn values_that_threads_push_come_out_and_those_beyond_the_bound_are_refused() {
+fn pushed_values_are_returned_and_those_beyond_the_bound_are_refused() {
     let list = BoundedList::<u64, TestCpu, 8>::new();
     let fits = |from: u64| (from..from + 3).filter(|&value| list.push(value)).count();
     let fitted: usize = std::thread::scope(|s| {

@@ -1,5 +1,5 @@
-//! Readers and writers that hold the lock, wait for it and wake each other. Sleeping is for real here, so a
-//! lost wake-up is a deadlock.
+//! Readers and writers that hold the lock, wait for it and wake each other. A sleeper is not woken early
+//! here, so a lost wake-up is a deadlock.
 
 use super::*;
 use crate::machine::testing::TestCpu;
@@ -15,7 +15,7 @@ struct Counter {
 }
 
 /// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and returns the number of executions. Each
-/// function returns what it added to the value.
+/// function returns the number that it added to the value.
 fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(&Counter) -> u32]) -> usize {
     let executions: &'static AtomicUsize = Box::leak(Box::default());
     let mut model = loom::model::Builder::new();

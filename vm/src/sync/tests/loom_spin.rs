@@ -5,7 +5,7 @@ use crate::machine::testing::TestCpu;
 use loom::thread;
 use std::sync::Arc;
 
-/// A lock, and what it guards.
+/// A lock, and the value that it guards.
 struct Counter {
     lock: RawSpinLock<TestCpu>,
     value: loom::cell::UnsafeCell<u32>,

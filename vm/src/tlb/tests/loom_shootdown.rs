@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
 use crate::sync::testing::Heap;
-use crate::sync::{Registration, restock};
+use crate::sync::{Registration, refill_zeros};
 use crate::units::{Access, Level, Rights, Vpn};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use loom::thread;
@@ -67,7 +67,7 @@ impl World {
         }
         self.shootdown.stats();
         assert!(self.space.generation() == self.other.generation());
-        restock();
+        refill_zeros();
     }
 
     fn enter(&self, space: &SpaceTlb<TestCpu>) {
@@ -135,7 +135,7 @@ fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'stat
                 world.prepare();
                 world.machine.run_as(1);
                 first(world);
-                restock();
+                refill_zeros();
 
                 let threads: Vec<_> =
                     (1..cpus.len()).map(|cpu| spawn(world, cpu as u32, cpus[cpu])).collect();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_mask_lists_what_was_inserted() {
+fn a_mask_lists_the_inserted_cpus() {
     let mut mask = CpuMask::first(2);
     mask.insert(CpuId(70));
     mask.insert(CpuId(9999));

@@ -5,7 +5,7 @@ use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
 use crate::machine::{Entry, Format};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::restock;
+use crate::sync::refill_zeros;
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
 use crate::vma::Areas;
@@ -162,7 +162,7 @@ pub(super) fn one_execution<F: Format>(
             assert!(vma.is_live() && vma.anon() == vma.attributes().anon);
         }
         drop(reading);
-        restock();
+        refill_zeros();
         let cpu1 = thread::spawn(move || {
             machine.run_as(1);
             program(machine, space, case, seen);

@@ -11,7 +11,7 @@ use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// Two locks, one below the other, and what both guard together.
+/// Two locks, one below the other, and the value that both guard together.
 struct Pair {
     machine: TestMachine,
     locks: AsymmetricLocks<TestCpu>,

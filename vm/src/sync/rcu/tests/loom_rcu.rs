@@ -28,7 +28,7 @@ struct World {
     slot: RcuSlot<Object, TestCpu>,
 }
 
-/// Poisons what comes back and counts it.
+/// Poisons reclaimed objects and counts them.
 #[derive(Default)]
 struct Bin(Cell<usize>);
 
@@ -77,7 +77,7 @@ fn full_fence() {
     fence(SeqCst);
 }
 
-/// What happened in how many executions.
+/// Numbers of executions, by their outcome.
 #[derive(Default)]
 struct Seen {
     all: AtomicUsize,
@@ -102,7 +102,7 @@ fn explore(preemptions: usize, f: impl Fn(&Seen) + Sync + Send + 'static) -> &'s
     seen
 }
 
-/// CPU 0 retires and reclaims, CPU 1 reads, CPU 2 advances. Reclaims what is free `early` epochs too soon.
+/// CPU 0 retires and reclaims, CPU 1 reads, CPU 2 advances. Reclaims objects `early` epochs too soon.
 fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
     explore(3, move |seen| {
         let (world, object) = World::new(3);

@@ -14,7 +14,7 @@ struct Object {
     value: Count,
 }
 
-/// Counts and poisons what comes back; the memory stays, so that a late reader meets the poison.
+/// Counts and poisons reclaimed objects; the memory stays, so that a late reader reads the poison.
 #[derive(Default)]
 struct Bin {
     count: Count,
