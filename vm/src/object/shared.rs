@@ -96,6 +96,15 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         Ok((frame, true))
     }
 
+    /// Takes the frame of a page out, with the index's reference, as truncating a file will (P12). No other
+    /// thread fills the object meanwhile.
+    #[cfg(all(test, not(loom)))]
+    pub fn take_out(&self, page: u64) -> Option<Pfn> {
+        let frame = self.index().lookup(page)?;
+        self.index().place(page)?.store(0, Release);
+        Some(frame)
+    }
+
     /// Counts `pages` more mapped pages; the object is not dead.
     pub fn mapped(&self, pages: u64) {
         let _held = self.lock();

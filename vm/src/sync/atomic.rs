@@ -42,7 +42,25 @@ pub fn light_fence<C: Cpu>() {
     raw::compiler_fence(Ordering::SeqCst);
     // loom has no asymmetric barrier: both halves are full fences there.
     #[cfg(loom)]
-    loom::sync::atomic::fence(Ordering::SeqCst);
+    if !BARE.with(core::cell::Cell::get) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    /// Whether light fences of this thread order nothing.
+    static BARE: core::cell::Cell<bool> = core::cell::Cell::new(false);
+}
+
+/// Calls `f` with light fences that order nothing, as on hardware. The model executes the fence that the
+/// other half of the barrier has this CPU execute.
+#[cfg(all(loom, test))]
+pub fn with_bare_light_fences<R>(f: impl FnOnce() -> R) -> R {
+    BARE.with(|bare| bare.set(true));
+    let result = f();
+    BARE.with(|bare| bare.set(false));
+    result
 }
 
 macro_rules! atomic {

@@ -21,7 +21,7 @@
 pub mod format;
 mod node;
 mod sweep;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod tree;
 mod walk;

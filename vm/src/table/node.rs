@@ -65,7 +65,7 @@ impl<'m, M: Machine> Table<'m, M> {
     /// [`LockedTable::install`].
     #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
-        self.word(slot).load(Acquire)
+        self.word(slot).load(if mutant!("table.read-relaxed") { Relaxed } else { Acquire })
     }
 
     /// The entry in `slot`, decoded.
@@ -136,7 +136,8 @@ impl<'m, M: Machine> LockedTable<'m, M> {
         if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);
         }
-        self.table.word(slot).store(M::Format::encode(entry, self.table.level), Release);
+        let order = if mutant!("table.install-relaxed") { Relaxed } else { Release };
+        self.table.word(slot).store(M::Format::encode(entry, self.table.level), order);
     }
 
     /// Clears a slot and returns its last value, with the bits that the hardware has set.
@@ -172,6 +173,12 @@ impl<'m, M: Machine> LockedTable<'m, M> {
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Entry) -> Option<Entry>) -> (Entry, bool) {
         let level = self.table.level;
         let next = |word| change(M::Format::decode(word, level)).map(|entry| M::Format::encode(entry, level));
+        if mutant!("table.adjusted-by-store") {
+            let old = self.read(slot);
+            let new = next(old);
+            new.into_iter().for_each(|new| self.table.word(slot).store(new, Release));
+            return (M::Format::decode(old, level), new.is_some());
+        }
         match self.table.word(slot).update(AcqRel, Acquire, next) {
             Ok(old) => (M::Format::decode(old, level), true),
             Err(old) => (M::Format::decode(old, level), false),

@@ -111,7 +111,8 @@ impl VmaFlags {
     pub fn with_access(self, access: Self) -> Option<Self> {
         let access = access & Self::ACCESS;
         let may = Self::from_bits_truncate((self & Self::MAY_ACCESS).bits() >> 4);
-        may.contains(access).then_some((self - Self::ACCESS) | access)
+        let allowed = mutant!("protect.limit-ignored") || may.contains(access);
+        allowed.then_some((self - Self::ACCESS) | access)
     }
 
     /// The flags after a piece of advice.

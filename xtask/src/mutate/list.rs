@@ -8,6 +8,9 @@ const RANDOM: super::Test = Lab("library", "speculative_faults_on_x86_agree_with
 const FLUSH: super::Test = Model("loom_flush_against_a_cpu_that_enters_and_leaves");
 const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
 const GROWTH: super::Test = Model("loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed");
+const REFUSED: super::Test = Unit("space::ops::tests::refused");
+const INSTALL: super::Test = Unit("space::fault::tests::install");
+const WALK: super::Test = Model("loom_a_table_is_filled_before_a_walk_finds_it");
 
 /// All but those of jobs.
 pub const ALL: &[Mutation] = &[
@@ -190,5 +193,54 @@ pub const ALL: &[Mutation] = &[
         point: "protect.reserve-skipped",
         wrong: "mprotect of several mappings reserves no memory",
         test: Lab("mishap", "a_failed_allocation_changes_nothing_where_faults_speculate"),
+    },
+    Mutation {
+        point: "mbind.reserve-skipped",
+        wrong: "mbind of several mappings reserves no memory",
+        test: Unit("space::ops::tests::mbind"),
+    },
+    Mutation {
+        point: "map-shared.count-kept",
+        wrong: "a refused map_shared leaves its pages counted as mapped",
+        test: REFUSED,
+    },
+    Mutation {
+        point: "limits.split-at-maximum",
+        wrong: "a mapping is split though there are as many as there may be",
+        test: REFUSED,
+    },
+    Mutation {
+        point: "protect.wrong-errno",
+        wrong: "mprotect beyond what a mapping may be given has the wrong errno",
+        test: REFUSED,
+    },
+    Mutation {
+        point: "protect.limit-ignored",
+        wrong: "mprotect ignores what a mapping may be given",
+        test: REFUSED,
+    },
+    Mutation { point: "protect.dirty-dropped", wrong: "mprotect drops the dirty bit", test: REFUSED },
+    Mutation { point: "madvise.locked-dropped", wrong: "MADV_DONTNEED drops locked memory", test: REFUSED },
+    Mutation {
+        point: "fault.dirty-dropped",
+        wrong: "a fault that gives a leaf more rights drops the dirty bit",
+        test: INSTALL,
+    },
+    Mutation {
+        point: "fault.backing-not-rechecked",
+        wrong: "a fault does not look its frame up again under the lock",
+        test: INSTALL,
+    },
+    Mutation {
+        point: "table.adjusted-by-store",
+        wrong: "an entry is adjusted by a load and a store",
+        test: Unit("table::tests::entries"),
+    },
+    Mutation { point: "table.install-relaxed", wrong: "an entry is installed without release", test: WALK },
+    Mutation { point: "table.read-relaxed", wrong: "a walk reads entries without acquire", test: WALK },
+    Mutation {
+        point: "rcu.grace-of-two",
+        wrong: "garbage is free after two epochs",
+        test: Model("loom_rcu_reader_against_an_unlinking_that_waits_in_a_store_buffer"),
     },
 ];

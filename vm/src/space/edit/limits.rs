@@ -32,7 +32,8 @@ impl<M: Machine> Limits<'_, '_, M> {
     /// Whether a mapping may be split in two.
     #[inline]
     pub fn may_split(&self) -> Result<(), Error> {
-        within(self.nr_mappings() < self.max_mappings())
+        let one_more = usize::from(mutant!("limits.split-at-maximum"));
+        within(self.nr_mappings() < self.max_mappings() + one_more)
     }
 
     /// Whether the change may be made.

@@ -80,9 +80,10 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     /// finds them here.
     fn allow(&mut self, rights: Rights) {
         let store = self.access == Access::Write;
+        let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         self.table.adjust(self.slot, |entry| match entry {
             Entry::Leaf(leaf) => {
-                Some(Entry::Leaf(Leaf { rights, accessed: true, dirty: leaf.dirty || store, ..leaf }))
+                Some(Entry::Leaf(Leaf { rights, accessed: true, dirty: kept(leaf) || store, ..leaf }))
             }
             _ => None,
         });

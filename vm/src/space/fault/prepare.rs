@@ -127,7 +127,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     pub fn is_backing_current(&self, vma: &Vma<M::Cpu>, page: Vpn, reading: &ReadGuard<'_, M::Cpu>) -> bool {
         let object = vma.backing().map(|backing| Object::at(&self.vm.memory, backing.0));
         let now = object.and_then(|object| object.lookup(vma.frame_offset(page), reading));
-        now.is_some() && now == self.backing
+        mutant!("fault.backing-not-rechecked") || now.is_some() && now == self.backing
     }
 
     /// Takes the zeroed frame, as user memory that one entry maps.

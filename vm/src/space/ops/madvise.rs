@@ -55,7 +55,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.share(range);
         let held = guard.held();
         let mapped = self.each_part_in(held, range, |part, vma| match advice {
-            Advice::DontNeed if vma.flags.contains(VmaFlags::LOCKED) => Err(Error::Invalid),
+            Advice::DontNeed
+                if vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped") =>
+            {
+                Err(Error::Invalid)
+            }
             Advice::DontNeed => {
                 self.zap(held, part);
                 Ok(())

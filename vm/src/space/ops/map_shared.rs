@@ -39,7 +39,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let pages = VpnRange::from_bytes(from, request.len_bytes).ok_or(Error::Invalid)?;
         let (backing, offset) = other.keep_shared(pages)?;
         let mapped = self.put_shared(request, backing, offset);
-        if mapped.is_err() {
+        if mapped.is_err() && !mutant!("map-shared.count-kept") {
             Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);
         }
         let range = mapped?;

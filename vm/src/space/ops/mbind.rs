@@ -28,7 +28,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !policy.is_local() && !self.is_all_mapped(guard.held(), range) {
             return Err(Error::Fault);
         }
-        let reserve = self.reserve_for(guard.held(), range)?;
+        let reserve = match self.reserve_for(guard.held(), range)? {
+            Some(_) if mutant!("mbind.reserve-skipped") => None,
+            reserve => reserve,
+        };
         let set = self.each_part_in(guard.held(), range, |part, _| {
             let edit = VmaEdit::new(self, &guard);
             let Some(vma) = edit.at(part.start) else { return Ok(()) };

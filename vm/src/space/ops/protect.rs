@@ -48,7 +48,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vma = edit.at(range.start).ok_or(Error::NoMemory)?;
         let part = range.intersect(vma.range);
         let [prev, next] = edit.neighbours(&vma, part);
-        let decided = protect(prev, &vma, next, part, access).ok_or(Error::Access)?;
+        let refused = if mutant!("protect.wrong-errno") { Error::NoMemory } else { Error::Access };
+        let decided = protect(prev, &vma, next, part, access).ok_or(refused)?;
         if let Charge::More(pages) = decided.charge {
             self.limits(guard.held()).commit(pages)?;
         }
@@ -76,7 +77,8 @@ fn with_rights(entry: Entry, rights: Rights) -> Option<Entry> {
     let kept = rights - (Rights::WRITE - leaf.rights);
     let kept = if mutant!("protect.write-kept") { rights | (Rights::WRITE & leaf.rights) } else { kept };
     let kept = if kept.contains(Rights::READ) { kept } else { Rights::empty() };
-    (kept != leaf.rights).then_some(Entry::Leaf(Leaf { rights: kept, ..leaf }))
+    let dirty = leaf.dirty && !mutant!("protect.dirty-dropped");
+    (kept != leaf.rights).then_some(Entry::Leaf(Leaf { rights: kept, dirty, ..leaf }))
 }
 
 fn weakens(old: Entry, rights: Rights) -> bool {

@@ -1,4 +1,10 @@
 //! Tests of the floor. Walks and sweeps are tested through `space`, which has the mappings for them.
 
+#[cfg(not(loom))]
+mod entries;
+#[cfg(not(loom))]
 mod format;
+#[cfg(loom)]
+mod loom_entries;
+#[cfg(not(loom))]
 mod sweep;

@@ -4,6 +4,8 @@
 mod attempt;
 #[cfg(not(loom))]
 mod decide;
+#[cfg(not(loom))]
+mod install;
 #[cfg(loom)]
 mod loom_fault;
 #[cfg(loom)]

@@ -4,7 +4,7 @@ use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Error, Fault, FaultError, Layout, MapRequest, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
-use crate::vma::{Policy, VmaAttributes};
+use crate::vma::{Policy, VmaAttributes, VmaFlags};
 use std::vec::Vec;
 
 /// Two nodes of 1000 frames each.
@@ -116,4 +116,37 @@ fn holes_are_refused_unless_a_policy_is_taken_back() {
         assert_eq!(space.set_policy(base, page, Policy::bind(0b100).unwrap()), Err(Error::Invalid));
         assert_eq!(space.set_policy(base, 0, Policy::bind(1).unwrap()), Ok(()));
     });
+}
+
+/// Every allocation of the call fails in turn: it changes all mappings of the range or none.
+#[test]
+fn a_policy_for_several_mappings_is_refused_as_a_whole() {
+    let mut refused = 0;
+    for nth in 1..100 {
+        with_space(Path::Speculative, |space| {
+            let page = PAGE_SIZE as u64;
+            let base = space.map(&MapRequest::anonymous(9 * page)).unwrap();
+            space.protect(VirtAddr(base.0 + 3 * page), 3 * page, VmaFlags::READ).unwrap();
+            let mappings = || {
+                let mut all = Vec::new();
+                space.each_vma(|attributes: &VmaAttributes| all.push(*attributes));
+                all
+            };
+            let before = mappings();
+            assert_eq!(before.len(), 3);
+            let memory = space.vm().memory();
+            memory.plan_mishap(nth);
+            let (start, len) = (VirtAddr(base.0 + page), 7 * page);
+            let result = space.set_policy(start, len, Policy::bind(1).unwrap());
+            memory.plan_mishap(0);
+            match result {
+                Err(error) => {
+                    assert_eq!((error, mappings()), (Error::NoMemory, before), "allocation {nth}");
+                    refused += 1;
+                }
+                Ok(()) => assert_eq!(mappings().len(), 5),
+            }
+        });
+    }
+    assert!(refused > 0, "no allocation failed");
 }

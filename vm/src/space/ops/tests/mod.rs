@@ -2,3 +2,4 @@
 
 mod mbind;
 mod parallel;
+mod refused;

@@ -6,6 +6,7 @@
 use super::*;
 use crate::machine::testing::TestCpu;
 use crate::sync::RcuSlot;
+use crate::sync::atomic::with_bare_light_fences;
 use crate::sync::testing::Heap;
 use core::cell::Cell;
 use loom::cell::UnsafeCell;
@@ -154,6 +155,61 @@ fn loom_rcu_without_the_barrier_fails() {
 #[should_panic = "Causality violation: Concurrent read and write"]
 fn loom_rcu_with_a_grace_period_of_one_epoch_fails() {
     three_cpus(full_fence, 2);
+}
+
+/// As [`three_cpus`], with a CPU 0 whose light fence is none: its stores may wait in its store buffer until
+/// the next barrier, here by the CPU that advances. It retires between the first barrier and the second: the
+/// first has passed when it begins, the second is over once it has executed a fence.
+fn retirement_seen_late(early: u64) -> &'static Seen {
+    explore(3, move |seen| {
+        let (world, object) = World::new(3);
+        let reader = thread::spawn({
+            let (world, object) = (world.clone(), object.clone());
+            move || {
+                TestCpu::become_cpu(1);
+                let found = world.look(&world.rcu.read());
+                drop(object);
+                found
+            }
+        });
+        let retire = {
+            let world = world.clone();
+            move || {
+                with_bare_light_fences(|| world.unlink_and_defer());
+                full_fence();
+            }
+        };
+        TestCpu::become_cpu(2);
+        let mut retiring = None;
+        world.rcu.advance(|| {
+            full_fence();
+            retiring = Some(thread::spawn(retire));
+        });
+        let mut join = || retiring.take().into_iter().for_each(|cpu| cpu.join().unwrap());
+        world.rcu.advance(|| {
+            join();
+            full_fence();
+        });
+        // Where a reader was in the way.
+        join();
+        world.rcu.advance(full_fence);
+        TestCpu::become_cpu(0);
+        let bin = Bin::default();
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire) + early, &bin);
+        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
+        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    })
+}
+
+#[test]
+fn loom_rcu_reader_against_an_unlinking_that_waits_in_a_store_buffer() {
+    assert_telling(retirement_seen_late(0));
+}
+
+#[test]
+#[should_panic = "Causality violation: Concurrent read and write"]
+fn loom_rcu_with_a_grace_period_of_two_epochs_fails() {
+    retirement_seen_late(1);
 }
 
 #[test]

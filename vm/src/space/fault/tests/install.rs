@@ -1,0 +1,94 @@
+//! What a fault writes into an entry, and what it no longer writes once the table is locked.
+
+use crate::frame::{BootMap, Init, Region, RegionKind};
+use crate::machine::testing::{TestFormat, TestMachine};
+use crate::machine::{Entry, Leaf, Machine};
+use crate::object::Object;
+use crate::space::fault::attempt::attempt;
+use crate::space::fault::decide::Decision;
+use crate::space::fault::install::Install;
+use crate::space::fault::prepare::Prepared;
+use crate::space::fault::trust::Proof;
+use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, Path, Sharing, Vm};
+use crate::sync::ReadGuard;
+use crate::table::walk;
+use crate::units::{Access, Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
+use crate::vma::Vma;
+
+type TestSpace<'a> = AddressSpace<'a, TestMachine>;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
+    let machine = TestMachine::new(500);
+    let frames = machine.frames();
+    let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
+    let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
+    let vm = Vm::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
+    let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>(), Path::Speculative).unwrap();
+    test(&space);
+    drop(space);
+    vm.trim();
+    vm.memory().check().unwrap();
+}
+
+fn entry(space: &TestSpace<'_>, page: Vpn) -> Entry {
+    let reading = space.vm.rcu.read();
+    walk(&space.table, page, Level::Pte, &reading).entry()
+}
+
+/// A load that finds too few rights is rare: mprotect gives the entries of a mapping theirs back itself, but
+/// only after the mapping has them.
+#[test]
+fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
+    with_space(|space| {
+        let addr = space.map(&MapRequest::anonymous(PAGE)).unwrap();
+        space.fault(Fault { addr, access: Access::Write }).unwrap();
+        let page = addr.vpn();
+        let rights = space.vma_at(addr).unwrap().rights();
+        let reading = space.vm.rcu.read();
+        let found = walk(&space.table, page, Level::Pte, &reading);
+        let Entry::Leaf(before) = found.entry() else { panic!("{:?}", found.entry()) };
+        let mut table = found.table.lock().unwrap();
+        drop(reading);
+        let without = Leaf { rights: Rights::empty(), ..before };
+        table.adjust(found.slot, |_| Some(Entry::Leaf(without)));
+        let install = Install { space, table, slot: found.slot, page, access: Access::Read, rights };
+        install.apply(Decision::Allow(rights), &mut Prepared::new(space.vm));
+        assert_eq!(entry(space, page), Entry::Leaf(before), "dirty as before");
+    });
+}
+
+/// Takes the page out of its object when it is asked, which is after the frame was looked up.
+struct TakesOut;
+
+impl Proof<TestMachine> for TakesOut {
+    fn confirm<'g>(
+        &self,
+        space: &'g TestSpace<'_>,
+        vma: &'g Vma<<TestMachine as Machine>::Cpu>,
+        page: Vpn,
+        _reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
+    ) -> Option<&'g Vma<<TestMachine as Machine>::Cpu>> {
+        let memory = space.vm.memory();
+        let frame = Object::at(memory, vma.backing()?.0).take_out(vma.frame_offset(page))?;
+        memory.put(frame);
+        Some(vma)
+    }
+}
+
+#[test]
+fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
+    with_space(|space| {
+        let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(2 * PAGE) };
+        let start = space.map(&request).unwrap();
+        // The tables are there, so that the mapping is confirmed once.
+        space.fault(Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write }).unwrap();
+        let fault = Fault { addr: start, access: Access::Write };
+        let result = attempt(space, fault, &TakesOut, &mut Prepared::new(space.vm));
+        assert_eq!((result, entry(space, start.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
+        space.fault(fault).unwrap();
+        assert!(matches!(entry(space, start.vpn()), Entry::Leaf(_)));
+        space.unmap(start, 2 * PAGE).unwrap();
+    });
+}
