@@ -1,4 +1,4 @@
-//! The lowest and the highest gap of a length, in logarithmic time. For writers, who hold the lock.
+//! The lowest and the highest gap of a length, in logarithmic time. For writers, which hold the lock.
 //!
 //! A gap lies between two items of one child (the parent keeps the longest) or between two children (the
 //! parent keeps their ends). So a search goes along a node's children and descends only into a child with a

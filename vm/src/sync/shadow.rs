@@ -49,9 +49,9 @@ pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
 /// Makes zeros in advance again: for models whose preparation touches many words. Called before threads are
 /// spawned.
 pub fn refill_zeros() {
-    restock_u32();
-    restock_u64();
-    restock_usize();
+    refill_u32();
+    refill_u64();
+    refill_usize();
 }
 
 /// Forgets the shadows of words in `range`: the memory is used for something else.
@@ -170,9 +170,9 @@ macro_rules! shadow {
     };
 }
 
-shadow!(AtomicU32, u32, WORDS32, forget_u32, restock_u32);
-shadow!(AtomicU64, u64, WORDS64, forget_u64, restock_u64);
-shadow!(AtomicUsize, usize, WORDS_SIZE, forget_usize, restock_usize);
+shadow!(AtomicU32, u32, WORDS32, forget_u32, refill_u32);
+shadow!(AtomicU64, u64, WORDS64, forget_u64, refill_u64);
+shadow!(AtomicUsize, usize, WORDS_SIZE, forget_usize, refill_usize);
 
 impl AtomicU32 {
     /// The bare word, for sleeping; a loom CPU ignores it and yields.
