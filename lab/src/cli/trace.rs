@@ -78,7 +78,7 @@ fn open(path: &Path, bar: &ProgressBar) -> Result<impl io::Read + use<>, Failure
     Ok(BufReader::new(bar.wrap_read(file)))
 }
 
-/// A bar over the bytes of the file, drawn only for people who wait more than a moment.
+/// A progress bar over the bytes of the file, drawn only on a terminal and only after a second.
 fn bar(args: &Args) -> ProgressBar {
     if !args.output.may_draw_progress() || matches!(args.what, What::Dump) {
         return ProgressBar::hidden();
