@@ -66,13 +66,12 @@ pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
     let mmap_base = chosen.filter(|&end| end < stack).chain(loaded).max().unwrap_or(TASK_END);
     let always = setting("overcommit_memory") == Some(1);
     let page = |addr: u64| VirtAddr(addr).vpn();
+    let user = VpnRange::new(page(setting("mmap_min_addr").unwrap_or(1 << 16)), page(TASK_END));
+    // The kernel shows 0 for the start of the heap where the recorder lacks the right to see it.
+    let heap_start = VirtAddr(life.start.layout.start_brk).max(user.start.addr());
     Layout {
-        areas: Areas {
-            user: VpnRange::new(page(setting("mmap_min_addr").unwrap_or(1 << 16)), page(TASK_END)),
-            mmap_base: page(mmap_base),
-            legacy_base: page(LEGACY_BASE),
-        },
-        heap_start: VirtAddr(life.start.layout.start_brk),
+        areas: Areas { user, mmap_base: page(mmap_base), legacy_base: page(LEGACY_BASE) },
+        heap_start,
         max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
         max_commit_pages: if always { u64::MAX >> 12 } else { header.host.memory_bytes / PAGE },
     }

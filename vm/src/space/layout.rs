@@ -1,10 +1,17 @@
 //! The layout of an address space, and its limits.
 
+use super::Error;
 use crate::machine::Format;
 use crate::units::{VirtAddr, Vpn, VpnRange};
 use crate::vma::Areas;
 
 /// Bounds and bases of a space. The embedder chooses; [`Layout::linux`] gives Linux's without randomisation.
+///
+/// [`AddressSpace::new`](super::AddressSpace::new) refuses a layout that breaks one of these rules:
+///
+/// 1. The user pages are not empty, and all lie in the lower half of the addresses that the format has.
+/// 2. Both bases and the start of the heap lie at or between the ends of the user pages.
+/// 3. `max_mappings` is at most half of `usize::MAX`, so that a count may exceed it without overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Where mappings may be, and where requests without an address are placed.
@@ -28,6 +35,24 @@ impl Layout {
             heap_start: VirtAddr(0x5555_5575_6000),
             max_mappings: 65_530,
             max_commit_pages: u64::MAX >> 12,
+        }
+    }
+
+    /// Checks the rules above for spaces of format `F`.
+    pub(super) fn check<F: Format>(&self) -> Result<(), Error> {
+        let Areas { user, mmap_base, legacy_base } = self.areas;
+        let lower_half = Vpn(1 << (F::ADDRESS_BITS - 1 - 12));
+        let is_inside = |base: Vpn| user.start <= base && base <= user.end;
+        let user_is_valid = user.start < user.end && user.end <= lower_half;
+        let bases_are_valid = is_inside(mmap_base) && is_inside(legacy_base);
+        // With user pages that are not valid their addresses may wrap; they are refused all the same.
+        let heap = user.start.addr()..=user.end.addr();
+        let heap_is_valid = heap.contains(&self.heap_start);
+        let limits_are_valid = self.max_mappings <= usize::MAX / 2;
+        if user_is_valid && bases_are_valid && heap_is_valid && limits_are_valid {
+            Ok(())
+        } else {
+            Err(Error::Invalid)
         }
     }
 }

@@ -71,8 +71,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// An empty space.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] where there is none for the root table or the index.
+    /// [`Error::Invalid`] for a layout that breaks a rule of [`Layout`]; [`Error::NoMemory`] where there is
+    /// none for the root table or the index.
     pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
+        layout.check::<M::Format>()?;
         let root = vm.memory.alloc_table(crate::frame::Priority::Normal).ok_or(Error::NoMemory)?;
         let number = vm.next_space();
         Ok(Self {
@@ -109,3 +111,6 @@ impl<M: Machine> fmt::Debug for AddressSpace<'_, M> {
         write!(f, "space {} of {} mappings", self.tlb.id(), self.vmas.len())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

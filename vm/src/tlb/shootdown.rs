@@ -5,7 +5,7 @@ use super::mailbox::{FlushRequest, Mailbox};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
 use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until};
-use crate::units::{CpuId, CpuMask, Pfn, VpnRange};
+use crate::units::{CpuId, CpuMask, MAX_CPUS, Pfn, VpnRange};
 use core::fmt;
 
 #[cfg(all(test, loom))]
@@ -52,8 +52,12 @@ fn with_interrupts_off<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
 }
 
 impl<C: Cpu> Shootdown<C> {
-    /// The state of `nr_cpus` CPUs that have no space loaded. `None` where memory does not suffice.
+    /// The state of `nr_cpus` CPUs that have no space loaded. `None` where memory does not suffice, or a
+    /// [`CpuMask`] cannot name them all.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+        if nr_cpus as usize > MAX_CPUS {
+            return None;
+        }
         let cpus = PerCpu::carve(from, nr_cpus, |_| CpuTlb {
             entering: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
@@ -98,7 +102,10 @@ impl<C: Cpu> Shootdown<C> {
             own.seen.store(seen, Release);
             own.loaded.store(id, Release);
             own.entering.store(0, Release);
-            if let Some(space) = from {
+            // A switch from a space to itself loads its root anew; the CPU stays one that runs it.
+            if let Some(space) = from
+                && space.id() != id
+            {
                 space.clear_cpu(C::id());
             }
             self.catch_up(machine, &own);

@@ -1,0 +1,6 @@
+//! Spaces from outside: what they are made with, and how CPUs load them.
+
+mod activate;
+mod layout;
+mod start;
+mod world;
