@@ -37,7 +37,7 @@ impl<'m, M: Machine> Memory<'m, M> {
     /// zero page is allocated at once, so this runs on one of the machine's CPUs.
     ///
     /// # Errors
-    /// Where there is no memory, too little, or on too many nodes.
+    /// Where there is no memory, too little, or on too many nodes, or the machine has too many CPUs.
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
         Self::start(machine, map, RecordInit::Eager)
     }

@@ -70,6 +70,7 @@ mod zone;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
 
+pub(crate) use boot::check_cpus;
 pub use boot::{BootAllocator, BootError, BootMap, EarlyAllocator, MAX_PHYS_BITS, NodeInitReport};
 pub use boot::{RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};

@@ -2,7 +2,9 @@
 
 use super::counters::{Counter, Counters, Totals};
 use super::fault::LastFault;
-use crate::frame::{BootError, BootMap, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit};
+use crate::frame::{
+    BootError, BootMap, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit, check_cpus,
+};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PerCpu, Rcu, Registration};
@@ -36,7 +38,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Takes over the memory that `map` describes, and registers the handler of shootdown interrupts.
     ///
     /// # Errors
-    /// Where there is no memory, or too little for the system's own records.
+    /// Where there is no memory, or too little for the system's own records; [`BootError::TooManyCpus`] where
+    /// the machine has more CPUs than a [`CpuMask`](crate::units::CpuMask) can name.
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
         Self::start(machine, map, RecordInit::Eager)
     }
@@ -46,6 +49,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn start(machine: &'m M, mut map: BootMap, start: RecordInit) -> Result<Self, BootError> {
+        check_cpus(machine)?;
         let nr_cpus = machine.nr_cpus();
         let mut allocator = map.early_allocator(machine);
         let rcu = Rcu::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;

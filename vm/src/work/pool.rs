@@ -39,7 +39,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
 
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
     /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 4.5 KiB for each node, and a
-    /// few more.
+    /// few more; or if a [`CpuMask`](crate::units::CpuMask) cannot name all CPUs.
     pub fn spawn(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
         let dispatch = Dispatch::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))?;
         let helpers = Registration::register(machine, from, HelperMain(dispatch))?;

@@ -21,3 +21,4 @@ pub use error::BootError;
 pub use map::{BootMap, MAX_PHYS_BITS, Region, RegionKind};
 pub(in crate::frame) use setup::EarlySetup;
 pub use setup::RecordInit;
+pub(crate) use setup::check_cpus;

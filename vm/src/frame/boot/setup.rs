@@ -11,7 +11,7 @@ use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance
 use crate::frame::{FrameTable, Init, Zone};
 use crate::machine::Machine;
 use crate::sync::PerCpu;
-use crate::units::{CpuId, NodeId, PfnRange};
+use crate::units::{CpuId, MAX_CPUS, NodeId, PfnRange};
 
 /// The most nodes with memory, and so zones.
 const MAX_ZONES: usize = 64;
@@ -24,6 +24,11 @@ pub enum RecordInit {
     /// Before the first allocation only the records that start needs; the rest on demand, or by
     /// [`Memory::initialise`](crate::frame::Memory::initialise).
     Deferred,
+}
+
+/// Refuses a machine with more CPUs than a [`CpuMask`](crate::units::CpuMask) can name.
+pub(crate) fn check_cpus(machine: &impl Machine) -> Result<(), BootError> {
+    if machine.nr_cpus() as usize > MAX_CPUS { Err(BootError::TooManyCpus) } else { Ok(()) }
 }
 
 /// The state that is set up before [`Memory`](crate::frame::Memory) exists.
@@ -39,6 +44,7 @@ pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
 impl<'m, M: Machine> EarlySetup<'m, M> {
     /// Allocates records, caches and zones from the map.
     pub fn new(machine: &'m M, map: &mut BootMap, init: RecordInit) -> Result<Self, BootError> {
+        check_cpus(machine)?;
         let span = map.span().ok_or(BootError::NoMemory)?;
         let nodes = MemoryNodes::of(map)?;
         let (table, table_init, claims) =

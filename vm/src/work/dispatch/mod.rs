@@ -64,7 +64,7 @@ pub use item::{Progress, Visitor, Work, WorkItem};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::sync::{Carve, PerCpu};
-use crate::units::{CpuId, NodeId, NodeMask};
+use crate::units::{CpuId, MAX_CPUS, NodeId, NodeMask};
 use core::fmt;
 use cpu_mask::AtomicCpuMask;
 use limit::HelperLimit;
@@ -102,10 +102,14 @@ impl<C: Cpu> Dispatch<C> {
     }
 
     /// A worker slot for each CPU, without a helper, and work slots for each node. `None` if the memory
-    /// does not suffice.
+    /// does not suffice, or there are more than [`MAX_CPUS`] CPUs.
     pub fn carve(from: &mut impl Carve, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
+        if nr_cpus as usize > MAX_CPUS {
+            return None;
+        }
         let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(node_of(cpu)))?;
-        let nr_nodes = workers.iter().map(|(_, worker)| worker.node.0 + 1).max().unwrap_or(1);
+        let last_node = workers.iter().map(|(_, worker)| worker.node.0).max().unwrap_or(0);
+        let nr_nodes = last_node.checked_add(1)?;
         let nodes = PerCpu::carve(from, nr_nodes, |node| NodeSlots::new(node.0))?;
         Some(Self::new(workers, nodes))
     }

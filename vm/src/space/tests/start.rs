@@ -1,0 +1,22 @@
+//! Machines that the system refuses.
+
+use super::world::boot_map;
+use crate::frame::{BootError, Memory};
+use crate::machine::testing::TestMachine;
+use crate::space::Vm;
+use crate::sync::testing::Heap;
+use crate::units::MAX_CPUS;
+use crate::work::WorkerPool;
+
+#[test]
+fn a_machine_of_more_cpus_than_a_mask_can_name_is_refused() {
+    let most = MAX_CPUS as u32;
+    for (nr_cpus, expected) in
+        [(most, None), (most + 1, Some(BootError::TooManyCpus)), (300, Some(BootError::TooManyCpus))]
+    {
+        let machine = TestMachine::with_cpus(9000, nr_cpus);
+        assert_eq!(Memory::new(&machine, boot_map(&machine)).err(), expected, "{nr_cpus} CPUs");
+        assert_eq!(WorkerPool::spawn(&machine, &mut Heap).is_some(), expected.is_none());
+        assert_eq!(Vm::new(&machine, boot_map(&machine)).err(), expected, "{nr_cpus} CPUs");
+    }
+}
