@@ -73,4 +73,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "a reserved worker that leaves does not say so",
         test: Model("loom_a_reserved_worker_that_is_dismissed_tells_its_caller"),
     },
+    Mutation {
+        point: "dispatch.room-not-announced",
+        wrong: "helpers that the limit kept from work are not notified of room",
+        test: Model("loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room"),
+    },
+    Mutation {
+        point: "dispatch.next-helper-awaited",
+        wrong: "a dismissal waits for the next helper of the CPU to leave too",
+        test: Model("loom_a_dismissal_ends_though_another_helper_comes_at_once"),
+    },
 ];

@@ -77,28 +77,26 @@ impl<C: Cpu> Helper<'_, C> {
 
     /// Visits the first published item that the helper may join.
     fn visit_published(&self) -> Option<Progress> {
-        self.joinable().find_map(|(slot, found)| self.visit(slot, found))
+        self.joinable().find_map(|slot| self.visit(slot))
     }
 
-    /// The slots whose items the helper may join, with the word that was read.
-    fn joinable(&self) -> impl Iterator<Item = (&WorkSlot<C>, u32)> {
+    /// The slots whose items the helper may join.
+    fn joinable(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         let node = self.worker.node;
         let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.limit.has_room_racy());
-        slots.filter_map(move |slot| Some((slot, slot.joinable_from(node)?)))
+        slots.filter(move |slot| slot.joinable_from_racy().contains(node))
     }
 
-    /// Joins and visits, unless the slot's word has changed, the helper is reserved, or too many helpers are
-    /// at work.
-    fn visit(&self, slot: &WorkSlot<C>, found: u32) -> Option<Progress> {
+    /// Joins and visits, unless the slot has no room any more, the helper is reserved, or the limit is
+    /// reached.
+    fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
         let at_work = AtWork::begin(self.dispatch, self.worker)?;
         // Drops `at_work` first, so that the helper is idle when its caller learns that it has left.
-        let mut visit = (at_work, slot.join(found)?);
+        let mut visit = (at_work, slot.join(self.worker.node)?);
         let joined = &mut visit.1;
-        // Notifies other parked helpers, while the item has room for them.
-        if let Some(nodes) = slot.wanted_from()
-            && !mutant!("dispatch.notify-on-skipped")
-        {
-            self.dispatch.notify_parked(self.me, nodes);
+        // This item may have room for more, and so may another one, for which this helper was notified.
+        if !mutant!("dispatch.notify-on-skipped") {
+            self.dispatch.notify_for_published(self.me);
         }
         let progress = joined.item().visit(self.me, self.worker);
         if progress == Progress::Exhausted {
@@ -134,7 +132,7 @@ impl<'d, C: Cpu> AtWork<'d, C> {
             return None;
         }
         if !worker.begin() {
-            dispatch.limit.end(1);
+            dispatch.end_work(1);
             return None;
         }
         Some(Self { dispatch, worker })
@@ -144,7 +142,7 @@ impl<'d, C: Cpu> AtWork<'d, C> {
 impl<C: Cpu> Drop for AtWork<'_, C> {
     fn drop(&mut self) {
         self.worker.end();
-        self.dispatch.limit.end(1);
+        self.dispatch.end_work(1);
     }
 }
 

@@ -55,9 +55,10 @@ impl<C: Cpu> HelperLimit<C> {
         self.at_work.update(Relaxed, Relaxed, added).map_or(0, granted)
     }
 
-    /// Ends what [`begin`](Self::begin) counted, for `count` helpers.
-    pub(super) fn end(&self, count: u32) {
-        self.at_work.fetch_sub(count, Relaxed);
+    /// Ends what [`begin`](Self::begin) counted, for `count` helpers. True where the limit was reached
+    /// before: other helpers may have parked because of it.
+    pub(super) fn end(&self, count: u32) -> bool {
+        self.at_work.fetch_sub(count, Relaxed) >= self.max.load(Relaxed)
     }
 
     /// Counts `count` helpers as reserved.

@@ -226,12 +226,20 @@ impl<C: Cpu> Dispatch<C> {
         self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT as usize).for_each(drop);
     }
 
-    /// Notifies parked workers for each published item that has room. Called where a notification may have
-    /// gone to a worker that cannot join, and where room has been made.
+    /// Notifies parked workers for each published item that has room. Called where a worker joins, where a
+    /// notification may have gone to a worker that cannot join, and where room is made.
     fn notify_for_published(&self, me: CpuId) {
+        // Pairs with the fence of `Helper::park`, where room was made.
         fence::<C>(SeqCst);
-        let nodes = self.slots_in_use(NodeId(0)).filter_map(WorkSlot::wanted_from);
-        nodes.for_each(|nodes| self.notify_parked(me, nodes));
+        let nodes = self.slots_in_use(NodeId(0)).map(WorkSlot::joinable_from_racy);
+        nodes.filter(|nodes| *nodes != NodeMask::EMPTY).for_each(|nodes| self.notify_parked(me, nodes));
+    }
+
+    /// `count` helpers are no longer at work. Where the limit was reached, others may have parked.
+    fn end_work(&self, count: u32) {
+        if self.limit.end(count) && !mutant!("dispatch.room-not-announced") {
+            self.notify_for_published(C::id());
+        }
     }
 }
 

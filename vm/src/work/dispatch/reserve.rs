@@ -64,9 +64,9 @@ impl<C: Cpu> Reserved<'_, C> {
 impl<C: Cpu> Drop for Reserved<'_, C> {
     fn drop(&mut self) {
         let count = self.cpus.count();
-        self.dispatch.limit.end(count);
         self.dispatch.limit.release(count);
         self.cpus.iter().for_each(|cpu| self.dispatch.workers.of(cpu).release());
+        self.dispatch.end_work(count);
     }
 }
 

@@ -18,9 +18,10 @@
 //! | 16..32 | generation: items published here so far, modulo 65536 |
 //!
 //! *Open* and *close* are the caller's, *join* and *leave* the helpers'. Open releases the item to the join.
-//! Leave releases the work to the caller, which acquires it in close, and owns the item again once no visit
-//! is left. The generation makes a join fail that was decided on for an earlier item. Should it wrap in
-//! between, the helper visits the item that is published now, which is harmless.
+//! Leave releases the work to the caller, which acquires it in close, and owns the item again once no
+//! visit is left. The generation makes a join fail that was decided on for an earlier item. Should it wrap
+//! in between, an idle helper looks again whether the item is for it, and leaves otherwise; a reserved
+//! worker visits the item that is there now, as one helper too many: that is a visit like any other.
 
 use super::cpu_mask::bits;
 use super::item::WorkItem;
@@ -170,35 +171,36 @@ impl<C: Cpu> WorkSlot<C> {
         }
     }
 
-    /// The word, if an idle helper of `node` may join.
-    pub(super) fn joinable_from(&self, node: NodeId) -> Option<u32> {
-        // Acquire: the fields read below are those of this publication.
-        let word = self.word.load(Acquire);
+    /// The nodes from which idle helpers may join. None where the slot is closed, or has no room. May be
+    /// stale.
+    pub(super) fn joinable_from_racy(&self) -> NodeMask {
+        let has_room = join(self.word.load(Acquire), self.max_helpers.load(Relaxed)).is_some();
+        if has_room { NodeMask::from_bits(self.nodes.load(Relaxed)) } else { NodeMask::EMPTY }
+    }
+
+    /// Joins as an idle helper of `node`.
+    pub(super) fn join(&self, node: NodeId) -> Option<Joined<'_, C>> {
+        // Read behind the word, which the join finds unchanged: so they are this item's. Should 65536 items
+        // have been published in between, they may be another item's; then the second look refuses.
         let is_wanted = || NodeMask::from_bits(self.nodes.load(Relaxed)).contains(node);
-        (join(word, self.max_helpers.load(Relaxed)).is_some() && is_wanted()).then_some(word)
-    }
-
-    /// The nodes from which helpers may join, if any more may.
-    pub(super) fn wanted_from(&self) -> Option<NodeMask> {
-        join(self.word.load(Acquire), self.max_helpers.load(Relaxed))?;
-        Some(NodeMask::from_bits(self.nodes.load(Relaxed))).filter(|&nodes| nodes != NodeMask::EMPTY)
-    }
-
-    /// Joins an item that was found with this word.
-    pub(super) fn join(&self, found: u32) -> Option<Joined<'_, C>> {
-        let is_found = |word| word == found || mutant!("dispatch.closed-slot-joined");
-        self.join_if(|word| is_found(word).then(|| join(word | OPEN, MAX_VISITS))?)
+        let joined = |word| join(word, self.max_helpers.load(Relaxed)).filter(|_| is_wanted());
+        let (visit, nr_before) = self.join_if(joined)?;
+        (is_wanted() && nr_before < self.max_helpers.load(Relaxed)).then_some(visit)
     }
 
     /// Joins the item that was published as `opened`, as a reserved worker.
     pub(super) fn join_reserved(&self, opened: u32) -> Option<Joined<'_, C>> {
-        self.join_if(|word| (word / GENERATION == opened / GENERATION).then(|| join(word, MAX_VISITS))?)
+        let is_opened = |word: u32| word / GENERATION == opened / GENERATION;
+        let joined = |word| join(word, MAX_VISITS).filter(|_| is_opened(word));
+        self.join_if(joined).map(|(visit, _)| visit)
     }
 
-    fn join_if(&self, joined: impl Fn(u32) -> Option<u32>) -> Option<Joined<'_, C>> {
-        // Acquire: pairs with `NodeSlots::open`.
-        self.word.update(AcqRel, Relaxed, joined).ok()?;
-        Some(Joined { slot: self, mark: 0 })
+    /// The visit, and how many were under way before.
+    fn join_if(&self, joined: impl Fn(u32) -> Option<u32>) -> Option<(Joined<'_, C>, u32)> {
+        let open = if mutant!("dispatch.closed-slot-joined") { OPEN } else { 0 };
+        // Acquire, also where the word is read: pairs with `NodeSlots::open`.
+        let was = self.word.update(AcqRel, Acquire, |word| joined(word | open)).ok()?;
+        Some((Joined { slot: self, mark: 0 }, visits(was)))
     }
 }
 

@@ -255,11 +255,13 @@ impl<C: Cpu> WorkerSlot<C> {
         self.wake(self.word.fetch_or(CLOSED, AcqRel) & !NOTIFIED);
     }
 
-    /// Waits until the helper, which has to leave, has left.
+    /// Waits until the helper that has to leave has left, also where another one has come since.
     pub(super) fn wait_until_gone(&self) {
         loop {
             let now = self.word.load(Acquire);
-            if now & GONE != 0 {
+            // The next helper's arrival clears `LEAVING`.
+            let is_next = now & (LEAVING | CLOSED) == 0 && !mutant!("dispatch.next-helper-awaited");
+            if now & GONE != 0 || is_next {
                 return;
             }
             self.word.sleep_while(now);
