@@ -4,7 +4,7 @@ use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::restock;
+use crate::sync::refill_zeros;
 use crate::table::PageTable;
 use crate::units::{Level, NodeId, PAGE_SIZE, Pfn, Rights};
 use core::sync::atomic::AtomicUsize;
@@ -54,7 +54,7 @@ fn loom_a_table_is_filled_before_a_walk_finds_it() {
             let pfn = memory.zero_frame();
             let leaf = Entry::Leaf(Leaf { pfn, rights: Rights::READ, accessed: true, dirty: false });
             assert_eq!(tree.top().child(child).unwrap().level(), Level::Pte);
-            restock();
+            refill_zeros();
             let found = link_against_walk(tree, child, leaf);
             (if found { &FOUND } else { &MISSED }).fetch_add(1, Relaxed);
         });
