@@ -19,7 +19,8 @@
 //! `B`, when the epoch was at most `s+1`. The advance from `s+2` to `s+3` sees that word and refuses, until
 //! the reader has left. With `stamp + 2` a reader could have entered at `s+1` while the unlinking was still
 //! in the store buffer of the CPU that stamped `s`; a full fence in `retire` would cure that on today's
-//! machines; waiting one more epoch costs nothing and needs no argument about them.
+//! machines; waiting one more epoch costs nothing and needs no argument about them. The model
+//! `loom_rcu_with_a_grace_period_of_two_epochs_fails` shows that execution.
 //!
 //! All stores to the word release, entering too: an advance that finds the word of the *next* section must
 //! know that the accesses of the last one are over.
