@@ -2,10 +2,11 @@
 
 use interleaf::frame::{AllocRequest, Kind, Priority};
 use interleaf::machine::{Entry, Leaf, Marker};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
+use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::table::{LockedTable, sweep};
 use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn, VpnRange};
+use interleaf::vma::VmaFlags;
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::check::recount::QuiescentSystem;
@@ -134,4 +135,34 @@ fn a_marker_left_behind_is_noticed() {
 fn faults_that_went_another_way_than_they_should_are_noticed() {
     let wrong = recount_as(Path::Locked, |_, _, _| {});
     assert!(wrong.starts_with("totals: 3 faults: 3 speculated"), "{wrong}");
+}
+
+#[test]
+fn no_flag_of_a_request_breaks_the_recount() {
+    let machine = Machine::new(&MachineConfig::small(1, 4096)).expect("a machine");
+    let _cpu = machine.enter(CpuId(0));
+    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("a space");
+    let _running = space.run();
+    let system = QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path: Path::Speculative };
+    let (read, write) = (VmaFlags::READ, VmaFlags::READ | VmaFlags::WRITE);
+    for bits in (0..32).map(|bit| 1 << bit).chain([u32::MAX]) {
+        for (rights, sharing) in [
+            (read, Sharing::Private),
+            (write, Sharing::Private),
+            (read, Sharing::Shared),
+            (write, Sharing::Shared),
+        ] {
+            let flags = rights | VmaFlags::from_bits_retain(bits) | VmaFlags::NORESERVE;
+            let request = MapRequest { flags, sharing, ..MapRequest::anonymous(4 * 4096) };
+            let base = space.map(&request).expect("room");
+            machine.read_u64(base, &Faults::new(&space)).expect("readable");
+            space.protect(base, 2 * 4096, write).expect("every right may be set");
+            machine.write_u64(base, 1, &Faults::new(&space)).expect("writable");
+            system.recount().unwrap_or_else(|wrong| panic!("{bits:#x}, {sharing:?}: {wrong}"));
+            space.advise(base, 4 * 4096, Advice::DontNeed).expect("it is not locked");
+            space.unmap(base, 4 * 4096).expect("it is mapped");
+            system.recount().unwrap_or_else(|wrong| panic!("{bits:#x}, {sharing:?}: {wrong}"));
+        }
+    }
 }

@@ -95,11 +95,31 @@ impl VmaFlags {
         self & (Self::WRITE | Self::SHARED | Self::NORESERVE) == Self::WRITE
     }
 
-    /// The flags of a new private anonymous mapping: mprotect may give it any access right, and writable
-    /// memory counts as committed.
+    /// What a request for memory may ask for. The other flags are decided by the library, and dropped from a
+    /// request, as Linux drops what it does not know from the words of mmap.
+    pub const REQUESTABLE: Self = Self::ACCESS
+        .union(Self::NORESERVE)
+        .union(Self::GROWS_DOWN)
+        .union(Self::RANDOM_READ)
+        .union(Self::SEQUENTIAL_READ)
+        .union(Self::DONT_FORK)
+        .union(Self::WIPE_ON_FORK)
+        .union(Self::DONT_DUMP)
+        .union(Self::HUGE_PAGE)
+        .union(Self::NO_HUGE_PAGE);
+
+    /// The flags of a new private anonymous mapping, of which `asked` says what is
+    /// [`REQUESTABLE`](Self::REQUESTABLE): mprotect may give it any access right, and writable memory counts as
+    /// committed.
     pub fn new_anonymous(asked: Self) -> Self {
-        let flags = asked | Self::MAY_ACCESS;
+        let flags = (asked & Self::REQUESTABLE) | Self::MAY_ACCESS;
         if flags.commits_memory() { flags | Self::ACCOUNT } else { flags }
+    }
+
+    /// The flags of a new shared mapping, likewise. Shared memory neither grows down nor is wiped by a fork.
+    pub fn new_shared(asked: Self) -> Self {
+        const PRIVATE_ONLY: VmaFlags = VmaFlags::GROWS_DOWN.union(VmaFlags::WIPE_ON_FORK);
+        (asked & Self::REQUESTABLE.difference(PRIVATE_ONLY)) | Self::SHARED | Self::MAY_ACCESS
     }
 
     /// The flags of heap memory, which brk grows: always counted as committed.

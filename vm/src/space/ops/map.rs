@@ -41,7 +41,8 @@ pub struct MapRequest {
     pub place: Place,
     /// Bytes, rounded up to pages.
     pub len_bytes: u64,
-    /// READ, WRITE and EXECUTE, and NORESERVE or advice; the rest is decided here.
+    /// What the mapping allows, NORESERVE, GROWS_DOWN, and advice. Flags outside of
+    /// [`VmaFlags::REQUESTABLE`] are dropped.
     pub flags: VmaFlags,
     /// Whether writes are seen elsewhere.
     pub sharing: Sharing,
@@ -189,7 +190,7 @@ impl<M: Machine> AddressSpace<'_, M> {
                 Ok(attributes)
             }
             Sharing::Shared => {
-                let flags = VmaFlags::new_anonymous(request.flags | VmaFlags::SHARED);
+                let flags = VmaFlags::new_shared(request.flags);
                 if !flags.contains(VmaFlags::NORESERVE) {
                     self.limits(held).commit(range.len())?;
                 }

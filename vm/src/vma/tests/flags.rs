@@ -17,7 +17,17 @@ fn only_new_private_writable_memory_without_noreserve_is_committed() {
     assert!(committed(VmaFlags::READ | VmaFlags::WRITE));
     assert!(!committed(VmaFlags::READ));
     assert!(!committed(VmaFlags::WRITE | VmaFlags::NORESERVE));
-    assert!(!committed(VmaFlags::WRITE | VmaFlags::SHARED));
+    assert!(!VmaFlags::new_shared(VmaFlags::WRITE | VmaFlags::ACCOUNT).contains(VmaFlags::ACCOUNT));
+}
+
+#[test]
+fn flags_that_a_request_may_not_say_are_dropped() {
+    let odd = VmaFlags::from_bits_retain(!VmaFlags::REQUESTABLE.bits());
+    assert_eq!(VmaFlags::new_anonymous(odd), VmaFlags::MAY_ACCESS);
+    assert_eq!(VmaFlags::new_shared(odd), VmaFlags::MAY_ACCESS | VmaFlags::SHARED);
+    let private_only = VmaFlags::GROWS_DOWN | VmaFlags::WIPE_ON_FORK;
+    assert_eq!(VmaFlags::new_shared(private_only), VmaFlags::MAY_ACCESS | VmaFlags::SHARED);
+    assert!(VmaFlags::new_anonymous(private_only).contains(private_only));
 }
 
 #[test]
