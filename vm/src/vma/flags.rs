@@ -109,8 +109,8 @@ impl VmaFlags {
         .union(Self::NO_HUGE_PAGE);
 
     /// The flags of a new private anonymous mapping, of which `asked` says what is
-    /// [`REQUESTABLE`](Self::REQUESTABLE): mprotect may give it any access right, and writable memory counts as
-    /// committed.
+    /// [`REQUESTABLE`](Self::REQUESTABLE): mprotect may give it any access right, and writable memory counts
+    /// as committed.
     pub fn new_anonymous(asked: Self) -> Self {
         let flags = (asked & Self::REQUESTABLE) | Self::MAY_ACCESS;
         if flags.commits_memory() { flags | Self::ACCOUNT } else { flags }
