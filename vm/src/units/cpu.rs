@@ -70,7 +70,7 @@ impl CpuMask {
     /// The CPUs `0..n`, at most [`MAX_CPUS`].
     pub fn first(n: u32) -> Self {
         let mut mask = Self::EMPTY;
-        (0..n).for_each(|cpu| mask.insert(CpuId(cpu)));
+        (0..n.min(MAX_CPUS as u32)).for_each(|cpu| mask.insert(CpuId(cpu)));
         mask
     }
     /// The set with the given words, 64 CPUs each, lowest first.

@@ -1,8 +1,14 @@
 //! Floor 0: plain values. Every index is its own type, so that a frame number never passes for a page number.
 //!
 //! *Page* is virtual, *frame* is physical. A [`Vpn`] counts pages of 4 KiB from address zero, a [`Pfn`]
-//! counts frames of 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory, and all
-//! arithmetic that could overflow says so in its type.
+//! counts frames of 4 KiB from physical zero. Ranges are half-open. Nothing here touches memory.
+//!
+//! # Arithmetic is total
+//!
+//! Numbers come from programs, so any value is allowed: no function here panics, in any build. A sum or a
+//! product that does not fit saturates; a range whose end lies below its start is empty; a CPU or a node that
+//! a set cannot name is ignored and never found in it. Callers that must tell an overflow from a result use
+//! what returns an `Option`: [`VirtAddr::checked_add`], [`VpnRange::from_bytes`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -21,6 +27,8 @@ mod level;
 mod number;
 mod range;
 mod rights;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use addr::{PhysAddr, VirtAddr};
 pub use cpu::{CpuId, CpuMask, CpuMaskIter, MAX_CPUS, MAX_NODES, NodeId, NodeMask};

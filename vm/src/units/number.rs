@@ -19,28 +19,33 @@ pub struct Vpn(pub u64);
 pub struct Order(pub u8);
 
 impl Pfn {
-    /// First byte of the frame.
+    /// First byte of the frame. A frame from 2^52 on has no address: the bits that do not fit are dropped, as
+    /// entries drop them. A window refuses addresses outside of memory in any case.
     pub const fn addr(self) -> PhysAddr {
         PhysAddr(self.0 << PAGE_SHIFT)
     }
-    /// The frame `frames` further on.
+    /// The frame `frames` further on; saturates.
     pub const fn add(self, frames: u64) -> Self {
-        Self(self.0 + frames)
+        Self(self.0.saturating_add(frames))
     }
     /// Whether a block of `order` may start here.
     pub const fn is_aligned(self, order: Order) -> bool {
-        self.0 & (order.frames() - 1) == 0
+        self.0 == 0 || self.0.trailing_zeros() >= order.0 as u32
     }
 }
 
 impl Vpn {
-    /// First byte of the page.
+    /// The last page that has an address.
+    const LAST: Self = Self(u64::MAX >> PAGE_SHIFT);
+
+    /// First byte of the page; saturates at the last page that has an address.
     pub const fn addr(self) -> VirtAddr {
-        VirtAddr(self.0 << PAGE_SHIFT)
+        let page = if self.0 < Self::LAST.0 { self.0 } else { Self::LAST.0 };
+        VirtAddr(page << PAGE_SHIFT)
     }
-    /// The page `pages` further on.
+    /// The page `pages` further on; saturates.
     pub const fn add(self, pages: u64) -> Self {
-        Self(self.0 + pages)
+        Self(self.0.saturating_add(pages))
     }
 }
 
@@ -51,13 +56,16 @@ impl Order {
     pub const HUGE: Self = Self(9);
     /// The largest block the buddy allocator keeps, 4 MiB.
     pub const MAX: Self = Self(10);
-    /// Frames in a block of this order.
+    /// Frames in a block of this order; saturates.
     pub const fn frames(self) -> u64 {
-        1 << self.0
+        match 1u64.checked_shl(self.0 as u32) {
+            Some(frames) => frames,
+            None => u64::MAX,
+        }
     }
-    /// Bytes in a block of this order.
+    /// Bytes in a block of this order; saturates.
     pub const fn bytes(self) -> usize {
-        PAGE_SIZE << self.0
+        if self.0 as u32 <= PAGE_SIZE.leading_zeros() { PAGE_SIZE << self.0 } else { usize::MAX }
     }
 }
 

@@ -9,7 +9,7 @@ macro_rules! number_range {
         pub struct $name {
             /// First number in the range.
             pub start: $number,
-            /// First number after the range; never below `start`.
+            /// First number after the range. One below `start` makes the range empty, as one equal to it does.
             pub end: $number,
         }
 
@@ -21,23 +21,25 @@ macro_rules! number_range {
             }
             /// Number of elements.
             pub const fn len(self) -> u64 {
-                self.end.0 - self.start.0
+                self.end.0.saturating_sub(self.start.0)
             }
             /// Whether the range has no elements.
             pub const fn is_empty(self) -> bool {
-                self.end.0 == self.start.0
+                self.end.0 <= self.start.0
             }
             /// Whether `n` lies in the range.
             pub const fn contains(self, n: $number) -> bool {
                 self.start.0 <= n.0 && n.0 < self.end.0
             }
-            /// Whether all of `other` lies in the range.
+            /// Whether all of `other` lies in the range, from its start to its end even where it is empty.
             pub const fn covers(self, other: Self) -> bool {
                 self.start.0 <= other.start.0 && other.end.0 <= self.end.0
             }
             /// Whether the two ranges overlap.
             pub const fn overlaps(self, other: Self) -> bool {
-                self.start.0 < other.end.0 && other.start.0 < self.end.0
+                let start = if self.start.0 < other.start.0 { other.start.0 } else { self.start.0 };
+                let end = if self.end.0 < other.end.0 { self.end.0 } else { other.end.0 };
+                start < end
             }
             /// The intersection, which may be empty.
             pub fn intersect(self, other: Self) -> Self {
@@ -71,8 +73,8 @@ impl VpnRange {
             None => None,
         }
     }
-    /// Bytes in the range.
+    /// Bytes in the range; saturates.
     pub const fn len_bytes(self) -> u64 {
-        self.len() * PAGE_SIZE as u64
+        self.len().saturating_mul(PAGE_SIZE as u64)
     }
 }

@@ -2,5 +2,6 @@
 
 mod activate;
 mod layout;
+mod odd;
 mod start;
 mod world;

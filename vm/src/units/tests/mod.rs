@@ -1,0 +1,3 @@
+//! Tests of the floor. Those of sets of CPUs are declared in `cpu`.
+
+mod odd;
