@@ -9,7 +9,7 @@ macro_rules! number_range {
         pub struct $name {
             /// First number in the range.
             pub start: $number,
-            /// First number after the range. One below `start` makes the range empty, as one equal to it does.
+            /// First number after the range. The range is empty if it is not above `start`.
             pub end: $number,
         }
 
