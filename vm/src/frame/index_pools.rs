@@ -3,7 +3,7 @@
 use super::{Memory, Pool};
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode};
 use crate::machine::Machine;
-use crate::sync::{Rcu, RcuList};
+use crate::sync::{Rcu, RcuList, UniqueId};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -11,6 +11,9 @@ use core::ptr::NonNull;
 /// Two pools: of nodes, and of items with their RCU heads. Made once, for all indexes of such items on a
 /// machine.
 pub struct IndexPools<'m, T, M: Machine> {
+    id: UniqueId,
+    /// The RCU whose readers look the indexes up.
+    rcu: UniqueId,
     nodes: Pool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
     items: Pool<'m, IndexItem<T>, M>,
 }
@@ -23,18 +26,22 @@ pub struct IndexAllocator<'a, 'm, T, M: Machine> {
 }
 
 impl<'m, T, M: Machine> IndexPools<'m, T, M> {
-    /// Empty pools. `None` if memory does not suffice.
-    pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
-        Some(Self { nodes: Pool::new(memory)?, items: Pool::new(memory)? })
+    /// Empty pools, for indexes that are looked up under `rcu`. `None` if memory does not suffice.
+    pub fn new(memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) -> Option<Self> {
+        let (nodes, items) = (Pool::new(memory)?, Pool::new(memory)?);
+        Some(Self { id: UniqueId::new(), rcu: rcu.id(), nodes, items })
     }
 
-    /// The allocator over these pools, for indexes that are looked up under `rcu`. `memory` and `rcu` are the
-    /// same at each call.
+    /// The allocator over these pools. `memory` is the same at each call.
+    ///
+    /// # Panics
+    /// If the pools were made for another RCU.
     pub fn allocator<'a>(
         &'a self,
         memory: &'a Memory<'m, M>,
         rcu: &'a Rcu<M::Cpu>,
     ) -> IndexAllocator<'a, 'm, T, M> {
+        assert!(rcu.id() == self.rcu, "the pools are for indexes of another RCU");
         IndexAllocator { pools: self, memory, rcu }
     }
 
@@ -55,9 +62,20 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
     }
 }
 
-// SAFETY: an object of a pool is valid memory that has no other user until it is freed, or reclaimed after a
-// grace period.
+// SAFETY: (1) an object of a pool is valid memory that has no other user until it is freed, or reclaimed after
+// a grace period. (2) It lies in the memory that the allocator borrows. (3) All allocators of the same pools
+// have one RCU, as `IndexPools::allocator` checks.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, M> {
+    #[inline(always)]
+    fn id(&self) -> UniqueId {
+        self.pools.id
+    }
+
+    #[inline(always)]
+    fn rcu(&self) -> UniqueId {
+        self.pools.rcu
+    }
+
     fn alloc_node(&self) -> Option<NonNull<IndexNode<M::Cpu, FAN_OUT>>> {
         Some(self.pools.nodes.alloc(self.memory)?.cast())
     }

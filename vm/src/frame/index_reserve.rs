@@ -7,7 +7,7 @@
 use super::IndexAllocator;
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode, MAX_NEW};
 use crate::machine::Machine;
-use crate::sync::RcuList;
+use crate::sync::{RcuList, UniqueId};
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -59,6 +59,14 @@ fn take<P: Copy>(slots: &[Cell<Option<P>>]) -> Option<P> {
 // SAFETY: reserved objects came from the allocator and have no other user; the others are the allocator's
 // own.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexReserve<'_, '_, T, M> {
+    fn id(&self) -> UniqueId {
+        self.allocator.id()
+    }
+
+    fn rcu(&self) -> UniqueId {
+        self.allocator.rcu()
+    }
+
     fn alloc_node(&self) -> Option<NodePtr<M>> {
         self.allocator.alloc_node().or_else(|| take(&self.nodes))
     }

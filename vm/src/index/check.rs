@@ -21,7 +21,7 @@ struct Recount {
     end: u64,
 }
 
-impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// Recounts the tree and checks its invariants: order, no overlap, no item across a border, fill, equal
     /// depth, ranges in the leaves equal to the items', extents and longest gaps. The caller holds the
     /// writers' lock.

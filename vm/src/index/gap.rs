@@ -49,7 +49,7 @@ impl GapSearch {
     }
 }
 
-impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// The start of the lowest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of an
     /// item belong to no gap. The caller holds the writers' lock.
     pub fn lowest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {

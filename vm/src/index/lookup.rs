@@ -6,6 +6,8 @@
 //! read. A caller that must not miss any item holds the writers' lock.
 //!
 //! [`at_or_after`]: RangeIndex::at_or_after
+//!
+//! Each call checks that its read section is one of the index's RCU, and panics if it is not.
 
 use super::node::{IndexNode, VACANT};
 use super::path::SlotRef;
@@ -15,7 +17,7 @@ use crate::sync::atomic::Ordering::*;
 use crate::sync::{CpuRef, LastHit, ReadGuard};
 use crate::units::{Vpn, VpnRange};
 
-impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// The item that contains `vpn`.
     #[inline]
     #[track_caller]
@@ -33,12 +35,13 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
         part: fn(&S) -> &LastHit<C, 1>,
         vpn: Vpn,
     ) -> Option<&'g T> {
+        section.assert_of(self.rcu);
         let version = self.hits.version();
-        if let Some([address]) = LastHit::get(this_cpu, part, &self.hits, version) {
+        if let Some([address]) = LastHit::get(this_cpu, part, version) {
             let item = core::ptr::with_exposed_provenance::<IndexItem<T>>(address as usize);
             // SAFETY: cached below, by a lookup in this index, since nothing else caches hits under its
-            // source; at an unchanged version it is in memory until the read section ends, as
-            // `sync::last_hit` shows.
+            // source; at an unchanged version it is in memory until the read section, which is one of the
+            // index's RCU, ends, as `sync::last_hit` shows.
             let item = unsafe { &*item };
             if item.range().contains(vpn) {
                 return Some(item.value());
@@ -46,9 +49,10 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
         }
         let found = self.find_item(section, vpn)?;
         let address = (&raw const *found).expose_provenance() as u64;
-        // SAFETY: found in this index, after the version was read and in the read section; a replacement
-        // invalidates hits before it retires what it unlinked.
-        unsafe { LastHit::set(this_cpu, part, &self.hits, version, [address]) };
+        // SAFETY: (1) found in this index, after the version was read and in the read section. (2) A
+        // replacement invalidates hits after it has unlinked and before it retires; `is_editing` keeps two
+        // from running at once. (3) All hits of this index are cached here.
+        unsafe { LastHit::set(this_cpu, part, version, [address]) };
         Some(found.value())
     }
 
@@ -110,8 +114,10 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     }
 
     #[inline(always)]
-    fn root<'g>(&self, _section: &'g ReadGuard<'_, C>) -> Option<RootRef<'g, C, F>> {
-        // SAFETY: loaded from the root within the read section.
+    #[track_caller]
+    fn root<'g>(&self, section: &'g ReadGuard<'_, C>) -> Option<RootRef<'g, C, F>> {
+        section.assert_of(self.rcu);
+        // SAFETY: loaded from the root within the read section, which is one of the index's RCU.
         unsafe { RootRef::from_word(self.root.load(Acquire)) }
     }
 
@@ -131,6 +137,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     }
 
     /// The slot in its leaf of the item that contains `page`, or else of the first item after it.
+    #[track_caller]
     fn slot_at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, page: u64) -> Option<SlotRef<'g, C, F>> {
         let RootRef { mut node, height } = self.root(section).filter(|_| page != VACANT)?;
         let mut after = None;

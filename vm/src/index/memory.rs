@@ -2,7 +2,7 @@
 
 use super::{FAN_OUT, IndexNode, Ranged};
 use crate::machine::Cpu;
-use crate::sync::{RcuHead, RcuList};
+use crate::sync::{RcuHead, RcuList, UniqueId};
 use crate::units::VpnRange;
 use core::fmt;
 use core::mem::{MaybeUninit, offset_of};
@@ -23,10 +23,19 @@ pub struct NoMemory;
 /// Memory for nodes and items.
 ///
 /// # Safety
-/// `alloc_node` and `alloc_item` return memory that is valid for a node or an item and that has no other user
-/// until it is given to `free_node` or `free_item`, or a grace period has passed since it was given to
-/// `retire` with the tag of its kind.
+/// 1. `alloc_node` and `alloc_item` return memory that is valid for a node or an item and that has no other
+///    user until it is given to `free_node` or `free_item`, or a grace period of the RCU [`rcu`](Self::rcu)
+///    has passed since it was given to `retire` with the tag of its kind.
+/// 2. Until then it stays valid for every lifetime that the type `Self` outlives.
+/// 3. `id` and `rcu` return the same at each call. What one memory has allocated may be freed and retired by
+///    any other with the same `id`, and both have the same `rcu`.
 pub unsafe trait IndexMemory<T, C: Cpu, const F: usize = FAN_OUT> {
+    /// Which memory this is: an index is always edited with the one that it was made for.
+    fn id(&self) -> UniqueId;
+
+    /// The RCU whose readers `retire` waits for.
+    fn rcu(&self) -> UniqueId;
+
     /// Memory for a node, with any content.
     fn alloc_node(&self) -> Option<NonNull<IndexNode<C, F>>>;
 

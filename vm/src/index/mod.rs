@@ -69,7 +69,7 @@ pub use replace::{MAX_NEW, Replacement};
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
-use crate::sync::{CacheAligned, HitSource};
+use crate::sync::{CacheAligned, HitSource, UniqueId};
 use crate::units::VpnRange;
 use core::fmt;
 use core::marker::PhantomData;
@@ -103,20 +103,37 @@ pub trait Ranged {
 
 /// An index of disjoint ranges that owns its items.
 ///
-/// One index is always used with the same memory. Items still in it when it is dropped are leaked: the user
-/// removes all items first.
-pub struct RangeIndex<T, C: Cpu, const F: usize = FAN_OUT> {
+/// It is made for one memory, which outlives it, and is read under that memory's RCU; both are checked. Items
+/// still in it when it is dropped are leaked: the user removes all items first.
+///
+/// Items are put in through a shared reference, so the type of the items cannot be shortened:
+///
+/// ```compile_fail,E0308
+/// use interleaf::{index::RangeIndex, machine::Cpu};
+/// fn shorten<'r, 's, 'm, T, C: Cpu>(
+///     index: &'r RangeIndex<'m, &'static T, C>,
+/// ) -> &'r RangeIndex<'m, &'s T, C> {
+///     index
+/// }
+/// ```
+pub struct RangeIndex<'m, T, C: Cpu, const F: usize = FAN_OUT> {
     /// Address of the root node and, in its low bits, its height; 0: no items. Stored with release, loaded
     /// with acquire.
     root: AtomicUsize<C>,
     /// Identity and version under which CPUs cache their last hits.
     hits: HitSource<C>,
+    /// The RCU whose read sections keep nodes and items in memory.
+    rcu: UniqueId,
     writer: CacheAligned<WriterWords<C>>,
-    _items: PhantomData<*const T>,
+    /// Items are put in through `&self`: the lifetimes in `T` can be neither shortened nor extended. Nodes
+    /// and items are valid as long as their memory.
+    _items: PhantomData<(*mut T, &'m ())>,
 }
 
 /// Words that only writers use, on another line than lookups read.
 struct WriterWords<C: Cpu> {
+    /// The memory of all nodes and items.
+    memory: UniqueId,
     /// 1 while a replacement is prepared: a second one at the same time is a bug of the user's.
     is_editing: AtomicU32<C>,
     /// Number of items. Relaxed: stale without the writers' lock.
@@ -124,9 +141,9 @@ struct WriterWords<C: Cpu> {
 }
 
 // SAFETY: the index lends `&T` to any thread; nodes are shared through atomics, under the rules above.
-unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeIndex<T, C, F> {}
+unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeIndex<'_, T, C, F> {}
 // SAFETY: the index owns its items through addresses that are valid on every thread.
-unsafe impl<T: Send + Sync, C: Cpu, const F: usize> Send for RangeIndex<T, C, F> {}
+unsafe impl<T: Send + Sync, C: Cpu, const F: usize> Send for RangeIndex<'_, T, C, F> {}
 
 /// The root word, decoded.
 struct RootRef<'a, C: Cpu, const F: usize> {
@@ -160,16 +177,17 @@ impl<'a, C: Cpu, const F: usize> RootRef<'a, C, F> {
     }
 }
 
-impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
-    /// An index without items.
-    pub fn new() -> Self {
+impl<'m, T: Ranged, C: Cpu, const F: usize> RangeIndex<'m, T, C, F> {
+    /// An index without items, whose nodes and items will be `memory`'s.
+    pub fn new<N: IndexMemory<T, C, F> + 'm>(memory: &N) -> Self {
         const {
             assert!(!needs_drop::<T>(), "items are leaked, never dropped");
             assert!(F >= 4 && MAX_HEIGHT <= RootRef::<C, F>::HEIGHT && align_of::<IndexNode<C, F>>() > 31);
         };
-        let writer = WriterWords { is_editing: AtomicU32::new(0), nr_items: AtomicUsize::new(0) };
+        let (is_editing, nr_items) = (AtomicU32::new(0), AtomicUsize::new(0));
+        let writer = CacheAligned(WriterWords { memory: memory.id(), is_editing, nr_items });
         let (root, hits) = (AtomicUsize::new(0), HitSource::new());
-        Self { root, hits, writer: CacheAligned(writer), _items: PhantomData }
+        Self { root, hits, rcu: memory.rcu(), writer, _items: PhantomData }
     }
 
     /// Number of items; stale at once unless the caller holds the writers' lock.
@@ -189,13 +207,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     }
 }
 
-impl<T: Ranged, C: Cpu, const F: usize> Default for RangeIndex<T, C, F> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<T, C: Cpu, const F: usize> fmt::Debug for RangeIndex<T, C, F> {
+impl<T, C: Cpu, const F: usize> fmt::Debug for RangeIndex<'_, T, C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.root.load(Relaxed);
         let levels = if word == 0 { 0 } else { 1 + (word & RootRef::<C, F>::HEIGHT) };

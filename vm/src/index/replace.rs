@@ -21,7 +21,7 @@ pub const MAX_NEW: usize = 3;
 /// dropped, nothing changes.
 #[must_use = "nothing is replaced until this is published"]
 pub struct Replacement<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize = FAN_OUT> {
-    index: &'a RangeIndex<T, C, F>,
+    index: &'a RangeIndex<'a, T, C, F>,
     edit: TreeEdit<'a, T, C, N, F>,
     new: NewItems<'a, T, C, N, F>,
 }
@@ -34,7 +34,7 @@ struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
     _cpu: PhantomData<fn() -> C>,
 }
 
-impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// Prepares the removal of all items that overlap `old` and the addition of `new`, at most [`MAX_NEW`].
     /// The caller holds the writers' lock until the result is published or dropped.
     ///
@@ -45,14 +45,16 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
     /// An allocation failed; nothing has changed.
     ///
     /// # Panics
-    /// If there are too many new items, or another replacement is prepared at the same time. Debug builds
-    /// also panic if the items break the rules above.
+    /// If there are too many new items, another replacement is prepared at the same time, or the memory is
+    /// not the one that the index was made for. Debug builds also panic if the items break the rules above.
     pub fn prepare<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,
         new: impl IntoIterator<Item = T>,
         memory: &'a N,
     ) -> Result<Replacement<'a, T, C, N, F>, NoMemory> {
+        let is_own = memory.id() == self.writer.memory;
+        assert!(is_own || mutant!("index.memory-not-checked"), "an index is edited with its own memory");
         let mut items = NewItems::none(memory);
         for value in new {
             items.add(value)?;

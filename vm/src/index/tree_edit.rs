@@ -16,7 +16,7 @@ use core::ptr::NonNull;
 
 /// An edit that is built and not yet part of the tree. If it is dropped, its nodes are freed.
 pub(super) struct TreeEdit<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
-    index: &'a RangeIndex<T, C, F>,
+    index: &'a RangeIndex<'a, T, C, F>,
     memory: &'a N,
     store: Option<PublishingStore<'a, C, F>>,
     removed: RemovedItems<'a, C, F>,
@@ -41,7 +41,7 @@ enum PublishingStore<'a, C: Cpu, const F: usize> {
     Slot { parent: SlotRef<'a, C, F>, level: usize, page: u64, node: usize },
 }
 
-impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
+impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// Builds the edit that removes all items which overlap `old` and adds those of `new`. The tree is
     /// untouched.
     ///
@@ -105,7 +105,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<T, C, F> {
 
 impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a, T, C, N, F> {
     /// An edit for which nothing is built yet.
-    fn unchanged(index: &'a RangeIndex<T, C, F>, memory: &'a N, removed: RemovedItems<'a, C, F>) -> Self {
+    fn unchanged(index: &'a RangeIndex<'a, T, C, F>, memory: &'a N, removed: RemovedItems<'a, C, F>) -> Self {
         Self { index, memory, store: None, removed, built: NodeList::EMPTY, replaced: NodeList::EMPTY }
     }
 

@@ -38,13 +38,14 @@ use ops::Destination;
 pub use ops::{Advice, MapRequest, Place, Sharing};
 pub use vm::Vm;
 
+use crate::frame::IndexAllocator;
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{CacheAligned, RwLock, lockdep};
 use crate::table::PageTable;
 use crate::tlb::SpaceTlb;
 use crate::units::Pfn;
-use crate::vma::VmaTree;
+use crate::vma::{Vma, VmaTree};
 use core::fmt;
 
 /// An address space: mappings, a page table, and the CPUs that run it.
@@ -55,7 +56,9 @@ pub struct AddressSpace<'v, M: Machine> {
     path: Path,
     layout: Layout,
     /// The index of mappings. Read under RCU or the lock, written under a [`RangeGuard`].
-    vmas: VmaTree<M::Cpu>,
+    vmas: VmaTree<'v, M::Cpu>,
+    /// The memory of its records and nodes.
+    records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
     /// Taken by way of [`RangeGuard`] and [`RangeReadGuard`] only. See `docs/design/locking.md`.
     lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
     /// Generations and running CPUs.
@@ -77,12 +80,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         layout.check::<M::Format>()?;
         let root = vm.memory.alloc_table(crate::frame::Priority::Normal).ok_or(Error::NoMemory)?;
         let number = vm.next_space();
+        let records = vm.index_allocator();
         Ok(Self {
             vm,
-            table: PageTable::new(&vm.memory, root),
+            table: PageTable::new(&vm.memory, root, &vm.rcu),
             path,
             layout,
-            vmas: VmaTree::new(),
+            vmas: VmaTree::new(&records),
+            records,
             lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
             identities: CacheAligned(AtomicU64::new(0)),

@@ -60,7 +60,7 @@ impl<'m, M: Machine> Vm<'m, M> {
         let shootdown =
             Registration::register(machine, &mut allocator, shootdown).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
-        let mappings = IndexPools::new(&memory).ok_or(BootError::TooSmall)?;
+        let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));
         Ok(Self { machine, memory, rcu, shootdown, mappings, counters, last_fault, workers, spaces })
     }

@@ -24,25 +24,36 @@
 //! no other CPU writes them between two reads; the token for them is [`CpuRef`], whose thread stays on its
 //! CPU.
 
-use super::CpuRef;
 use super::atomic::{AtomicU64, Ordering::*};
+use super::{CpuRef, UniqueId};
 use crate::machine::Cpu;
 use core::fmt;
 
-/// A structure whose hits are cached: a number that no other structure has, and its version.
+/// A structure whose hits are cached: its identity and its version.
 pub struct HitSource<C: Cpu> {
-    id: u64,
+    id: UniqueId,
     version: AtomicU64<C>,
 }
 
-/// The version of a [`HitSource`] when a lookup began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HitVersion(u64);
+/// A [`HitSource`], and its version when a lookup began.
+#[derive(Debug)]
+pub struct HitVersion<'s, C: Cpu> {
+    source: &'s HitSource<C>,
+    version: u64,
+}
+
+impl<C: Cpu> Clone for HitVersion<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Cpu> Copy for HitVersion<'_, C> {}
 
 /// The last hit of one CPU, among all structures that it looks into: `WORDS` words. It lies in a slot of
 /// per-CPU data.
 pub struct LastHit<C: Cpu, const WORDS: usize> {
-    /// [`HitSource::id`]; 0: nothing is cached.
+    /// The number of the [`HitSource`]; 0: nothing is cached.
     source: AtomicU64<C>,
     version: AtomicU64<C>,
     words: [AtomicU64<C>; WORDS],
@@ -51,9 +62,7 @@ pub struct LastHit<C: Cpu, const WORDS: usize> {
 impl<C: Cpu> HitSource<C> {
     /// A structure that has unlinked nothing yet.
     pub fn new() -> Self {
-        static NEXT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(1);
-        // Relaxed: only uniqueness matters.
-        Self { id: NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed), version: AtomicU64::new(0) }
+        Self { id: UniqueId::new(), version: AtomicU64::new(0) }
     }
 
     /// Invalidates every cached hit. One writer at a time calls this after it has unlinked something and
@@ -65,8 +74,8 @@ impl<C: Cpu> HitSource<C> {
 
     /// The version to look up under, read before the lookup; pairs with [`invalidate`](Self::invalidate).
     #[inline(always)]
-    pub fn version(&self) -> HitVersion {
-        HitVersion(self.version.load(Acquire))
+    pub fn version(&self) -> HitVersion<'_, C> {
+        HitVersion { source: self, version: self.version.load(Acquire) }
     }
 }
 
@@ -80,36 +89,37 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
         }
     }
 
-    /// The cached words, if they are a hit in `source` and `version`, just read, is still that of the hit.
+    /// The cached words, if they are a hit in the source of `now`, at that version.
     #[inline(always)]
     pub fn get<S>(
         mine: CpuRef<'_, S, C>,
         part: fn(&S) -> &Self,
-        source: &HitSource<C>,
-        version: HitVersion,
+        now: HitVersion<'_, C>,
     ) -> Option<[u64; WORDS]> {
         let hit = part(&mine);
-        let valid = hit.source.load(Relaxed) == source.id && hit.version.load(Relaxed) == version.0;
+        let is_source = hit.source.load(Relaxed) == now.source.id.get();
+        let valid = is_source && hit.version.load(Relaxed) == now.version;
         valid.then(|| core::array::from_fn(|word| hit.words[word].load(Relaxed)))
     }
 
     /// Caches a hit.
     ///
     /// # Safety
-    /// The words are the result of a lookup in the structure of `source`, which began after `version` was
-    /// read and in a read section that has not ended. The objects that they name are retired only after a
-    /// later [`invalidate`](HitSource::invalidate).
+    /// 1. The words are the result of a lookup in the structure that has the source of `found_at`, which
+    ///    began after that version was read and in a read section that has not ended.
+    /// 2. Whatever the words name is retired only after it was unlinked and the source then
+    ///    [invalidated](HitSource::invalidate), and two invalidations of the source never run at once.
+    /// 3. Every hit of the source that any CPU caches is words of the same meaning.
     #[inline(always)]
     pub unsafe fn set<S>(
         mine: CpuRef<'_, S, C>,
         part: fn(&S) -> &Self,
-        source: &HitSource<C>,
-        version: HitVersion,
+        found_at: HitVersion<'_, C>,
         words: [u64; WORDS],
     ) {
         let hit = part(&mine);
-        hit.source.store(source.id, Relaxed);
-        hit.version.store(version.0, Relaxed);
+        hit.source.store(found_at.source.id.get(), Relaxed);
+        hit.version.store(found_at.version, Relaxed);
         for (word, value) in hit.words.iter().zip(words) {
             word.store(value, Relaxed);
         }
@@ -130,7 +140,7 @@ impl<C: Cpu, const WORDS: usize> Default for LastHit<C, WORDS> {
 
 impl<C: Cpu> fmt::Debug for HitSource<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "structure {} at version {:?}", self.id, self.version)
+        write!(f, "structure {} at version {:?}", self.id.get(), self.version)
     }
 }
 

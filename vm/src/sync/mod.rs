@@ -18,6 +18,7 @@
 //! | [`CacheAligned`] | padding against false sharing |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`LastHit`], [`HitSource`] | the result of a CPU's last lookup under RCU |
+//! | [`UniqueId`] | which RCU a guard is of, which memory an object is of |
 //! | [`wait_until`] | the one wait loop |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`),
@@ -39,6 +40,7 @@ mod shadow;
 mod spin;
 #[cfg(any(test, loom))]
 pub mod testing;
+mod unique_id;
 
 pub use asymmetric::AsymmetricLocks;
 pub use bounded_list::BoundedList;
@@ -52,6 +54,7 @@ pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, refill_zeros};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
+pub use unique_id::UniqueId;
 
 use crate::machine::Cpu;
 

@@ -46,6 +46,12 @@ impl<'m, M: Machine> Table<'m, M> {
         Self { tree, words: tree.memory.words(pfn), pfn, level }
     }
 
+    /// The tree that it is, or was, a part of.
+    #[inline(always)]
+    pub(super) fn tree(&self) -> &'m PageTable<'m, M> {
+        self.tree
+    }
+
     /// The frame that holds the table.
     pub fn pfn(&self) -> Pfn {
         self.pfn

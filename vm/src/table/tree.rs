@@ -3,7 +3,7 @@
 use super::Table;
 use crate::frame::Memory;
 use crate::machine::{Format, Machine};
-use crate::sync::{AsymmetricLocks, HitSource};
+use crate::sync::{AsymmetricLocks, HitSource, Rcu, UniqueId};
 use crate::units::Pfn;
 use core::fmt;
 
@@ -14,21 +14,25 @@ pub struct PageTable<'m, M: Machine> {
     root: Pfn,
     /// The version under which CPUs cache the tables of their last walks.
     pub(super) hits: HitSource<M::Cpu>,
+    /// The RCU under which detached tables are retired; `None`: no table is ever detached, and there are no
+    /// walks without a lock.
+    pub(super) rcu: Option<UniqueId>,
     /// The locks of all its table pages.
     pub(super) locks: AsymmetricLocks<M::Cpu>,
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
-    /// The tree below `root`, an empty table.
-    pub fn new(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
+    /// The tree below `root`, an empty table, for walks in read sections of `rcu`.
+    pub fn new(memory: &'m Memory<'m, M>, root: Pfn, rcu: &'m Rcu<M::Cpu>) -> Self {
         // In models a lock is loom's mutex; ownership has its own models.
         let locks = if cfg!(loom) { AsymmetricLocks::unowned() } else { AsymmetricLocks::new() };
-        Self { memory, root, hits: HitSource::new(), locks }
+        Self { memory, root, hits: HitSource::new(), rcu: Some(rcu.id()), locks }
     }
 
-    /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks.
+    /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks. No table is
+    /// detached from it, and it is not walked without a lock.
     pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
-        Self { locks: AsymmetricLocks::unowned(), ..Self::new(memory, root) }
+        Self { memory, root, hits: HitSource::new(), rcu: None, locks: AsymmetricLocks::unowned() }
     }
 
     /// The frame of the root table.

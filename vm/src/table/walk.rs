@@ -26,6 +26,9 @@ impl<M: Machine> EntryRef<'_, M> {
 
 /// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks no other CPU: the
 /// read section keeps every table it passes from being freed.
+///
+/// # Panics
+/// If the read section is not one of the tree's RCU; so do the other walks.
 #[inline(always)]
 pub fn walk<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
@@ -42,8 +45,9 @@ pub fn walk_on<'m, M: Machine>(
     mut table: Table<'m, M>,
     vpn: Vpn,
     to: Level,
-    _reading: &ReadGuard<'_, M::Cpu>,
+    reading: &ReadGuard<'_, M::Cpu>,
 ) -> EntryRef<'m, M> {
+    reading.assert_of(table.tree().rcu);
     loop {
         let slot = table.level().index(vpn);
         let word = table.read(slot);
@@ -71,9 +75,10 @@ pub fn walk_cached<'m, M: Machine, S>(
     mine: CpuRef<'_, S, M::Cpu>,
     part: fn(&S) -> &LastHit<M::Cpu, 2>,
 ) -> EntryRef<'m, M> {
+    reading.assert_of(tree.rcu);
     let region = vpn.0 >> Level::Pmd.entry_shift();
     let version = tree.hits.version();
-    if let Some([cached, table]) = LastHit::get(mine, part, &tree.hits, version)
+    if let Some([cached, table]) = LastHit::get(mine, part, version)
         && cached == region
     {
         let table = Table::at(tree, Pfn(table), Level::Pte);
@@ -84,7 +89,7 @@ pub fn walk_cached<'m, M: Machine, S>(
     if entry.table.level() == Level::Pte {
         // SAFETY: the table was found in this tree, after the version was read and in the read section; a
         // table that is detached invalidates hits before it is retired (`PageTable::note_detached`).
-        unsafe { LastHit::set(mine, part, &tree.hits, version, [region, entry.table.pfn().0]) };
+        unsafe { LastHit::set(mine, part, version, [region, entry.table.pfn().0]) };
     }
     entry
 }

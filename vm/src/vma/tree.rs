@@ -12,7 +12,7 @@ use crate::units::{Vpn, VpnRange};
 pub const MAX_MAPPINGS: usize = 65_530;
 
 /// The mappings of an address space.
-pub type VmaTree<C> = RangeIndex<Vma<C>, C>;
+pub type VmaTree<'m, C> = RangeIndex<'m, Vma<C>, C>;
 
 impl<C: Cpu> Ranged for Vma<C> {
     fn range(&self) -> VpnRange {
@@ -37,7 +37,7 @@ impl<C: Cpu> Ranged for Vma<C> {
 }
 
 /// The caller holds the space's lock.
-impl<C: Cpu> Gaps for VmaTree<C> {
+impl<C: Cpu> Gaps for VmaTree<'_, C> {
     fn lowest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
         self.lowest_gap(window, nr_pages, 1)
     }

@@ -1,4 +1,5 @@
-//! The points at which the library is broken; those of jobs are in `list_jobs`.
+//! The points at which the library is broken; those of jobs are in `list_jobs`, those of the index in
+//! `list_index`.
 
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};

@@ -8,7 +8,7 @@ use crate::sync::{LastHit, PerCpu, Rcu};
 use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::*;
 
-type Index = RangeIndex<TestItem, TestCpu>;
+type Index<'m> = RangeIndex<'m, TestItem, TestCpu>;
 type Slots = PerCpu<LastHit<TestCpu, 1>, TestCpu>;
 
 fn slots(nr_cpus: u32) -> Slots {
@@ -16,7 +16,7 @@ fn slots(nr_cpus: u32) -> Slots {
 }
 
 /// The item that this CPU finds at the page, by way of its last hit. Checks that it is in memory.
-fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<VpnRange> {
+fn look(index: &Index<'_>, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<VpnRange> {
     let section = rcu.read();
     let found = index.find_cached(&section, slots.this_cpu(&section), |hit| hit, Vpn(page))?;
     assert_eq!(found.alive.load(Relaxed), ALIVE, "an item that was freed");
@@ -24,7 +24,7 @@ fn look(index: &Index, rcu: &Rcu<TestCpu>, slots: &Slots, page: u64) -> Option<V
     Some(found.range)
 }
 
-fn put(index: &Index, store: &HeapMemory<'_>, old: VpnRange, new: Option<(u64, u64)>) {
+fn put(index: &Index<'_>, store: &HeapMemory<'_>, old: VpnRange, new: Option<(u64, u64)>) {
     index.prepare(old, new.map(|(start, end)| value(start, end)), store).unwrap().publish();
 }
 
@@ -32,7 +32,8 @@ fn put(index: &Index, store: &HeapMemory<'_>, old: VpnRange, new: Option<(u64, u
 #[test]
 fn a_cached_item_is_found_until_it_is_replaced() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store, slots) = (Index::new(), HeapMemory::with_rcu(&rcu), slots(1));
+    let (store, slots) = (HeapMemory::with_rcu(&rcu), slots(1));
+    let index = Index::new(&store);
     assert_eq!(look(&index, &rcu, &slots, 5), None);
     put(&index, &store, VpnRange::default(), Some((4, 9)));
     put(&index, &store, VpnRange::default(), Some((20, 30)));
@@ -61,7 +62,7 @@ fn an_index_at_the_address_of_another_does_not_use_its_cached_hits() {
     let (store, slots) = (HeapMemory::with_rcu(&rcu), slots(1));
     for start in 0..5 {
         // The same address on the stack, and as many replacements.
-        let index = Index::new();
+        let index = Index::new(&store);
         put(&index, &store, VpnRange::default(), Some((start, start + 2)));
         assert_eq!(look(&index, &rcu, &slots, 1).is_some(), start <= 1, "start {start}");
         put(&index, &store, pages(0, 100), None);
@@ -82,7 +83,9 @@ fn loom_a_cached_item_against_its_replacement_and_reclaim() {
     model.preemption_bound = Some(2);
     model.check(|| {
         let machine = TestMachine::with_cpus(1, 2);
-        let world = Arc::new((Rcu::carve(&mut Heap, 2).unwrap(), Index::new(), slots(2)));
+        let rcu = Rcu::carve(&mut Heap, 2).unwrap();
+        let index = Index::new(&HeapMemory::at_once(&rcu));
+        let world = Arc::new((rcu, index, slots(2)));
         let store = HeapMemory::with_rcu(&world.0);
         put(&world.1, &store, VpnRange::default(), Some((4, 9)));
         // Touches the words of both CPUs before the thread is spawned, and fills the last hit of CPU 1.

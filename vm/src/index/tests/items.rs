@@ -9,21 +9,21 @@ use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::*;
 use std::vec::Vec;
 
-type Index = RangeIndex<TestItem, TestCpu>;
+type Index<'m> = RangeIndex<'m, TestItem, TestCpu>;
 
-fn ranges(index: &Index, rcu: &Rcu<TestCpu>) -> Vec<(u64, u64)> {
+fn ranges(index: &Index<'_>, rcu: &Rcu<TestCpu>) -> Vec<(u64, u64)> {
     let section = rcu.read();
     index.iter(&section, pages(0, 1 << 40)).map(|item| (item.range.start.0, item.range.end.0)).collect()
 }
 
 /// Sixty items of two pages, four pages apart.
-fn fill(index: &Index, store: &HeapMemory<'_>) {
+fn fill(index: &Index<'_>, store: &HeapMemory<'_>) {
     for at in (0..240).step_by(4) {
         index.prepare(VpnRange::default(), [value(at, at + 2)], store).unwrap().publish();
     }
 }
 
-fn empty(index: &Index, store: &HeapMemory<'_>, machine: &TestMachine) {
+fn empty(index: &Index<'_>, store: &HeapMemory<'_>, machine: &TestMachine) {
     index.prepare(pages(0, 1 << 40), [], store).unwrap().publish();
     store.rcu.unwrap().wait(machine, store);
     assert!(index.is_empty());
@@ -33,7 +33,8 @@ fn empty(index: &Index, store: &HeapMemory<'_>, machine: &TestMachine) {
 #[test]
 fn items_are_counted_and_all_memory_is_freed() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
+    let store = HeapMemory::with_rcu(&rcu);
+    let index = Index::new(&store);
     fill(&index, &store);
     assert_eq!((index.len(), store.items.get()), (60, 60));
     let replacement = index.prepare(pages(40, 99), [value(40, 60), value(60, 70), value(80, 99)], &store);
@@ -49,7 +50,8 @@ fn items_are_counted_and_all_memory_is_freed() {
 #[test]
 fn a_replaced_item_stays_for_its_reader() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
+    let store = HeapMemory::with_rcu(&rcu);
+    let index = Index::new(&store);
     fill(&index, &store);
     let section = rcu.read();
     let found = index.find(&section, Vpn(41)).unwrap();
@@ -68,7 +70,8 @@ fn a_replaced_item_stays_for_its_reader() {
 #[test]
 fn a_failed_replacement_changes_nothing_and_leaks_nothing() {
     let (machine, rcu) = (TestMachine::with_cpus(1, 1), Rcu::carve(&mut Heap, 1).unwrap());
-    let (index, store) = (Index::new(), HeapMemory::with_rcu(&rcu));
+    let store = HeapMemory::with_rcu(&rcu);
+    let index = Index::new(&store);
     fill(&index, &store);
     rcu.wait(&machine, &store);
     let before = (ranges(&index, &rcu), store.items.get(), store.nodes.get());

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::vec::Vec;
 
-type Tree = RangeIndex<TestItem, TestCpu, 4>;
+type Tree = RangeIndex<'static, TestItem, TestCpu, 4>;
 
 struct World {
     rcu: Rcu<TestCpu>,
@@ -56,13 +56,14 @@ fn explore(case: Case, at_once: bool) -> &'static Seen {
     model.preemption_bound = Some(3);
     model.check(move || {
         let machine = TestMachine::with_cpus(1, 2);
-        let world = Arc::new(World { rcu: Rcu::carve(&mut Heap, 2).unwrap(), tree: Tree::new() });
+        let rcu = Rcu::carve(&mut Heap, 2).unwrap();
+        let world = Arc::new(World { tree: Tree::new(&HeapMemory::at_once(&rcu)), rcu });
         let before: Vec<_> = case.before.iter().map(|&(s, e)| item(s, e)).collect();
-        replace(&world.tree, VpnRange::default(), &before, &HeapMemory::default());
+        replace(&world.tree, VpnRange::default(), &before, &HeapMemory::at_once(&world.rcu));
         let nodes = HeapMemory {
             rcu: (!at_once).then_some(&world.rcu),
             nodes: Cell::new(world.tree.check().unwrap().nodes),
-            ..HeapMemory::default()
+            ..HeapMemory::at_once(&world.rcu)
         };
         // Touches the words of both CPUs before the thread is spawned.
         world.rcu.poll(&machine, &nodes);

@@ -4,7 +4,7 @@ use crate::index::{IndexItem, IndexMemory, IndexNode, RangeIndex, Ranged};
 use crate::machine::testing::TestCpu;
 #[cfg(not(loom))]
 use crate::sync::ReadGuard;
-use crate::sync::{Rcu, RcuHead, RcuList, Reclaim};
+use crate::sync::{Rcu, RcuHead, RcuList, Reclaim, UniqueId};
 use crate::units::{Vpn, VpnRange};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc};
 use std::boxed::Box;
+use std::sync::LazyLock;
 #[cfg(not(loom))]
 use std::vec::Vec;
 
@@ -67,13 +68,23 @@ pub struct HeapMemory<'a> {
     pub nodes_allocated: Cell<usize>,
     /// Number of allocations that succeed from now on; `None`: all.
     pub left: Cell<Option<usize>>,
+    /// The RCU of the readers; the heap's memory with the same RCU is one memory.
+    pub id: Option<UniqueId>,
     pub rcu: Option<&'a Rcu<TestCpu>>,
 }
+
+/// The RCU of indexes without readers.
+static NO_READERS: LazyLock<UniqueId> = LazyLock::new(UniqueId::new);
 
 impl<'a> HeapMemory<'a> {
     /// Memory that defers to `rcu`.
     pub fn with_rcu(rcu: &'a Rcu<TestCpu>) -> Self {
-        Self { rcu: Some(rcu), ..Self::default() }
+        Self { rcu: Some(rcu), ..Self::at_once(rcu) }
+    }
+
+    /// Memory that is freed at once, though it may be read under `rcu`.
+    pub fn at_once(rcu: &Rcu<TestCpu>) -> Self {
+        Self { id: Some(rcu.id()), ..Self::default() }
     }
 
     fn refuses(&self) -> bool {
@@ -107,6 +118,14 @@ impl<'a> HeapMemory<'a> {
 // SAFETY: the heap's memory, freed at once without an RCU (tests that look up meanwhile have one), else after
 // a grace period.
 unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_> {
+    fn id(&self) -> UniqueId {
+        IndexMemory::<TestItem, TestCpu, F>::rcu(self)
+    }
+
+    fn rcu(&self) -> UniqueId {
+        self.id.unwrap_or(*NO_READERS)
+    }
+
     fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, F>>> {
         let node = self.alloc()?;
         self.nodes.set(self.nodes.get() + 1);
@@ -177,7 +196,7 @@ impl Reclaim for HeapMemory<'_> {
 
 /// Edits the tree and publishes; tests have the memory. Removed items are not retired.
 pub fn replace<const F: usize>(
-    tree: &RangeIndex<TestItem, TestCpu, F>,
+    tree: &RangeIndex<'_, TestItem, TestCpu, F>,
     old: VpnRange,
     new: &[NonNull<IndexItem<TestItem>>],
     memory: &HeapMemory<'_>,
@@ -191,7 +210,7 @@ pub fn replace<const F: usize>(
 /// The ranges in the tree, as iteration finds them.
 #[cfg(not(loom))]
 pub fn ranges<const F: usize>(
-    tree: &RangeIndex<TestItem, TestCpu, F>,
+    tree: &RangeIndex<'_, TestItem, TestCpu, F>,
     section: &ReadGuard<'_, TestCpu>,
 ) -> Vec<(u64, u64)> {
     tree.iter(section, pages(0, u64::MAX)).map(|item| (item.range.start.0, item.range.end.0)).collect()

@@ -7,4 +7,6 @@ mod items;
 mod loom_replace;
 mod memory;
 #[cfg(not(loom))]
+mod misuse;
+#[cfg(not(loom))]
 mod tree;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::vec::Vec;
 
-type Tree<const F: usize> = RangeIndex<TestItem, TestCpu, F>;
+type Tree<'m, const F: usize> = RangeIndex<'m, TestItem, TestCpu, F>;
 
 /// A small generator: the tests choose their own seeds.
 struct Random(u64);
@@ -46,7 +46,7 @@ fn model_gaps(model: &Model, within: VpnRange) -> Vec<(u64, u64)> {
 }
 
 struct World<const F: usize> {
-    tree: Tree<F>,
+    tree: Tree<'static, F>,
     nodes: HeapMemory<'static>,
     model: Model,
     rcu: Rcu<TestCpu>,
@@ -59,7 +59,8 @@ impl<const F: usize> World<F> {
     fn new(seed: u64) -> Self {
         let rcu = Rcu::carve(&mut Heap, 1).unwrap();
         let model = Model::new();
-        Self { tree: RangeIndex::new(), nodes: HeapMemory::default(), model, rcu, random: Random(seed) }
+        let nodes = HeapMemory::at_once(&rcu);
+        Self { tree: RangeIndex::new(&nodes), nodes, model, rcu, random: Random(seed) }
     }
 
     /// A replacement that cuts items at the borders of `old`, as unmapping does.
@@ -196,7 +197,7 @@ fn random_changes_of_full_nodes_match_the_model() {
     random_changes_match_the_model::<16>(3, 120);
 }
 
-fn fill<const F: usize>(tree: &Tree<F>, nodes: &HeapMemory<'_>, starts: impl Iterator<Item = u64>) {
+fn fill<const F: usize>(tree: &Tree<'_, F>, nodes: &HeapMemory<'_>, starts: impl Iterator<Item = u64>) {
     for start in starts {
         replace(tree, VpnRange::default(), &[item(start * 4, start * 4 + 3)], nodes);
     }
@@ -204,7 +205,8 @@ fn fill<const F: usize>(tree: &Tree<F>, nodes: &HeapMemory<'_>, starts: impl Ite
 
 #[test]
 fn a_common_replacement_copies_one_leaf() {
-    let (tree, nodes) = (Tree::<16>::new(), HeapMemory::default());
+    let nodes = HeapMemory::default();
+    let tree = Tree::<16>::new(&nodes);
     fill(&tree, &nodes, 0..10_000);
     let before = nodes.nodes_allocated.get();
     for n in (0..10_000).step_by(7) {
@@ -216,7 +218,8 @@ fn a_common_replacement_copies_one_leaf() {
 #[test]
 fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
     for (up, down) in [(true, false), (false, true), (true, true)] {
-        let (tree, nodes) = (Tree::<16>::new(), HeapMemory::default());
+        let nodes = HeapMemory::default();
+        let tree = Tree::<16>::new(&nodes);
         let n = 20_000u64;
         let order = (0..n).map(|at| {
             if up && down {
@@ -243,7 +246,8 @@ fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
 
 #[test]
 fn one_replacement_of_everything_by_many_and_back() {
-    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
+    let nodes = HeapMemory::default();
+    let tree = Tree::<4>::new(&nodes);
     let many: Vec<_> = (0..1_000).map(|n| item(n * 2, n * 2 + 1)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
     assert_eq!(tree.check().unwrap().items, 1_000);
@@ -253,7 +257,8 @@ fn one_replacement_of_everything_by_many_and_back() {
 
 #[test]
 fn an_item_may_grow_across_the_border_of_a_removed_neighbour() {
-    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
+    let nodes = HeapMemory::default();
+    let tree = Tree::<4>::new(&nodes);
     let many: Vec<_> = (0..9).map(|n| item(n * 10, n * 10 + 5)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
     for n in 1..9 {
@@ -265,7 +270,8 @@ fn an_item_may_grow_across_the_border_of_a_removed_neighbour() {
 
 #[test]
 fn guard_pages_of_an_item_belong_to_no_gap() {
-    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
+    let nodes = HeapMemory::default();
+    let tree = Tree::<4>::new(&nodes);
     replace(&tree, VpnRange::default(), &[item(0, 10), item_with_guard(30, 40, 8)], &nodes);
     assert_eq!(tree.highest_gap(pages(0, 40), 5, 1), Some(Vpn(17)));
     assert_eq!(tree.lowest_gap(pages(0, 40), 12, 1), Some(Vpn(10)));
@@ -274,8 +280,9 @@ fn guard_pages_of_an_item_belong_to_no_gap() {
 
 #[test]
 fn the_lowest_and_the_highest_page_may_be_used() {
-    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
     let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let nodes = HeapMemory::at_once(&rcu);
+    let tree = Tree::<4>::new(&nodes);
     replace(&tree, VpnRange::default(), &[item(0, 1), item(u64::MAX - 2, u64::MAX)], &nodes);
     let section = rcu.read();
     assert!(tree.find(&section, Vpn(u64::MAX)).is_none());
@@ -291,7 +298,8 @@ fn the_lowest_and_the_highest_page_may_be_used() {
 #[test]
 #[should_panic = "two writers"]
 fn a_second_writer_is_a_checked_error() {
-    let (tree, nodes) = (Tree::<4>::new(), HeapMemory::default());
+    let nodes = HeapMemory::default();
+    let tree = Tree::<4>::new(&nodes);
     let _first = tree.edit(VpnRange::default(), &[item(1, 2)], &nodes);
     let _second = tree.edit(VpnRange::default(), &[item(3, 4)], &nodes);
 }
@@ -300,14 +308,14 @@ fn a_second_writer_is_a_checked_error() {
 fn concurrent_lookups_always_find_pages_that_stay_mapped() {
     let machine = TestMachine::with_cpus(1, 3);
     let rcu = Rcu::carve(&mut Heap, 3).unwrap();
-    let tree = Tree::<4>::new();
+    let tree = Tree::<4>::new(&HeapMemory::at_once(&rcu));
     let stop = core::sync::atomic::AtomicBool::new(false);
     // Pages 8n..8n+4 are always mapped, alone or with their neighbours.
     replace(
         &tree,
         VpnRange::default(),
         &(0..64).map(|n| item(n * 8, n * 8 + 4)).collect::<Vec<_>>(),
-        &HeapMemory::default(),
+        &HeapMemory::at_once(&rcu),
     );
     thread::scope(|scope| {
         for cpu in 1..3 {
@@ -324,8 +332,7 @@ fn concurrent_lookups_always_find_pages_that_stay_mapped() {
                 }
             });
         }
-        let nodes =
-            HeapMemory { rcu: Some(&rcu), nodes: core::cell::Cell::new(1_000), ..HeapMemory::default() };
+        let nodes = HeapMemory { nodes: core::cell::Cell::new(1_000), ..HeapMemory::with_rcu(&rcu) };
         let mut random = Random(5);
         for _ in 0..3_000 {
             let (from, to) = (random.below(64), random.below(64));

@@ -104,8 +104,8 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let memory = self.space.vm.index_allocator();
-        self.replace_with(&memory, old, new, gone)
+        let memory = &self.space.records;
+        self.replace_with(memory, old, new, gone)
     }
 
     /// As [`replace`](Self::replace), with memory from `memory`.

@@ -41,7 +41,7 @@ pub use garbage::{RcuHead, RcuList};
 pub use slot::RcuSlot;
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
-use super::{CacheAligned, Carve, CpuGuard, CpuLocal, PerCpu, PreemptOff, SpinLock, lockdep};
+use super::{CacheAligned, Carve, CpuGuard, CpuLocal, PerCpu, PreemptOff, SpinLock, UniqueId, lockdep};
 use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
@@ -77,6 +77,8 @@ pub struct Rcu<C: Cpu> {
     advance: SpinLock<Garbage, C, { lockdep::RCU.0 }>,
     /// Objects among `advance`'s garbage.
     orphaned: AtomicU64<C>,
+    /// Beside `cpus`, which a read section loads too.
+    id: UniqueId,
     cpus: PerCpu<Local<C>, C>,
 }
 
@@ -94,6 +96,7 @@ struct Local<C: Cpu> {
 #[must_use = "the read section ends once this is dropped"]
 pub struct ReadGuard<'a, C: Cpu> {
     local: CpuGuard<'a, Local<C>, C>,
+    rcu: &'a Rcu<C>,
 }
 
 // SAFETY: it has an `CpuGuard`, which does, from before it is made until it is dropped.
@@ -114,8 +117,15 @@ impl<C: Cpu> Rcu<C> {
             epoch: CacheAligned(AtomicU64::new(1)),
             advance: SpinLock::new(Garbage::new()),
             orphaned: AtomicU64::new(0),
+            id: UniqueId::new(),
             cpus: PerCpu::carve(from, nr_cpus, local)?,
         })
+    }
+
+    /// Which RCU this is: a structure that was published for its readers is read by no others.
+    #[inline(always)]
+    pub fn id(&self) -> UniqueId {
+        self.id
     }
 
     /// Begins a read section. Sections nest, and may end in any order.
@@ -127,12 +137,12 @@ impl<C: Cpu> Rcu<C> {
         }
         let local = self.cpus.get_cpu();
         let word = local.reader.load(Relaxed);
-        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { word };
+        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(word) };
         local.reader.store(word + 1, Release);
         if !mutant!("rcu.read-fence-skipped") {
             light_fence::<C>();
         }
-        ReadGuard { local }
+        ReadGuard { local, rcu: self }
     }
 
     /// Retires an object: it is reclaimed once no reader can hold it. May reclaim others.
@@ -331,6 +341,44 @@ fn assert_may_wait<C: Cpu>() {
             let spinning = context.held() >> lockdep::table(Level::Pgd).0;
             assert!(spinning == 0, "waiting for readers under a lock that a reader may wait for");
         });
+    }
+}
+
+/// The word of a CPU that is in a section already.
+///
+/// # Panics
+/// If more sections nest than the word counts: leaked guards, as nothing else nests so deep.
+#[cold]
+fn nested(word: u64) -> u64 {
+    assert!(word & DEPTH < DEPTH, "read sections nest too deep");
+    word
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn foreign_section() -> ! {
+    panic!("a read section of another RCU: it does not keep in memory what is read here")
+}
+
+impl<C: Cpu> ReadGuard<'_, C> {
+    /// The RCU whose read section it is.
+    #[inline(always)]
+    pub fn rcu(&self) -> UniqueId {
+        self.rcu.id
+    }
+
+    /// Checks that this is a read section of the RCU `rcu`, under which a structure is retired. One load and
+    /// one compare.
+    ///
+    /// # Panics
+    /// If it is one of another RCU.
+    #[inline(always)]
+    #[track_caller]
+    pub fn assert_of(&self, rcu: impl Into<Option<UniqueId>>) {
+        if Some(self.rcu.id) != rcu.into() && !mutant!("rcu.section-not-checked") {
+            foreign_section();
+        }
     }
 }
 

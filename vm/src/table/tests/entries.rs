@@ -3,21 +3,27 @@
 use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Format, Leaf};
-use crate::table::PageTable;
-use crate::units::{Level, NodeId, PAGE_SIZE, Rights, VirtAddr};
+use crate::sync::Rcu;
+use crate::table::{PageTable, walk};
+use crate::units::{Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
 use core::cell::Cell;
+
+fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
+    let frames = machine.frames();
+    let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE_SIZE as u64);
+    let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
+    Memory::new(machine, BootMap::new(&[region]).unwrap()).unwrap()
+}
 
 /// The walker of another CPU sets accessed and dirty between the read of an entry and its write: the change
 /// is made anew, from the word with the marks.
 #[test]
 fn marks_that_the_hardware_sets_while_an_entry_is_adjusted_are_kept() {
     let machine = TestMachine::new(100);
-    let frames = machine.frames();
-    let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE_SIZE as u64);
-    let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
-    let memory = Memory::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
+    let memory = memory(&machine);
     let root = memory.alloc_table(Priority::Normal).unwrap();
-    let tree = PageTable::new(&memory, root);
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let tree = PageTable::new(&memory, root, &rcu);
     let (slot, page) = (5, VirtAddr(0).vpn().add(5 * Level::P4d.entry_pages()));
     let before = Leaf { pfn: memory.zero_frame(), rights: Rights::all(), accessed: false, dirty: false };
     let mut table = tree.top().lock().unwrap();
@@ -36,4 +42,17 @@ fn marks_that_the_hardware_sets_while_an_entry_is_adjusted_are_kept() {
     assert_eq!(table.entry(slot), Entry::Leaf(Leaf { rights: Rights::READ, ..marked }));
     assert_eq!(looked.get(), 2);
     table.clear(slot);
+}
+
+/// A table that is detached waits for the readers of the tree's own RCU.
+#[test]
+#[should_panic = "a read section of another RCU"]
+fn a_walk_under_another_rcus_guard_is_refused() {
+    let machine = TestMachine::new(100);
+    let memory = memory(&machine);
+    let [rcu, foreign] = [(); 2].map(|()| Rcu::carve(&mut memory.boot_allocator(), 1).unwrap());
+    let root = memory.alloc_table(Priority::Normal).unwrap();
+    let tree = PageTable::new(&memory, root, &rcu);
+    assert_eq!(walk(&tree, Vpn(5), Level::Pte, &rcu.read()).entry(), Entry::Absent);
+    walk(&tree, Vpn(5), Level::Pte, &foreign.read());
 }

@@ -4,7 +4,7 @@ use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::refill_zeros;
+use crate::sync::{Rcu, refill_zeros};
 use crate::table::PageTable;
 use crate::units::{Level, NodeId, PAGE_SIZE, Pfn, Rights};
 use core::sync::atomic::AtomicUsize;
@@ -36,7 +36,10 @@ fn with_tree(f: impl FnOnce(&'static Tree, &'static Memory<'static, Machine>)) {
         let map = BootMap::new(&[region]).unwrap();
         with_leaked(Memory::new(machine, map).unwrap(), |memory| {
             let root = memory.alloc_table(Priority::Normal).unwrap();
-            with_leaked(PageTable::new(memory, root), |tree| f(tree, memory));
+            let rcu = Rcu::carve(&mut memory.boot_allocator(), 2).unwrap();
+            with_leaked(rcu, |rcu| {
+                with_leaked(PageTable::new(memory, root, rcu), |tree| f(tree, memory));
+            });
         });
     });
 }

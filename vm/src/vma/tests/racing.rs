@@ -20,7 +20,7 @@ fn all() -> VpnRange {
 }
 
 /// The attributes of the mapping at `vpn`, frozen so that it gets no identity while the writer decides.
-fn frozen(tree: &VmaTree<TestCpu>, section: &ReadGuard<'_, TestCpu>, vpn: Vpn) -> Option<VmaAttributes> {
+fn frozen(tree: &VmaTree<'_, TestCpu>, section: &ReadGuard<'_, TestCpu>, vpn: Vpn) -> Option<VmaAttributes> {
     let vma = tree.find(section, vpn)?;
     vma.freeze();
     Some(vma.attributes())
@@ -28,7 +28,7 @@ fn frozen(tree: &VmaTree<TestCpu>, section: &ReadGuard<'_, TestCpu>, vpn: Vpn) -
 
 /// mprotect of a range within one mapping, as in an address space, without entries.
 fn write(
-    tree: &VmaTree<TestCpu>,
+    tree: &VmaTree<'_, TestCpu>,
     store: &Store<'_, '_>,
     rcu: &Rcu<TestCpu>,
     part: VpnRange,
@@ -63,7 +63,7 @@ fn write(
 
 /// Looks a page up, and gives its mapping the identity `fresh`, if any; `known` records the identity.
 fn read(
-    tree: &VmaTree<TestCpu>,
+    tree: &VmaTree<'_, TestCpu>,
     rcu: &Rcu<TestCpu>,
     page: u64,
     fresh: Option<AnonId>,
@@ -83,8 +83,9 @@ fn no_identity_is_lost_while_mappings_are_split_and_joined() {
     for seed in 0..40u64 {
         let machine = TestMachine::with_cpus(512, READERS + 1);
         let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, READERS + 1).unwrap());
-        let (pools, tree) = (Pools::new(&memory).unwrap(), VmaTree::new());
+        let pools = Pools::new(&memory, &rcu).unwrap();
         let store = pools.allocator(&memory, &rcu);
+        let tree = VmaTree::new(&store);
         let access = [VmaFlags::READ, VmaFlags::READ | VmaFlags::WRITE];
         let whole = VmaAttributes::anonymous(all(), VmaFlags::new_anonymous(access[1]));
         tree.prepare(VpnRange::default(), [Vma::new(whole, VmaState::Live)], &store).unwrap().publish();

@@ -34,12 +34,12 @@ fn attributes(start: u64, end: u64) -> VmaAttributes {
     VmaAttributes::anonymous(pages(start, end), VmaFlags::READ | VmaFlags::MAY_ACCESS)
 }
 
-fn listed(tree: &VmaTree<TestCpu>, rcu: &Rcu<TestCpu>) -> Vec<VmaAttributes> {
+fn listed(tree: &VmaTree<'_, TestCpu>, rcu: &Rcu<TestCpu>) -> Vec<VmaAttributes> {
     let section = rcu.read();
     tree.iter(&section, ALL).map(|vma| vma.attributes()).collect()
 }
 
-fn put(tree: &VmaTree<TestCpu>, store: &Store<'_, '_>, old: VpnRange, new: &[VmaAttributes]) {
+fn put(tree: &VmaTree<'_, TestCpu>, store: &Store<'_, '_>, old: VpnRange, new: &[VmaAttributes]) {
     let new = new.iter().map(|&attributes| Vma::new(attributes, VmaState::Live));
     tree.prepare(old, new, store).unwrap().publish();
 }
@@ -50,11 +50,14 @@ pub fn records(new: &[Option<(VmaAttributes, VmaState)>]) -> impl Iterator<Item 
 }
 
 /// Runs a test with an index and its memory, and checks that all memory is freed at the end.
-fn with_store(test: impl FnOnce(&VmaTree<TestCpu>, &Rcu<TestCpu>, &Memory<'_, TestMachine>, &Store<'_, '_>)) {
+fn with_store(
+    test: impl FnOnce(&VmaTree<'_, TestCpu>, &Rcu<TestCpu>, &Memory<'_, TestMachine>, &Store<'_, '_>),
+) {
     let machine = TestMachine::with_cpus(2048, 1);
     let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, machine.nr_cpus()).unwrap());
-    let (pools, tree) = (Pools::new(&memory).unwrap(), VmaTree::new());
+    let pools = Pools::new(&memory, &rcu).unwrap();
     let store = pools.allocator(&memory, &rcu);
+    let tree = VmaTree::new(&store);
     test(&tree, &rcu, &memory, &store);
     put(&tree, &store, ALL, &[]);
     rcu.wait(&machine, &memory);
@@ -66,7 +69,8 @@ fn with_store(test: impl FnOnce(&VmaTree<TestCpu>, &Rcu<TestCpu>, &Memory<'_, Te
 #[test]
 fn a_record_takes_one_line() {
     let machine = TestMachine::with_cpus(256, 1);
-    assert_eq!(Pools::new(&memory(&machine)).unwrap().object_bytes().1, 64);
+    let (memory, rcu) = (memory(&machine), Rcu::carve(&mut Heap, 1).unwrap());
+    assert_eq!(Pools::new(&memory, &rcu).unwrap().object_bytes().1, 64);
 }
 
 #[test]

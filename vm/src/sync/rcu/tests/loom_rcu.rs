@@ -48,7 +48,8 @@ impl World {
         let object = Arc::new(Object { head: RcuHead::new(), value: UnsafeCell::new(7) });
         // In its place before any word is touched, and touched before the threads are spawned: shadows go by
         // address.
-        let world = Arc::new(Self { rcu: Rcu::carve(&mut Heap, nr_cpus).unwrap(), slot: RcuSlot::new() });
+        let rcu = Rcu::carve(&mut Heap, nr_cpus).unwrap();
+        let world = Arc::new(Self { slot: RcuSlot::new(&rcu), rcu });
         // SAFETY: the object lives as long as the test.
         unsafe { world.slot.publish(Some(NonNull::from(&*object))) };
         assert_eq!(world.rcu.epoch.load(Relaxed) + world.rcu.garbage(), 1);

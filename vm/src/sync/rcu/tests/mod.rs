@@ -45,7 +45,7 @@ fn retire(rcu: &Rcu<TestCpu>, machine: &TestMachine, bin: &impl Reclaim, object:
 #[test]
 fn an_object_outlives_the_reader_that_may_hold_it() {
     let (machine, rcu, bin) = world(2);
-    let slot = RcuSlot::<Object, TestCpu>::new();
+    let slot = RcuSlot::<Object, TestCpu>::new(&rcu);
     // SAFETY: the object is never freed.
     unsafe { slot.publish(Some(object(1))) };
     let (entered, leave) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -185,7 +185,7 @@ fn retiring_under_a_spin_lock_is_a_checked_error() {
 #[test]
 fn readers_never_meet_a_reclaimed_object() {
     let (machine, rcu, bin) = world(4);
-    let slots = [const { RcuSlot::<Object, TestCpu>::new() }; 4];
+    let slots = [(); 4].map(|()| RcuSlot::<Object, TestCpu>::new(&rcu));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for cpu in 2..4 {

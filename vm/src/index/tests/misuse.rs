@@ -1,0 +1,53 @@
+//! Calls that would break memory safety if they were carried out: each is refused.
+
+use super::memory::*;
+use crate::index::RangeIndex;
+use crate::machine::testing::TestCpu;
+use crate::sync::testing::Heap;
+use crate::sync::{LastHit, PerCpu, Rcu, ReadGuard};
+use crate::units::{Vpn, VpnRange};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::string::String;
+
+type Index<'m> = RangeIndex<'m, TestItem, TestCpu>;
+type Slots = PerCpu<LastHit<TestCpu, 1>, TestCpu>;
+
+/// The message of the panic in which the call ends.
+#[track_caller]
+fn refusal<R>(call: impl FnOnce() -> R) -> String {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else { panic!("the call was carried out") };
+    let literal = payload.downcast_ref::<&str>().map(|&message| message.into());
+    literal.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap()
+}
+
+/// Objects retired under one RCU are not kept in memory by read sections of another.
+#[test]
+fn a_lookup_under_another_rcus_guard_is_refused() {
+    let [rcu, foreign] = [(); 2].map(|()| Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap());
+    let store = HeapMemory::with_rcu(&rcu);
+    let index = Index::new(&store);
+    let slots: Slots = PerCpu::carve(&mut Heap, 1, |_| LastHit::new()).unwrap();
+    index.prepare(VpnRange::default(), [value(1, 2)], &store).unwrap().publish();
+    let lookups: [&dyn Fn(&ReadGuard<'_, TestCpu>) -> bool; 5] = [
+        &|section| index.find(section, Vpn(1)).is_some(),
+        &|section| index.find_cached(section, slots.this_cpu(section), |hit| hit, Vpn(1)).is_some(),
+        &|section| index.at_or_after(section, Vpn(0)).is_some(),
+        &|section| index.before(section, Vpn(2)).is_some(),
+        &|section| index.iter(section, pages(0, 9)).next().is_some(),
+    ];
+    for lookup in lookups {
+        assert!(lookup(&rcu.read()));
+        assert!(refusal(|| lookup(&foreign.read())).contains("a read section of another RCU"));
+    }
+}
+
+/// A node would be freed to a pool that it is not from.
+#[test]
+fn an_edit_with_the_memory_of_another_index_is_refused() {
+    let [rcu, other] = [(); 2].map(|()| Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap());
+    let (store, foreign) = (HeapMemory::with_rcu(&rcu), HeapMemory::with_rcu(&other));
+    let index = Index::new(&store);
+    let message = refusal(|| index.prepare(VpnRange::default(), [value(1, 2)], &foreign).map(drop));
+    assert!(message.contains("an index is edited with its own memory"), "{message}");
+    index.prepare(VpnRange::default(), [value(1, 2)], &store).unwrap().publish();
+}
