@@ -84,6 +84,11 @@ pub fn send(to: u32, vector: u8) {
     command(to, 0x4000 | u32::from(vector));
 }
 
+/// Sends a CPU a system management interrupt.
+pub fn send_smi(to: u32) {
+    command(to, 0x4200);
+}
+
 /// Resets a CPU, and then starts it in real mode at `page << 12`.
 pub fn start(to: u32, page: u8) {
     command(to, 0x4500);
@@ -102,6 +107,11 @@ pub fn calibrate() -> u32 {
     let left = read(TIMER_CURRENT);
     write(TIMER_INITIAL, 0);
     u32::MAX - left
+}
+
+/// The timer interrupts this CPU no more.
+pub fn no_ticks() {
+    write(TIMER, MASKED);
 }
 
 /// Makes the timer interrupt this CPU once in `ticks` ticks.

@@ -9,6 +9,7 @@
 //! | `cpu` `machine` | the library's `Cpu` and `Machine` |
 //! | `space` | addresses of the kernel's half; its tables, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
+//! | `smi` | system management interrupts, for a self-test |
 //! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |
 //! | `helpers` | threads of idle priority that run the library's jobs |
 //! | `sse` | SSE state, saved beside a frame |
@@ -34,6 +35,7 @@ pub mod percpu;
 mod ports;
 pub mod registers;
 mod segments;
+pub mod smi;
 pub mod space;
 pub mod sse;
 pub mod thread;

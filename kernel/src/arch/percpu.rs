@@ -18,6 +18,7 @@ use super::segments::Segments;
 use super::thread::{Space, Thread};
 use core::arch::asm;
 use core::cell::Cell;
+use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -60,6 +61,37 @@ pub struct PerCpu {
     /// Moves on at each switch of threads and each barrier; odd while the CPU idles. Written by its CPU
     /// alone, by read-modify-writes, which are full fences; pairs with the loads in `barrier_all`.
     quiescent: AtomicU64,
+}
+
+/// This CPU idles: it makes no access that a barrier would have to order, and `barrier_all` passes it by.
+/// That ends with the first interrupt or when the value is dropped, whichever comes first. Interrupts are off
+/// where it is made and where it is dropped.
+#[derive(Debug)]
+#[must_use = "the CPU idles as long as the value lives"]
+pub struct Idle(PhantomData<*const ()>);
+
+impl Idle {
+    /// Idles until an interrupt comes, or something else ends the wait: system management interrupts do, and
+    /// no handler of the kernel runs then. Interrupts are off, here and when it returns.
+    pub fn wait() {
+        let _idle = Self::begin();
+        registers::wait_for_interrupt();
+    }
+
+    fn begin() -> Self {
+        debug_assert!(registers::flags() & registers::INTERRUPT_FLAG == 0);
+        let cpu = this();
+        debug_assert!(cpu.quiescence().is_some(), "{:?} idles twice", id());
+        cpu.quiescent.fetch_add(1, SeqCst);
+        Idle(PhantomData)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        debug_assert!(registers::flags() & registers::INTERRUPT_FLAG == 0);
+        this().idle_ends();
+    }
 }
 
 /// Every CPU.
@@ -122,21 +154,20 @@ impl PerCpu {
 
     /// Notes an operation that orders all accesses of the CPU: a switch of threads, a barrier.
     pub fn quiesced(&self) {
+        debug_assert!(self.quiescence().is_some(), "a CPU that counts as idle runs");
         self.quiescent.fetch_add(2, SeqCst);
     }
 
-    /// Notes that the CPU begins to idle.
-    pub fn idle_begins(&self) {
-        if self.quiescent.load(Relaxed) & 1 == 0 {
-            self.quiescent.fetch_add(1, SeqCst);
-        }
-    }
-
-    /// The CPU stops idling: called first in every interrupt.
+    /// The CPU stops idling, if it did: called first in every interrupt.
     pub fn idle_ends(&self) {
         if self.quiescent.load(Relaxed) & 1 == 1 {
             self.quiescent.fetch_add(1, SeqCst);
         }
+    }
+
+    /// How often the CPU's accesses were ordered, the times included that it began and ended to idle.
+    pub fn nr_quiescences(&self) -> u64 {
+        self.quiescent.load(SeqCst)
     }
 
     /// Where the CPU's accesses were last ordered; `None` while it idles and makes none.

@@ -133,11 +133,11 @@ pub fn enable_interrupts() {
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }
 
-/// Turns interrupts on and stops until one comes. An interrupt between the two wakes as well: `sti` holds
-/// them off for one instruction.
+/// Turns interrupts on, stops until one comes or another event ends the wait, and turns them off again. An
+/// interrupt between the first two wakes as well: `sti` holds them off for one instruction.
 pub fn wait_for_interrupt() {
     // SAFETY: as `enable_interrupts`.
-    unsafe { asm!("sti", "hlt", options(nostack, preserves_flags)) };
+    unsafe { asm!("sti", "hlt", "cli", options(nostack, preserves_flags)) };
 }
 
 /// Stops this CPU.

@@ -6,7 +6,7 @@ use super::{MACHINE, cpu, percpu, registers, segments, thread, user};
 use core::arch::global_asm;
 use core::fmt;
 use core::sync::atomic::Ordering::*;
-use interleaf::space::Fault;
+use interleaf::space::{Fault, FaultError};
 use interleaf::units::{Access, VirtAddr};
 
 global_asm!(include_str!("trap.s"), options(att_syntax));
@@ -108,40 +108,69 @@ fn exit_to_user(frame: &mut Frame) {
     }
 }
 
-/// The fault is resolved: return to ring 3.
-const RETURN: u32 = 0;
-/// A reschedule is due, or the thread's program ends.
-const EXIT_WORK: u32 = 1;
-/// The access could not be resolved.
-const FAILED: u32 = 2;
+/// What is left to do after a page fault of ring 3. `trap.s` knows that `Return` is 0, and passes every other
+/// value on as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum AfterFault {
+    /// The fault is resolved: return to ring 3.
+    Return = 0,
+    /// It is resolved, and a reschedule is due, or the thread's program ends.
+    ExitWork,
+    /// Refused, see [`FaultError`].
+    NotMapped,
+    /// Refused, see [`FaultError`].
+    NotAllowed,
+    /// Refused, see [`FaultError`].
+    NoMemory,
+}
+
+impl From<FaultError> for AfterFault {
+    #[cold]
+    fn from(error: FaultError) -> Self {
+        match error {
+            FaultError::NotMapped => AfterFault::NotMapped,
+            FaultError::NotAllowed => AfterFault::NotAllowed,
+            _ => AfterFault::NoMemory,
+        }
+    }
+}
+
+impl AfterFault {
+    /// Why the fault was refused, if it was.
+    fn error(self) -> Option<FaultError> {
+        match self {
+            AfterFault::Return | AfterFault::ExitWork => None,
+            AfterFault::NotMapped => Some(FaultError::NotMapped),
+            AfterFault::NotAllowed => Some(FaultError::NotAllowed),
+            AfterFault::NoMemory => Some(FaultError::NoMemory),
+        }
+    }
+}
 
 /// A page fault of ring 3. Interrupts are on; they are off when it returns.
 /// The frame has no registers that calls keep, and the address in the place of the vector.
 #[unsafe(no_mangle)]
-extern "C" fn user_fault_handler(frame: &Frame) -> u32 {
+extern "C" fn user_fault_handler(frame: &Frame) -> AfterFault {
     let thread = percpu::thread();
     let fault = Fault { addr: VirtAddr(frame.vector), access: frame.access() };
-    let resolved = thread.space().is_some_and(|space| space.fault(fault).is_ok());
+    let resolved = thread.space().map_or(Err(FaultError::NotMapped), |space| space.fault(fault));
     registers::disable_interrupts();
     match resolved {
-        false => FAILED,
-        true if percpu::preempt_word() == 0 || thread.exit_pending.load(Relaxed) != 0 => EXIT_WORK,
-        true => RETURN,
+        Err(error) => error.into(),
+        Ok(_) if percpu::preempt_word() == 0 || thread.exit_pending.load(Relaxed) != 0 => AfterFault::ExitWork,
+        Ok(_) => AfterFault::Return,
     }
 }
 
-/// Work that [`user_fault_handler`] left undone. The frame is complete but for the vector. Interrupts are
-/// off, here and when it returns.
+/// What [`user_fault_handler`] left to do. The frame is complete but for the vector. Interrupts are off, here
+/// and when it returns.
 #[unsafe(no_mangle)]
-extern "C" fn user_fault_unfinished(frame: &mut Frame, why: u32) {
+extern "C" fn user_fault_unfinished(frame: &mut Frame, left: AfterFault) {
     let address = VirtAddr(core::mem::replace(&mut frame.vector, PAGE_FAULT));
-    if why == FAILED {
+    if let Some(error) = left.error() {
         registers::enable_interrupts();
-        let fault = Fault { addr: address, access: frame.access() };
-        // Resolved again: only this call reports the error, and the cause may be gone by now.
-        if let Some(Err(error)) = percpu::thread().space().map(|space| space.fault(fault)) {
-            signal::fault_failed(frame, address, error);
-        }
+        signal::fault_failed(frame, address, error);
         registers::disable_interrupts();
     }
     exit_to_user(frame);

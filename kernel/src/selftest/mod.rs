@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `conformance` | the library's suite for platforms |
 //! | `faults` | the kernel's own faults: resolved, or an error with no lock held |
+//! | `refused` | an access of ring 3 that is refused counts as one fault |
+//! | `idle` | an idle CPU counts as idle only while it waits, whatever ended the wait |
 //! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
 //! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
 //! | `all` | these, one after the other |
@@ -12,6 +14,8 @@
 
 mod conformance;
 mod faults;
+mod idle;
+mod refused;
 mod storm;
 mod world;
 
@@ -26,6 +30,8 @@ type Test = fn(&Options<'_>) -> bool;
 const TESTS: &[(&str, Test)] = &[
     ("conformance", conformance::run),
     ("faults", faults::of_the_kernel),
+    ("refused", refused::once_each),
+    ("idle", idle::ends_with_the_wait),
     ("flushes", faults::interrupt_only_who_runs_the_space),
     ("storm", storm::in_one_space),
     ("spaces", storm::in_many_spaces),

@@ -139,14 +139,20 @@ pub fn run(file: &[u8], options: &Options<'_>) -> u8 {
 /// Runs a program in its space, and waits for its end.
 fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u8 {
     let loaded = thread::in_space(space, || load(space, program, options));
-    let (Some(frame), Some(thread)) = (loaded, sched::alloc_thread()) else { return CANNOT_RUN };
-    PROCESS.add_thread(thread);
-    thread.prepare_user_thread(&frame, space, 0);
-    sched::start(thread, u64::MAX);
-    let code = PROCESS.wait();
+    let Some(code) = loaded.and_then(|frame| run_thread(space, &frame)) else { return CANNOT_RUN };
     let stats = memory::vm().shootdown_stats();
     crate::println!("the program ended with {code}; CPUs were interrupted {} times to flush", stats.sent);
     code
+}
+
+/// Runs a thread of the program, which begins in ring 3 with these registers, and waits for the last one's
+/// end; the program's code. `None` where there is no thread.
+pub fn run_thread(space: &OwnedSpace, frame: &Frame) -> Option<u8> {
+    let thread = sched::alloc_thread()?;
+    PROCESS.add_thread(thread);
+    thread.prepare_user_thread(frame, space, 0);
+    sched::start(thread, u64::MAX);
+    Some(PROCESS.wait())
 }
 
 /// Loads the program into its space, in which this thread runs. `None` if that fails, after a line with the

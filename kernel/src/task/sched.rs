@@ -21,7 +21,7 @@
 //! [`MAX_THREADS`] numbers: behind the library's last lock, because the library wakes sleepers while it holds
 //! its own.
 
-use crate::arch::percpu;
+use crate::arch::percpu::{self, Idle};
 use crate::arch::thread::{self, MAX_THREADS, Thread};
 use crate::arch::{Core, apic, cpu, registers};
 use crate::memory::tables;
@@ -302,13 +302,12 @@ pub fn idle(_: usize) {
         fence(SeqCst);
         let nothing = !QUEUE.lock().has(|index| allows(index, cpu));
         if nothing {
-            percpu::this().idle_begins();
             cpu::section_ends();
-            registers::wait_for_interrupt();
-        } else {
-            cpu::section_ends();
-            registers::enable_interrupts();
+            Idle::wait();
+            cpu::section_begins();
         }
+        cpu::section_ends();
+        registers::enable_interrupts();
         IDLE.fetch_and(!(1 << cpu.0), SeqCst);
     }
 }
