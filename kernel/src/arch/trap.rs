@@ -158,7 +158,9 @@ extern "C" fn user_fault_handler(frame: &Frame) -> AfterFault {
     registers::disable_interrupts();
     match resolved {
         Err(error) => error.into(),
-        Ok(_) if percpu::preempt_word() == 0 || thread.exit_pending.load(Relaxed) != 0 => AfterFault::ExitWork,
+        Ok(_) if percpu::preempt_word() == 0 || thread.exit_pending.load(Relaxed) != 0 => {
+            AfterFault::ExitWork
+        }
         Ok(_) => AfterFault::Return,
     }
 }
