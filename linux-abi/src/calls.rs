@@ -1,11 +1,12 @@
 //! The memory calls: untrusted words in, errors in Linux's order out.
 
 use crate::advice::advice;
-use crate::{Errno, MapFlags, Prot, policy};
+use crate::policy::{misplaced, policy};
+use crate::{Errno, MapFlags, Prot};
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
-use interleaf::vma::VmaFlags;
+use interleaf::vma::{PolicyRequest, VmaFlags};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -137,23 +138,22 @@ pub fn check_mincore(addr: u64, len_bytes: u64, to: u64, user_end: u64) -> Resul
     Ok(())
 }
 
-/// `mbind(addr, len, mode, nodes, ..., flags)`; `nodes` is the first word of the mask. Pages that are present
-/// stay where they are: flags that would move or check them are refused.
+/// `mbind(addr, len, mode, mask, max_node, flags)`. `nodes` reads the mask, [`read_nodes`](crate::read_nodes);
+/// it is called once the mode is known to be valid. Pages that are present stay where they are: as far as
+/// `flags` ask for it, those on other nodes are looked for.
 ///
 /// # Errors
-/// As [`AddressSpace::set_policy`]; and [`Errno::EINVAL`] for unknown modes, flags, and nodes that do not fit
-/// the mode.
+/// In Linux's order: [`Errno::EINVAL`] for the mode; what `nodes` says; [`Errno::EINVAL`] for unknown flags,
+/// [`Errno::EPERM`] for those that need a privilege; then as [`AddressSpace::set_policy`].
 pub fn mbind<M: Machine>(
     space: &AddressSpace<'_, M>,
     addr: u64,
     len_bytes: u64,
     mode: u32,
-    nodes: u64,
+    nodes: impl FnOnce() -> Result<u64, Errno>,
     flags: u32,
 ) -> Result<(), Errno> {
-    if flags != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let policy = policy(mode, nodes).ok_or(Errno::EINVAL)?;
-    Ok(space.set_policy(VirtAddr(addr), len_bytes, policy)?)
+    let policy = policy(mode)?;
+    let request = PolicyRequest { nodes: nodes()?, ..policy };
+    Ok(space.set_policy(VirtAddr(addr), len_bytes, request, misplaced(flags)?)?)
 }

@@ -29,6 +29,8 @@ numbers! {
     EPERM,
     /// No such process.
     ESRCH,
+    /// Input or output error; of `mbind`: a page lies elsewhere.
+    EIO,
     /// Bad file descriptor.
     EBADF,
     /// Try again.
@@ -67,6 +69,7 @@ impl From<Error> for Errno {
             Error::Access => Self::EACCES,
             Error::Fault => Self::EFAULT,
             Error::Again => Self::EAGAIN,
+            Error::Misplaced => Self::EIO,
         }
     }
 }

@@ -29,4 +29,4 @@ mod tests;
 pub use calls::{brk, check_mincore, madvise, map_request, mbind, mmap, mprotect, munmap};
 pub use errno::Errno;
 pub use flags::{MREMAP_DONTUNMAP, MREMAP_FIXED, MapFlags, Prot};
-pub use policy::policy;
+pub use policy::{misplaced, policy, read_nodes};

@@ -1,22 +1,66 @@
 //! Numbers are Linux's, and have its meaning.
 
-use crate::{Errno, MapFlags, Prot, advice, check_mincore, map_request, number, policy};
-use interleaf::space::{Advice, Error, Place, Sharing};
-use interleaf::units::{NodeId, VirtAddr};
-use interleaf::vma::{Policy, VmaFlags};
+use crate::{
+    Errno, MapFlags, Prot, advice, check_mincore, map_request, misplaced, number, policy, read_nodes,
+};
+use interleaf::space::{Advice, Error, Misplaced, Place, Sharing};
+use interleaf::units::VirtAddr;
+use interleaf::vma::{PolicyFlags, PolicyMode, VmaFlags};
 
 #[test]
-fn modes_of_mbind_are_linuxs_and_each_takes_its_nodes() {
-    assert_eq!([policy(0, 0), policy(4, 0), policy(1, 0)], [Some(Policy::LOCAL); 3]);
-    assert_eq!([policy(0, 1), policy(4, 1), policy(2, 0), policy(3, 0), policy(7, 1)], [None; 5]);
-    assert_eq!(policy(1, 0b110), Policy::preferred(NodeId(1)));
-    assert_eq!((policy(2, 3), policy(3, 3)), (Policy::bind(3), Policy::interleave(3)));
+fn modes_of_mbind_are_linuxs() {
+    let modes = [0, 1, 2, 3, 4, 5, 6].map(|mode| policy(mode).unwrap().mode);
+    use PolicyMode::*;
+    assert_eq!(modes, [Default, Preferred, Bind, Interleave, Local, PreferredMany, WeightedInterleave]);
+    let (fixed, relative, balancing) = (0x8000, 0x4000, 0x2000);
+    assert_eq!(policy(2 | fixed).unwrap().flags, PolicyFlags::STATIC);
+    assert_eq!(policy(3 | relative).unwrap().flags, PolicyFlags::RELATIVE);
+    assert_eq!(policy(5 | balancing | fixed).unwrap().flags, PolicyFlags::BALANCING | PolicyFlags::STATIC);
+    for mode in [7, 2 | fixed | relative, balancing, 3 | balancing, 0x1002, 2 | 1 << 16, u32::MAX] {
+        assert_eq!(policy(mode), Err(Errno::EINVAL), "{mode:#x}");
+    }
+}
+
+#[test]
+fn flags_of_mbind_are_linuxs() {
+    let (invalid, not_permitted) = (Err(Errno::EINVAL), Err(Errno::EPERM));
+    let kept = [0, 2].map(misplaced);
+    assert_eq!(kept, [Ok(Misplaced::Keep); 2]);
+    assert_eq!([1, 3].map(misplaced), [Ok(Misplaced::Refuse), Ok(Misplaced::Report)]);
+    assert_eq!([4, 7].map(misplaced), [not_permitted; 2]);
+    assert_eq!([8, 12, 16, 1 << 31].map(misplaced), [invalid; 4]);
+}
+
+/// As [`read_nodes`] reads a mask of these words at address 4096.
+fn nodes_of(words: &[u64], max_node: u64) -> Result<u64, Errno> {
+    let word_at = |at: u64| words.get((at - 4096) as usize / 8).copied().ok_or(Errno::EFAULT);
+    read_nodes(4096, max_node, word_at)
+}
+
+#[test]
+fn masks_of_nodes_are_read_as_linux_reads_them() {
+    assert_eq!([0, 1, 2, 64, 65].map(|max_node| nodes_of(&[1], max_node)), {
+        [Err(Errno::EINVAL), Ok(0), Ok(1), Ok(1), Ok(1)]
+    });
+    assert_eq!(nodes_of(&[u64::MAX], 9), Ok(0xff));
+    assert_eq!(nodes_of(&[1], 66), Err(Errno::EFAULT), "the second word cannot be read");
+    assert_eq!(nodes_of(&[1, 2], 129), Ok(1 << 63 | 1), "a node that no mapping can name");
+    let mut long = [0; 512];
+    long[0] = 1;
+    assert_eq!(nodes_of(&long, 32_769), Ok(1));
+    assert_eq!(nodes_of(&long, 32_770), Err(Errno::EINVAL));
+    long[16] = 1;
+    assert_eq!(nodes_of(&long, 32_769), Err(Errno::EINVAL), "node 1024");
+    assert_eq!(nodes_of(&long, 1025), Ok(1));
+    assert_eq!(nodes_of(&[], u64::MAX), Err(Errno::EINVAL));
+    assert_eq!(read_nodes(0, u64::MAX, |_| Err(Errno::EFAULT)), Ok(0), "no mask is no node");
 }
 
 #[test]
 fn errors_of_the_library_have_linuxs_numbers() {
     let errors = [
         (Error::NotPermitted, 1),
+        (Error::Misplaced, 5),
         (Error::Again, 11),
         (Error::NoMemory, 12),
         (Error::Access, 13),

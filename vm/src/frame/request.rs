@@ -33,6 +33,8 @@ pub enum FramePlacement {
     Preferred(NodeId),
     /// On these nodes, nearest to this CPU first, and nowhere else.
     Bind(NodeMask),
+    /// On these nodes, nearest to this CPU first; else on any other, nearest first.
+    PreferredMany(NodeMask),
 }
 
 impl AllocRequest {

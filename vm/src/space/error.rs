@@ -19,6 +19,8 @@ pub enum Error {
     Fault,
     /// Try again: `EAGAIN`.
     Again,
+    /// A page lies on a node that its memory policy does not name: `EIO`.
+    Misplaced,
 }
 
 impl fmt::Display for Error {
@@ -31,6 +33,7 @@ impl fmt::Display for Error {
             Error::Access => "the mapping does not allow it",
             Error::Fault => "bad address",
             Error::Again => "try again",
+            Error::Misplaced => "a page lies on another node",
         })
     }
 }

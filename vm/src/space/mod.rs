@@ -35,7 +35,7 @@ pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use layout::Layout;
 use ops::Destination;
-pub use ops::{Advice, MapRequest, Place, Sharing};
+pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
 pub use vm::Vm;
 
 use crate::frame::IndexAllocator;

@@ -9,6 +9,7 @@ use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PerCpu, Rcu, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
+use crate::units::NodeMask;
 use crate::vma::Vma;
 use crate::work::WorkerPool;
 use core::fmt;
@@ -124,6 +125,12 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Memory for the indexes of spaces.
     pub(super) fn index_allocator(&self) -> IndexAllocator<'_, 'm, Vma<M::Cpu>, M> {
         self.mappings.allocator(&self.memory, &self.rcu)
+    }
+
+    /// The nodes that have memory.
+    pub(super) fn populated_nodes(&self) -> NodeMask {
+        let nodes = self.memory.zones().iter().map(|zone| NodeMask::of(zone.node()));
+        nodes.fold(NodeMask::EMPTY, NodeMask::with)
     }
 
     #[inline(always)]

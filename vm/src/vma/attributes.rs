@@ -24,12 +24,19 @@ pub struct VmaAttributes {
 impl VmaAttributes {
     /// Private anonymous memory without private copies.
     pub const fn anonymous(range: VpnRange, flags: VmaFlags) -> Self {
-        Self { range, flags, backing: None, offset: range.start.0, anon: AnonId::NONE, policy: Policy::LOCAL }
+        Self {
+            range,
+            flags,
+            backing: None,
+            offset: range.start.0,
+            anon: AnonId::NONE,
+            policy: Policy::DEFAULT,
+        }
     }
 
     /// Pages of `backing` from its page `offset` on.
     pub const fn backed(range: VpnRange, flags: VmaFlags, backing: BackingId, offset: u64) -> Self {
-        Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE, policy: Policy::LOCAL }
+        Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE, policy: Policy::DEFAULT }
     }
 
     /// The rights that its entries may have.

@@ -31,7 +31,7 @@
 //! | [`VmaFlags`], [`FlagAdvice`] | access rights and advice |
 //! | [`VmaAttributes`] | the attributes of a mapping, as a value |
 //! | [`AnonId`], [`BackingId`] | identity of its private copies; backing of its pages |
-//! | [`Policy`] | the NUMA nodes that its memory comes from |
+//! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | parts of a mapping; a change to a part of one |
@@ -64,6 +64,6 @@ pub use decide::{Charge, Protection, protect};
 pub use decide::{Merged, joins, merge, reusable_anon};
 pub use flags::{FlagAdvice, VmaFlags};
 pub use identity::{AnonId, BackingId};
-pub use policy::Policy;
+pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{Vma, VmaState};
 pub use tree::{MAX_MAPPINGS, VmaTree};

@@ -71,15 +71,20 @@ impl<M: Machine> Memory<'_, M> {
             FramePlacement::Preferred(node) => {
                 self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0)
             }
-            FramePlacement::Local | FramePlacement::Bind(_) => self.local_zone(M::Cpu::id()),
+            FramePlacement::Local | FramePlacement::Bind(_) | FramePlacement::PreferredMany(_) => {
+                self.local_zone(M::Cpu::id())
+            }
         };
-        let allowed = match placement {
-            FramePlacement::Bind(nodes) => nodes,
-            FramePlacement::Local | FramePlacement::Preferred(_) => NodeMask::ALL,
+        let (wanted, takes_others) = match placement {
+            FramePlacement::Bind(nodes) => (nodes, false),
+            FramePlacement::PreferredMany(nodes) => (nodes, true),
+            FramePlacement::Local | FramePlacement::Preferred(_) => (NodeMask::ALL, false),
         };
         let nr_zones = self.zones.len();
         let row = &self.distances.by_distance[first * nr_zones..][..nr_zones];
-        row.iter().map(|&at| &self.zones[at as usize]).filter(move |zone| allowed.contains(zone.node()))
+        let zones = || row.iter().map(|&at| &self.zones[at as usize]);
+        let others = zones().filter(move |zone| takes_others && !wanted.contains(zone.node()));
+        zones().filter(move |zone| wanted.contains(zone.node())).chain(others)
     }
 }
 

@@ -39,7 +39,13 @@ impl<M: Machine> Limits<'_, '_, M> {
     /// Whether the change may be made.
     #[inline]
     pub fn may_change(&self, change: &Change) -> Result<(), Error> {
-        within(self.nr_mappings() + change.nr_puts() <= self.max_mappings() + change.nr_removes())
+        self.may_replace(change.nr_removes(), change.nr_puts())
+    }
+
+    /// Whether so many mappings may be replaced by so many.
+    #[inline]
+    pub fn may_replace(&self, nr_old: usize, nr_new: usize) -> Result<(), Error> {
+        within(self.nr_mappings() + nr_new <= self.max_mappings() + nr_old)
     }
 
     /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and there

@@ -40,15 +40,6 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(!holes && rest.is_empty())
     }
 
-    /// Whether every page of the range is mapped.
-    pub(in crate::space) fn is_all_mapped(&self, held: Held<'_>, range: VpnRange) -> bool {
-        let mut rest = range;
-        while let Some(vma) = self.first_in(held, rest).filter(|vma| vma.range.start <= rest.start) {
-            rest = VpnRange::new(rest.intersect(vma.range).end, range.end);
-        }
-        rest.is_empty()
-    }
-
     /// Number of pages of the range that are committed already.
     pub(in crate::space) fn committed_in(&self, held: Held<'_>, range: VpnRange) -> u64 {
         let mut committed = 0;

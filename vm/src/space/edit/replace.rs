@@ -152,8 +152,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         [prev, vma, next]: [Option<VmaAttributes>; 3],
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
+        if change.removes_vma {
+            self.limits(edit.held).may_change(change)?;
+        }
+        self.apply_decided(edit, change, [prev, vma, next], reserve)
+    }
+
+    /// As [`apply_change`](Self::apply_change), for a change that the limits allow.
+    pub(in crate::space) fn apply_decided(
+        &self,
+        edit: VmaEdit<'_, '_, M>,
+        change: &Change,
+        [prev, vma, next]: [Option<VmaAttributes>; 3],
+        reserve: Option<&Reserve<'_, 'v, M>>,
+    ) -> Result<(), Error> {
         let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
-        self.limits(edit.held).may_change(change)?;
         let start = prev.filter(|_| change.removes_prev).map_or(vma.range.start, |prev| prev.range.start);
         let end = next.filter(|_| change.removes_next).map_or(vma.range.end, |next| next.range.end);
         let live = change.puts.map(|attributes| attributes.map(|attributes| (attributes, VmaState::Live)));

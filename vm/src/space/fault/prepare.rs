@@ -47,18 +47,21 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// is freed.
     #[inline(always)]
     pub fn set_placement(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
-        if !vma.policy().is_local() && !mutant!("fault.policy-ignored") {
+        if !vma.policy().is_default() && !mutant!("fault.policy-ignored") {
             self.apply_policy(vma, page);
         }
     }
 
     #[cold]
     fn apply_policy(&mut self, vma: &Vma<M::Cpu>, page: Vpn) {
-        let (memory, placement) = (&self.vm.memory, vma.policy().placement(vma.frame_offset(page)));
+        let memory = &self.vm.memory;
+        let placement = vma.policy().placement(vma.frame_offset(page), self.vm.populated_nodes());
         let fits = |pfn: &Pfn| match placement {
             FramePlacement::Local => true,
             FramePlacement::Preferred(node) => memory.node_of(*pfn) == node,
-            FramePlacement::Bind(nodes) => nodes.contains(memory.node_of(*pfn)),
+            FramePlacement::Bind(nodes) | FramePlacement::PreferredMany(nodes) => {
+                nodes.contains(memory.node_of(*pfn))
+            }
         };
         // A frame that was allocated for this placement is as near as possible.
         if self.placement != placement && !self.frame.as_ref().is_none_or(fits) {

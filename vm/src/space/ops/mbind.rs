@@ -1,33 +1,60 @@
 //! mbind: which nodes the memory of a range comes from.
+//!
+//! ```text
+//!   the policy on this machine ─► no holes, no page elsewhere ─► will it fit? ─► change mapping by mapping
+//!         Invalid                    Fault, Misplaced              NoMemory         cannot fail any more
+//! ```
+//!
+//! Whether the changes fit is found by deciding all of them first, on values. An identity that a mapping gets
+//! between that and its change can keep two mappings from being joined; then the count of mappings may
+//! exceed its maximum by one.
 
-use crate::machine::Machine;
-use crate::space::AddressSpace;
+use crate::machine::{Entry, Machine};
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
-use crate::units::{NodeId, VirtAddr, VpnRange};
-use crate::vma::{Policy, change_policy};
+use crate::space::{AddressSpace, Held};
+use crate::table::{SlotRun, sweep};
+use crate::units::{NodeMask, VirtAddr, Vpn, VpnRange};
+use crate::vma::{Policy, PolicyRequest, VmaAttributes, change_policy};
+
+/// How a call treats pages of its range that are present already and lie on other nodes. Pages are never
+/// moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Misplaced {
+    /// They stay.
+    #[default]
+    Keep,
+    /// A page on a node that the request does not name refuses the call (MPOL_MF_STRICT).
+    Refuse,
+    /// They stay, and where there is one the call says so after it has set the policy (MPOL_MF_STRICT with
+    /// MPOL_MF_MOVE).
+    Report,
+}
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Gives every page of the range the memory policy `policy`. It selects the nodes of pages that are made
-    /// present later; pages that are present stay where they are.
+    /// Gives every page of the range a memory policy. It selects the nodes of pages that are made present
+    /// later; pages that are present stay where they are.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, a range that wraps, or a policy none of whose nodes has
-    /// memory; [`Error::Fault`] where a part is not mapped, and then nothing has changed; [`Error::NoMemory`]
-    /// for lack of memory or too many mappings.
-    pub fn set_policy(&self, addr: VirtAddr, len_bytes: u64, policy: Policy) -> Result<(), Error> {
-        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
-        if range.is_empty() {
-            return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
-        }
-        if !policy.is_local() && !self.is_any_populated(policy) {
-            return Err(Error::Invalid);
-        }
+    /// In Linux's order: [`Error::Invalid`] for an unaligned start, a range that wraps, or a policy that
+    /// [cannot be had](PolicyRequest::resolve) here; [`Error::Fault`] where a part is not mapped, or for the
+    /// default policy where all of it is not; [`Error::Misplaced`]; [`Error::NoMemory`] for lack of memory or
+    /// too many mappings. Nothing has changed then, but for [`Misplaced::Report`].
+    pub fn set_policy(
+        &self,
+        addr: VirtAddr,
+        len_bytes: u64,
+        request: PolicyRequest,
+        misplaced: Misplaced,
+    ) -> Result<(), Error> {
+        let Some(range) = range_of(addr, len_bytes)? else { return Ok(()) };
+        let populated = self.vm.populated_nodes();
+        let policy = request.resolve(populated).ok_or(Error::Invalid)?;
         let guard = self.write(range);
-        // Linux ignores holes where a policy is taken back.
-        if !policy.is_local() && !self.is_all_mapped(guard.held(), range) {
-            return Err(Error::Fault);
-        }
+        let is_refused =
+            |part| misplaced == Misplaced::Refuse && self.is_misplaced(guard.held(), part, request.nodes);
+        self.check_parts(guard.held(), range, policy, is_refused)?;
+        self.check_fits(guard.held(), range, policy)?;
         let reserve = match self.reserve_for(guard.held(), range)? {
             Some(_) if mutant!("mbind.reserve-skipped") => None,
             reserve => reserve,
@@ -37,20 +64,104 @@ impl<M: Machine> AddressSpace<'_, M> {
             let Some(vma) = edit.at(part.start) else { return Ok(()) };
             let [prev, next] = edit.neighbours(&vma, part);
             let decided = change_policy(prev, &vma, next, part, policy);
-            self.apply_change(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
+            self.apply_decided(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
             Ok(())
         });
-        set.map(|_all_mapped| ())
+        let _has_no_holes = set?;
+        let nodes = policy.effective(populated);
+        let is_reported =
+            misplaced == Misplaced::Report && nodes != 0 && self.is_misplaced(guard.held(), range, nodes);
+        if is_reported { Err(Error::Misplaced) } else { Ok(()) }
     }
 
-    fn is_any_populated(&self, policy: Policy) -> bool {
-        let named = |node: &NodeId| policy.nodes() >> node.0 & 1 == 1;
-        let zones = self.vm.memory().zones();
-        zones
-            .iter()
-            .map(|zone| zone.node())
-            .filter(|node| node.0 < Policy::MAX_NODES)
-            .any(|node| named(&node))
+    /// Whether the range is mapped as far as the policy demands, and no part of it is refused. Linux looks
+    /// for a hole before and after a mapping, then at its pages, then at the next mapping.
+    fn check_parts(
+        &self,
+        held: Held<'_>,
+        range: VpnRange,
+        policy: Policy,
+        is_refused: impl Fn(VpnRange) -> bool,
+    ) -> Result<(), Error> {
+        let may_have_holes = policy.is_default();
+        let mut rest = range;
+        while let Some(vma) = self.first_in(held, rest) {
+            let part = rest.intersect(vma.range);
+            let after = VpnRange::new(part.end, range.end);
+            let ends_early = !after.is_empty() && self.at(held, after.start).is_none();
+            let has_hole = part.start > rest.start || ends_early;
+            if has_hole && !may_have_holes {
+                return Err(Error::Fault);
+            }
+            if !may_have_holes && is_refused(part) {
+                return Err(Error::Misplaced);
+            }
+            rest = after;
+        }
+        if rest == range { Err(Error::Fault) } else { Ok(()) }
     }
+
+    /// Whether the limit of mappings allows each change in turn.
+    fn check_fits(&self, held: Held<'_>, range: VpnRange, policy: Policy) -> Result<(), Error> {
+        if mutant!("mbind.limit-unchecked") {
+            return Ok(());
+        }
+        let (mut added, mut removed) = (0, 0);
+        // The mapping that would end where the rest begins.
+        let mut before = self.ending_at(held, range.start);
+        let mut rest = range;
+        while let Some(vma) = self.first_in(held, rest) {
+            let part = rest.intersect(vma.range);
+            let touches = part.start == vma.range.start;
+            let prev = before.filter(|before| touches && before.range.end == part.start);
+            let next = if part.end == vma.range.end { self.at(held, part.end) } else { None };
+            let decided = change_policy(prev, &vma, next, part, policy);
+            (added, removed) = (added + decided.nr_puts(), removed + decided.nr_removes());
+            self.limits(held).may_replace(removed, added)?;
+            // A mapping that was joined with the one before it has what is needed already.
+            let joined = before.filter(|before| before.range.covers(part));
+            before = decided.changed().or(joined).or(Some(vma));
+            rest = VpnRange::new(part.end, range.end);
+        }
+        Ok(())
+    }
+
+    fn at(&self, held: Held<'_>, page: Vpn) -> Option<VmaAttributes> {
+        self.first_in(held, VpnRange::new(page, page.add(1)))
+    }
+
+    fn ending_at(&self, held: Held<'_>, page: Vpn) -> Option<VmaAttributes> {
+        self.at(held, Vpn(page.0.checked_sub(1)?))
+    }
+
+    /// Whether an entry of the range maps a frame of memory that is on none of the nodes.
+    fn is_misplaced(&self, held: Held<'_>, range: VpnRange, nodes: u64) -> bool {
+        held.assert_covers(self, range);
+        let (memory, nodes) = (self.vm.memory(), NodeMask::from_bits(nodes));
+        let mut found = false;
+        sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
+            run.each_used(|table, slot, _| {
+                if let Entry::Leaf(leaf) = table.entry(slot)
+                    && leaf.pfn != memory.zero_frame()
+                {
+                    found |= !nodes.contains(memory.node_of(leaf.pfn));
+                }
+            });
+        });
+        found
+    }
+}
+
+/// The pages of a call; `None` for none.
+fn range_of(addr: VirtAddr, len_bytes: u64) -> Result<Option<VpnRange>, Error> {
+    if !addr.is_page_aligned() {
+        return Err(Error::Invalid);
+    }
+    // As in Linux a length that rounds up to 2^64 is no length.
+    if len_bytes.checked_next_multiple_of(crate::units::PAGE_SIZE as u64).is_none() {
+        return Ok(None);
+    }
+    let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
+    Ok(Some(range).filter(|range| !range.is_empty()))
 }

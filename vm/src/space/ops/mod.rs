@@ -31,3 +31,4 @@ mod unmap;
 pub use madvise::Advice;
 pub(in crate::space) use map::Destination;
 pub use map::{MapRequest, Place, Sharing};
+pub use mbind::Misplaced;

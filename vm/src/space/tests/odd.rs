@@ -2,9 +2,9 @@
 
 use super::world::{PAGE, boot_map, space_of, store};
 use crate::machine::testing::TestMachine;
-use crate::space::{AddressSpace, Advice, Fault, MapRequest, Place, Sharing, Vm};
-use crate::units::{Access, NodeId, VirtAddr, Vpn, VpnRange};
-use crate::vma::{FlagAdvice, Policy, VmaFlags};
+use crate::space::{AddressSpace, Advice, Fault, MapRequest, Misplaced, Place, Sharing, Vm};
+use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use crate::vma::{FlagAdvice, PolicyFlags, PolicyMode, PolicyRequest, VmaFlags};
 
 type TestSpace<'v> = AddressSpace<'v, TestMachine>;
 
@@ -73,11 +73,13 @@ fn change(space: &TestSpace<'_>, addr: VirtAddr, len_bytes: u64) {
     for advice in contents.into_iter().chain(populate).chain(flags) {
         let _ = space.advise(addr, len_bytes, advice);
     }
-    for nodes in [0, 1, 2, 1 << 29, 1 << 63, u64::MAX] {
-        for policy in
-            [Policy::bind(nodes), Policy::interleave(nodes), Policy::preferred(NodeId(nodes as u32))]
-        {
-            let _ = policy.map(|policy| space.set_policy(addr, len_bytes, policy));
+    for nodes in [0, 1, 2, 1 << 26, 1 << 63, u64::MAX] {
+        for mode in [PolicyMode::Default, PolicyMode::Preferred, PolicyMode::Bind, PolicyMode::Local] {
+            for flags in [PolicyFlags::empty(), PolicyFlags::RELATIVE, PolicyFlags::from_bits_retain(!0)] {
+                let request = PolicyRequest { mode, flags, nodes };
+                let _ = space.set_policy(addr, len_bytes, request, Misplaced::Refuse);
+                let _ = space.set_policy(addr, len_bytes, request, Misplaced::Report);
+            }
         }
     }
     let _ = space.unmap(addr, len_bytes);

@@ -61,7 +61,7 @@ pub fn mapping(letter: char, range: VpnRange) -> VmaAttributes {
         backing,
         offset: range.start.0 + slide,
         anon: AnonId::NONE,
-        policy: Policy::LOCAL,
+        policy: Policy::DEFAULT,
     }
 }
 

@@ -2,10 +2,12 @@
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::space::{AddressSpace, Error, Fault, FaultError, Layout, MapRequest, Path, Vm};
+use crate::space::{AddressSpace, Error, Fault, FaultError, Layout, MapRequest, Misplaced, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
-use crate::vma::{Policy, VmaAttributes, VmaFlags};
+use crate::vma::{Policy, PolicyFlags, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags};
 use std::vec::Vec;
+
+type TestSpace<'v> = AddressSpace<'v, TestMachine>;
 
 /// Two nodes of 1000 frames each.
 fn map(machine: &TestMachine) -> BootMap {
@@ -18,18 +20,40 @@ fn map(machine: &TestMachine) -> BootMap {
     BootMap::new(&[region(0), region(1)]).unwrap()
 }
 
-fn with_space(path: Path, test: impl FnOnce(&AddressSpace<'_, TestMachine>)) {
+fn with_space(path: Path, test: impl FnOnce(&TestSpace<'_>)) {
+    with_limited_space(path, 65_530, test);
+}
+
+fn with_limited_space(path: Path, max_mappings: usize, test: impl FnOnce(&TestSpace<'_>)) {
     let machine = TestMachine::new(2000);
     let vm = Vm::new(&machine, map(&machine)).unwrap();
-    let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>(), path).unwrap();
+    let layout = Layout { max_mappings, ..Layout::linux::<TestFormat>() };
+    let space = AddressSpace::new(&vm, layout, path).unwrap();
     test(&space);
     drop(space);
     vm.trim();
     vm.memory().check().unwrap();
 }
 
+/// These nodes only.
+const fn bind(nodes: u64) -> PolicyRequest {
+    PolicyRequest::of(PolicyMode::Bind, nodes)
+}
+
+/// Sets a policy, whatever pages are present.
+fn set(space: &TestSpace<'_>, addr: VirtAddr, len_bytes: u64, request: PolicyRequest) -> Result<(), Error> {
+    space.set_policy(addr, len_bytes, request, Misplaced::Keep)
+}
+
+/// The policies of all mappings.
+fn policies(space: &TestSpace<'_>) -> Vec<Policy> {
+    let mut all = Vec::new();
+    space.each_vma(|attributes: &VmaAttributes| all.push(attributes.policy));
+    all
+}
+
 /// Writes `pages` pages from `base` on, and returns the node of each.
-fn nodes(space: &AddressSpace<'_, TestMachine>, base: VirtAddr, pages: u64) -> Vec<u32> {
+fn nodes(space: &TestSpace<'_>, base: VirtAddr, pages: u64) -> Vec<u32> {
     let node = |page| {
         let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
         space.fault(Fault { addr, access: Access::Write }).unwrap();
@@ -44,14 +68,18 @@ fn frames_come_from_the_nodes_of_the_policy_on_both_paths() {
         with_space(path, |space| {
             let len = 8 * PAGE_SIZE as u64;
             let cases = [
-                (Policy::LOCAL, [0; 8]),
-                (Policy::preferred(NodeId(1)).unwrap(), [1; 8]),
-                (Policy::bind(0b10).unwrap(), [1; 8]),
-                (Policy::interleave(0b11).unwrap(), [0, 1, 0, 1, 0, 1, 0, 1]),
+                (PolicyRequest::DEFAULT, [0; 8]),
+                (PolicyRequest::LOCAL, [0; 8]),
+                (PolicyRequest::of(PolicyMode::Preferred, 0b10), [1; 8]),
+                (PolicyRequest::of(PolicyMode::PreferredMany, 0b10), [1; 8]),
+                (bind(0b10), [1; 8]),
+                (PolicyRequest { flags: PolicyFlags::RELATIVE, ..bind(0b1000) }, [1; 8]),
+                (PolicyRequest::of(PolicyMode::Interleave, 0b11), [0, 1, 0, 1, 0, 1, 0, 1]),
+                (PolicyRequest::of(PolicyMode::WeightedInterleave, !0), [0, 1, 0, 1, 0, 1, 0, 1]),
             ];
             for (policy, expected) in cases {
                 let base = space.map(&MapRequest::anonymous(len)).unwrap();
-                space.set_policy(base, len, policy).unwrap();
+                set(space, base, len, policy).unwrap();
                 let mut found = nodes(space, base, 8);
                 // Interleaving goes by the page's number, which need not be even at the start.
                 if found[0] != expected[0] {
@@ -69,7 +97,7 @@ fn a_bound_mapping_runs_out_of_memory_while_a_preferring_one_goes_elsewhere() {
     with_space(Path::Speculative, |space| {
         let len = 1500 * PAGE_SIZE as u64;
         let base = space.map(&MapRequest::anonymous(len)).unwrap();
-        space.set_policy(base, len, Policy::bind(0b10).unwrap()).unwrap();
+        set(space, base, len, bind(0b10)).unwrap();
         let fault = |page: u64| {
             let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
             space.fault(Fault { addr, access: Access::Write })
@@ -77,7 +105,7 @@ fn a_bound_mapping_runs_out_of_memory_while_a_preferring_one_goes_elsewhere() {
         let bound = (0..1500).take_while(|&page| fault(page).is_ok()).count() as u64;
         assert!((900..1000).contains(&bound), "{bound} frames on a node of 1000");
         assert_eq!(fault(bound), Err(FaultError::NoMemory));
-        space.set_policy(base, len, Policy::preferred(NodeId(1)).unwrap()).unwrap();
+        set(space, base, len, PolicyRequest::of(PolicyMode::PreferredMany, 0b10)).unwrap();
         assert!((bound..1500).all(|page| fault(page).is_ok()));
     });
 }
@@ -93,12 +121,15 @@ fn a_policy_cuts_mappings_and_the_same_policy_joins_them_again() {
                 .each_vma(|attributes: &VmaAttributes| all.push((attributes.range.len(), attributes.policy)));
             all
         };
-        let (none, bind) = (Policy::LOCAL, Policy::bind(1).unwrap());
-        space.set_policy(VirtAddr(base.0 + 3 * page), 3 * page, bind).unwrap();
-        assert_eq!(mappings(), [(3, none), (3, bind), (3, none)]);
-        space.set_policy(base, 3 * page, bind).unwrap();
-        assert_eq!(mappings(), [(6, bind), (3, none)]);
-        space.set_policy(base, 9 * page, none).unwrap();
+        let bound = bind(1).resolve(space.vm().populated_nodes()).unwrap();
+        let (none, local) = (Policy::DEFAULT, Policy::LOCAL);
+        set(space, VirtAddr(base.0 + 3 * page), 3 * page, bind(1)).unwrap();
+        assert_eq!(mappings(), [(3, none), (3, bound), (3, none)]);
+        set(space, base, 3 * page, bind(0b101)).unwrap();
+        assert_eq!(mappings(), [(6, bound), (3, none)]);
+        set(space, base, 6 * page, PolicyRequest::LOCAL).unwrap();
+        assert_eq!(mappings(), [(6, local), (3, none)], "the local policy is not the default");
+        set(space, base, 9 * page, PolicyRequest::DEFAULT).unwrap();
         assert_eq!(mappings(), [(9, none)]);
     });
 }
@@ -108,13 +139,115 @@ fn holes_are_refused_unless_a_policy_is_taken_back() {
     with_space(Path::Speculative, |space| {
         let page = PAGE_SIZE as u64;
         let base = space.map(&MapRequest::anonymous(3 * page)).unwrap();
-        space.unmap(VirtAddr(base.0 + page), page).unwrap();
-        let set = |policy| space.set_policy(base, 3 * page, policy);
-        assert_eq!(set(Policy::bind(1).unwrap()), Err(Error::Fault));
-        assert_eq!(set(Policy::LOCAL), Ok(()));
-        assert_eq!(space.set_policy(VirtAddr(base.0 + 1), page, Policy::LOCAL), Err(Error::Invalid));
-        assert_eq!(space.set_policy(base, page, Policy::bind(0b100).unwrap()), Err(Error::Invalid));
-        assert_eq!(space.set_policy(base, 0, Policy::bind(1).unwrap()), Ok(()));
+        let at = |nr: u64| VirtAddr(base.0 + nr * page);
+        space.unmap(at(1), page).unwrap();
+        let all = [bind(1), PolicyRequest::LOCAL, PolicyRequest::of(PolicyMode::Preferred, 0)];
+        for request in all {
+            for (from, pages) in [(0, 2), (0, 3), (1, 1), (1, 2), (2, 2)] {
+                assert_eq!(set(space, at(from), pages * page, request), Err(Error::Fault), "{request:?}");
+            }
+        }
+        assert!(policies(space).iter().all(|policy| policy.is_default()));
+        set(space, base, 1, bind(1)).unwrap();
+        assert_eq!(set(space, at(1), page, PolicyRequest::DEFAULT), Err(Error::Fault), "only a hole");
+        assert_eq!(set(space, at(0), 9 * page, PolicyRequest::DEFAULT), Ok(()));
+        assert!(policies(space).iter().all(|policy| policy.is_default()));
+    });
+}
+
+#[test]
+fn arguments_are_checked_in_linuxs_order() {
+    with_space(Path::Speculative, |space| {
+        let page = PAGE_SIZE as u64;
+        let base = space.map(&MapRequest::anonymous(3 * page)).unwrap();
+        let (absent, hole) = (bind(0b100), VirtAddr(base.0 - page));
+        let (invalid, fault) = (Err(Error::Invalid), Err(Error::Fault));
+        let unaligned = VirtAddr(base.0 + 1);
+        let cases = [
+            (unaligned, 0, bind(1), invalid),
+            (unaligned, u64::MAX, bind(1), invalid),
+            (base, u64::MAX, absent, Ok(())),
+            (base, u64::MAX - 4094, absent, Ok(())),
+            (base, u64::MAX - 4095, bind(1), invalid),
+            (base, base.0.wrapping_neg(), PolicyRequest::DEFAULT, invalid),
+            (VirtAddr(0), u64::MAX - 4095, PolicyRequest::DEFAULT, Ok(())),
+            (VirtAddr(0), u64::MAX - 4095, bind(1), fault),
+            (VirtAddr(!0xfff), page, bind(1), invalid),
+            (VirtAddr(!0xfff), 0, bind(0), Ok(())),
+            (VirtAddr(1 << 63), page, bind(1), fault),
+            (base, 0, absent, Ok(())),
+            (base, page, absent, invalid),
+            (hole, page, absent, invalid),
+            (hole, page, bind(1), fault),
+            (base, page, PolicyRequest { nodes: 1, ..PolicyRequest::LOCAL }, invalid),
+        ];
+        for (addr, len, request, expected) in cases {
+            assert_eq!(set(space, addr, len, request), expected, "{addr:?} {len:#x} {request:?}");
+        }
+    });
+}
+
+#[test]
+fn pages_on_other_nodes_stay_and_can_be_refused_or_reported() {
+    with_space(Path::Speculative, |space| {
+        let page = PAGE_SIZE as u64;
+        let base = space.map(&MapRequest::anonymous(4 * page)).unwrap();
+        assert_eq!(nodes(space, base, 1), [0]);
+        space.fault(Fault { addr: VirtAddr(base.0 + page), access: Access::Read }).unwrap();
+        let call = |addr, pages, request, misplaced| space.set_policy(addr, pages * page, request, misplaced);
+        let misplaced = Err(Error::Misplaced);
+        for request in [bind(0b10), PolicyRequest::LOCAL] {
+            assert_eq!(call(base, 4, request, Misplaced::Refuse), misplaced, "{request:?}");
+            assert!(policies(space).iter().all(|policy| policy.is_default()));
+            let zero_and_absent = VirtAddr(base.0 + page);
+            assert_eq!(call(zero_and_absent, 3, request, Misplaced::Refuse), Ok(()), "{request:?}");
+            call(base, 4, PolicyRequest::DEFAULT, Misplaced::Refuse).unwrap();
+        }
+        let hole = Err(Error::Fault);
+        assert_eq!(call(base, 5, bind(0b10), Misplaced::Refuse), hole, "a hole comes before the pages");
+        space.protect(VirtAddr(base.0 + 2 * page), 2 * page, VmaFlags::READ).unwrap();
+        assert_eq!(call(base, 5, bind(0b10), Misplaced::Refuse), misplaced, "but not before earlier ones");
+        space.protect(VirtAddr(base.0 + 2 * page), 2 * page, VmaFlags::READ | VmaFlags::WRITE).unwrap();
+        assert_eq!(call(base, 4, bind(0b11), Misplaced::Refuse), Ok(()));
+        assert_eq!(call(base, 4, PolicyRequest::LOCAL, Misplaced::Report), Ok(()));
+        assert_eq!(call(base, 4, bind(0b10), Misplaced::Report), misplaced);
+        assert_eq!(policies(space).len(), 1);
+        assert!(policies(space)[0].nodes() == 0b10, "the policy is set all the same");
+    });
+}
+
+/// With one mapping fewer than the call needs it changes nothing, and with enough it changes all.
+#[test]
+fn a_policy_for_which_there_may_not_be_mappings_enough_changes_nothing() {
+    for spare in 0..3 {
+        let max_mappings = 3 + spare;
+        with_limited_space(Path::Speculative, max_mappings, |space| {
+            let page = PAGE_SIZE as u64;
+            let base = space.map(&MapRequest::anonymous(9 * page)).unwrap();
+            space.protect(VirtAddr(base.0 + 3 * page), 3 * page, VmaFlags::READ).unwrap();
+            let before = policies(space);
+            assert_eq!(before.len(), 3);
+            let result = set(space, VirtAddr(base.0 + page), 7 * page, bind(1));
+            if spare < 2 {
+                assert_eq!((result, policies(space)), (Err(Error::NoMemory), before));
+            } else {
+                assert_eq!((result, policies(space).len()), (Ok(()), 5));
+            }
+        });
+    }
+}
+
+/// A mapping that is joined on the way makes room for a split at the end.
+#[test]
+fn joined_mappings_make_room_for_a_split() {
+    with_limited_space(Path::Speculative, 3, |space| {
+        let page = PAGE_SIZE as u64;
+        let base = space.map(&MapRequest::anonymous(9 * page)).unwrap();
+        set(space, base, 3 * page, bind(1)).unwrap();
+        set(space, VirtAddr(base.0 + 6 * page), 3 * page, PolicyRequest::LOCAL).unwrap();
+        assert_eq!(policies(space).len(), 3);
+        set(space, VirtAddr(base.0 + 3 * page), 5 * page, bind(1)).unwrap();
+        assert_eq!(policies(space).len(), 2);
     });
 }
 
@@ -137,7 +270,7 @@ fn a_policy_for_several_mappings_is_refused_as_a_whole() {
             let memory = space.vm().memory();
             memory.plan_mishap(nth);
             let (start, len) = (VirtAddr(base.0 + page), 7 * page);
-            let result = space.set_policy(start, len, Policy::bind(1).unwrap());
+            let result = set(space, start, len, bind(1));
             memory.plan_mishap(0);
             match result {
                 Err(error) => {
