@@ -138,9 +138,9 @@ pub fn check_mincore(addr: u64, len_bytes: u64, to: u64, user_end: u64) -> Resul
     Ok(())
 }
 
-/// `mbind(addr, len, mode, mask, max_node, flags)`. `nodes` reads the mask, [`read_nodes`](crate::read_nodes);
-/// it is called once the mode is known to be valid. Pages that are present stay where they are: as far as
-/// `flags` ask for it, those on other nodes are looked for.
+/// `mbind(addr, len, mode, mask, max_node, flags)`. `nodes` reads the mask by
+/// [`read_nodes`](crate::read_nodes); it is called once the mode is known to be valid. Pages that are present
+/// stay where they are: as far as `flags` ask for it, those on other nodes are looked for.
 ///
 /// # Errors
 /// In Linux's order: [`Errno::EINVAL`] for the mode; what `nodes` says; [`Errno::EINVAL`] for unknown flags,
