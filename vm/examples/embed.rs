@@ -23,7 +23,9 @@ enum OneCpu {}
 
 thread_local!(static CONTEXT: Context = const { Context::new() });
 
-impl Cpu for OneCpu {
+// SAFETY: 1: CPU 0 of 1. 2, 3: the program starts no thread; each thread has a context of its own. 4: no CPU
+// sends an interrupt. 5: nothing sleeps. 6: nothing is observed. 7: there is no handler.
+unsafe impl Cpu for OneCpu {
     fn id() -> CpuId {
         CpuId(0)
     }
@@ -40,9 +42,9 @@ impl Cpu for OneCpu {
     fn interrupts_off() -> Irq {
         Irq(0)
     }
-    fn interrupts_restore(_state: Irq) {}
+    unsafe fn interrupts_restore(_state: Irq) {}
     fn preempt_off() {}
-    fn preempt_on() {}
+    unsafe fn preempt_on() {}
     fn now_ns() -> u64 {
         thread_local!(static START: Instant = Instant::now());
         START.with(|start| start.elapsed().as_nanos() as u64)

@@ -15,7 +15,9 @@ unsafe impl Sync for OneThread {}
 
 static CONTEXT: OneThread = OneThread(Context::new());
 
-impl Cpu for Only {
+// SAFETY: 1: CPU 0 of 1. 2, 3: the program has one thread. 4: no CPU sends an interrupt. 5: `sleep` returns
+// at once. 6: nothing is observed. 7: there is no handler.
+unsafe impl Cpu for Only {
     fn id() -> CpuId {
         CpuId(0)
     }
@@ -30,9 +32,9 @@ impl Cpu for Only {
     fn interrupts_off() -> Irq {
         Irq(0)
     }
-    fn interrupts_restore(_state: Irq) {}
+    unsafe fn interrupts_restore(_state: Irq) {}
     fn preempt_off() {}
-    fn preempt_on() {}
+    unsafe fn preempt_on() {}
     fn now_ns() -> u64 {
         0
     }

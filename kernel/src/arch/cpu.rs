@@ -10,7 +10,29 @@ use interleaf::units::CpuId;
 #[derive(Debug)]
 pub enum Core {}
 
-impl Cpu for Core {
+impl Core {
+    /// Restores the interrupt state, for the kernel's own code.
+    #[inline]
+    pub fn interrupts_restore(state: Irq) {
+        if state.0 != 0 {
+            section_ends();
+            registers::enable_interrupts();
+        }
+    }
+
+    /// Ends one `preempt_off`, for the kernel's own code.
+    #[inline(always)]
+    pub fn preempt_on() {
+        percpu::preempt_on();
+    }
+}
+
+// SAFETY: 1: GS leads to this CPU's structure, whose number `percpu::init` has set; the scheduler moves no
+// thread that has preemption off. 2: the scheduler switches where the count of `preempt_off` is 0, checked by
+// `sched::sleep`, `yield_now`, in interrupts and in the last `preempt_on`; a switch is a full fence. 3: the context lies in
+// the thread, which one CPU runs at a time. 4: interrupts are real. 5: the word is loaded under the lock of
+// the waiters; `wake` takes the address. 6: nothing is observed. 7: the interrupt flag.
+unsafe impl Cpu for Core {
     #[inline(always)]
     fn id() -> CpuId {
         percpu::id()
@@ -28,7 +50,9 @@ impl Cpu for Core {
     }
 
     fn yield_now() {
-        sched::yield_now();
+        if !percpu::is_preempt_off() {
+            sched::yield_now();
+        }
     }
 
     fn sleep(word: &AtomicU32, expected: u32) {
@@ -50,11 +74,8 @@ impl Cpu for Core {
     }
 
     #[inline]
-    fn interrupts_restore(state: Irq) {
-        if state.0 != 0 {
-            section_ends();
-            registers::enable_interrupts();
-        }
+    unsafe fn interrupts_restore(state: Irq) {
+        Core::interrupts_restore(state);
     }
 
     #[inline(always)]
@@ -63,7 +84,7 @@ impl Cpu for Core {
     }
 
     #[inline(always)]
-    fn preempt_on() {
+    unsafe fn preempt_on() {
         percpu::preempt_on();
     }
 

@@ -177,7 +177,7 @@ fn is_idle_thread(thread: &Thread) -> bool {
 /// Sleeps on `address` if `still` is true, which is evaluated under the lock of the waiters. May return
 /// early.
 pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
-    debug_assert!(!percpu::is_preempt_off(), "a thread sleeps that must stay on its CPU");
+    assert!(!percpu::is_preempt_off(), "a thread sleeps that must stay on its CPU");
     let state = Core::interrupts_off();
     let me = percpu::thread();
     let mut waiters = WAITERS.lock();

@@ -13,10 +13,32 @@ pub struct Rank(pub u8);
 impl Rank {
     /// Ranks run from 0 to 62.
     pub const MAX: Rank = Rank(62);
+
+    /// The rank's bit in [`Context::held`].
+    ///
+    /// # Panics
+    /// If the rank is above [`Rank::MAX`].
+    fn bit(self) -> u64 {
+        assert!(self <= Self::MAX, "lock ladder: no rank {}", self.0);
+        1 << self.0
+    }
 }
 
 /// The library's per-thread state. One value for each thread, made by the platform, reached through
 /// [`Cpu::with_context`](super::Cpu::with_context).
+///
+/// Only the library changes it; a platform can look. It belongs to one thread:
+///
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<interleaf::machine::Context>();
+/// ```
+///
+/// ```compile_fail,E0624
+/// fn forge<C: interleaf::machine::Cpu>() {
+///     C::with_context(|context| context.read_section_left());
+/// }
+/// ```
 #[derive(Debug, Default)]
 pub struct Context {
     held: Cell<u64>,
@@ -31,18 +53,18 @@ impl Context {
     }
 
     /// Whether a lock of `rank` may be waited for: every lock held has a lower rank.
-    pub fn may_acquire(&self, rank: Rank) -> bool {
-        self.held.get() >> rank.0 == 0
+    pub(crate) fn may_acquire(&self, rank: Rank) -> bool {
+        self.held.get() < rank.bit()
     }
 
     /// Notes that a lock of `rank` is now held.
-    pub fn note_acquired(&self, rank: Rank) {
-        self.held.set(self.held.get() | 1 << rank.0);
+    pub(crate) fn note_acquired(&self, rank: Rank) {
+        self.held.set(self.held.get() | rank.bit());
     }
 
     /// Notes that the lock of `rank` is released.
-    pub fn note_released(&self, rank: Rank) {
-        self.held.set(self.held.get() & !(1 << rank.0));
+    pub(crate) fn note_released(&self, rank: Rank) {
+        self.held.set(self.held.get() & !rank.bit());
     }
 
     /// Bit `n` is set while a lock of rank `n` is held.
@@ -51,12 +73,12 @@ impl Context {
     }
 
     /// Notes the start of an RCU read section.
-    pub fn read_section_entered(&self) {
+    pub(crate) fn read_section_entered(&self) {
         self.read_sections.set(self.read_sections.get() + 1);
     }
 
     /// Notes the end of an RCU read section.
-    pub fn read_section_left(&self) {
+    pub(crate) fn read_section_left(&self) {
         self.read_sections.set(self.read_sections.get() - 1);
     }
 
@@ -67,12 +89,12 @@ impl Context {
 
     /// Sets the ranks that this thread holds to those of the thread that it works for. Returns the ranks
     /// before, for the next call.
-    pub fn inherit_held(&self, held: u64) -> u64 {
+    pub(crate) fn inherit_held(&self, held: u64) -> u64 {
         self.held.replace(held)
     }
 
     /// Adds `ns` nanoseconds that helpers worked for this thread.
-    pub fn add_helper_ns(&self, ns: u64) {
+    pub(crate) fn add_helper_ns(&self, ns: u64) {
         self.helper_ns.set(self.helper_ns.get().saturating_add(ns));
     }
 

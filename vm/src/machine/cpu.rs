@@ -35,19 +35,36 @@ pub struct Irq(pub usize);
 
 /// The CPU that runs this code, and the thread it runs.
 ///
-/// # Rules
+/// # Safety
 ///
-/// 1. [`id`](Cpu::id) is below the machine's number of CPUs, and does not change while preemption is off.
-/// 2. Two threads never run on one CPU at once: between [`preempt_off`](Cpu::preempt_off) and
-///    [`preempt_on`](Cpu::preempt_on) no other thread runs on this CPU (interrupt handlers may).
-/// 3. [`relax`](Cpu::relax) handles interrupts sent to this CPU (see [`super::Callback`]) unless real
-///    interrupts do, or interrupts are off.
-/// 4. [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the word's
-///    address is woken; it may return early. It is never called with preemption or interrupts off or in an
-///    RCU read section.
-/// 5. [`access`](Cpu::access) is called for every access through the door, before it happens, if `OBSERVED`
-///    is true.
-pub trait Cpu: Sized + 'static {
+/// Per-CPU data, read sections and locks of the library rely on the rules below. They bind the
+/// implementation whatever safe code calls, and in whatever order: where a call would break a rule, it
+/// panics, does not return, or has no effect.
+///
+/// 1. *Number.* [`id`](Cpu::id) is below [`Machine::nr_cpus`](super::Machine::nr_cpus) of the machine that
+///    the thread runs on, and stays the same from a [`preempt_off`](Cpu::preempt_off) to the matching
+///    [`preempt_on`](Cpu::preempt_on).
+/// 2. *Exclusion.* From a `preempt_off` to the matching `preempt_on` no other thread of the machine runs on
+///    this CPU, and the thread itself runs on no other: also while it calls [`relax`](Cpu::relax),
+///    [`yield_now`](Cpu::yield_now) or [`sleep`](Cpu::sleep), and however deep the calls nest (an
+///    implementation whose count would overflow panics). What a thread has done on a CPU with preemption off
+///    happens before what the next thread does there. Interrupt handlers may run on the CPU meanwhile; each
+///    runs to its end before the thread goes on.
+/// 3. *Context.* [`with_context`](Cpu::with_context) passes the one context of the running thread, which
+///    began as [`Context::new`]. No other thread has a reference to it at the same time, and a thread's
+///    context is not exchanged while the thread lives.
+/// 4. *Waiting.* [`relax`](Cpu::relax) handles interrupts sent to this CPU (see [`super::Callback`]) unless
+///    real interrupts do, or interrupts are off.
+/// 5. *Sleeping.* [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the
+///    word's address is woken; it may return early. It accesses nothing of the library but the word, by
+///    atomic loads, and not after it has returned. [`wake`](Cpu::wake) does not access the word. The library
+///    does not call `sleep` with preemption or interrupts off, nor in an RCU read section.
+/// 6. *Observation.* [`access`](Cpu::access) is called for every access through the door, before it happens,
+///    if `OBSERVED` is true. It accesses nothing of the library, and may let other threads run as far as
+///    rule 2 allows.
+/// 7. *Interrupts.* From an [`interrupts_off`](Cpu::interrupts_off) until its state is restored no handler
+///    runs on this CPU.
+pub unsafe trait Cpu: Sized + 'static {
     /// Whether [`access`](Cpu::access) is called. If not, the door compiles to plain instructions.
     const OBSERVED: bool = false;
 
@@ -83,14 +100,22 @@ pub trait Cpu: Sized + 'static {
     fn interrupts_off() -> Irq;
 
     /// Restores the interrupt state.
-    fn interrupts_restore(state: Irq);
+    ///
+    /// # Safety
+    /// `state` is the result of this thread's last [`interrupts_off`](Cpu::interrupts_off) that it has not
+    /// restored yet. `sync::with_interrupts_off` calls both safely.
+    unsafe fn interrupts_restore(state: Irq);
 
     /// Keeps the thread on this CPU, and other threads off it, until the matching
     /// [`preempt_on`](Cpu::preempt_on). Nests.
     fn preempt_off();
 
-    /// Ends the innermost [`preempt_off`](Cpu::preempt_off).
-    fn preempt_on();
+    /// Ends one [`preempt_off`](Cpu::preempt_off).
+    ///
+    /// # Safety
+    /// It ends a `preempt_off` of this thread that is not ended yet, and on which nothing relies any more.
+    /// `sync::PreemptGuard` calls both safely.
+    unsafe fn preempt_on();
 
     /// Nanoseconds on a clock that never goes back on one CPU.
     fn now_ns() -> u64;

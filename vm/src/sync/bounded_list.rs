@@ -34,10 +34,16 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> BoundedList<T, C, N> {
 
     /// Appends a value. False if the list is full.
     pub fn push(&self, value: T) -> bool {
+        // Without this look a list that stays full would count on, and 2^32 refused pushes later give out a
+        // place anew.
+        let is_full = self.reserved.load(Relaxed) as usize >= N && !mutant!("bounded-list.count-wraps");
+        if is_full {
+            return false;
+        }
         let place = self.places.get(self.reserved.fetch_add(1, Relaxed) as usize);
         if let Some(place) = place {
-            // SAFETY: each number is given out once (pushes are far fewer than 2^32), so no other push has
-            // this place; and the values are not read while fewer were pushed than places were given out.
+            // SAFETY: each number is given out once: past `N` only by threads that looked before, one for
+            // each, and there are not 2^31 of them. So no other push has this place; and the values are not read while fewer were pushed than places were given out.
             unsafe { place.get().write(MaybeUninit::new(value)) };
             self.pushed.fetch_add(1, Release);
         }

@@ -90,13 +90,16 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
     }
 
     /// The cached words, if they are a hit in the source of `now`, at that version.
+    ///
+    /// # Panics
+    /// If `part` chooses something outside of the CPU's slot.
     #[inline(always)]
     pub fn get<S>(
         mine: CpuRef<'_, S, C>,
         part: fn(&S) -> &Self,
         now: HitVersion<'_, C>,
     ) -> Option<[u64; WORDS]> {
-        let hit = part(&mine);
+        let hit = mine.part(part);
         let is_source = hit.source.load(Relaxed) == now.source.id.get();
         let valid = is_source && hit.version.load(Relaxed) == now.version;
         valid.then(|| core::array::from_fn(|word| hit.words[word].load(Relaxed)))
@@ -117,7 +120,7 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
         found_at: HitVersion<'_, C>,
         words: [u64; WORDS],
     ) {
-        let hit = part(&mine);
+        let hit = mine.part(part);
         hit.source.store(found_at.source.id.get(), Relaxed);
         hit.version.store(found_at.version, Relaxed);
         for (word, value) in hit.words.iter().zip(words) {

@@ -37,7 +37,7 @@ pub const MAILBOX: Rank = Rank(44);
 
 /// Checks that a lock of `rank` may be waited for, and notes it as held. Does nothing in release builds.
 #[inline(always)]
-pub fn acquire<C: Cpu>(rank: Rank) {
+pub(crate) fn acquire<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
         C::with_context(|context| {
             assert!(
@@ -53,7 +53,7 @@ pub fn acquire<C: Cpu>(rank: Rank) {
 
 /// Notes a lock taken without waiting, which may break the order.
 #[inline(always)]
-pub fn acquire_unordered<C: Cpu>(rank: Rank) {
+pub(crate) fn acquire_unordered<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
         C::with_context(|context| context.note_acquired(rank));
     }
@@ -61,7 +61,7 @@ pub fn acquire_unordered<C: Cpu>(rank: Rank) {
 
 /// Notes that a lock of `rank` is released.
 #[inline(always)]
-pub fn release<C: Cpu>(rank: Rank) {
+pub(crate) fn release<C: Cpu>(rank: Rank) {
     if cfg!(debug_assertions) {
         C::with_context(|context| context.note_released(rank));
     }

@@ -47,7 +47,7 @@ pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
 pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit};
-pub use percpu::{Carve, CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptOff};
+pub use percpu::{Carve, CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};

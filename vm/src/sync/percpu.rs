@@ -5,25 +5,42 @@
 //!
 //! | token | proves | made by | in Linux |
 //! |---|---|---|---|
-//! | [`PreemptOff`] (trait) | the thread stays on its CPU | [`CpuGuard`], read sections | `preempt_disable` |
+//! | [`PreemptOff`] (trait) | the thread stays on its CPU | the guards below, read sections | |
+//! | [`PreemptGuard`] | the same | [`PreemptGuard::new`] | `preempt_disable` |
 //! | [`CpuGuard`] | the same, and this CPU's slot | [`PerCpu::get_cpu`] | `get_cpu_ptr` |
 //! | [`CpuRef`] | this CPU's slot, during a `PreemptOff` | [`PerCpu::this_cpu`] | `this_cpu_ptr` |
 //! | none: `&T` | nothing: any CPU's slot, to read | [`PerCpu::of`], [`PerCpu::iter`] | `per_cpu_ptr` |
 //!
-//! A [`CpuGuard`] turns preemption off itself; a [`CpuRef`] costs nothing.
+//! A [`CpuGuard`] turns preemption off itself; a [`CpuRef`] costs nothing. All of them stay on their thread:
 //!
-//! Data that only its CPU touches, and never an interrupt handler, lies in a [`CpuLocal`] inside the slot:
-//! plain memory, no read-modify-write, written through [`CpuGuard::with`]. A value that another CPU may use
-//! in an emergency lies in an [`AsymmetricCell`](super::asymmetric).
+//! ```compile_fail,E0277
+//! fn is_send<T: Send>() {}
+//! fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::PreemptGuard<C>>(); }
+//! ```
+//! ```compile_fail,E0277
+//! fn is_send<T: Send>() {}
+//! fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::CpuGuard<'static, u32, C>>(); }
+//! ```
+//! ```compile_fail,E0277
+//! fn is_send<T: Send>() {}
+//! fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::CpuRef<'static, u32, C>>(); }
+//! ```
+//!
+//! Data that only its CPU touches lies in a [`CpuLocal`] inside the slot: plain memory, no
+//! read-modify-write, written through [`CpuGuard::with`]. A value that another CPU may use in an emergency
+//! lies in an [`AsymmetricCell`](super::asymmetric). Both are found in the slot by a function that is checked
+//! to return a part of the slot that it is given, and not of another: it is inlined, so that the check of its
+//! constant offset costs nothing.
 
 use super::CacheAligned;
-use crate::machine::Cpu;
+use crate::machine::{Cpu, Irq};
 use crate::units::CpuId;
-use core::cell::{Cell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering::*, compiler_fence};
 
 /// An allocator of memory that is never freed, used at start.
 pub trait Carve {
@@ -93,13 +110,19 @@ impl<T, C: Cpu> PerCpu<T, C> {
     }
 
     /// The slot of the CPU that this runs on. Preemption is off until the guard is dropped.
+    ///
+    /// # Panics
+    /// If the array is for fewer CPUs.
     #[inline]
     pub fn get_cpu(&self) -> CpuGuard<'_, T, C> {
-        C::preempt_off();
-        CpuGuard { slot: self.of(C::id()), _cpu: PhantomData }
+        let preempt_off = PreemptGuard::new();
+        CpuGuard { slot: self.of(C::id()), _preempt_off: preempt_off }
     }
 
     /// The slot of the CPU that this runs on, as long as `_preempt_off` keeps the thread there.
+    ///
+    /// # Panics
+    /// If the array is for fewer CPUs.
     #[inline(always)]
     pub fn this_cpu<'a>(&'a self, _preempt_off: &'a impl PreemptOff<C>) -> CpuRef<'a, T, C> {
         CpuRef { slot: self.of(C::id()), _cpu: PhantomData }
@@ -109,9 +132,69 @@ impl<T, C: Cpu> PerCpu<T, C> {
 /// Proof that the thread stays on its CPU.
 ///
 /// # Safety
-/// Preemption is off from before it is made until after it is dropped, and it cannot be sent to another
-/// thread.
+/// Preemption is off from before it is made until after it is dropped, and neither it nor a reference to it
+/// can be sent to another thread.
 pub unsafe trait PreemptOff<C: Cpu> {}
+
+/// Preemption is off on this CPU, until this is dropped. Guards nest, and may be dropped in any order.
+#[must_use = "preemption is on again once this is dropped"]
+pub struct PreemptGuard<C: Cpu> {
+    _thread: PhantomData<*const C>,
+}
+
+impl<C: Cpu> PreemptGuard<C> {
+    /// Turns preemption off.
+    #[expect(clippy::new_without_default, reason = "one way to make one is enough")]
+    #[inline(always)]
+    pub fn new() -> Self {
+        C::preempt_off();
+        Self { _thread: PhantomData }
+    }
+}
+
+impl<C: Cpu> Drop for PreemptGuard<C> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: it ends the `preempt_off` of `new`, which the same thread has called, as the guard is not
+        // `Send`; what relied on it borrows the guard, or holds it and has ended.
+        unsafe { C::preempt_on() };
+    }
+}
+
+// SAFETY: preemption goes off in `new`, the one way to make a guard, and on when it is dropped; a raw pointer
+// keeps it and its references on their thread.
+unsafe impl<C: Cpu> PreemptOff<C> for PreemptGuard<C> {}
+
+/// Calls `f` with interrupts off on this CPU. Calls nest.
+#[inline]
+pub fn with_interrupts_off<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
+    /// Restores the state, also when `f` unwinds.
+    struct Restore<C: Cpu>(Irq, PhantomData<*const C>);
+    impl<C: Cpu> Drop for Restore<C> {
+        #[inline]
+        fn drop(&mut self) {
+            // SAFETY: calls nest, as `f` ends before this: so the state is that of the thread's last
+            // `interrupts_off` that is not restored.
+            unsafe { C::interrupts_restore(self.0) };
+        }
+    }
+    let _restore = Restore::<C>(C::interrupts_off(), PhantomData);
+    f()
+}
+
+/// The part of `slot` that `part` chooses.
+///
+/// # Panics
+/// If `part` returns something that does not lie in the slot. Nothing is left of the check where `part` is
+/// inlined.
+#[inline(always)]
+pub(super) fn part_of<T, P>(slot: &T, part: fn(&T) -> &P) -> &P {
+    let chosen = part(slot);
+    let offset = (&raw const *chosen).addr().wrapping_sub((&raw const *slot).addr());
+    let fits = size_of::<T>().checked_sub(size_of::<P>()).is_some_and(|room| offset <= room);
+    assert!(fits || mutant!("percpu.foreign-part"), "not a part of this CPU's slot");
+    chosen
+}
 
 /// The slot of the CPU that this runs on, on which a [`PreemptOff`] keeps the thread.
 pub struct CpuRef<'a, T, C: Cpu> {
@@ -123,10 +206,10 @@ pub struct CpuRef<'a, T, C: Cpu> {
 #[must_use = "preemption is on again once this is dropped"]
 pub struct CpuGuard<'a, T, C: Cpu> {
     slot: &'a T,
-    _cpu: PhantomData<*const C>,
+    _preempt_off: PreemptGuard<C>,
 }
 
-// SAFETY: preemption goes off in `PerCpu::get_cpu` and on when it is dropped; the marker keeps it on its
+// SAFETY: it has a `PreemptGuard`, from before it is made until it is dropped, which also keeps it on its
 // thread.
 unsafe impl<T, C: Cpu> PreemptOff<C> for CpuGuard<'_, T, C> {}
 
@@ -146,22 +229,58 @@ impl<T, C: Cpu> Deref for CpuRef<'_, T, C> {
     }
 }
 
-impl<'a, T, C: Cpu> CpuGuard<'a, T, C> {
+impl<T, C: Cpu> CpuRef<'_, T, C> {
+    /// The part of the slot that `part` chooses; see [`part_of`].
+    #[inline(always)]
+    pub(super) fn part<P>(&self, part: fn(&T) -> &P) -> &P {
+        part_of(self.slot, part)
+    }
+}
+
+impl<T, C: Cpu> CpuGuard<'_, T, C> {
+    /// The part of the slot that `part` chooses; see [`part_of`].
+    #[inline(always)]
+    pub(super) fn part<P>(&self, part: fn(&T) -> &P) -> &P {
+        part_of(self.slot, part)
+    }
+
     /// Calls `f` with a [`CpuLocal`] part of the slot, for writing. `None` if the part is in use further up
-    /// this very stack.
+    /// this very stack: by a caller, or by code that an interrupt handler interrupts.
     ///
-    /// `part` is a plain function, so that it can only choose a part of the slot that it is given.
+    /// # Panics
+    /// If `part` chooses something outside of the slot.
     #[inline]
     pub fn with<U, R>(&self, part: fn(&T) -> &CpuLocal<U>, f: impl FnOnce(&mut U) -> R) -> Option<R> {
-        let owned = part(self.slot);
-        if owned.in_use.replace(true) {
+        let local = self.part(part);
+        if local.in_use.load(Relaxed) {
             return None;
         }
-        // SAFETY: the part lies in this CPU's slot, preemption is off, and interrupt handlers do not touch
-        // `CpuLocal` data, so only this stack could hold another reference; `in_use` says that it does not.
-        let result = f(unsafe { &mut *owned.value.get() });
-        owned.in_use.set(false);
-        Some(result)
+        let _in_use = InUse::begin(&local.in_use);
+        // SAFETY: the part lies in this CPU's slot, as `part` has checked, and slots of one array are
+        // disjoint. Preemption is off, by `self`: so only this stack could hold another reference, or a
+        // handler that interrupts it and ends before it goes on (rule 2 of `Cpu`); `in_use` says that none
+        // does, and the compiler keeps its stores around the use.
+        Some(f(unsafe { &mut *local.value.get() }))
+    }
+}
+
+/// A [`CpuLocal`] in use until this is dropped, also by unwinding.
+struct InUse<'a>(&'a AtomicBool);
+
+impl<'a> InUse<'a> {
+    #[inline(always)]
+    fn begin(in_use: &'a AtomicBool) -> Self {
+        in_use.store(true, Relaxed);
+        compiler_fence(SeqCst);
+        Self(in_use)
+    }
+}
+
+impl Drop for InUse<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        self.0.store(false, Relaxed);
     }
 }
 
@@ -173,26 +292,27 @@ impl<T, C: Cpu> Deref for CpuGuard<'_, T, C> {
     }
 }
 
-impl<T, C: Cpu> Drop for CpuGuard<'_, T, C> {
-    #[inline]
-    fn drop(&mut self) {
-        C::preempt_on();
-    }
-}
-
 /// Data that only its own CPU touches, with preemption off, through [`CpuGuard::with`].
 pub struct CpuLocal<T> {
-    in_use: Cell<bool>,
+    /// Written by its CPU alone; an atomic, because an interrupt handler may look at it between any two
+    /// instructions.
+    in_use: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only `CpuGuard::with` reaches the inside, on the CPU whose slot it is in.
+// SAFETY: only `CpuGuard::with` reaches the inside, on the CPU whose slot it is in, one use at a time.
 unsafe impl<T: Send> Sync for CpuLocal<T> {}
 
 impl<T> CpuLocal<T> {
     /// Data holding `value`.
     pub const fn new(value: T) -> Self {
-        Self { in_use: Cell::new(false), value: UnsafeCell::new(value) }
+        Self { in_use: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<C: Cpu> fmt::Debug for PreemptGuard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PreemptGuard")
     }
 }
 
@@ -219,3 +339,7 @@ impl<T> fmt::Debug for CpuLocal<T> {
         f.write_str("CpuLocal")
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/percpu.rs"]
+mod tests;

@@ -7,7 +7,7 @@
 //! requests: the holder of the lock may be waiting for this CPU to flush.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::{asymmetric, lockdep, wait_until};
+use super::{PreemptGuard, asymmetric, lockdep, wait_until};
 use crate::machine::{Cpu, Rank};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -21,7 +21,12 @@ pub struct RawSpinLock<C: Cpu> {
     word: AtomicU32<C>,
 }
 
-/// A [`RawSpinLock`] held; dropping releases it.
+/// A [`RawSpinLock`] held; dropping releases it, on the thread that has taken it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::RawGuard<'static, C>>(); }
+/// ```
 #[must_use = "the lock is free again once this is dropped"]
 pub struct RawGuard<'a, C: Cpu> {
     /// The lock's word, or the owner's count of locks if it is [`OF_OWNER`].
@@ -30,6 +35,8 @@ pub struct RawGuard<'a, C: Cpu> {
     rank: usize,
     #[cfg(loom)]
     model: Option<Model>,
+    /// Dropped last.
+    _preempt_off: PreemptGuard<C>,
 }
 
 /// The mutex that stands for the lock in models, held. Fields are dropped in order.
@@ -45,12 +52,13 @@ const OF_OWNER: usize = 1 << 8;
 impl<'a, C: Cpu> RawGuard<'a, C> {
     /// For a lock that the owner of its set has counted in `count` instead of taking it.
     #[inline(always)]
-    pub(super) fn of_owner(count: &'a AtomicU32<C>, rank: Rank) -> Self {
+    pub(super) fn of_owner(count: &'a AtomicU32<C>, rank: Rank, preempt_off: PreemptGuard<C>) -> Self {
         Self {
             word: count,
             rank: usize::from(rank.0) + OF_OWNER,
             #[cfg(loom)]
             model: None,
+            _preempt_off: preempt_off,
         }
     }
 
@@ -78,22 +86,16 @@ impl<C: Cpu> RawSpinLock<C> {
     #[track_caller]
     pub fn lock(&self, rank: Rank) -> RawGuard<'_, C> {
         lockdep::acquire::<C>(rank);
-        C::preempt_off();
-        self.acquire(rank)
+        self.acquire(rank, PreemptGuard::new())
     }
 
     /// Takes the lock if it is free.
     #[inline]
     #[track_caller]
     pub fn try_lock(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
-        C::preempt_off();
-        let guard = self.try_acquire(rank);
-        if guard.is_some() {
-            lockdep::acquire_unordered::<C>(rank);
-        } else {
-            C::preempt_on();
-        }
-        guard
+        let guard = self.try_acquire(rank, PreemptGuard::new())?;
+        lockdep::acquire_unordered::<C>(rank);
+        Some(guard)
     }
 
     #[inline(always)]
@@ -113,32 +115,33 @@ impl<C: Cpu> RawSpinLock<C> {
     #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
-    pub(super) fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
+    pub(super) fn acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> RawGuard<'_, C> {
         self.take_word();
-        RawGuard { word: &self.word, rank: rank.0.into() }
+        RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off }
     }
 
     #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
-    fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
+    fn try_acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> Option<RawGuard<'_, C>> {
         // Made only once the word is taken: dropping a guard that was made too early would release the lock
         // of another holder.
-        self.try_take_word().then(|| RawGuard { word: &self.word, rank: rank.0.into() })
+        let guard = || RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off };
+        self.try_take_word().then(guard)
     }
 
     #[cfg(loom)]
-    pub(super) fn acquire(&self, rank: Rank) -> RawGuard<'_, C> {
+    pub(super) fn acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> RawGuard<'_, C> {
         let mutex = super::shadow::lock_at(&raw const *self as usize);
         let guard = mutex.lock().unwrap();
-        self.modelled(guard, &mutex, rank)
+        self.modelled(guard, &mutex, rank, preempt_off)
     }
 
     #[cfg(loom)]
-    fn try_acquire(&self, rank: Rank) -> Option<RawGuard<'_, C>> {
+    fn try_acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> Option<RawGuard<'_, C>> {
         let mutex = super::shadow::lock_at(&raw const *self as usize);
         let guard = mutex.try_lock().ok()?;
-        Some(self.modelled(guard, &mutex, rank))
+        Some(self.modelled(guard, &mutex, rank, preempt_off))
     }
 
     #[cfg(loom)]
@@ -147,11 +150,12 @@ impl<C: Cpu> RawSpinLock<C> {
         guard: loom::sync::MutexGuard<'_, ()>,
         mutex: &std::sync::Arc<loom::sync::Mutex<()>>,
         rank: Rank,
+        preempt_off: PreemptGuard<C>,
     ) -> RawGuard<'_, C> {
         // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
         let _guard = unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) };
         let model = Some(Model { _guard, _mutex: mutex.clone() });
-        RawGuard { word: &self.word, rank: rank.0.into(), model }
+        RawGuard { word: &self.word, rank: rank.0.into(), model, _preempt_off: preempt_off }
     }
 
     /// Whether the lock is held; stale at once.
@@ -177,7 +181,6 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
             #[cfg(not(loom))]
             release_word(self.word);
         }
-        C::preempt_on();
         lockdep::release::<C>(Rank(self.rank as u8));
     }
 }
@@ -201,7 +204,12 @@ unsafe impl<T: Send, C: Cpu, const RANK: u8> Sync for SpinLock<T, C, RANK> {}
 // SAFETY: moving the lock moves the value.
 unsafe impl<T: Send, C: Cpu, const RANK: u8> Send for SpinLock<T, C, RANK> {}
 
-/// A [`SpinLock`] held.
+/// A [`SpinLock`] held, by the thread that has taken it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::SpinGuard<'static, u32, C>>(); }
+/// ```
 #[must_use = "the lock is free again once this is dropped"]
 pub struct SpinGuard<'a, T, C: Cpu> {
     value: &'a UnsafeCell<T>,

@@ -4,7 +4,7 @@ use super::SpaceTlb;
 use super::mailbox::{FlushRequest, Mailbox};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
-use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until};
+use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off};
 use crate::units::{CpuId, CpuMask, MAX_CPUS, Pfn, VpnRange};
 use core::fmt;
 
@@ -41,14 +41,6 @@ pub struct ShootdownStats {
     pub sent: u64,
     /// Interrupts answered.
     pub answered: u64,
-}
-
-/// Runs `f` with interrupts off on this CPU.
-fn with_interrupts_off<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
-    let state = C::interrupts_off();
-    let result = f();
-    C::interrupts_restore(state);
-    result
 }
 
 impl<C: Cpu> Shootdown<C> {

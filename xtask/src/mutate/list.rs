@@ -63,6 +63,31 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_asymmetric_locks"),
     },
     Mutation {
+        point: "asymmetric.released-while-held",
+        wrong: "an owner releases its ownership while it holds a lock",
+        test: Unit("sync::asymmetric::tests"),
+    },
+    Mutation {
+        point: "asymmetric.below-foreign-lock",
+        wrong: "a lock is taken by its word below a lock that is not of its set",
+        test: Unit("sync::asymmetric::tests"),
+    },
+    Mutation {
+        point: "asymmetric.two-revokers",
+        wrong: "two revokers use the same value at once",
+        test: Unit("sync::asymmetric::tests"),
+    },
+    Mutation {
+        point: "percpu.foreign-part",
+        wrong: "data of no CPU, or of another, is used as this CPU's",
+        test: Unit("sync::percpu::tests"),
+    },
+    Mutation {
+        point: "bounded-list.count-wraps",
+        wrong: "a list that stays full gives out its places again",
+        test: Unit("sync::bounded_list::tests"),
+    },
+    Mutation {
         point: "mailbox.gap-ignored",
         wrong: "a CPU that missed requests flushes only the ranges it was told of",
         test: Unit("tlb::tests::mailbox"),

@@ -15,7 +15,13 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 #[derive(Debug)]
 pub enum Baton {}
 
-impl Cpu for Baton {
+// SAFETY: 1: `current::cpu` panics where the thread has entered no CPU of a machine, and `leave` where
+// preemption is off; the scheduler suspends a CPU and returns to it with its number. 2: a CPU is a fiber, and
+// runs nothing else; all fibers run on one thread, in turns. 3: the scheduler keeps one context for each
+// fiber. 4: `relax` handles interrupts. 5: `sleep` loads the word, and leaves the fiber only where it may
+// leave its CPU; `wake` takes the address. 6: `access` steps the scheduler, which uses nothing of the library.
+// 7: `handle_interrupts` looks at the flag.
+unsafe impl Cpu for Baton {
     const OBSERVED: bool = true;
 
     #[track_caller]
@@ -63,16 +69,18 @@ impl Cpu for Baton {
         current::interrupts_off()
     }
 
-    fn interrupts_restore(state: Irq) {
-        current::interrupts_restore(state);
+    unsafe fn interrupts_restore(state: Irq) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { current::interrupts_restore(state) };
     }
 
     fn preempt_off() {
         current::preempt_off();
     }
 
-    fn preempt_on() {
-        current::preempt_on();
+    unsafe fn preempt_on() {
+        // SAFETY: the caller's promise is the same.
+        unsafe { current::preempt_on() };
     }
 
     fn now_ns() -> u64 {

@@ -18,8 +18,6 @@
 //! CPUs are fibers of one host thread, so a switch costs nanoseconds and a thousand seeds of a small scenario
 //! take about a second.
 
-#![forbid(unsafe_code)]
-
 mod cpu;
 mod harness;
 mod policy;

@@ -19,7 +19,13 @@ pub enum Host {}
 /// CPUs.
 const RELAXES_BEFORE_YIELD: u32 = 256;
 
-impl Cpu for Host {
+// SAFETY: 1: `current::cpu` panics where the thread has entered no CPU of a machine, and `leave` where
+// preemption is off. 2: `current::enter` occupies the CPU, in a word that one thread at a time can set, with
+// acquire and release; a thread leaves its CPU in `current::leave` only. The count has 64 bits. 3:
+// thread-local. 4: `relax` handles interrupts. 5: a futex, which reads the word and nothing else; the thread
+// has left its CPU meanwhile, which it cannot with preemption or interrupts off. 6: nothing is observed. 7:
+// `handle_interrupts` looks at the flag.
+unsafe impl Cpu for Host {
     #[inline]
     fn id() -> CpuId {
         current::cpu()
@@ -62,8 +68,9 @@ impl Cpu for Host {
     }
 
     #[inline]
-    fn interrupts_restore(state: Irq) {
-        current::interrupts_restore(state);
+    unsafe fn interrupts_restore(state: Irq) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { current::interrupts_restore(state) };
     }
 
     #[inline(always)]
@@ -72,8 +79,9 @@ impl Cpu for Host {
     }
 
     #[inline(always)]
-    fn preempt_on() {
-        current::preempt_on();
+    unsafe fn preempt_on() {
+        // SAFETY: the caller's promise is the same.
+        unsafe { current::preempt_on() };
     }
 
     fn now_ns() -> u64 {

@@ -30,7 +30,7 @@ struct Current {
     /// The CPU's line, on the bus that `BUS` keeps: set exactly while that is.
     line: Cell<Option<NonNull<Line>>>,
     interrupts_off: Cell<bool>,
-    preempt_off: Cell<u32>,
+    preempt_off: Cell<u64>,
     context: Context,
 }
 
@@ -128,7 +128,7 @@ pub struct Suspended {
     binding: CpuBinding,
     bus: Option<Arc<Bus>>,
     interrupts_off: bool,
-    preempt_off: u32,
+    preempt_off: u64,
     _thread: PhantomData<*const ()>,
 }
 
@@ -191,35 +191,36 @@ pub fn interrupts_off() -> Irq {
 }
 
 /// Restores interrupts, and handles those that came meanwhile.
+///
+/// # Safety
+/// `state` is the result of this thread's last [`interrupts_off`] that it has not restored yet.
 #[inline]
-pub fn interrupts_restore(state: Irq) {
+pub unsafe fn interrupts_restore(state: Irq) {
     CURRENT.with(|current| current.interrupts_off.set(state.0 != 0));
     handle_interrupts();
 }
 
-/// Keeps the thread on its CPU. A thread changes its CPU only where the code asks for it, so this is a check,
-/// made in debug builds.
+/// Keeps the thread on its CPU: [`leave`] panics until the matching [`preempt_on`].
 #[inline(always)]
 pub fn preempt_off() {
-    if cfg!(debug_assertions) {
-        CURRENT.with(|current| current.preempt_off.set(current.preempt_off.get() + 1));
-    }
+    CURRENT.with(|current| current.preempt_off.set(current.preempt_off.get() + 1));
 }
 
-/// Ends the innermost [`preempt_off`].
+/// Ends one [`preempt_off`].
+///
+/// # Safety
+/// It ends a `preempt_off` of this thread that is not ended yet, and on which nothing relies any more.
 #[inline(always)]
-pub fn preempt_on() {
-    if cfg!(debug_assertions) {
-        CURRENT.with(|current| {
-            let depth = current.preempt_off.get();
-            assert!(depth > 0, "preemption turned on more often than off");
-            current.preempt_off.set(depth - 1);
-        });
-    }
+pub unsafe fn preempt_on() {
+    CURRENT.with(|current| {
+        let depth = current.preempt_off.get();
+        debug_assert!(depth > 0, "preemption turned on more often than off");
+        current.preempt_off.set(depth - 1);
+    });
 }
 
-/// Nesting depth of [`preempt_off`]; 0 in release builds.
-pub fn preempt_depth() -> u32 {
+/// Nesting depth of [`preempt_off`].
+pub fn preempt_depth() -> u64 {
     CURRENT.with(|current| current.preempt_off.get())
 }
 

@@ -10,6 +10,7 @@ use super::machine::SoftMachine;
 use super::tlb::Tlb;
 use super::walker::{is_canonical, walk};
 use interleaf::machine::{AccessKind, Format, Machine};
+use interleaf::sync::with_interrupts_off;
 use interleaf::units::{Access, PAGE_SIZE, Pfn, PhysAddr, Rights, VirtAddr};
 use std::fmt;
 use std::ptr::NonNull;
@@ -217,10 +218,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         if !C::OBSERVED {
             return self.translate(addr, access).map(use_it);
         }
-        let state = C::interrupts_off();
-        let result = self.translate(addr, access).map(use_it);
-        C::interrupts_restore(state);
-        result
+        with_interrupts_off::<C, _>(|| self.translate(addr, access).map(use_it))
     }
 
     #[inline]

@@ -12,7 +12,8 @@ use std::sync::atomic::AtomicU32;
 #[derive(Debug)]
 pub enum Watch {}
 
-impl Cpu for Watch {
+// SAFETY: 1 to 5, 7: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own.
+unsafe impl Cpu for Watch {
     const OBSERVED: bool = true;
 
     #[inline]
@@ -57,16 +58,18 @@ impl Cpu for Watch {
         Host::interrupts_off()
     }
 
-    fn interrupts_restore(state: Irq) {
-        Host::interrupts_restore(state);
+    unsafe fn interrupts_restore(state: Irq) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Host::interrupts_restore(state) };
     }
 
     fn preempt_off() {
         Host::preempt_off();
     }
 
-    fn preempt_on() {
-        Host::preempt_on();
+    unsafe fn preempt_on() {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Host::preempt_on() };
     }
 
     fn now_ns() -> u64 {

@@ -6,8 +6,6 @@
 //! touches: such lines keep operations from scaling, and they can be found on a machine with two cores as
 //! well as on one with two hundred.
 
-#![forbid(unsafe_code)]
-
 mod cpu;
 mod footprint;
 mod labels;

@@ -27,7 +27,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         for _ in 0..3 {
             (0..100).for_each(|_| M::Cpu::relax());
             self.check(Rule::IdStays, M::Cpu::id().0 == me);
-            M::Cpu::preempt_on();
+            // SAFETY: one of the three above; the loop ends as many.
+            unsafe { M::Cpu::preempt_on() };
         }
     }
 
@@ -45,12 +46,16 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let off = M::Cpu::interrupts_off();
         let off_again = M::Cpu::interrupts_off();
         self.check(Rule::InterruptsNest, on != off && off == off_again);
-        M::Cpu::interrupts_restore(off_again);
-        M::Cpu::interrupts_restore(off);
-        M::Cpu::interrupts_restore(on);
+        // SAFETY: each is the last that is not restored.
+        unsafe {
+            M::Cpu::interrupts_restore(off_again);
+            M::Cpu::interrupts_restore(off);
+            M::Cpu::interrupts_restore(on);
+        }
         let still_on = M::Cpu::interrupts_off();
         self.check(Rule::InterruptsNest, on == still_on);
-        M::Cpu::interrupts_restore(still_on);
+        // SAFETY: the one just turned off.
+        unsafe { M::Cpu::interrupts_restore(still_on) };
     }
 
     fn sleep_looks(&self) {

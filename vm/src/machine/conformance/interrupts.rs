@@ -111,7 +111,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             meet();
             (0..100).for_each(|_| M::Cpu::relax());
             self.check(Rule::OffDefers, counts.of(1) == before);
-            M::Cpu::interrupts_restore(state);
+            // SAFETY: the one that is not restored.
+            unsafe { M::Cpu::interrupts_restore(state) };
             self.check(Rule::OffDefers, self.wait(|| counts.of(1) > before));
         });
     }

@@ -17,12 +17,14 @@ std::thread_local! {
     static ME: Cell<u32> = const { Cell::new(0) };
     static LINES: RefCell<Option<Arc<InterruptLines>>> = const { RefCell::new(None) };
     static CONTEXT: Context = const { Context::new() };
+    static INTERRUPTS_OFF: Cell<bool> = const { Cell::new(false) };
 }
 #[cfg(loom)]
 loom::thread_local! {
     static ME: Cell<u32> = Cell::new(0);
     static LINES: RefCell<Option<Arc<InterruptLines>>> = RefCell::new(None);
     static CONTEXT: Context = Context::new();
+    static INTERRUPTS_OFF: Cell<bool> = Cell::new(false);
 }
 
 /// The CPU of tests. Threads must be given different numbers, as CPUs are not threads.
@@ -54,15 +56,20 @@ pub(super) fn is_interrupted() -> bool {
     LINES.with(|mine| mine.borrow().clone()).is_some_and(|lines| lines.is_pending(TestCpu::id().0))
 }
 
-/// Handles an interrupt, if there is one.
+/// Handles an interrupt, if there is one and interrupts are on.
 pub(super) fn handle_interrupt() {
     let lines = LINES.with(|mine| mine.borrow().clone());
-    if let Some(lines) = lines {
+    if let Some(lines) = lines.filter(|_| !INTERRUPTS_OFF.with(Cell::get)) {
         lines.handle(TestCpu::id().0);
     }
 }
 
-impl Cpu for TestCpu {
+// SAFETY: a CPU of tests is a thread. 1, 2: `run_as` and `become_cpu` give threads that run at once different
+// numbers; both exist in the library's own tests only. A thread stays the CPU that it is until it calls them,
+// and nothing here runs another thread on it. 3: thread-local. 4: `relax` takes the interrupt. 5: `sleep`
+// accesses the word only where loom models it, by loads. 6: nothing is observed. 7: `handle_interrupt`
+// looks at the flag.
+unsafe impl Cpu for TestCpu {
     fn id() -> CpuId {
         CpuId(ME.with(Cell::get))
     }
@@ -88,11 +95,13 @@ impl Cpu for TestCpu {
         super::sleepers::wake(word, count);
     }
     fn interrupts_off() -> Irq {
-        Irq(0)
+        Irq(usize::from(INTERRUPTS_OFF.with(|off| off.replace(true))))
     }
-    fn interrupts_restore(_state: Irq) {}
+    unsafe fn interrupts_restore(state: Irq) {
+        INTERRUPTS_OFF.with(|off| off.set(state.0 != 0));
+    }
     fn preempt_off() {}
-    fn preempt_on() {}
+    unsafe fn preempt_on() {}
     fn now_ns() -> u64 {
         0
     }

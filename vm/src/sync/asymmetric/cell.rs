@@ -12,6 +12,7 @@
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sync::percpu::part_of;
 use crate::sync::{CpuGuard, PerCpu};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -23,7 +24,7 @@ pub struct AsymmetricCell<T, C: Cpu> {
     /// 1 while the owner uses the value.
     count: OwnerCount<C>,
     /// The mark: 1 while a revoker keeps the owner out. Release on clearing, pairs with the owner's load.
-    revoked: AtomicU32<C>,
+    pub(super) revoked: AtomicU32<C>,
     value: UnsafeCell<T>,
 }
 
@@ -38,28 +39,44 @@ impl<T, C: Cpu> AsymmetricCell<T, C> {
 
     /// Owner: uses `part` of its slot. `None` while it is revoked, or in use by a caller on this stack. `f`
     /// waits for nothing but spin locks.
+    ///
+    /// # Panics
+    /// If `part` chooses something outside of the slot.
     #[inline(always)]
     pub fn with<S, R>(
         slot: &CpuGuard<'_, S, C>,
         part: fn(&S) -> &Self,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let this = part(slot);
+        let this = slot.part(part);
         let nested = this.count.get();
         if !this.count.enter(nested, 1, || nested | this.revoked.load(Acquire) != 0) {
             return None;
         }
-        // SAFETY: `slot` says that this is the CPU whose slot it is and stays so, and the count was 0, so
-        // nothing else on this CPU uses the value. No revoker does: its mark was not seen after the count was
-        // set, so its barrier comes after that store, and it waits until the count is 0.
-        let result = f(unsafe { &mut *this.value.get() });
-        this.count.leave(0);
-        Some(result)
+        let _section = Section(&this.count);
+        // SAFETY: the cell lies in the slot of this CPU, as `part` has checked, and `slot` keeps the thread
+        // there; the count was 0, so nothing else on this CPU uses the value, until `_section` is dropped. No
+        // revoker does: its mark was not seen after the count was set, so its barrier comes after that store,
+        // and it waits until the count is 0.
+        Some(f(unsafe { &mut *this.value.get() }))
+    }
+}
+
+/// The owner's section; ends when dropped, also by unwinding.
+struct Section<'a, C: Cpu>(&'a OwnerCount<C>);
+
+impl<C: Cpu> Drop for Section<'_, C> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.leave(0);
     }
 }
 
 /// Revoker: uses the value of every CPU in turn, in place of its owner, and calls `then` while all owners are
-/// still kept out. The caller makes sure that it is the only revoker, and is in no section itself.
+/// still kept out. The caller is in no section itself, which it would wait for.
+///
+/// # Panics
+/// If another revoker of these cells is under way, or `part` chooses something outside of its slot.
 pub fn revoke_all<S, T, R, M: Machine>(
     slots: &PerCpu<S, M::Cpu>,
     machine: &M,
@@ -68,17 +85,20 @@ pub fn revoke_all<S, T, R, M: Machine>(
     then: impl FnOnce() -> R,
 ) -> R {
     for (_, slot) in slots.iter() {
-        debug_assert_eq!(part(slot).revoked.load(Relaxed), 0, "two revokers");
-        part(slot).revoked.store(1, Relaxed);
+        // Acquire: pairs with the release below, of the revoker before.
+        let was = part_of(slot, part).revoked.swap(1, Acquire);
+        assert!(was == 0 || mutant!("asymmetric.two-revokers"), "two revokers");
     }
-    wait_for_owners(machine, slots.iter().map(|(_, slot)| &part(slot).count));
+    wait_for_owners(machine, slots.iter().map(|(_, slot)| &part_of(slot, part).count));
     for (_, slot) in slots.iter() {
-        // SAFETY: the mark was set before `wait_for_owners`, so an owner that enters after its barrier sees
-        // the mark and stays out; one that was in a section has left it. The caller is the only revoker.
-        f(slot, unsafe { &mut *part(slot).value.get() });
+        // SAFETY: the cell lies in this slot, so it is none that was used before. Its mark was clear and was
+        // set here, so no other revoker uses the value before it is cleared below. It was set before
+        // `wait_for_owners`: an owner that enters after its barrier sees the mark and stays out; one that was
+        // in a section has left it.
+        f(slot, unsafe { &mut *part_of(slot, part).value.get() });
     }
     let result = then();
-    slots.iter().for_each(|(_, slot)| part(slot).revoked.store(0, Release));
+    slots.iter().for_each(|(_, slot)| part_of(slot, part).revoked.store(0, Release));
     result
 }
 

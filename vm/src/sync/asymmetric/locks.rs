@@ -23,7 +23,7 @@
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine, Rank};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::{RawGuard, RawSpinLock, lockdep, wait_until};
+use crate::sync::{PreemptGuard, RawGuard, RawSpinLock, lockdep, wait_until};
 use core::fmt;
 
 /// No CPU owns the locks; those that did have released them.
@@ -65,16 +65,19 @@ impl<C: Cpu> AsymmetricLocks<C> {
         machine: &M,
     ) -> RawGuard<'a, C> {
         lockdep::acquire::<C>(rank);
-        C::preempt_off();
-        let this_cpu = this_cpu::<C>();
+        let preempt_off = PreemptGuard::new();
+        let this_cpu = this_cpu(&preempt_off);
         // Relaxed: `enter` loads it again.
         if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu) {
-            return RawGuard::of_owner(&self.held.0, rank);
+            return RawGuard::of_owner(&self.held.0, rank, preempt_off);
         }
-        self.lock_slow(this_cpu, lock, rank, machine)
+        self.lock_slow(this_cpu, lock, rank, machine, preempt_off)
     }
 
     /// Waits for `lock`, which is one of the set, while `above`, another one of it, is held.
+    ///
+    /// # Panics
+    /// If `above` is not one of the set, and its locks are not unowned.
     #[inline(always)]
     #[track_caller]
     pub fn lock_below<'a>(
@@ -84,21 +87,26 @@ impl<C: Cpu> AsymmetricLocks<C> {
         rank: Rank,
     ) -> RawGuard<'a, C> {
         lockdep::acquire::<C>(rank);
-        C::preempt_off();
+        let preempt_off = PreemptGuard::new();
+        // A guard stays on the thread that took it, with preemption off: so this is the owner's CPU.
         if above.is_of_owner(&self.held.0) {
             self.held.enter_nested();
-            return RawGuard::of_owner(&self.held.0, rank);
+            return RawGuard::of_owner(&self.held.0, rank, preempt_off);
         }
-        lock.acquire(rank)
+        // Relaxed: a lock of the set that was taken by its word was so after its holder had acquired this.
+        let is_unowned = self.owner.load(Relaxed) == UNOWNED || mutant!("asymmetric.below-foreign-lock");
+        assert!(is_unowned, "the lock above is not one of the set");
+        lock.acquire(rank, preempt_off)
     }
 
-    /// Releases this CPU's ownership, if it has it: another CPU may become the owner. This CPU holds none of
-    /// the locks.
+    /// Releases this CPU's ownership, if it has it and holds none of the locks: another CPU may become the
+    /// owner.
     #[inline]
     pub fn release_ownership(&self) {
-        let this_cpu = this_cpu::<C>();
-        if self.owner.load(Relaxed) == this_cpu {
-            debug_assert_eq!(self.held.get(), 0, "ownership released with a lock held");
+        let preempt_off = PreemptGuard::<C>::new();
+        let this_cpu = this_cpu(&preempt_off);
+        let is_idle = || self.held.get() == 0 || mutant!("asymmetric.released-while-held");
+        if self.owner.load(Relaxed) == this_cpu && is_idle() {
             // Release: pairs with the next owner's exchange. It fails if the ownership is being revoked.
             let order = if mutant!("asymmetric.given-back-relaxed") { Relaxed } else { Release };
             let _released = self.owner.compare_exchange(this_cpu, NO_OWNER, order, Relaxed);
@@ -122,11 +130,12 @@ impl<C: Cpu> AsymmetricLocks<C> {
         lock: &'a RawSpinLock<C>,
         rank: Rank,
         machine: &M,
+        preempt_off: PreemptGuard<C>,
     ) -> RawGuard<'a, C> {
         loop {
             // Acquire: pairs with the release in `revoke`.
             match self.owner.load(Acquire) {
-                UNOWNED => return lock.acquire(rank),
+                UNOWNED => return lock.acquire(rank, preempt_off),
                 NO_OWNER => {
                     // Acquire: pairs with the release in `release_ownership`.
                     let _first = self.owner.compare_exchange(NO_OWNER, this_cpu, Acquire, Relaxed);
@@ -134,7 +143,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
                 REVOKED => wait_until::<C>(|| self.owner.load(Relaxed) != REVOKED),
                 owner if owner == this_cpu => {
                     if self.enter(this_cpu) {
-                        return RawGuard::of_owner(&self.held.0, rank);
+                        return RawGuard::of_owner(&self.held.0, rank, preempt_off);
                     }
                 }
                 owner => self.revoke(owner, machine),
@@ -152,9 +161,9 @@ impl<C: Cpu> AsymmetricLocks<C> {
     }
 }
 
-/// This CPU, as an owner. Preemption is off.
+/// This CPU, as an owner.
 #[inline(always)]
-fn this_cpu<C: Cpu>() -> u32 {
+fn this_cpu<C: Cpu>(_preempt_off: &PreemptGuard<C>) -> u32 {
     C::id().0 + 1
 }
 

@@ -109,3 +109,7 @@ fn wait_for_owners<'a, M: Machine>(machine: &M, counts: impl Iterator<Item = &'a
         wait_until::<M::Cpu>(|| mutant!("asymmetric.owner-not-awaited") || count.0.load(Acquire) == 0);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/misuse.rs"]
+mod tests;

@@ -19,3 +19,11 @@ fn pushed_values_are_returned_and_those_beyond_the_bound_are_refused() {
     assert!(values.iter().all(|value| (10..13).contains(&(value % 100)) || value % 10 < 3));
     assert!(BoundedList::<u64, TestCpu, 2>::new().values().is_some_and(|values| values.is_empty()));
 }
+
+#[test]
+fn a_full_list_that_has_refused_pushes_without_end_gives_out_no_place_twice() {
+    let list = BoundedList::<u64, TestCpu, 1>::new();
+    assert!(list.push(1));
+    list.reserved.store(u32::MAX, Relaxed);
+    assert!(!list.push(2) && !list.push(3));
+}

@@ -2,6 +2,7 @@
 
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::machine::{Cpu, Rank};
+use crate::sync::RawSpinLock;
 use crate::sync::testing::Heap;
 use crate::units::{CpuId, NodeId, NodeMask};
 use crate::work::{Chunk, Failed, Job, WorkerPool};
@@ -309,7 +310,8 @@ fn the_limit_and_the_nodes_select_the_helpers() {
 #[test]
 fn helpers_hold_what_their_caller_holds() {
     with_helpers(1, |workers| {
-        TestCpu::with_context(|context| context.note_acquired(Rank(5)));
+        let lock = RawSpinLock::<TestCpu>::new();
+        let guard = lock.lock(Rank(5));
         let (here, held) = (AtomicU32::new(0), Mutex::new(Vec::new()));
         let job = Job::new(0..2, |_: &Chunk<'_>| {
             meet(&here);
@@ -317,7 +319,7 @@ fn helpers_hold_what_their_caller_holds() {
             Ok::<(), ()>(())
         });
         workers.run(&job).unwrap();
-        TestCpu::with_context(|context| context.note_released(Rank(5)));
+        drop(guard);
         here.store(0, SeqCst);
         workers.run(&job).unwrap();
         assert_eq!(*held.lock().unwrap(), [1 << 5, 1 << 5, 0, 0]);

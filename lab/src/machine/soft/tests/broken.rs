@@ -7,6 +7,7 @@ use crate::machine::soft::*;
 use crate::os::affinity;
 use interleaf::machine::conformance::{self, Harness, Report, Rule};
 use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, Rank, TablePage};
+use interleaf::sync::RawSpinLock;
 use interleaf::units::*;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -26,7 +27,8 @@ fn breaks(rule: Rule) -> bool {
 /// A CPU that breaks a rule.
 pub(super) struct Bad<C>(PhantomData<C>);
 
-impl<C: Flavour> Cpu for Bad<C> {
+// SAFETY: as `C`, but for the one rule that it breaks: in the suite, where nothing relies on it.
+unsafe impl<C: Flavour> Cpu for Bad<C> {
     const OBSERVED: bool = C::OBSERVED;
 
     #[track_caller]
@@ -63,22 +65,25 @@ impl<C: Flavour> Cpu for Bad<C> {
         match C::interrupts_off() {
             Irq(_) if breaks(Rule::InterruptsNest) => Irq(0),
             state if breaks(Rule::OffDefers) => {
-                C::interrupts_restore(state);
+                // SAFETY: the one just turned off.
+                unsafe { C::interrupts_restore(state) };
                 state
             }
             state => state,
         }
     }
-    fn interrupts_restore(state: Irq) {
+    unsafe fn interrupts_restore(state: Irq) {
         if !breaks(Rule::OffDefers) {
-            C::interrupts_restore(state);
+            // SAFETY: the caller's promise is the same.
+            unsafe { C::interrupts_restore(state) };
         }
     }
     fn preempt_off() {
         C::preempt_off();
     }
-    fn preempt_on() {
-        C::preempt_on();
+    unsafe fn preempt_on() {
+        // SAFETY: the caller's promise is the same.
+        unsafe { C::preempt_on() };
     }
     fn now_ns() -> u64 {
         static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -134,15 +139,11 @@ unsafe fn relay_help<C: Flavour>(_: &SoftMachine<Bad<C>, Tiny>, data: usize) {
     // SAFETY: by this function's contract; the machine outlives its program.
     let machine = unsafe { &*std::ptr::with_exposed_provenance::<Broken<C>>(data) };
     let program = *machine.program.lock().unwrap();
-    if breaks(Rule::HelperRuns) {
-        C::with_context(|context| context.note_acquired(Rank(3)));
-    }
+    let lock = RawSpinLock::<C>::new();
+    let _held = breaks(Rule::HelperRuns).then(|| lock.lock(Rank(3)));
     if let Some(Callback { call, data }) = program {
         // SAFETY: the suite's program may be called with its data.
         unsafe { call(machine, data) };
-    }
-    if breaks(Rule::HelperRuns) {
-        C::with_context(|context| context.note_released(Rank(3)));
     }
 }
 

@@ -28,7 +28,8 @@ fn an_interrupt_waits_until_interrupts_are_on_and_is_handled_once() {
     bus.line(CpuId(0)).raise(INTERRUPT);
     handle_interrupts();
     assert_eq!(count.load(Relaxed), 0);
-    interrupts_restore(state);
+    // SAFETY: the one just turned off.
+    unsafe { interrupts_restore(state) };
     assert_eq!(count.load(Relaxed), 1);
     handle_interrupts();
     assert_eq!(count.load(Relaxed), 1);

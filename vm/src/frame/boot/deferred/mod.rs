@@ -46,6 +46,7 @@ pub(super) use range::{DeferredRange, max_deferred_ranges, plan_deferred};
 
 use crate::frame::{Init, Memory};
 use crate::machine::{Cpu, Machine};
+use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn, PfnRange};
 use claims::ClaimedBlocks;
 
@@ -89,13 +90,12 @@ impl<M: Machine> Memory<'_, M> {
     /// Claims up to `most` blocks of a range in a section, writes their records, and frees the blocks to
     /// their zone. Returns how many; 0 where all are claimed.
     fn initialise_blocks(&self, range: &DeferredRange<M::Cpu>, section: u64, most: u32) -> u32 {
-        M::Cpu::preempt_off();
+        let _preempt_off = PreemptGuard::<M::Cpu>::new();
         let claimed = self.deferred.claims.claim(section, range.frames, most);
         if let Some(claimed) = claimed {
             self.write_records(claimed);
             self.free_claimed(range, claimed);
         }
-        M::Cpu::preempt_on();
         claimed.map_or(0, |claimed| claimed.blocks.count_ones())
     }
 

@@ -1,0 +1,74 @@
+//! Calls that would break the protocol, were they not refused.
+
+use super::*;
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::lockdep::table;
+use crate::sync::testing::Heap;
+use crate::sync::{PerCpu, RawSpinLock};
+use crate::units::Level;
+use std::format;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+type Cell = AsymmetricCell<u32, TestCpu>;
+
+fn cells(nr_cpus: u32) -> PerCpu<Cell, TestCpu> {
+    PerCpu::carve(&mut Heap, nr_cpus, |_| AsymmetricCell::new(0)).unwrap()
+}
+
+fn panics<R>(f: impl FnOnce() -> R) -> bool {
+    catch_unwind(AssertUnwindSafe(f)).is_err()
+}
+
+#[test]
+fn ownership_is_kept_while_one_of_the_locks_is_held() {
+    let machine = TestMachine::with_cpus(1, 2);
+    let (locks, lock) = (AsymmetricLocks::<TestCpu>::new(), RawSpinLock::new());
+    let held = locks.lock(&lock, table(Level::Pte), &machine);
+    locks.release_ownership();
+    assert_eq!(format!("{locks:?}"), "locks owned by CPU 0");
+    drop(held);
+    locks.release_ownership();
+    assert_eq!(format!("{locks:?}"), "locks without an owner yet");
+}
+
+#[test]
+fn a_lock_below_one_of_another_set_is_refused() {
+    let machine = TestMachine::with_cpus(1, 2);
+    let (set, other) = (AsymmetricLocks::<TestCpu>::new(), AsymmetricLocks::<TestCpu>::unowned());
+    let [above, below] = [const { RawSpinLock::new() }; 2];
+    drop(set.lock(&below, table(Level::Pte), &machine));
+    let foreign = other.lock(&above, table(Level::Pmd), &machine);
+    assert!(panics(|| set.lock_below(&foreign, &below, table(Level::Pte))));
+    crate::sync::lockdep::release::<TestCpu>(table(Level::Pte));
+    drop(other.lock_below(&foreign, &below, table(Level::Pte)));
+}
+
+#[test]
+fn a_second_revoker_is_refused() {
+    let machine = TestMachine::with_cpus(1, 1);
+    let cells = cells(1);
+    let nested = |_: &_, value: &mut u32| {
+        *value += 1;
+        assert!(panics(|| revoke_all(&cells, &machine, |cell| cell, |_, value| *value += 1, || ())));
+    };
+    revoke_all(&cells, &machine, |cell| cell, nested, || ());
+    assert_eq!(Cell::with(&cells.get_cpu(), |cell| cell, |value| *value), Some(1));
+}
+
+#[test]
+fn a_cell_that_is_not_of_the_slot_is_refused() {
+    static SHARED: Cell = AsymmetricCell::new(0);
+    let machine = TestMachine::with_cpus(1, 1);
+    let cells = cells(1);
+    assert!(panics(|| Cell::with(&cells.get_cpu(), |_| &SHARED, |value| *value)));
+    assert!(panics(|| revoke_all(&cells, &machine, |_| &SHARED, |_, _| (), || ())));
+    assert_eq!(SHARED.revoked.load(Relaxed), 0);
+}
+
+#[test]
+fn a_value_whose_user_unwinds_can_be_used_again() {
+    let cells = cells(1);
+    let own = cells.get_cpu();
+    assert!(panics(|| Cell::with(&own, |cell| cell, |_| panic!("in use"))));
+    assert_eq!(Cell::with(&own, |cell| cell, |value| *value), Some(0));
+}

@@ -1,0 +1,69 @@
+//! Who reaches a CPU's slot, with which part of it.
+
+use super::*;
+use crate::machine::testing::TestCpu;
+use crate::sync::testing::Heap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::string::String;
+
+type Slots = PerCpu<CpuLocal<u64>, TestCpu>;
+
+fn slots(nr_cpus: u32) -> Slots {
+    PerCpu::carve(&mut Heap, nr_cpus, |cpu| CpuLocal::new(u64::from(cpu.0))).unwrap()
+}
+
+/// The message of the panic that `f` ends in.
+fn panics<R>(f: impl FnOnce() -> R) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(f)).err().expect("a panic");
+    let text = payload.downcast_ref::<&str>().map(|text| String::from(*text));
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[test]
+fn a_part_that_is_not_of_the_slot_is_refused() {
+    static SHARED: CpuLocal<u64> = CpuLocal::new(0);
+    let slots = slots(2);
+    let own = slots.get_cpu();
+    let foreign: fn(&CpuLocal<u64>) -> &CpuLocal<u64> = |_| &SHARED;
+    assert!(panics(|| own.with(foreign, |n| *n += 1)).contains("not a part of this CPU's slot"));
+    assert_eq!(own.with(|slot| slot, |n| *n), Some(0));
+}
+
+#[test]
+fn a_part_in_use_is_refused_until_its_user_returns_or_unwinds() {
+    let slots = slots(1);
+    let own = slots.get_cpu();
+    let nested = own.with(|slot| slot, |_| slots.get_cpu().with(|slot| slot, |n| *n));
+    assert_eq!(nested, Some(None));
+    panics(|| own.with(|slot| slot, |_| panic!("in use")));
+    assert_eq!(own.with(|slot| slot, |n| *n), Some(0));
+}
+
+#[test]
+fn a_cpu_beyond_the_array_is_refused() {
+    let slots = slots(1);
+    std::thread::spawn(move || {
+        TestCpu::become_cpu(1);
+        panics(|| slots.get_cpu());
+        panics(|| slots.of(CpuId(u32::MAX)));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn interrupts_come_on_again_when_the_outermost_section_ends_or_unwinds() {
+    let off = || {
+        let state = TestCpu::interrupts_off();
+        // SAFETY: the one just turned off.
+        unsafe { TestCpu::interrupts_restore(state) };
+        state != Irq(0)
+    };
+    with_interrupts_off::<TestCpu, _>(|| {
+        with_interrupts_off::<TestCpu, _>(|| assert!(off()));
+        assert!(off());
+    });
+    assert!(!off());
+    panics(|| with_interrupts_off::<TestCpu, _>(|| panic!("in a section")));
+    assert!(!off());
+}
