@@ -29,9 +29,9 @@ impl Core {
 
 // SAFETY: 1: GS leads to this CPU's structure, whose number `percpu::init` has set; the scheduler moves no
 // thread that has preemption off. 2: the scheduler switches where the count of `preempt_off` is 0, checked by
-// `sched::sleep`, `yield_now`, in interrupts and in the last `preempt_on`; a switch is a full fence. 3: the context lies in
-// the thread, which one CPU runs at a time. 4: interrupts are real. 5: the word is loaded under the lock of
-// the waiters; `wake` takes the address. 6: nothing is observed. 7: the interrupt flag.
+// `sched::sleep`, `yield_now`, in interrupts and in the last `preempt_on`; a switch is a full fence. 3: the
+// context lies in the thread, which one CPU runs at a time. 4: interrupts are real. 5: the word is loaded
+// under the lock of the waiters; `wake` takes the address. 6: nothing is observed. 7: the interrupt flag.
 unsafe impl Cpu for Core {
     #[inline(always)]
     fn id() -> CpuId {

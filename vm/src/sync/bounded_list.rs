@@ -43,7 +43,8 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> BoundedList<T, C, N> {
         let place = self.places.get(self.reserved.fetch_add(1, Relaxed) as usize);
         if let Some(place) = place {
             // SAFETY: each number is given out once: past `N` only by threads that looked before, one for
-            // each, and there are not 2^31 of them. So no other push has this place; and the values are not read while fewer were pushed than places were given out.
+            // each, and there are not 2^31 of them. So no other push has this place; and the values are not
+            // read while fewer were pushed than places were given out.
             unsafe { place.get().write(MaybeUninit::new(value)) };
             self.pushed.fetch_add(1, Release);
         }

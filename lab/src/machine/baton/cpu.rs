@@ -19,8 +19,8 @@ pub enum Baton {}
 // preemption is off; the scheduler suspends a CPU and returns to it with its number. 2: a CPU is a fiber, and
 // runs nothing else; all fibers run on one thread, in turns. 3: the scheduler keeps one context for each
 // fiber. 4: `relax` handles interrupts. 5: `sleep` loads the word, and leaves the fiber only where it may
-// leave its CPU; `wake` takes the address. 6: `access` steps the scheduler, which uses nothing of the library.
-// 7: `handle_interrupts` looks at the flag.
+// leave its CPU; `wake` takes the address. 6: `access` steps the scheduler, which uses nothing of the
+// library. 7: `handle_interrupts` looks at the flag.
 unsafe impl Cpu for Baton {
     const OBSERVED: bool = true;
 
