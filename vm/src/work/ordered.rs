@@ -17,7 +17,8 @@
 //! room, or in `flush`) works meanwhile on parallel parts that have not begun, and sleeps only for those
 //! under way and for serial parts, which belong to their CPUs.
 
-use super::dispatch::{Dispatch, Progress, Visitor, Work, WorkItem};
+use super::Spent;
+use super::dispatch::{Dispatch, Progress, Visitor, Work};
 use super::partition::MAX_NS;
 use super::pool::WorkerPool;
 use super::ring::Ring;
@@ -105,15 +106,12 @@ impl<M: Machine> WorkerPool<'_, M> {
             waiting: AtomicU32::new(0),
         };
         queue.set_cpus(sets.0, sets.1)?;
-        let item = WorkItem::new(&queue);
-        let result = reserved.publish(&item, || {
+        let published = reserved.publish(&queue, || {
             // Submitted items are finished also where `f` unwinds.
             let _flush = FlushOnDrop(&queue);
             f(&queue)
         });
-        let result = result.ok_or(NotStarted::NoParallelWorker)?;
-        let helper_ns = item.helper_ns();
-        M::Cpu::with_context(|context| context.add_helper_ns(helper_ns));
+        let (result, Spent { helper_ns, .. }) = published.ok_or(NotStarted::NoParallelWorker)?;
         let ring = queue.ring.lock();
         Ok((result, Finished { submitted: ring.submitted(), lost: ring.lost, helper_ns }))
     }

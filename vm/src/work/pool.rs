@@ -1,6 +1,6 @@
 //! The worker pool: a machine's helpers, and the call that runs a job.
 
-use super::dispatch::{Dispatch, PollLimit, WorkItem};
+use super::dispatch::{Dispatch, PollLimit};
 use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::{JobRun, MAX_HELPERS};
@@ -97,14 +97,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         if max_helpers == 0 {
             run.0.work_as_caller();
         } else {
-            let item = WorkItem::new(&run.0);
-            dispatch.publish(&item, (max_helpers, job.nodes), || run.0.work_as_caller());
-            spent = Spent { helpers: item.nr_helpers(), helper_ns: item.helper_ns() };
-        }
-        if spent.helpers > 0 {
-            M::Cpu::with_context(|context| context.add_helper_ns(spent.helper_ns));
-            // Grains that are left where a helper paused right after a theft.
-            run.0.work_as_caller();
+            spent = dispatch.publish(&run.0, (max_helpers, job.nodes), || run.0.work_as_caller()).1;
         }
         run.0.result().map(|()| spent)
     }

@@ -55,7 +55,7 @@ where
         let home = dispatch.node_of(C::id());
         Self {
             job,
-            deques: NodeDeques::new(&(0..partition.count), home, dispatch.nr_nodes()),
+            deques: NodeDeques::new(0..partition.count, home, dispatch.nr_nodes()),
             workers: max_helpers + 1,
             pace: AtomicU32::new(partition.min_chunk),
             stopped: AtomicU32::new(0),
@@ -65,11 +65,11 @@ where
         }
     }
 
-    /// Touches, before helpers do, the words that do not start as zero: loom finds its atomics by their
+    /// Touches, before helpers do, the word that does not start as zero: loom finds its atomics by their
     /// addresses.
     #[cfg(loom)]
     pub(super) fn touch_words(&self) {
-        assert!(self.deques.rests().count() > 0 && self.pace.load(Relaxed) > 0);
+        assert!(self.pace.load(Relaxed) > 0);
     }
 
     /// The caller's part: chunks until all grains have begun. One chunk, where no helper can join and nothing
@@ -162,8 +162,8 @@ where
         {
             // A worker that breaks off a chunk notes it before it leaves.
             let broken_off = self.broken_off.values().unwrap_or_default();
-            let not_begun = || self.deques.rests().map(|rest| self.range(&rest));
-            let not_done = || not_begun().chain(broken_off.iter().map(|&(from, to)| from..to));
+            let not_begun = self.deques.rests().map(|rest| self.range(&rest));
+            let not_done = || not_begun.iter().cloned().chain(broken_off.iter().map(|&(from, to)| from..to));
             undo::each_gap(&self.job.range, not_done, undo);
         }
     }

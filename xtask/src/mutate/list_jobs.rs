@@ -15,16 +15,6 @@ pub const ALL: &[Mutation] = &[
         wrong: "a thief leaves what it took",
         test: Model("loom_a_deque_loses_no_grain_and_gives_none_twice"),
     },
-    Mutation {
-        point: "deque.two-refill",
-        wrong: "two thieves of one node both refill its deque",
-        test: Model("loom_two_thieves_of_one_node_refill_its_deque_one_at_a_time"),
-    },
-    Mutation {
-        point: "deque.asked-twice",
-        wrong: "a deque asks twice how much is wanted",
-        test: Unit("work::deque"),
-    },
     Mutation { point: "job.undo-skipped", wrong: "undo is skipped", test: JOBS },
     Mutation {
         point: "job.break-off-not-noted",
@@ -36,7 +26,6 @@ pub const ALL: &[Mutation] = &[
         wrong: "a caller returns while its work is visited",
         test: LEFT,
     },
-    Mutation { point: "dispatch.leave-relaxed", wrong: "a helper leaves without release", test: LEFT },
     Mutation {
         point: "dispatch.caller-not-woken",
         wrong: "the last helper to leave does not wake its caller",

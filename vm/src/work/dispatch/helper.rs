@@ -1,9 +1,9 @@
 //! The helper's loop: it looks for items to visit, and parks where there are none.
 
 use super::Dispatch;
-use super::item::Progress;
-use super::work_slot::{Joined, WorkSlot};
-use super::worker_slot::{Next, WorkerSlot};
+use super::item::{Progress, Visit};
+use super::work_slot::WorkSlot;
+use super::worker_slot::{BUSY, Next, WorkerSlot};
 use crate::machine::Cpu;
 use crate::sync::atomic::{Ordering::*, fence};
 use crate::units::CpuId;
@@ -15,12 +15,12 @@ impl<C: Cpu> Dispatch<C> {
         let me = C::id();
         let helper = Helper { dispatch: self, worker: self.workers.of(me), me };
         // Counted before other CPUs see the helper.
-        self.limit.arrive();
+        self.unreserved.fetch_add(1, Relaxed);
         if helper.worker.arrive() {
             let _departure = Departure(&helper);
             helper.look_for_work();
         } else {
-            self.limit.depart();
+            self.unreserved.fetch_sub(1, Relaxed);
         }
     }
 }
@@ -38,17 +38,15 @@ impl<C: Cpu> Helper<'_, C> {
         let mut polls = 0;
         while !self.worker.must_leave() {
             let visited = match self.worker.next() {
-                Next::LookForItems => self.visit_published(),
+                Next::LookForItems => self.joinable().find_map(|slot| self.visit(slot)),
                 Next::VisitAssigned => self.visit_assigned(),
                 Next::Wait => None,
             };
-            match visited {
-                Some(_) => polls = 0,
-                None if polls < self.dispatch.poll_limit() => polls += 1,
-                None => {
-                    polls = 0;
-                    self.park();
-                }
+            if visited.is_none() && polls >= self.dispatch.poll_limit() {
+                polls = 0;
+                self.park();
+            } else {
+                polls = if visited.is_none() { polls + 1 } else { 0 };
             }
             if visited != Some(Progress::Exhausted) {
                 C::yield_now();
@@ -56,10 +54,13 @@ impl<C: Cpu> Helper<'_, C> {
         }
     }
 
-    /// Visits the assigned item.
+    /// Joins the assigned item, as a reserved worker.
+    fn join_assigned(&self) -> Option<Visit<'_, C>> {
+        self.dispatch.slot(self.worker.assigned.load(Relaxed)).join(self.me, None)
+    }
+
     fn visit_assigned(&self) -> Option<Progress> {
-        let joined = self.join_assigned()?;
-        let progress = joined.item().visit(self.me, self.worker);
+        let progress = self.join_assigned()?.work(self.me, self.worker);
         if mutant!("dispatch.notification-dropped") {
             self.worker.next();
         }
@@ -70,20 +71,10 @@ impl<C: Cpu> Helper<'_, C> {
         Some(progress)
     }
 
-    fn join_assigned(&self) -> Option<Joined<'_, C>> {
-        let assigned = self.worker.assigned()?;
-        self.dispatch.slot(assigned.slot).join_reserved(assigned.opened)
-    }
-
-    /// Visits the first published item that the helper may join.
-    fn visit_published(&self) -> Option<Progress> {
-        self.joinable().find_map(|slot| self.visit(slot))
-    }
-
     /// The slots whose items the helper may join.
     fn joinable(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         let node = self.worker.node;
-        let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.limit.has_room_racy());
+        let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.has_room_racy());
         slots.filter(move |slot| slot.joinable_from_racy().contains(node))
     }
 
@@ -92,15 +83,14 @@ impl<C: Cpu> Helper<'_, C> {
     fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
         let at_work = AtWork::begin(self.dispatch, self.worker)?;
         // Drops `at_work` first, so that the helper is idle when its caller learns that it has left.
-        let mut visit = (at_work, slot.join(self.worker.node)?);
-        let joined = &mut visit.1;
+        let mut visit = (at_work, slot.join(self.me, Some(self.worker.node))?);
         // This item may have room for more, and so may another one, for which this helper was notified.
         if !mutant!("dispatch.notify-on-skipped") {
             self.dispatch.notify_for_published(self.me);
         }
-        let progress = joined.item().visit(self.me, self.worker);
+        let progress = visit.1.work(self.me, self.worker);
         if progress == Progress::Exhausted {
-            joined.mark_drained();
+            visit.1.mark_drained();
         }
         Some(progress)
     }
@@ -128,10 +118,10 @@ struct AtWork<'d, C: Cpu> {
 impl<'d, C: Cpu> AtWork<'d, C> {
     /// `None` where too many helpers are at work, or this helper is reserved or has to leave.
     fn begin(dispatch: &'d Dispatch<C>, worker: &'d WorkerSlot<C>) -> Option<Self> {
-        if dispatch.limit.begin(1) == 0 {
+        if dispatch.begin_work(1) == 0 {
             return None;
         }
-        if !worker.begin() {
+        if !worker.take(BUSY) {
             dispatch.end_work(1);
             return None;
         }
@@ -155,11 +145,11 @@ impl<C: Cpu> Drop for Departure<'_, '_, C> {
         // From here on the helper cannot be reserved, and `notify` returns false for it.
         if worker.begin_departure()
             && !mutant!("dispatch.detach-skipped")
-            && let Some(joined) = self.0.join_assigned()
+            && let Some(visit) = self.0.join_assigned()
         {
-            joined.item().detach(me);
+            visit.detach(me);
         }
-        dispatch.limit.depart();
+        dispatch.unreserved.fetch_sub(1, Relaxed);
         // The helper may have been notified for an item, or leaves room in one.
         dispatch.notify_for_published(me);
         worker.depart();

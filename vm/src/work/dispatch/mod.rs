@@ -2,8 +2,8 @@
 //!
 //! A *work item* lies on its caller's stack, so nothing is allocated. The caller publishes it in a *work
 //! slot*, which lies in the pool's own memory, does its own part, closes the slot, and returns once every
-//! visit to the item has ended. A helper follows the slot's pointer only during a *visit*, which it begins by
-//! joining the slot. A caller never waits for a helper that has not joined.
+//! visit has ended. A helper uses the item only during a *visit*, which it begins by joining the slot. A
+//! caller never waits for a helper that has not joined.
 //!
 //! ```text
 //!   caller   publish, notify    its own part ...............   close   visits? wait   return
@@ -13,66 +13,46 @@
 //! ```
 //!
 //! A helper has a *worker slot*: its state, and a word on which it sleeps. An idle helper polls the work
-//! slots, and parks after some time without work. An ordered queue, which needs the helpers of certain CPUs,
-//! *reserves* idle workers: they poll no longer, but visit the queue's item whenever they are notified. Both
-//! kinds of work are joined, visited and left in the same way.
+//! slots, and parks after some time without work. An ordered queue *reserves* the idle workers of certain
+//! CPUs: they poll no longer, but visit the queue whenever they are notified.
 //!
-//! # Memory order
-//!
-//! | word | transitions | order |
-//! |---|---|---|
-//! | work slot | publish, join | publish releases the item to the join |
-//! | | leave, close | leave releases the work to the caller's close |
-//! | worker slot | all | acquire and release: a visit sees all that precedes its notification |
-//! | parked workers | park, notify | the fences below |
-//!
-//! The first two are in `work_slot` and `worker_slot`; parked workers are an [`AtomicCpuMask`].
-//!
-//! An item must not wait for helpers that sleep. Both sides store, then load, with a full fence in between,
-//! so that at least one of them sees the other's store:
+//! Opening, joining, leaving and closing are steps under the slot's lock. An item must not wait for helpers
+//! that sleep: both sides store, then load, with a full fence in between, so that at least one of them sees
+//! the other's store.
 //!
 //! ```text
 //!   caller   publish the item    fence    any worker parked?     then notify two
 //!   helper   mark as parked      fence    any item published?    then do not sleep
 //! ```
 //!
-//! A caller notifies two workers. A helper that joins notifies two more while the item has room for them, so
-//! the number of helpers doubles with each step. A worker that was notified and cannot join, as it is
-//! reserved or leaves meanwhile, passes the notification on ([`Dispatch::notify_for_published`]).
-//!
-//! `AWAITED` cannot be lost: the caller sets it in the slot's word, in which visits are counted, and the last
-//! helper to leave subtracts its visit from the same word.
-//!
-//! # Accounting
-//!
-//! A helper works for its caller: for the lock order it holds the caller's ranks, and its time is charged to
-//! the caller through the item.
+//! A helper that joins notifies two more while there is room, so the number of helpers doubles with each
+//! step. A worker that was notified and cannot join, as it is reserved or leaves meanwhile, passes the
+//! notification on ([`Dispatch::notify_for_published`]).
 
-mod cpu_mask;
 mod helper;
 mod item;
-mod limit;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_dispatch.rs"]
 mod loom_tests;
+mod parked;
 mod reserve;
 mod work_slot;
 mod worker_slot;
 
-pub use item::{Progress, Visitor, Work, WorkItem};
+pub use item::{Progress, Visitor, Work};
 
+use super::Spent;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::sync::{Carve, PerCpu};
-use crate::units::{CpuId, MAX_CPUS, NodeId, NodeMask};
-use core::fmt;
-use cpu_mask::AtomicCpuMask;
-use limit::HelperLimit;
-use work_slot::{NodeSlots, WorkSlot};
+use crate::units::{CpuId, CpuMask, MAX_CPUS, NodeId, NodeMask};
+use item::Item;
+use parked::Parked;
+use work_slot::{Helpers, NR_SLOTS, NodeSlots, WorkSlot};
 use worker_slot::WorkerSlot;
 
 /// Workers that a caller, or a helper that joins, notifies at once.
-const FANOUT: u32 = if cfg!(loom) { 1 } else { 2 };
+const FANOUT: usize = if cfg!(loom) { 1 } else { 2 };
 
 /// Number of polls before a helper without work parks, and before a caller sleeps that waits for its helpers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +70,13 @@ pub struct Dispatch<C: Cpu> {
     workers: PerCpu<WorkerSlot<C>, C>,
     /// Work slots of each node, indexed by the number of the node as a `CpuId`.
     nodes: PerCpu<NodeSlots<C>, C>,
-    parked: AtomicCpuMask<C>,
-    limit: HelperLimit<C>,
+    parked: Parked<C>,
+    // Counts and limits. Relaxed: they order nothing.
+    max_helpers: AtomicU32<C>,
+    /// Helpers in visits, and reserved ones.
+    at_work: AtomicU32<C>,
+    /// Helpers that are present, less the reserved ones. Below 0 for a moment where a reserved one leaves.
+    unreserved: AtomicU32<C>,
     poll_limit: AtomicU32<C>,
 }
 
@@ -109,14 +94,14 @@ impl<C: Cpu> Dispatch<C> {
         }
         let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(node_of(cpu)))?;
         let last_node = workers.iter().map(|(_, worker)| worker.node.0).max().unwrap_or(0);
-        let nr_nodes = last_node.checked_add(1)?;
-        let nodes = PerCpu::carve(from, nr_nodes, |node| NodeSlots::new(node.0))?;
+        let nodes = PerCpu::carve(from, last_node.checked_add(1)?, |_| NodeSlots::new())?;
         Some(Self::new(workers, nodes))
     }
 
     const fn new(workers: PerCpu<WorkerSlot<C>, C>, nodes: PerCpu<NodeSlots<C>, C>) -> Self {
-        let poll_limit = AtomicU32::new(PollLimit::SHORT.0);
-        Self { workers, nodes, parked: AtomicCpuMask::new(), limit: HelperLimit::new(), poll_limit }
+        let (max_helpers, poll_limit) = (AtomicU32::new(u32::MAX), AtomicU32::new(PollLimit::SHORT.0));
+        let (at_work, unreserved) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { workers, nodes, parked: Parked::new(), max_helpers, at_work, unreserved, poll_limit }
     }
 
     /// Number of worker slots.
@@ -136,7 +121,6 @@ impl<C: Cpu> Dispatch<C> {
 
     /// Sets how long helpers and callers poll before they sleep.
     pub fn set_poll_limit(&self, limit: PollLimit) {
-        // Relaxed: it orders nothing.
         self.poll_limit.store(limit.0, Relaxed);
     }
 
@@ -146,13 +130,35 @@ impl<C: Cpu> Dispatch<C> {
 
     /// Sets how many helpers may be at work at once; those at work go on.
     pub fn set_max_helpers(&self, max: u32) {
-        self.limit.set_max(max);
+        self.max_helpers.store(max, Relaxed);
         self.notify_for_published(C::id());
     }
 
     /// Number of helpers that could join an item published now; may be stale.
     pub fn nr_available_racy(&self) -> u32 {
-        self.limit.nr_available_racy()
+        let unreserved = self.unreserved.load(Relaxed).cast_signed().max(0);
+        self.max_helpers.load(Relaxed).min(unreserved.cast_unsigned())
+    }
+
+    /// Whether one more helper may be at work; may be stale.
+    fn has_room_racy(&self) -> bool {
+        self.at_work.load(Relaxed) < self.max_helpers.load(Relaxed)
+    }
+
+    /// Counts up to `wanted` helpers as at work, as far as the limit allows. Returns how many.
+    fn begin_work(&self, wanted: u32) -> u32 {
+        let max = self.max_helpers.load(Relaxed);
+        let granted = |at_work: u32| wanted.min(max.saturating_sub(at_work));
+        let added = |at_work: u32| Some(at_work + granted(at_work)).filter(|&sum| sum > at_work);
+        self.at_work.update(Relaxed, Relaxed, added).map_or(0, granted)
+    }
+
+    /// `count` helpers are no longer at work. Where the limit was reached, others may have parked.
+    fn end_work(&self, count: u32) {
+        let was_full = self.at_work.fetch_sub(count, Relaxed) >= self.max_helpers.load(Relaxed);
+        if was_full && !mutant!("dispatch.room-not-announced") {
+            self.notify_for_published(C::id());
+        }
     }
 
     /// Whether the worker slot of `cpu` has a helper that stays; may be stale.
@@ -174,47 +180,65 @@ impl<C: Cpu> Dispatch<C> {
         self.workers.iter().for_each(|(_, worker)| worker.wait_until_gone());
     }
 
-    /// Publishes `item` while `own` runs: up to `max_helpers` helpers of `nodes` may join at once. When this
-    /// returns, or unwinds, no helper visits the item or will. `own` runs also if no work slot is free.
+    /// Publishes `work` while `own` runs: up to `max` helpers of `nodes` may join at once. When this returns,
+    /// or unwinds, no helper visits the work or will, and their time is charged to this thread. `own` runs
+    /// also if no work slot is free.
     ///
     /// May sleep, until the visits under way have ended.
     pub fn publish<R>(
         &self,
-        item: &WorkItem<'_, C>,
-        (max_helpers, nodes): (u32, NodeMask),
+        work: &dyn Work<C>,
+        (max, nodes): (u32, NodeMask),
         own: impl FnOnce() -> R,
-    ) -> R {
-        // The item outlives this guard, which outlives every visit: `Joined::item` relies on that.
-        let _published = self.open_slot(item, (max_helpers, nodes));
-        // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the
-        // item.
-        if !mutant!("dispatch.publish-fence-skipped") {
-            fence::<C>(SeqCst);
+    ) -> (R, Spent) {
+        self.publish_for(work, Helpers { max, nodes, reserved: CpuMask::EMPTY }, |_| {
+            // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the
+            // item.
+            if !mutant!("dispatch.publish-fence-skipped") {
+                fence::<C>(SeqCst);
+            }
+            self.notify_parked(C::id(), nodes);
+            own()
+        })
+    }
+
+    /// As [`publish`](Self::publish), for any helpers. `own` is given the number of the slot.
+    fn publish_for<R>(
+        &self,
+        work: &dyn Work<C>,
+        helpers: Helpers,
+        own: impl FnOnce(Option<u32>) -> R,
+    ) -> (R, Spent) {
+        let item = Item::new(work);
+        let mut published = Published { dispatch: self, slot: self.take_slot() };
+        if let Some(number) = published.slot {
+            // SAFETY: the item is dropped behind `published`, which closes the slot, also in unwinding.
+            unsafe { self.slot(number).open(&item, helpers) };
         }
-        self.notify_parked(C::id(), nodes);
-        own()
+        let result = own(published.slot);
+        (result, published.close())
     }
 
-    /// Publishes in a free slot of this CPU's node, or else of another one.
-    fn open_slot(&self, item: &WorkItem<'_, C>, limits: (u32, NodeMask)) -> Option<Published<'_, C>> {
-        let slot = self.nodes_from(self.node_of(C::id())).find_map(|slots| slots.open(item, limits))?;
-        Some(Published { dispatch: self, slot })
+    /// Takes a free slot of this CPU's node, or else of another one.
+    fn take_slot(&self) -> Option<u32> {
+        let mut nodes = self.nodes_from(self.node_of(C::id()));
+        nodes.find_map(|node| Some(node * NR_SLOTS + self.nodes.of(CpuId(node)).take()?))
     }
 
-    /// The work slots of all nodes, from those of `node` on.
-    fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = &NodeSlots<C>> {
+    /// The numbers of all nodes, from `node` on.
+    fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = u32> {
         let all = self.nr_nodes();
-        (node.0..all).chain(0..node.0.min(all)).map(|node| self.nodes.of(CpuId(node)))
+        (node.0..all).chain(0..node.0.min(all))
     }
 
-    /// The work slot of an assignment.
+    /// A work slot by its number in the pool.
     fn slot(&self, number: u32) -> &WorkSlot<C> {
-        self.nodes.of(CpuId(number / work_slot::NR_SLOTS)).slot(number)
+        self.nodes.of(CpuId(number / NR_SLOTS)).slot(number)
     }
 
     /// Work slots in use, from those of `node` on.
     fn slots_in_use(&self, node: NodeId) -> impl Iterator<Item = &WorkSlot<C>> {
-        self.nodes_from(node).flat_map(NodeSlots::in_use)
+        self.nodes_from(node).flat_map(|node| self.nodes.of(CpuId(node)).in_use())
     }
 
     /// Notifies parked workers of `nodes`, [`FANOUT`] at most, from the CPU behind `me` on.
@@ -223,7 +247,7 @@ impl<C: Cpu> Dispatch<C> {
             let worker = self.workers.of(cpu);
             nodes.contains(worker.node) && self.parked.remove(cpu) && worker.notify_idle()
         };
-        self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT as usize).for_each(drop);
+        self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT).for_each(drop);
     }
 
     /// Notifies parked workers for each published item that has room. Called where a worker joins, where a
@@ -234,29 +258,26 @@ impl<C: Cpu> Dispatch<C> {
         let nodes = self.slots_in_use(NodeId(0)).map(WorkSlot::joinable_from_racy);
         nodes.filter(|nodes| *nodes != NodeMask::EMPTY).for_each(|nodes| self.notify_parked(me, nodes));
     }
-
-    /// `count` helpers are no longer at work. Where the limit was reached, others may have parked.
-    fn end_work(&self, count: u32) {
-        if self.limit.end(count) && !mutant!("dispatch.room-not-announced") {
-            self.notify_for_published(C::id());
-        }
-    }
 }
 
-/// A published item; closed when dropped.
+/// A slot that this thread has taken; closed and freed when dropped.
 struct Published<'d, C: Cpu> {
     dispatch: &'d Dispatch<C>,
-    slot: work_slot::OpenSlot<'d, C>,
+    slot: Option<u32>,
+}
+
+impl<C: Cpu> Published<'_, C> {
+    fn close(&mut self) -> Spent {
+        let Some(number) = self.slot.take() else { return Spent::default() };
+        let spent = self.dispatch.slot(number).close(self.dispatch.poll_limit());
+        self.dispatch.nodes.of(CpuId(number / NR_SLOTS)).free(number % NR_SLOTS);
+        C::with_context(|context| context.add_helper_ns(spent.helper_ns));
+        spent
+    }
 }
 
 impl<C: Cpu> Drop for Published<'_, C> {
     fn drop(&mut self) {
-        self.slot.close(self.dispatch.poll_limit());
-    }
-}
-
-impl<C: Cpu> fmt::Debug for Dispatch<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Dispatch to {} CPUs", self.nr_cpus())
+        self.close();
     }
 }

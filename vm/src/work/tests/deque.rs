@@ -2,49 +2,40 @@
 
 use super::*;
 use crate::machine::testing::TestCpu;
-use core::cell::Cell;
-
-/// As where another worker changes the pace meanwhile.
-#[test]
-fn no_grain_is_lost_where_the_wanted_number_changes_between_two_attempts() {
-    let (deque, asked) = (Deque::<TestCpu>::new(&(0..1000)), Cell::new(0));
-    let wanted = |_| {
-        asked.set(asked.get() + 1);
-        asked.get()
-    };
-    let mut left = 0..1000;
-    while !left.is_empty() {
-        let front = deque.take(Side::Front, wanted, 1).unwrap();
-        assert_eq!(front.start, left.start);
-        left.start = front.end;
-        if let Some(back) = deque.take(Side::Back, wanted, 1) {
-            assert_eq!(back.end, left.end);
-            left.end = back.start;
-        }
-        assert!(deque.rest() == left || deque.rest().is_empty() && left.is_empty());
-    }
-}
 
 #[test]
 fn both_cuts_lose_no_grain_and_leave_no_rest_below_the_minimum() {
     for (have, min, wanted) in
-        (1..40).flat_map(|h| (1..12).flat_map(move |l| (l..20).map(move |w| (h, l, w))))
+        (1..40).flat_map(|h| (1..12).flat_map(move |l| (0..20).map(move |w| (h, l, w))))
     {
-        let word = pack(&(7..7 + have));
-        let (taken, rest) = cut_front(word, wanted, min).unwrap();
-        assert_eq!((taken.start, taken.end, unpack(rest).end), (7, unpack(rest).start, 7 + have));
-        assert!(
-            taken.len() as u32 >= wanted.min(have) && unpack(rest).len() as u32 != 0
-                || taken.len() as u32 == have
-        );
-        assert!(unpack(rest).is_empty() || unpack(rest).len() as u32 >= min);
-        let (stolen, rest) = cut_back(word, wanted, min).unwrap();
-        assert_eq!((unpack(rest).start, unpack(rest).end, stolen.end), (7, stolen.start, 7 + have));
-        assert!(stolen.len() as u32 == have || stolen.len() as u32 >= min);
-        assert!(unpack(rest).is_empty() || unpack(rest).len() as u32 >= min);
+        for side in [Side::Front, Side::Back] {
+            let mut rest = 7..7 + have;
+            let taken = cut(&mut rest, side, wanted, min).unwrap();
+            let (first, second) = if side == Side::Front { (&taken, &rest) } else { (&rest, &taken) };
+            assert_eq!((first.start, first.end, second.end), (7, second.start, 7 + have));
+            assert!(taken.len() as u32 == have || taken.len() as u32 == wanted && wanted >= min);
+            assert!(rest.is_empty() || rest.len() as u32 >= min);
+        }
     }
-    assert_eq!(
-        (cut_front(pack(&(3..3)), 1, 1), cut_back(0, 1, 1), cut_back(REFILLING, 1, 1)),
-        (None, None, None)
-    );
+    assert_eq!(cut(&mut (3..3), Side::Front, 1, 1), None);
+}
+
+#[test]
+fn a_worker_without_grains_steals_half_of_the_longest_deque_for_its_node() {
+    let deques = NodeDeques::<TestCpu>::new(0..100, NodeId(5), 4);
+    let [home, other, third] = [5, 6, 7].map(|node| deques.of_node(NodeId(node)));
+    assert_eq!(deques.next(other, Side::Back, |_| 10, 1), Some(90..100));
+    assert_eq!((deques.rests()[home].clone(), deques.rests()[other].clone()), (0..50, 50..90));
+    assert_eq!(deques.next(home, Side::Front, |have| have / 2, 1), Some(0..25));
+    assert_eq!(deques.next(third, Side::Back, |_| 1, 1), Some(89..90));
+    assert_eq!(deques.rests(), [25..50, 50..70, 70..89, 0..0]);
+    let all = [home, other, third].map(|own| deques.next(own, Side::Front, |have| have, 1).unwrap().len());
+    assert_eq!((all.iter().sum::<usize>(), deques.next(3, Side::Back, |_| 1, 1)), (64, None));
+}
+
+#[test]
+fn grains_too_few_for_two_minimum_chunks_are_stolen_whole() {
+    let deques = NodeDeques::<TestCpu>::new(0..9, NodeId(0), 2);
+    assert_eq!(deques.next(1, Side::Back, |_| 1, 5), Some(0..9));
+    assert!(deques.rests().iter().all(|rest| rest.is_empty()));
 }

@@ -28,7 +28,7 @@ fn dispatch_on(nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Arc<TestDispa
     let dispatch = Arc::new(Dispatch::carve(&mut Heap, nr_cpus, node_of).unwrap());
     // In its place, and touched before threads are spawned: shadows go by address.
     dispatch.set_poll_limit(PollLimit::NONE);
-    assert!((0..nr_cpus).all(|cpu| !dispatch.has_helper_racy(CpuId(cpu))) && dispatch.limit.has_room_racy());
+    assert!((0..nr_cpus).all(|cpu| !dispatch.has_helper_racy(CpuId(cpu))) && dispatch.has_room_racy());
     dispatch
 }
 
@@ -64,8 +64,12 @@ fn wait_for_helper(dispatch: &TestDispatch) {
     }
 }
 
+fn nr_parked(dispatch: &TestDispatch) -> u32 {
+    dispatch.parked.iter_from(CpuId(0), dispatch.nr_cpus()).count() as u32
+}
+
 fn wait_until_parked(dispatch: &TestDispatch, helpers: u32) {
-    while dispatch.parked.count_racy() < helpers {
+    while nr_parked(dispatch) < helpers {
         thread::yield_now();
     }
 }
@@ -122,8 +126,7 @@ impl Work<TestCpu> for Counted {
 /// Publishes work once, does `own` meanwhile, and returns the number of visits.
 fn publish(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce()) -> u32 {
     let counted = Counted::leaked(pauses);
-    let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
-    dispatch.publish(item, (1, NodeMask::ALL), own);
+    dispatch.publish(counted, (1, NodeMask::ALL), own);
     counted.end()
 }
 
@@ -209,13 +212,12 @@ fn meet(dispatch: &TestDispatch, helpers: u32) -> u32 {
 
 fn meet_on(dispatch: &TestDispatch, limits: (u32, NodeMask), own: impl FnOnce()) -> u32 {
     let meeting = fresh(Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: limits.0 + 1 })));
-    let item = fresh(Box::leak(Box::new(WorkItem::new(meeting))));
     assert_eq!(meeting.here.load(Relaxed), 0);
-    dispatch.publish(item, limits, || {
+    let own_until_met = || {
         own();
         meeting.come();
-    });
-    item.nr_helpers()
+    };
+    dispatch.publish(meeting, limits, own_until_met).1.helpers
 }
 
 #[test]
@@ -249,7 +251,7 @@ struct Blocking<'d> {
 impl Work<TestCpu> for Blocking<'_> {
     fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
         self.step.store(1, Release);
-        while self.step.load(Acquire) < 2 || self.dispatch.parked.count_racy() < 1 {
+        while self.step.load(Acquire) < 2 || nr_parked(self.dispatch) < 1 {
             thread::yield_now();
         }
         Progress::Exhausted
@@ -269,9 +271,8 @@ fn loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room() 
         let threads = [spawn_helper(&dispatch, 1), spawn_helper(&dispatch, 2)];
         wait_until_parked(&dispatch, 2);
         let blocking = Blocking { dispatch: &dispatch, step: AtomicU32::new(0) };
-        let outer = WorkItem::new(&blocking);
         let nodes = |node: u64| NodeMask::from_bits(1 << node);
-        dispatch.publish(&outer, (1, nodes(1)), || {
+        dispatch.publish(&blocking, (1, nodes(1)), || {
             while blocking.step.load(Acquire) < 1 {
                 thread::yield_now();
             }
@@ -297,8 +298,7 @@ fn publish_for_reserved(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce(&
         return None;
     }
     let counted = Counted::leaked(pauses);
-    let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
-    reserved.publish(item, || own(counted)).unwrap();
+    reserved.publish(counted, || own(counted)).unwrap();
     Some(counted.end())
 }
 
@@ -317,10 +317,9 @@ fn loom_a_reserved_worker_leaves_before_its_caller_returns_and_takes_other_work_
 fn loom_a_worker_is_busy_or_reserved_and_never_both() {
     let seen = explore(1, 2, |dispatch| {
         let counted = Counted::leaked(0);
-        let item = fresh(Box::leak(Box::new(WorkItem::new(counted))));
         // A visit to the first item is under way, or none begins.
-        let reserved =
-            dispatch.publish(item, (1, NodeMask::ALL), || publish_for_reserved(dispatch, 0, |_| ()));
+        let second = || publish_for_reserved(dispatch, 0, |_| ());
+        let (reserved, _) = dispatch.publish(counted, (1, NodeMask::ALL), second);
         counted.end() + reserved.map_or(0, |_| 2)
     });
     assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
@@ -367,7 +366,6 @@ fn loom_a_worker_that_is_notified_visits_again() {
         let helper = spawn_helper(&dispatch, 1);
         wait_for_helper(&dispatch);
         let reserved = dispatch.reserve(&cpu_1());
-        let item = fresh(Box::leak(Box::new(WorkItem::new(pieces))));
         let submit_both = || {
             for piece in 0..2 {
                 pieces.submitted.store(piece + 1, Release);
@@ -378,7 +376,7 @@ fn loom_a_worker_that_is_notified_visits_again() {
                 }
             }
         };
-        reserved.publish(item, submit_both).unwrap();
+        reserved.publish(pieces, submit_both).unwrap();
         drop(reserved);
         dispatch.close();
         helper.join().unwrap();

@@ -44,10 +44,10 @@ fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
     model.preemption_bound = Some(preemptions);
     model.check(move || {
         executions.fetch_add(1, Relaxed);
-        let deques = NodeDeques::new(&(0..GRAINS), NodeId(0), 2);
+        let deques = NodeDeques::new(0..GRAINS, NodeId(0), 2);
         let world = Arc::new(World { deques, taken: Default::default() });
         // In its place, and touched before threads are spawned: shadows go by address.
-        assert_eq!(world.deques.rests().map(|rest| rest.len()).sum::<usize>(), GRAINS as usize);
+        assert_eq!(world.deques.rests().iter().map(|rest| rest.len()).sum::<usize>(), GRAINS as usize);
         let other = thread::spawn({
             let world = world.clone();
             move || world.work(helper, Side::Back)
@@ -67,8 +67,8 @@ fn loom_a_deque_loses_no_grain_and_gives_none_twice() {
 }
 
 #[test]
-fn loom_two_thieves_of_one_node_refill_its_deque_one_at_a_time() {
-    assert!(explore(1, 1, 1) > 50);
+fn loom_two_workers_without_grains_steal_each_grain_once() {
+    assert!(explore(3, 1, 1) > 20 && explore(3, 1, 2) > 50);
 }
 
 /// A pool with one helper, on CPU 1, while `f` runs on CPU 0.

@@ -1,58 +1,56 @@
-//! The word of a work slot, without threads.
+//! The state of a work slot, without threads.
 
 use super::*;
+use crate::machine::testing::TestCpu;
 
-/// Words that occur with up to `max` helpers.
-fn words(max: u32) -> impl Iterator<Item = u32> {
-    let opened = open(7 * GENERATION);
-    let visited = (0..=max).scan(opened, move |word, n| {
-        *word = if n == 0 { *word } else { join(*word, max).unwrap() };
-        Some(*word)
-    });
-    visited.flat_map(|word| [word, word | DRAINED, word & !OPEN, word & !OPEN | AWAITED])
+const ON_NODES: NodeMask = NodeMask::from_bits(0b110);
+
+fn opened(max: u32) -> State<TestCpu> {
+    let mut reserved = CpuMask::EMPTY;
+    reserved.insert(CpuId(3));
+    State::new(core::ptr::null(), Helpers { max, nodes: ON_NODES, reserved })
 }
 
 #[test]
-fn only_an_open_slot_with_room_and_work_is_joined() {
-    for word in words(4).chain([0, 9 * GENERATION]) {
-        let may_join = word & OPEN != 0 && word & DRAINED == 0 && visits(word) < 4;
-        assert_eq!(join(word, 4).is_some(), may_join);
-        assert_eq!(join(word, 4).map(visits), may_join.then_some(visits(word) + 1));
-        assert!(join(word, 0).is_none());
+fn only_an_open_slot_with_room_is_joined_and_only_by_helpers_it_is_for() {
+    let mut state = opened(2);
+    assert!(!state.join(CpuId(0), Some(NodeId(0))) && !state.join(CpuId(4), None));
+    assert!(state.join(CpuId(1), Some(NodeId(1))) && state.joinable_from() == ON_NODES);
+    assert!(state.join(CpuId(3), None) && state.joinable_from() == NodeMask::EMPTY);
+    assert!(!state.join(CpuId(2), Some(NodeId(2))), "two at once");
+    assert!(
+        !state.leave(5, false) && state.joinable_from() == ON_NODES && state.join(CpuId(1), Some(NodeId(1)))
+    );
+    assert!(!State::<TestCpu>::new(core::ptr::null(), Helpers::NONE).join(CpuId(0), Some(NodeId(0))));
+}
+
+#[test]
+fn a_slot_whose_work_has_all_begun_is_left_and_not_joined() {
+    let mut state = opened(u32::MAX);
+    assert!(state.join(CpuId(1), Some(NodeId(1))) && state.join(CpuId(2), Some(NodeId(1))));
+    assert!(!state.leave(0, true) && !state.join(CpuId(3), Some(NodeId(1))));
+    assert!(!state.leave(0, false) && state.close(false).is_some());
+}
+
+#[test]
+fn a_slot_is_closed_once_the_last_visit_has_ended_which_wakes_a_caller_that_sleeps() {
+    let mut state = opened(9);
+    for (cpu, ns) in [(1, 10), (2, 20), (1, 30)] {
+        assert!(state.join(CpuId(cpu), Some(NodeId(1))) && !state.leave(ns, false));
     }
+    assert!(state.join(CpuId(1), Some(NodeId(1))) && state.join(CpuId(2), Some(NodeId(1))));
+    assert_eq!(state.close(false), None);
+    assert!(!state.join(CpuId(5), Some(NodeId(1))), "closed");
+    assert!(!state.leave(4, false));
+    assert_eq!(state.close(true), None);
+    assert!(state.leave(u64::MAX, false), "the caller sleeps");
+    assert_eq!(state.close(true), Some(Spent { helpers: 2, helper_ns: u64::MAX }));
 }
 
 #[test]
-fn a_visit_that_ends_changes_only_the_count() {
-    for word in words(4).filter(|&word| visits(word) > 0) {
-        let left = leave(word, 0);
-        assert_eq!((visits(left), left / GENERATION), (visits(word) - 1, word / GENERATION));
-        assert_eq!(left & (OPEN | DRAINED), word & (OPEN | DRAINED));
-        assert_eq!(left & AWAITED != 0, word & AWAITED != 0 && visits(left) > 0);
-        assert!(leave(word, DRAINED) & DRAINED != 0);
-    }
-}
-
-#[test]
-fn a_caller_sleeps_only_while_a_helper_visits() {
-    assert!(words(4).all(|word| await_visits(word).is_some() == (visits(word) > 0)));
-}
-
-#[test]
-fn the_next_item_has_another_generation_and_the_generation_wraps() {
-    let mut word = 0;
-    for _ in 0..70_000 {
-        let opened = open(word);
-        assert!(opened / GENERATION == (word / GENERATION + 1) % GENERATION && visits(opened) == 0);
-        word = leave(join(opened, 1).unwrap() & !OPEN | AWAITED, DRAINED);
-        assert!(visits(word) == 0 && join(word, 1).is_none());
-    }
-}
-
-#[test]
-fn the_most_visits_that_can_be_counted_do_not_change_the_generation() {
-    let opened = open(0);
-    let full = (0..MAX_VISITS).fold(opened, |word, _| join(word, u32::MAX).unwrap());
-    assert_eq!((visits(full), full / GENERATION, join(full, u32::MAX)), (MAX_VISITS, 1, None));
-    assert_eq!((0..MAX_VISITS).fold(full, |word, _| leave(word, 0)), opened);
+fn every_slot_is_taken_once_until_it_is_freed() {
+    let slots = NodeSlots::<TestCpu>::new();
+    assert!((0..NR_SLOTS).all(|number| slots.take() == Some(number)) && slots.take().is_none());
+    slots.free(7);
+    assert_eq!((slots.in_use().count(), slots.take(), slots.take()), (63, Some(7), None));
 }
