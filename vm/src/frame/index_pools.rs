@@ -1,6 +1,6 @@
 //! Memory for indexes: pools of nodes and items for a [`RangeIndex`](crate::index::RangeIndex).
 
-use super::{Memory, Pool};
+use super::{BoundPool, Memory, Pool};
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode};
 use crate::machine::Machine;
 use crate::sync::{Rcu, RcuList, UniqueId};
@@ -20,7 +20,10 @@ pub struct IndexPools<'m, T, M: Machine> {
 
 /// Allocates from the pools, with the memory for their frames and the RCU for their readers.
 pub struct IndexAllocator<'a, 'm, T, M: Machine> {
-    pools: &'a IndexPools<'m, T, M>,
+    /// That of the pools.
+    id: UniqueId,
+    nodes: BoundPool<'a, 'm, IndexNode<M::Cpu, FAN_OUT>, M>,
+    items: BoundPool<'a, 'm, IndexItem<T>, M>,
     memory: &'a Memory<'m, M>,
     rcu: &'a Rcu<M::Cpu>,
 }
@@ -32,17 +35,18 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
         Some(Self { id: UniqueId::new(), rcu: rcu.id(), nodes, items })
     }
 
-    /// The allocator over these pools. `memory` is the same at each call.
+    /// The allocator over these pools.
     ///
     /// # Panics
-    /// If the pools were made for another RCU.
+    /// If the pools were made for another memory or another RCU.
     pub fn allocator<'a>(
         &'a self,
         memory: &'a Memory<'m, M>,
         rcu: &'a Rcu<M::Cpu>,
     ) -> IndexAllocator<'a, 'm, T, M> {
         assert!(rcu.id() == self.rcu, "the pools are for indexes of another RCU");
-        IndexAllocator { pools: self, memory, rcu }
+        let (nodes, items) = (self.nodes.with(memory), self.items.with(memory));
+        IndexAllocator { id: self.id, nodes, items, memory, rcu }
     }
 
     /// Bytes that a node and an item take.
@@ -57,8 +61,8 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
 
     /// Frees the frames that hold no object.
     pub fn shrink(&self, memory: &Memory<'m, M>) {
-        self.nodes.shrink(memory);
-        self.items.shrink(memory);
+        self.nodes.with(memory).shrink();
+        self.items.with(memory).shrink();
     }
 }
 
@@ -68,38 +72,38 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, M> {
     #[inline(always)]
     fn id(&self) -> UniqueId {
-        self.pools.id
+        self.id
     }
 
     #[inline(always)]
     fn rcu(&self) -> UniqueId {
-        self.pools.rcu
+        self.rcu.id()
     }
 
     fn alloc_node(&self) -> Option<NonNull<IndexNode<M::Cpu, FAN_OUT>>> {
-        Some(self.pools.nodes.alloc(self.memory)?.cast())
+        Some(self.nodes.alloc()?.cast())
     }
 
     unsafe fn free_node(&self, node: NonNull<IndexNode<M::Cpu, FAN_OUT>>) {
         // SAFETY: it came from this pool, says the caller, and is not used.
-        unsafe { self.pools.nodes.free(self.memory, node) }
+        unsafe { self.nodes.free(node) }
     }
 
     fn node_tag(&self) -> usize {
-        self.pools.nodes.tag()
+        self.nodes.tag()
     }
 
     fn alloc_item(&self) -> Option<NonNull<MaybeUninit<IndexItem<T>>>> {
-        self.pools.items.alloc(self.memory)
+        self.items.alloc()
     }
 
     unsafe fn free_item(&self, item: NonNull<IndexItem<T>>) {
         // SAFETY: it came from this pool, says the caller, and is not used.
-        unsafe { self.pools.items.free(self.memory, item) }
+        unsafe { self.items.free(item) }
     }
 
     fn item_tag(&self) -> usize {
-        self.pools.items.tag()
+        self.items.tag()
     }
 
     unsafe fn retire(&self, objects: RcuList) {
@@ -116,6 +120,6 @@ impl<T, M: Machine> fmt::Debug for IndexPools<'_, T, M> {
 
 impl<T, M: Machine> fmt::Debug for IndexAllocator<'_, '_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pools.fmt(f)
+        write!(f, "nodes: {:?}, items: {:?}", self.nodes, self.items)
     }
 }

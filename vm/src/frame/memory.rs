@@ -7,7 +7,7 @@ use super::zone::{DistanceList, ZoneRange};
 use super::{AllocRequest, BootError, BootMap, FrameMeta, FrameTable, Kind, RecordInit, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::{PerCpu, SpinLock, lockdep};
+use crate::sync::{PerCpu, SpinLock, UniqueId, lockdep};
 use crate::units::{Pfn, PfnRange};
 use core::fmt;
 
@@ -19,6 +19,7 @@ use core::fmt;
 /// | each zone's | `lockdep::ZONE` | its free blocks |
 pub struct Memory<'m, M: Machine> {
     pub(super) machine: &'m M,
+    id: UniqueId,
     pub(super) table: FrameTable<M::Cpu>,
     pub(super) caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
     pub(super) zones: &'m [Zone<M::Cpu>],
@@ -63,6 +64,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         let (drain, mishap, refused) = (SpinLock::new(()), Mishap::new(), AtomicU64::new(0));
         let mut memory = Self {
             machine,
+            id: UniqueId::new(),
             table,
             caches,
             zones,
@@ -82,6 +84,12 @@ impl<'m, M: Machine> Memory<'m, M> {
     /// The machine whose memory this is.
     pub fn machine(&self) -> &'m M {
         self.machine
+    }
+
+    /// Which memory this is: pools and garbage of one memory are not used with another.
+    #[inline(always)]
+    pub fn id(&self) -> UniqueId {
+        self.id
     }
 
     /// The record of a frame. `None` where the frame is not the library's.

@@ -82,7 +82,7 @@ pub use percpu::{BATCH, CAPACITY};
 pub(crate) use record::Words;
 pub use record::{Folio, FrameMeta, FrameState, FrameTable, Kind};
 pub use request::{AllocRequest, FramePlacement, Priority};
-pub use slab::Pool;
+pub use slab::{BoundPool, Pool};
 pub use stats::Stats;
 pub use zone::{Watermark, Zone};
 

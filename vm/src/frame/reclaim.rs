@@ -1,9 +1,8 @@
 //! Memory that waits for readers: retired tables and pool objects, freed after a grace period.
 
-use super::slab::PoolCore;
-use super::{Init, Memory};
+use super::{BoundPool, Init, Memory};
 use crate::machine::Machine;
-use crate::sync::{Rcu, RcuHead, Reclaim};
+use crate::sync::{Rcu, RcuHead, Reclaim, UniqueId};
 use crate::units::Pfn;
 use core::ptr::NonNull;
 
@@ -39,7 +38,13 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-impl<M: Machine> Reclaim for Memory<'_, M> {
+// SAFETY: (1) a memory keeps its id, and no other has it. (2) Tables are records of its frames and pool objects
+// lie in its frames, which are valid as long as the machine, which the memory borrows.
+unsafe impl<M: Machine> Reclaim for Memory<'_, M> {
+    fn id(&self) -> UniqueId {
+        self.id()
+    }
+
     unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
         if let TABLE | ZEROED_TABLE = tag {
             let pfn = self.table.pfn_at(object.addr());
@@ -50,9 +55,8 @@ impl<M: Machine> Reclaim for Memory<'_, M> {
             }
             return;
         }
-        // SAFETY: the only other tags are addresses of pools of this memory, which are never freed.
-        let pool = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<M::Cpu>>(tag) };
-        let head = self.machine.phys_of(object.cast());
-        pool.free(self, pool.start_of(head));
+        // SAFETY: the object was retired for this memory, and is not used any more; all tags but those of tables
+        // are those of pools.
+        unsafe { BoundPool::reclaim(self, tag, object) };
     }
 }

@@ -17,4 +17,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "an index is edited with the memory of another",
         test: MISUSE,
     },
+    Mutation {
+        point: "rcu.reclaimer-not-checked",
+        wrong: "garbage is given to a reclaimer that it is not of",
+        test: Unit("garbage_of_one_reclaimer_is_given_to_no_other"),
+    },
+    Mutation {
+        point: "slab.memory-not-checked",
+        wrong: "a pool allocates from another memory",
+        test: Unit("a_pool_is_not_used_with_another_memory"),
+    },
 ];

@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `pool` | [`Pool`]: the stacks, refill, spill and drain |
+//! | `pool` | [`Pool`], and with its memory, [`BoundPool`]: the stacks, refill, spill and drain |
 //! | `slabs` | slabs: frames divided into objects, and the lists of them |
 //!
 //! A frame divided into objects is a slab; its header is its frame's record, so objects lie from the first
@@ -26,5 +26,4 @@
 mod pool;
 mod slabs;
 
-pub use pool::Pool;
-pub(in crate::frame) use pool::PoolCore;
+pub use pool::{BoundPool, Pool};

@@ -5,7 +5,7 @@ use crate::frame::percpu::{BATCH, Count, Stack};
 use crate::frame::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
-use crate::sync::{CpuGuard, PerCpu, Rcu, RcuHead, SpinLock, lockdep};
+use crate::sync::{CpuGuard, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, lockdep};
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::marker::PhantomData;
@@ -18,9 +18,18 @@ pub struct Pool<'m, T, M: Machine> {
     _objects: PhantomData<fn() -> (T, M)>,
 }
 
+/// A pool, and the memory that its slabs are frames of.
+pub struct BoundPool<'a, 'm, T, M: Machine> {
+    core: &'a PoolCore<M::Cpu>,
+    memory: &'a Memory<'m, M>,
+    _objects: PhantomData<fn() -> T>,
+}
+
 /// The part of a pool that all CPUs share, independent of the type of its objects. It never moves.
-pub(in crate::frame) struct PoolCore<C: Cpu> {
+struct PoolCore<C: Cpu> {
     layout: SlabLayout,
+    /// The memory that the slabs are frames of.
+    memory: UniqueId,
     slabs: SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>,
     drain: SpinLock<(), C, { lockdep::DRAIN.0 }>,
     caches: PerCpu<ObjectCache<C>, C>,
@@ -46,7 +55,7 @@ impl<C: Cpu> ObjectCache<C> {
 type LocalObjects<'a, C> = CpuGuard<'a, ObjectCache<C>, C>;
 
 impl<'m, T, M: Machine> Pool<'m, T, M> {
-    /// An empty pool. `None` where memory does not suffice.
+    /// An empty pool, whose slabs will be frames of `memory`. `None` where memory does not suffice.
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let layout = const { SlabLayout::of(size_of::<T>(), align_of::<T>()) };
         let mut allocator = memory.boot_allocator();
@@ -54,53 +63,18 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         let caches = PerCpu::carve(&mut allocator, memory.machine.nr_cpus(), cache)?;
         let slot = allocator.uninit_slice(1)?;
         let (slabs, drain) = (SpinLock::new(SlabLists::new()), SpinLock::new(()));
-        let core = slot.fill_one(PoolCore { layout, slabs, drain, caches });
+        let core = slot.fill_one(PoolCore { layout, memory: memory.id(), slabs, drain, caches });
         Some(Self { core, _objects: PhantomData })
     }
 
-    /// Allocates memory for an object, uninitialised.
-    #[inline]
-    pub fn alloc(&self, memory: &Memory<'m, M>) -> Option<NonNull<MaybeUninit<T>>> {
-        if memory.mishap.strikes_object() {
-            return None;
-        }
-        let cache = self.core.caches.get_cpu();
-        let popped =
-            AsymmetricCell::with(&cache, ObjectCache::objects, |stack| stack.pop(&cache.count)).flatten();
-        let word = match popped {
-            Some(word) => word,
-            None => self.core.refill(cache, memory)?,
-        };
-        let object = memory.machine.window(PhysAddr(word)).cast::<MaybeUninit<T>>();
-        #[cfg(loom)]
-        crate::sync::forget(object.addr().get()..object.addr().get() + size_of::<T>());
-        Some(object)
-    }
-
-    /// Frees the memory of an object, whose value is not dropped.
+    /// The pool with its memory, through which objects are allocated.
     ///
-    /// # Safety
-    /// The object came from [`alloc`](Pool::alloc) of this pool and memory, is not free, and is not
-    /// used any more.
-    #[inline]
-    pub unsafe fn free(&self, memory: &Memory<'m, M>, object: NonNull<T>) {
-        self.core.free(memory, memory.machine.phys_of(object.cast()));
-    }
-
-    /// The tag that [`Rcu::retire`] keeps beside an object of this pool, by which `memory` finds the pool
-    /// again when it reclaims the object. Neither 0 nor 1.
-    pub fn tag(&self) -> usize {
-        (&raw const *self.core).expose_provenance()
-    }
-
-    /// Retires an object by the head inside it: its memory is freed after a grace period. May wait for
-    /// readers.
-    ///
-    /// # Safety
-    /// As [`Rcu::retire`]; and the object is one of this pool and memory.
-    pub unsafe fn retire(&self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>, head: NonNull<RcuHead>) {
-        // SAFETY: the caller's promise; the tag is this pool's, which `memory` knows how to reclaim.
-        unsafe { rcu.retire(memory.machine, head, self.tag(), memory) }
+    /// # Panics
+    /// If `memory` is not the one that the pool was made for.
+    pub fn with<'a>(&self, memory: &'a Memory<'m, M>) -> BoundPool<'a, 'm, T, M> {
+        let is_own = memory.id() == self.core.memory;
+        assert!(is_own || mutant!("slab.memory-not-checked"), "a pool is used with its own memory");
+        BoundPool { core: self.core, memory, _objects: PhantomData }
     }
 
     /// Bytes of an object, padding included.
@@ -112,114 +86,165 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     pub fn frames(&self) -> u64 {
         self.core.slabs.lock().frames()
     }
-
-    /// Frees as many frames as possible: drains every CPU's stack, and keeps no spare slab.
-    pub fn shrink(&self, memory: &Memory<'m, M>) {
-        self.core.drain_and(memory, || ());
-        let spare = self.core.slabs.lock().take_spare();
-        if let Some(pfn) = spare {
-            memory.free_slab(pfn);
-        }
-    }
 }
 
-impl<C: Cpu> PoolCore<C> {
+impl<T, M: Machine> BoundPool<'_, '_, T, M> {
+    /// Allocates memory for an object, uninitialised.
+    #[inline]
+    pub fn alloc(&self) -> Option<NonNull<MaybeUninit<T>>> {
+        if self.memory.mishap.strikes_object() {
+            return None;
+        }
+        let cache = self.core.caches.get_cpu();
+        let popped =
+            AsymmetricCell::with(&cache, ObjectCache::objects, |stack| stack.pop(&cache.count)).flatten();
+        let word = match popped {
+            Some(word) => word,
+            None => self.refill(cache)?,
+        };
+        let object = self.memory.machine.window(PhysAddr(word)).cast::<MaybeUninit<T>>();
+        #[cfg(loom)]
+        crate::sync::forget(object.addr().get()..object.addr().get() + size_of::<T>());
+        Some(object)
+    }
+
+    /// Frees the memory of an object, whose value is not dropped.
+    ///
+    /// # Safety
+    /// The object came from [`alloc`](Self::alloc) of this pool, is not free, and is not used any more.
+    #[inline]
+    pub unsafe fn free(&self, object: NonNull<T>) {
+        // SAFETY: the caller's promise; the window's inverse is the object's first byte.
+        unsafe { self.free_at(self.memory.machine.phys_of(object.cast())) }
+    }
+
+    /// The tag that [`Rcu::retire`] keeps beside an object of this pool, by which the memory finds the pool
+    /// again when it reclaims the object. Neither 0 nor 1.
+    pub fn tag(&self) -> usize {
+        (&raw const *self.core).expose_provenance()
+    }
+
+    /// Retires an object by the head inside it: its memory is freed after a grace period. May wait for
+    /// readers.
+    ///
+    /// # Safety
+    /// As [`Rcu::defer`], 1 and 2; and the object is one of this pool.
+    pub unsafe fn retire(&self, rcu: &Rcu<M::Cpu>, head: NonNull<RcuHead>) {
+        // SAFETY: the caller's promise; the tag is this pool's, which is one of the memory.
+        unsafe { rcu.retire(self.memory.machine, head, self.tag(), self.memory) }
+    }
+
+    /// Frees as many frames as possible: drains every CPU's stack, and keeps no spare slab.
+    pub fn shrink(&self) {
+        self.drain_and(|| ());
+        let spare = self.core.slabs.lock().take_spare();
+        if let Some(pfn) = spare {
+            self.memory.free_slab(pfn);
+        }
+    }
+
     /// The stack is empty, or revoked: refills it from the slabs, and allocates one object of the batch.
     #[cold]
     #[inline(never)]
-    fn refill<M: Machine<Cpu = C>>(&self, cache: LocalObjects<'_, C>, memory: &Memory<'_, M>) -> Option<u64> {
+    fn refill(&self, cache: LocalObjects<'_, M::Cpu>) -> Option<u64> {
         // While the owner uses the stack, so that a CPU that revokes it finds these objects in the slabs or
         // in the stack.
         let taken = AsymmetricCell::with(&cache, ObjectCache::objects, |stack| {
-            self.refill_stack(memory, &cache.count, stack)
+            self.refill_stack(&cache.count, stack)
         });
         drop(cache);
-        let taken = taken.unwrap_or_else(|| self.alloc_one(&mut self.slabs.lock(), memory));
-        taken.or_else(|| self.add_slab(memory))
+        let taken = taken.unwrap_or_else(|| self.alloc_one(&mut self.core.slabs.lock()));
+        taken.or_else(|| self.add_slab())
     }
 
     /// Moves a batch from the slabs to the stack, all but the first object, which is returned.
-    fn refill_stack<M: Machine<Cpu = C>>(
-        &self,
-        memory: &Memory<'_, M>,
-        count: &Count<C>,
-        stack: &mut ObjectStack<C>,
-    ) -> Option<u64> {
+    fn refill_stack(&self, count: &Count<M::Cpu>, stack: &mut ObjectStack<M::Cpu>) -> Option<u64> {
         let mut batch = [0; BATCH];
-        let taken = self.alloc_batch(&mut self.slabs.lock(), memory, &mut batch);
+        let taken = self.alloc_batch(&mut self.core.slabs.lock(), &mut batch);
         let (&first, rest) = batch[..taken].split_first()?;
         let left = stack.refill(count, rest);
         if left > 0 {
-            self.free_to_slabs(memory, &rest[..left]);
+            // SAFETY: allocated just now, and not given out.
+            unsafe { self.free_to_slabs(&rest[..left]) };
         }
         Some(first)
     }
 
     /// Allocates an object of a new slab, or one that another CPU had cached.
-    fn add_slab<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) -> Option<u64> {
+    fn add_slab(&self) -> Option<u64> {
+        let memory = self.memory;
         let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY) else {
-            return self.drain_and(memory, || self.alloc_one(&mut self.slabs.lock(), memory));
+            return self.drain_and(|| self.alloc_one(&mut self.core.slabs.lock()));
         };
         memory.meta_of(pfn).put_to_use(Kind::Slab);
         // Both under one lock: in between, other CPUs could allocate every object of the slab, and memory
         // would seem to be used up.
-        let mut slabs = self.slabs.lock();
-        slabs.add(&memory.table, &self.layout, pfn);
-        self.alloc_one(&mut slabs, memory)
+        let mut slabs = self.core.slabs.lock();
+        slabs.add(&memory.table, &self.core.layout, pfn);
+        self.alloc_one(&mut slabs)
     }
 
-    fn alloc_one<M: Machine<Cpu = C>>(
-        &self,
-        slabs: &mut SlabLists<C>,
-        memory: &Memory<'_, M>,
-    ) -> Option<u64> {
+    fn alloc_one(&self, slabs: &mut SlabLists<M::Cpu>) -> Option<u64> {
         let mut one = [0];
-        (self.alloc_batch(slabs, memory, &mut one) == 1).then_some(one[0])
+        (self.alloc_batch(slabs, &mut one) == 1).then_some(one[0])
     }
 
-    fn alloc_batch<M: Machine<Cpu = C>>(
-        &self,
-        slabs: &mut SlabLists<C>,
-        memory: &Memory<'_, M>,
-        words: &mut [u64],
-    ) -> usize {
-        let mut alloc = || slabs.alloc(memory.machine, &memory.table, &self.layout);
+    fn alloc_batch(&self, slabs: &mut SlabLists<M::Cpu>, words: &mut [u64]) -> usize {
+        let (memory, layout) = (self.memory, &self.core.layout);
+        // SAFETY: all callers pass the lists of this pool, whose slabs are frames of this memory.
+        let mut alloc = || unsafe { slabs.alloc(memory.machine, &memory.table, layout) };
         words.iter_mut().map_while(|word| alloc().map(|at| *word = at.0)).count()
     }
 
-    /// Frees an object to this CPU's stack, whose coldest half is spilled if it is full.
+    /// Frees the object that starts at `at` to this CPU's stack, whose coldest half is spilled if it is full.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
     #[inline]
-    pub fn free<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, at: PhysAddr) {
-        debug_assert_eq!(memory.meta_of(at.pfn()).state().kind(), Kind::Slab, "{at:?} is not an object");
-        debug_assert_eq!(at.offset() % self.layout.stride as usize, 0, "{at:?} is inside an object");
-        let cache = self.caches.get_cpu();
+    unsafe fn free_at(&self, at: PhysAddr) {
+        let kind = || self.memory.meta_of(at.pfn()).state().kind();
+        debug_assert_eq!(kind(), Kind::Slab, "{at:?} is not an object");
+        debug_assert_eq!(at.offset() % self.core.layout.stride as usize, 0, "{at:?} is inside an object");
+        let cache = self.core.caches.get_cpu();
         let pushed =
             AsymmetricCell::with(&cache, ObjectCache::objects, |stack| stack.push(&cache.count, at.0));
         if pushed != Some(true) {
-            self.spill(cache, memory, at.0);
+            // SAFETY: the caller's promise.
+            unsafe { self.spill(cache, at.0) };
         }
     }
 
+    /// # Safety
+    /// As [`free`](Self::free).
     #[cold]
     #[inline(never)]
-    fn spill<M: Machine<Cpu = C>>(&self, cache: LocalObjects<'_, C>, memory: &Memory<'_, M>, word: u64) {
+    unsafe fn spill(&self, cache: LocalObjects<'_, M::Cpu>, word: u64) {
         let shifted = AsymmetricCell::with(&cache, ObjectCache::objects, |stack| {
             let mut batch = [0; BATCH];
             let taken = stack.take_coldest(&cache.count, &mut batch);
             stack.push(&cache.count, word);
-            self.free_to_slabs(memory, &batch[..taken]);
+            // SAFETY: what lies in a stack was freed to it, or allocated for it, and is taken from it here.
+            unsafe { self.free_to_slabs(&batch[..taken]) };
         });
         if shifted.is_none() {
-            self.free_to_slabs(memory, &[word]);
+            // SAFETY: the caller's promise.
+            unsafe { self.free_to_slabs(&[word]) };
         }
     }
 
     /// Frees objects to their slabs, and the frames of slabs that are empty then, beyond one spare.
-    fn free_to_slabs<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, words: &[u64]) {
+    ///
+    /// # Safety
+    /// As [`free`](Self::free), for each.
+    unsafe fn free_to_slabs(&self, words: &[u64]) {
+        let memory = self.memory;
         let (mut emptied, mut nr_emptied) = ([Pfn(0); BATCH], 0);
-        let mut slabs = self.slabs.lock();
+        let mut slabs = self.core.slabs.lock();
         for &word in words {
-            let empty = slabs.free(memory.machine, &memory.table, &self.layout, PhysAddr(word));
+            // SAFETY: the lists are this pool's, whose slabs are frames of this memory; for the object the
+            // caller's promise.
+            let empty =
+                unsafe { slabs.free(memory.machine, &memory.table, &self.core.layout, PhysAddr(word)) };
             if let Some(pfn) = empty {
                 emptied[nr_emptied] = pfn;
                 nr_emptied += 1;
@@ -230,22 +255,42 @@ impl<C: Cpu> PoolCore<C> {
     }
 
     /// Frees every CPU's objects to their slabs, and calls `then` before any can go to a stack again.
-    fn drain_and<M: Machine<Cpu = C>, R>(&self, memory: &Memory<'_, M>, then: impl FnOnce() -> R) -> R {
-        let _drain = self.drain.lock();
-        let drain_one = |cache: &ObjectCache<C>, stack: &mut ObjectStack<C>| {
+    fn drain_and<R>(&self, then: impl FnOnce() -> R) -> R {
+        let _drain = self.core.drain.lock();
+        let drain_one = |cache: &ObjectCache<M::Cpu>, stack: &mut ObjectStack<M::Cpu>| {
             let mut batch = [0; BATCH];
             while let taken @ 1.. = stack.take_coldest(&cache.count, &mut batch) {
-                self.free_to_slabs(memory, &batch[..taken]);
+                // SAFETY: as in `spill`.
+                unsafe { self.free_to_slabs(&batch[..taken]) };
             }
         };
-        revoke_all(&self.caches, memory.machine, ObjectCache::objects, drain_one, then)
-    }
-
-    /// The first byte of the object that contains `at`.
-    pub fn start_of(&self, at: PhysAddr) -> PhysAddr {
-        PhysAddr(at.0 - at.offset() as u64 % u64::from(self.layout.stride))
+        revoke_all(&self.core.caches, self.memory.machine, ObjectCache::objects, drain_one, then)
     }
 }
+
+impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
+    /// Frees an object that was retired with the tag of its pool, by its head.
+    ///
+    /// # Safety
+    /// The object was retired for `memory` with this tag, and is not used any more.
+    pub(in crate::frame) unsafe fn reclaim(memory: &'a Memory<'m, M>, tag: usize, head: NonNull<RcuHead>) {
+        // SAFETY: the tag is the address of a pool of this memory; pools are never freed.
+        let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<M::Cpu>>(tag) };
+        debug_assert_eq!(core.memory, memory.id());
+        let at = memory.machine.phys_of(head.cast());
+        let start = PhysAddr(at.0 - at.offset() as u64 % u64::from(core.layout.stride));
+        // SAFETY: the object that contains the head is one of that pool, says the caller.
+        unsafe { BoundPool::<(), M> { core, memory, _objects: PhantomData }.free_at(start) }
+    }
+}
+
+impl<T, M: Machine> Clone for BoundPool<'_, '_, T, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, M: Machine> Copy for BoundPool<'_, '_, T, M> {}
 
 impl<T, M: Machine> Clone for Pool<'_, T, M> {
     fn clone(&self) -> Self {
@@ -258,5 +303,11 @@ impl<T, M: Machine> Copy for Pool<'_, T, M> {}
 impl<T, M: Machine> fmt::Debug for Pool<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool of {} byte objects, {PAGE_SIZE} byte slabs", self.core.layout.stride)
+    }
+}
+
+impl<T, M: Machine> fmt::Debug for BoundPool<'_, '_, T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool of {} byte objects", self.core.layout.stride)
     }
 }

@@ -88,7 +88,11 @@ impl<C: Cpu> SlabLists<C> {
     }
 
     /// Allocates an object from a slab that has a free one.
-    pub fn alloc<M: Machine<Cpu = C>>(
+    ///
+    /// # Safety
+    /// These are the lists of one pool: `layout` is that pool's, and its slabs are frames of the memory of
+    /// `machine` and `table`.
+    pub unsafe fn alloc<M: Machine<Cpu = C>>(
         &mut self,
         machine: &M,
         table: &FrameTable<C>,
@@ -105,7 +109,9 @@ impl<C: Cpu> SlabLists<C> {
         let (index, left) = match free.first.checked_sub(1) {
             Some(index) => {
                 let object = layout.object(slab, index.into());
-                (index, FreeObjects { first: load_link(machine, object), ..free })
+                // SAFETY: the first of the slab's free objects; the caller's lock excludes others.
+                let next = unsafe { load_link(machine, object) };
+                (index, FreeObjects { first: next, ..free })
             }
             None => (layout.objects as u16 - free.fresh, FreeObjects { fresh: free.fresh - 1, ..free }),
         };
@@ -119,7 +125,14 @@ impl<C: Cpu> SlabLists<C> {
 
     /// Frees an object. A slab that is empty then, and not needed as a spare, is removed: the caller frees
     /// its frame.
-    pub fn free<M: Machine<Cpu = C>>(
+    ///
+    /// # Panics
+    /// If no object of its slab is allocated.
+    ///
+    /// # Safety
+    /// As [`alloc`](Self::alloc); and `object` was allocated from these lists, is not free, and is not used
+    /// any more.
+    pub unsafe fn free<M: Machine<Cpu = C>>(
         &mut self,
         machine: &M,
         table: &FrameTable<C>,
@@ -129,8 +142,9 @@ impl<C: Cpu> SlabLists<C> {
         let slab = object.pfn();
         let (meta, index) = (header(table, slab), object.offset() as u32 / layout.stride);
         let (free, used) = (FreeObjects::of(meta), meta.mapcount());
-        debug_assert!(used > 0, "{object:?} is freed twice");
-        store_link(machine, object, free.first);
+        assert!(used > 0, "{object:?} is freed twice");
+        // SAFETY: the object is free from now on, and the caller's lock excludes others.
+        unsafe { store_link(machine, object, free.first) };
         FreeObjects { first: index as u16 + 1, ..free }.store(meta);
         meta.set_mapcount(used - 1);
         if used == layout.objects {
@@ -183,15 +197,20 @@ fn header<C: Cpu>(table: &FrameTable<C>, pfn: Pfn) -> &FrameMeta<C> {
     table.meta(pfn).expect("a slab has a record")
 }
 
-/// Loads the link in a free object of a slab of this pool. The caller holds the pool's lock.
-fn load_link<M: Machine>(machine: &M, object: PhysAddr) -> u16 {
-    // SAFETY: a free object's bytes are the pool's, at least 8 and aligned to 8; the pool's lock excludes
-    // other CPUs; the link was stored when the object was freed.
+/// Loads the link in a free object.
+///
+/// # Safety
+/// The object is a free one of a slab, in which [`store_link`] has stored a link, and only the caller uses it.
+unsafe fn load_link<M: Machine>(machine: &M, object: PhysAddr) -> u16 {
+    // SAFETY: the bytes are at least 8, aligned to 8; they hold a link, and nothing else uses them.
     unsafe { machine.window(object).cast::<Plain<u16, M::Cpu>>().as_ref() }.get()
 }
 
-/// Stores the link in an object that is being freed. The caller holds the pool's lock.
-fn store_link<M: Machine>(machine: &M, object: PhysAddr, next: u16) {
-    // SAFETY: as for `load_link`; the caller of the free promised that the object is not used any more.
+/// Stores the link in an object that is being freed.
+///
+/// # Safety
+/// The object is a free one of a slab, and only the caller uses it.
+unsafe fn store_link<M: Machine>(machine: &M, object: PhysAddr, next: u16) {
+    // SAFETY: as for `load_link`; any bytes are a valid word.
     unsafe { machine.window(object).cast::<Plain<u16, M::Cpu>>().as_mut() }.set(next);
 }

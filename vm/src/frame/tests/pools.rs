@@ -48,20 +48,20 @@ fn objects_keep_their_bytes_while_others_are_allocated_and_freed() {
         for step in 0..6000u64 {
             TestCpu::become_cpu(dice.roll(3) as u32);
             if dice.roll(100) < 35 + 30 * u64::from(step / 1500 % 2 == 0) {
-                let object = place(pool.alloc(&memory).unwrap(), step);
+                let object = place(pool.with(&memory).alloc().unwrap(), step);
                 assert_eq!(object.addr().get() % align_of::<Object>(), 0);
                 assert!(held.insert(object, step).is_none(), "allocated twice");
             } else if !held.is_empty() {
                 let at = *held.keys().nth(dice.roll(held.len() as u64) as usize).unwrap();
                 assert_eq!(Some(value(at)), held.remove(&at));
                 // SAFETY: from this pool, and forgotten by the model.
-                unsafe { pool.free(&memory, at) };
+                unsafe { pool.with(&memory).free(at) };
             }
         }
         held.iter().for_each(|(&at, &step)| assert_eq!(value(at), step));
         // SAFETY: as above.
-        held.into_keys().for_each(|at| unsafe { pool.free(&memory, at) });
-        pool.shrink(&memory);
+        held.into_keys().for_each(|at| unsafe { pool.with(&memory).free(at) });
+        pool.with(&memory).shrink();
         assert_eq!((pool.frames(), allocated(&memory)), (0, before));
     }
     TestCpu::become_cpu(0);
@@ -73,11 +73,12 @@ fn a_pool_of_any_size_fills_its_slabs() {
         let machine = TestMachine::new(64);
         let memory = memory(&machine);
         let pool = TestPool::<T>::new(&memory).unwrap();
-        let held: Vec<_> = (0..3 * per_slab).map(|_| pool.alloc(&memory).unwrap().cast::<T>()).collect();
+        let held: Vec<_> =
+            (0..3 * per_slab).map(|_| pool.with(&memory).alloc().unwrap().cast::<T>()).collect();
         assert!((3..=4).contains(&pool.frames()), "{} frames", pool.frames());
         // SAFETY: from this pool.
-        held.into_iter().for_each(|at| unsafe { pool.free(&memory, at) });
-        pool.shrink(&memory);
+        held.into_iter().for_each(|at| unsafe { pool.with(&memory).free(at) });
+        pool.with(&memory).shrink();
         assert_eq!(pool.frames(), 0);
         memory.check().unwrap();
     }
@@ -92,13 +93,13 @@ fn one_empty_slab_is_kept_and_the_others_go_back() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
     let pool = TestPool::<[u64; 512]>::new(&memory).unwrap();
-    let held: Vec<_> = (0..20 + CAPACITY).map_while(|_| pool.alloc(&memory)).collect();
+    let held: Vec<_> = (0..20 + CAPACITY).map_while(|_| pool.with(&memory).alloc()).collect();
     let frames = pool.frames();
     assert!(held.len() >= 30 && frames >= held.len() as u64);
     // SAFETY: from this pool.
-    held.into_iter().for_each(|at| unsafe { pool.free(&memory, at.cast()) });
+    held.into_iter().for_each(|at| unsafe { pool.with(&memory).free(at.cast()) });
     assert!(pool.frames() <= CAPACITY as u64 + 1);
-    pool.shrink(&memory);
+    pool.with(&memory).shrink();
     assert_eq!(pool.frames(), 0);
 }
 
@@ -107,14 +108,14 @@ fn an_object_is_found_in_another_cpus_stack_when_memory_is_gone() {
     let machine = TestMachine::with_cpus(32, 2);
     let memory = memory(&machine);
     let pool = TestPool::<[u64; 512]>::new(&memory).unwrap();
-    let held: Vec<_> = core::iter::from_fn(|| pool.alloc(&memory)).collect();
+    let held: Vec<_> = core::iter::from_fn(|| pool.with(&memory).alloc()).collect();
     while memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)).is_some() {}
     assert!(held.len() > 4);
     TestCpu::become_cpu(1);
     // SAFETY: from this pool.
-    held.iter().for_each(|at| unsafe { pool.free(&memory, at.cast()) });
+    held.iter().for_each(|at| unsafe { pool.with(&memory).free(at.cast()) });
     TestCpu::become_cpu(0);
-    let again: Vec<_> = core::iter::from_fn(|| pool.alloc(&memory)).collect();
+    let again: Vec<_> = core::iter::from_fn(|| pool.with(&memory).alloc()).collect();
     assert_eq!(again.len(), held.len());
 }
 
@@ -125,11 +126,11 @@ fn every_allocation_of_a_pool_can_be_made_to_fail() {
     let pool = TestPool::<Object>::new(&memory).unwrap();
     for nth in 1..8 {
         memory.plan_mishap(nth);
-        let held: Vec<_> = (0..8).map(|_| pool.alloc(&memory)).collect();
+        let held: Vec<_> = (0..8).map(|_| pool.with(&memory).alloc()).collect();
         assert!(!memory.is_mishap_planned());
         assert_eq!(held.iter().filter(|at| at.is_none()).count(), 1);
         // SAFETY: from this pool.
-        held.into_iter().flatten().for_each(|at| unsafe { pool.free(&memory, at.cast()) });
+        held.into_iter().flatten().for_each(|at| unsafe { pool.with(&memory).free(at.cast()) });
     }
     memory.plan_mishap(1);
     assert!(TestPool::<u64>::new(&memory).is_none());
@@ -146,9 +147,9 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
     let (table, other) =
         (memory.alloc_table(Priority::Normal).unwrap(), memory.alloc_frame(AllocRequest::DIRTY).unwrap());
     for step in 0..300 {
-        let object = place(pool.alloc(&memory).unwrap(), step);
+        let object = place(pool.with(&memory).alloc().unwrap(), step);
         // SAFETY: only this test uses the object; its head is unused.
-        unsafe { pool.retire(&memory, &rcu, object.cast()) };
+        unsafe { pool.with(&memory).retire(&rcu, object.cast()) };
     }
     let section = rcu.read();
     assert!(memory.meta(table).unwrap().detach());
@@ -158,7 +159,7 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
     memory.free_frame(other);
     rcu.wait(&machine, &memory);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Cached);
-    pool.shrink(&memory);
+    pool.with(&memory).shrink();
     assert_eq!((rcu.garbage(), pool.frames(), allocated(&memory)), (0, 0, before));
 }
 
@@ -204,19 +205,19 @@ fn threads_share_a_pool() {
         for step in 0..15_000u64 {
             if dice.roll(100) < 40 + 25 * u64::from(step / 3000 % 2 == 0) {
                 let tag = u64::from(cpu) << 32 | step;
-                held.extend(pool.alloc(&memory).map(|at| (place(at, tag), tag)));
+                held.extend(pool.with(&memory).alloc().map(|at| (place(at, tag), tag)));
             } else if !held.is_empty() {
                 let (at, tag) = held.swap_remove(dice.roll(held.len() as u64) as usize);
                 assert_eq!(value(at), tag);
                 // SAFETY: from this pool, and forgotten here.
-                unsafe { pool.free(&memory, at) };
+                unsafe { pool.with(&memory).free(at) };
             }
         }
         // SAFETY: as above.
-        held.into_iter().for_each(|(at, _)| unsafe { pool.free(&memory, at) });
+        held.into_iter().for_each(|(at, _)| unsafe { pool.with(&memory).free(at) });
     };
     std::thread::scope(|scope| (0..4).for_each(|cpu| drop(scope.spawn(move || work(cpu)))));
-    pool.shrink(&memory);
+    pool.with(&memory).shrink();
     assert_eq!(pool.frames(), 0);
     memory.check().unwrap();
 }
@@ -232,4 +233,41 @@ fn memory_of_the_boot_allocator_is_contiguous() {
     assert!(allocator.carve(9 * 4096, 4096).is_some());
     assert_eq!(allocator.carve(1 << 40, 8), None);
     assert_eq!(memory.check().unwrap().allocated, 1 + 1 + 16);
+}
+
+/// Its objects would be addresses of the other machine.
+#[test]
+#[should_panic = "a pool is used with its own memory"]
+fn a_pool_is_not_used_with_another_memory() {
+    let [machine, other] = [(); 2].map(|()| TestMachine::new(64));
+    let (memory, other) = (memory(&machine), memory(&other));
+    let pool = TestPool::<Object>::new(&memory).unwrap();
+    assert!(pool.with(&memory).alloc().is_some());
+    pool.with(&other);
+}
+
+/// A lookup would not be waited for.
+#[test]
+#[should_panic = "the pools are for indexes of another RCU"]
+fn pools_of_an_index_are_not_used_with_another_rcu() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let [rcu, other] = [(); 2].map(|()| Rcu::carve(&mut memory.boot_allocator(), 1).unwrap());
+    let pools = IndexPools::<u64, _>::new(&memory, &rcu).unwrap();
+    drop(pools.allocator(&memory, &rcu));
+    drop(pools.allocator(&memory, &other));
+}
+
+/// The objects that wait lie in the memory that they were retired for.
+#[test]
+#[should_panic = "the garbage is another reclaimer's"]
+fn garbage_is_not_freed_to_another_memory() {
+    let [machine, other] = [(); 2].map(|()| TestMachine::new(64));
+    let (memory, other_memory) = (memory(&machine), memory(&other));
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let pool = TestPool::<Object>::new(&memory).unwrap();
+    let object = place(pool.with(&memory).alloc().unwrap(), 1);
+    // SAFETY: only this test uses the object; its head is unused.
+    unsafe { pool.with(&memory).retire(&rcu, object.cast()) };
+    rcu.wait(&other, &other_memory);
 }

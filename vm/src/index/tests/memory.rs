@@ -119,11 +119,11 @@ impl<'a> HeapMemory<'a> {
 // a grace period.
 unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_> {
     fn id(&self) -> UniqueId {
-        IndexMemory::<TestItem, TestCpu, F>::rcu(self)
+        Reclaim::id(self)
     }
 
     fn rcu(&self) -> UniqueId {
-        self.id.unwrap_or(*NO_READERS)
+        Reclaim::id(self)
     }
 
     fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, F>>> {
@@ -170,7 +170,7 @@ unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_>
     unsafe fn retire(&self, mut objects: RcuList) {
         if let Some(rcu) = self.rcu {
             // SAFETY: unlinked, says the caller; nothing else uses their heads.
-            unsafe { rcu.defer_all(objects) };
+            unsafe { rcu.defer_all(objects, self) };
             return;
         }
         while let Some((object, tag)) = objects.pop::<TestCpu>() {
@@ -180,7 +180,12 @@ unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_>
     }
 }
 
-impl Reclaim for HeapMemory<'_> {
+// SAFETY: all of one id free to the host's heap, from which all objects come.
+unsafe impl Reclaim for HeapMemory<'_> {
+    fn id(&self) -> UniqueId {
+        self.id.unwrap_or(*NO_READERS)
+    }
+
     unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
         // SAFETY: retired with the tag of its kind, for nodes the fan-out.
         unsafe {

@@ -64,7 +64,8 @@ impl RcuList {
     /// Adds an object.
     ///
     /// # Safety
-    /// The object is valid until popped, and its head is in no other use.
+    /// Until it is popped, the object is valid whenever the list, or one that it is moved to, is used, and its
+    /// head is in no other use.
     pub unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
         // SAFETY: the caller says that the head is this list's from now on.
         unsafe { write::<C>(object, None, Some(tag)) };
@@ -89,7 +90,7 @@ impl RcuList {
         if C::OBSERVED {
             C::access(first.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Read);
         }
-        // SAFETY: the object is in this list, so it is valid and its head is ours.
+        // SAFETY: the object is in this list, which is used here, so it is valid and its head is ours.
         let (next, tag) = unsafe { (*first.as_ref().next.get(), *first.as_ref().tag.get()) };
         self.ends = next.map(|next| (next, last));
         self.len -= 1;

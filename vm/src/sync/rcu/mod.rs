@@ -59,7 +59,15 @@ const BATCH: u32 = 32;
 const DEPTH: u64 = u32::MAX as u64;
 
 /// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
-pub trait Reclaim {
+///
+/// # Safety
+/// 1. `id` returns the same at each call. All values that return it reclaim the same objects.
+/// 2. As long as there is such a value, objects that were retired for it and are not yet reclaimed stay
+///    valid.
+pub unsafe trait Reclaim {
+    /// Which objects it reclaims: an [`Rcu`] takes garbage of one reclaimer only.
+    fn id(&self) -> UniqueId;
+
     /// Frees the object; `tag` is the argument of [`Rcu::retire`]. May retire other objects; must not sleep
     /// or wait for readers, as preemption is off.
     ///
@@ -77,6 +85,9 @@ pub struct Rcu<C: Cpu> {
     advance: SpinLock<Garbage, C, { lockdep::RCU.0 }>,
     /// Objects among `advance`'s garbage.
     orphaned: AtomicU64<C>,
+    /// The number of the [`Reclaim`] whose objects all garbage is; 0 before the first. Relaxed: it changes
+    /// once, before any garbage is there.
+    reclaimer: AtomicU64<C>,
     /// Beside `cpus`, which a read section loads too.
     id: UniqueId,
     cpus: PerCpu<Local<C>, C>,
@@ -91,6 +102,10 @@ struct Local<C: Cpu> {
     count: CacheAligned<AtomicU64<C>>,
     garbage: CpuLocal<Garbage>,
 }
+
+/// The reclaimer whose objects all garbage of the RCU is, which are valid as long as this exists. Only
+/// [`Rcu::bound`] makes it.
+struct BoundReclaim<'r, R>(&'r R);
 
 /// A read section. What was reachable when it began stays in memory until it ends; preemption is off.
 #[must_use = "the read section ends once this is dropped"]
@@ -117,6 +132,7 @@ impl<C: Cpu> Rcu<C> {
             epoch: CacheAligned(AtomicU64::new(1)),
             advance: SpinLock::new(Garbage::new()),
             orphaned: AtomicU64::new(0),
+            reclaimer: AtomicU64::new(0),
             id: UniqueId::new(),
             cpus: PerCpu::carve(from, nr_cpus, local)?,
         })
@@ -152,8 +168,11 @@ impl<C: Cpu> Rcu<C> {
     /// a lock that a reader may wait for (table pages and everything further down the ladder): debug builds
     /// check it. [`Rcu::defer`] may be called there.
     ///
+    /// # Panics
+    /// As [`Rcu::defer`].
+    ///
     /// # Safety
-    /// As [`Rcu::defer`]; and `reclaim` knows what to do with every tag in use.
+    /// As [`Rcu::defer`].
     pub unsafe fn retire<M: Machine<Cpu = C>>(
         &self,
         machine: &M,
@@ -171,6 +190,9 @@ impl<C: Cpu> Rcu<C> {
 
     /// As [`retire`](Self::retire), for objects that were unlinked together.
     ///
+    /// # Panics
+    /// As there.
+    ///
     /// # Safety
     /// As there, for each object.
     pub unsafe fn retire_all<M: Machine<Cpu = C>>(
@@ -181,7 +203,7 @@ impl<C: Cpu> Rcu<C> {
     ) {
         assert_may_wait::<C>();
         // SAFETY: the caller's promise is the same.
-        if unsafe { self.defer_all(objects) } {
+        if unsafe { self.defer_all(objects, reclaim) } {
             self.poll(machine, reclaim);
             while self.is_full() {
                 C::relax();
@@ -193,24 +215,34 @@ impl<C: Cpu> Rcu<C> {
     /// Retires an object, to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never
     /// waits. True if it is time for a `poll`.
     ///
+    /// # Panics
+    /// If objects of another reclaimer were retired here before; so do all calls that take a reclaimer.
+    ///
     /// # Safety
-    /// The object is unlinked: a read section that begins from now on cannot find it. The head lies in it and
-    /// is in no other use, the pointer may be used for the whole object, and the object is not retired twice.
-    /// It stays valid until reclaimed.
-    pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize) -> bool {
+    /// 1. The object is unlinked: a read section of this RCU that begins from now on cannot find it, and only
+    ///    such sections keep others from freeing it.
+    /// 2. The head lies in it and is in no other use, the pointer may be used for the whole object, and the
+    ///    object is not retired twice.
+    /// 3. It is one that `reclaim` frees, `tag` says how, and it stays valid until it is reclaimed or the
+    ///    last value with the same [`id`](Reclaim::id) is gone.
+    pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize, reclaim: &impl Reclaim) -> bool {
         let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
             one.push::<C>(object, tag);
-            self.defer_all(one)
+            self.defer_all(one, reclaim)
         }
     }
 
     /// As [`defer`](Self::defer), for objects that were unlinked together.
     ///
+    /// # Panics
+    /// As there.
+    ///
     /// # Safety
     /// As there, for each object.
-    pub unsafe fn defer_all(&self, objects: RcuList) -> bool {
+    pub unsafe fn defer_all(&self, objects: RcuList, reclaim: &impl Reclaim) -> bool {
+        self.bound(reclaim);
         let local = self.cpus.get_cpu();
         // Unlinked before stamped; pairs with `barrier_all` in `advance`.
         light_fence::<C>();
@@ -221,14 +253,22 @@ impl<C: Cpu> Rcu<C> {
 
     /// Tries to advance the epoch, then reclaims this CPU's free objects. Does not wait for readers. May be
     /// called wherever [`Rcu::retire`] may.
+    ///
+    /// # Panics
+    /// As [`Rcu::defer`].
     pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
+        let reclaim = self.bound(reclaim);
         self.advance(|| machine.barrier_all());
-        self.reclaim_free(reclaim);
+        self.reclaim_free(&reclaim);
     }
 
     /// Waits until every read section that is now under way has ended, and reclaims what this CPU had
     /// retired. Never called in a read section.
+    ///
+    /// # Panics
+    /// As [`Rcu::defer`].
     pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
+        let reclaim = self.bound(reclaim);
         assert_may_wait::<C>();
         light_fence::<C>();
         let end = self.epoch.load(Relaxed) + garbage::GRACE;
@@ -236,11 +276,16 @@ impl<C: Cpu> Rcu<C> {
             self.advance(|| machine.barrier_all());
             self.epoch.load(Acquire) >= end
         });
-        self.reclaim_free(reclaim);
+        self.reclaim_free(&reclaim);
     }
 
     /// Hands this CPU's garbage to the CPU that polls next: called when this one goes idle or offline.
-    pub fn orphan(&self) {
+    /// Garbage is linked through the objects, so this too needs a reclaimer, as proof that they are valid.
+    ///
+    /// # Panics
+    /// As [`Rcu::defer`].
+    pub fn orphan(&self, reclaim: &impl Reclaim) {
+        self.bound(reclaim);
         let local = self.cpus.get_cpu();
         let taken = local.with(garbage_of, Garbage::take_all).expect(NOT_IN_USE);
         let count = u64::from(taken.len());
@@ -260,6 +305,24 @@ impl<C: Cpu> Rcu<C> {
     pub fn garbage(&self) -> u64 {
         let own: u64 = self.cpus.iter().map(|(_, local)| local.count.load(Relaxed)).sum();
         own + self.orphaned.load(Relaxed)
+    }
+
+    /// Checks that all garbage is, and stays, that of `reclaim`.
+    #[inline]
+    fn bound<'r, R: Reclaim>(&self, reclaim: &'r R) -> BoundReclaim<'r, R> {
+        let id = reclaim.id().get();
+        if self.reclaimer.load(Relaxed) != id {
+            self.bind(id);
+        }
+        BoundReclaim(reclaim)
+    }
+
+    /// The first reclaimer is the one to which all garbage belongs from now on.
+    #[cold]
+    fn bind(&self, id: u64) {
+        let bound = self.reclaimer.compare_exchange(0, id, Relaxed, Relaxed).err();
+        let is_bound = bound.is_none_or(|bound| bound == id);
+        assert!(is_bound || mutant!("rcu.reclaimer-not-checked"), "the garbage is another reclaimer's");
     }
 
     /// One step of the epoch, unless a reader or another CPU's advance is in the way.
@@ -285,7 +348,7 @@ impl<C: Cpu> Rcu<C> {
     }
 
     /// Takes over the free objects of CPUs that went offline.
-    fn adopt(&self) {
+    fn adopt<R: Reclaim>(&self, _valid: &BoundReclaim<'_, R>) {
         if self.orphaned.load(Relaxed) == 0 {
             return;
         }
@@ -299,15 +362,15 @@ impl<C: Cpu> Rcu<C> {
         local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_IN_USE);
     }
 
-    fn reclaim_free(&self, reclaim: &impl Reclaim) {
-        self.adopt();
+    fn reclaim_free<R: Reclaim>(&self, reclaim: &BoundReclaim<'_, R>) {
+        self.adopt(reclaim);
         while self.reclaim_batch(self.epoch.load(Acquire), reclaim) {}
     }
 
     /// Reclaims a batch of this CPU's objects that are free at `epoch`; false if there was none. The garbage
     /// is not in use meanwhile, so that reclaiming may retire again; objects retired then wait for another
     /// turn.
-    fn reclaim_batch(&self, epoch: u64, reclaim: &impl Reclaim) -> bool {
+    fn reclaim_batch<R: Reclaim>(&self, epoch: u64, reclaim: &BoundReclaim<'_, R>) -> bool {
         let local = self.cpus.get_cpu();
         let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_IN_USE);
         let Some(mut free) = free else { return false };
@@ -315,8 +378,9 @@ impl<C: Cpu> Rcu<C> {
             let Some((object, tag)) = free.pop::<C>() else { break };
             local.count.add_own(u64::MAX);
             // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed
-            // since.
-            unsafe { reclaim.reclaim(tag, object) };
+            // since. It was retired for a reclaimer of the one id that this RCU takes, which is that of
+            // `reclaim`, as `bound` has checked both times.
+            unsafe { reclaim.0.reclaim(tag, object) };
         }
         local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_IN_USE);
         true

@@ -26,14 +26,20 @@ struct Object {
 
 struct World {
     rcu: Rcu<TestCpu>,
+    /// The one of all bins.
+    bin: UniqueId,
     slot: RcuSlot<Object, TestCpu>,
 }
 
 /// Poisons reclaimed objects and counts them.
-#[derive(Default)]
-struct Bin(Cell<usize>);
+struct Bin(Cell<usize>, UniqueId);
 
-impl Reclaim for Bin {
+// SAFETY: objects of the models are freed at their end.
+unsafe impl Reclaim for Bin {
+    fn id(&self) -> UniqueId {
+        self.1
+    }
+
     unsafe fn reclaim(&self, _tag: usize, object: NonNull<RcuHead>) {
         // SAFETY: the head is the first field of an object, which the test frees at its end.
         let object = unsafe { object.cast::<Object>().as_ref() };
@@ -49,7 +55,7 @@ impl World {
         // In its place before any word is touched, and touched before the threads are spawned: shadows go by
         // address.
         let rcu = Rcu::carve(&mut Heap, nr_cpus).unwrap();
-        let world = Arc::new(Self { slot: RcuSlot::new(&rcu), rcu });
+        let world = Arc::new(Self { slot: RcuSlot::new(&rcu), bin: UniqueId::new(), rcu });
         // SAFETY: the object lives as long as the test.
         unsafe { world.slot.publish(Some(NonNull::from(&*object))) };
         assert_eq!(world.rcu.epoch.load(Relaxed) + world.rcu.garbage(), 1);
@@ -63,11 +69,15 @@ impl World {
         found.inspect(|object| object.value.with(|value| assert_eq!(unsafe { *value }, 7))).is_some()
     }
 
+    fn bin(&self) -> Bin {
+        Bin(Cell::new(0), self.bin)
+    }
+
     fn unlink_and_defer(&self) {
         // SAFETY: nothing new is published.
         let old = unsafe { self.slot.publish(None) }.unwrap();
         // SAFETY: unlinked by us, once; the head is the object's first field.
-        unsafe { self.rcu.defer(old.cast(), 0) };
+        unsafe { self.rcu.defer(old.cast(), 0, &self.bin()) };
     }
 
     fn advance(&self, times: usize, barrier_all: fn()) {
@@ -125,9 +135,9 @@ fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
             }
         });
         world.unlink_and_defer();
-        let bin = Bin::default();
+        let bin = world.bin();
         let epoch = world.rcu.epoch.load(Acquire);
-        world.rcu.reclaim_batch(epoch + early, &bin);
+        world.rcu.reclaim_batch(epoch + early, &BoundReclaim(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         advancer.join().unwrap();
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
@@ -195,8 +205,8 @@ fn retirement_seen_late(early: u64) -> &'static Seen {
         join();
         world.rcu.advance(full_fence);
         TestCpu::become_cpu(0);
-        let bin = Bin::default();
-        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire) + early, &bin);
+        let bin = world.bin();
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire) + early, &BoundReclaim(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     })
@@ -230,8 +240,8 @@ fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
         });
         world.unlink_and_defer();
         world.advance(3, full_fence);
-        let bin = Bin::default();
-        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &bin);
+        let bin = world.bin();
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &BoundReclaim(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });
@@ -255,8 +265,8 @@ fn loom_rcu_nested_sections_protect_until_the_last_ends() {
         });
         world.unlink_and_defer();
         world.advance(3, full_fence);
-        let bin = Bin::default();
-        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &bin);
+        let bin = world.bin();
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &BoundReclaim(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });
@@ -281,14 +291,14 @@ fn loom_rcu_orphaned_garbage_is_reclaimed_by_another_cpu_after_the_reader() {
             move || {
                 TestCpu::become_cpu(2);
                 world.advance(3, full_fence);
-                let bin = Bin::default();
-                world.rcu.adopt();
-                world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &bin);
+                let bin = world.bin();
+                world.rcu.adopt(&BoundReclaim(&bin));
+                world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &BoundReclaim(&bin));
                 bin.0.get()
             }
         });
         world.unlink_and_defer();
-        world.rcu.orphan();
+        world.rcu.orphan(&world.bin());
         seen.reclaimed.fetch_add(other.join().unwrap(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });

@@ -15,12 +15,23 @@ struct Object {
 }
 
 /// Counts and poisons reclaimed objects; the memory stays, so that a late reader reads the poison.
-#[derive(Default)]
 struct Bin {
+    id: UniqueId,
     count: Count,
 }
 
-impl Reclaim for Bin {
+impl Default for Bin {
+    fn default() -> Self {
+        Self { id: UniqueId::new(), count: Count::new(0) }
+    }
+}
+
+// SAFETY: objects of the tests are never freed.
+unsafe impl Reclaim for Bin {
+    fn id(&self) -> UniqueId {
+        self.id
+    }
+
     unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
         assert_eq!(tag, 7);
         // SAFETY: the head is the first field of an object of the test, which is never freed.
@@ -80,7 +91,7 @@ fn sections_nest_and_end_in_any_order() {
     let (outer, inner) = (rcu.read(), rcu.read());
     drop(outer);
     // SAFETY: the object is made for one use and never freed.
-    unsafe { rcu.defer(object(1).cast(), 7) };
+    unsafe { rcu.defer(object(1).cast(), 7, &bin) };
     (0..10).for_each(|_| rcu.poll(&machine, &bin));
     assert_eq!(bin.count.load(Relaxed), 0, "the inner section is still open");
     drop(inner);
@@ -128,8 +139,13 @@ fn retiring_past_the_hard_bound_waits_for_the_reader() {
 
 #[test]
 fn reclaiming_may_retire_again() {
-    struct Chain<'a>(&'a Rcu<TestCpu>, &'a TestMachine, Count);
-    impl Reclaim for Chain<'_> {
+    struct Chain<'a>(&'a Rcu<TestCpu>, &'a TestMachine, Count, UniqueId);
+    // SAFETY: objects of the tests are never freed.
+    unsafe impl Reclaim for Chain<'_> {
+        fn id(&self) -> UniqueId {
+            self.3
+        }
+
         unsafe fn reclaim(&self, _tag: usize, _object: NonNull<RcuHead>) {
             if self.2.fetch_add(1, Relaxed) < 1_000 {
                 retire(self.0, self.1, self, object(1));
@@ -137,7 +153,7 @@ fn reclaiming_may_retire_again() {
         }
     }
     let (machine, rcu, _) = world(1);
-    let chain = Chain(&rcu, &machine, Count::new(0));
+    let chain = Chain(&rcu, &machine, Count::new(0), UniqueId::new());
     (0..300).for_each(|_| retire(&rcu, &machine, &chain, object(1)));
     while rcu.garbage() > 0 {
         rcu.wait(&machine, &chain);
@@ -152,10 +168,10 @@ fn garbage_of_a_cpu_that_went_idle_is_reclaimed_by_another() {
         TestCpu::become_cpu(cpu);
         for _ in 0..10 {
             // SAFETY: objects are made for one use and never freed.
-            unsafe { rcu.defer(object(1).cast(), 7) };
+            unsafe { rcu.defer(object(1).cast(), 7, &bin) };
             rcu.poll(&machine, &bin);
         }
-        rcu.orphan();
+        rcu.orphan(&bin);
     }
     TestCpu::become_cpu(2);
     (0..4).for_each(|_| rcu.poll(&machine, &bin));
@@ -220,4 +236,21 @@ fn readers_never_meet_a_reclaimed_object() {
     });
     assert_eq!(bin.count.load(Relaxed) + rcu.garbage(), 10_000 - 4);
     assert_eq!(rcu.garbage(), 0);
+}
+
+/// The objects' memory is another's, and gone perhaps.
+#[test]
+fn garbage_of_one_reclaimer_is_given_to_no_other() {
+    let (machine, rcu, bin) = world(1);
+    let other = Bin::default();
+    retire(&rcu, &machine, &bin, object(1));
+    let calls: [&dyn Fn(); 4] =
+        [&|| rcu.poll(&machine, &other), &|| rcu.wait(&machine, &other), &|| rcu.orphan(&other), &|| {
+            retire(&rcu, &machine, &other, object(2))
+        }];
+    for call in calls {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+    }
+    rcu.wait(&machine, &bin);
+    assert_eq!((other.count.load(Relaxed), bin.count.load(Relaxed), rcu.garbage()), (0, 1, 0));
 }
