@@ -38,8 +38,8 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-// SAFETY: (1) a memory keeps its id, and no other has it. (2) Tables are records of its frames and pool objects
-// lie in its frames, which are valid as long as the machine, which the memory borrows.
+// SAFETY: (1) a memory keeps its id, and no other has it. (2) Tables are records of its frames and pool
+// objects lie in its frames, which are valid as long as the machine, which the memory borrows.
 unsafe impl<M: Machine> Reclaim for Memory<'_, M> {
     fn id(&self) -> UniqueId {
         self.id()
@@ -55,8 +55,8 @@ unsafe impl<M: Machine> Reclaim for Memory<'_, M> {
             }
             return;
         }
-        // SAFETY: the object was retired for this memory, and is not used any more; all tags but those of tables
-        // are those of pools.
+        // SAFETY: the object was retired for this memory, and is not used any more; all tags but those of
+        // tables are those of pools.
         unsafe { BoundPool::reclaim(self, tag, object) };
     }
 }

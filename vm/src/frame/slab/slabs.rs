@@ -200,7 +200,8 @@ fn header<C: Cpu>(table: &FrameTable<C>, pfn: Pfn) -> &FrameMeta<C> {
 /// Loads the link in a free object.
 ///
 /// # Safety
-/// The object is a free one of a slab, in which [`store_link`] has stored a link, and only the caller uses it.
+/// The object is a free one of a slab, in which [`store_link`] has stored a link, and only the caller uses
+/// it.
 unsafe fn load_link<M: Machine>(machine: &M, object: PhysAddr) -> u16 {
     // SAFETY: the bytes are at least 8, aligned to 8; they hold a link, and nothing else uses them.
     unsafe { machine.window(object).cast::<Plain<u16, M::Cpu>>().as_ref() }.get()

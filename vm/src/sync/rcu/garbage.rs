@@ -64,8 +64,8 @@ impl RcuList {
     /// Adds an object.
     ///
     /// # Safety
-    /// Until it is popped, the object is valid whenever the list, or one that it is moved to, is used, and its
-    /// head is in no other use.
+    /// Until it is popped, the object is valid whenever the list, or one that it is moved to, is used, and
+    /// its head is in no other use.
     pub unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
         // SAFETY: the caller says that the head is this list's from now on.
         unsafe { write::<C>(object, None, Some(tag)) };
