@@ -106,7 +106,11 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 20] = [
+    let cases: [&[&str]; 24] = [
+        &["check", "pairs", "--seeds", "0"],
+        &["check", "pairs", "--seeds", "2", "--first", "18446744073709551614"],
+        &["check", "pairs", "--seeds", "18446744073709551615", "--first", "7"],
+        &["check", "stress", "--rounds", "0"],
         &["fault", "page_fault2"],
         &["init", "--memory", "64"],
         &["init", "--memory", "1M"],

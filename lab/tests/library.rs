@@ -5,17 +5,19 @@ use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, V
 use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
 use interleaf::units::{Access, CpuId};
 use interleaf::vma::VmaFlags;
+use interleaf_lab::check::calls::{Call, CallResult, Errno, Outcome, System};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::generate::sequence;
 use interleaf_lab::check::library::{Library, boot_map};
 use interleaf_lab::check::model::Model;
-use interleaf_lab::check::setting::Setting;
+use interleaf_lab::check::setting::{RefusedChange, Setting};
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
-fn agrees<F: Format>(path: Path, seeds: std::ops::Range<u64>) {
-    // A refused commit leaves things as they were here; Linux leaves the ends split
-    // (docs/design/linux-semantics.md). So nothing is refused.
+fn agrees<F: Format>(path: Path, seeds: Range<u64>) {
+    // Nothing is refused for a limit; the tests of limits below have that.
     let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
     let mut library = Library::<F>::new(setting.clone(), path).expect("a machine");
     let mut model = Model::new(setting.clone());
@@ -51,6 +53,68 @@ fn locked_faults_on_aarch64_agree_with_the_model() {
 fn both_paths_on_five_levels_agree_with_the_model() {
     agrees::<X86_64La57>(Path::Speculative, 4000..4300);
     agrees::<X86_64La57>(Path::Locked, 4300..4600);
+}
+
+/// The errors of each call, by its name; a heap that stays where it is counts as one.
+type Refusals = BTreeMap<&'static str, u64>;
+
+fn count_refusals(calls: &[Call], outcome: &Outcome, refusals: &mut Refusals) {
+    for (call, answer) in calls.iter().zip(&outcome.answers) {
+        let name = match call {
+            Call::Mmap { .. } => "mmap",
+            Call::Munmap { .. } => "munmap",
+            Call::Mprotect { .. } => "mprotect",
+            Call::Madvise { .. } => "madvise",
+            Call::Brk { .. } => "brk",
+            _ => continue,
+        };
+        let stays = matches!(call, Call::Brk { addr } if *answer != CallResult::Value(*addr));
+        let limit = matches!(answer, CallResult::Error(Errno::ENOMEM | Errno::EAGAIN));
+        *refusals.entry(name).or_default() += u64::from(stays || limit);
+    }
+}
+
+/// The same errors, and the same state after them, where limits are met often. Returns how often more than
+/// without them.
+fn agrees_at_limits<F: Format>(path: Path, seeds: Range<u64>, limits: &Setting) -> Refusals {
+    let mut library = Library::<F>::new(limits.clone(), path).expect("a machine");
+    let (mut model, mut free) = (Model::new(limits.clone()), Model::new(Setting::default()));
+    let (mut with, mut without) = (Refusals::new(), Refusals::new());
+    for seed in seeds {
+        let calls = sequence(seed, 60, limits);
+        if let Some(difference) = compare(limits, &mut model, &mut library, &calls) {
+            panic!("seed {seed}, {}, {path:?}:\n{difference}", F::NAME);
+        }
+        count_refusals(&calls, &model.run(&calls), &mut with);
+        count_refusals(&calls, &free.run(&calls), &mut without);
+    }
+    with.into_iter().map(|(name, times)| (name, times.saturating_sub(without[name]))).collect()
+}
+
+#[test]
+fn with_ten_mappings_at_most_the_library_agrees_with_the_model() {
+    let (most, foreign) = (10, 3);
+    let limits = Setting {
+        max_mappings: most + foreign,
+        refused: RefusedChange::ChangesNothing,
+        ..Setting::default()
+    };
+    let speculative = agrees_at_limits::<X86_64>(Path::Speculative, 0..1500, &limits);
+    let locked = agrees_at_limits::<Aarch64>(Path::Locked, 1500..3000, &limits);
+    for refused in [speculative, locked] {
+        assert!(refused.len() == 5 && refused.values().all(|times| *times >= 10), "{refused:?}");
+    }
+}
+
+#[test]
+fn where_memory_is_small_the_library_refuses_what_the_model_refuses() {
+    let limits = Setting { memory_pages: 6, refused: RefusedChange::ChangesNothing, ..Setting::default() };
+    let speculative = agrees_at_limits::<X86_64>(Path::Speculative, 0..1000, &limits);
+    let locked = agrees_at_limits::<Aarch64>(Path::Locked, 1000..2000, &limits);
+    for refused in [speculative, locked] {
+        let often = ["mmap", "mprotect", "brk"].iter().all(|name| refused[name] >= 10);
+        assert!(often, "{refused:?}");
+    }
 }
 
 #[test]

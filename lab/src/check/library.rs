@@ -31,14 +31,15 @@ impl<F: Format> Library<F> {
         Ok(Self { machine: SoftMachine::new(&MachineConfig::small(1, FRAMES))?, setting, path })
     }
 
-    /// Fills what lies outside the windows with foreign mappings.
+    /// Fills what lies outside the windows with foreign mappings. No call makes a mapping that they could
+    /// join: advice sets one order of reading at a time.
     fn fill(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
         let [low, main] = &self.setting.windows;
         let ends = [self.setting.min_addr, low.start, low.end, main.start, main.end, self.setting.task_end];
         for gap in ends.chunks(2).filter(|gap| gap[0] < gap[1]) {
             let request = MapRequest {
                 place: Place::Fixed(VirtAddr(gap[0])),
-                flags: VmaFlags::NORESERVE | VmaFlags::DONT_DUMP,
+                flags: VmaFlags::NORESERVE | VmaFlags::SEQUENTIAL_READ | VmaFlags::RANDOM_READ,
                 sharing: Sharing::Private,
                 ..MapRequest::anonymous(gap[1] - gap[0])
             };
@@ -57,13 +58,10 @@ pub(super) fn layout_of(setting: &Setting) -> Layout {
             legacy_base: page(setting.legacy_base),
         },
         heap_start: VirtAddr(setting.start_brk),
-        max_mappings: setting.max_mappings - setting.foreign_mappings + FOREIGN,
+        max_mappings: setting.max_mappings - setting.foreign_mappings,
         max_commit_pages: setting.memory_pages,
     }
 }
-
-/// Foreign mappings that `fill` makes.
-const FOREIGN: usize = 3;
 
 /// All memory of a machine as one dirty region.
 pub fn boot_map(machine: &impl HasRegions) -> BootMap {

@@ -40,6 +40,17 @@ pub struct Setting {
     pub start_brk: u64,
     /// The two windows, upwards.
     pub windows: [Range<u64>; 2],
+    /// What a change leaves that is refused for a limit.
+    pub refused: RefusedChange,
+}
+
+/// What a change leaves that is refused for lack of memory or because there are too many mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedChange {
+    /// Linux: an end that was split off stays so, and a refused shared MAP_FIXED leaves a hole.
+    LeavesSplits,
+    /// The library: nothing has changed.
+    ChangesNothing,
 }
 
 /// A tebibyte.
@@ -64,6 +75,7 @@ impl Default for Setting {
             foreign_mappings: 0,
             start_brk: 17 * TIB - 40 * PAGE,
             windows: [0x4200_0000..0x4300_0000, 16 * TIB..17 * TIB],
+            refused: RefusedChange::LeavesSplits,
         }
     }
 }

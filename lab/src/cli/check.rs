@@ -8,6 +8,7 @@ use crate::show::{Output, Progress};
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use serde::Serialize;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -97,7 +98,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// Plays all pairs, on as many threads as there are CPUs.
 fn pairs(args: &Pairs) -> Result<(), Failure> {
-    let seeds = args.first..args.first.saturating_add(args.seeds);
+    let seeds = args.seeds()?;
     let start = Instant::now();
     let (left, progress) = (Mutex::new(all()), Progress::new(args.output, all().count()));
     let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -158,11 +159,27 @@ fn stress(args: &Stress) -> Result<(), Failure> {
     args.output.emit(&runs, |runs| runs.iter().map(text).collect())
 }
 
+impl Pairs {
+    /// The seeds to play, at least one.
+    fn seeds(&self) -> Result<Range<u64>, Failure> {
+        let Pairs { first, seeds, .. } = *self;
+        match first.checked_add(seeds) {
+            Some(end) if end > first => Ok(first..end),
+            Some(_) => Err(Failure::usage("--seeds 0 plays nothing: at least 1")),
+            None => {
+                Err(Failure::usage(format!("--first {first} --seeds {seeds}: seeds end at {}", u64::MAX)))
+            }
+        }
+    }
+}
+
 impl Stress {
     /// How long each of the two runs is.
     fn length(&self) -> Result<Length, Failure> {
-        if let Some(rounds) = self.rounds {
-            return Ok(Length::Rounds(rounds));
+        match self.rounds {
+            Some(0) => return Err(Failure::usage("--rounds 0 plays nothing: at least 1")),
+            Some(rounds) => return Ok(Length::Rounds(rounds)),
+            None => {}
         }
         let seconds = self.seconds.unwrap_or(5.0);
         match Duration::try_from_secs_f64(seconds / 2.0) {

@@ -6,6 +6,7 @@ use super::Test::{Lab, Model, Unit};
 
 const PAIRS: super::Test = Lab("pairs", "every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
 const RANDOM: super::Test = Lab("library", "speculative_faults_on_x86_agree_with_the_model");
+const LIMITS: super::Test = Lab("library", "with_ten_mappings_at_most_the_library_agrees_with_the_model");
 const FLUSH: super::Test = Model("loom_flush_against_a_cpu_that_enters_and_leaves");
 const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
 const GROWTH: super::Test = Model("loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed");
@@ -234,6 +235,16 @@ pub const ALL: &[Mutation] = &[
         point: "limits.split-at-maximum",
         wrong: "a mapping is split though there are as many as there may be",
         test: REFUSED,
+    },
+    Mutation {
+        point: "limits.change-counts-what-stays",
+        wrong: "a change that adds no mapping is refused where there is one too many",
+        test: LIMITS,
+    },
+    Mutation {
+        point: "map.split-uncounted",
+        wrong: "MAP_FIXED splits a mapping though there are as many as there may be",
+        test: LIMITS,
     },
     Mutation {
         point: "protect.wrong-errno",

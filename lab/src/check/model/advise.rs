@@ -48,7 +48,7 @@ impl Model {
             _ => {
                 let flags = advised(mapping.flags, number);
                 if flags != mapping.flags {
-                    let done = self.mappings.change_flags(start, end, flags, self.most_mappings());
+                    let done = self.mappings.change_flags(start, end, flags, self.limits());
                     return done.map_err(|_| Errno::EAGAIN);
                 }
             }

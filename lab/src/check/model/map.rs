@@ -3,6 +3,7 @@
 use super::Model;
 use super::mapping::{Mapping, Sides, VmFlags};
 use crate::check::calls::{Errno, MapFlags, PAGE, Prot};
+use crate::check::setting::RefusedChange;
 
 impl Model {
     /// Maps `len` bytes; answers where.
@@ -45,19 +46,32 @@ impl Model {
     }
 
     /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
-    fn map_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
-        // The ends are split before anything can fail, and stay split if it does.
+    fn map_region(&mut self, start: u64, end: u64, flags: VmFlags) -> Result<(), Errno> {
+        let whole = self.mappings.clone();
+        let done = self.replace_region(start, end, flags);
+        // In Linux the ends are split before anything can fail, and stay split if it does.
+        if done.is_err() && self.setting.refused == RefusedChange::ChangesNothing {
+            self.mappings = whole;
+        }
+        done
+    }
+
+    fn replace_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
         self.cut_out(start, end)?;
         let pages = (end - start) / PAGE;
         if flags.contains(VmFlags::WRITE) && !flags.intersects(VmFlags::SHARED | VmFlags::NORESERVE) {
             self.commit(pages - self.accounted_pages(start, end))?;
             flags |= VmFlags::ACCOUNT;
         }
+        let shares = flags.contains(VmFlags::SHARED) && !flags.contains(VmFlags::NORESERVE);
+        if shares && self.setting.refused == RefusedChange::ChangesNothing {
+            self.commit(pages)?;
+        }
         self.remove_range(start, end);
         let mut new = Mapping { start, end, flags, object: None, offset: start / PAGE, anon: None };
         if flags.contains(VmFlags::SHARED) {
-            // The new object commits its memory after the old mappings were removed.
-            if !flags.contains(VmFlags::NORESERVE) {
+            // In Linux the new object commits its memory after the old mappings were removed.
+            if shares {
                 self.commit(pages)?;
             }
             (new.object, new.offset) = (Some(self.new_object()), 0);

@@ -6,6 +6,7 @@
 //! different identities never merge; one without merges with any.
 
 use crate::check::calls::{Errno, PAGE, Prot};
+use crate::check::setting::RefusedChange;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -201,9 +202,24 @@ impl Mappings {
     }
 
     /// Gives `[start, end)`, which lies in one mapping, other flags: as one with the neighbours where they
-    /// agree, else as a mapping of its own. If that takes more than `most` mappings, an end that was split
-    /// off before stays so.
-    pub fn change_flags(&mut self, start: u64, end: u64, flags: VmFlags, most: usize) -> Result<(), Errno> {
+    /// agree, else as a mapping of its own. Refused if that takes more than `limits` allow.
+    pub fn change_flags(
+        &mut self,
+        start: u64,
+        end: u64,
+        flags: VmFlags,
+        limits: MappingLimits,
+    ) -> Result<(), Errno> {
+        let before = self.clone();
+        let done = self.split_and_change(start, end, flags, limits.most);
+        if done.is_err() && limits.refused == RefusedChange::ChangesNothing {
+            *self = before;
+        }
+        done
+    }
+
+    /// The same; where it is refused, an end that was split off before stays so.
+    fn split_and_change(&mut self, start: u64, end: u64, flags: VmFlags, most: usize) -> Result<(), Errno> {
         let whole = self.at(start).expect("the range is mapped");
         let part = Mapping { flags, ..whole.part(start, end) };
         let joins = self.ending_at(start).is_some_and(|left| left.merges_with(&part))
@@ -219,6 +235,15 @@ impl Mappings {
         self.insert_merged(part, Sides::Both);
         Ok(())
     }
+}
+
+/// How many mappings there may be, and what a change leaves that would make more.
+#[derive(Clone, Copy, Debug)]
+pub struct MappingLimits {
+    /// The most mappings.
+    pub most: usize,
+    /// What a refused change leaves.
+    pub refused: RefusedChange,
 }
 
 /// Which neighbours a new mapping may join.

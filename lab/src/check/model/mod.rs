@@ -22,8 +22,8 @@ mod unmap;
 
 use crate::check::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, System, fingerprint};
 use crate::check::setting::Setting;
-use mapping::Mappings;
 pub use mapping::{Mapping, VmFlags};
+use mapping::{MappingLimits, Mappings};
 pub use spaces::Spaces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -165,6 +165,10 @@ impl Model {
     /// How many mappings there may be here: the foreign ones that are not modelled count too.
     fn most_mappings(&self) -> usize {
         self.setting.max_mappings - self.setting.foreign_mappings
+    }
+
+    fn limits(&self) -> MappingLimits {
+        MappingLimits { most: self.most_mappings(), refused: self.setting.refused }
     }
 
     /// Refuses to commit more pages than the machine has.

@@ -56,6 +56,6 @@ impl Model {
         } else if mapping.object.is_none() && mapping.anon.is_none() {
             new -= VmFlags::ACCOUNT;
         }
-        self.mappings.change_flags(start, end, new, self.most_mappings())
+        self.mappings.change_flags(start, end, new, self.limits())
     }
 }

@@ -225,6 +225,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     fn put_over(&self, guard: &RangeGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
         let edit = VmaEdit::new(self, guard);
         let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));
+        // As in Linux only a hole in the middle of one mapping counts as a split.
+        let is_hole = |vma: VmaAttributes| vma.range.start < new.range.start && new.range.end < vma.range.end;
+        if first.is_some_and(is_hole) && !mutant!("map.split-uncounted") {
+            self.limits(guard.held()).may_split()?;
+        }
         let left = first.and_then(|vma| cut(&vma, new.range)[0]);
         let right = last.and_then(|vma| cut(&vma, new.range)[1]);
         let prev = left.or_else(|| edit.ending_at(new.range.start));
