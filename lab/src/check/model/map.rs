@@ -47,10 +47,11 @@ impl Model {
 
     /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
     fn map_region(&mut self, start: u64, end: u64, flags: VmFlags) -> Result<(), Errno> {
-        let whole = self.mappings.clone();
-        let done = self.replace_region(start, end, flags);
         // In Linux the ends are split before anything can fail, and stay split if it does.
-        if done.is_err() && self.setting.refused == RefusedChange::ChangesNothing {
+        let restores = self.setting.refused == RefusedChange::ChangesNothing;
+        let whole = restores.then(|| self.mappings.clone());
+        let done = self.replace_region(start, end, flags);
+        if let (Err(_), Some(whole)) = (&done, whole) {
             self.mappings = whole;
         }
         done

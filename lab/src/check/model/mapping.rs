@@ -210,9 +210,9 @@ impl Mappings {
         flags: VmFlags,
         limits: MappingLimits,
     ) -> Result<(), Errno> {
-        let before = self.clone();
+        let before = (limits.refused == RefusedChange::ChangesNothing).then(|| self.clone());
         let done = self.split_and_change(start, end, flags, limits.most);
-        if done.is_err() && limits.refused == RefusedChange::ChangesNothing {
+        if let (Err(_), Some(before)) = (&done, before) {
             *self = before;
         }
         done
