@@ -34,18 +34,6 @@ impl<T> Shadows<T> {
     }
 }
 
-loom::lazy_static! {
-    static ref LOCKS: Mutex<Shadows<loom::sync::Mutex<()>>> = Shadows::new(|| loom::sync::Mutex::new(()));
-}
-
-/// The mutex that stands for the spin lock at `address`.
-pub fn lock_at(address: usize) -> Arc<loom::sync::Mutex<()>> {
-    let mut locks = LOCKS.lock().unwrap();
-    let Shadows { at, zeros } = &mut *locks;
-    let fresh = || Arc::new(loom::sync::Mutex::new(()));
-    at.entry(address).or_insert_with(|| zeros.pop().unwrap_or_else(fresh)).clone()
-}
-
 /// Makes zeros in advance again: for models whose preparation touches many words. Called before threads are
 /// spawned.
 pub fn refill_zeros() {

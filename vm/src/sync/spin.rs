@@ -33,17 +33,8 @@ pub struct RawGuard<'a, C: Cpu> {
     word: &'a AtomicU32<C>,
     /// For lockdep, and whether the guard is [`OF_OWNER`]. A whole word: parts of words are slow to move.
     rank: usize,
-    #[cfg(loom)]
-    model: Option<Model>,
     /// Dropped last.
     _preempt_off: PreemptGuard<C>,
-}
-
-/// The mutex that stands for the lock in models, held. Fields are dropped in order.
-#[cfg(loom)]
-struct Model {
-    _guard: loom::sync::MutexGuard<'static, ()>,
-    _mutex: std::sync::Arc<loom::sync::Mutex<()>>,
 }
 
 /// Added to the rank of a lock that the owner of a set holds without having taken it; see `asymmetric`.
@@ -53,13 +44,7 @@ impl<'a, C: Cpu> RawGuard<'a, C> {
     /// For a lock that the owner of its set has counted in `count` instead of taking it.
     #[inline(always)]
     pub(super) fn of_owner(count: &'a AtomicU32<C>, rank: Rank, preempt_off: PreemptGuard<C>) -> Self {
-        Self {
-            word: count,
-            rank: usize::from(rank.0) + OF_OWNER,
-            #[cfg(loom)]
-            model: None,
-            _preempt_off: preempt_off,
-        }
+        Self { word: count, rank: usize::from(rank.0) + OF_OWNER, _preempt_off: preempt_off }
     }
 
     /// Whether the lock is held by being counted in `count`.
@@ -102,17 +87,22 @@ impl<C: Cpu> RawSpinLock<C> {
     #[track_caller]
     fn take_word(&self) {
         while !self.try_take_word() {
-            wait_until::<C>(|| self.word.load(Relaxed) == 0);
+            if cfg!(loom) {
+                // The load below orders nothing, and in a model it may return an old value for ever.
+                C::relax();
+            } else {
+                wait_until::<C>(|| self.word.load(Relaxed) == 0);
+            }
         }
     }
 
     #[inline(always)]
     #[track_caller]
     fn try_take_word(&self) -> bool {
-        self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        let order = if mutant!("spin.taken-relaxed") { Relaxed } else { Acquire };
+        self.word.compare_exchange(0, 1, order, Relaxed).is_ok()
     }
 
-    #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
     pub(super) fn acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> RawGuard<'_, C> {
@@ -120,7 +110,6 @@ impl<C: Cpu> RawSpinLock<C> {
         RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off }
     }
 
-    #[cfg(not(loom))]
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> Option<RawGuard<'_, C>> {
@@ -128,34 +117,6 @@ impl<C: Cpu> RawSpinLock<C> {
         // of another holder.
         let guard = || RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off };
         self.try_take_word().then(guard)
-    }
-
-    #[cfg(loom)]
-    pub(super) fn acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> RawGuard<'_, C> {
-        let mutex = super::shadow::lock_at(&raw const *self as usize);
-        let guard = mutex.lock().unwrap();
-        self.modelled(guard, &mutex, rank, preempt_off)
-    }
-
-    #[cfg(loom)]
-    fn try_acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> Option<RawGuard<'_, C>> {
-        let mutex = super::shadow::lock_at(&raw const *self as usize);
-        let guard = mutex.try_lock().ok()?;
-        Some(self.modelled(guard, &mutex, rank, preempt_off))
-    }
-
-    #[cfg(loom)]
-    fn modelled(
-        &self,
-        guard: loom::sync::MutexGuard<'_, ()>,
-        mutex: &std::sync::Arc<loom::sync::Mutex<()>>,
-        rank: Rank,
-        preempt_off: PreemptGuard<C>,
-    ) -> RawGuard<'_, C> {
-        // SAFETY: the guard borrows the mutex, which the same value keeps alive and drops after it.
-        let _guard = unsafe { core::mem::transmute::<loom::sync::MutexGuard<'_, ()>, _>(guard) };
-        let model = Some(Model { _guard, _mutex: mutex.clone() });
-        RawGuard { word: &self.word, rank: rank.0.into(), model, _preempt_off: preempt_off }
     }
 
     /// Whether the lock is held; stale at once.
@@ -176,9 +137,6 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
         if self.rank >= OF_OWNER {
             asymmetric::leave_one(self.word);
         } else {
-            #[cfg(loom)]
-            drop(self.model.take());
-            #[cfg(not(loom))]
             release_word(self.word);
         }
         lockdep::release::<C>(Rank(self.rank as u8));
@@ -188,9 +146,8 @@ impl<C: Cpu> Drop for RawGuard<'_, C> {
 /// Release: accesses under the lock come before it.
 #[inline(always)]
 #[track_caller]
-#[cfg_attr(all(loom, not(test)), allow(dead_code))]
 fn release_word<C: Cpu>(word: &AtomicU32<C>) {
-    word.store(0, Release);
+    word.store(0, if mutant!("spin.released-relaxed") { Relaxed } else { Release });
 }
 
 /// A value guarded by a spin lock of a fixed rank.

@@ -1,4 +1,4 @@
-//! Memory for tests: allocated from the host, never freed.
+//! For tests: memory from the host, never freed; and the one place that runs loom models.
 
 use super::Carve;
 use core::ptr::NonNull;
@@ -14,4 +14,35 @@ impl Carve for Heap {
         // SAFETY: the layout is not empty.
         NonNull::new(unsafe { alloc_zeroed(layout) })
     }
+}
+
+/// No bound on preemptions.
+#[cfg(all(test, loom))]
+pub const UNBOUNDED: usize = usize::MAX;
+
+/// Runs `model` in every execution with at most `preemptions` switches away from a thread that could go on,
+/// and returns how many there were. Prints them in a line that `cargo xtask models` reads.
+///
+/// # Panics
+/// If there was only one execution: then no two threads met, and the model shows nothing.
+#[cfg(all(test, loom))]
+pub fn run_model(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    let executions: &'static AtomicUsize = std::boxed::Box::leak(std::boxed::Box::default());
+    let mut loom = loom::model::Builder::new();
+    loom.preemption_bound = (preemptions != UNBOUNDED).then_some(preemptions);
+    loom.max_branches = 100_000;
+    let began = std::time::Instant::now();
+    loom.check(move || {
+        executions.fetch_add(1, Relaxed);
+        model();
+    });
+    let executions = executions.load(Relaxed);
+    let bound =
+        loom.preemption_bound.map_or(std::string::String::from("any"), |bound| std::format!("{bound}"));
+    let (thread, seconds) = (std::thread::current(), began.elapsed().as_secs_f32());
+    let name = thread.name().unwrap_or("unnamed");
+    std::eprintln!("model {name}: preemptions {bound}, executions {executions}, seconds {seconds:.1}");
+    assert!(executions > 1, "a model of one execution shows nothing");
+    executions
 }

@@ -24,9 +24,7 @@ pub struct PageTable<'m, M: Machine> {
 impl<'m, M: Machine> PageTable<'m, M> {
     /// The tree below `root`, an empty table, for walks in read sections of `rcu`.
     pub fn new(memory: &'m Memory<'m, M>, root: Pfn, rcu: &'m Rcu<M::Cpu>) -> Self {
-        // In models a lock is loom's mutex; ownership has its own models.
-        let locks = if cfg!(loom) { AsymmetricLocks::unowned() } else { AsymmetricLocks::new() };
-        Self { memory, root, hits: HitSource::new(), rcu: Some(rcu.id()), locks }
+        Self { memory, root, hits: HitSource::new(), rcu: Some(rcu.id()), locks: AsymmetricLocks::new() }
     }
 
     /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks. No table is

@@ -89,6 +89,17 @@ pub const ALL: &[Mutation] = &[
         test: Unit("sync::bounded_list::tests"),
     },
     Mutation {
+        point: "asymmetric.left-relaxed",
+        wrong: "the owner leaves a section without release",
+        test: Model("loom_asymmetric_locks"),
+    },
+    Mutation { point: "spin.taken-relaxed", wrong: "a spin lock is taken without acquire", test: UNMAP },
+    Mutation {
+        point: "spin.released-relaxed",
+        wrong: "a spin lock is released without release",
+        test: UNMAP,
+    },
+    Mutation {
         point: "mailbox.gap-ignored",
         wrong: "a CPU that missed requests flushes only the ranges it was told of",
         test: Unit("tlb::tests::mailbox"),

@@ -58,7 +58,9 @@ impl<'a> Programs<'a> {
         let kind = kind(test);
         let (_, program) = self.built.iter().find(|(built, _)| *built == kind).ok_or("not built")?;
         let folder = self.root.join(if matches!(kind, Kind::Lab(_)) { "lab" } else { "vm" });
-        let log = self.root.join("target/mutants/log");
+        let logs = self.root.join("target/mutants");
+        fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
+        let log = logs.join("log");
         let out = fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         let err = out.try_clone().map_err(|e| e.to_string())?;
         let mut command = Command::new(program);

@@ -3,13 +3,20 @@
 use super::*;
 use crate::frame::{AllocRequest, BootMap, Folio, Priority, RecordInit, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
+use crate::sync::testing::run_model;
 use crate::units::{NodeId, PAGE_SIZE};
 
 type TestMemory = Memory<'static, TestMachine>;
 
-/// One block at start, `deferred` that are deferred, and a last one whose end holds the records.
-fn world(deferred: u64) -> TestMemory {
-    let machine = TestMachine::leaked((deferred + 2) * Order::MAX.frames(), 2);
+/// Runs `test` with a memory of one block at start, `deferred` that are deferred, and a last one whose end
+/// holds the records.
+fn with_memory(deferred: u64, test: impl FnOnce(&'static TestMemory)) {
+    with_leaked(TestMachine::with_cpus((deferred + 2) * Order::MAX.frames(), 2), |machine| {
+        with_leaked(start(machine, deferred), test);
+    });
+}
+
+fn start(machine: &'static TestMachine, deferred: u64) -> TestMemory {
     let region = Region {
         start: machine.frames().start.addr(),
         len_bytes: machine.frames().len() * PAGE_SIZE as u64,
@@ -33,10 +40,8 @@ fn blocks(memory: &TestMemory) -> (u64, u32) {
 
 #[test]
 fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
-        with_leaked(world(3), |memory| {
+    run_model(2, || {
+        with_memory(3, |memory| {
             let before = blocks(memory).0;
             let helper = loom::thread::spawn(move || {
                 TestCpu::become_cpu(1);
@@ -59,10 +64,8 @@ fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
 
 #[test]
 fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
-        with_leaked(world(1), |memory| {
+    run_model(2, || {
+        with_memory(1, |memory| {
             let take = || {
                 memory
                     .alloc(Order::MAX, AllocRequest::DIRTY.with_priority(Priority::Reserve))

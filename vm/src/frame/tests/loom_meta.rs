@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::machine::testing::TestCpu;
+use crate::sync::testing::{UNBOUNDED, run_model};
 use loom::sync::Arc;
 
 /// A frame of user memory with one reference.
@@ -20,7 +21,7 @@ fn is_last(put: Option<FrameState>) -> u32 {
 
 #[test]
 fn loom_the_last_put_frees_once_and_no_get_revives() {
-    loom::model(|| {
+    run_model(UNBOUNDED, || {
         let meta = user_frame();
         let other = meta.clone();
         let walker = loom::thread::spawn(move || {
@@ -39,7 +40,7 @@ fn loom_the_last_put_frees_once_and_no_get_revives() {
 
 #[test]
 fn loom_sharing_and_counting_do_not_lose_each_other() {
-    loom::model(|| {
+    run_model(UNBOUNDED, || {
         let meta = user_frame();
         let other = meta.clone();
         let walker = loom::thread::spawn(move || {

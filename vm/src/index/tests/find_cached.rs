@@ -74,14 +74,13 @@ fn an_index_at_the_address_of_another_does_not_use_its_cached_hits() {
 #[cfg(loom)]
 #[test]
 fn loom_a_cached_item_against_its_replacement_and_reclaim() {
+    use crate::sync::testing::run_model;
     use loom::thread;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
     static SEEN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    run_model(2, || {
         let machine = TestMachine::with_cpus(1, 2);
         let rcu = Rcu::carve(&mut Heap, 2).unwrap();
         let index = Index::new(&HeapMemory::at_once(&rcu));

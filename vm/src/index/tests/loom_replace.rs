@@ -6,7 +6,7 @@
 use super::memory::*;
 use crate::index::*;
 use crate::machine::testing::{TestCpu, TestMachine};
-use crate::sync::testing::Heap;
+use crate::sync::testing::{Heap, run_model};
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::Vpn;
 use crate::units::VpnRange;
@@ -52,9 +52,7 @@ fn range(item: &TestItem) -> (u64, u64) {
 /// CPU 0 replaces and reclaims, at once or after a grace period; CPU 1 looks up.
 fn explore(case: Case, at_once: bool) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(move || {
+    run_model(3, move || {
         let machine = TestMachine::with_cpus(1, 2);
         let rcu = Rcu::carve(&mut Heap, 2).unwrap();
         let world = Arc::new(World { tree: Tree::new(&HeapMemory::at_once(&rcu)), rcu });

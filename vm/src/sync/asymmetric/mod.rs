@@ -95,7 +95,8 @@ impl<C: Cpu> OwnerCount<C> {
 #[track_caller]
 pub(super) fn leave_one<C: Cpu>(count: &AtomicU32<C>) {
     // Release: as in `OwnerCount::leave`.
-    count.store(count.load(Relaxed) - 1, Release);
+    let order = if mutant!("asymmetric.left-relaxed") { Relaxed } else { Release };
+    count.store(count.load(Relaxed) - 1, order);
 }
 
 /// Revoker: returns once no owner counted in `counts` is in a section that it entered without seeing the

@@ -3,11 +3,10 @@
 
 use super::*;
 use crate::machine::testing::TestCpu;
+use crate::sync::testing::run_model;
 use loom::cell::UnsafeCell;
 use loom::thread;
-use std::boxed::Box;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 struct Counter {
     lock: RwLock<TestCpu, 0>,
@@ -17,11 +16,7 @@ struct Counter {
 /// Runs `others` on CPUs 1, 2, ... against `first` on CPU 0, and returns the number of executions. Each
 /// function returns the number that it added to the value.
 fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(&Counter) -> u32]) -> usize {
-    let executions: &'static AtomicUsize = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(move || {
-        executions.fetch_add(1, Relaxed);
+    run_model(preemptions, move || {
         let counter = Arc::new(Counter { lock: RwLock::new(), value: UnsafeCell::new(0) });
         assert_eq!(counter.lock.word.load(Relaxed), 0);
         let threads: std::vec::Vec<_> = others
@@ -40,9 +35,7 @@ fn explore(preemptions: usize, first: fn(&Counter) -> u32, others: &'static [fn(
         // SAFETY: the other threads have ended.
         counter.value.with(|value| assert_eq!(unsafe { *value }, sum));
         assert_eq!(counter.lock.word.load(Relaxed), 0, "a bit is left over");
-    });
-    std::eprintln!("{} executions", executions.load(Relaxed));
-    executions.load(Relaxed)
+    })
 }
 
 fn add(counter: &Counter) {

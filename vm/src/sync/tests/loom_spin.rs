@@ -1,7 +1,8 @@
-//! The lock's own word, not the mutex that stands for it in other models.
+//! The lock by itself: its word, and what other models rely on.
 
 use super::*;
 use crate::machine::testing::TestCpu;
+use crate::sync::testing::{UNBOUNDED, run_model};
 use loom::thread;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ impl Counter {
 }
 
 fn two_threads(add: fn(&Counter)) {
-    loom::model(move || {
+    run_model(UNBOUNDED, move || {
         let counter = Arc::new(Counter { lock: RawSpinLock::new(), value: loom::cell::UnsafeCell::new(0) });
         assert!(!counter.lock.is_held_racy());
         let other = thread::spawn({

@@ -6,7 +6,7 @@
 use super::*;
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
-use crate::sync::testing::Heap;
+use crate::sync::testing::{Heap, run_model};
 use crate::sync::{Registration, refill_zeros};
 use crate::units::{Access, Level, Rights, Vpn};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -121,10 +121,7 @@ fn enter_and_use(world: &World) {
 /// As [`explore`], after CPU 1 has done `first`.
 fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'static World)]) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.max_branches = 100_000;
-    model.check(move || {
+    run_model(preemptions, move || {
         seen.all.fetch_add(1, Relaxed);
         with_leaked(Tests::of_format(4, cpus.len() as u32), |machine| {
             let shootdown = Shootdown::carve(&mut Heap, cpus.len() as u32).unwrap();

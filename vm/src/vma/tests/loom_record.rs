@@ -1,6 +1,7 @@
 //! Model of the state word: identities against freezing and the stale mark.
 
 use crate::machine::testing::TestCpu;
+use crate::sync::testing::run_model;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState};
 use loom::sync::Arc;
@@ -13,9 +14,7 @@ fn live() -> Vma<TestCpu> {
 
 #[test]
 fn loom_an_identity_that_was_given_is_seen_by_freezing_and_by_the_mark() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    run_model(2, || {
         let vma = Arc::new(live());
         let threads: [_; 2] = core::array::from_fn(|i| {
             let vma = vma.clone();

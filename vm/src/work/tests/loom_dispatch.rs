@@ -9,7 +9,7 @@ use super::*;
 use crate::machine::Cpu;
 use crate::machine::testing::TestCpu;
 use crate::sync::atomic::AtomicU32;
-use crate::sync::testing::Heap;
+use crate::sync::testing::{Heap, run_model};
 use crate::units::{CpuId, CpuMask, NodeId, NodeMask};
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -43,9 +43,7 @@ fn spawn_helper(dispatch: &Arc<TestDispatch>, cpu: u32) -> thread::JoinHandle<()
 /// Runs `caller` on CPU 0 against helpers on the others. Returns the executions by number of visits.
 fn explore(helpers: u32, preemptions: usize, caller: fn(&TestDispatch) -> u32) -> [usize; 4] {
     let seen: &'static [AtomicUsize; 4] = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(move || {
+    run_model(preemptions, move || {
         let dispatch = dispatch(helpers + 1);
         let threads: Vec<_> = (1..=helpers).map(|cpu| spawn_helper(&dispatch, cpu)).collect();
         let visits = caller(&dispatch);
@@ -158,9 +156,7 @@ fn loom_a_helper_that_is_dismissed_leaves() {
 /// Its waiter sees the slot again when it has a helper that stays.
 #[test]
 fn loom_a_dismissal_ends_though_another_helper_comes_at_once() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    run_model(2, || {
         let dispatch = dispatch(2);
         let helper = thread::spawn({
             let dispatch = dispatch.clone();
@@ -229,9 +225,7 @@ fn loom_published_work_is_never_left_to_parked_helpers() {
 /// Both helpers are parked when work for both is published, and the caller notifies one (`FANOUT`).
 #[test]
 fn loom_a_helper_that_joins_notifies_the_next_one() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(1);
-    model.check(|| {
+    run_model(1, || {
         let dispatch = dispatch(3);
         let threads = [spawn_helper(&dispatch, 1), spawn_helper(&dispatch, 2)];
         wait_until_parked(&dispatch, 2);
@@ -263,9 +257,7 @@ impl Work<TestCpu> for Blocking<'_> {
 /// preemption is needed.
 #[test]
 fn loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(0);
-    model.check(|| {
+    run_model(0, || {
         let dispatch = dispatch_on(3, |cpu| NodeId(cpu.0));
         dispatch.set_max_helpers(1);
         let threads = [spawn_helper(&dispatch, 1), spawn_helper(&dispatch, 2)];
@@ -356,9 +348,7 @@ fn loom_a_worker_that_is_notified_visits_again() {
             Progress::Exhausted
         }
     }
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    run_model(2, || {
         let dispatch = dispatch(2);
         let pieces = Pieces { submitted: AtomicU32::new(0), done: AtomicU32::new(0) };
         let pieces = fresh(Box::leak(Box::new(pieces)));

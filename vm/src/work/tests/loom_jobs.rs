@@ -4,7 +4,7 @@
 
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
-use crate::sync::testing::Heap;
+use crate::sync::testing::{Heap, run_model};
 use crate::units::{CpuId, CpuMask, NodeId};
 use crate::work::deque::{NodeDeques, Side};
 use crate::work::{Chunk, Failed, Job, PollLimit, WorkerPool};
@@ -39,11 +39,7 @@ impl World {
 /// All grains are in deque 0 at the start; the caller and a helper work on these deques. They steal from each
 /// other, back and forth.
 fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
-    let executions: &'static AtomicUsize = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(move || {
-        executions.fetch_add(1, Relaxed);
+    run_model(preemptions, move || {
         let deques = NodeDeques::new(0..GRAINS, NodeId(0), 2);
         let world = Arc::new(World { deques, taken: Default::default() });
         // In its place, and touched before threads are spawned: shadows go by address.
@@ -56,8 +52,7 @@ fn explore(preemptions: usize, caller: usize, helper: usize) -> usize {
         other.join().unwrap();
         // A worker that leaves during a theft leaves the stolen grains to the thief.
         assert!(world.taken.iter().all(|grain| grain.load(Relaxed) == 1), "a grain is lost");
-    });
-    executions.load(Relaxed)
+    })
 }
 
 #[test]
@@ -95,9 +90,7 @@ fn with_helper(f: impl FnOnce(&WorkerPool<'static, TestMachine>)) {
 #[test]
 fn loom_a_job_does_each_unit_once_or_undoes_it() {
     let by_helper: &'static AtomicUsize = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    run_model(2, || {
         with_helper(|workers| {
             let done = [const { AtomicU32::new(0) }; 2];
             let undo = |range: std::ops::Range<u64>| {
@@ -125,9 +118,7 @@ fn loom_a_job_does_each_unit_once_or_undoes_it() {
 #[test]
 fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
     let by_helper: &'static AtomicUsize = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    run_model(2, || {
         with_helper(|workers| {
             let (next, mut set) = (AtomicU32::new(0), CpuMask::EMPTY);
             set.insert(CpuId(1));

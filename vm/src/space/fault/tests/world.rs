@@ -6,6 +6,7 @@ use crate::machine::{Entry, Format};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
+use crate::sync::testing::run_model;
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
 use crate::vma::Areas;
@@ -129,10 +130,7 @@ pub(super) fn use_page<F: Format>(
 pub(super) fn explore<F: Format>(case: Case<F>) -> &'static Seen {
     let case: &'static Case<F> = Box::leak(Box::new(case));
     let seen: &'static Seen = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(case.preemptions);
-    model.max_branches = 100_000;
-    model.check(move || {
+    run_model(case.preemptions, move || {
         seen.all.fetch_add(1, Relaxed);
         with_leaked(TestMachine::<F>::of_format(96, 2), |machine| {
             with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {

@@ -3,6 +3,7 @@
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
+use crate::sync::testing::run_model;
 use crate::sync::{CacheAligned, Carve, PerCpu, forget};
 use core::ptr::NonNull;
 use loom::cell::UnsafeCell;
@@ -36,9 +37,7 @@ fn value(cell: &UnsafeCell<u32>) -> u32 {
 
 #[test]
 fn loom_asymmetric_cell_owner_and_revoker_never_meet() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    run_model(3, || {
         let machine = Arc::new(TestMachine::with_cpus(1, 2));
         let new = |_| AsymmetricCell::new(UnsafeCell::new(0));
         let cells: Cells = PerCpu::carve(&mut FreshHeap, 2, new).unwrap();

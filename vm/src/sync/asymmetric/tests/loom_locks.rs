@@ -1,15 +1,13 @@
 //! The owner of locks against a CPU that wants one of them.
 
 use crate::machine::testing::{TestCpu, TestMachine};
-use crate::sync::atomic::Ordering::*;
 use crate::sync::lockdep::table;
+use crate::sync::testing::run_model;
 use crate::sync::{AsymmetricLocks, RawSpinLock};
 use crate::units::Level;
 use loom::cell::UnsafeCell;
 use loom::thread;
-use std::boxed::Box;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 /// Two locks, one below the other, and the value that both guard together.
 struct Pair {
@@ -75,11 +73,7 @@ fn once_and_leave(pair: &Pair) {
 
 /// Runs each function on a CPU of its own. Returns the number of executions.
 fn explore(preemptions: usize, first: fn(&Pair), others: &'static [fn(&Pair)], sum: u32) -> usize {
-    let executions: &'static AtomicUsize = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(move || {
-        executions.fetch_add(1, Relaxed);
+    run_model(preemptions, move || {
         let pair = Arc::new(Pair::new());
         let threads: std::vec::Vec<_> = (1..)
             .zip(others)
@@ -95,8 +89,7 @@ fn explore(preemptions: usize, first: fn(&Pair), others: &'static [fn(&Pair)], s
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         // SAFETY: the other threads have ended.
         pair.value.with(|value| assert_eq!(unsafe { *value }, sum));
-    });
-    executions.load(Relaxed)
+    })
 }
 
 #[test]

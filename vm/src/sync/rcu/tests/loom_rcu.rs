@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::testing::TestCpu;
 use crate::sync::RcuSlot;
 use crate::sync::atomic::with_bare_light_fences;
-use crate::sync::testing::Heap;
+use crate::sync::testing::{Heap, run_model};
 use core::cell::Cell;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::fence;
@@ -99,9 +99,7 @@ struct Seen {
 
 fn explore(preemptions: usize, f: impl Fn(&Seen) + Sync + Send + 'static) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(move || {
+    run_model(preemptions, move || {
         seen.all.fetch_add(1, Relaxed);
         f(seen);
     });
