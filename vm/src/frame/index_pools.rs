@@ -25,7 +25,7 @@ pub struct IndexAllocator<'a, 'm, T, M: Machine> {
     nodes: BoundPool<'a, 'm, IndexNode<M::Cpu, FAN_OUT>, M>,
     items: BoundPool<'a, 'm, IndexItem<T>, M>,
     memory: &'a Memory<'m, M>,
-    rcu: &'a Rcu<M::Cpu>,
+    rcu: &'a Rcu<'a, M::Cpu>,
 }
 
 impl<'m, T, M: Machine> IndexPools<'m, T, M> {
@@ -42,7 +42,7 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
     pub fn allocator<'a>(
         &'a self,
         memory: &'a Memory<'m, M>,
-        rcu: &'a Rcu<M::Cpu>,
+        rcu: &'a Rcu<'a, M::Cpu>,
     ) -> IndexAllocator<'a, 'm, T, M> {
         assert!(rcu.id() == self.rcu, "the pools are for indexes of another RCU");
         let (nodes, items) = (self.nodes.with(memory), self.items.with(memory));

@@ -20,8 +20,8 @@ use core::fmt;
 pub struct Memory<'m, M: Machine> {
     pub(super) machine: &'m M,
     id: UniqueId,
-    pub(super) table: FrameTable<M::Cpu>,
-    pub(super) caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
+    pub(super) table: FrameTable<'m, M::Cpu>,
+    pub(super) caches: PerCpu<'m, CpuCache<M::Cpu>, M::Cpu>,
     pub(super) zones: &'m [Zone<M::Cpu>],
     pub(super) zone_ranges: &'m [ZoneRange],
     pub(super) distances: DistanceList<'m>,

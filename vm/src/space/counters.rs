@@ -69,17 +69,17 @@ counters! {
 const NR: usize = Counter::ALL.len();
 
 /// The counters of all CPUs.
-pub struct Counters<C: Cpu> {
-    cpus: PerCpu<[AtomicU64<C>; NR], C>,
+pub struct Counters<'m, C: Cpu> {
+    cpus: PerCpu<'m, [AtomicU64<C>; NR], C>,
 }
 
 /// Totals of all counters at about one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals([u64; NR]);
 
-impl<C: Cpu> Counters<C> {
+impl<'m, C: Cpu> Counters<'m, C> {
     /// Counters at zero. `None` where memory does not suffice.
-    pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+    pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
         Some(Self { cpus: PerCpu::carve(from, nr_cpus, |_| [const { AtomicU64::new(0) }; NR])? })
     }
 
@@ -140,7 +140,7 @@ impl Totals {
     }
 }
 
-impl<C: Cpu> fmt::Debug for Counters<C> {
+impl<C: Cpu> fmt::Debug for Counters<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.totals().iter().map(|(counter, total)| (counter.name(), total))).finish()
     }

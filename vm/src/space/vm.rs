@@ -24,11 +24,11 @@ const TOP_UPS: u32 = 64;
 pub struct Vm<'m, M: Machine> {
     pub(super) machine: &'m M,
     pub(super) memory: Memory<'m, M>,
-    pub(super) rcu: Rcu<M::Cpu>,
-    pub(super) shootdown: Registration<'m, M, Shootdown<M::Cpu>>,
+    pub(super) rcu: Rcu<'m, M::Cpu>,
+    pub(super) shootdown: Registration<'m, M, Shootdown<'static, M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
-    pub(super) counters: Counters<M::Cpu>,
-    pub(super) last_fault: PerCpu<LastFault<M::Cpu>, M::Cpu>,
+    pub(super) counters: Counters<'m, M::Cpu>,
+    pub(super) last_fault: PerCpu<'m, LastFault<M::Cpu>, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
@@ -57,9 +57,8 @@ impl<'m, M: Machine> Vm<'m, M> {
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let last_fault =
             PerCpu::carve(&mut allocator, nr_cpus, |_| LastFault::new()).ok_or(BootError::TooSmall)?;
-        let shootdown = Shootdown::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown =
-            Registration::register(machine, &mut allocator, shootdown).ok_or(BootError::TooSmall)?;
+            Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));

@@ -1,12 +1,18 @@
 //! Registration of the functions that a machine calls: for an interrupt, and for its helpers.
 //!
 //! A machine keeps one [`Callback`] for each [`Event`]: a function and a word for it. [`Registration`] makes
-//! that safe: the handler lies in the machine's own memory, where the callback can always find it, and is
-//! unregistered when the registration is dropped.
+//! that safe: the handler's state lies in the machine's own memory, where the callback can always find it,
+//! and the handler is unregistered when the registration is dropped.
+//!
+//! Why a registration that is leaked does no harm: the machine then calls the handler as long as it lives,
+//! after everything that was borrowed has ended. The state holds nothing that could end before: it is made by
+//! [`Handler::carve`], which works for memory of any lifetime `'x`, so all that the state can borrow is what
+//! was carved there. And what is carved lasts as long as the machine ([`MachineMemory`]).
 
-use super::Carve;
+use super::{Carve, MachineMemory, carve_value};
 use crate::machine::{Callback, Machine};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -20,40 +26,54 @@ pub enum Event {
     Helper,
 }
 
-/// A function that a machine calls.
-pub trait Handler<M>: Sync + 'static {
+/// A function that a machine calls, and its state.
+pub trait Handler<M: Machine>: 'static {
+    /// The state. `'x` is the life of the memory that it is carved from.
+    type State<'x>: Sync;
     /// The event that it handles.
     const EVENT: Event;
 
+    /// The state for `machine`. `None` if the memory does not suffice.
+    fn carve<'x>(from: &mut impl Carve<'x>, machine: &M) -> Option<Self::State<'x>>;
+
+    /// The same state, seen for a shorter life: returns its argument.
+    fn shorten<'a, 's, 'l: 's>(state: &'a Self::State<'l>) -> &'a Self::State<'s>;
+
     /// Handles one event, on the CPU where it occurred.
-    fn handle(&self, machine: &M);
+    fn handle(state: &Self::State<'_>, machine: &M);
 
     /// Called before the handler is unregistered: calls of [`handle`](Handler::handle) that wait for
     /// something return, and later ones return at once.
-    fn stop(&self) {}
+    fn stop(state: &Self::State<'_>) {
+        let _ = state;
+    }
 }
 
-/// A handler in the machine's own memory, registered until this is dropped.
-pub struct Registration<'m, M: Machine, T: Handler<M>> {
+/// A handler registered until this is dropped, its state in the machine's own memory.
+pub struct Registration<'m, M: Machine, H: Handler<M>> {
     machine: &'m M,
-    handler: NonNull<T>,
+    /// A `H::State`, for the life of the machine.
+    state: NonNull<()>,
+    _handler: PhantomData<fn() -> H>,
 }
 
-// SAFETY: a handle to a `T: Sync` and a `&M`, `M: Sync`.
-unsafe impl<M: Machine, T: Handler<M>> Sync for Registration<'_, M, T> {}
-// SAFETY: the handler is only shared, and stays in place.
-unsafe impl<M: Machine, T: Handler<M>> Send for Registration<'_, M, T> {}
+// SAFETY: a handle to a state, which is `Sync`, and a `&M`, `M: Sync`.
+unsafe impl<M: Machine, H: Handler<M>> Sync for Registration<'_, M, H> {}
+// SAFETY: the state is only shared, and stays in place.
+unsafe impl<M: Machine, H: Handler<M>> Send for Registration<'_, M, H> {}
 
-impl<'m, M: Machine, T: Handler<M>> Registration<'m, M, T> {
-    /// Moves `handler` into carved memory of `machine` and registers it. `None` if the memory does not
-    /// suffice. The handler is never dropped.
-    pub fn register(machine: &'m M, from: &mut impl Carve, handler: T) -> Option<Self> {
-        let place = from.carve(size_of::<T>(), align_of::<T>())?.cast::<T>();
-        // SAFETY: carved memory is large enough, aligned, and not in use otherwise.
-        unsafe { place.write(handler) };
-        let data = place.as_ptr().expose_provenance();
-        set(machine, T::EVENT, Some(Callback { call: call::<M, T>, data }));
-        Some(Self { machine, handler: place })
+impl<'m, M: Machine, H: Handler<M>> Registration<'m, M, H> {
+    /// Makes a handler in carved memory and registers it, in place of any other for its event. `None` if the
+    /// memory does not suffice, or does not last as long as the machine. The state is never dropped.
+    pub fn register(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
+        if !from.outlives(machine) {
+            return None;
+        }
+        let state = H::carve(from, machine)?;
+        let state = NonNull::from(carve_value(from, state)?).cast::<()>();
+        let data = state.as_ptr().expose_provenance();
+        set(machine, H::EVENT, Some(Callback { call: call::<M, H>, data }));
+        Some(Self { machine, state, _handler: PhantomData })
     }
 
     /// The machine.
@@ -71,30 +91,33 @@ fn set<M: Machine>(machine: &M, event: Event, callback: Option<Callback<M>>) {
 }
 
 /// # Safety
-/// `data` is the exposed address of a `T` in carved memory of `machine`, which lasts as long as the machine.
-unsafe fn call<M, T: Handler<M>>(machine: &M, data: usize) {
-    let handler = core::ptr::with_exposed_provenance::<T>(data);
-    // SAFETY: by this function's contract; the handler is only ever shared.
-    unsafe { &*handler }.handle(machine);
+/// `data` is the exposed address of a state of `H` in memory that lasts as long as the machine.
+unsafe fn call<M: Machine, H: Handler<M>>(machine: &M, data: usize) {
+    let state = core::ptr::with_exposed_provenance::<H::State<'_>>(data);
+    // SAFETY: by this function's contract; the state is only ever shared. `handle` works for a state of any
+    // life, and so does nothing else with this one, whose life is the machine's memory's.
+    H::handle(unsafe { &*state }, machine);
 }
 
-impl<M: Machine, T: Handler<M>> Deref for Registration<'_, M, T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        // SAFETY: the place was initialised by `register` and is only ever shared.
-        unsafe { self.handler.as_ref() }
+impl<'m, M: Machine, H: Handler<M>> Deref for Registration<'m, M, H> {
+    type Target = H::State<'m>;
+    fn deref(&self) -> &H::State<'m> {
+        // SAFETY: `register` has initialised it, in memory that lasts for `'m` and longer, and it is only
+        // ever shared. `shorten` works for a state of any life `'l` from `'m` on, and so does the same with
+        // this one, whose life is `'m` or longer.
+        H::shorten(unsafe { self.state.cast::<H::State<'m>>().as_ref() })
     }
 }
 
-impl<M: Machine, T: Handler<M>> Drop for Registration<'_, M, T> {
+impl<M: Machine, H: Handler<M>> Drop for Registration<'_, M, H> {
     fn drop(&mut self) {
-        self.stop();
-        set(self.machine, T::EVENT, None);
+        H::stop(self);
+        set(self.machine, H::EVENT, None);
     }
 }
 
-impl<M: Machine, T: Handler<M>> fmt::Debug for Registration<'_, M, T> {
+impl<M: Machine, H: Handler<M>> fmt::Debug for Registration<'_, M, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registration for {:?}", T::EVENT)
+        write!(f, "Registration for {:?}", H::EVENT)
     }
 }

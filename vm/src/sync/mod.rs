@@ -13,6 +13,7 @@
 //! | [`RwLock`] | a sleeping reader-writer lock |
 //! | [`lockdep`] | the lock ladder: ranks of all locks, checked in debug builds |
 //! | [`PerCpu`], [`CpuLocal`] | data of one CPU |
+//! | [`Carve`] | memory that is allocated at start |
 //! | [`handler`] | the functions that a machine calls: for interrupts, for helpers |
 //! | [`BoundedList`] | values that several threads push and one reads |
 //! | [`CacheAligned`] | padding against false sharing |
@@ -28,6 +29,7 @@ pub mod asymmetric;
 pub mod atomic;
 mod bounded_list;
 mod cache_aligned;
+mod carve;
 pub mod handler;
 mod last_hit;
 pub mod lockdep;
@@ -45,9 +47,10 @@ mod unique_id;
 pub use asymmetric::AsymmetricLocks;
 pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
+pub use carve::{Carve, MachineMemory, carve_slice, carve_value, fill, fill_some};
 pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit};
-pub use percpu::{Carve, CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
+pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};

@@ -32,65 +32,47 @@
 //! to return a part of the slot that it is given, and not of another: it is inlined, so that the check of its
 //! constant offset costs nothing.
 
-use super::CacheAligned;
+use super::{CacheAligned, Carve, carve_slice, fill};
 use crate::machine::{Cpu, Irq};
 use crate::units::CpuId;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering::*, compiler_fence};
 
-/// An allocator of memory that is never freed, used at start.
-pub trait Carve {
-    /// Memory of `bytes` bytes aligned to `align`, zeroed, which is the caller's from now on; `None` if there
-    /// is not enough.
-    fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
+/// One `T` for each CPU, each on cache lines of its own, in memory that lasts for `'m`.
+pub struct PerCpu<'m, T, C: Cpu> {
+    slots: &'m [CacheAligned<T>],
+    _cpu: PhantomData<fn() -> C>,
 }
 
-/// One `T` for each CPU, each on cache lines of its own.
-pub struct PerCpu<T, C: Cpu> {
-    slots: NonNull<CacheAligned<T>>,
-    nr_cpus: u32,
-    _owner: PhantomData<(T, fn() -> C)>,
-}
-
-// SAFETY: slots are shared as `&T` only.
-unsafe impl<T: Sync, C: Cpu> Sync for PerCpu<T, C> {}
-// SAFETY: moving the handle moves no slot; dropping it drops none.
-unsafe impl<T: Send + Sync, C: Cpu> Send for PerCpu<T, C> {}
-
-impl<T, C: Cpu> PerCpu<T, C> {
+impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
     /// Bytes that each CPU's slot takes.
     pub const BYTES_PER_CPU: usize = size_of::<CacheAligned<T>>();
 
     /// An array for no CPU.
     pub const fn none() -> Self {
-        Self { slots: NonNull::dangling(), nr_cpus: 0, _owner: PhantomData }
+        Self { slots: &[], _cpu: PhantomData }
     }
 
     /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` if the memory does not
     /// suffice.
-    pub fn carve(from: &mut impl Carve, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
-        let bytes = size_of::<CacheAligned<T>>().checked_mul(nr_cpus as usize)?;
-        let slots = from.carve(bytes, align_of::<CacheAligned<T>>())?.cast::<CacheAligned<T>>();
-        for cpu in 0..nr_cpus {
-            // SAFETY: the carved memory holds `nr_cpus` slots, aligned, and is in no other use.
-            unsafe { slots.add(cpu as usize).write(CacheAligned(init(CpuId(cpu)))) };
-        }
-        Some(Self { slots, nr_cpus, _owner: PhantomData })
+    pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
+        let slots = carve_slice(from, nr_cpus as usize)?;
+        let slots = fill(slots, |cpu| CacheAligned(init(CpuId(cpu as u32))));
+        Some(Self { slots, _cpu: PhantomData })
     }
 
     /// Number of CPUs.
     pub fn nr_cpus(&self) -> u32 {
-        self.nr_cpus
+        self.slots.len() as u32
     }
 
     /// The addresses of all slots, for observers.
     pub fn extent(&self) -> core::ops::Range<usize> {
-        let start = self.slots.addr().get();
-        start..start + size_of::<CacheAligned<T>>() * self.nr_cpus as usize
+        let slots = self.slots.as_ptr_range();
+        slots.start.addr()..slots.end.addr()
     }
 
     /// The slot of `cpu`.
@@ -99,14 +81,12 @@ impl<T, C: Cpu> PerCpu<T, C> {
     /// If there is no such CPU.
     #[inline]
     pub fn of(&self, cpu: CpuId) -> &T {
-        assert!(cpu.0 < self.nr_cpus);
-        // SAFETY: the slot is within the array, initialised by `carve`, and only ever shared.
-        unsafe { &self.slots.add(cpu.index()).as_ref().0 }
+        &self.slots[cpu.index()].0
     }
 
     /// All slots, by CPU.
     pub fn iter(&self) -> impl Iterator<Item = (CpuId, &T)> {
-        (0..self.nr_cpus).map(|cpu| (CpuId(cpu), self.of(CpuId(cpu))))
+        (0..).map(CpuId).zip(self.slots.iter().map(|slot| &slot.0))
     }
 
     /// The slot of the CPU that this runs on. Preemption is off until the guard is dropped.
@@ -322,9 +302,9 @@ impl<T: fmt::Debug, C: Cpu> fmt::Debug for CpuRef<'_, T, C> {
     }
 }
 
-impl<T, C: Cpu> fmt::Debug for PerCpu<T, C> {
+impl<T, C: Cpu> fmt::Debug for PerCpu<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PerCpu of {}", self.nr_cpus)
+        write!(f, "PerCpu of {}", self.nr_cpus())
     }
 }
 

@@ -1,18 +1,33 @@
 //! For tests: memory from the host, never freed; and the one place that runs loom models.
 
-use super::Carve;
-use core::ptr::NonNull;
-use std::alloc::{Layout, alloc_zeroed};
+use super::{Carve, MachineMemory};
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use std::alloc::alloc;
 
 /// Carves from the host's heap.
 #[derive(Debug)]
 pub struct Heap;
 
-impl Carve for Heap {
-    fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-        let layout = Layout::from_size_align(bytes.max(1), align).ok()?;
+impl<'m> Carve<'m> for Heap {
+    fn carve(&mut self, layout: Layout) -> Option<&'m mut [MaybeUninit<u8>]> {
+        let not_empty = Layout::from_size_align(layout.size().max(1), layout.align()).ok()?;
         // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout) })
+        let at = unsafe { alloc(not_empty) };
+        if at.is_null() {
+            return None;
+        }
+        #[cfg(loom)]
+        super::forget(at.addr()..at.addr() + layout.size());
+        // SAFETY: the bytes were just allocated, and are never freed.
+        Some(unsafe { core::slice::from_raw_parts_mut(at.cast(), layout.size()) })
+    }
+}
+
+// SAFETY: nothing is ever freed.
+unsafe impl<M> MachineMemory<'_, M> for Heap {
+    fn outlives(&self, _: &M) -> bool {
+        true
     }
 }
 

@@ -17,8 +17,8 @@ use core::fmt;
 /// An edit of a space under way.
 pub struct Gather<'a, 'm, M: Machine> {
     memory: &'a Memory<'m, M>,
-    rcu: &'a Rcu<M::Cpu>,
-    shootdown: &'a Shootdown<M::Cpu>,
+    rcu: &'a Rcu<'a, M::Cpu>,
+    shootdown: &'a Shootdown<'a, M::Cpu>,
     space: &'a SpaceTlb<M::Cpu>,
     pending: PendingFlush<'a, M::Cpu>,
     /// All pages edited since the last flush; empty for none.
@@ -34,8 +34,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// of flushes.
     pub fn during(
         memory: &'a Memory<'m, M>,
-        rcu: &'a Rcu<M::Cpu>,
-        shootdown: &'a Shootdown<M::Cpu>,
+        rcu: &'a Rcu<'a, M::Cpu>,
+        shootdown: &'a Shootdown<'a, M::Cpu>,
         space: &'a SpaceTlb<M::Cpu>,
         asked: VpnRange,
         edit: impl FnOnce(&mut Self),

@@ -30,8 +30,8 @@ struct CpuTlb<C: Cpu> {
 }
 
 /// The flush state of all CPUs of a machine.
-pub struct Shootdown<C: Cpu> {
-    cpus: PerCpu<CpuTlb<C>, C>,
+pub struct Shootdown<'m, C: Cpu> {
+    cpus: PerCpu<'m, CpuTlb<C>, C>,
 }
 
 /// Number of requests that CPUs have sent to each other and answered.
@@ -43,10 +43,10 @@ pub struct ShootdownStats {
     pub answered: u64,
 }
 
-impl<C: Cpu> Shootdown<C> {
+impl<'m, C: Cpu> Shootdown<'m, C> {
     /// The state of `nr_cpus` CPUs that have no space loaded. `None` where memory does not suffice, or a
     /// [`CpuMask`] cannot name them all.
-    pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+    pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
         if nr_cpus as usize > MAX_CPUS {
             return None;
         }
@@ -197,19 +197,28 @@ impl<C: Cpu> Shootdown<C> {
     }
 }
 
-impl<C: Cpu, M: Machine<Cpu = C>> Handler<M> for Shootdown<C> {
+impl<C: Cpu, M: Machine<Cpu = C>> Handler<M> for Shootdown<'static, C> {
+    type State<'x> = Shootdown<'x, C>;
     const EVENT: Event = Event::Interrupt;
 
-    fn handle(&self, machine: &M) {
-        let own = self.cpus.get_cpu();
+    fn carve<'x>(from: &mut impl Carve<'x>, machine: &M) -> Option<Shootdown<'x, C>> {
+        Shootdown::carve(from, machine.nr_cpus())
+    }
+
+    fn shorten<'a, 's, 'l: 's>(state: &'a Shootdown<'l, C>) -> &'a Shootdown<'s, C> {
+        state
+    }
+
+    fn handle(state: &Shootdown<'_, C>, machine: &M) {
+        let own = state.cpus.get_cpu();
         with_interrupts_off::<C, _>(|| {
             own.answered.add_own(1);
-            self.catch_up(machine, &own);
+            state.catch_up(machine, &own);
         });
     }
 }
 
-impl<C: Cpu> fmt::Debug for Shootdown<C> {
+impl<C: Cpu> fmt::Debug for Shootdown<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shootdown").field("cpus", &self.cpus).finish()
     }

@@ -61,7 +61,7 @@ pub struct Finished {
 
 /// An open queue of at most `N` items under way; see the module.
 pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
-    dispatch: &'a Dispatch<C>,
+    dispatch: &'a Dispatch<'a, C>,
     /// The CPUs whose helpers are reserved for this queue.
     reserved: CpuMask,
     parallel: P,

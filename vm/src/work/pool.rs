@@ -5,7 +5,7 @@ use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::{JobRun, MAX_HELPERS};
 use crate::machine::{Cpu, Machine};
-use crate::sync::{Carve, Event, Handler, Registration};
+use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
 use crate::units::CpuId;
 use core::fmt;
 
@@ -13,21 +13,31 @@ use core::fmt;
 pub struct WorkerPool<'m, M: Machine> {
     machine: &'m M,
     /// `None` in a pool without helpers.
-    helpers: Option<Registration<'m, M, HelperMain<M::Cpu>>>,
-    no_helpers: HelperMain<M::Cpu>,
+    helpers: Option<Registration<'m, M, HelperMain<'static, M::Cpu>>>,
+    no_helpers: HelperMain<'m, M::Cpu>,
 }
 
 /// The function of each helper.
-struct HelperMain<C: Cpu>(Dispatch<C>);
+struct HelperMain<'m, C: Cpu>(Dispatch<'m, C>);
 
-impl<M: Machine> Handler<M> for HelperMain<M::Cpu> {
+impl<M: Machine> Handler<M> for HelperMain<'static, M::Cpu> {
+    type State<'x> = HelperMain<'x, M::Cpu>;
     const EVENT: Event = Event::Helper;
 
-    fn handle(&self, _: &M) {
-        self.0.serve();
+    fn carve<'x>(from: &mut impl Carve<'x>, machine: &M) -> Option<HelperMain<'x, M::Cpu>> {
+        Dispatch::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu)).map(HelperMain)
     }
-    fn stop(&self) {
-        self.0.close();
+
+    fn shorten<'a, 's, 'l: 's>(state: &'a HelperMain<'l, M::Cpu>) -> &'a HelperMain<'s, M::Cpu> {
+        state
+    }
+
+    fn handle(state: &HelperMain<'_, M::Cpu>, _: &M) {
+        state.0.serve();
+    }
+
+    fn stop(state: &HelperMain<'_, M::Cpu>) {
+        state.0.close();
     }
 }
 
@@ -40,9 +50,8 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
     /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 4.5 KiB for each node, and a
     /// few more; or if a [`CpuMask`](crate::units::CpuMask) cannot name all CPUs.
-    pub fn spawn(machine: &'m M, from: &mut impl Carve) -> Option<Self> {
-        let dispatch = Dispatch::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))?;
-        let helpers = Registration::register(machine, from, HelperMain(dispatch))?;
+    pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
+        let helpers = Registration::register(machine, from)?;
         Some(Self { helpers: Some(helpers), ..Self::without_helpers(machine) })
     }
 
@@ -102,7 +111,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         run.0.result().map(|()| spent)
     }
 
-    pub(super) fn dispatch(&self) -> &Dispatch<M::Cpu> {
+    pub(super) fn dispatch(&self) -> &Dispatch<'_, M::Cpu> {
         &self.helpers.as_deref().unwrap_or(&self.no_helpers).0
     }
 }

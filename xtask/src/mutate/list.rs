@@ -84,6 +84,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("sync::percpu::tests"),
     },
     Mutation {
+        point: "carve.layout-unchecked",
+        wrong: "boot memory that is too small or not aligned is used",
+        test: Unit("sync::carve::tests"),
+    },
+    Mutation {
         point: "bounded-list.count-wraps",
         wrong: "a list that stays full gives out its places again",
         test: Unit("sync::bounded_list::tests"),

@@ -10,7 +10,8 @@ use crate::frame::percpu::CpuCache;
 use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance};
 use crate::frame::{FrameTable, Init, Zone};
 use crate::machine::Machine;
-use crate::sync::PerCpu;
+use crate::sync::atomic::AtomicU32;
+use crate::sync::{PerCpu, carve_slice, fill, fill_some};
 use crate::units::{CpuId, MAX_CPUS, NodeId, PfnRange};
 
 /// The most nodes with memory, and so zones.
@@ -33,8 +34,8 @@ pub(crate) fn check_cpus(machine: &impl Machine) -> Result<(), BootError> {
 
 /// The state that is set up before [`Memory`](crate::frame::Memory) exists.
 pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
-    pub table: FrameTable<M::Cpu>,
-    pub caches: PerCpu<CpuCache<M::Cpu>, M::Cpu>,
+    pub table: FrameTable<'m, M::Cpu>,
+    pub caches: PerCpu<'m, CpuCache<M::Cpu>, M::Cpu>,
     pub zones: &'m [Zone<M::Cpu>],
     pub zone_ranges: &'m [ZoneRange],
     pub distances: DistanceList<'m>,
@@ -76,7 +77,8 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
 }
 
 /// The frame table, the initial contents of its memory, and which of its blocks are claimed.
-type Records<'m, M> = (FrameTable<<M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
+type Records<'m, M> =
+    (FrameTable<'m, <M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
 
 fn alloc_records<'m, M: Machine>(
     mut allocator: EarlyAllocator<'_, 'm, M>,
@@ -90,7 +92,8 @@ fn alloc_records<'m, M: Machine>(
         }
         RecordInit::Deferred => {
             let (table, init) = FrameTable::carve_uninit(&mut allocator, span)?;
-            let words = allocator.zeroed_words(ClaimBitmap::<M::Cpu>::nr_words(table.span()))?;
+            let words = carve_slice(&mut allocator, ClaimBitmap::<M::Cpu>::nr_words(table.span()))?;
+            let words = fill(words, |_| AtomicU32::new(0));
             Some((table, init, ClaimBitmap::new(span, words)))
         }
     }
@@ -137,7 +140,7 @@ impl MemoryNodes {
         let nodes = &self.nodes[..self.len];
         let distance = |from, to| machine.distance(from, to);
         let (mut row, mut of) = ([0; MAX_ZONES], usize::MAX);
-        let by_distance = allocator.uninit_slice::<u8>(self.len * self.len)?.fill(|at| {
+        let by_distance = fill(carve_slice(allocator, self.len * self.len)?, |at| {
             if of != at / nodes.len() {
                 of = at / nodes.len();
                 sort_by_distance(of, &mut row[..nodes.len()], |zone| distance(nodes[of], nodes[zone]));
@@ -145,7 +148,7 @@ impl MemoryNodes {
             row[at % nodes.len()]
         });
         let local = |cpu: usize| nearest_zone(nodes, machine.node_of(CpuId(cpu as u32)), distance);
-        let local_zones = allocator.uninit_slice::<u8>(machine.nr_cpus() as usize)?.fill(local);
+        let local_zones = fill(carve_slice(allocator, machine.nr_cpus() as usize)?, local);
         Some(DistanceList { by_distance, local_zones })
     }
 
@@ -172,12 +175,12 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
     ) -> Option<Self> {
         let nr_ranges = map.usable().count();
         let mut allocator = map.early_allocator(machine);
-        let range_slots = allocator.uninit_slice::<ZoneRange>(nr_ranges)?;
-        let zone_slots = allocator.uninit_slice::<Zone<M::Cpu>>(nodes.len)?;
+        let range_slots = carve_slice::<ZoneRange>(&mut allocator, nr_ranges)?;
+        let zone_slots = carve_slice::<Zone<M::Cpu>>(&mut allocator, nodes.len)?;
         let deferred_slots = match init {
             RecordInit::Eager => None,
             RecordInit::Deferred => {
-                Some(allocator.uninit_slice::<DeferredRange<M::Cpu>>(max_deferred_ranges(nr_ranges))?)
+                Some(carve_slice::<DeferredRange<M::Cpu>>(&mut allocator, max_deferred_ranges(nr_ranges))?)
             }
         };
         let managed =
@@ -189,12 +192,12 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
             Some((region, _)) => ZoneRange { frames: region.frames(), zone: zone_of(region.node) },
             None => ZoneRange { frames: PfnRange::default(), zone: 0 },
         };
-        let (zones, zone_ranges) = (zone_slots.fill(zone), range_slots.fill(range));
+        let (zones, zone_ranges) = (&*fill(zone_slots, zone), &*fill(range_slots, range));
         let usable = || {
             zone_ranges.iter().zip(map.usable()).map(|(range, (_, init))| (range.frames, range.zone, init))
         };
         let deferred = deferred_slots.map_or(&[][..], |slots| {
-            slots.fill_some(|push| {
+            &*fill_some(slots, |push| {
                 plan_deferred(table.span(), usable(), |frames, zone, usable| {
                     push(DeferredRange::new(frames, zone, usable));
                 });

@@ -6,48 +6,55 @@
 
 use crate::frame::{EarlyAllocator, FrameMeta, Init};
 use crate::machine::{Cpu, Machine};
-use crate::sync::Carve;
 use crate::units::{CACHE_LINE, Order, PAGE_SIZE, Pfn, PfnRange};
+use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 
 /// The records of a span of frames.
-pub struct FrameTable<C: Cpu> {
+pub struct FrameTable<'m, C: Cpu> {
     records: NonNull<FrameMeta<C>>,
     first: Pfn,
     len: u64,
-    _owner: PhantomData<FrameMeta<C>>,
+    _memory: PhantomData<&'m [FrameMeta<C>]>,
 }
 
 // SAFETY: records are only shared, and consist of atomics.
-unsafe impl<C: Cpu> Sync for FrameTable<C> {}
+unsafe impl<C: Cpu> Sync for FrameTable<'_, C> {}
 // SAFETY: moving the handle moves no record.
-unsafe impl<C: Cpu> Send for FrameTable<C> {}
+unsafe impl<C: Cpu> Send for FrameTable<'_, C> {}
 
-impl<C: Cpu> FrameTable<C> {
+impl<'m, C: Cpu> FrameTable<'m, C> {
     const RECORD: usize = {
         assert!(size_of::<FrameMeta<C>>() == 32);
         32
     };
 
     /// Records for `span`, zeroed. `None` where memory does not suffice.
-    pub fn carve(from: &mut impl Carve, span: PfnRange) -> Option<Self> {
+    pub(in crate::frame) fn carve<M>(from: &mut EarlyAllocator<'_, 'm, M>, span: PfnRange) -> Option<Self>
+    where
+        M: Machine<Cpu = C>,
+    {
         // An even start, so that the frames 2n and 2n + 1 share a line, and a batch that starts even starts a
         // line.
         let span = PfnRange::new(Pfn(span.start.0 & !1), span.end);
         let bytes = usize::try_from(span.len()).ok()?.checked_mul(Self::RECORD)?;
-        // Carved memory is zeroed, and zero is a valid record: atomics that hold 0.
-        let records = from.carve(bytes, CACHE_LINE)?.cast();
-        Some(Self { records, first: span.start, len: span.len(), _owner: PhantomData })
+        let (records, init) = from.carve_uninit(Layout::from_size_align(bytes, CACHE_LINE).ok()?)?;
+        if init == Init::Dirty {
+            // SAFETY: as many bytes were just carved.
+            unsafe { records.write_bytes(0, bytes) };
+        }
+        // Zero is a valid record: atomics that hold 0.
+        Some(Self { records: records.cast(), first: span.start, len: span.len(), _memory: PhantomData })
     }
 
     /// Records for `span` that are not initialised: none may be read before [`clear`](FrameTable::clear) or
     /// [`clear_blocks`](FrameTable::clear_blocks), unless the memory was zeroed. The records of a block start
     /// on a frame of their own.
     pub(in crate::frame) fn carve_uninit<M>(
-        from: &mut EarlyAllocator<'_, '_, M>,
+        from: &mut EarlyAllocator<'_, 'm, M>,
         span: PfnRange,
     ) -> Option<(Self, Init)>
     where
@@ -57,10 +64,10 @@ impl<C: Cpu> FrameTable<C> {
         let skip = first.0 as usize * Self::RECORD % PAGE_SIZE;
         let len = span.end.0 - first.0;
         let bytes = usize::try_from(len).ok()?.checked_mul(Self::RECORD)?.checked_add(skip)?;
-        let (at, init) = from.carve_uninit(bytes, PAGE_SIZE)?;
+        let (at, init) = from.carve_uninit(Layout::from_size_align(bytes, PAGE_SIZE).ok()?)?;
         // SAFETY: less than what was carved.
         let records = unsafe { at.add(skip) }.cast();
-        Some((Self { records, first, len, _owner: PhantomData }, init))
+        Some((Self { records, first, len, _memory: PhantomData }, init))
     }
 
     /// Makes the records of `frames` zero: *reserved*.
@@ -131,7 +138,7 @@ impl<C: Cpu> FrameTable<C> {
     }
 }
 
-impl<C: Cpu> fmt::Debug for FrameTable<C> {
+impl<C: Cpu> fmt::Debug for FrameTable<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FrameTable of {:?}", self.span())
     }

@@ -5,7 +5,7 @@ use crate::frame::percpu::{BATCH, Count, Stack};
 use crate::frame::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
-use crate::sync::{CpuGuard, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, lockdep};
+use crate::sync::{CpuGuard, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, carve_value, lockdep};
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::marker::PhantomData;
@@ -14,25 +14,25 @@ use core::ptr::NonNull;
 
 /// A pool of `T`s. Pools are made at start, in memory that is never freed. (Linux: `kmem_cache`.)
 pub struct Pool<'m, T, M: Machine> {
-    core: &'m PoolCore<M::Cpu>,
+    core: &'m PoolCore<'m, M::Cpu>,
     _objects: PhantomData<fn() -> (T, M)>,
 }
 
 /// A pool, and the memory that its slabs are frames of.
 pub struct BoundPool<'a, 'm, T, M: Machine> {
-    core: &'a PoolCore<M::Cpu>,
+    core: &'a PoolCore<'m, M::Cpu>,
     memory: &'a Memory<'m, M>,
     _objects: PhantomData<fn() -> T>,
 }
 
 /// The part of a pool that all CPUs share, independent of the type of its objects. It never moves.
-struct PoolCore<C: Cpu> {
+struct PoolCore<'m, C: Cpu> {
     layout: SlabLayout,
     /// The memory that the slabs are frames of.
     memory: UniqueId,
     slabs: SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>,
     drain: SpinLock<(), C, { lockdep::DRAIN.0 }>,
-    caches: PerCpu<ObjectCache<C>, C>,
+    caches: PerCpu<'m, ObjectCache<C>, C>,
 }
 
 /// A CPU's free objects.
@@ -61,9 +61,9 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         let mut allocator = memory.boot_allocator();
         let cache = |_| ObjectCache { count: Count::new(), objects: AsymmetricCell::new(Stack::new()) };
         let caches = PerCpu::carve(&mut allocator, memory.machine.nr_cpus(), cache)?;
-        let slot = allocator.uninit_slice(1)?;
         let (slabs, drain) = (SpinLock::new(SlabLists::new()), SpinLock::new(()));
-        let core = slot.fill_one(PoolCore { layout, memory: memory.id(), slabs, drain, caches });
+        let core = PoolCore { layout, memory: memory.id(), slabs, drain, caches };
+        let core = carve_value(&mut allocator, core)?;
         Some(Self { core, _objects: PhantomData })
     }
 
@@ -275,7 +275,7 @@ impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
     /// The object was retired for `memory` with this tag, and is not used any more.
     pub(in crate::frame) unsafe fn reclaim(memory: &'a Memory<'m, M>, tag: usize, head: NonNull<RcuHead>) {
         // SAFETY: the tag is the address of a pool of this memory; pools are never freed.
-        let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<M::Cpu>>(tag) };
+        let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<'_, M::Cpu>>(tag) };
         debug_assert_eq!(core.memory, memory.id());
         let at = memory.machine.phys_of(head.cast());
         let start = PhysAddr(at.0 - at.offset() as u64 % u64::from(core.layout.stride));

@@ -193,7 +193,7 @@ impl<C: Cpu> SlabLists<C> {
     }
 }
 
-fn header<C: Cpu>(table: &FrameTable<C>, pfn: Pfn) -> &FrameMeta<C> {
+fn header<'a, C: Cpu>(table: &'a FrameTable<'_, C>, pfn: Pfn) -> &'a FrameMeta<C> {
     table.meta(pfn).expect("a slab has a record")
 }
 

@@ -225,13 +225,16 @@ fn threads_share_a_pool() {
 #[test]
 fn memory_of_the_boot_allocator_is_contiguous() {
     use crate::sync::Carve;
+    use core::alloc::Layout;
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
     let mut allocator = memory.boot_allocator();
-    let (a, b) = (allocator.carve(100, 64).unwrap(), allocator.carve(100, 64).unwrap());
-    assert_eq!(b.addr().get() - a.addr().get(), 128);
-    assert!(allocator.carve(9 * 4096, 4096).is_some());
-    assert_eq!(allocator.carve(1 << 40, 8), None);
+    let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+    let mut start = |size, align| allocator.carve(layout(size, align)).map(|bytes| bytes.as_ptr().addr());
+    let (a, b) = (start(100, 64).unwrap(), start(100, 64).unwrap());
+    assert_eq!(b - a, 128);
+    assert!(start(9 * 4096, 4096).is_some());
+    assert_eq!(start(1 << 40, 8), None);
     assert_eq!(memory.check().unwrap().allocated, 1 + 1 + 16);
 }
 

@@ -188,7 +188,7 @@ fn run_length(words: &[u64]) -> usize {
 }
 
 /// The record of a frame that is in a free list, or about to be: it was checked when the zone got it.
-pub(super) fn record<C: Cpu>(table: &FrameTable<C>, pfn: Pfn) -> &FrameMeta<C> {
+pub(super) fn record<'a, C: Cpu>(table: &'a FrameTable<'_, C>, pfn: Pfn) -> &'a FrameMeta<C> {
     table.meta(pfn).expect("a free block has a record")
 }
 

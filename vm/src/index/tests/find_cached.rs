@@ -9,7 +9,7 @@ use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::*;
 
 type Index<'m> = RangeIndex<'m, TestItem, TestCpu>;
-type Slots = PerCpu<LastHit<TestCpu, 1>, TestCpu>;
+type Slots = PerCpu<'static, LastHit<TestCpu, 1>, TestCpu>;
 
 fn slots(nr_cpus: u32) -> Slots {
     PerCpu::carve(&mut Heap, nr_cpus, |_| LastHit::new()).unwrap()

@@ -21,7 +21,7 @@ use std::vec::Vec;
 type Tree = RangeIndex<'static, TestItem, TestCpu, 4>;
 
 struct World {
-    rcu: Rcu<TestCpu>,
+    rcu: Rcu<'static, TestCpu>,
     tree: Tree,
 }
 

@@ -70,7 +70,7 @@ pub struct HeapMemory<'a> {
     pub left: Cell<Option<usize>>,
     /// The RCU of the readers; the heap's memory with the same RCU is one memory.
     pub id: Option<UniqueId>,
-    pub rcu: Option<&'a Rcu<TestCpu>>,
+    pub rcu: Option<&'a Rcu<'a, TestCpu>>,
 }
 
 /// The RCU of indexes without readers.
@@ -78,7 +78,7 @@ static NO_READERS: LazyLock<UniqueId> = LazyLock::new(UniqueId::new);
 
 impl<'a> HeapMemory<'a> {
     /// Memory that defers to `rcu`.
-    pub fn with_rcu(rcu: &'a Rcu<TestCpu>) -> Self {
+    pub fn with_rcu(rcu: &'a Rcu<'a, TestCpu>) -> Self {
         Self { rcu: Some(rcu), ..Self::at_once(rcu) }
     }
 

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::string::String;
 
 type Index<'m> = RangeIndex<'m, TestItem, TestCpu>;
-type Slots = PerCpu<LastHit<TestCpu, 1>, TestCpu>;
+type Slots = PerCpu<'static, LastHit<TestCpu, 1>, TestCpu>;
 
 /// The message of the panic in which the call ends.
 #[track_caller]

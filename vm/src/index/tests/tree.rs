@@ -49,7 +49,7 @@ struct World<const F: usize> {
     tree: Tree<'static, F>,
     nodes: HeapMemory<'static>,
     model: Model,
-    rcu: Rcu<TestCpu>,
+    rcu: Rcu<'static, TestCpu>,
     random: Random,
 }
 

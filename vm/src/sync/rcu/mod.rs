@@ -77,7 +77,7 @@ pub unsafe trait Reclaim {
 }
 
 /// Readers, the epoch, and the garbage that waits for them.
-pub struct Rcu<C: Cpu> {
+pub struct Rcu<'m, C: Cpu> {
     /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of the
     /// CPU that frees.
     epoch: CacheAligned<AtomicU64<C>>,
@@ -90,7 +90,7 @@ pub struct Rcu<C: Cpu> {
     reclaimer: AtomicU64<C>,
     /// Beside `cpus`, which a read section loads too.
     id: UniqueId,
-    cpus: PerCpu<Local<C>, C>,
+    cpus: PerCpu<'m, Local<C>, C>,
 }
 
 /// The data of one CPU.
@@ -111,18 +111,18 @@ struct BoundReclaim<'r, R>(&'r R);
 #[must_use = "the read section ends once this is dropped"]
 pub struct ReadGuard<'a, C: Cpu> {
     local: CpuGuard<'a, Local<C>, C>,
-    rcu: &'a Rcu<C>,
+    rcu: &'a Rcu<'a, C>,
 }
 
 // SAFETY: it has an `CpuGuard`, which does, from before it is made until it is dropped.
 unsafe impl<C: Cpu> PreemptOff<C> for ReadGuard<'_, C> {}
 
-impl<C: Cpu> Rcu<C> {
+impl<'m, C: Cpu> Rcu<'m, C> {
     /// Bytes that each CPU takes.
-    pub const BYTES_PER_CPU: usize = PerCpu::<Local<C>, C>::BYTES_PER_CPU;
+    pub const BYTES_PER_CPU: usize = PerCpu::<'m, Local<C>, C>::BYTES_PER_CPU;
 
     /// Read-copy-update for `nr_cpus` CPUs; `None` when the memory does not suffice.
-    pub fn carve(from: &mut impl Carve, nr_cpus: u32) -> Option<Self> {
+    pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
         let local = |_| Local {
             reader: CacheAligned(AtomicU64::new(0)),
             count: CacheAligned(AtomicU64::new(0)),
@@ -458,7 +458,7 @@ impl<C: Cpu> Drop for ReadGuard<'_, C> {
     }
 }
 
-impl<C: Cpu> fmt::Debug for Rcu<C> {
+impl<C: Cpu> fmt::Debug for Rcu<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "epoch {}, {} objects wait", self.epoch.load(Relaxed), self.garbage())
     }

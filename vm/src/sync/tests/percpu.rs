@@ -6,7 +6,7 @@ use crate::sync::testing::Heap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::string::String;
 
-type Slots = PerCpu<CpuLocal<u64>, TestCpu>;
+type Slots = PerCpu<'static, CpuLocal<u64>, TestCpu>;
 
 fn slots(nr_cpus: u32) -> Slots {
     PerCpu::carve(&mut Heap, nr_cpus, |cpu| CpuLocal::new(u64::from(cpu.0))).unwrap()

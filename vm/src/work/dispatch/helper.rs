@@ -8,7 +8,7 @@ use crate::machine::Cpu;
 use crate::sync::atomic::{Ordering::*, fence};
 use crate::units::CpuId;
 
-impl<C: Cpu> Dispatch<C> {
+impl<C: Cpu> Dispatch<'_, C> {
     /// Serves as the helper of this CPU. Returns when the helper is dismissed, or at once where the CPU has
     /// one. The thread stays on its CPU, and holds no lock.
     pub fn serve(&self) {
@@ -27,7 +27,7 @@ impl<C: Cpu> Dispatch<C> {
 
 /// The helper of a CPU.
 struct Helper<'d, C: Cpu> {
-    dispatch: &'d Dispatch<C>,
+    dispatch: &'d Dispatch<'d, C>,
     worker: &'d WorkerSlot<C>,
     me: CpuId,
 }
@@ -111,13 +111,13 @@ impl<C: Cpu> Helper<'_, C> {
 
 /// A helper at work on an item that it found by polling; idle again when this is dropped, also by unwinding.
 struct AtWork<'d, C: Cpu> {
-    dispatch: &'d Dispatch<C>,
+    dispatch: &'d Dispatch<'d, C>,
     worker: &'d WorkerSlot<C>,
 }
 
 impl<'d, C: Cpu> AtWork<'d, C> {
     /// `None` where too many helpers are at work, or this helper is reserved or has to leave.
-    fn begin(dispatch: &'d Dispatch<C>, worker: &'d WorkerSlot<C>) -> Option<Self> {
+    fn begin(dispatch: &'d Dispatch<'d, C>, worker: &'d WorkerSlot<C>) -> Option<Self> {
         if dispatch.begin_work(1) == 0 {
             return None;
         }

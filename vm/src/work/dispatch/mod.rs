@@ -66,10 +66,10 @@ impl PollLimit {
 }
 
 /// The work slots and worker slots of a pool.
-pub struct Dispatch<C: Cpu> {
-    workers: PerCpu<WorkerSlot<C>, C>,
+pub struct Dispatch<'m, C: Cpu> {
+    workers: PerCpu<'m, WorkerSlot<C>, C>,
     /// Work slots of each node, indexed by the number of the node as a `CpuId`.
-    nodes: PerCpu<NodeSlots<C>, C>,
+    nodes: PerCpu<'m, NodeSlots<C>, C>,
     parked: Parked<C>,
     // Counts and limits. Relaxed: they order nothing.
     max_helpers: AtomicU32<C>,
@@ -80,7 +80,7 @@ pub struct Dispatch<C: Cpu> {
     poll_limit: AtomicU32<C>,
 }
 
-impl<C: Cpu> Dispatch<C> {
+impl<'m, C: Cpu> Dispatch<'m, C> {
     /// A dispatch without workers: nothing can be published.
     pub fn empty() -> Self {
         Self::new(PerCpu::none(), PerCpu::none())
@@ -88,7 +88,7 @@ impl<C: Cpu> Dispatch<C> {
 
     /// A worker slot for each CPU, without a helper, and work slots for each node. `None` if the memory
     /// does not suffice, or there are more than [`MAX_CPUS`] CPUs.
-    pub fn carve(from: &mut impl Carve, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
+    pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
         if nr_cpus as usize > MAX_CPUS {
             return None;
         }
@@ -98,7 +98,7 @@ impl<C: Cpu> Dispatch<C> {
         Some(Self::new(workers, nodes))
     }
 
-    const fn new(workers: PerCpu<WorkerSlot<C>, C>, nodes: PerCpu<NodeSlots<C>, C>) -> Self {
+    const fn new(workers: PerCpu<'m, WorkerSlot<C>, C>, nodes: PerCpu<'m, NodeSlots<C>, C>) -> Self {
         let (max_helpers, poll_limit) = (AtomicU32::new(u32::MAX), AtomicU32::new(PollLimit::SHORT.0));
         let (at_work, unreserved) = (AtomicU32::new(0), AtomicU32::new(0));
         Self { workers, nodes, parked: Parked::new(), max_helpers, at_work, unreserved, poll_limit }
@@ -262,7 +262,7 @@ impl<C: Cpu> Dispatch<C> {
 
 /// A slot that this thread has taken; closed and freed when dropped.
 struct Published<'d, C: Cpu> {
-    dispatch: &'d Dispatch<C>,
+    dispatch: &'d Dispatch<'d, C>,
     slot: Option<u32>,
 }
 

@@ -12,11 +12,11 @@ use crate::work::Spent;
 /// Reserved workers; released when dropped.
 #[must_use = "the workers are released when this is dropped"]
 pub struct Reserved<'d, C: Cpu> {
-    dispatch: &'d Dispatch<C>,
+    dispatch: &'d Dispatch<'d, C>,
     cpus: CpuMask,
 }
 
-impl<C: Cpu> Dispatch<C> {
+impl<C: Cpu> Dispatch<'_, C> {
     /// Reserves the idle helpers of `cpus`, as many as the limit allows.
     pub fn reserve(&self, cpus: &CpuMask) -> Reserved<'_, C> {
         let granted = self.begin_work(cpus.count());

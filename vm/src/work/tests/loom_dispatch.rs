@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::vec::Vec;
 
-type TestDispatch = Dispatch<TestCpu>;
+type TestDispatch = Dispatch<'static, TestCpu>;
 
 fn dispatch(nr_cpus: u32) -> Arc<TestDispatch> {
     dispatch_on(nr_cpus, |_| NodeId(0))

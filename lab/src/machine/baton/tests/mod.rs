@@ -4,11 +4,11 @@ use super::*;
 use crate::machine::soft::tests::Tiny;
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use crate::machine::watch::Labels;
+use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Cpu, Machine};
 use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use interleaf::sync::{Carve, Event, Handler, Registration, RwLock, SpinLock, wait_until};
-use interleaf::units::{CpuId, CpuMask};
-use std::ptr::NonNull;
+use interleaf::units::{CpuId, CpuMask, NodeId, PAGE_SIZE};
 
 type TestMachine = SoftMachine<Baton, Tiny>;
 
@@ -138,21 +138,26 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
     /// Sets the bit of the CPU that answers.
     struct Mark(AtomicU32<Baton>);
     impl Handler<TestMachine> for Mark {
+        type State<'x> = Mark;
         const EVENT: Event = Event::Interrupt;
-        fn handle(&self, _: &TestMachine) {
-            self.0.fetch_or(1 << Baton::id().0, Release);
+
+        fn carve<'x>(_: &mut impl Carve<'x>, _: &TestMachine) -> Option<Mark> {
+            Some(Mark(AtomicU32::new(0)))
         }
-    }
-    struct Leak;
-    impl Carve for Leak {
-        fn carve(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-            assert!(align <= align_of::<u64>());
-            Some(NonNull::from(vec![0u64; bytes.div_ceil(8)].leak()).cast())
+        fn shorten<'a, 's, 'l: 's>(state: &'a Mark) -> &'a Mark {
+            state
+        }
+        fn handle(state: &Mark, _: &TestMachine) {
+            state.0.fetch_or(1 << Baton::id().0, Release);
         }
     }
     let scenario = |schedule: &Schedule| {
         let (machine, bell) = (machine(3), AtomicU32::<Baton>::new(0));
-        let mark = Registration::register(&machine, &mut Leak, Mark(AtomicU32::new(0))).unwrap();
+        let start = machine.arena().regions()[0].start.addr();
+        let kind = RegionKind::Usable(Init::Dirty);
+        let region = Region { start, len_bytes: PAGE_SIZE as u64, kind, node: NodeId(0) };
+        let mut map = BootMap::new(&[region]).unwrap();
+        let mark = Registration::<_, Mark>::register(&machine, &mut map.early_allocator(&machine)).unwrap();
         let asks: Program<'_> = Box::new(|| {
             let mut targets = CpuMask::first(3);
             targets.remove(CpuId(0));

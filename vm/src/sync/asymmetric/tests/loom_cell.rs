@@ -3,27 +3,12 @@
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
-use crate::sync::testing::run_model;
-use crate::sync::{CacheAligned, Carve, PerCpu, forget};
-use core::ptr::NonNull;
+use crate::sync::PerCpu;
+use crate::sync::testing::{Heap, run_model};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use std::boxed::Box;
 
-type Cells = PerCpu<AsymmetricCell<UnsafeCell<u32>, TestCpu>, TestCpu>;
-
-/// Carves from the host's heap, and tells the shadows of atomics that the memory is used anew.
-struct FreshHeap;
-
-impl Carve for FreshHeap {
-    fn carve(&mut self, bytes: usize, _align: usize) -> Option<NonNull<u8>> {
-        let lines: Box<[_]> = (0..bytes.div_ceil(128)).map(|_| CacheAligned([0u8; 128])).collect();
-        let lines = Box::leak(lines);
-        let start = lines.as_ptr().addr();
-        forget(start..start + bytes);
-        NonNull::new(lines.as_mut_ptr().cast())
-    }
-}
+type Cells = PerCpu<'static, AsymmetricCell<UnsafeCell<u32>, TestCpu>, TestCpu>;
 
 fn add(cell: &mut UnsafeCell<u32>) {
     // SAFETY: the protocol under test says that no other thread has the cell; loom checks it.
@@ -40,7 +25,7 @@ fn loom_asymmetric_cell_owner_and_revoker_never_meet() {
     run_model(3, || {
         let machine = Arc::new(TestMachine::with_cpus(1, 2));
         let new = |_| AsymmetricCell::new(UnsafeCell::new(0));
-        let cells: Cells = PerCpu::carve(&mut FreshHeap, 2, new).unwrap();
+        let cells: Cells = PerCpu::carve(&mut Heap, 2, new).unwrap();
         // A word's shadow is made by the thread that touches it first, and must be there before the threads
         // are.
         cells.iter().for_each(|(_, cell)| assert!(cell.count.get() == cell.revoked.load(Relaxed)));

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Cell = AsymmetricCell<u32, TestCpu>;
 
-fn cells(nr_cpus: u32) -> PerCpu<Cell, TestCpu> {
+fn cells(nr_cpus: u32) -> PerCpu<'static, Cell, TestCpu> {
     PerCpu::carve(&mut Heap, nr_cpus, |_| AsymmetricCell::new(0)).unwrap()
 }
 

@@ -44,7 +44,7 @@ fn object(value: u64) -> NonNull<Object> {
     NonNull::from(Box::leak(Box::new(Object { head: RcuHead::new(), value: Count::new(value) })))
 }
 
-fn world(nr_cpus: u32) -> (TestMachine, Rcu<TestCpu>, Bin) {
+fn world(nr_cpus: u32) -> (TestMachine, Rcu<'static, TestCpu>, Bin) {
     (TestMachine::with_cpus(1, nr_cpus), Rcu::carve(&mut Heap, nr_cpus).unwrap(), Bin::default())
 }
 
@@ -139,7 +139,7 @@ fn retiring_past_the_hard_bound_waits_for_the_reader() {
 
 #[test]
 fn reclaiming_may_retire_again() {
-    struct Chain<'a>(&'a Rcu<TestCpu>, &'a TestMachine, Count, UniqueId);
+    struct Chain<'a>(&'a Rcu<'a, TestCpu>, &'a TestMachine, Count, UniqueId);
     // SAFETY: objects of the tests are never freed.
     unsafe impl Reclaim for Chain<'_> {
         fn id(&self) -> UniqueId {
