@@ -57,8 +57,7 @@ impl<'m, M: Machine> Vm<'m, M> {
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let last_fault =
             PerCpu::carve(&mut allocator, nr_cpus, |_| LastFault::new()).ok_or(BootError::TooSmall)?;
-        let shootdown =
-            Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
+        let shootdown = Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));

@@ -77,8 +77,7 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
 }
 
 /// The frame table, the initial contents of its memory, and which of its blocks are claimed.
-type Records<'m, M> =
-    (FrameTable<'m, <M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
+type Records<'m, M> = (FrameTable<'m, <M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
 
 fn alloc_records<'m, M: Machine>(
     mut allocator: EarlyAllocator<'_, 'm, M>,

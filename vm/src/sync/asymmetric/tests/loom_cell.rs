@@ -1,9 +1,9 @@
 //! The owner of a cell against a revoker.
 
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::PerCpu;
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
-use crate::sync::PerCpu;
 use crate::sync::testing::{Heap, run_model};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
