@@ -21,7 +21,7 @@ const PAGE: Vpn = Vpn(7);
 /// Two spaces on a machine; the first has a page.
 struct World {
     machine: &'static Tests,
-    shootdown: Registration<'static, Tests, Shootdown<TestCpu>>,
+    shootdown: Registration<'static, Tests, Shootdown<'static, TestCpu>>,
     space: SpaceTlb<TestCpu>,
     other: SpaceTlb<TestCpu>,
     /// A flush of the page has returned. The host's, so that it orders nothing.
@@ -124,8 +124,7 @@ fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'stat
     run_model(preemptions, move || {
         seen.all.fetch_add(1, Relaxed);
         with_leaked(Tests::of_format(4, cpus.len() as u32), |machine| {
-            let shootdown = Shootdown::carve(&mut Heap, cpus.len() as u32).unwrap();
-            let shootdown = Registration::register(machine, &mut Heap, shootdown).unwrap();
+            let shootdown = Registration::register(machine, &mut Heap).unwrap();
             let (space, other) = (SpaceTlb::new(1), SpaceTlb::new(2));
             let world = World { machine, shootdown, space, other, is_gone: AtomicBool::new(false), seen };
             with_leaked(world, |world| {

@@ -25,7 +25,7 @@ struct Object {
 }
 
 struct World {
-    rcu: Rcu<TestCpu>,
+    rcu: Rcu<'static, TestCpu>,
     /// The one of all bins.
     bin: UniqueId,
     slot: RcuSlot<Object, TestCpu>,
