@@ -3,6 +3,7 @@
 use super::node::{IndexNode, VACANT};
 use super::{IndexItem, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
+use crate::sync::ReadGuard;
 
 /// Numbers of items, nodes and levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,13 +24,13 @@ struct Recount {
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// Recounts the tree and checks its invariants: order, no overlap, no item across a border, fill, equal
-    /// depth, ranges in the leaves equal to the items', extents and longest gaps. The caller holds the
-    /// writers' lock.
+    /// depth, ranges in the leaves equal to the items', extents and longest gaps. No edit is published
+    /// meanwhile, or it may find what is not so.
     ///
     /// # Errors
     /// The first broken invariant.
-    pub fn check(&self) -> Result<IndexStats, &'static str> {
-        let Some(RootRef { node, height }) = self.root_locked() else { return Ok(IndexStats::default()) };
+    pub fn check(&self, section: &ReadGuard<'_, C>) -> Result<IndexStats, &'static str> {
+        let Some(RootRef { node, height }) = self.root(section) else { return Ok(IndexStats::default()) };
         let stats = IndexStats { levels: height + 1, ..IndexStats::default() };
         let mut recount = Recount { stats, end: 0 };
         require(node.count() >= if height > 0 { 2 } else { 1 }, "a root that need not be")?;
@@ -70,7 +71,8 @@ impl Recount {
             let to = if at + 1 < count { node.key(at + 1) } else { high };
             require(from < to && low <= from && to <= high, "borders out of order")?;
             require(at > 0 || node.key(0) == 0, "an inner node's first key")?;
-            // SAFETY: an inner node's slots in use hold children, and the writers' lock is held.
+            // SAFETY: an inner node's slots in use hold children; the read section, in which the root was
+            // found, lasts.
             let child = unsafe { node.child(at) };
             require(child.count() >= IndexNode::<C, F>::MIN, "a node with too few slots in use")?;
             require(child.total_extent() == node.extent(at), "a wrong extent or longest gap")?;
@@ -86,7 +88,7 @@ impl Recount {
         (low, high): (u64, u64),
     ) -> Result<(), &'static str> {
         self.stats.items += 1;
-        // SAFETY: a leaf's slots in use hold items, valid while they are in the tree.
+        // SAFETY: a leaf's slots in use hold items, valid as long as the read section.
         let item: &IndexItem<T> = unsafe { &*core::ptr::with_exposed_provenance(leaf.pointer(at)) };
         let (range, extent) = (item.range(), leaf.extent(at));
         require(range.start.0 == leaf.key(at) && range.end.0 == leaf.end(at), "an item that moved")?;

@@ -1,4 +1,5 @@
-//! The lowest and the highest gap of a length, in logarithmic time. For writers, which hold the lock.
+//! The lowest and the highest gap of a length, in logarithmic time. Exact where no edit is published
+//! meanwhile.
 //!
 //! A gap lies between two items of one child (the parent keeps the longest) or between two children (the
 //! parent keeps their ends). So a search goes along a node's children and descends only into a child with a
@@ -11,6 +12,7 @@
 use super::node::{Extent, IndexNode};
 use super::{RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
+use crate::sync::ReadGuard;
 use crate::units::{Vpn, VpnRange};
 
 /// The gap that is searched for.
@@ -51,9 +53,16 @@ impl GapSearch {
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// The start of the lowest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of an
-    /// item belong to no gap. The caller holds the writers' lock.
-    pub fn lowest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {
-        self.search(window, len, align, |root, search| {
+    /// item belong to no gap. Stale at once unless the user keeps writers out.
+    #[track_caller]
+    pub fn lowest_gap(
+        &self,
+        section: &ReadGuard<'_, C>,
+        window: VpnRange,
+        len: u64,
+        align: u64,
+    ) -> Option<Vpn> {
+        self.search(section, window, len, align, |root, search| {
             let mut prev_end = 0;
             let inside = root.and_then(|root| lowest(root.node, root.height, search, &mut prev_end));
             inside.or_else(|| search.lowest(prev_end, u64::MAX))
@@ -61,17 +70,26 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     }
 
     /// The start of the highest gap of `len` pages in `window`, a multiple of `align` pages. Guard pages of
-    /// an item belong to no gap. The caller holds the writers' lock.
-    pub fn highest_gap(&self, window: VpnRange, len: u64, align: u64) -> Option<Vpn> {
-        self.search(window, len, align, |root, search| {
+    /// an item belong to no gap. Stale at once unless the user keeps writers out.
+    #[track_caller]
+    pub fn highest_gap(
+        &self,
+        section: &ReadGuard<'_, C>,
+        window: VpnRange,
+        len: u64,
+        align: u64,
+    ) -> Option<Vpn> {
+        self.search(section, window, len, align, |root, search| {
             let mut next_start = u64::MAX;
             let inside = root.and_then(|root| highest(root.node, root.height, search, &mut next_start));
             inside.or_else(|| search.highest(0, next_start))
         })
     }
 
+    #[track_caller]
     fn search(
         &self,
+        section: &ReadGuard<'_, C>,
         window: VpnRange,
         len: u64,
         align: u64,
@@ -83,10 +101,10 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         }
         let sufficient = len.checked_add(align - 1)?;
         let search = GapSearch { window, len, align, min_len: sufficient };
-        let found = find(self.root_locked(), search);
+        let root = self.root(section);
+        let found = find(root, search);
         let retry = found.is_none() && align > 1;
-        let found =
-            if retry { find(self.root_locked(), GapSearch { min_len: len, ..search }) } else { found };
+        let found = if retry { find(root, GapSearch { min_len: len, ..search }) } else { found };
         found.map(Vpn)
     }
 }
@@ -109,7 +127,8 @@ fn lowest<C: Cpu, const F: usize>(
             return here;
         }
         if height > 0 && search.may_be_in(extent) {
-            // SAFETY: an inner node's slots in use hold children, and the writers' lock is held.
+            // SAFETY: an inner node's slots in use hold children; the read section, in which the root was
+            // found, lasts.
             let below = lowest(unsafe { node.child(at) }, height - 1, search, prev_end);
             if below.is_some() {
                 return below;

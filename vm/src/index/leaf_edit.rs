@@ -9,14 +9,12 @@
 //! that change, and the copy is neither too full nor (unless it is the root) too empty. Such an edit descends
 //! once and keeps only the slot that points to the leaf.
 
-use super::level_edit::slot_of_item;
-use super::node::IndexNode;
+use super::RootRef;
+use super::node::{IndexNode, NodeSlot};
 use super::path::SlotRef;
-use super::{IndexItem, Ranged, RootRef};
 use crate::machine::Cpu;
 use crate::units::VpnRange;
 use core::ops::Range;
-use core::ptr::NonNull;
 
 /// A replacement within one leaf.
 pub(super) struct LeafEdit<'a, C: Cpu, const F: usize> {
@@ -40,7 +38,7 @@ impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
             if slot + 1 < F && node.key(slot + 1) <= last {
                 return None;
             }
-            // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
+            // SAFETY: an inner node's slots up to the page's hold children; the root is an edit's.
             leaf = unsafe { node.child(slot) };
             parent = Some(SlotRef { node, slot });
         }
@@ -52,11 +50,11 @@ impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
     }
 
     /// Fills an empty node with the kept slots and the new items.
-    pub(super) fn fill<T: Ranged>(&self, copy: &mut IndexNode<C, F>, new: &[NonNull<IndexItem<T>>]) {
+    pub(super) fn fill(&self, copy: &mut IndexNode<C, F>, new: &[NodeSlot]) {
         let Range { start, end } = self.removed;
         copy.copy_from(self.leaf, 0..start);
-        for (nth, &item) in new.iter().enumerate() {
-            copy.set(start + nth, slot_of_item(item));
+        for (nth, &slot) in new.iter().enumerate() {
+            copy.set(start + nth, slot);
         }
         copy.copy_from(self.leaf, end..self.count);
     }

@@ -14,17 +14,16 @@
 //! as they are. If one node replaces one, a store to one slot completes the edit; otherwise the new nodes are
 //! inserted on the next level.
 
-use super::node::{Extent, IndexNode, NodeSlot};
+use super::node::{IndexNode, NodeSlot};
 use super::node_list::NodeList;
 use super::path::NodePath;
-use super::{IndexItem, IndexMemory, NoMemory, Ranged};
+use super::{IndexMemory, NoMemory};
 use crate::machine::Cpu;
-use core::ptr::NonNull;
 
 /// The items or nodes inserted on a level.
-pub(super) enum Inserted<'n, T> {
+pub(super) enum Inserted<'n> {
     /// Items, on the lowest level.
-    Items(&'n [NonNull<IndexItem<T>>]),
+    Items(&'n [NodeSlot]),
     /// The nodes built on the level below.
     Nodes(NodeList),
 }
@@ -50,13 +49,13 @@ pub(super) struct LevelEdit<'a, C: Cpu, const F: usize> {
 impl<C: Cpu, const F: usize> KeptSlots<'_, C, F> {
     fn slots(&self) -> impl Iterator<Item = NodeSlot> {
         (self.from..self.to).map(|at| match self.node.slot(at) {
-            slot if at == 0 => NodeSlot { key: slot.key.max(self.first_page), ..slot },
+            slot if at == 0 => slot.not_before(self.first_page),
             slot => slot,
         })
     }
 }
 
-impl<T: Ranged> Inserted<'_, T> {
+impl Inserted<'_> {
     pub(super) fn len(&self) -> usize {
         match self {
             Inserted::Items(items) => items.len(),
@@ -69,21 +68,10 @@ impl<T: Ranged> Inserted<'_, T> {
             Inserted::Items(items) => (items, NodeList::EMPTY),
             Inserted::Nodes(nodes) => (&[][..], nodes),
         };
-        // SAFETY: nodes in the list stay in memory while the edit is prepared.
+        // SAFETY: the list's iterator returns nodes that are in memory.
         let nodes = nodes.iter::<C, F>().map(|node| unsafe { node.as_ref() }.as_slot());
-        items.iter().map(|&item| slot_of_item(item)).chain(nodes)
+        items.iter().copied().chain(nodes)
     }
-}
-
-/// An item as a slot of its leaf.
-pub(super) fn slot_of_item<T: Ranged>(item: NonNull<IndexItem<T>>) -> NodeSlot {
-    // SAFETY: new items were written before the edit was prepared.
-    let item = unsafe { item.as_ref() };
-    let range = item.range();
-    debug_assert!(!range.is_empty(), "an item without pages");
-    let start = range.start.0.saturating_sub(item.guard_pages());
-    let extent = Extent { start, end: range.end.0, gap: 0 };
-    NodeSlot { key: range.start.0, pointer: (&raw const *item).expose_provenance(), extent }
 }
 
 impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
@@ -135,9 +123,9 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
     }
 
     /// Builds the nodes that hold all slots, and adds them to `built`; on failure, those built so far.
-    pub(super) fn build<T: Ranged>(
+    pub(super) fn build<T>(
         &self,
-        new: &Inserted<'_, T>,
+        new: &Inserted<'_>,
         memory: &impl IndexMemory<T, C, F>,
         built: &mut NodeList,
     ) -> Result<NodeList, NoMemory> {
@@ -148,13 +136,15 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         for nth in 0..nr_nodes {
             let len = self.share(nth, nr_nodes, total);
             let node = memory.alloc_node().ok_or(NoMemory)?;
-            // SAFETY: the memory is fresh.
+            // SAFETY: the memory was allocated just now, for a node, and only this function has it.
             let node = unsafe { IndexNode::init(node, self.first_page) };
             for (at, slot) in slots.by_ref().take(len).enumerate() {
-                let first_page = if at == 0 && nth > 0 { Some(slot.key) } else { None };
+                let first_page = if at == 0 && nth > 0 { Some(slot.key()) } else { None };
                 node.fill(at, slot, first_page, self.is_inner);
             }
-            built.push(&*node);
+            // SAFETY: a new node, which stays in memory until the edit frees it, which owns the list, or it
+            // is published and the list forgotten.
+            unsafe { built.push(&*node) };
             nodes.extend_to_end_of(built);
         }
         Ok(nodes)
@@ -178,14 +168,14 @@ impl<'a, C: Cpu, const F: usize> LevelEdit<'a, C, F> {
         if nth == at_end { fewest } else { even(nth - usize::from(at_end == 0), others, total - fewest) }
     }
 
-    fn slots<T: Ranged>(&self, new: &Inserted<'_, T>) -> impl Iterator<Item = NodeSlot> {
+    fn slots(&self, new: &Inserted<'_>) -> impl Iterator<Item = NodeSlot> {
         let before = self.before.iter().flatten().flat_map(KeptSlots::slots);
         let after = self.after.iter().flatten().flat_map(KeptSlots::slots);
         before.chain(new.slots::<C, F>()).chain(after)
     }
 
     /// The only slot; `None` if there are several, or none.
-    pub(super) fn only_slot<T: Ranged>(&self, new: &Inserted<'_, T>) -> Option<NodeSlot> {
+    pub(super) fn only_slot(&self, new: &Inserted<'_>) -> Option<NodeSlot> {
         self.slots(new).next().filter(|_| self.total(new.len()) == 1)
     }
 }

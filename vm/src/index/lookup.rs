@@ -3,7 +3,7 @@
 //! A lookup is one path, and passes the slot that a replacement stores at most once, so it sees all of the
 //! replacement or nothing. [`at_or_after`] may read two leaves, and iteration many: each item returned was in
 //! the tree at some instant of the call, but a writer may have replaced the first leaf before the second was
-//! read. A caller that must not miss any item holds the writers' lock.
+//! read. A caller that must not miss any item keeps writers out.
 //!
 //! [`at_or_after`]: RangeIndex::at_or_after
 //!
@@ -94,7 +94,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         Some(unsafe { item::<T, C, F>(node, slot) }.value())
     }
 
-    /// The items that overlap `range`, ascending. Exact where the caller holds the writers' lock.
+    /// The items that overlap `range`, ascending. Exact where no edit is published meanwhile.
     pub fn iter<'g>(
         &'g self,
         section: &'g ReadGuard<'g, C>,
@@ -115,7 +115,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
 
     #[inline(always)]
     #[track_caller]
-    fn root<'g>(&self, section: &'g ReadGuard<'_, C>) -> Option<RootRef<'g, C, F>> {
+    pub(super) fn root<'g>(&self, section: &'g ReadGuard<'_, C>) -> Option<RootRef<'g, C, F>> {
         section.assert_of(self.rcu);
         // SAFETY: loaded from the root within the read section, which is one of the index's RCU.
         unsafe { RootRef::from_word(self.root.load(Acquire)) }
@@ -167,8 +167,8 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
 }
 
 /// # Safety
-/// `node` is a leaf whose slot `slot` holds an item of an index of `T`, and the caller's read section or lock
-/// lasts for `'g`.
+/// `node` is a leaf whose slot `slot` holds an item of an index of `T`, found in a read section of the
+/// index's RCU that lasts for `'g`.
 #[inline(always)]
 unsafe fn item<'g, T, C: Cpu, const F: usize>(node: &IndexNode<C, F>, slot: usize) -> &'g IndexItem<T> {
     // SAFETY: an item is in memory until a grace period after it was unlinked.

@@ -3,7 +3,8 @@
 //! A [`RangeIndex`] owns its items, each a [`Ranged`] value that never changes. A reader looks up in a read
 //! section and gets `&T` for the life of the section. One writer at a time, under a lock of the user's,
 //! replaces items: it [prepares](RangeIndex::prepare) a [`Replacement`], where memory may run out, and then
-//! [publishes](Replacement::publish) it, which cannot fail.
+//! [publishes](Replacement::publish) it, which cannot fail. Memory safety does not hang on that lock: a
+//! second edit at the same time panics.
 //!
 //! # One store
 //!
@@ -81,7 +82,8 @@ pub const FAN_OUT: usize = 16;
 /// An upper bound of the height of any tree that fits into memory.
 const MAX_HEIGHT: usize = 24;
 
-/// A value that covers a range of pages. The index reads the range once, when the item is put in.
+/// A value that covers a range of pages. An edit asks for the range and the guard once, when the item is put
+/// in: whatever an item says later, it is found and removed where it was put.
 pub trait Ranged {
     /// The pages; not empty, always the same.
     fn range(&self) -> VpnRange;
@@ -91,8 +93,8 @@ pub trait Ranged {
         0
     }
 
-    /// Called once before the item is unlinked, with the writers' lock held: for all items of a replacement
-    /// before any of them is unlinked.
+    /// Called before the item is unlinked, by the one edit under way: for all items of a replacement before
+    /// any of them is unlinked. Twice if the edit does not come to its end.
     fn before_unlink(&self) {}
 
     /// Accesses each atomic word of the item, which lies at its final address and is not yet shared, so that
@@ -134,9 +136,9 @@ pub struct RangeIndex<'m, T, C: Cpu, const F: usize = FAN_OUT> {
 struct WriterWords<C: Cpu> {
     /// The memory of all nodes and items.
     memory: UniqueId,
-    /// 1 while a replacement is prepared: a second one at the same time is a bug of the user's.
+    /// 1 while there is an [`EditGuard`]: a second edit at the same time is a bug of the user's.
     is_editing: AtomicU32<C>,
-    /// Number of items. Relaxed: stale without the writers' lock.
+    /// Number of items. Relaxed: changed with an [`EditGuard`].
     nr_items: AtomicUsize<C>,
 }
 
@@ -144,6 +146,18 @@ struct WriterWords<C: Cpu> {
 unsafe impl<T: Sync, C: Cpu, const F: usize> Sync for RangeIndex<'_, T, C, F> {}
 // SAFETY: the index owns its items through addresses that are valid on every thread.
 unsafe impl<T: Send + Sync, C: Cpu, const F: usize> Send for RangeIndex<'_, T, C, F> {}
+
+/// The right to edit an index: `is_editing` is set for its owner. While it exists, only its owner unlinks
+/// nodes and items, so those that it finds stay in memory.
+struct EditGuard<'a, C: Cpu> {
+    writer: &'a WriterWords<C>,
+}
+
+impl<C: Cpu> Drop for EditGuard<'_, C> {
+    fn drop(&mut self) {
+        self.writer.is_editing.store(0, Release);
+    }
+}
 
 /// The root word, decoded.
 struct RootRef<'a, C: Cpu, const F: usize> {
@@ -163,12 +177,13 @@ impl<'a, C: Cpu, const F: usize> RootRef<'a, C, F> {
     const HEIGHT: usize = 0x1f;
 
     /// # Safety
-    /// The word was loaded from the root, and for `'a` the caller is in a read section begun before it was
-    /// replaced, or holds the writers' lock.
+    /// The word was loaded from the root. For `'a` the caller is in a read section of the index's RCU that
+    /// began before it was loaded, or has an [`EditGuard`].
     #[inline(always)]
     unsafe fn from_word(word: usize) -> Option<Self> {
         let node = core::ptr::with_exposed_provenance::<IndexNode<C, F>>(word & !Self::HEIGHT);
-        // SAFETY: the word is 0 or the address of a node, which the caller says is still there.
+        // SAFETY: a root word is 0 or the address of a node, which is retired only after an edit, of which
+        // there is one at a time, has replaced it, and freed a grace period later: it is still there.
         Some(Self { node: unsafe { node.as_ref() }?, height: word & Self::HEIGHT })
     }
 
@@ -190,20 +205,24 @@ impl<'m, T: Ranged, C: Cpu, const F: usize> RangeIndex<'m, T, C, F> {
         Self { root, hits, rcu: memory.rcu(), writer, _items: PhantomData }
     }
 
-    /// Number of items; stale at once unless the caller holds the writers' lock.
+    /// Number of items; stale at once unless the user keeps writers out.
     pub fn len(&self) -> usize {
         self.writer.nr_items.load(Relaxed)
     }
 
-    /// Whether there is no item; stale at once unless the caller holds the writers' lock.
+    /// Whether there is no item; stale at once unless the user keeps writers out.
     pub fn is_empty(&self) -> bool {
         self.root.load(Relaxed) == 0
     }
 
-    /// The root, for a caller that holds the writers' lock.
-    fn root_locked(&self) -> Option<RootRef<'_, C, F>> {
-        // SAFETY: the writers' lock is held, so that no node is unlinked meanwhile.
-        unsafe { RootRef::from_word(self.root.load(Acquire)) }
+    /// Begins an edit.
+    ///
+    /// # Panics
+    /// If another one is under way.
+    fn begin_edit(&self) -> EditGuard<'_, C> {
+        let is_editing = self.writer.is_editing.swap(1, Acquire) != 0;
+        assert!(!is_editing || mutant!("index.two-writers"), "two writers");
+        EditGuard { writer: &self.writer }
     }
 }
 

@@ -1,8 +1,10 @@
 //! A node: fields that lookups read come first, fields that only writers use after them.
 
+use super::IndexItem;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use crate::sync::{Plain, RcuHead};
+use crate::units::VpnRange;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -39,13 +41,43 @@ pub struct IndexNode<C: Cpu, const F: usize> {
     head: RcuHead,
 }
 
-/// A slot in use, with its key and extent.
+/// A slot in use, with its key and extent. Made in this file only, so that the pointer is that of an item or
+/// a node: of a slot in use, of a node, or of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeSlot {
-    pub key: u64,
+    key: u64,
     /// Address of the item or child.
-    pub pointer: usize,
-    pub extent: Extent,
+    pointer: usize,
+    extent: Extent,
+}
+
+impl NodeSlot {
+    /// An item as a slot of its leaf: its range and its guard are those that it has from now on.
+    pub(super) fn of_item<T>(item: NonNull<IndexItem<T>>, range: VpnRange, guard_pages: u64) -> Self {
+        let start = range.start.0.saturating_sub(guard_pages);
+        let extent = Extent { start, end: range.end.0, gap: 0 };
+        Self { key: range.start.0, pointer: item.as_ptr().expose_provenance(), extent }
+    }
+
+    /// The first page.
+    pub(super) fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The end of the last page.
+    pub(super) fn end(&self) -> u64 {
+        self.extent.end
+    }
+
+    /// Address of the item or child.
+    pub(super) fn pointer(&self) -> usize {
+        self.pointer
+    }
+
+    /// The same, at a first page no lower than `first_page`.
+    pub(super) fn not_before(self, first_page: u64) -> Self {
+        Self { key: self.key.max(first_page), ..self }
+    }
 }
 
 /// First page and end of some items, and the longest gap between two of them.
@@ -174,8 +206,8 @@ impl<C: Cpu, const F: usize> IndexNode<C, F> {
     /// The child that a slot of an inner node points to.
     ///
     /// # Safety
-    /// The slot holds a child, and for `'a` the caller is in a read section begun before it was replaced, or
-    /// holds the writers' lock.
+    /// The slot holds a child. For `'a` the caller is in a read section of the index's RCU, in which it found
+    /// this node, or `is_editing` is set for the caller.
     #[inline(always)]
     pub(super) unsafe fn child<'a>(&self, at: usize) -> &'a Self {
         // SAFETY: the slot holds the address of a node, which the caller says is still there.

@@ -15,10 +15,14 @@ pub(super) struct NodeList {
 impl NodeList {
     pub(super) const EMPTY: Self = Self { first: 0, last: 0, len: 0 };
 
-    /// A list of one node, which is in no other.
-    pub(super) fn of<C: Cpu, const F: usize>(node: &IndexNode<C, F>) -> Self {
+    /// A list of one node.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push).
+    pub(super) unsafe fn of<C: Cpu, const F: usize>(node: &IndexNode<C, F>) -> Self {
         let mut list = Self::EMPTY;
-        list.push(node);
+        // SAFETY: the caller's promise.
+        unsafe { list.push(node) };
         list
     }
 
@@ -26,14 +30,19 @@ impl NodeList {
         self.len
     }
 
-    pub(super) fn push<C: Cpu, const F: usize>(&mut self, node: &IndexNode<C, F>) {
+    /// Adds a node at the end.
+    ///
+    /// # Safety
+    /// The node stays in memory as long as the list and its copies are used, up to the point where an
+    /// iterator passes it, and is in no other list. Nodes of one list are of one type.
+    pub(super) unsafe fn push<C: Cpu, const F: usize>(&mut self, node: &IndexNode<C, F>) {
         let address = (&raw const *node).expose_provenance();
         node.set_next(0);
         if self.len == 0 {
             self.first = address;
         } else {
             let last = core::ptr::with_exposed_provenance::<IndexNode<C, F>>(self.last);
-            // SAFETY: nodes in the list stay in memory while the edit is prepared.
+            // SAFETY: the list is used here, so its nodes are in memory, and all are of this type.
             unsafe { &*last }.set_next(address);
         }
         self.last = address;
@@ -54,7 +63,7 @@ impl NodeList {
         let mut next = self.first;
         (0..self.len).filter_map(move |_| {
             let node = NonNull::new(core::ptr::with_exposed_provenance_mut::<IndexNode<C, F>>(next))?;
-            // SAFETY: the node is in the list, and not freed before this iterator has passed it.
+            // SAFETY: the node was pushed to the list, and is not freed before this iterator has passed it.
             next = unsafe { node.as_ref() }.next();
             Some(node)
         })

@@ -1,4 +1,4 @@
-//! The path from the root to a page, for writers, which hold the lock that keeps nodes in place.
+//! The path from the root to a page, for writers: `is_editing` is theirs, which keeps nodes in place.
 
 use super::node::{IndexNode, VACANT};
 use super::{MAX_HEIGHT, RootRef};
@@ -40,7 +40,7 @@ impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
         for level in (1..=root.height).rev() {
             let slot = node.child_slot(page);
             path.slots[level] = Some(SlotRef { node, slot });
-            // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
+            // SAFETY: an inner node's slots up to the page's hold children; the root is an edit's.
             node = unsafe { node.child(slot) };
         }
         path.slots[0] = Some(SlotRef { node, slot: node.rank(page) });
@@ -103,7 +103,7 @@ impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
         self.slots[turn] = Some(SlotRef { node: self.node(turn), slot });
         for below in (level..turn).rev() {
             let SlotRef { node, slot } = self.at(below + 1);
-            // SAFETY: `slot` is in use in an inner node, and the writers' lock is held.
+            // SAFETY: `slot` is in use in an inner node of an edit's tree.
             let node = unsafe { node.child(slot) };
             self.slots[below] = Some(SlotRef { node, slot: if below == level { 0 } else { edge(node) } });
         }

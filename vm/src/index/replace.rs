@@ -3,6 +3,7 @@
 //! Removed items are chained through their RCU heads before the store, while they can still be found, and
 //! retired after it. The heads are unused until then, so nothing is allocated.
 
+use super::node::NodeSlot;
 use super::tree_edit::TreeEdit;
 use super::{FAN_OUT, IndexItem, IndexMemory, NoMemory, RangeIndex, Ranged};
 use crate::machine::Cpu;
@@ -30,23 +31,26 @@ pub struct Replacement<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: 
 struct NewItems<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
     memory: &'a N,
     items: [NonNull<IndexItem<T>>; MAX_NEW],
+    /// The items, with what they say of themselves.
+    slots: [NodeSlot; MAX_NEW],
     len: usize,
     _cpu: PhantomData<fn() -> C>,
 }
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// Prepares the removal of all items that overlap `old` and the addition of `new`, at most [`MAX_NEW`].
-    /// The caller holds the writers' lock until the result is published or dropped.
+    /// There is no other edit of the index until the result is published or dropped.
     ///
-    /// The new items are ascending and do not overlap each other, nor what is kept; no item that is kept lies
-    /// between them, or between them and `old`.
+    /// The new items are ascending and do not overlap each other, nor an item outside of `old`; no such item
+    /// lies between them, or between them and `old`. (It would be removed too.)
     ///
     /// # Errors
     /// An allocation failed; nothing has changed.
     ///
     /// # Panics
-    /// If there are too many new items, another replacement is prepared at the same time, or the memory is
-    /// not the one that the index was made for. Debug builds also panic if the items break the rules above.
+    /// If there are too many new items, or they are empty or not ascending; if another replacement is
+    /// prepared at the same time, or the memory is not the one that the index was made for. Debug builds also
+    /// panic if an item outside of `old` would be removed.
     pub fn prepare<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,
@@ -64,7 +68,9 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
             // SAFETY: just written, and not shared.
             unsafe { item.as_ref() }.value().touch();
         }
-        let edit = self.edit(old, &items.items[..items.len], memory)?;
+        // SAFETY: `items` has checked the order and owns the items; it frees them only if the edit is not
+        // published. The memory is the index's.
+        let edit = unsafe { self.edit(old, &items.slots[..items.len], memory)? };
         Ok(Replacement { index: self, edit, new: items })
     }
 }
@@ -78,12 +84,12 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
 
     /// As [`publish`](Self::publish); calls `visit` with each removed item before it is unlinked.
     pub fn publish_and(self, mut visit: impl FnMut(&T)) {
-        let Self { index, edit, mut new } = self;
+        let Self { index, mut edit, mut new } = self;
         let memory = new.memory;
         let mut unlinked = RcuList::new();
         edit.each_removed(|item| {
             // SAFETY: an item in the tree is valid until retired, which happens below; its head is unused
-            // until then, as only one writer at a time unlinks, and an item is unlinked once.
+            // until then, as this is the only edit, and an item is in the tree once.
             unsafe {
                 item.as_ref().value().before_unlink();
                 visit(item.as_ref().value());
@@ -93,12 +99,13 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
         let nr_items = &index.writer.nr_items;
         let count = nr_items.load(Relaxed) + new.len - unlinked.len() as usize;
         edit.publish_into(&mut unlinked);
-        // After the unlinking, and before anything is retired.
+        new.len = 0;
+        // After the unlinking, before anything is retired, and before another edit can begin.
         if !mutant!("index.version-not-advanced") {
             index.hits.invalidate();
         }
         nr_items.store(count, Relaxed);
-        new.len = 0;
+        drop(edit);
         // SAFETY: all heads are those of items and nodes of this index, so of this memory, and were unlinked
         // just now.
         unsafe { memory.retire(unlinked) };
@@ -107,15 +114,28 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
 
 impl<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> NewItems<'a, T, C, N, F> {
     fn none(memory: &'a N) -> Self {
-        Self { memory, items: [NonNull::dangling(); MAX_NEW], len: 0, _cpu: PhantomData }
+        let items = [NonNull::dangling(); MAX_NEW];
+        let slots = items.map(|item| NodeSlot::of_item(item, VpnRange::default(), 0));
+        Self { memory, items, slots, len: 0, _cpu: PhantomData }
     }
 
-    fn add(&mut self, value: T) -> Result<(), NoMemory> {
+    /// Adds an item behind the others. Its range and guard are asked for here, and never again.
+    #[inline(always)]
+    fn add(&mut self, value: T) -> Result<(), NoMemory>
+    where
+        T: Ranged,
+    {
         assert!(self.len < MAX_NEW, "a replacement adds at most {MAX_NEW} items");
+        let (range, guard_pages) = (value.range(), value.guard_pages());
+        let end = self.slots[..self.len].last().map_or(0, NodeSlot::end);
+        let is_ascending = end <= range.start.0 && range.start < range.end;
+        assert!(is_ascending || mutant!("index.order-not-checked"), "items empty or out of order");
         let item = self.memory.alloc_item().ok_or(NoMemory)?;
         // SAFETY: the memory is valid for an item, and only this function uses it.
         unsafe { item.write(MaybeUninit::new(IndexItem::new(value))) };
-        self.items[self.len] = item.cast();
+        let item = item.cast::<IndexItem<T>>();
+        self.items[self.len] = item;
+        self.slots[self.len] = NodeSlot::of_item(item, range, guard_pages);
         self.len += 1;
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 use super::leaf_edit::LeafEdit;
 use super::level_edit::{Inserted, LevelEdit};
-use super::node::IndexNode;
+use super::node::{IndexNode, NodeSlot};
 use super::node_list::NodeList;
 use super::path::{NodePath, SlotRef};
-use super::{IndexItem, IndexMemory, MAX_HEIGHT, NoMemory, RangeIndex, Ranged, RootRef};
+use super::{EditGuard, IndexItem, IndexMemory, MAX_HEIGHT, NoMemory, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
 use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
@@ -22,14 +22,16 @@ pub(super) struct TreeEdit<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usiz
     removed: RemovedItems<'a, C, F>,
     built: NodeList,
     replaced: NodeList,
+    /// Dropped last: until then no node of the tree goes.
+    _guard: EditGuard<'a, C>,
 }
 
 /// The items that an edit removes.
 enum RemovedItems<'a, C: Cpu, const F: usize> {
     /// Some slots of one leaf.
     InLeaf(&'a IndexNode<C, F>, Range<usize>),
-    /// Those that overlap the pages, from the leaf on that covers the first of them.
-    Overlapping(RootRef<'a, C, F>, VpnRange),
+    /// Those between the edges of the pages.
+    Between(RootRef<'a, C, F>, VpnRange),
     None,
 }
 
@@ -45,30 +47,37 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// Builds the edit that removes all items which overlap `old` and adds those of `new`. The tree is
     /// untouched.
     ///
-    /// The caller holds the writers' lock until the result is published or dropped. The items of `new` are
-    /// ascending and do not overlap each other, nor what is kept; no item that is kept lies between them, or
-    /// between them and `old`.
+    /// All items from the first page that changes to the last are removed: the kept ones end before that or
+    /// begin after it.
     ///
     /// # Panics
-    /// If another edit is built at the same time. Debug builds also panic if the items break the rules above.
-    pub(super) fn edit<'a, N: IndexMemory<T, C, F>>(
+    /// If another edit is under way. Debug builds also panic if an item that does not overlap `old` would be
+    /// removed.
+    ///
+    /// # Safety
+    /// 1. The slots of `new` are of valid items of type `T`, which are the index's from now on if the edit is
+    ///    published; their ranges are not empty, ascending, and do not overlap.
+    /// 2. `memory` is the one that the index was made for.
+    pub(super) unsafe fn edit<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,
-        new: &[NonNull<IndexItem<T>>],
+        new: &[NodeSlot],
         memory: &'a N,
     ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
-        assert!(self.writer.is_editing.swap(1, Acquire) == 0, "two writers");
+        let guard = self.begin_edit();
         let pages = hull(old, new);
-        let Some(root) = self.root_locked().filter(|_| !pages.is_empty()) else {
-            let mut edit = TreeEdit::unchanged(self, memory, RemovedItems::None);
+        // SAFETY: the edit has the guard, which it drops last.
+        let root = unsafe { RootRef::from_word(self.root.load(Acquire)) };
+        let Some(root) = root.filter(|_| !pages.is_empty()) else {
+            let mut edit = TreeEdit::unchanged(self, memory, RemovedItems::None, guard);
             edit.fill_empty_tree(Inserted::Items(new))?;
             return Ok(edit);
         };
         debug_assert!(removes_only_old(root, old, pages), "a kept item overlaps the new ones");
         if let Some(leaf) = LeafEdit::find(root, pages, new.len()) {
-            return self.edit_leaf(leaf, pages, new, memory);
+            return self.edit_leaf(leaf, pages, new, memory, guard);
         }
-        let mut edit = TreeEdit::unchanged(self, memory, RemovedItems::Overlapping(root, old));
+        let mut edit = TreeEdit::unchanged(self, memory, RemovedItems::Between(root, pages), guard);
         edit.replace_levels(root, pages, Inserted::Items(new))?;
         Ok(edit)
     }
@@ -79,38 +88,45 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         &'a self,
         edit: LeafEdit<'a, C, F>,
         pages: VpnRange,
-        new: &[NonNull<IndexItem<T>>],
+        new: &[NodeSlot],
         memory: &'a N,
+        guard: EditGuard<'a, C>,
     ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
         if new.is_empty() && edit.removed.is_empty() {
-            return Ok(TreeEdit::unchanged(self, memory, RemovedItems::None));
+            return Ok(TreeEdit::unchanged(self, memory, RemovedItems::None, guard));
         }
-        let Some(node) = memory.alloc_node() else {
-            self.writer.is_editing.store(0, Release);
-            return Err(NoMemory);
-        };
-        // SAFETY: the memory is fresh. The first page of the copy is its parent's key, which does not change.
+        let node = memory.alloc_node().ok_or(NoMemory)?;
+        // SAFETY: the memory was allocated just now, for a node, and only this function has it. (The first
+        // page of the copy is its parent's key, which does not change.)
         let copy = unsafe { IndexNode::init(node, 0) };
         edit.fill(copy, new);
-        let (built, replaced) = (NodeList::of(copy), NodeList::of(edit.leaf));
+        // SAFETY: the one is the edit's to free, the other stays in the tree until the edit is published,
+        // which is when the list ends.
+        let (built, replaced) = unsafe { (NodeList::of(copy), NodeList::of(edit.leaf)) };
         let node = built.only();
         let store = match edit.parent {
             Some(parent) => PublishingStore::Slot { parent, level: 1, page: pages.start.0, node },
             None => PublishingStore::Root(RootRef::<C, F>::word(node, 0)),
         };
         let removed = RemovedItems::InLeaf(edit.leaf, edit.removed);
-        Ok(TreeEdit { index: self, memory, store: Some(store), removed, built, replaced })
+        Ok(TreeEdit { index: self, memory, store: Some(store), removed, built, replaced, _guard: guard })
     }
 }
 
 impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a, T, C, N, F> {
     /// An edit for which nothing is built yet.
-    fn unchanged(index: &'a RangeIndex<'a, T, C, F>, memory: &'a N, removed: RemovedItems<'a, C, F>) -> Self {
-        Self { index, memory, store: None, removed, built: NodeList::EMPTY, replaced: NodeList::EMPTY }
+    fn unchanged(
+        index: &'a RangeIndex<'a, T, C, F>,
+        memory: &'a N,
+        removed: RemovedItems<'a, C, F>,
+        guard: EditGuard<'a, C>,
+    ) -> Self {
+        let (built, replaced) = (NodeList::EMPTY, NodeList::EMPTY);
+        Self { index, memory, store: None, removed, built, replaced, _guard: guard }
     }
 
     /// Builds the first nodes of an empty tree.
-    fn fill_empty_tree(&mut self, new: Inserted<'_, T>) -> Result<(), NoMemory> {
+    fn fill_empty_tree(&mut self, new: Inserted<'_>) -> Result<(), NoMemory> {
         if new.len() > 0 {
             let leaves = LevelEdit::new_level(false).build(&new, self.memory, &mut self.built)?;
             self.add_levels(leaves, 0)?;
@@ -121,7 +137,7 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
     /// Puts levels on top of `nodes` on level `height` until one node is the root.
     fn add_levels(&mut self, mut nodes: NodeList, mut height: usize) -> Result<(), NoMemory> {
         while nodes.len() > 1 {
-            let new = Inserted::<T>::Nodes(nodes);
+            let new = Inserted::Nodes(nodes);
             nodes = LevelEdit::new_level(true).build(&new, self.memory, &mut self.built)?;
             height += 1;
         }
@@ -135,11 +151,9 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
         &mut self,
         root: RootRef<'a, C, F>,
         pages: VpnRange,
-        mut new: Inserted<'_, T>,
+        mut new: Inserted<'_>,
     ) -> Result<(), NoMemory> {
-        let mut left = NodePath::to(root, pages.start.0);
-        let mut right = NodePath::to(root, pages.end.0 - 1);
-        let (mut from, mut to) = (left.node(0).rank_of_end(pages.start.0), right.at(0).slot);
+        let Edges { mut left, mut from, mut right, mut to } = Edges::of(root, pages);
         for level in 0..=root.height {
             let edit = LevelEdit::between(level, (&mut left, from), (&mut right, to), new.len());
             self.note_replaced(level, &left, &right);
@@ -168,13 +182,13 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
         &mut self,
         level: usize,
         edit: &LevelEdit<'a, C, F>,
-        new: Inserted<'_, T>,
+        new: Inserted<'_>,
     ) -> Result<(), NoMemory> {
         let total = edit.total(new.len());
         if total == 0 {
             self.store = Some(PublishingStore::Root(0));
         } else if let (true, Some(child)) = (level > 0, edit.only_slot(&new)) {
-            self.store = Some(PublishingStore::Root(RootRef::<C, F>::word(child.pointer, level - 1)));
+            self.store = Some(PublishingStore::Root(RootRef::<C, F>::word(child.pointer(), level - 1)));
         } else {
             let nodes = edit.build(&new, self.memory, &mut self.built)?;
             self.add_levels(nodes, level)?;
@@ -184,22 +198,52 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
 
     /// Adds the nodes on `level` from one path to the other to the replaced ones.
     fn note_replaced(&mut self, level: usize, left: &NodePath<'a, C, F>, right: &NodePath<'a, C, F>) {
-        self.replaced.push(left.node(level));
-        if core::ptr::eq(left.node(level), right.node(level)) {
-            return;
-        }
         let mut path = left.clone();
-        while path.move_right(level) {
-            self.replaced.push(path.node(level));
-            if core::ptr::eq(path.node(level), right.node(level)) {
+        loop {
+            // SAFETY: the node stays in the tree until the edit is published, which is when the list ends.
+            unsafe { self.replaced.push(path.node(level)) };
+            if core::ptr::eq(path.node(level), right.node(level)) || !path.move_right(level) {
                 break;
             }
         }
     }
 }
 
+/// The places in the leaves at which the pages that change begin and end.
+struct Edges<'a, C: Cpu, const F: usize> {
+    left: NodePath<'a, C, F>,
+    /// The first slot of the left path's leaf that is removed.
+    from: usize,
+    right: NodePath<'a, C, F>,
+    /// The first slot of the right path's leaf that is kept again.
+    to: usize,
+}
+
+impl<'a, C: Cpu, const F: usize> Edges<'a, C, F> {
+    /// The same for the same pages, as long as the tree does not change.
+    fn of(root: RootRef<'a, C, F>, pages: VpnRange) -> Self {
+        let (left, right) = (NodePath::to(root, pages.start.0), NodePath::to(root, pages.end.0 - 1));
+        let (from, to) = (left.node(0).rank_of_end(pages.start.0), right.at(0).slot);
+        Self { left, from, right, to }
+    }
+
+    /// Visits the leaves, each with its slots that are removed.
+    fn each_leaf(self, mut visit: impl FnMut(&'a IndexNode<C, F>, Range<usize>)) {
+        let Self { mut left, mut from, right, to } = self;
+        loop {
+            let leaf = left.node(0);
+            let is_last = core::ptr::eq(leaf, right.node(0));
+            visit(leaf, from..if is_last { to } else { leaf.count() });
+            if is_last || !left.move_right(0) {
+                break;
+            }
+            from = 0;
+        }
+    }
+}
+
 impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F> {
-    /// Calls `visit` with each item that is removed, in order.
+    /// Calls `visit` with each item that is removed, in order: those whose slots the edit does not keep.
     pub(super) fn each_removed(&self, mut visit: impl FnMut(NonNull<IndexItem<T>>)) {
         let item = |leaf: &IndexNode<C, F>, slot| {
             NonNull::new(core::ptr::with_exposed_provenance_mut(leaf.pointer(slot)))
@@ -209,29 +253,21 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
             RemovedItems::InLeaf(leaf, ref slots) => {
                 slots.clone().filter_map(|slot| item(leaf, slot)).for_each(visit)
             }
-            RemovedItems::Overlapping(root, old) => {
-                let mut path = NodePath::to(root, old.start.0);
-                let mut is_more = !old.is_empty();
-                while is_more {
-                    let leaf = path.node(0);
-                    let overlaps =
-                        |slot: &usize| leaf.key(*slot) < old.end.0 && leaf.end(*slot) > old.start.0;
-                    let slots = (0..leaf.count()).filter(overlaps);
-                    slots.filter_map(|slot| item(leaf, slot)).for_each(&mut visit);
-                    is_more = leaf.key(leaf.count() - 1) < old.end.0 && path.move_right(0);
-                }
-            }
+            RemovedItems::Between(root, pages) => Edges::of(root, pages).each_leaf(|leaf, slots| {
+                slots.filter_map(|slot| item(leaf, slot)).for_each(&mut visit);
+            }),
         }
     }
 
-    /// Publishes the edit, by one store, and adds the replaced nodes to `unlinked`.
-    pub(super) fn publish_into(mut self, unlinked: &mut RcuList) {
+    /// Publishes the edit, by one store, and adds the replaced nodes to `unlinked`. The index can be edited
+    /// again when this is dropped.
+    pub(super) fn publish_into(&mut self, unlinked: &mut RcuList) {
         match self.store.take() {
             None => return,
             Some(PublishingStore::Root(word)) => self.index.root.store(word, Release),
             Some(PublishingStore::Slot { parent, level, page, node }) => {
                 parent.node.replace_child(parent.slot, node);
-                // SAFETY: the writers' lock is held as long as the edit is prepared.
+                // SAFETY: the edit has the guard.
                 let root = unsafe { RootRef::<C, F>::from_word(self.index.root.load(Relaxed)) };
                 if let Some(root) = root {
                     update_extents(root, page, level);
@@ -239,8 +275,8 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
             }
         }
         self.built = NodeList::EMPTY;
-        for node in self.replaced.iter::<C, F>() {
-            // SAFETY: the store above unlinked it; only this writer uses its head, and it stays until it is
+        for node in core::mem::replace(&mut self.replaced, NodeList::EMPTY).iter::<C, F>() {
+            // SAFETY: the store above unlinked it; only this edit uses its head, and it stays until it is
             // reclaimed.
             unsafe { unlinked.push::<C>(IndexNode::head(node), self.memory.node_tag()) };
         }
@@ -252,7 +288,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
 fn update_extents<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, page: u64, level: usize) -> bool {
     let RootRef { node, height } = root;
     let slot = node.child_slot(page);
-    // SAFETY: an inner node's slots up to the page's hold children, and the writers' lock is held.
+    // SAFETY: an inner node's slots up to the page's hold children; the root is an edit's.
     let child = unsafe { node.child(slot) };
     if height > level && !update_extents(RootRef { node: child, height: height - 1 }, page, level) {
         return false;
@@ -271,23 +307,17 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Drop for TreeEdit<'_, T
             // SAFETY: it came from this memory, and was not published.
             unsafe { self.memory.free_node(node) };
         }
-        self.index.writer.is_editing.store(0, Release);
     }
 }
 
 /// All pages that change.
-fn hull<T: Ranged>(old: VpnRange, new: &[NonNull<IndexItem<T>>]) -> VpnRange {
-    // SAFETY: new items were written before the edit is prepared.
-    let range = |item: &NonNull<IndexItem<T>>| unsafe { item.as_ref() }.range();
-    debug_assert!(
-        new.windows(2).all(|pair| range(&pair[0]).end <= range(&pair[1]).start),
-        "items out of order"
-    );
-    let (Some(first), Some(last)) = (new.first().map(range), new.last().map(range)) else { return old };
+fn hull(old: VpnRange, new: &[NodeSlot]) -> VpnRange {
+    let (Some(first), Some(last)) = (new.first(), new.last()) else { return old };
+    let pages = VpnRange::new(Vpn(first.key()), Vpn(last.end()));
     if old.is_empty() {
-        return VpnRange::new(first.start, last.end);
+        return pages;
     }
-    VpnRange::new(old.start.min(first.start), old.end.max(last.end))
+    VpnRange::new(old.start.min(pages.start), old.end.max(pages.end))
 }
 
 /// Whether all items that overlap `pages` overlap `old`.

@@ -66,4 +66,4 @@ pub use flags::{FlagAdvice, VmaFlags};
 pub use identity::{AnonId, BackingId};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{Vma, VmaState};
-pub use tree::{MAX_MAPPINGS, VmaTree};
+pub use tree::{MAX_MAPPINGS, TreeGaps, VmaTree};

@@ -6,7 +6,9 @@
 use super::{GUARD_PAGES, Gaps, Vma, VmaFlags};
 use crate::index::{RangeIndex, Ranged};
 use crate::machine::Cpu;
+use crate::sync::ReadGuard;
 use crate::units::{Vpn, VpnRange};
+use core::fmt;
 
 /// Number of mappings that Linux allows a process by default (`vm.max_map_count`).
 pub const MAX_MAPPINGS: usize = 65_530;
@@ -36,12 +38,20 @@ impl<C: Cpu> Ranged for Vma<C> {
     }
 }
 
-/// The caller holds the space's lock.
-impl<C: Cpu> Gaps for VmaTree<'_, C> {
+/// The gaps between the mappings of an index. The caller holds the space's lock, or they are stale.
+pub struct TreeGaps<'g, 'm, C: Cpu>(pub &'g VmaTree<'m, C>, pub &'g ReadGuard<'g, C>);
+
+impl<C: Cpu> Gaps for TreeGaps<'_, '_, C> {
     fn lowest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
-        self.lowest_gap(window, nr_pages, 1)
+        self.0.lowest_gap(self.1, window, nr_pages, 1)
     }
     fn highest(&self, nr_pages: u64, window: VpnRange) -> Option<Vpn> {
-        self.highest_gap(window, nr_pages, 1)
+        self.0.highest_gap(self.1, window, nr_pages, 1)
+    }
+}
+
+impl<C: Cpu> fmt::Debug for TreeGaps<'_, '_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gaps of {:?}", self.0)
     }
 }

@@ -18,6 +18,16 @@ pub const ALL: &[Mutation] = &[
         test: MISUSE,
     },
     Mutation {
+        point: "index.two-writers",
+        wrong: "a second edit begins before the first has ended",
+        test: Unit("a_second_writer_is_a_checked_error"),
+    },
+    Mutation {
+        point: "index.order-not-checked",
+        wrong: "new items may be empty or out of order",
+        test: MISUSE,
+    },
+    Mutation {
         point: "rcu.reclaimer-not-checked",
         wrong: "garbage is given to a reclaimer that it is not of",
         test: Unit("garbage_of_one_reclaimer_is_given_to_no_other"),

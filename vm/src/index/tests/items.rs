@@ -40,7 +40,7 @@ fn items_are_counted_and_all_memory_is_freed() {
     let replacement = index.prepare(pages(40, 99), [value(40, 60), value(60, 70), value(80, 99)], &store);
     replacement.unwrap().publish();
     assert_eq!(index.len(), 60 - 15 + 3);
-    assert_eq!(index.len(), index.check().unwrap().items);
+    assert_eq!(index.len(), index.check(&rcu.read()).unwrap().items);
     assert_eq!(ranges(&index, &rcu)[9..14], [(36, 38), (40, 60), (60, 70), (80, 99), (100, 102)]);
     rcu.wait(&machine, &store);
     assert_eq!(store.items.get(), index.len(), "replaced items are freed");

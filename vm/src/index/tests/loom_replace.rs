@@ -60,7 +60,7 @@ fn explore(case: Case, at_once: bool) -> &'static Seen {
         replace(&world.tree, VpnRange::default(), &before, &HeapMemory::at_once(&world.rcu));
         let nodes = HeapMemory {
             rcu: (!at_once).then_some(&world.rcu),
-            nodes: Cell::new(world.tree.check().unwrap().nodes),
+            nodes: Cell::new(world.tree.check(&world.rcu.read()).unwrap().nodes),
             ..HeapMemory::at_once(&world.rcu)
         };
         // Touches the words of both CPUs before the thread is spawned.
@@ -84,7 +84,10 @@ fn explore(case: Case, at_once: bool) -> &'static Seen {
         };
         count.fetch_add(1, Relaxed);
         seen.all.fetch_add(1, Relaxed);
-        assert_eq!(world.tree.check().unwrap().nodes, nodes.nodes.get() - world.rcu.garbage() as usize);
+        assert_eq!(
+            world.tree.check(&world.rcu.read()).unwrap().nodes,
+            nodes.nodes.get() - world.rcu.garbage() as usize
+        );
     });
     std::eprintln!(
         "{} executions: old {}, new {}, neither {}",

@@ -1,5 +1,6 @@
 //! Items, and memory from the host's heap, for the tests and models of the index.
 
+use crate::index::node::NodeSlot;
 use crate::index::{IndexItem, IndexMemory, IndexNode, RangeIndex, Ranged};
 use crate::machine::testing::TestCpu;
 #[cfg(not(loom))]
@@ -13,13 +14,15 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 use std::alloc::{Layout, alloc, dealloc};
 use std::boxed::Box;
 use std::sync::LazyLock;
-#[cfg(not(loom))]
 use std::vec::Vec;
 
 /// A range, its guard, and a word that is poisoned when the memory is freed.
 #[derive(Debug)]
 pub struct TestItem {
     pub range: VpnRange,
+    /// What it says of its range from the second call on.
+    pub lie: Option<VpnRange>,
+    pub asked: AtomicU64,
     pub guard: u64,
     pub alive: AtomicU64,
 }
@@ -31,7 +34,8 @@ const ITEM: usize = 99;
 
 impl Ranged for TestItem {
     fn range(&self) -> VpnRange {
-        self.range
+        let first = self.asked.fetch_add(1, Relaxed) == 0;
+        self.lie.filter(|_| !first).unwrap_or(self.range)
     }
     fn guard_pages(&self) -> u64 {
         self.guard
@@ -44,7 +48,8 @@ pub fn pages(start: u64, end: u64) -> VpnRange {
 
 /// An item from page `start` up to page `end`.
 pub fn value(start: u64, end: u64) -> TestItem {
-    TestItem { range: pages(start, end), guard: 0, alive: AtomicU64::new(ALIVE) }
+    let (asked, alive) = (AtomicU64::new(0), AtomicU64::new(ALIVE));
+    TestItem { range: pages(start, end), lie: None, asked, guard: 0, alive }
 }
 
 /// An item outside of any memory, which is never freed, for edits below the replacement.
@@ -68,6 +73,8 @@ pub struct HeapMemory<'a> {
     pub nodes_allocated: Cell<usize>,
     /// Number of allocations that succeed from now on; `None`: all.
     pub left: Cell<Option<usize>>,
+    /// Whether freed items stay as they are, but for `alive`.
+    pub keeps_items: bool,
     /// The RCU of the readers; the heap's memory with the same RCU is one memory.
     pub id: Option<UniqueId>,
     pub rcu: Option<&'a Rcu<'a, TestCpu>>,
@@ -156,7 +163,7 @@ unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_>
             item.as_ref().value().alive.store(0, Relaxed);
             // A model keeps it as it is otherwise, so that a late reader is told from one that meets other
             // memory.
-            if cfg!(not(loom)) {
+            if cfg!(not(loom)) && !self.keeps_items {
                 item.cast::<u8>().write_bytes(0xdd, size_of::<IndexItem<TestItem>>());
                 dealloc(item.cast().as_ptr(), Layout::new::<IndexItem<TestItem>>());
             }
@@ -199,6 +206,13 @@ unsafe impl Reclaim for HeapMemory<'_> {
     }
 }
 
+/// The items as slots, with what they say of themselves now.
+pub fn slots(items: &[NonNull<IndexItem<TestItem>>]) -> Vec<NodeSlot> {
+    // SAFETY: items of the tests are never freed.
+    let value = |item: &NonNull<IndexItem<TestItem>>| unsafe { item.as_ref() }.value();
+    items.iter().map(|item| NodeSlot::of_item(*item, value(item).range, value(item).guard)).collect()
+}
+
 /// Edits the tree and publishes; tests have the memory. Removed items are not retired.
 pub fn replace<const F: usize>(
     tree: &RangeIndex<'_, TestItem, TestCpu, F>,
@@ -207,7 +221,9 @@ pub fn replace<const F: usize>(
     memory: &HeapMemory<'_>,
 ) {
     let mut unlinked = RcuList::new();
-    tree.edit(old, new, memory).unwrap().publish_into(&mut unlinked);
+    // SAFETY: items of the test, in order, which are never freed; the memory is the tree's.
+    let edit = unsafe { tree.edit(old, &slots(new), memory) };
+    edit.unwrap().publish_into(&mut unlinked);
     // SAFETY: nodes of this memory, unlinked just now.
     unsafe { IndexMemory::<_, _, F>::retire(memory, unlinked) };
 }

@@ -6,6 +6,7 @@ use crate::machine::testing::TestCpu;
 use crate::sync::testing::Heap;
 use crate::sync::{LastHit, PerCpu, Rcu, ReadGuard};
 use crate::units::{Vpn, VpnRange};
+use core::sync::atomic::Ordering::Relaxed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::string::String;
 
@@ -50,4 +51,38 @@ fn an_edit_with_the_memory_of_another_index_is_refused() {
     let message = refusal(|| index.prepare(VpnRange::default(), [value(1, 2)], &foreign).map(drop));
     assert!(message.contains("an index is edited with its own memory"), "{message}");
     index.prepare(VpnRange::default(), [value(1, 2)], &store).unwrap().publish();
+}
+
+/// `Ranged` is a safe trait: an item may say anything of its range at each call. The index believes the first
+/// answer, so no item is freed that can still be found.
+#[test]
+fn an_item_that_says_another_range_each_time_is_freed_when_it_is_removed() {
+    for seed in 1..=40u64 {
+        let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+        let store = HeapMemory { keeps_items: true, ..HeapMemory::at_once(&rcu) };
+        let index = RangeIndex::<TestItem, TestCpu, 4>::new(&store);
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |n: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % n
+        };
+        for _ in 0..200 {
+            let start = below(200);
+            let old = pages(start, start + 1 + below(12));
+            let lie = below(200);
+            let liar = TestItem { lie: Some(pages(lie, lie + below(9))), ..value(old.start.0, old.end.0) };
+            let new = (below(4) > 0).then_some(liar);
+            index.prepare(old, new, &store).unwrap().publish();
+            let section = rcu.read();
+            for page in 0..220 {
+                let found = index.find(&section, Vpn(page));
+                assert!(found.is_none_or(|item| item.alive.load(Relaxed) == ALIVE), "a freed item is found");
+            }
+            assert_eq!(index.len(), store.items.get());
+        }
+        index.prepare(pages(0, u64::MAX), [], &store).unwrap().publish();
+        assert_eq!((index.len(), store.items.get(), store.nodes.get()), (0, 0, 0));
+    }
 }

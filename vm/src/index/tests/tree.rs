@@ -95,7 +95,7 @@ impl<const F: usize> World<F> {
     }
 
     fn assert_same(&self) {
-        let census = self.tree.check().unwrap();
+        let census = self.tree.check(&self.rcu.read()).unwrap();
         assert_eq!(census.items, self.model.len());
         assert_eq!(census.nodes, self.nodes.nodes.get(), "a node leaked");
         assert_eq!(ranges(&self.tree, &self.rcu.read()), Self::items_of(&self.model));
@@ -116,6 +116,7 @@ impl<const F: usize> World<F> {
     }
 
     fn assert_gaps(&mut self) {
+        let section = self.rcu.read();
         for _ in 0..20 {
             let (a, b) = (self.random.below(SPACE + 50), self.random.below(SPACE + 50));
             let (within, len) = (pages(a.min(b), a.max(b)), 1 + self.random.below(20));
@@ -124,12 +125,12 @@ impl<const F: usize> World<F> {
             let (lowest, highest) =
                 (expected_lowest(&holes, len, align), expected_highest(&holes, len, align));
             assert_eq!(
-                self.tree.lowest_gap(within, len, align).map(|v| v.0),
+                self.tree.lowest_gap(&section, within, len, align).map(|v| v.0),
                 lowest,
                 "{within:?} {len} {align}"
             );
             assert_eq!(
-                self.tree.highest_gap(within, len, align).map(|v| v.0),
+                self.tree.highest_gap(&section, within, len, align).map(|v| v.0),
                 highest,
                 "{within:?} {len} {align}"
             );
@@ -162,7 +163,8 @@ fn random_changes_match_the_model<const F: usize>(seeds: u64, steps: usize) {
             // A mishap at every allocation that this replacement makes: nothing changes, nothing leaks.
             for left in 0.. {
                 world.nodes.left.set(Some(left));
-                let prepared = world.tree.edit(old, &items, &world.nodes);
+                // SAFETY: items of the test, in order, which are never freed; the memory is the tree's.
+                let prepared = unsafe { world.tree.edit(old, &slots(&items), &world.nodes) };
                 let done = prepared.is_ok();
                 if step % 2 == 0 || !done {
                     drop(prepared);
@@ -205,7 +207,8 @@ fn fill<const F: usize>(tree: &Tree<'_, F>, nodes: &HeapMemory<'_>, starts: impl
 
 #[test]
 fn a_common_replacement_copies_one_leaf() {
-    let nodes = HeapMemory::default();
+    let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let nodes = HeapMemory::at_once(&rcu);
     let tree = Tree::<16>::new(&nodes);
     fill(&tree, &nodes, 0..10_000);
     let before = nodes.nodes_allocated.get();
@@ -218,7 +221,8 @@ fn a_common_replacement_copies_one_leaf() {
 #[test]
 fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
     for (up, down) in [(true, false), (false, true), (true, true)] {
-        let nodes = HeapMemory::default();
+        let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+        let nodes = HeapMemory::at_once(&rcu);
         let tree = Tree::<16>::new(&nodes);
         let n = 20_000u64;
         let order = (0..n).map(|at| {
@@ -231,14 +235,14 @@ fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
             }
         });
         fill(&tree, &nodes, order);
-        let full = tree.check().unwrap();
+        let full = tree.check(&rcu.read()).unwrap();
         assert_eq!((full.items, full.nodes), (20_000, nodes.nodes.get()));
         // In order, nodes are left nearly full: 20 000 / 16 leaves.
         assert!(full.levels <= 4 && full.nodes <= if up && down { 2_500 } else { 1_700 }, "{full:?}");
         for at in (0..n).filter(|at| at % 100 != 0) {
             replace(&tree, pages(at * 4, at * 4 + 3), &[], &nodes);
         }
-        let thin = tree.check().unwrap();
+        let thin = tree.check(&rcu.read()).unwrap();
         assert_eq!(thin.items, 200);
         assert!(thin.levels <= 4 && thin.nodes <= 100, "{thin:?}");
     }
@@ -246,36 +250,40 @@ fn growth_from_either_end_and_removal_keep_the_tree_shallow() {
 
 #[test]
 fn one_replacement_of_everything_by_many_and_back() {
-    let nodes = HeapMemory::default();
+    let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let nodes = HeapMemory::at_once(&rcu);
     let tree = Tree::<4>::new(&nodes);
     let many: Vec<_> = (0..1_000).map(|n| item(n * 2, n * 2 + 1)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
-    assert_eq!(tree.check().unwrap().items, 1_000);
+    assert_eq!(tree.check(&rcu.read()).unwrap().items, 1_000);
     replace(&tree, pages(0, 1_999), &[item(0, 2_000)], &nodes);
-    assert_eq!(tree.check(), Ok(IndexStats { items: 1, nodes: 1, levels: 1 }));
+    assert_eq!(tree.check(&rcu.read()), Ok(IndexStats { items: 1, nodes: 1, levels: 1 }));
 }
 
 #[test]
 fn an_item_may_grow_across_the_border_of_a_removed_neighbour() {
-    let nodes = HeapMemory::default();
+    let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let nodes = HeapMemory::at_once(&rcu);
     let tree = Tree::<4>::new(&nodes);
     let many: Vec<_> = (0..9).map(|n| item(n * 10, n * 10 + 5)).collect();
     replace(&tree, VpnRange::default(), &many, &nodes);
     for n in 1..9 {
         replace(&tree, pages(0, n * 10 + 5), &[item(0, n * 10 + 5)], &nodes);
-        tree.check().unwrap();
+        tree.check(&rcu.read()).unwrap();
     }
     assert_eq!(nodes.nodes.get(), 1);
 }
 
 #[test]
 fn guard_pages_of_an_item_belong_to_no_gap() {
-    let nodes = HeapMemory::default();
+    let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let nodes = HeapMemory::at_once(&rcu);
     let tree = Tree::<4>::new(&nodes);
     replace(&tree, VpnRange::default(), &[item(0, 10), item_with_guard(30, 40, 8)], &nodes);
-    assert_eq!(tree.highest_gap(pages(0, 40), 5, 1), Some(Vpn(17)));
-    assert_eq!(tree.lowest_gap(pages(0, 40), 12, 1), Some(Vpn(10)));
-    assert_eq!(tree.lowest_gap(pages(0, 40), 13, 1), None);
+    let section = rcu.read();
+    assert_eq!(tree.highest_gap(&section, pages(0, 40), 5, 1), Some(Vpn(17)));
+    assert_eq!(tree.lowest_gap(&section, pages(0, 40), 12, 1), Some(Vpn(10)));
+    assert_eq!(tree.lowest_gap(&section, pages(0, 40), 13, 1), None);
 }
 
 #[test]
@@ -289,19 +297,20 @@ fn the_lowest_and_the_highest_page_may_be_used() {
     assert!(tree.find(&section, Vpn(u64::MAX - 1)).is_some());
     assert!(tree.at_or_after(&section, Vpn(u64::MAX)).is_none());
     assert!(tree.before(&section, Vpn(0)).is_none());
-    assert_eq!(tree.lowest_gap(pages(0, u64::MAX), u64::MAX, 1), None);
-    assert_eq!(tree.lowest_gap(pages(0, u64::MAX), 0, 1), None);
-    assert_eq!(tree.highest_gap(pages(0, u64::MAX), 1, u64::MAX), None);
-    assert_eq!(tree.highest_gap(pages(0, u64::MAX), 1, 1), Some(Vpn(u64::MAX - 3)));
+    assert_eq!(tree.lowest_gap(&section, pages(0, u64::MAX), u64::MAX, 1), None);
+    assert_eq!(tree.lowest_gap(&section, pages(0, u64::MAX), 0, 1), None);
+    assert_eq!(tree.highest_gap(&section, pages(0, u64::MAX), 1, u64::MAX), None);
+    assert_eq!(tree.highest_gap(&section, pages(0, u64::MAX), 1, 1), Some(Vpn(u64::MAX - 3)));
 }
 
 #[test]
 #[should_panic = "two writers"]
 fn a_second_writer_is_a_checked_error() {
-    let nodes = HeapMemory::default();
+    let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let nodes = HeapMemory::at_once(&rcu);
     let tree = Tree::<4>::new(&nodes);
-    let _first = tree.edit(VpnRange::default(), &[item(1, 2)], &nodes);
-    let _second = tree.edit(VpnRange::default(), &[item(3, 4)], &nodes);
+    let _first = tree.prepare(VpnRange::default(), [value(1, 2)], &nodes);
+    let _second = tree.prepare(VpnRange::default(), [value(3, 4)], &nodes);
 }
 
 #[test]
@@ -346,6 +355,6 @@ fn concurrent_lookups_always_find_pages_that_stay_mapped() {
         stop.store(true, Relaxed);
         rcu.wait(&machine, &nodes);
     });
-    assert_eq!(tree.check().unwrap().items, 64);
+    assert_eq!(tree.check(&rcu.read()).unwrap().items, 64);
     assert_eq!(rcu.garbage(), 0);
 }

@@ -22,7 +22,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The first contradiction in the tree.
     pub fn check_index(&self) -> Result<IndexStats, &'static str> {
         let _guard = self.share_all();
-        self.vmas.check()
+        self.vmas.check(&self.vm.rcu.read())
     }
 
     /// The CPUs that translate through the space. Stale at once.

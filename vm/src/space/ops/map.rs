@@ -10,7 +10,7 @@ use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
+use crate::vma::{BackingId, TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
 
 /// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             Sharing::Private => request.for_private_anonymous(),
             Sharing::Shared => request,
         };
-        let start = place(&self.vmas, &request).ok_or(Error::NoMemory)?;
+        let reading = self.vm.rcu.read();
+        let start = place(&TreeGaps(&self.vmas, &reading), &request).ok_or(Error::NoMemory)?;
         Ok(Destination::Free(VpnRange::new(start, start.add(len))))
     }
 

@@ -7,7 +7,9 @@ use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::Rcu;
 use crate::sync::testing::Heap;
 use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
-use crate::vma::{Areas, GUARD_PAGES, Gaps, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, place};
+use crate::vma::{
+    Areas, GUARD_PAGES, Gaps, TreeGaps, Vma, VmaAttributes, VmaFlags, VmaState, VmaTree, place,
+};
 use std::vec::Vec;
 
 pub type Pools<'m> = IndexPools<'m, Vma<TestCpu>, TestMachine>;
@@ -79,7 +81,7 @@ fn thousands_of_mappings_are_found_replaced_and_freed() {
         for at in 0..4000 {
             put(tree, store, VpnRange::default(), &[attributes(16 * at, 16 * at + 8)]);
         }
-        assert_eq!((tree.len(), tree.check().unwrap().items), (4000, 4000));
+        assert_eq!((tree.len(), tree.check(&rcu.read()).unwrap().items), (4000, 4000));
         {
             let section = rcu.read();
             assert_eq!(
@@ -89,8 +91,11 @@ fn thousands_of_mappings_are_found_replaced_and_freed() {
             assert!(tree.find(&section, Vpn(16 * 77 + 8)).is_none());
             assert_eq!(tree.at_or_after(&section, Vpn(16 * 77 + 8)).unwrap().range().start, Vpn(16 * 78));
             assert_eq!(tree.before(&section, Vpn(16 * 77)).unwrap().range().start, Vpn(16 * 76));
-            assert_eq!(tree.lowest(8, pages(8, 16)), Some(Vpn(8)));
-            assert_eq!((tree.lowest(9, pages(8, 17)), tree.iter(&section, pages(8, 17)).count()), (None, 1));
+            assert_eq!(TreeGaps(tree, &section).lowest(8, pages(8, 16)), Some(Vpn(8)));
+            assert_eq!(
+                (TreeGaps(tree, &section).lowest(9, pages(8, 17)), tree.iter(&section, pages(8, 17)).count()),
+                (None, 1)
+            );
         }
         // A hole is cut into the middle: the two mappings at its ends are shortened.
         put(
@@ -152,10 +157,10 @@ fn a_refused_replacement_changes_nothing() {
 
 #[test]
 fn addresses_are_chosen_in_the_index_as_in_a_list() {
-    with_store(|tree, _, _, store| {
+    with_store(|tree, rcu, _, store| {
         let user = pages(16, 1 << 20);
         let areas = Areas { user, mmap_base: Vpn(1 << 19), legacy_base: Vpn(1 << 18) };
-        let at = |nr_pages| place(tree, &areas.anywhere(None, nr_pages));
+        let at = |nr_pages| place(&TreeGaps(tree, &rcu.read()), &areas.anywhere(None, nr_pages));
         assert_eq!(at(4), Some(Vpn((1 << 19) - 4)));
         let stack = attributes((1 << 19) - 10, 1 << 19);
         put(tree, store, VpnRange::default(), &[stack.with_flags(stack.flags | VmaFlags::GROWS_DOWN)]);
@@ -168,10 +173,10 @@ fn addresses_are_chosen_in_the_index_as_in_a_list() {
             "no gap below mmap_base: upwards from legacy_base, which is mapped"
         );
         assert_eq!(at(1 << 20), None);
-        assert_eq!(place(tree, &areas.anywhere(Some(Vpn(100)), 4)), Some(Vpn(100)));
+        assert_eq!(place(&TreeGaps(tree, &rcu.read()), &areas.anywhere(Some(Vpn(100)), 4)), Some(Vpn(100)));
         let in_guard = areas.anywhere(Some(Vpn((1 << 19) - 10 - GUARD_PAGES - 3)), 4);
         assert_eq!(
-            place(tree, &in_guard),
+            place(&TreeGaps(tree, &rcu.read()), &in_guard),
             at(4),
             "a hint that overlaps the stack's guard gap is not granted"
         );
