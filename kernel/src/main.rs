@@ -64,8 +64,8 @@ fn main() {
 
 #[cfg(metal)]
 mod metal {
-    use crate::arch::loader::{self, Loader};
-    use crate::arch::{Core, MACHINE, boot, clock, console, registers};
+    use crate::arch::loader::{self, Loader, StartInfo};
+    use crate::arch::{Core, MACHINE, boot, clock, console};
     use crate::task::{process, sched};
     use crate::{memory, report, selftest};
     use interleaf::frame::RecordInit;
@@ -76,7 +76,7 @@ mod metal {
     const ORDERLY: u8 = 0x10;
 
     /// The order of booting.
-    pub fn main_of_boot_cpu(start_info: u32) -> ! {
+    pub fn main_of_boot_cpu(start_info: StartInfo) -> ! {
         console::init();
         let loader = Loader::read(start_info).unwrap_or_else(|why| report::refuse("the loader", &why));
         let options = Options::parse(loader.line).unwrap_or_else(|word| {
@@ -91,7 +91,6 @@ mod metal {
         sched::begin(!options.count);
         boot::start_others(nr_cpus)
             .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));
-        registers::enable_interrupts();
         memory::initialise(start);
         crate::println!(
             "interleaf: {} CPUs, {} MiB, {} ms",
@@ -101,7 +100,7 @@ mod metal {
         );
         let code = match options.selftest {
             Some(name) => selftest::run(name, &options),
-            None if loader.module.is_empty() => selftest::run("all", &options),
+            None if loader.module().is_empty() => selftest::run("all", &options),
             None => process::run(loader.module(), &options),
         };
         report::longest_section(MACHINE.nr_cpus());

@@ -1,6 +1,7 @@
 //! Time: the time stamp counter, measured once against the one clock whose rate is known, the PIT.
 
-use super::{ports, registers};
+use super::ports::Port;
+use super::registers;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Nanoseconds in a cycle, times 2^32. 0 before [`calibrate`]; written once, by the boot CPU alone.
@@ -18,16 +19,15 @@ pub fn delay_us(us: u64) {
 }
 
 fn pit_wait(us: u64) {
+    // SAFETY: the PIT accesses no memory; its channel 2 raises no interrupt, and the constants in this
+    // function are all that is ever written.
+    let [gate, command, channel_2] = unsafe { [Port::new(0x61), Port::new(0x43), Port::new(0x42)] };
     let ticks = (us * PIT_HZ).div_ceil(1_000_000).max(1) as u16;
-    // SAFETY: channel 2 of the PIT and its gate; nothing else uses it, and it touches no memory.
-    unsafe {
-        ports::write_u8(0x61, ports::read_u8(0x61) & !2 | 1);
-        ports::write_u8(0x43, 0xb0);
-        ports::write_u8(0x42, ticks as u8);
-        ports::write_u8(0x42, (ticks >> 8) as u8);
-        while ports::read_u8(0x61) & 0x20 == 0 {
-            core::hint::spin_loop();
-        }
+    gate.write_u8(gate.read_u8() & !2 | 1);
+    command.write_u8(0xb0);
+    ticks.to_le_bytes().into_iter().for_each(|byte| channel_2.write_u8(byte));
+    while gate.read_u8() & 0x20 == 0 {
+        core::hint::spin_loop();
     }
 }
 

@@ -1,14 +1,26 @@
 //! The serial line, on which the kernel and its programs print, and the device that ends the machine.
 
-use super::{Core, ports};
+use super::Core;
+use super::ports::Port;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use interleaf::sync::SpinLock;
 
-/// COM1.
-const COM1: u16 = 0x3f8;
+/// COM1's registers: data, interrupts, FIFO, line control, modem control, line status.
+// SAFETY: a serial controller accesses no memory, and the lines below never let it raise an interrupt.
+static COM1: [Port; 6] = unsafe {
+    [
+        Port::new(0x3f8),
+        Port::new(0x3f9),
+        Port::new(0x3fa),
+        Port::new(0x3fb),
+        Port::new(0x3fc),
+        Port::new(0x3fd),
+    ]
+};
 /// QEMU's isa-debug-exit: a value `v` ends it with status `v << 1 | 1`.
-const EXIT: u16 = 0xf4;
+// SAFETY: the device ends QEMU; where it is missing, nothing listens at the port.
+static EXIT: Port = unsafe { Port::new(0xf4) };
 
 /// The rank of the console's lock: the last but for those taken with interrupts off, so that nearly all code
 /// may print.
@@ -22,8 +34,7 @@ static PANICKED: AtomicBool = AtomicBool::new(false);
 /// Makes the line ready: 115200 baud, 8 bits, no interrupts.
 pub fn init() {
     for (register, value) in [(1, 0), (3, 0x80), (0, 1), (1, 0), (3, 3), (2, 7)] {
-        // SAFETY: COM1's registers; the device touches no memory.
-        unsafe { ports::write_u8(COM1 + register, value) };
+        COM1[register].write_u8(value);
     }
 }
 
@@ -39,12 +50,10 @@ impl Write for Serial {
 
 fn send(bytes: &[u8]) {
     for &byte in bytes {
-        // SAFETY: COM1's status register; the device touches no memory.
-        while unsafe { ports::read_u8(COM1 + 5) } & 0x20 == 0 {
+        while COM1[5].read_u8() & 0x20 == 0 {
             core::hint::spin_loop();
         }
-        // SAFETY: COM1's data register.
-        unsafe { ports::write_u8(COM1, byte) };
+        COM1[0].write_u8(byte);
     }
 }
 
@@ -77,8 +86,7 @@ pub fn last_words(text: fmt::Arguments<'_>) {
 
 /// Ends the machine with a value for isa-debug-exit; without that device, stops this CPU.
 pub fn exit(value: u8) -> ! {
-    // SAFETY: isa-debug-exit ends QEMU; where it is missing, nothing listens at the port.
-    unsafe { ports::write_u32(EXIT, value.into()) };
+    EXIT.write_u32(value.into());
     loop {
         super::registers::halt_for_good();
     }

@@ -1,37 +1,55 @@
 //! The library's `Cpu`: operations of running code on its CPU.
 
+use super::percpu::{self, Idle};
 use super::upcalls::sched;
-use super::{clock, percpu, registers};
+use super::{clock, registers};
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use interleaf::machine::{Context, Cpu, Irq};
+use interleaf::sync::{self, PreemptGuard};
 use interleaf::units::CpuId;
 
 /// The CPU that this code runs on.
 #[derive(Debug)]
 pub enum Core {}
 
-impl Core {
-    /// Restores the interrupt state, for the kernel's own code.
-    #[inline]
-    pub fn interrupts_restore(state: Irq) {
-        if state.0 != 0 {
-            section_ends();
-            registers::enable_interrupts();
-        }
-    }
+/// Preemption is off on this CPU, until this is dropped.
+pub type PreemptOff = PreemptGuard<Core>;
 
-    /// Ends one `preempt_off`, for the kernel's own code.
-    #[inline(always)]
-    pub fn preempt_on() {
-        percpu::preempt_on();
-    }
+/// Interrupts are off on this CPU: what [`with_interrupts_off`] lends.
+#[derive(Debug)]
+pub struct InterruptsOff(PhantomData<*const ()>);
+
+/// Calls `f` with interrupts off on this CPU. Calls nest.
+#[inline]
+pub fn with_interrupts_off<R>(f: impl FnOnce(&InterruptsOff) -> R) -> R {
+    sync::with_interrupts_off::<Core, R>(|| f(&InterruptsOff(PhantomData)))
 }
 
-// SAFETY: 1: GS leads to this CPU's structure, whose number `percpu::init` has set; the scheduler moves no
-// thread that has preemption off. 2: the scheduler switches where the count of `preempt_off` is 0, checked by
-// `sched::sleep`, `yield_now`, in interrupts and in the last `preempt_on`; a switch is a full fence. 3: the
-// context lies in the thread, which one CPU runs at a time. 4: interrupts are real. 5: the word is loaded
-// under the lock of the waiters; `wake` takes the address. 6: nothing is observed. 7: the interrupt flag.
+/// Idles until an interrupt comes or something else ends the wait, if there is nothing to do, which is asked
+/// with interrupts off.
+///
+/// # Panics
+/// Where interrupts are off, or preemption is.
+pub fn idle_if(nothing_to_do: impl FnOnce() -> bool) {
+    assert!(interrupts_are_on() && !percpu::is_preempt_off(), "code idles that others rely on");
+    with_interrupts_off(|_| {
+        if nothing_to_do() {
+            section_ends();
+            // SAFETY: interrupts were on before this closure, as checked, and nothing in it relies on their
+            // being off beyond this line.
+            unsafe { Idle::wait() };
+            section_begins();
+        }
+    });
+}
+
+// SAFETY: by the contract's numbers. 1: GS leads to this CPU's structure, whose number `percpu::init` has
+// set; `thread::switch_to` asserts that only its own guard keeps the thread on the CPU. 2: that assertion,
+// and a switch is a full fence; the count's last bit but one would take 2^31 calls. 3: `percpu::thread` is
+// the running thread, and `Current` alone leads to a context. 4: interrupts are real. 5: the word is loaded
+// under the lock of the waiters; `wake` takes the address. 6: nothing is observed. 7: the interrupt flag; who
+// turns it on says why nothing relies on it (`registers::enable_interrupts`).
 unsafe impl Cpu for Core {
     #[inline(always)]
     fn id() -> CpuId {
@@ -75,7 +93,11 @@ unsafe impl Cpu for Core {
 
     #[inline]
     unsafe fn interrupts_restore(state: Irq) {
-        Core::interrupts_restore(state);
+        if state.0 != 0 {
+            section_ends();
+            // SAFETY: by the caller's promise it ends the outermost section: they were on before it.
+            unsafe { registers::enable_interrupts() };
+        }
     }
 
     #[inline(always)]
@@ -85,7 +107,8 @@ unsafe impl Cpu for Core {
 
     #[inline(always)]
     unsafe fn preempt_on() {
-        percpu::preempt_on();
+        // SAFETY: the caller's promise is the same.
+        unsafe { percpu::preempt_on() };
     }
 
     fn now_ns() -> u64 {

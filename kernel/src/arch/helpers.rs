@@ -62,7 +62,7 @@ pub fn start() -> u32 {
 }
 
 /// The main loop of a helper.
-fn helper_main(_: usize) {
+extern "C" fn helper_main(_: usize) {
     let mut last = 0;
     loop {
         let generation = GENERATION.load(SeqCst);

@@ -2,12 +2,15 @@
 //! `public/arch-x86/hvm/start_info.h`.
 //!
 //! The loader is trusted as far as addresses of its own structures go (nothing could be checked without
-//! them); their description of memory is not.
+//! them); their description of memory is not. What it has put into memory stays as it is, because
+//! [`Loader::boot_map`], which says what memory the library gets, leaves it out.
 
-use super::{ports, space};
+use super::ports::Port;
+use super::space;
 use core::ops::Range;
+use interleaf::frame::BootMap;
 use interleaf::units::PhysAddr;
-use interleaf_kernel::core::firmware::{MAX_ENTRIES, MemoryEntry};
+use interleaf_kernel::core::firmware::{self, MAX_ENTRIES, MapError, MemoryEntry};
 
 const MAGIC: u32 = 0x336e_c578;
 /// Bytes of a memory map's entry.
@@ -15,19 +18,35 @@ const ENTRY_BYTES: usize = 24;
 /// The longest command line.
 const MAX_LINE: usize = 4096;
 
+/// The first MiB stays the firmware's, the trampoline's (`boot`) and that of a handler for a test (`smi`).
+const FIRST_MIB: Range<u64> = 0..1 << 20;
+
+/// The address of PVH's start information, as the loader passed it.
+#[derive(Debug)]
+pub struct StartInfo(u32);
+
+impl StartInfo {
+    /// # Safety
+    /// A PVH loader has started the machine with this address: the structure there, and all that it names,
+    /// are as the protocol says, lie below 4 GiB (a module anywhere in memory), and nothing else writes them.
+    pub(super) unsafe fn new(at: u32) -> Self {
+        Self(at)
+    }
+}
+
 /// The loader's data.
 #[derive(Debug)]
 pub struct Loader {
     /// The command line.
     pub line: &'static str,
     /// The memory map, unchecked.
-    pub memory: [MemoryEntry; MAX_ENTRIES],
+    memory: [MemoryEntry; MAX_ENTRIES],
     /// Number of its entries, those that do not fit included.
-    pub nr_entries: usize,
+    nr_entries: usize,
     /// Where the first module lies.
-    pub module: Range<u64>,
+    module: Range<u64>,
     /// Memory that the loader's own structures take.
-    pub own: [Range<u64>; 3],
+    own: [Range<u64>; 3],
 }
 
 /// Reads a little-endian number of `bytes`.
@@ -36,14 +55,14 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 impl Loader {
-    /// Reads the structure at `at`.
+    /// Reads the structure.
     ///
     /// # Errors
     /// A description of the first error in it.
-    pub fn read(at: u32) -> Result<Self, &'static str> {
+    pub fn read(StartInfo(at): StartInfo) -> Result<Self, &'static str> {
         let at = PhysAddr(at.into());
-        // SAFETY: the loader puts its structures into memory below 4 GiB, which is mapped, and does not run
-        // any more. The range is kept from the library by `own`.
+        // SAFETY: by `StartInfo` the loader has put its structures into memory below 4 GiB, which the boot
+        // tables map, and does not run any more. `own` and `boot_map` keep the range from the library.
         let info = unsafe { space::firmware_bytes(at, 56) };
         if number(&info[..4]) != u64::from(MAGIC) {
             return Err("not started by a PVH loader");
@@ -54,13 +73,34 @@ impl Loader {
         let (modules, map) = (number(&info[16..24]), number(&info[40..48]));
         let line_at = number(&info[24..32]);
         let nr_entries = number(&info[48..52]) as usize;
-        let module = if number(&info[12..16]) > 0 { module_at(modules) } else { 0..0 };
+        // SAFETY: the structure's word for the list of modules.
+        let module = if number(&info[12..16]) > 0 { unsafe { module_at(modules) } } else { 0..0 };
+        // SAFETY: the structure's words for the map and its length.
+        let memory = unsafe { entries(map, nr_entries) };
+        // SAFETY: the structure's word for the command line.
+        let line = unsafe { line(line_at) }?;
         let own = [
             at.0..at.0 + 56,
             map..map + (nr_entries * ENTRY_BYTES) as u64,
             line_at..line_at + MAX_LINE as u64,
         ];
-        Ok(Self { line: line(line_at)?, memory: entries(map, nr_entries), nr_entries, module, own })
+        Ok(Self { line, memory, nr_entries, module, own })
+    }
+
+    /// The memory for the library: what is usable below `limit`, but for the first MiB, the kernel's image,
+    /// the loader's structures and the module.
+    ///
+    /// # Errors
+    /// The first thing wrong with the memory map.
+    pub fn boot_map(&self, limit: u64) -> Result<BootMap, MapError> {
+        let [info, list, line] = self.own.clone();
+        let taken = [FIRST_MIB, self.module.clone(), info, list, line];
+        firmware::boot_map(self.entries(), &space::image_memory(), &taken, limit)
+    }
+
+    /// Number of the memory map's entries, those that do not fit included.
+    pub fn nr_entries(&self) -> usize {
+        self.nr_entries
     }
 
     /// The memory map.
@@ -71,31 +111,39 @@ impl Loader {
     /// The module's bytes.
     pub fn module(&self) -> &'static [u8] {
         let (start, len) = (PhysAddr(self.module.start), (self.module.end - self.module.start) as usize);
-        // SAFETY: the loader put it into RAM, which is mapped; the range is kept from the library, so it is
-        // not written.
+        // SAFETY: by `StartInfo` the loader put it into RAM, which is mapped; `boot_map` keeps the range from
+        // the library, so it is not written.
         unsafe { space::firmware_bytes(start, len) }
     }
 }
 
-fn module_at(list: u64) -> Range<u64> {
-    // SAFETY: as `read`.
+/// # Safety
+/// The loader's list of modules is there, and is not empty.
+unsafe fn module_at(list: u64) -> Range<u64> {
+    // SAFETY: the caller's promise; by `StartInfo` the list is mapped and not written. It is read here and
+    // never again.
     let entry = unsafe { space::firmware_bytes(PhysAddr(list), 16) };
     let (start, len) = (number(&entry[..8]), number(&entry[8..]));
     start..start.saturating_add(len)
 }
 
-fn line(at: u64) -> Result<&'static str, &'static str> {
+/// # Safety
+/// The loader's command line is there, unless `at` is 0.
+unsafe fn line(at: u64) -> Result<&'static str, &'static str> {
     if at == 0 {
         return Ok("");
     }
-    // SAFETY: as `read`.
+    // SAFETY: the caller's promise; by `StartInfo` the line is mapped and not written, and `own` and
+    // `boot_map` keep the longest one from the library.
     let bytes = unsafe { space::firmware_bytes(PhysAddr(at), MAX_LINE) };
     let len = bytes.iter().position(|&byte| byte == 0).ok_or("the command line is too long")?;
     core::str::from_utf8(&bytes[..len]).map_err(|_| "the command line is not text")
 }
 
-fn entries(at: u64, nr: usize) -> [MemoryEntry; MAX_ENTRIES] {
-    // SAFETY: as `read`.
+/// # Safety
+/// The loader's memory map is there, with `nr` entries.
+unsafe fn entries(at: u64, nr: usize) -> [MemoryEntry; MAX_ENTRIES] {
+    // SAFETY: the caller's promise; by `StartInfo` the map is mapped and not written.
     let bytes = unsafe { space::firmware_bytes(PhysAddr(at), nr.min(MAX_ENTRIES) * ENTRY_BYTES) };
     let mut entries = [MemoryEntry::default(); MAX_ENTRIES];
     for (entry, bytes) in entries.iter_mut().zip(bytes.chunks_exact(ENTRY_BYTES)) {
@@ -109,10 +157,12 @@ fn entries(at: u64, nr: usize) -> [MemoryEntry; MAX_ENTRIES] {
 pub fn nr_cpus() -> Option<u32> {
     const SELECT: u16 = 0x510;
     const DATA: u16 = 0x511;
-    // SAFETY: the device's selector and data ports; reading them touches no memory.
-    let read = |key: u16, bytes: &mut [u8]| unsafe {
-        ports::write_u16(SELECT, key);
-        bytes.iter_mut().for_each(|byte| *byte = ports::read_u8(DATA));
+    // SAFETY: the device's selector and data ports access no memory (that is done through others) and raise
+    // no interrupt.
+    let (select, data) = unsafe { (Port::new(SELECT), Port::new(DATA)) };
+    let read = |key: u16, bytes: &mut [u8]| {
+        select.write_u16(key);
+        bytes.iter_mut().for_each(|byte| *byte = data.read_u8());
     };
     let (mut signature, mut count) = ([0; 4], [0; 2]);
     read(0, &mut signature);

@@ -1,5 +1,7 @@
 //! The platform: the library's `Machine` on real page tables.
 
+use super::apic::Vector;
+use super::cpu::PreemptOff;
 use super::percpu::{self, MAX_CPUS};
 use super::space::{self, DIRECT_BYTES};
 use super::{Core, apic, helpers, registers};
@@ -142,7 +144,8 @@ unsafe impl Machine for Metal {
     }
 
     fn load_root(&self, root: Option<Pfn>) {
-        space::load(root);
+        // SAFETY: the library loads roots of its spaces, and frees none that is loaded anywhere.
+        unsafe { space::load(root) };
     }
 
     fn flush_range(&self, range: VpnRange) {
@@ -170,7 +173,7 @@ unsafe impl Machine for Metal {
     }
 
     fn interrupt(&self, targets: &CpuMask) {
-        targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::HANDLER_VECTOR));
+        targets.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), Vector::HANDLER));
     }
 
     /// Interrupts every CPU that is not idle; the handler raises the CPU's count of quiescence by a
@@ -179,16 +182,16 @@ unsafe impl Machine for Metal {
     /// barrier at once.
     fn barrier_all(&self) {
         fence(SeqCst);
-        Core::preempt_off();
+        let stay = PreemptOff::new();
         let before: [Option<u64>; MAX_CPUS] =
             core::array::from_fn(|cpu| percpu::of(CpuId(cpu as u32)).quiescence());
         let busy = |cpu: &CpuId| before[cpu.index()].is_some();
-        let ask = |cpu: CpuId| apic::send(percpu::of(cpu).apic_id(), apic::BARRIER_VECTOR);
+        let ask = |cpu: CpuId| apic::send(percpu::of(cpu).apic_id(), Vector::BARRIER);
         self.others().filter(busy).for_each(ask);
         for cpu in self.others().filter(busy) {
             wait_until::<Core>(|| percpu::of(cpu).quiescence() != before[cpu.index()]);
         }
-        Core::preempt_on();
+        drop(stay);
         fence(SeqCst);
     }
 }

@@ -10,7 +10,8 @@
 //! | `space` | addresses of the kernel's half; its tables, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
 //! | `smi` | system management interrupts, for a self-test |
-//! | `thread` | stacks, the switch between them, and the space that a CPU has loaded |
+//! | `thread` | stacks, and the switch between them |
+//! | `spaces` | the space that a thread runs in, and the one that a CPU has loaded |
 //! | `helpers` | threads of idle priority that run the library's jobs |
 //! | `sse` | SSE state, saved beside a frame |
 //! | `user` | memory of programs, touched from the kernel |
@@ -37,7 +38,8 @@ pub mod registers;
 mod segments;
 pub mod smi;
 pub mod space;
-pub mod sse;
+pub mod spaces;
+mod sse;
 pub mod thread;
 pub mod trap;
 mod upcalls;

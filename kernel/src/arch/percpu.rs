@@ -15,13 +15,13 @@
 
 use super::registers::{self, GS_BASE, KERNEL_GS_BASE};
 use super::segments::Segments;
-use super::thread::{Space, Thread};
+use super::spaces::SpaceSlot;
+use super::thread::{Current, Thread, ThreadSlot};
 use core::arch::asm;
-use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use interleaf::units::CpuId;
 
 /// The most CPUs.
@@ -30,92 +30,56 @@ pub const MAX_CPUS: usize = 8;
 /// No reschedule is due.
 pub const NO_RESCHED: u32 = 1 << 31;
 
-/// One CPU. Fields without atomics are its own: written by it alone, with interrupts off or by one
-/// instruction.
+/// One CPU. Other CPUs read the words from `apic_id` on, and only those; all the others are its own. They are
+/// relaxed atomics, which are plain instructions, so that whatever code does with them is defined.
 #[repr(C, align(128))]
 pub struct PerCpu {
     /// The address of this structure.
-    own: Cell<*const PerCpu>,
+    own: AtomicPtr<PerCpu>,
     /// Top of the running thread's kernel stack.
-    pub kernel_stack: Cell<u64>,
+    kernel_stack: AtomicU64,
     /// A program's stack pointer during an entry.
-    user_rsp: Cell<u64>,
+    user_rsp: AtomicU64,
     /// Below this the running thread's stack is full.
-    pub stack_limit: Cell<u64>,
-    /// The running thread.
-    pub thread: Cell<*const Thread>,
-    preempt: Cell<u32>,
-    id: Cell<u32>,
+    stack_limit: AtomicU64,
+    /// The running thread: an element of the static.
+    thread: AtomicPtr<Thread>,
+    preempt: AtomicU32,
+    id: AtomicU32,
+    /// The thread that ran before, between the switch of stacks and the first instructions after it.
+    pub(super) previous: ThreadSlot,
+    /// The space whose root is loaded, perhaps lazily.
+    pub(super) loaded: SpaceSlot,
+    /// When interrupts went off, and the longest time they were, in cycles.
+    off_since: AtomicU64,
     /// Its interrupt controller's number; written before the CPU counts as started.
     apic_id: AtomicU32,
-    /// The thread that ran before, between the switch of stacks and `after_switch`.
-    pub previous: Cell<*const Thread>,
-    /// The space whose root is loaded, perhaps lazily; null for none.
-    pub loaded: Cell<*const Space>,
-    /// When interrupts went off, and the longest time they were, in cycles.
-    off_since: Cell<u64>,
     /// Read by others for a report. Relaxed: a count.
     longest_off: AtomicU64,
     /// Its descriptors.
-    pub segments: Segments,
+    pub(super) segments: Segments,
     /// Moves on at each switch of threads and each barrier; odd while the CPU idles. Written by its CPU
     /// alone, by read-modify-writes, which are full fences; pairs with the loads in `barrier_all`.
     quiescent: AtomicU64,
 }
 
-/// This CPU idles: it makes no access that a barrier would have to order, and `barrier_all` passes it by.
-/// That ends with the first interrupt or when the value is dropped, whichever comes first. Interrupts are off
-/// where it is made and where it is dropped.
-#[derive(Debug)]
-#[must_use = "the CPU idles as long as the value lives"]
-pub struct Idle(PhantomData<*const ()>);
-
-impl Idle {
-    /// Idles until an interrupt comes, or something else ends the wait: system management interrupts do, and
-    /// no handler of the kernel runs then. Interrupts are off, here and when it returns.
-    pub fn wait() {
-        let _idle = Self::begin();
-        registers::wait_for_interrupt();
-    }
-
-    fn begin() -> Self {
-        debug_assert!(registers::flags() & registers::INTERRUPT_FLAG == 0);
-        let cpu = this();
-        debug_assert!(cpu.quiescence().is_some(), "{:?} idles twice", id());
-        cpu.quiescent.fetch_add(1, SeqCst);
-        Idle(PhantomData)
-    }
-}
-
-impl Drop for Idle {
-    fn drop(&mut self) {
-        debug_assert!(registers::flags() & registers::INTERRUPT_FLAG == 0);
-        this().idle_ends();
-    }
-}
-
 /// Every CPU.
-struct All([PerCpu; MAX_CPUS]);
-
-// SAFETY: fields that other CPUs read are atomic; cells are accessed by their own CPU only.
-unsafe impl Sync for All {}
-
-static ALL: All = All([const { PerCpu::new() }; MAX_CPUS]);
+static ALL: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
 
 impl PerCpu {
     const fn new() -> Self {
         Self {
-            own: Cell::new(ptr::null()),
-            kernel_stack: Cell::new(0),
-            user_rsp: Cell::new(0),
-            stack_limit: Cell::new(0),
-            thread: Cell::new(ptr::null()),
-            preempt: Cell::new(NO_RESCHED),
-            id: Cell::new(0),
+            own: AtomicPtr::new(ptr::null_mut()),
+            kernel_stack: AtomicU64::new(0),
+            user_rsp: AtomicU64::new(0),
+            stack_limit: AtomicU64::new(0),
+            thread: AtomicPtr::new(ptr::null_mut()),
+            preempt: AtomicU32::new(NO_RESCHED),
+            id: AtomicU32::new(0),
+            previous: ThreadSlot::new(),
+            loaded: SpaceSlot::new(),
+            off_since: AtomicU64::new(0),
             apic_id: AtomicU32::new(0),
-            previous: Cell::new(ptr::null()),
-            loaded: Cell::new(ptr::null()),
-            off_since: Cell::new(0),
             longest_off: AtomicU64::new(0),
             segments: Segments::new(),
             quiescent: AtomicU64::new(0),
@@ -135,13 +99,13 @@ impl PerCpu {
     /// Notes that interrupts went off at this time stamp.
     #[inline(always)]
     pub fn section_began(&self, at: u64) {
-        self.off_since.set(at);
+        self.off_since.store(at, Relaxed);
     }
 
     /// Notes that interrupts come on again at this time stamp.
     #[inline(always)]
     pub fn section_ended(&self, at: u64) {
-        let cycles = at.wrapping_sub(self.off_since.get());
+        let cycles = at.wrapping_sub(self.off_since.load(Relaxed));
         if cycles > self.longest_off.load(Relaxed) {
             self.longest_off.store(cycles, Relaxed);
         }
@@ -150,6 +114,16 @@ impl PerCpu {
     /// The longest time with interrupts off, in cycles.
     pub fn longest_off(&self) -> u64 {
         self.longest_off.load(Relaxed)
+    }
+
+    /// Has entries use the stack of a thread from now on, and says that the thread runs.
+    ///
+    /// # Safety
+    /// This is the running CPU, and the thread runs on it next, on a stack from `limit` to `top`.
+    pub(super) unsafe fn enter_thread(&self, thread: &'static Thread, top: u64, limit: u64) {
+        self.thread.store(ptr::from_ref(thread).cast_mut(), Relaxed);
+        self.kernel_stack.store(top, Relaxed);
+        self.stack_limit.store(limit, Relaxed);
     }
 
     /// Notes an operation that orders all accesses of the CPU: a switch of threads, a barrier.
@@ -177,41 +151,84 @@ impl PerCpu {
     }
 }
 
-/// Makes this CPU number `id`, running `thread`. Once for each CPU, first of all.
-pub fn init(id: CpuId, thread: &'static Thread) {
-    let cpu = &ALL.0[id.index()];
-    cpu.own.set(cpu);
-    cpu.id.set(id.0);
-    cpu.thread.set(thread);
-    cpu.preempt.set(NO_RESCHED);
-    // SAFETY: GS is how the kernel finds this structure, which is static. Programs start with a base of 0.
+/// This CPU idles: it makes no access that a barrier would have to order, and `barrier_all` passes it by.
+/// That ends with the first interrupt or when the value is dropped, whichever comes first. Interrupts are off
+/// where it is made and where it is dropped.
+#[derive(Debug)]
+#[must_use = "the CPU idles as long as the value lives"]
+pub struct Idle(PhantomData<*const ()>);
+
+impl Idle {
+    /// Idles until an interrupt comes, or something else ends the wait: system management interrupts do, and
+    /// no handler of the kernel runs then. Interrupts are off, here and when it returns.
+    ///
+    /// # Safety
+    /// As [`registers::wait_for_interrupt`].
+    pub unsafe fn wait() {
+        let _idle = Self::begin();
+        // SAFETY: the caller's promise.
+        unsafe { registers::wait_for_interrupt() };
+    }
+
+    fn begin() -> Self {
+        debug_assert!(registers::flags() & registers::INTERRUPT_FLAG == 0);
+        let cpu = this();
+        debug_assert!(cpu.quiescence().is_some(), "{:?} idles twice", id());
+        cpu.quiescent.fetch_add(1, SeqCst);
+        Idle(PhantomData)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        debug_assert!(registers::flags() & registers::INTERRUPT_FLAG == 0);
+        this().idle_ends();
+    }
+}
+
+/// Makes this CPU number `id`, running `thread`. First of all.
+///
+/// # Safety
+/// No other CPU is told the number, and this one is told none after it. The running code is on the thread's
+/// stack, and no other CPU runs the thread.
+pub unsafe fn init(id: CpuId, thread: &'static Thread) {
+    let cpu = &ALL[id.index()];
+    cpu.own.store(ptr::from_ref(cpu).cast_mut(), Relaxed);
+    cpu.id.store(id.0, Relaxed);
+    cpu.thread.store(ptr::from_ref(thread).cast_mut(), Relaxed);
+    cpu.preempt.store(NO_RESCHED, Relaxed);
+    // SAFETY: GS is how the kernel finds this structure, which is static and filled. Programs start with a
+    // base of 0.
     unsafe {
         registers::write_msr(GS_BASE, (&raw const *cpu).addr() as u64);
         registers::write_msr(KERNEL_GS_BASE, 0);
     }
 }
 
-/// The CPU that this runs on. Interrupts are off, or the thread cannot leave the CPU.
+/// The CPU that this runs on; another, where the thread has moved meanwhile. Nothing is undefined then, but
+/// the caller sees to it that interrupts are off, or the thread stays.
 #[inline(always)]
 pub fn this() -> &'static PerCpu {
     let own: *const PerCpu;
-    // SAFETY: the first word of the structure that GS points to is its own address.
+    // SAFETY: the first word of the structure that GS points to is its own address. `init` has set GS, before
+    // any function but `boot.rs`'s runs on the CPU, and nothing else does.
     unsafe { asm!("mov {}, gs:[0]", out(reg) own, options(nostack, preserves_flags, readonly, pure)) };
-    // SAFETY: `init` set it to an element of the static.
+    // SAFETY: `init` stored the address of an element of the static, which is shared by all its fields'
+    // types.
     unsafe { &*own }
 }
 
 /// A CPU by number.
 pub fn of(id: CpuId) -> &'static PerCpu {
-    &ALL.0[id.index()]
+    &ALL[id.index()]
 }
 
 /// The number of the CPU that this runs on.
 #[inline(always)]
 pub fn id() -> CpuId {
     let id;
-    // SAFETY: a word of the structure that GS points to. Not `pure`: the thread may be elsewhere the next
-    // time.
+    // SAFETY: a word of the structure that GS points to (`this`). Not `pure`: the thread may be elsewhere the
+    // next time.
     unsafe {
         asm!("mov {:e}, gs:[{}]", out(reg) id, const offset_of!(PerCpu, id),
              options(nostack, preserves_flags, readonly));
@@ -221,28 +238,35 @@ pub fn id() -> CpuId {
 
 /// The running thread.
 #[inline(always)]
-pub fn thread() -> &'static Thread {
+pub fn thread() -> Current {
     let thread: *const Thread;
-    // SAFETY: a word of the structure that GS points to; it changes only where this thread does not run.
+    // SAFETY: a word of the structure that GS points to (`this`); it changes only where this thread does not
+    // run.
     unsafe {
         asm!("mov {}, gs:[{}]", out(reg) thread, const offset_of!(PerCpu, thread),
              options(nostack, preserves_flags, readonly));
     }
-    // SAFETY: threads are static.
-    unsafe { &*thread }
+    // SAFETY: `init` and `enter_thread` store references to statics, and by their contracts the thread that
+    // runs.
+    unsafe { Current::new(&*thread) }
 }
 
 /// Turns preemption off; nests.
 #[inline(always)]
 pub fn preempt_off() {
-    // SAFETY: one instruction on this CPU's own word. Not `nomem`: what follows must not move before it.
+    // SAFETY: one instruction on this CPU's own word (`this`). Not `nomem`: what follows must not move before
+    // it.
     unsafe { asm!("inc dword ptr gs:[{}]", const offset_of!(PerCpu, preempt), options(nostack)) };
 }
 
 /// Undoes one `preempt_off`; reschedules if that was the last and a reschedule is due.
+///
+/// # Safety
+/// It ends a `preempt_off` of this thread, on which nothing relies any more.
 #[inline(always)]
-pub fn preempt_on() {
-    // SAFETY: as `preempt_off`; the label is reached with the same stack.
+pub unsafe fn preempt_on() {
+    // SAFETY: one instruction on this CPU's own word (`this`), and the caller's promise; the label is reached
+    // with the same stack.
     unsafe {
         asm!("dec dword ptr gs:[{}]", "jz {}", const offset_of!(PerCpu, preempt),
              label { super::thread::preempt() }, options(nostack));
@@ -251,7 +275,7 @@ pub fn preempt_on() {
 
 /// Notes that a reschedule is due on this CPU.
 pub fn set_need_resched() {
-    // SAFETY: one instruction on this CPU's own word.
+    // SAFETY: one instruction on this CPU's own word (`this`), on a bit that is no part of the count.
     unsafe {
         asm!("and dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MAX,
              options(nostack));
@@ -260,7 +284,7 @@ pub fn set_need_resched() {
 
 /// Notes that the scheduler has run.
 pub fn clear_need_resched() {
-    // SAFETY: one instruction on this CPU's own word.
+    // SAFETY: one instruction on this CPU's own word (`this`), on a bit that is no part of the count.
     unsafe {
         asm!("or dword ptr gs:[{}], {}", const offset_of!(PerCpu, preempt), const i32::MIN,
              options(nostack));
@@ -271,7 +295,7 @@ pub fn clear_need_resched() {
 #[inline(always)]
 pub fn preempt_word() -> u32 {
     let word;
-    // SAFETY: a word of the structure that GS points to.
+    // SAFETY: a word of the structure that GS points to (`this`).
     unsafe {
         asm!("mov {:e}, gs:[{}]", out(reg) word, const offset_of!(PerCpu, preempt),
              options(nostack, preserves_flags, readonly));
@@ -279,9 +303,14 @@ pub fn preempt_word() -> u32 {
     word
 }
 
+/// How often preemption was turned off, less the times that it was turned on again.
+pub fn preempt_depth() -> u32 {
+    preempt_word() & !NO_RESCHED
+}
+
 /// Whether preemption is off.
 pub fn is_preempt_off() -> bool {
-    preempt_word() & !NO_RESCHED != 0
+    preempt_depth() != 0
 }
 
 // `trap.s` knows these.

@@ -2,40 +2,51 @@
 
 use core::arch::asm;
 
-/// Writes a byte.
-///
-/// # Safety
-/// The device behind the port changes no memory that running code relies on.
-pub unsafe fn write_u8(port: u16, value: u8) {
-    // SAFETY: the caller knows the device.
-    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) }
-}
+/// A port of a device.
+#[derive(Debug)]
+pub struct Port(u16);
 
-/// Writes two bytes.
-///
-/// # Safety
-/// As [`write_u8`].
-pub unsafe fn write_u16(port: u16, value: u16) {
-    // SAFETY: the caller knows the device.
-    unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) }
-}
+impl Port {
+    /// The port with this number.
+    ///
+    /// # Safety
+    /// Whatever the value's users write to the port, and however often they read it, the device behind it
+    /// changes no memory that running code relies on, and raises no interrupt.
+    pub const unsafe fn new(number: u16) -> Self {
+        Self(number)
+    }
 
-/// Writes four bytes.
-///
-/// # Safety
-/// As [`write_u8`].
-pub unsafe fn write_u32(port: u16, value: u32) {
-    // SAFETY: the caller knows the device.
-    unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags)) }
-}
+    /// Writes a byte.
+    pub fn write_u8(&self, value: u8) {
+        // SAFETY: the device changes nothing that code relies on (`new`).
+        unsafe {
+            asm!("out dx, al", in("dx") self.0, in("al") value, options(nomem, nostack, preserves_flags));
+        }
+    }
 
-/// Reads a byte.
-///
-/// # Safety
-/// As [`write_u8`]: reading may have effects too.
-pub unsafe fn read_u8(port: u16) -> u8 {
-    let value;
-    // SAFETY: the caller knows the device.
-    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags)) }
-    value
+    /// Writes two bytes.
+    pub fn write_u16(&self, value: u16) {
+        // SAFETY: the device changes nothing that code relies on (`new`).
+        unsafe {
+            asm!("out dx, ax", in("dx") self.0, in("ax") value, options(nomem, nostack, preserves_flags));
+        }
+    }
+
+    /// Writes four bytes.
+    pub fn write_u32(&self, value: u32) {
+        // SAFETY: the device changes nothing that code relies on (`new`).
+        unsafe {
+            asm!("out dx, eax", in("dx") self.0, in("eax") value, options(nomem, nostack, preserves_flags));
+        }
+    }
+
+    /// Reads a byte.
+    pub fn read_u8(&self) -> u8 {
+        let value;
+        // SAFETY: the device changes nothing that code relies on (`new`).
+        unsafe {
+            asm!("in al, dx", in("dx") self.0, out("al") value, options(nomem, nostack, preserves_flags));
+        }
+        value
+    }
 }

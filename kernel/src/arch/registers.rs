@@ -51,7 +51,8 @@ impl Features {
         // SAFETY: reading CR4 changes nothing.
         unsafe { asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack, preserves_flags)) };
         cr4 |= if self.smep { CR4_SMEP } else { 0 } | if self.smap { CR4_SMAP } else { 0 };
-        // SAFETY: only the two bits are added, the CPU has them, and kernel code is not mapped for users.
+        // SAFETY: only the two bits are added, and the CPU has them. They make accesses to user memory fault,
+        // and change nothing else.
         unsafe { asm!("mov cr4, {}", in(reg) cr4, options(nostack, preserves_flags)) };
     }
 }
@@ -127,15 +128,22 @@ pub fn disable_interrupts() {
 }
 
 /// Interrupts on.
+///
+/// # Safety
+/// No code that is under way on this CPU relies on their being off.
 #[inline(always)]
-pub fn enable_interrupts() {
-    // SAFETY: handlers keep all registers, the red zone and SSE state (`trap.s`).
+pub unsafe fn enable_interrupts() {
+    // SAFETY: the caller's promise. Handlers keep all registers, the red zone and SSE state (`trap.s`);
+    // without a table of vectors the first interrupt resets the machine.
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }
 
 /// Turns interrupts on, stops until one comes or another event ends the wait, and turns them off again. An
 /// interrupt between the first two wakes as well: `sti` holds them off for one instruction.
-pub fn wait_for_interrupt() {
+///
+/// # Safety
+/// As [`enable_interrupts`].
+pub unsafe fn wait_for_interrupt() {
     // SAFETY: as `enable_interrupts`.
     unsafe { asm!("sti", "hlt", "cli", options(nostack, preserves_flags)) };
 }

@@ -5,7 +5,7 @@
 use super::registers::{self, FMASK, LSTAR, STAR};
 use super::space::GuardedStack;
 use core::arch::asm;
-use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use interleaf::units::CpuId;
 
 /// Kernel code and data.
@@ -30,10 +30,10 @@ pub enum EntryStack {
     Fatal = 2,
 }
 
-/// A CPU's descriptors and task state.
+/// A CPU's descriptors and task state: the CPU reads them, and sets a bit of the task's descriptor.
 pub struct Segments {
-    descriptors: UnsafeCell<[u64; 7]>,
-    task: UnsafeCell<[u32; 26]>,
+    descriptors: [AtomicU64; 7],
+    task: [AtomicU32; 26],
 }
 
 /// The stacks of every CPU, each above a page that is never mapped.
@@ -56,20 +56,21 @@ pub struct TablePointer {
 
 impl Segments {
     pub const fn new() -> Self {
-        Self { descriptors: UnsafeCell::new([0; 7]), task: UnsafeCell::new([0; 26]) }
+        Self { descriptors: [const { AtomicU64::new(0) }; 7], task: [const { AtomicU32::new(0) }; 26] }
     }
 
-    /// Loads them on this CPU, which owns them.
-    pub fn load(&self, cpu: CpuId) {
-        let (task, descriptors) = (self.task.get(), self.descriptors.get());
-        // SAFETY: called once for each CPU, by it, before anything can enter; the structures are static.
-        unsafe {
-            fill_task(&mut *task, &STACKS[cpu.index()]);
-            *descriptors = descriptor_table(task.addr() as u64);
-        }
-        let pointer = TablePointer { limit: 7 * 8 - 1, base: descriptors.addr() as u64 };
-        // SAFETY: the table has kernel code at 8 and data at 16, as the boot table had, and a task at 0x28.
-        // The far return goes to the next instruction. GS is left alone: loading it would clear its base.
+    /// Loads them on the CPU with this number, which runs this.
+    ///
+    /// # Safety
+    /// No other CPU is given these, or the stacks of the number.
+    pub unsafe fn load(&'static self, cpu: CpuId) {
+        self.fill_task(&STACKS[cpu.index()]);
+        let table = descriptor_table((&raw const self.task).addr() as u64);
+        self.descriptors.iter().zip(table).for_each(|(to, word)| to.store(word, Relaxed));
+        let pointer = TablePointer { limit: 7 * 8 - 1, base: (&raw const self.descriptors).addr() as u64 };
+        // SAFETY: the table, which was filled above and is static, has kernel code at 8 and data at 16, as
+        // the boot table had, and a task at 0x28, whose stacks no other CPU uses. The far return goes to the
+        // next instruction. GS is left alone: loading it would clear its base.
         unsafe {
             asm!("lgdt [{pointer}]", "push {code}", "lea {scratch}, [rip + 2f]", "push {scratch}",
                  "retfq", "2:",
@@ -79,16 +80,17 @@ impl Segments {
                  task = in(reg) TASK, scratch = out(reg) _);
         }
     }
-}
 
-/// Source: SDM, figure 8-11: interrupt stacks from byte 36 on; the I/O map's offset at byte 102, beyond the
-/// limit: none.
-fn fill_task(task: &mut [u32; 26], stacks: &[GuardedStack<4096>; 2]) {
-    for (number, stack) in (1..).zip(stacks) {
-        let (top, word) = (stack.top() as u64, 9 + 2 * (number - 1));
-        (task[word], task[word + 1]) = (top as u32, (top >> 32) as u32);
+    /// Source: SDM, figure 8-11: interrupt stacks from byte 36 on; the I/O map's offset at byte 102, beyond
+    /// the limit: none.
+    fn fill_task(&self, stacks: &[GuardedStack<4096>; 2]) {
+        for (number, stack) in stacks.iter().enumerate() {
+            let (top, word) = (stack.top() as u64, 9 + 2 * number);
+            self.task[word].store(top as u32, Relaxed);
+            self.task[word + 1].store((top >> 32) as u32, Relaxed);
+        }
+        self.task[25].store(104 << 16, Relaxed);
     }
-    task[25] = 104 << 16;
 }
 
 fn descriptor_table(task: u64) -> [u64; 7] {
@@ -110,7 +112,7 @@ pub fn enable_syscalls() {
         fn syscall_entry();
     }
     let entry = (syscall_entry as *const ()).addr() as u64;
-    // SAFETY: the selectors are those of the table above; the entry follows the instruction's rules
+    // SAFETY: the selectors are those of `descriptor_table`; the entry follows the instruction's rules
     // (`trap.s`).
     unsafe {
         registers::write_msr(STAR, u64::from(KERNEL_CODE) << 32 | u64::from(KERNEL_DATA) << 48);

@@ -12,14 +12,23 @@ const ENTRY: PhysAddr = PhysAddr(0x3_8000);
 /// The instruction `rsm`, which returns from the mode.
 const RSM: [u8; 2] = [0x0f, 0xaa];
 
-/// Puts a handler into place that returns at once.
-pub fn prepare() {
-    // SAFETY: RAM of the first MiB, which the library does not get, and which nothing but a CPU in the mode
-    // uses: the trampoline lies below.
-    unsafe { space::window(ENTRY).cast::<[u8; 2]>().write_volatile(RSM) };
-}
+/// The mode has a handler that returns at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler(());
 
-/// Sends one to the CPU whose interrupt controller has this number.
-pub fn send(to: u32) {
-    apic::send_smi(to);
+impl Handler {
+    /// Puts the handler into place.
+    pub fn install() -> Self {
+        // SAFETY: RAM of the first MiB, which `Loader::boot_map` keeps from the library; only a CPU in the
+        // mode uses this part of it: the trampoline lies below. Whenever such a CPU fetches it, the bytes are
+        // these.
+        unsafe { space::window(ENTRY).cast::<[u8; 2]>().write_volatile(RSM) };
+        Handler(())
+    }
+
+    /// Sends an interrupt to the CPU whose interrupt controller has this number.
+    pub fn send(self, to: u32) {
+        // SAFETY: the handler is `rsm`, or firmware's, which is made to be unnoticed.
+        unsafe { apic::send_smi(to) };
+    }
 }

@@ -15,10 +15,11 @@
 
 use super::registers;
 use super::segments;
-use core::cell::UnsafeCell;
+use core::arch::asm;
+use core::num::NonZero;
 use core::ops::Range;
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 use interleaf::units::{PAGE_SIZE, Pfn, PhysAddr, VirtAddr};
 
 /// The direct map: RAM at its physical addresses plus this offset.
@@ -45,22 +46,19 @@ unsafe extern "C" {
     static __rodata_start: u8;
     static __data_start: u8;
     static __image_end: u8;
-    static boot_direct: UnsafeCell<[u64; 512]>;
+    static boot_direct: u8;
 }
 
-/// A stack above a page that is never mapped, in the image.
+/// A stack above a page that is never mapped, in the image. Its bytes change without a word of Rust's.
 #[repr(C, align(4096))]
 pub struct GuardedStack<const BYTES: usize> {
-    guard: [u8; PAGE_SIZE],
-    stack: UnsafeCell<[u8; BYTES]>,
+    guard: [AtomicU8; PAGE_SIZE],
+    stack: [AtomicU8; BYTES],
 }
-
-// SAFETY: only addresses are taken.
-unsafe impl<const BYTES: usize> Sync for GuardedStack<BYTES> {}
 
 impl<const BYTES: usize> GuardedStack<BYTES> {
     pub const fn new() -> Self {
-        Self { guard: [0; PAGE_SIZE], stack: UnsafeCell::new([0; BYTES]) }
+        Self { guard: [const { AtomicU8::new(0) }; PAGE_SIZE], stack: [const { AtomicU8::new(0) }; BYTES] }
     }
 
     /// The address of the guard page.
@@ -70,7 +68,7 @@ impl<const BYTES: usize> GuardedStack<BYTES> {
 
     /// The first address above the stack.
     pub fn top(&self) -> usize {
-        self.stack.get().addr() + BYTES
+        (&raw const self.stack).addr() + BYTES
     }
 }
 
@@ -96,9 +94,7 @@ pub enum ImagePart {
 
 /// Stores into a guard page, as a full stack does: the machine ends.
 pub fn fill_a_stack() {
-    let below = ptr::with_exposed_provenance_mut::<u8>(BOOT_STACK.guard() + PAGE_SIZE - 1);
-    // SAFETY: the page is not mapped, so nothing changes.
-    unsafe { below.write_volatile(0) };
+    BOOT_STACK.guard[PAGE_SIZE - 1].store(0, Relaxed);
 }
 
 /// The parts of the image and their pages.
@@ -130,9 +126,8 @@ pub fn is_guard(page: usize) -> bool {
 /// The address of the byte at `at` in the direct map. Any address may be passed; only RAM is mapped there.
 #[inline(always)]
 pub fn window(at: PhysAddr) -> NonNull<u8> {
-    let seen = ptr::with_exposed_provenance_mut(DIRECT_MAP | at.0 as usize);
-    // SAFETY: the address has its upper bits set.
-    unsafe { NonNull::new_unchecked(seen) }
+    const BASE: NonZero<usize> = NonZero::new(DIRECT_MAP).expect("the direct map is in the upper half");
+    NonNull::with_exposed_provenance(BASE | at.0 as usize)
 }
 
 /// Bytes of physical memory, as the loader and the firmware left them.
@@ -152,18 +147,20 @@ pub fn extend_boot_map(end: u64) -> u64 {
         return BOOT_LIMIT;
     }
     let end = end.min(DIRECT_BYTES).next_multiple_of(1 << 30);
-    let table = boot_table_seen();
     for (slot, address) in (BOOT_LIMIT..end).step_by(1 << 30).enumerate() {
-        // SAFETY: the table of the direct map in the boot tables, which this CPU alone uses now; a slot that
-        // was absent becomes present, which needs no flush.
-        unsafe { table.add(4 + slot).write_volatile(address | 0x83) };
+        // A slot that was absent becomes present, which needs no flush.
+        boot_table()[4 + slot].store(address | 0x83, Relaxed);
     }
     end
 }
 
-/// The boot tables lie in the boot part, which is linked where it is loaded: seen through the direct map.
-fn boot_table_seen() -> *mut u64 {
-    window(PhysAddr((&raw const boot_direct).addr() as u64)).as_ptr().cast()
+/// The table of the direct map in the boot tables. They lie in the boot part, which is linked where it is
+/// loaded: seen through the direct map.
+fn boot_table() -> &'static [AtomicU64; 512] {
+    let table = window(PhysAddr((&raw const boot_direct).addr() as u64)).cast();
+    // SAFETY: `boot.s` has 512 aligned words there, which Rust reaches here alone, and as atomic words. The
+    // boot part stays mapped, and `Loader::boot_map` keeps it from the library.
+    unsafe { table.as_ref() }
 }
 
 /// Translates through the kernel's own tables from now on, which `tables::build` has just made.
@@ -188,26 +185,51 @@ pub fn kernel_root() -> Pfn {
 }
 
 /// Loads `root`, with the kernel's half in it.
-pub fn load(root: Option<Pfn>) {
+///
+/// # Safety
+/// The root is a table of the library that stays one as long as it is loaded here; its user half maps frames
+/// for programs alone.
+pub unsafe fn load(root: Option<Pfn>) {
     let kernel = kernel_root();
     let root = root.unwrap_or(kernel);
     if root != kernel {
         for slot in KERNEL_SLOTS {
-            let word = word_of(kernel, slot).load(Relaxed);
-            if word_of(root, slot).load(Relaxed) != word {
-                word_of(root, slot).store(word, Relaxed);
+            // SAFETY: the kernel's root stays a table for good.
+            let word = unsafe { word_of(kernel, slot) }.load(Relaxed);
+            // SAFETY: the caller's promise for this root.
+            let own = unsafe { word_of(root, slot) };
+            if own.load(Relaxed) != word {
+                own.store(word, Relaxed);
             }
         }
     }
-    // SAFETY: the root has the kernel's half; the kernel's code does not depend on the other half.
+    // SAFETY: the root has the kernel's half, as just copied; the kernel's code does not depend on the other
+    // half.
     unsafe { registers::set_root(root) };
 }
 
 /// A word of a table, which other CPUs may read and write.
-fn word_of(table: Pfn, slot: usize) -> &'static AtomicU64 {
+///
+/// # Safety
+/// The frame is a table's as long as the result is used; `slot` is below 512.
+unsafe fn word_of<'t>(table: Pfn, slot: usize) -> &'t AtomicU64 {
+    debug_assert!(slot < 512);
     let word = window(PhysAddr(table.addr().0 + 8 * slot as u64)).cast::<AtomicU64>();
-    // SAFETY: tables are in RAM, seen through the window for good, and reached as atomic words only.
+    // SAFETY: by the caller's promise it lies in a table: in RAM, seen through the window, aligned, and
+    // reached as atomic words only.
     unsafe { word.as_ref() }
+}
+
+/// Whether the kernel's tables map each page of the range.
+pub fn is_mapped(range: Range<usize>) -> bool {
+    let mut words = [0; 4];
+    range.step_by(PAGE_SIZE).all(|at| {
+        walk_from(kernel_root(), VirtAddr(at as u64), |level, word| words[level] = word);
+        let is_leaf = |level: usize| words[level] & 1 == 1 && (level == 0 || words[level] & 0x80 != 0);
+        let found = (0..3).any(is_leaf);
+        words = [0; 4];
+        found
+    })
 }
 
 /// The entries of the loaded tables for an address, level by level: for reports.
@@ -218,7 +240,8 @@ pub fn walk(at: VirtAddr, tell: impl FnMut(usize, u64)) {
 fn walk_from(root: Pfn, at: VirtAddr, mut tell: impl FnMut(usize, u64)) {
     let mut table = root;
     for level in (0..4).rev() {
-        let word = word_of(table, (at.0 >> (12 + 9 * level)) as usize & 511).load(Relaxed);
+        let slot = at.0 >> (12 + 9 * level) & 511;
+        let word = peek(PhysAddr(table.addr().0 + 8 * slot));
         tell(level as usize, word);
         if word & 1 == 0 || word & 0x80 != 0 {
             return;
@@ -228,4 +251,16 @@ fn walk_from(root: Pfn, at: VirtAddr, mut tell: impl FnMut(usize, u64)) {
             return;
         }
     }
+}
+
+/// A word of RAM, whatever it is used for.
+fn peek(at: PhysAddr) -> u64 {
+    let word;
+    // SAFETY: one load from the direct map, which maps RAM alone: it changes nothing, or faults, which ends
+    // the machine. The compiler knows nothing of it, so it races with no access of Rust's.
+    unsafe {
+        asm!("mov {}, [{}]", out(reg) word, in(reg) window(at).as_ptr(),
+             options(nostack, preserves_flags, readonly));
+    }
+    word
 }

@@ -1,20 +1,10 @@
 //! The SSE state that an entry saves beside its frame.
 
-use super::trap::Frame;
-
-/// The area of `fxsave64`, right below a frame.
+/// The area of `fxsave64`.
 #[repr(C, align(16))]
 pub struct SseState([u8; 512]);
 
 impl SseState {
-    /// The state saved with a frame.
-    pub fn of(frame: &mut Frame) -> &mut SseState {
-        let below = (&raw mut *frame).cast::<SseState>().wrapping_sub(1);
-        // SAFETY: `trap.s` stores the state below every frame that it hands out, and restores it from there;
-        // exclusive access to the frame is exclusive access to the state.
-        unsafe { &mut *below }
-    }
-
     /// Its bytes.
     pub fn bytes(&self) -> &[u8; 512] {
         &self.0
@@ -29,7 +19,7 @@ impl SseState {
     }
 
     /// As after reset, exceptions masked: control word 0x37f, MXCSR 0x1f80.
-    pub(super) fn fresh() -> Self {
+    pub(super) const fn fresh() -> Self {
         let mut state = [0; 512];
         (state[0], state[1]) = (0x7f, 0x03);
         (state[24], state[25]) = (0x80, 0x1f);

@@ -1,30 +1,27 @@
-//! The machine's part of threads: a stack, the switch from one to another, and the space that must be
-//! loaded meanwhile. The scheduler is `task::sched`.
+//! The machine's part of threads: a stack, and the switch from one to another. The scheduler is
+//! `task::sched`; it may err, and the machine ends then, because this file checks what it is asked for:
 //!
-//! # Lazy roots
-//!
-//! A CPU keeps the root of the last space it ran while it runs threads that have none (idle, kernel threads):
-//! coming back costs nothing. It stays in the space's mask and is flushed with it, until something else is
-//! loaded, [`leave_lazy_space`] is called, or the space ends ([`OwnedSpace`]).
+//! ```text
+//!   stack_pointer = 0    nothing to continue: the thread was never prepared, or has ended
+//!                 ≠ 0    where it goes on, if it is on no CPU
+//!   on_cpu               taken by who prepares it or switches to it; given up when its stack was left
+//! ```
 
+use super::cpu::{InterruptsOff, PreemptOff};
 use super::percpu::{self, PerCpu};
 use super::registers::{self, FS_BASE};
 use super::space::{self, STACKS};
+use super::spaces::{self, OwnedSpace, Space, SpaceSlot};
 use super::sse::SseState;
-use super::trap::Frame;
+use super::trap::{Frame, Saved};
 use super::upcalls::sched;
-use super::{Metal, apic, cpu};
-use core::cell::Cell;
+use super::{cpu, user};
+use core::marker::PhantomData;
 use core::ops::{Deref, Range};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use interleaf::machine::{Context, Cpu};
-use interleaf::space::AddressSpace;
-use interleaf::sync::wait_until;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use interleaf::machine::Context;
 use interleaf::units::CpuId;
-
-/// An address space of this machine.
-pub type Space = AddressSpace<'static, Metal>;
 
 /// Most threads, idle threads included.
 pub const MAX_THREADS: usize = 128;
@@ -34,23 +31,20 @@ const STACK_STRIDE: usize = 64 << 10;
 /// Bytes that an entry on a kernel stack may need: a frame, SSE state, and room to panic.
 const STACK_RESERVE: u64 = 3 << 10;
 
-/// A function and its argument.
-type Beginning = (fn(usize), usize);
-
-/// The machine's part of a thread. Cells are touched by the thread itself, or by the CPU that switches from
-/// or to it.
+/// The machine's part of a thread. Words without a comment are touched by the thread itself, or by the CPU
+/// that prepares it, switches to it or from it; `on_cpu` hands them on.
 pub struct Thread {
-    context: Context,
-    stack_pointer: Cell<u64>,
-    stack_top: Cell<u64>,
-    stack_limit: Cell<u64>,
-    fs_base: Cell<u64>,
-    /// Function of a kernel thread, and its argument.
-    begins: Cell<Option<Beginning>>,
-    /// The space that the thread runs in; null for none.
-    space: Cell<*const Space>,
-    /// A CPU runs it or is about to leave its stack. The releasing clear pairs with the acquiring swap of the
-    /// next CPU.
+    context: OwnContext,
+    stack_pointer: AtomicU64,
+    stack_top: AtomicU64,
+    stack_limit: AtomicU64,
+    fs_base: AtomicU64,
+    /// The space that the thread runs in.
+    space: SpaceSlot,
+    /// Values on its stack whose addresses are kept elsewhere; see `with_owned`.
+    pub(super) pinned: AtomicU32,
+    /// A CPU runs it or is about to leave its stack, or it is being prepared. The releasing clear pairs with
+    /// the acquiring swap of the next CPU.
     on_cpu: AtomicBool,
     /// The scheduler's state; see `sched`.
     pub state: AtomicU32,
@@ -66,9 +60,12 @@ pub struct Thread {
     pub ended: AtomicU32,
 }
 
-// SAFETY: see `Thread`: cells have one user at a time, and `on_cpu` hands them from CPU to CPU; everything
-// else is atomic.
-unsafe impl Sync for Thread {}
+/// The library's state of a thread, reached by the thread itself alone.
+struct OwnContext(Context);
+
+// SAFETY: the only way to the context is `Current::context`: a `Current` is the running thread's and never
+// leaves it, so a context has one user at a time, and `on_cpu` orders them.
+unsafe impl Sync for OwnContext {}
 
 /// Every thread there can be. The first ones are the CPUs' idle threads; then the one that boots.
 static THREADS: [Thread; MAX_THREADS] = [const { Thread::new() }; MAX_THREADS];
@@ -85,13 +82,13 @@ unsafe extern "C" {
 impl Thread {
     const fn new() -> Self {
         Self {
-            context: Context::new(),
-            stack_pointer: Cell::new(0),
-            stack_top: Cell::new(0),
-            stack_limit: Cell::new(0),
-            fs_base: Cell::new(0),
-            begins: Cell::new(None),
-            space: Cell::new(ptr::null()),
+            context: OwnContext(Context::new()),
+            stack_pointer: AtomicU64::new(0),
+            stack_top: AtomicU64::new(0),
+            stack_limit: AtomicU64::new(0),
+            fs_base: AtomicU64::new(0),
+            space: SpaceSlot::new(),
+            pinned: AtomicU32::new(0),
             on_cpu: AtomicBool::new(false),
             state: AtomicU32::new(sched::FREE),
             affinity: AtomicU64::new(u64::MAX),
@@ -100,11 +97,6 @@ impl Thread {
             clear_tid: AtomicU64::new(0),
             ended: AtomicU32::new(0),
         }
-    }
-
-    /// The library's state of the thread.
-    pub fn context(&self) -> &Context {
-        &self.context
     }
 
     /// Its number.
@@ -128,145 +120,312 @@ impl Thread {
         top - STACK_BYTES..top
     }
 
-    /// The space that it runs in.
-    pub fn space(&self) -> Option<&'static Space> {
-        // SAFETY: a space outlives the threads that run in it: `in_space` borrows it for as long, and
-        // programs end before theirs.
-        unsafe { self.space.get().as_ref() }
+    /// The base of its FS.
+    pub fn fs_base(&self) -> u64 {
+        self.fs_base.load(Relaxed)
     }
 
     fn set_stack(&self, stack: Range<usize>) {
-        self.stack_top.set(stack.end as u64);
-        self.stack_limit.set(stack.start as u64 + STACK_RESERVE);
+        self.stack_top.store(stack.end as u64, Relaxed);
+        self.stack_limit.store(stack.start as u64 + STACK_RESERVE, Relaxed);
     }
 
-    /// Prepares the thread to run `function(argument)` on its stack, which is mapped. No CPU runs it.
-    pub fn prepare_kernel_thread(&self, function: fn(usize), argument: usize) {
-        let stack = Self::stack_of(self.index());
-        self.set_stack(stack.clone());
-        self.space.set(ptr::null());
-        self.fs_base.set(0);
-        self.begins.set(Some((function, argument)));
-        // Popped by `switch_stacks`: r15 r14 r13 r12 rbp rbx, then where it returns to.
+    /// Prepares the thread to run `function(argument)` on its stack.
+    pub fn prepare_kernel_thread(&self, function: extern "C" fn(usize), argument: usize) {
+        // SAFETY: a safe function may be called with any argument.
+        unsafe { self.prepare_to_call(function, argument) };
+    }
+
+    /// Prepares the thread to run `function(argument)` on its stack.
+    ///
+    /// # Safety
+    /// The function may be called with the argument when the thread runs.
+    unsafe fn prepare_to_call(&self, function: unsafe extern "C" fn(usize), argument: usize) {
+        let mut stack = FreshStack::of(self);
+        self.fs_base.store(0, Relaxed);
         let entry = (kernel_thread_entry as *const ()).addr();
-        self.push(stack.end, &[0, 0, 0, 0, 0, 0, entry]);
+        // The entry passes rbx and r12 on to `kernel_thread_begins`.
+        stack.push([0, 0, 0, argument, 0, (function as *const ()).addr(), entry]);
+        stack.is_ready();
     }
 
     /// Prepares the thread to begin in ring 3 with the registers of `frame`, in the space and with the
-    /// thread-local base given. The space must outlive the thread: its owner waits for its threads.
-    pub fn prepare_user_thread(&self, frame: &Frame, space: &Space, fs_base: u64) {
-        let stack = Self::stack_of(self.index());
-        self.set_stack(stack.clone());
-        self.space.set(space);
-        self.fs_base.set(fs_base);
+    /// thread-local base given. The space waits for its threads when it ends.
+    ///
+    /// # Panics
+    /// Where the base is no program's address.
+    pub fn prepare_user_thread(&self, frame: &Frame, space: &OwnedSpace, fs_base: u64) {
+        assert!(fs_base < user::USER_END, "{fs_base:#x} is no program's address");
+        let mut stack = FreshStack::of(self);
+        self.space.set_counted(space);
+        self.fs_base.store(fs_base, Relaxed);
         self.exit_pending.store(0, Relaxed);
         self.clear_tid.store(0, Relaxed);
-        let sse = SseState::fresh();
-        let frame_at = stack.end - size_of::<Frame>();
-        let sse_at = frame_at - size_of::<SseState>();
-        // SAFETY: the stack is mapped, its top aligned to 16, and it is not in use.
-        unsafe {
-            ptr::with_exposed_provenance_mut::<Frame>(frame_at).write(*frame);
-            ptr::with_exposed_provenance_mut::<SseState>(sse_at).write(sse);
-        }
+        stack.push(Saved { sse: SseState::fresh(), frame: frame.twin() });
         let entry = (user_thread_entry as *const ()).addr();
-        self.push(sse_at, &[0, 0, 0, 0, 0, 0, entry]);
+        stack.push([0, 0, 0, 0, 0, 0, entry]);
+        stack.is_ready();
+    }
+}
+
+/// The stack of a thread that runs nowhere and has nothing to continue: only who prepares it touches it.
+struct FreshStack<'t> {
+    thread: &'t Thread,
+    bounds: Range<usize>,
+    at: usize,
+}
+
+impl<'t> FreshStack<'t> {
+    /// # Panics
+    /// Where the thread runs, is prepared already or waits for a CPU; where its stack is not mapped.
+    fn of(thread: &'t Thread) -> Self {
+        let index = thread.index();
+        assert!(!thread.on_cpu.swap(true, Acquire), "thread {index} is prepared while it runs");
+        assert_eq!(thread.stack_pointer.load(Relaxed), 0, "thread {index} is prepared twice");
+        assert!(space::is_mapped(Thread::stack_of(index)), "thread {index} has no stack");
+        let bounds = Thread::stack_of(index);
+        thread.set_stack(bounds.clone());
+        Self { thread, at: bounds.end, bounds }
     }
 
-    /// Puts words below `top` of this thread's stack and has it continue there.
-    fn push(&self, top: usize, words: &[usize]) {
-        let at = top - size_of_val(words);
-        // SAFETY: the stack is mapped and not in use.
-        unsafe { ptr::with_exposed_provenance_mut::<usize>(at).copy_from(words.as_ptr(), words.len()) };
-        self.stack_pointer.set(at as u64);
+    /// Puts a value below those before it.
+    fn push<T>(&mut self, value: T) {
+        self.at -= size_of::<T>();
+        assert!(self.at >= self.bounds.start && self.at.is_multiple_of(align_of::<T>()));
+        // SAFETY: aligned and within the stack, as just checked; it is mapped, and `of` has taken the thread,
+        // which had nothing on it to continue.
+        unsafe { ptr::with_exposed_provenance_mut::<T>(self.at).write(value) };
+    }
+
+    /// The thread goes on with the last words pushed: those that `switch_stacks` pops, r15 r14 r13 r12 rbp
+    /// rbx, and where it returns to.
+    fn is_ready(self) {
+        self.thread.stack_pointer.store(self.at as u64, Relaxed);
+        self.thread.on_cpu.store(false, Release);
+    }
+}
+
+/// The running thread.
+#[derive(Clone, Copy)]
+pub struct Current(&'static Thread, PhantomData<*const ()>);
+
+impl Deref for Current {
+    type Target = Thread;
+    #[inline(always)]
+    fn deref(&self) -> &Thread {
+        self.0
+    }
+}
+
+impl Current {
+    /// # Safety
+    /// This thread runs the code.
+    #[inline(always)]
+    pub(super) unsafe fn new(thread: &'static Thread) -> Self {
+        Self(thread, PhantomData)
+    }
+
+    /// The library's state of the thread.
+    #[inline(always)]
+    pub fn context(&self) -> &Context {
+        &self.0.context.0
     }
 
     /// The base of the running thread's FS.
-    pub fn set_own_fs_base(&self, base: u64) {
-        self.fs_base.set(base);
+    ///
+    /// # Panics
+    /// Where it is no program's address.
+    pub fn set_fs_base(&self, base: u64) {
+        assert!(base < user::USER_END, "{base:#x} is no program's address");
+        self.0.fs_base.store(base, Relaxed);
         // SAFETY: FS is the program's; the kernel does not use it.
         unsafe { registers::write_msr(FS_BASE, base) };
     }
 
-    /// The base of its FS.
-    pub fn fs_base(&self) -> u64 {
-        self.fs_base.get()
+    /// Whether the thread runs in a space.
+    #[inline(always)]
+    pub fn has_space(&self) -> bool {
+        !self.0.space.is_empty()
+    }
+
+    /// Calls `f` with the space that the thread runs in, which stays as long.
+    #[inline(always)]
+    pub fn with_space<R>(self, f: impl FnOnce(Option<&Space>) -> R) -> R {
+        // SAFETY: the slot counts the space's users, and a space that has any does not end. This thread alone
+        // empties the slot: behind the closure of `in_space` in which `f` is, or in `leave_space`, which
+        // never comes back to `f`.
+        f(unsafe { self.0.space.get() }.map(|owned| &**owned))
+    }
+
+    /// Prepares another thread of the program that this one runs: [`Thread::prepare_user_thread`] in the same
+    /// space. `None` where there is none.
+    pub fn prepare_sibling(self, thread: &Thread, frame: &Frame, fs_base: u64) -> Option<()> {
+        // SAFETY: as in `with_space`.
+        let space = unsafe { self.0.space.get() }?;
+        thread.prepare_user_thread(frame, space, fs_base);
+        Some(())
+    }
+
+    pub(super) fn space(&self) -> &SpaceSlot {
+        &self.0.space
     }
 }
 
-/// Makes the running code the boot thread. Called first.
-pub fn adopt_boot_thread() -> &'static Thread {
-    let thread = &THREADS[BOOT_THREAD];
-    thread.on_cpu.store(true, Relaxed);
-    thread.state.store(sched::READY, Relaxed);
-    thread.set_stack(space::boot_stack());
-    percpu::init(CpuId(0), thread);
-    enter_stack(percpu::this(), thread);
-    thread
+/// Makes the running code the boot thread.
+///
+/// # Safety
+/// Called once, first of all on CPU 0, on the boot stack.
+pub unsafe fn adopt_boot_thread() {
+    // SAFETY: the caller's promise.
+    unsafe { adopt(CpuId(0), BOOT_THREAD, space::boot_stack()) };
 }
 
 /// Makes the running code of a CPU that has just started its idle thread.
-pub fn adopt_idle_thread(cpu: CpuId) {
-    let thread = &THREADS[cpu.index()];
-    thread.on_cpu.store(true, Relaxed);
+///
+/// # Safety
+/// Called once on each CPU but the first, first of all, on the stack of the thread that has the CPU's number.
+pub unsafe fn adopt_idle_thread(cpu: CpuId) {
+    // SAFETY: the caller's promise.
+    unsafe { adopt(cpu, cpu.index(), Thread::stack_of(cpu.index())) };
+}
+
+/// # Safety
+/// Called once on each CPU, first of all, on that stack.
+unsafe fn adopt(cpu: CpuId, index: usize, stack: Range<usize>) {
+    let thread = &THREADS[index];
+    assert!(!thread.on_cpu.swap(true, Acquire), "thread {index} runs twice");
     thread.state.store(sched::READY, Relaxed);
-    thread.set_stack(Thread::stack_of(cpu.index()));
-    percpu::init(cpu, thread);
-    enter_stack(percpu::this(), thread);
+    thread.set_stack(stack);
+    // SAFETY: the CPU gets its number here, once, and runs the thread, as was just noted.
+    unsafe { percpu::init(cpu, thread) };
+    // SAFETY: as just said.
+    unsafe { enter_stack(percpu::this(), thread) };
 }
 
-fn enter_stack(cpu: &PerCpu, thread: &Thread) {
-    cpu.kernel_stack.set(thread.stack_top.get());
-    cpu.stack_limit.set(thread.stack_limit.get());
+/// # Safety
+/// As [`PerCpu::enter_thread`].
+unsafe fn enter_stack(cpu: &PerCpu, thread: &'static Thread) {
+    let (top, limit) = (thread.stack_top.load(Relaxed), thread.stack_limit.load(Relaxed));
+    // SAFETY: the caller's promise.
+    unsafe { cpu.enter_thread(thread, top, limit) };
 }
 
-/// Switches from the running thread to `next`; returns when a CPU, perhaps another, switches back. Interrupts
-/// and preemption are off.
-/// `sched::after_switch` must follow.
-pub fn switch_to(next: &'static Thread) {
-    let (cpu, me) = (percpu::this(), percpu::thread());
-    debug_assert!(!cpu::interrupts_are_on());
+/// A place for a thread.
+pub struct ThreadSlot(AtomicPtr<Thread>);
+
+impl ThreadSlot {
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    fn set(&self, thread: &'static Thread) {
+        self.0.store(ptr::from_ref(thread).cast_mut(), Relaxed);
+    }
+
+    fn take(&self) -> Option<&'static Thread> {
+        let thread = self.0.swap(ptr::null_mut(), Relaxed);
+        // SAFETY: null, or a reference that `set` has stored.
+        unsafe { thread.as_ref() }
+    }
+}
+
+/// The thread whose stack this CPU has just left.
+#[must_use = "no CPU can run the thread before it is released"]
+pub struct Previous(&'static Thread);
+
+impl Previous {
+    /// From now on another CPU may run the thread.
+    pub fn release(self) -> &'static Thread {
+        self.0.on_cpu.store(false, Release);
+        self.0
+    }
+}
+
+/// Switches from the running thread to `next`; returns when a CPU, perhaps another, switches back.
+///
+/// # Panics
+/// Where `next` runs or has nothing to continue, and where a part of the kernel relies on this thread
+/// staying.
+pub fn switch_to(next: &'static Thread, off: &InterruptsOff, _stay: &PreemptOff) {
+    let me = percpu::thread();
+    let load = take(next);
+    // SAFETY: `take` has made `next` this CPU's and found where it goes on. What this thread was is kept in
+    // its stack pointer, until a CPU takes it in the same way.
+    unsafe { switch(me, next, me.0.stack_pointer.as_ptr(), load, off) };
+    after_switch();
+}
+
+/// Switches to `next` for good: the running thread has nothing to continue, and may be prepared again.
+///
+/// # Panics
+/// As [`switch_to`], and where something on the thread's stack is kept elsewhere.
+pub fn end_and_switch_to(next: &'static Thread, off: &InterruptsOff, _stay: &PreemptOff) -> ! {
+    let me = percpu::thread();
+    assert_eq!(me.pinned.load(Relaxed), 0, "thread {} ends beneath a space of its own", me.index());
+    let load = take(next);
+    me.0.stack_pointer.store(0, Relaxed);
+    let mut nowhere = 0;
+    // SAFETY: as in `switch_to`; this thread's stack is in use until the other one has released it.
+    unsafe { switch(me, next, &raw mut nowhere, load, off) };
+    unreachable!("a thread that ended runs");
+}
+
+/// Makes a thread this CPU's; its stack pointer.
+fn take(next: &Thread) -> u64 {
+    assert!(!cpu::interrupts_are_on(), "threads are switched with interrupts on");
+    assert_eq!(percpu::preempt_depth(), 1, "a thread that must stay on its CPU is switched");
     assert!(!next.on_cpu.swap(true, Acquire), "thread {} runs twice", next.index());
-    load_space_of(cpu, next);
+    let load = next.stack_pointer.load(Relaxed);
+    assert_ne!(load, 0, "thread {} has nothing to continue", next.index());
+    load
+}
+
+/// # Safety
+/// `me` runs, with interrupts and preemption off; this CPU has taken `next`, which goes on at `load`. `save`
+/// is valid for a write.
+unsafe fn switch(me: Current, next: &'static Thread, save: *mut u64, load: u64, off: &InterruptsOff) {
+    let cpu = percpu::this();
+    spaces::load_space_of(cpu, &next.space, off);
     cpu.quiesced();
-    cpu.previous.set(me);
-    cpu.thread.set(next);
-    enter_stack(cpu, next);
-    if next.fs_base.get() != me.fs_base.get() {
-        // SAFETY: FS is the program's; the kernel does not use it.
-        unsafe { registers::write_msr(FS_BASE, next.fs_base.get()) };
+    cpu.previous.set(me.0);
+    // SAFETY: this CPU runs `next` from here on: with interrupts off nothing comes in between.
+    unsafe { enter_stack(cpu, next) };
+    if next.fs_base() != me.fs_base() {
+        // SAFETY: FS is the program's; the kernel does not use it. Bases are programs' addresses.
+        unsafe { registers::write_msr(FS_BASE, next.fs_base()) };
     }
-    // SAFETY: `next` is on no CPU, as just checked, so its stack pointer is where it switched away or was
-    // readied.
-    unsafe { switch_stacks(me.stack_pointer.as_ptr(), next.stack_pointer.get()) };
+    // SAFETY: the caller's promise: the words at `load` are those that the routine has pushed, or
+    // `FreshStack`.
+    unsafe { switch_stacks(save, load) };
 }
 
-/// The thread that ran here before the switch; from now on another CPU may run it.
-pub fn release_previous() -> &'static Thread {
-    // SAFETY: `switch_to` set it on this CPU just now; threads are static.
-    let previous = unsafe { &*percpu::this().previous.get() };
-    previous.on_cpu.store(false, Release);
-    previous
+/// Called first on the new stack.
+fn after_switch() {
+    let previous = percpu::this().previous.take().expect("there was a thread before");
+    sched::after_switch(Previous(previous));
 }
 
-/// The body of a kernel thread, called by `trap.s`.
+/// The body of a kernel thread, called by `trap.s` with the words that `prepare_to_call` has pushed.
 #[unsafe(no_mangle)]
-extern "C" fn kernel_thread_begins() -> ! {
-    sched::after_switch();
-    percpu::preempt_on();
+extern "C" fn kernel_thread_begins(function: unsafe extern "C" fn(usize), argument: usize) -> ! {
+    after_switch();
+    // SAFETY: it ends the `PreemptOff` of the thread that switched to this one, which has its own depth again
+    // when it runs.
+    unsafe { percpu::preempt_on() };
     cpu::section_ends();
-    registers::enable_interrupts();
-    if let Some((function, argument)) = percpu::thread().begins.take() {
-        function(argument);
-    }
+    // SAFETY: a thread begins with nothing that relies on interrupts being off.
+    unsafe { registers::enable_interrupts() };
+    // SAFETY: `prepare_to_call` was promised that this function may be called with this argument.
+    unsafe { function(argument) };
     sched::exit_thread()
 }
 
 /// The start of a program's thread, called by `trap.s`; returns with interrupts off.
 #[unsafe(no_mangle)]
 extern "C" fn user_thread_begins() {
-    sched::after_switch();
-    percpu::preempt_on();
+    after_switch();
+    // SAFETY: as in `kernel_thread_begins`.
+    unsafe { percpu::preempt_on() };
     registers::disable_interrupts();
 }
 
@@ -279,110 +438,37 @@ pub fn preempt() {
     }
 }
 
-/// Loads the space of a thread that is about to run, unless it has none or it is loaded.
-fn load_space_of(cpu: &PerCpu, next: &Thread) {
-    let (wanted, loaded) = (next.space.get(), cpu.loaded.get());
-    if wanted == loaded {
-        return;
-    }
-    if wanted.is_null() {
-        // SAFETY: a loaded space leaves every CPU before it ends (`OwnedSpace`).
-        return unsafe { loaded.as_ref() }.map_or((), Space::enter_lazy_tlb);
-    }
-    // SAFETY: a thread's space outlives it (`Thread::space`), and a loaded one leaves every CPU before it
-    // ends (`OwnedSpace`).
-    match unsafe { (loaded.as_ref(), &*wanted) } {
-        (None, wanted) => wanted.enter_cpu(),
-        (Some(loaded), wanted) => wanted.switch_from(loaded),
-    }
-    cpu.loaded.set(wanted);
-}
-
-/// Leaves the space that this CPU keeps although the running thread has none. Interrupts are off.
-pub fn leave_lazy_space() {
-    let (cpu, thread) = (percpu::this(), percpu::thread());
-    let loaded = cpu.loaded.get();
-    if !loaded.is_null() && thread.space.get() != loaded {
-        // SAFETY: as in `load_space_of`.
-        unsafe { &*loaded }.leave_cpu();
-        cpu.loaded.set(ptr::null());
-    }
-}
-
-/// A space that is never moved, because threads and CPUs keep its address, and that is loaded on no CPU when
-/// it is dropped.
-#[derive(Debug)]
-pub struct OwnedSpace(Space);
-
-/// Keeps a space in place while `f` uses it, then drops it.
-pub fn with_owned<R>(space: Space, f: impl FnOnce(&OwnedSpace) -> R) -> R {
-    let owned = OwnedSpace(space);
-    f(&owned)
-}
-
-impl OwnedSpace {
-    /// Makes every CPU that keeps the space lazily leave it, and waits until they have.
-    pub fn evict(&self) {
-        let state = super::Core::interrupts_off();
-        leave_lazy_space();
-        super::Core::interrupts_restore(state);
-        let cpus = self.0.cpus_racy();
-        cpus.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::LEAVE_SPACE_VECTOR));
-        wait_until::<super::Core>(|| self.0.runs_nowhere());
-    }
-}
-
-impl Deref for OwnedSpace {
-    type Target = Space;
-    fn deref(&self) -> &Space {
-        &self.0
-    }
-}
-
-impl Drop for OwnedSpace {
-    fn drop(&mut self) {
-        self.evict();
-    }
-}
-
-/// Runs `f` on this thread in a space, of which it has none yet.
-pub fn in_space<R>(owned: &OwnedSpace, f: impl FnOnce() -> R) -> R {
-    let thread = percpu::thread();
-    assert!(thread.space.get().is_null(), "a thread runs in one space at a time");
-    set_own_space(thread, &owned.0);
-    let result = f();
-    set_own_space(thread, ptr::null());
-    result
-}
-
-/// The running thread runs in no space from now on.
-pub fn leave_space() {
-    set_own_space(percpu::thread(), ptr::null());
-}
-
-fn set_own_space(thread: &Thread, space: *const Space) {
-    let state = super::Core::interrupts_off();
-    percpu::preempt_off();
-    thread.space.set(space);
-    load_space_of(percpu::this(), thread);
-    percpu::preempt_on();
-    super::Core::interrupts_restore(state);
+/// One thread's part of [`run_all`].
+struct Part<'a> {
+    program: &'a (dyn Fn() + Sync),
+    /// Threads that have not ended their parts.
+    left: &'a AtomicU32,
 }
 
 /// Runs `programs[n]` in a thread of its own, on CPU `n` where `pinned`, and returns when all have ended.
 pub fn run_all(programs: &[&(dyn Fn() + Sync)], pinned: bool) {
+    let left = AtomicU32::new(programs.len() as u32);
+    let nothing = Part { program: &|| (), left: &left };
+    let mut parts = [const { None }; MAX_THREADS];
     let mut threads = [BOOT_THREAD; MAX_THREADS];
-    for (n, program) in programs.iter().enumerate() {
-        let affinity = if pinned { 1 << n } else { u64::MAX };
-        let argument = (&raw const *program).expose_provenance();
-        threads[n] =
-            sched::spawn(run_program, argument, affinity).expect("there are threads and memory for stacks");
+    for (n, &program) in programs.iter().enumerate() {
+        let part = parts[n].insert(Part { program, ..nothing });
+        let thread = sched::alloc_thread().expect("there are threads and memory for stacks");
+        // SAFETY: the part is not moved or dropped before the assertion below has found that every thread has
+        // run its own, and no thread uses it after that.
+        unsafe { thread.prepare_to_call(run_part, ptr::from_ref(part).expose_provenance()) };
+        sched::start(thread, if pinned { 1 << n } else { u64::MAX });
+        threads[n] = thread.index();
     }
     threads[..programs.len()].iter().for_each(|&index| sched::join(Thread::at(index)));
+    assert_eq!(left.load(Acquire), 0, "a thread that was joined still runs");
 }
 
-fn run_program(argument: usize) {
-    // SAFETY: `run_all` exposed the reference's address and does not return before this thread has ended.
-    let program = unsafe { &*ptr::with_exposed_provenance::<&(dyn Fn() + Sync)>(argument) };
+/// # Safety
+/// `argument` is the exposed address of a [`Part`] that lives until its `left` is counted down.
+unsafe extern "C" fn run_part(argument: usize) {
+    // SAFETY: the caller's promise.
+    let Part { program, left } = unsafe { &*ptr::with_exposed_provenance::<Part<'_>>(argument) };
     program();
+    left.fetch_sub(1, Release);
 }

@@ -1,8 +1,10 @@
 //! Handlers of traps and system calls in Rust; `trap.s` has the entries.
 
-use super::apic::{self, BARRIER_VECTOR, HANDLER_VECTOR, LEAVE_SPACE_VECTOR, RESCHED_VECTOR, TIMER_VECTOR};
+use super::apic::{self, Vector};
+use super::spaces::{self, Space};
+use super::sse::SseState;
 use super::upcalls::{process, report, sched, signal, system_call};
-use super::{MACHINE, cpu, percpu, registers, segments, thread, user};
+use super::{MACHINE, cpu, percpu, registers, segments, user};
 use core::arch::global_asm;
 use core::fmt;
 use core::sync::atomic::Ordering::*;
@@ -12,8 +14,11 @@ use interleaf::units::{Access, VirtAddr};
 global_asm!(include_str!("trap.s"), options(att_syntax));
 
 /// The registers of interrupted code, as `trap.s` pushes them.
+///
+/// Those that say where code goes on, and with which rights, are the entry's: what is made or changed outside
+/// of this file is a frame of ring 3, with interrupts on and an address of a program's.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub struct Frame {
     pub r15: u64,
     pub r14: u64,
@@ -31,14 +36,23 @@ pub struct Frame {
     pub rcx: u64,
     pub rax: u64,
     /// The vector; in a system call its number.
-    pub vector: u64,
+    vector: u64,
     /// The error code that the CPU pushes for some vectors.
-    pub error: u64,
-    pub rip: u64,
-    pub cs: u64,
-    pub rflags: u64,
+    error: u64,
+    rip: u64,
+    cs: u64,
+    rflags: u64,
     pub rsp: u64,
-    pub ss: u64,
+    ss: u64,
+}
+
+/// What `trap.s` has saved of interrupted code.
+#[repr(C)]
+pub struct Saved {
+    /// The area of `fxsave64`.
+    pub sse: SseState,
+    /// The registers, right above it.
+    pub frame: Frame,
 }
 
 /// The CPU was in ring 3.
@@ -46,24 +60,81 @@ const RING_3: u64 = 3;
 const PAGE_FAULT: u64 = 14;
 const ERROR_WRITE: u64 = 1 << 1;
 const ERROR_FETCH: u64 = 1 << 4;
+/// Flags that a program may have as it likes: arithmetic, direction, alignment check.
+pub const USER_FLAGS: u64 = 0x4_0cd5;
+/// Flags that every program has: interrupts on, and the bit that is always 1.
+const FIXED_FLAGS: u64 = registers::INTERRUPT_FLAG as u64 | 2;
 
 impl Frame {
     /// The registers that a program starts with.
-    pub fn at_start(entry: VirtAddr, stack: VirtAddr) -> Self {
+    pub const fn at_start(entry: VirtAddr, stack: VirtAddr) -> Self {
+        assert!(entry.0 < user::USER_END, "a program starts where programs are");
         Self {
             rip: entry.0,
             rsp: stack.0,
-            cs: segments::USER_CODE.into(),
-            ss: segments::USER_DATA.into(),
-            rflags: registers::INTERRUPT_FLAG as u64 | 2,
-            ..Self::default()
+            cs: segments::USER_CODE as u64,
+            ss: segments::USER_DATA as u64,
+            rflags: FIXED_FLAGS,
+            ..Self::ZERO
         }
+    }
+
+    const ZERO: Frame = Frame {
+        r15: 0,
+        r14: 0,
+        r13: 0,
+        r12: 0,
+        rbp: 0,
+        rbx: 0,
+        r11: 0,
+        r10: 0,
+        r9: 0,
+        r8: 0,
+        rdi: 0,
+        rsi: 0,
+        rdx: 0,
+        rcx: 0,
+        rax: 0,
+        vector: 0,
+        error: 0,
+        rip: 0,
+        cs: 0,
+        rflags: 0,
+        rsp: 0,
+        ss: 0,
+    };
+
+    /// The registers of a thread that goes on as this one of ring 3 does.
+    pub fn twin(&self) -> Self {
+        assert!(self.is_user(), "only a program's thread has a twin");
+        Self { ..*self }
     }
 
     /// Whether ring 3 was interrupted.
     #[inline(always)]
     pub fn is_user(&self) -> bool {
         self.cs & RING_3 != 0
+    }
+
+    /// The vector; in a system call its number.
+    #[inline(always)]
+    pub fn vector(&self) -> u64 {
+        self.vector
+    }
+
+    /// The words that a program finds in a signal's context: rip, flags, segments, error, vector.
+    pub fn for_a_signal(&self) -> [u64; 5] {
+        [self.rip, self.rflags, self.cs | self.ss << 48, self.error, self.vector]
+    }
+
+    /// Has the program go on elsewhere, with these of [`USER_FLAGS`]. False where no program can be there.
+    #[must_use]
+    pub fn go_on_at(&mut self, rip: u64, flags: u64) -> bool {
+        let possible = self.is_user() && rip < user::USER_END;
+        if possible {
+            (self.rip, self.rflags) = (rip, flags & USER_FLAGS | FIXED_FLAGS);
+        }
+        possible
     }
 
     fn interrupts_were_on(&self) -> bool {
@@ -81,13 +152,15 @@ impl Frame {
 
 /// Every vector that is returned from. Interrupts are off, here and when it returns.
 #[unsafe(no_mangle)]
-extern "C" fn trap_handler(frame: &mut Frame) {
+extern "C" fn trap_handler(saved: &mut Saved) {
+    let frame = &mut saved.frame;
     if frame.vector == PAGE_FAULT {
         kernel_fault(frame, registers::fault_address());
-    } else if frame.vector >= u64::from(TIMER_VECTOR) {
-        interrupt(frame);
+    } else if let Some(vector) = Vector::of_number(frame.vector) {
+        interrupt(vector);
     } else if frame.is_user() {
-        registers::enable_interrupts();
+        // SAFETY: ring 3 was interrupted: no code of the kernel is under way below this.
+        unsafe { registers::enable_interrupts() };
         process::exception(frame);
         registers::disable_interrupts();
     } else {
@@ -154,7 +227,8 @@ impl AfterFault {
 extern "C" fn user_fault_handler(frame: &Frame) -> AfterFault {
     let thread = percpu::thread();
     let fault = Fault { addr: VirtAddr(frame.vector), access: frame.access() };
-    let resolved = thread.space().map_or(Err(FaultError::NotMapped), |space| space.fault(fault));
+    let in_space = |space: &Space| space.fault(fault);
+    let resolved = thread.with_space(|space| space.map_or(Err(FaultError::NotMapped), in_space));
     registers::disable_interrupts();
     match resolved {
         Err(error) => error.into(),
@@ -168,14 +242,15 @@ extern "C" fn user_fault_handler(frame: &Frame) -> AfterFault {
 /// What [`user_fault_handler`] left to do. The frame is complete but for the vector. Interrupts are off, here
 /// and when it returns.
 #[unsafe(no_mangle)]
-extern "C" fn user_fault_unfinished(frame: &mut Frame, left: AfterFault) {
-    let address = VirtAddr(core::mem::replace(&mut frame.vector, PAGE_FAULT));
+extern "C" fn user_fault_unfinished(saved: &mut Saved, left: AfterFault) {
+    let address = VirtAddr(core::mem::replace(&mut saved.frame.vector, PAGE_FAULT));
     if let Some(error) = left.error() {
-        registers::enable_interrupts();
-        signal::fault_failed(frame, address, error);
+        // SAFETY: ring 3 faulted: no code of the kernel is under way below this.
+        unsafe { registers::enable_interrupts() };
+        signal::fault_failed(saved, address, error);
         registers::disable_interrupts();
     }
-    exit_to_user(frame);
+    exit_to_user(&mut saved.frame);
 }
 
 /// A page fault of the kernel: on a program's memory in a routine that recovers, or an error of the kernel.
@@ -185,28 +260,28 @@ fn kernel_fault(frame: &mut Frame, address: VirtAddr) {
         report::unexpected(frame, Some(address));
     };
     let may_sleep = frame.interrupts_were_on() && !percpu::is_preempt_off();
-    let space = percpu::thread().space().filter(|_| may_sleep);
-    let resolved = space.is_some_and(|space| {
-        registers::enable_interrupts();
+    let resolve = |space: &Space| {
+        // SAFETY: they were on when the access faulted (`may_sleep`).
+        unsafe { registers::enable_interrupts() };
         let outcome = space.fault(Fault { addr: address, access: frame.access() });
         registers::disable_interrupts();
         outcome.is_ok()
-    });
-    if !resolved {
+    };
+    if !percpu::thread().with_space(|space| space.filter(|_| may_sleep).is_some_and(resolve)) {
         frame.rip = recovery;
     }
 }
 
 /// Interrupts of the controller. None of their handlers sleeps, or takes a lock that is held anywhere with
 /// interrupts on.
-fn interrupt(frame: &mut Frame) {
+fn interrupt(vector: Vector) {
     cpu::section_begins();
     percpu::this().idle_ends();
-    match frame.vector as u8 {
-        TIMER_VECTOR | RESCHED_VECTOR => percpu::set_need_resched(),
-        HANDLER_VECTOR => MACHINE.call_handler(),
-        BARRIER_VECTOR => percpu::this().quiesced(),
-        LEAVE_SPACE_VECTOR => thread::leave_lazy_space(),
+    match vector {
+        Vector::TIMER | Vector::RESCHED => percpu::set_need_resched(),
+        Vector::HANDLER => MACHINE.call_handler(),
+        Vector::BARRIER => percpu::this().quiesced(),
+        Vector::LEAVE_SPACE => cpu::with_interrupts_off(spaces::leave_lazy_space),
         // Spurious: needs no acknowledgement.
         _ => return,
     }
@@ -219,24 +294,26 @@ fn interrupt(frame: &mut Frame) {
 #[cold]
 fn exit_work(frame: &mut Frame) {
     sched::yield_now();
-    registers::enable_interrupts();
+    // SAFETY: only ring 3 is below this, to which the thread is about to return.
+    unsafe { registers::enable_interrupts() };
     process::before_return_to_user(frame);
     registers::disable_interrupts();
 }
 
 /// A system call. Interrupts are off. Returns whether the frame must be restored as a whole.
 #[unsafe(no_mangle)]
-extern "C" fn syscall_handler(frame: &mut Frame) -> bool {
-    registers::enable_interrupts();
-    let whole = system_call(frame);
+extern "C" fn syscall_handler(saved: &mut Saved) -> bool {
+    // SAFETY: ring 3 made the call: no code of the kernel is under way below this.
+    unsafe { registers::enable_interrupts() };
+    let whole = system_call(saved);
     registers::disable_interrupts();
-    exit_to_user(frame);
+    exit_to_user(&mut saved.frame);
     whole
 }
 
 /// Vectors that are never returned from. Stays on the vector's stack.
 #[unsafe(no_mangle)]
-extern "C" fn fatal_handler(frame: &mut Frame) -> ! {
+extern "C" fn fatal_handler(frame: &Frame) -> ! {
     let address = (frame.vector == PAGE_FAULT).then(registers::fault_address);
     report::unexpected(frame, address)
 }

@@ -122,7 +122,7 @@ trap_entry:                             # vector error rip cs rflags rsp ss
     push_registers
     save_sse
     clear_flags
-    lea  512(%rsp), %rdi
+    mov  %rsp, %rdi
     call trap_handler
     .global trap_return
 trap_return:                            # rsp: fxsave, registers, frame; interrupts are off
@@ -181,6 +181,7 @@ page_fault_entry:
     mov  %r12, 24(%rdi)
     mov  %rbp, 32(%rdi)
     mov  %rbx, 40(%rdi)
+    mov  %rsp, %rdi
     mov  %eax, %esi
     call user_fault_unfinished
     jmp  trap_return
@@ -217,7 +218,7 @@ syscall_entry:
     push %rcx
     push_registers
     save_sse
-    lea  512(%rsp), %rdi
+    mov  %rsp, %rdi
     call syscall_handler                # al: 0 where rcx and r11 still are rip and rflags
     test %al, %al
     jnz  trap_return
@@ -246,9 +247,11 @@ switch_stacks:
     pop  %rbx
     ret
 
-# Where a new kernel thread begins.
+# Where a new kernel thread begins: rbx is its function, r12 the argument.
     .global kernel_thread_entry
 kernel_thread_entry:
+    mov  %rbx, %rdi
+    mov  %r12, %rsi
     xor  %ebp, %ebp
     call kernel_thread_begins
     ud2

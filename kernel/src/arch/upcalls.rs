@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `boot` | the boot CPU's main function; stacks for the other CPUs, which then run their idle threads |
 //! | `trap` | a program's calls, exceptions and failed faults; its exit from the kernel; a report |
-//! | `thread` | what follows a switch of threads; the end of a thread |
+//! | `thread`, `spaces` | what follows a switch of threads; the end of a thread |
 //! | `cpu` | sleeping, waking, and yielding |
 //! | `helpers` | threads for helpers |
 

@@ -47,8 +47,8 @@ pub fn init(features: Features) {
 fn open<R>(f: impl FnOnce() -> R) -> R {
     let smap = SMAP.load(Relaxed);
     if smap {
-        // SAFETY: `f` is one of the routines of `trap.s`, which accesses only the addresses that it was
-        // given.
+        // SAFETY: the CPU has the flag, which lifts a protection and changes nothing else; `f` answers for
+        // its accesses.
         unsafe { asm!("stac", options(nostack)) };
     }
     let result = f();
@@ -64,14 +64,19 @@ fn is_users(at: VirtAddr, len: usize) -> bool {
     at.0.checked_add(len as u64).is_some_and(|end| end <= USER_END)
 }
 
-fn copy(to: usize, from: usize, len: usize) -> Result<(), BadAddress> {
+/// Copies `len` bytes, up to the first that cannot be accessed.
+///
+/// # Safety
+/// The ranges are a slice of the caller's, borrowed as the direction wants, and addresses of programs
+/// (`is_users`), in this order or the other.
+unsafe fn copy(to: usize, from: usize, len: usize) -> Result<(), BadAddress> {
     debug_assert!(
         !percpu::is_preempt_off(),
         "a program's memory is touched where its fault could not be resolved"
     );
     debug_assert_eq!(percpu::thread().context().held(), 0, "a program's memory is touched under a lock");
-    // SAFETY: one side is the caller's slice, the other was checked to be a program's: no kernel memory
-    // changes but the slice.
+    // SAFETY: the routine accesses the two ranges, and goes on at its end where a fault in it is not
+    // resolved. Of the kernel's memory it reads or writes the slice alone.
     let missing = open(|| unsafe { copy_user(to, from, len) });
     if missing == 0 { Ok(()) } else { Err(BadAddress) }
 }
@@ -84,18 +89,22 @@ pub fn read(at: VirtAddr, to: &mut [u8]) -> Result<(), BadAddress> {
     if !is_users(at, to.len()) {
         return Err(BadAddress);
     }
-    copy(to.as_mut_ptr().expose_provenance(), at.0 as usize, to.len())
+    // SAFETY: to the caller's slice, from where `is_users` says that programs are.
+    unsafe { copy(to.as_mut_ptr().expose_provenance(), at.0 as usize, to.len()) }
 }
 
-/// Puts bytes into a program's memory.
+/// Puts bytes into a program's memory: that of the space that this thread runs in.
 ///
 /// # Errors
-/// Where a byte cannot be written; those before it are.
+/// Where a byte cannot be written; those before it are. Where the thread runs in no space.
 pub fn write(at: VirtAddr, from: &[u8]) -> Result<(), BadAddress> {
-    if !is_users(at, from.len()) {
+    // Without a space the boot tables may be loaded, which map all memory at its own addresses.
+    if !is_users(at, from.len()) || !percpu::thread().has_space() {
         return Err(BadAddress);
     }
-    copy(at.0 as usize, from.as_ptr().expose_provenance(), from.len())
+    // SAFETY: from the caller's slice, to where `is_users` says that programs are. The thread's space is
+    // loaded, and maps programs' memory alone there.
+    unsafe { copy(at.0 as usize, from.as_ptr().expose_provenance(), from.len()) }
 }
 
 /// Loads 8 bytes of a program's memory.
@@ -103,7 +112,8 @@ pub fn try_load(at: VirtAddr) -> Option<u64> {
     if !is_users(at, 8) {
         return None;
     }
-    // SAFETY: loads from a program's memory, or says that it could not.
+    // SAFETY: loads where programs are, as just checked, or says that it could not; the compiler knows
+    // nothing of it.
     let loaded = open(|| unsafe { load_user(at.0) });
     (loaded.is_there == 1).then_some(loaded.value)
 }

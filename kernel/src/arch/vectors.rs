@@ -2,16 +2,13 @@
 
 use super::segments::{EntryStack, TablePointer};
 use core::arch::asm;
-use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering::*};
 
-/// A gate for each vector. Written by the boot CPU before the others start, then only read.
+/// A gate for each vector, two words each.
 #[repr(C, align(16))]
-struct Gates(UnsafeCell<[[u64; 2]; 256]>);
+struct Gates([[AtomicU64; 2]; 256]);
 
-// SAFETY: see `Gates`.
-unsafe impl Sync for Gates {}
-
-static GATES: Gates = Gates(UnsafeCell::new([[0; 2]; 256]));
+static GATES: Gates = Gates([const { [const { AtomicU64::new(0) }; 2] }; 256]);
 
 /// Bytes between two stubs of `trap.s`.
 const STUB_BYTES: usize = 16;
@@ -22,14 +19,13 @@ pub fn init() {
         static trap_stubs: u8;
     }
     let stubs = (&raw const trap_stubs).addr();
-    // SAFETY: the boot CPU is alone, and no gate is in use.
-    let gates = unsafe { &mut *GATES.0.get() };
-    for (vector, gate) in gates.iter_mut().enumerate() {
+    for (vector, gate) in GATES.0.iter().enumerate() {
         let is_fatal = matches!(vector, 2 | 8 | 18);
         let stack = if is_fatal { EntryStack::Fatal } else { EntryStack::Ordinary };
         // A breakpoint may be asked for by ring 3.
         let ring = if vector == 3 { 3 } else { 0 };
-        *gate = gate_to((stubs + STUB_BYTES * vector) as u64, stack, ring);
+        let words = gate_to((stubs + STUB_BYTES * vector) as u64, stack, ring);
+        gate.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
     }
 }
 
@@ -42,7 +38,9 @@ fn gate_to(entry: u64, stack: EntryStack, ring: u64) -> [u64; 2] {
 
 /// Loads the table on this CPU.
 pub fn load() {
-    let pointer = TablePointer { limit: 256 * 16 - 1, base: GATES.0.get().addr() as u64 };
-    // SAFETY: the table is static and filled.
+    let pointer = TablePointer { limit: 256 * 16 - 1, base: (&raw const GATES).addr() as u64 };
+    assert_ne!(GATES.0[255][0].load(Relaxed), 0, "the vectors have no gates yet");
+    // SAFETY: the table is static; the last gate is there, so `init` has filled all of them, with the stubs
+    // of `trap.s`.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags)) };
 }

@@ -1,7 +1,7 @@
 //! Calls about memory: untrusted words go straight to `interleaf_linux_abi`.
 
 use super::{Arguments, CallResult};
-use crate::arch::thread::Space;
+use crate::arch::spaces::Space;
 use crate::arch::{percpu, user};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_linux_abi as linux;
@@ -9,29 +9,29 @@ use interleaf_linux_abi as linux;
 /// Pages that mincore reports at a time.
 const TOLD_AT_ONCE: usize = 256;
 
-/// The space of the calling thread; every thread of a program has one.
-fn space() -> &'static Space {
-    percpu::thread().space().expect("a program's thread has a space")
+/// Calls `f` with the space of the calling thread; every thread of a program has one.
+fn with_space<R>(f: impl FnOnce(&Space) -> R) -> R {
+    percpu::thread().with_space(|space| f(space.expect("a program's thread has a space")))
 }
 
 pub fn mmap(Arguments([addr, len, prot, flags, ..]): Arguments) -> CallResult {
-    Ok(linux::mmap(space(), addr, len, prot as u32, flags as u32)?.0)
+    Ok(with_space(|space| linux::mmap(space, addr, len, prot as u32, flags as u32))?.0)
 }
 
 pub fn munmap(addr: u64, len: u64) -> CallResult {
-    linux::munmap(space(), addr, len).map(|()| 0)
+    with_space(|space| linux::munmap(space, addr, len)).map(|()| 0)
 }
 
 pub fn mprotect(addr: u64, len: u64, prot: u64) -> CallResult {
-    linux::mprotect(space(), addr, len, prot as u32).map(|()| 0)
+    with_space(|space| linux::mprotect(space, addr, len, prot as u32)).map(|()| 0)
 }
 
 pub fn madvise(addr: u64, len: u64, advice: u64) -> CallResult {
-    linux::madvise(space(), addr, len, advice as i32).map(|()| 0)
+    with_space(|space| linux::madvise(space, addr, len, advice as i32)).map(|()| 0)
 }
 
 pub fn brk(end: u64) -> CallResult {
-    Ok(linux::brk(space(), end))
+    Ok(with_space(|space| linux::brk(space, end)))
 }
 
 /// The library reports under its lock, so the report is collected, and copied to the program afterwards.
@@ -42,10 +42,11 @@ pub fn mincore(addr: u64, len: u64, to: u64) -> CallResult {
     while at < end {
         let bytes = (end - at).min((TOLD_AT_ONCE * PAGE_SIZE) as u64);
         let (mut told, mut count) = ([0; TOLD_AT_ONCE], 0);
-        space().mincore(VirtAddr(at), bytes, |_, is_resident| {
+        let mut tell = |is_resident| {
             told[count] = u8::from(is_resident);
             count += 1;
-        })?;
+        };
+        with_space(|space| space.mincore(VirtAddr(at), bytes, |_, is_resident| tell(is_resident)))?;
         user::write(VirtAddr(to), &told[..count])?;
         at += bytes;
         to += count as u64;

@@ -13,7 +13,7 @@ mod memory;
 mod misc;
 mod threads;
 
-use crate::arch::trap::Frame;
+use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::BadAddress;
 use crate::task::signal;
 use interleaf_linux_abi::{Errno, number};
@@ -34,12 +34,13 @@ struct Arguments([u64; 6]);
 /// Carries out a call. Returns whether the frame must be restored as a whole, because more of it changed than
 /// rax.
 #[inline(always)]
-pub fn call(frame: &mut Frame) -> bool {
-    match frame.vector {
+pub fn call(saved: &mut Saved) -> bool {
+    let frame = &mut saved.frame;
+    match frame.vector() {
         // The cheapest call there is; it shows what entering and leaving costs.
         number::GETPPID => frame.rax = 0,
         number::RT_SIGRETURN => {
-            signal::sigreturn(frame);
+            signal::sigreturn(saved);
             return true;
         }
         other => {

@@ -20,7 +20,9 @@ pub fn clone(frame: &Frame) -> CallResult {
         return Err(Errno::ENOSYS);
     }
     let me = percpu::thread();
-    let space = me.space().ok_or(Errno::ENOSYS)?;
+    if has(CLONE_SETTLS) && tls >= user::USER_END {
+        return Err(Errno::EPERM);
+    }
     let thread = sched::alloc_thread().ok_or(Errno::EAGAIN)?;
     let tid = (thread.index() as u32).to_le_bytes();
     let wishes = [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)];
@@ -28,11 +30,11 @@ pub fn clone(frame: &Frame) -> CallResult {
         // Linux ignores a failure to store the number.
         let _ = user::write(VirtAddr(at), &tid);
     }
-    let mut child = *frame;
+    let mut child = frame.twin();
     child.rax = 0;
     child.rsp = if stack == 0 { frame.rsp } else { stack };
     let fs_base = if has(CLONE_SETTLS) { tls } else { me.fs_base() };
-    thread.prepare_user_thread(&child, space, fs_base);
+    me.prepare_sibling(thread, &child, fs_base).expect("a program's thread has a space");
     if has(CLONE_CHILD_CLEARTID) {
         thread.clear_tid.store(child_tid, Relaxed);
     }
@@ -73,7 +75,7 @@ pub fn arch_prctl(what: u64, value: u64) -> CallResult {
     const SET_FS: u64 = 0x1002;
     const GET_FS: u64 = 0x1003;
     match what {
-        SET_FS if value < user::USER_END => percpu::thread().set_own_fs_base(value),
+        SET_FS if value < user::USER_END => percpu::thread().set_fs_base(value),
         GET_FS => user::write(VirtAddr(value), &percpu::thread().fs_base().to_le_bytes())?,
         _ => return Err(Errno::EINVAL),
     }
@@ -83,7 +85,7 @@ pub fn arch_prctl(what: u64, value: u64) -> CallResult {
 /// The thread of a number; 0 is the calling one.
 fn thread_of(tid: u64) -> Result<&'static Thread, Errno> {
     match tid {
-        0 => Ok(percpu::thread()),
+        0 => Ok(Thread::at(percpu::thread().index())),
         tid if (tid as usize) < MAX_THREADS => Ok(Thread::at(tid as usize)),
         _ => Err(Errno::ESRCH),
     }

@@ -11,9 +11,8 @@ pub mod tables;
 use crate::arch::loader::Loader;
 use crate::arch::{Core, MACHINE, Metal, Once, clock, helpers, registers, space};
 use crate::report;
-use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use interleaf::frame::{BootError, BootMap, NodeInitReport, RecordInit};
+use interleaf::frame::{BootError, NodeInitReport, RecordInit};
 use interleaf::machine::Cpu;
 use interleaf::space::Vm;
 use interleaf::units::{CpuId, NodeId};
@@ -37,7 +36,7 @@ pub fn vm() -> &'static Vm<'static, Metal> {
 /// Gives the library the firmware's usable memory, and loads tables made with the library.
 pub fn init(loader: &Loader, start: RecordInit) {
     let refuse = |why: MapError| -> ! { report::refuse("the memory map", &why) };
-    let nr_told = loader.nr_entries;
+    let nr_told = loader.nr_entries();
     if nr_told > MAX_ENTRIES {
         refuse(MapError::TooManyEntries(nr_told));
     }
@@ -53,7 +52,7 @@ pub fn init(loader: &Loader, start: RecordInit) {
     if reach < end {
         crate::println!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
     }
-    let mut map = boot_map(loader, reach).unwrap_or_else(|why| refuse(why));
+    let mut map = loader.boot_map(reach).unwrap_or_else(|why| refuse(why));
     let workers = WorkerPool::spawn(&MACHINE, &mut map.early_allocator(&MACHINE));
     let workers = WORKERS.set(workers.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
     let from = registers::time_stamp();
@@ -65,15 +64,6 @@ pub fn init(loader: &Loader, start: RecordInit) {
         report::refuse("memory", &"there is not enough for the kernel's own tables");
     };
     space::adopt(root);
-}
-
-/// The first MiB stays the firmware's and the trampoline's.
-const FIRST_MIB: Range<u64> = 0..1 << 20;
-
-fn boot_map(loader: &Loader, limit: u64) -> Result<BootMap, MapError> {
-    let [info, list, line] = loader.own.clone();
-    let taken = [FIRST_MIB, loader.module.clone(), info, list, line];
-    firmware::boot_map(loader.entries(), &space::image_memory(), &taken, limit)
 }
 
 /// The workers of large jobs.

@@ -1,7 +1,9 @@
 //! Page faults of the kernel's own accesses to programs' memory, and which CPUs a flush interrupts.
 
 use super::world::{fail, load, map, page, store, with_space};
-use crate::arch::thread::{self, OwnedSpace};
+use crate::arch::cpu::PreemptOff;
+use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::thread;
 use crate::arch::{Core, MACHINE, percpu, user};
 use crate::memory;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -20,7 +22,7 @@ fn must(holds: bool, what: &str) -> bool {
 pub fn of_the_kernel(options: &Options<'_>) -> bool {
     with_space(options, |space| {
         let passed = AtomicBool::new(false);
-        let body = || passed.store(thread::in_space(space, || touch_everything(space)), SeqCst);
+        let body = || passed.store(spaces::in_space(space, || touch_everything(space)), SeqCst);
         thread::run_all(&[&body], false);
         passed.load(SeqCst)
     })
@@ -40,10 +42,10 @@ fn touch_everything(space: &OwnedSpace) -> bool {
     let mut bytes = [0; 16];
     let half = user::read(VirtAddr(page(base, 4).0 - 8), &mut bytes);
     let end = must(half.is_err(), "a read beyond the end of a mapping succeeded");
-    Core::preempt_off();
+    let stay = PreemptOff::new();
     let pinned = must(user::try_load(page(base, 2)).is_some(), "a present page cannot be looked at")
         && must(user::try_load(VirtAddr(0)).is_none(), "a look at nothing found something");
-    Core::preempt_on();
+    drop(stay);
     let clean = must(percpu::thread().context().held() == 0, "an error left a lock held");
     resolved && refused && end && pinned && clean
 }
@@ -81,7 +83,7 @@ fn interrupts_of(space: &OwnedSpace, inside: u32) -> u64 {
         while ready.load(SeqCst) < MACHINE.nr_cpus() - 1 {
             Core::relax();
         }
-        thread::in_space(space, || {
+        spaces::in_space(space, || {
             let before = memory::vm().shootdown_stats().sent;
             let flushes = memory::vm().totals().get(Counter::TlbFlush);
             (0..ROUNDS).for_each(|_| touch_and_unmap(space));
@@ -90,7 +92,7 @@ fn interrupts_of(space: &OwnedSpace, inside: u32) -> u64 {
         });
         over.store(true, SeqCst);
     };
-    let inhabitant = || thread::in_space(space, wait);
+    let inhabitant = || spaces::in_space(space, wait);
     let mut programs: [&(dyn Fn() + Sync); percpu::MAX_CPUS] = [&wait; percpu::MAX_CPUS];
     programs[0] = &main;
     programs[1..inside as usize].fill(&inhabitant);

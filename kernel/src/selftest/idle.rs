@@ -1,7 +1,8 @@
 //! An idle CPU leaves its quiescence, whatever ends the instruction that it waits in.
 
 use super::world::fail;
-use crate::arch::{Core, MACHINE, apic, percpu, smi, thread};
+use crate::arch::apic::{self, Vector};
+use crate::arch::{Core, MACHINE, percpu, smi, thread};
 use crate::task::sched;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
@@ -23,9 +24,10 @@ pub fn ends_with_the_wait(_: &Options<'_>) -> bool {
     }
     let passed = AtomicBool::new(false);
     let test = || {
-        smi::prepare();
-        let by_smi = (0..ROUNDS).all(|_| leaves_idle_after(smi::send, "a wait that no handler ended"));
-        let tick = |cpu| apic::send(cpu, apic::RESCHED_VECTOR);
+        let handler = smi::Handler::install();
+        let smi = |cpu| handler.send(cpu);
+        let by_smi = (0..ROUNDS).all(|_| leaves_idle_after(smi, "a wait that no handler ended"));
+        let tick = |cpu| apic::send(cpu, Vector::RESCHED);
         let by_handler = (0..ROUNDS).all(|_| leaves_idle_after(tick, "a wait that a handler ended"));
         passed.store(by_smi && by_handler, SeqCst);
     };

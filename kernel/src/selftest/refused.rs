@@ -1,7 +1,7 @@
 //! An access of ring 3 that is refused is one fault, and one signal.
 
 use super::world::{fail, map, page, with_space};
-use crate::arch::thread::{self, OwnedSpace};
+use crate::arch::spaces::{self, OwnedSpace};
 use crate::arch::trap::Frame;
 use crate::arch::user;
 use crate::memory;
@@ -33,7 +33,7 @@ const PAGES: u64 = 3;
 pub fn once_each(options: &Options<'_>) -> bool {
     with_space(options, |space| {
         let base = map(space, PAGES);
-        let code_written = thread::in_space(space, || user::write(base, &CODE)).is_ok();
+        let code_written = spaces::in_space(space, || user::write(base, &CODE)).is_ok();
         let rights = VmaFlags::READ | VmaFlags::EXECUTE;
         let ready = code_written && space.protect(base, PAGE_SIZE as u64, rights).is_ok();
         signal::set_handler(base.0 + HANDLER, 0);
@@ -48,7 +48,8 @@ pub fn once_each(options: &Options<'_>) -> bool {
 fn refused(space: &OwnedSpace, base: VirtAddr, at: VirtAddr) -> Option<u64> {
     let counted = || memory::vm().totals().get(Counter::PgFaultError);
     let before = counted();
-    let frame = Frame { r12: REFUSED, r13: at.0, ..Frame::at_start(base, page(base, PAGES)) };
+    let mut frame = Frame::at_start(base, page(base, PAGES));
+    (frame.r12, frame.r13) = (REFUSED, at.0);
     process::run_thread(space, &frame)?;
     Some(counted() - before)
 }

@@ -12,7 +12,8 @@
 //! ```
 
 use super::world::{Dice, fail, in_fresh_space, load, map, page, store, with_space};
-use crate::arch::thread::{self, MAX_THREADS, OwnedSpace};
+use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::thread::{self, MAX_THREADS};
 use crate::arch::{MACHINE, percpu};
 use crate::task::{process, sched};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -85,7 +86,7 @@ fn storm(space: &OwnedSpace, threads: usize) -> bool {
     };
     run_times(threads, &|| {
         let me = storm.next.fetch_add(1, Relaxed);
-        thread::in_space(space, || storm.run_thread(me));
+        spaces::in_space(space, || storm.run_thread(me));
     });
     storm.wrong.load(Relaxed) == 0
 }

@@ -1,7 +1,7 @@
 //! What the tests share: a space, dice, and memory of it touched from kernel threads, where every access
 //! faults for real.
 
-use crate::arch::thread::{self, OwnedSpace};
+use crate::arch::spaces::{self, OwnedSpace};
 use crate::arch::user::{self, BadAddress};
 use crate::memory;
 use crate::task::process;
@@ -40,7 +40,7 @@ pub fn with_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool)
 pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
     let path = if options.locked { Path::Locked } else { Path::Speculative };
     match AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path) {
-        Ok(space) => thread::with_owned(space, test),
+        Ok(space) => spaces::with_owned(space, test),
         Err(why) => fail(format_args!("there is no space: {why}")),
     }
 }

@@ -1,8 +1,10 @@
 //! The program in ring 3: loaded, started and ended; its exit code and the frames that it leaves behind.
 
-use crate::arch::thread::{self, MAX_THREADS, OwnedSpace, Thread};
+use crate::arch::apic::{self, Vector};
+use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::thread::{self, MAX_THREADS, Thread};
 use crate::arch::trap::Frame;
-use crate::arch::{Core, MACHINE, apic, percpu, user};
+use crate::arch::{Core, MACHINE, percpu, user};
 use crate::memory::{self, tables};
 use crate::task::sched;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -64,7 +66,7 @@ impl Process {
             sched::wake_thread(thread);
         }
         let others = (0..MACHINE.nr_cpus()).map(CpuId).filter(|&cpu| cpu != Core::id());
-        others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), apic::RESCHED_VECTOR));
+        others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), Vector::RESCHED));
     }
 
     /// Ends the running thread; the last one wakes the thread that waits for the program.
@@ -76,10 +78,10 @@ impl Process {
         }
         self.members[thread.index()].store(0, Release);
         thread.exit_pending.store(0, Relaxed);
-        thread::leave_space();
-        self.alive.fetch_sub(1, AcqRel);
-        Core::wake(&self.alive, 1);
-        sched::exit_detached()
+        spaces::leave_space(|| {
+            self.alive.fetch_sub(1, AcqRel);
+            Core::wake(&self.alive, 1);
+        })
     }
 
     /// Waits for the last thread; the program's code.
@@ -103,7 +105,7 @@ pub fn before_return_to_user(_: &mut Frame) {
 
 /// The program raised an exception that is no page fault.
 pub fn exception(frame: &mut Frame) {
-    let signal = match frame.vector {
+    let signal = match frame.vector() {
         0 | 16 | 19 => 8,
         1 | 3 => 5,
         6 => 4,
@@ -132,13 +134,13 @@ pub fn run(file: &[u8], options: &Options<'_>) -> u8 {
     let layout = Layout { heap_start: end, ..Layout::linux::<X86_64>() };
     let before = frames_in_use();
     let Ok(space) = AddressSpace::new(vm, layout, path) else { return CANNOT_RUN };
-    let code = thread::with_owned(space, |space| run_in(space, &program, options));
+    let code = spaces::with_owned(space, |space| run_in(space, &program, options));
     if is_conserved(before) { code } else { LEAKED }
 }
 
 /// Runs a program in its space, and waits for its end.
 fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u8 {
-    let loaded = thread::in_space(space, || load(space, program, options));
+    let loaded = spaces::in_space(space, || load(space, program, options));
     let Some(code) = loaded.and_then(|frame| run_thread(space, &frame)) else { return CANNOT_RUN };
     let stats = memory::vm().shootdown_stats();
     crate::println!("the program ended with {code}; CPUs were interrupted {} times to flush", stats.sent);

@@ -21,9 +21,11 @@
 //! [`MAX_THREADS`] numbers: behind the library's last lock, because the library wakes sleepers while it holds
 //! its own.
 
-use crate::arch::percpu::{self, Idle};
-use crate::arch::thread::{self, MAX_THREADS, Thread};
-use crate::arch::{Core, apic, cpu, registers};
+use crate::arch::apic::{self, Vector};
+use crate::arch::cpu::{InterruptsOff, PreemptOff};
+use crate::arch::percpu;
+use crate::arch::thread::{self, MAX_THREADS, Previous, Thread};
+use crate::arch::{Core, cpu};
 use crate::memory::tables;
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
@@ -101,35 +103,27 @@ fn enqueue(thread: &Thread) {
         let cpu = CpuId(idle.trailing_zeros());
         // The CPU that clears the bit sends: one interrupt is enough.
         if IDLE.fetch_and(!(1 << cpu.0), SeqCst) >> cpu.0 & 1 == 1 {
-            apic::send(percpu::of(cpu).apic_id(), apic::RESCHED_VECTOR);
+            apic::send(percpu::of(cpu).apic_id(), Vector::RESCHED);
         }
     }
 }
 
 /// Runs another ready thread, if there is one.
 pub fn yield_now() {
-    let state = Core::interrupts_off();
-    switch_away(true);
-    Core::interrupts_restore(state);
+    cpu::with_interrupts_off(|off| switch_away(off, true));
 }
 
 /// Runs another thread: the oldest in the queue; else this one, if it `may_stay`; else the CPU's idle thread.
-/// Interrupts are off.
-fn switch_away(may_stay: bool) {
-    percpu::preempt_off();
+fn switch_away(off: &InterruptsOff, may_stay: bool) {
+    let stay = PreemptOff::new();
     percpu::clear_need_resched();
     let cpu = Core::id();
-    let taken = take_ready(cpu);
-    let next = match taken {
-        Some(index) => Some(Thread::at(index.into())),
-        None if may_stay && may_run_here(percpu::thread(), cpu) => None,
-        None => Some(Thread::at(cpu.index())),
-    };
-    if let Some(next) = next {
-        thread::switch_to(next);
-        after_switch();
+    let taken = take_ready(cpu).map(|index| Thread::at(index.into()));
+    match taken {
+        Some(next) => thread::switch_to(next, off, &stay),
+        None if may_stay && may_run_here(&percpu::thread(), cpu) => {}
+        None => thread::switch_to(Thread::at(cpu.index()), off, &stay),
     }
-    percpu::preempt_on();
 }
 
 /// The oldest thread in the queue that may run on the CPU; one of idle priority only where there is no other.
@@ -147,8 +141,8 @@ fn may_run_here(thread: &Thread, cpu: CpuId) -> bool {
 
 /// Queues, puts to sleep or frees the previous thread, whose stack the CPU has left. Called first on the new
 /// stack, with interrupts off.
-pub fn after_switch() {
-    let previous = thread::release_previous();
+pub fn after_switch(previous: Previous) {
+    let previous = previous.release();
     if is_idle_thread(previous) {
         return;
     }
@@ -178,45 +172,41 @@ fn is_idle_thread(thread: &Thread) -> bool {
 /// early.
 pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
     assert!(!percpu::is_preempt_off(), "a thread sleeps that must stay on its CPU");
-    let state = Core::interrupts_off();
-    let me = percpu::thread();
-    let mut waiters = WAITERS.lock();
-    if still() {
-        me.state.store(BLOCKING, Relaxed);
-        waiters.push((address, me.index() as u16));
-        drop(waiters);
-        switch_away(false);
-    } else {
-        drop(waiters);
-    }
-    Core::interrupts_restore(state);
+    cpu::with_interrupts_off(|off| {
+        let me = percpu::thread();
+        let mut waiters = WAITERS.lock();
+        if still() {
+            me.state.store(BLOCKING, Relaxed);
+            waiters.push((address, me.index() as u16));
+            drop(waiters);
+            switch_away(off, false);
+        }
+    });
 }
 
 /// Wakes up to `count` of the threads that sleep on `address`, oldest first. Returns their number.
 pub fn wake(address: usize, count: u32) -> u32 {
-    let state = Core::interrupts_off();
-    let mut waiters = WAITERS.lock();
-    let mut woken = 0;
-    while woken < count
-        && let Some((_, index)) = waiters.take(|(at, _)| at == address)
-    {
-        make_ready(Thread::at(index.into()));
-        woken += 1;
-    }
-    drop(waiters);
-    Core::interrupts_restore(state);
-    woken
+    cpu::with_interrupts_off(|_| {
+        let mut waiters = WAITERS.lock();
+        let mut woken = 0;
+        while woken < count
+            && let Some((_, index)) = waiters.take(|(at, _)| at == address)
+        {
+            make_ready(Thread::at(index.into()));
+            woken += 1;
+        }
+        woken
+    })
 }
 
 /// Wakes one thread, whatever address it sleeps on.
 pub fn wake_thread(thread: &Thread) {
-    let state = Core::interrupts_off();
-    let mut waiters = WAITERS.lock();
-    if waiters.take(|(_, index)| index as usize == thread.index()).is_some() {
-        make_ready(thread);
-    }
-    drop(waiters);
-    Core::interrupts_restore(state);
+    cpu::with_interrupts_off(|_| {
+        let mut waiters = WAITERS.lock();
+        if waiters.take(|(_, index)| index as usize == thread.index()).is_some() {
+            make_ready(thread);
+        }
+    });
 }
 
 /// Makes a thread ready that was removed from the waiters, whose lock is held.
@@ -243,28 +233,17 @@ pub fn alloc_thread() -> Option<&'static Thread> {
 pub fn start(thread: &'static Thread, affinity: u64) {
     thread.affinity.store(affinity, Relaxed);
     thread.state.store(READY, Release);
-    let state = Core::interrupts_off();
-    enqueue(thread);
-    Core::interrupts_restore(state);
+    cpu::with_interrupts_off(|_| enqueue(thread));
 }
 
 /// Runs `function(0)` in a new kernel thread of idle priority, which never ends.
 /// `None` where there is no thread or no memory.
-pub fn spawn_idle_priority(function: fn(usize), affinity: u64) -> Option<&'static Thread> {
+pub fn spawn_idle_priority(function: extern "C" fn(usize), affinity: u64) -> Option<&'static Thread> {
     let thread = alloc_thread()?;
     thread.is_idle_priority.store(true, Relaxed);
     thread.prepare_kernel_thread(function, 0);
     start(thread, affinity);
     Some(thread)
-}
-
-/// Runs `function(argument)` in a new kernel thread; its number, to be joined. `None` where there is no
-/// thread or no memory.
-pub fn spawn(function: fn(usize), argument: usize, affinity: u64) -> Option<usize> {
-    let thread = alloc_thread()?;
-    thread.prepare_kernel_thread(function, argument);
-    start(thread, affinity);
-    Some(thread.index())
 }
 
 /// Waits until a thread has exited, and frees it.
@@ -286,28 +265,25 @@ pub fn exit_detached() -> ! {
 }
 
 fn exit_as(state: u32) -> ! {
-    let _ = Core::interrupts_off();
-    percpu::thread().state.store(state, Relaxed);
-    switch_away(false);
-    unreachable!("a thread that ended runs");
+    cpu::with_interrupts_off(|off| {
+        percpu::thread().state.store(state, Relaxed);
+        let stay = PreemptOff::new();
+        let cpu = Core::id();
+        let next = take_ready(cpu).map_or(Thread::at(cpu.index()), |index| Thread::at(index.into()));
+        thread::end_and_switch_to(next, off, &stay)
+    })
 }
 
 /// The loop of an idle CPU.
-pub fn idle(_: usize) {
+pub extern "C" fn idle(_: usize) {
     let cpu = Core::id();
     loop {
         yield_now();
-        let _ = Core::interrupts_off();
-        IDLE.fetch_or(1 << cpu.0, SeqCst);
-        fence(SeqCst);
-        let nothing = !QUEUE.lock().has(|index| allows(index, cpu));
-        if nothing {
-            cpu::section_ends();
-            Idle::wait();
-            cpu::section_begins();
-        }
-        cpu::section_ends();
-        registers::enable_interrupts();
+        cpu::idle_if(|| {
+            IDLE.fetch_or(1 << cpu.0, SeqCst);
+            fence(SeqCst);
+            !QUEUE.lock().has(|index| allows(index, cpu))
+        });
         IDLE.fetch_and(!(1 << cpu.0), SeqCst);
     }
 }

@@ -9,9 +9,7 @@
 //! ```
 //! Sources: Linux's `arch/x86/include/uapi/asm/sigcontext.h` and `ucontext.h` for the order of words.
 
-use crate::arch::registers::INTERRUPT_FLAG;
-use crate::arch::sse::SseState;
-use crate::arch::trap::Frame;
+use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::{self, BadAddress};
 use crate::task::process;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -22,8 +20,6 @@ const SIGSEGV: u32 = 11;
 const SIGKILL: u32 = 9;
 /// Bytes that compiled code may use below its stack pointer.
 const RED_ZONE: u64 = 128;
-/// Flags that a program may restore: arithmetic, direction, alignment check.
-const USER_FLAGS: u64 = 0x4_0cd5;
 
 /// Words of a ucontext up to and with the registers: five before them, then 23.
 const CONTEXT_WORDS: usize = 5 + 23 + 9;
@@ -51,7 +47,8 @@ pub fn handler() -> (u64, u64) {
 
 /// A program's page fault could not be resolved: its handler is called, or it ends.
 #[cold]
-pub fn fault_failed(frame: &mut Frame, address: VirtAddr, error: FaultError) {
+pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
+    let frame = &saved.frame;
     let code = match error {
         FaultError::NotMapped => 1,
         FaultError::NotAllowed => 2,
@@ -62,19 +59,20 @@ pub fn fault_failed(frame: &mut Frame, address: VirtAddr, error: FaultError) {
         crate::println!("at {address:?}: {error}");
         process::kill(SIGSEGV, frame, "segmentation fault");
     }
-    if deliver(frame, handler, restorer, code, address).is_err() {
-        process::kill(SIGSEGV, frame, "segmentation fault, and no stack to handle it on");
+    if deliver(saved, handler, restorer, code, address).is_err() {
+        process::kill(SIGSEGV, &saved.frame, "segmentation fault, and no stack or no code to handle it");
     }
 }
 
 /// Makes the program call its handler instead of going on.
 fn deliver(
-    frame: &mut Frame,
+    saved: &mut Saved,
     handler: u64,
     restorer: u64,
     code: u64,
     address: VirtAddr,
 ) -> Result<(), BadAddress> {
+    let frame = &mut saved.frame;
     // As after a call: 8 below a multiple of 16.
     let at = (frame.rsp.wrapping_sub(RED_ZONE + BYTES) & !15).wrapping_sub(8);
     let mut words = [0; WORDS];
@@ -85,10 +83,11 @@ fn deliver(
     let mut bytes = [0; WORDS * 8];
     bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
     user::write(VirtAddr(at), &bytes)?;
-    user::write(VirtAddr(at + bytes.len() as u64), SseState::of(frame).bytes())?;
+    user::write(VirtAddr(at + bytes.len() as u64), saved.sse.bytes())?;
+    if !frame.go_on_at(handler, 0) {
+        return Err(BadAddress);
+    }
     frame.rsp = at;
-    frame.rip = handler;
-    frame.rflags &= !USER_FLAGS;
     (frame.rdi, frame.rsi, frame.rdx) = (SIGSEGV.into(), at + 8 * info as u64, at + 8);
     (frame.rax, frame.rcx, frame.r11) = (0, 0, 0);
     Ok(())
@@ -97,46 +96,29 @@ fn deliver(
 /// The registers in the order of Linux's sigcontext.
 fn registers(frame: &Frame, address: VirtAddr) -> [u64; 23] {
     let f = frame;
-    let segments = f.cs | f.ss << 48;
+    let [rip, flags, segments, error, vector] = f.for_a_signal();
     [
         f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx, f.rax,
-        f.rcx, f.rsp, f.rip, f.rflags, segments, f.error, f.vector, 0, address.0,
+        f.rcx, f.rsp, rip, flags, segments, error, vector, 0, address.0,
     ]
 }
 
 /// The way back: the handler has returned to the restorer, which called `rt_sigreturn`. Nothing on the stack
 /// is trusted.
-pub fn sigreturn(frame: &mut Frame) {
+pub fn sigreturn(saved: &mut Saved) {
+    let frame = &mut saved.frame;
     let at = frame.rsp.wrapping_sub(8);
     let (mut bytes, mut sse) = ([0; WORDS * 8], [0; 512]);
     let read = user::read(VirtAddr(at), &mut bytes);
     let read = read.and_then(|()| user::read(VirtAddr(at.wrapping_add(bytes.len() as u64)), &mut sse));
     let word =
         |n: usize| bytes[8 * (6 + n)..][..8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    let rip = word(16);
-    if read.is_err() || rip >= user::USER_END {
+    if read.is_err() || !frame.go_on_at(word(16), word(17)) {
         process::kill(SIGSEGV, frame, "it came back from a signal with nonsense");
     }
-    SseState::of(frame).set(sse);
-    *frame = Frame {
-        r8: word(0),
-        r9: word(1),
-        r10: word(2),
-        r11: word(3),
-        r12: word(4),
-        r13: word(5),
-        r14: word(6),
-        r15: word(7),
-        rdi: word(8),
-        rsi: word(9),
-        rbp: word(10),
-        rbx: word(11),
-        rdx: word(12),
-        rax: word(13),
-        rcx: word(14),
-        rsp: word(15),
-        rip,
-        rflags: word(17) & USER_FLAGS | INTERRUPT_FLAG as u64 | 2,
-        ..*frame
-    };
+    saved.sse.set(sse);
+    (frame.r8, frame.r9, frame.r10, frame.r11) = (word(0), word(1), word(2), word(3));
+    (frame.r12, frame.r13, frame.r14, frame.r15) = (word(4), word(5), word(6), word(7));
+    (frame.rdi, frame.rsi, frame.rbp, frame.rbx) = (word(8), word(9), word(10), word(11));
+    (frame.rdx, frame.rax, frame.rcx, frame.rsp) = (word(12), word(13), word(14), word(15));
 }
