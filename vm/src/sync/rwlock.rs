@@ -1,75 +1,89 @@
-//! A sleeping reader-writer lock.
+//! A sleeping reader-writer lock that is phase-fair.
 //!
-//! One word holds its state:
+//! Readers and writers take turns: while a writer waits, new readers wait too; a writer that releases the lock
+//! grants it to all readers that wait, and the last of these grants it to the writer that waited longest. So a
+//! reader waits for at most one writer, and a writer for one phase of readers for each writer ahead of it,
+//! and one more. (Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor
+//! real-time systems", 2010; here waiters sleep.)
+//!
+//! One word holds the state:
 //!
 //! | bits | meaning |
 //! |---|---|
 //! | 0..29 | number of readers that hold the lock |
-//! | 29 | a reader waits |
+//! | 29 | a reader waits; then a writer holds the lock or waits |
 //! | 30 | a writer holds the lock (then bits 0..29 are zero) |
-//! | 31 | a writer waits: new readers wait too |
+//! | 31 | a writer waits |
 //!
-//! Taking and releasing without a waiter is one read-modify-write each. Everything else happens under a spin
-//! lock that guards the counts of waiters and the two waiting bits: a thread that cannot take the lock sets
-//! its bit there, checks again, and sleeps on its side's `turn`; a thread that frees the lock and sees a
-//! waiting bit wakes one writer if one waits, else all readers.
+//! Taking and releasing without a waiter is one read-modify-write each. The waiting bits change only under a
+//! spin lock, which also guards the counts of waiters. A thread that cannot take the lock sets its bit there,
+//! by the read-modify-write that found the lock taken. Whoever releases the lock last and finds a waiting bit
+//! grants it under the spin lock: it writes the new holders into the word before it wakes them. The word never
+//! says *free* while a thread waits, so no newcomer passes a waiter, and a woken thread holds the lock already.
 //!
-//! Why no wake-up is lost: a waiter sets its bit with a read-modify-write on the word and checks the value
-//! that it returned. Either it sees the lock free and takes it, or the thread that frees it later sees the
-//! bit. The turn is read under the spin lock that the waker takes before it advances the turn, so the sleeper
-//! either sees the turn advanced or is woken.
+//! | a thread waits | until |
+//! |---|---|
+//! | to read | `reader_phase` has advanced since it set its bit |
+//! | to write | the word of its ticket says its ticket |
+//!
+//! A granted reader keeps writers out, so `reader_phase` cannot advance again before the reader has seen it; a
+//! granted writer keeps out all other grants.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{SpinLock, lockdep};
 use crate::machine::{Cpu, Rank};
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 
 const READERS: u32 = (1 << 29) - 1;
 const READER_WAITS: u32 = 1 << 29;
 const WRITER: u32 = 1 << 30;
 const WRITER_WAITS: u32 = 1 << 31;
-const WAITING: u32 = READER_WAITS | WRITER_WAITS;
 
-/// How a thread takes the lock.
-#[derive(Clone, Copy)]
-enum Mode {
-    Read,
-    Write,
+/// Words that waiting writers sleep on, by their tickets: more writers than that share words.
+const TICKET_WORDS: usize = 4;
+
+/// Times that a waiter calls `relax` before it sleeps: about as long as waking a thread takes. A model has no
+/// use for it.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
+
+/// The word after a reader has taken the lock, unless a writer holds it or waits.
+fn taken_by_reader(word: u32) -> Option<u32> {
+    (word & (WRITER | WRITER_WAITS) == 0 && word & READERS != READERS).then_some(word + 1)
 }
 
-impl Mode {
-    /// The word after taking the lock, if `word` allows it. `queued` says that the thread has waited its
-    /// turn.
-    fn taken(self, word: u32, queued: bool) -> Option<u32> {
-        match self {
-            Mode::Read if word & WRITER != 0 || (word & WRITER_WAITS != 0 && !queued) => None,
-            Mode::Read => (word & READERS != READERS).then_some(word + 1),
-            Mode::Write => (word & (READERS | WRITER) == 0).then_some(word | WRITER),
-        }
+/// The word after a writer has taken the lock, if it is free.
+fn taken_by_writer(word: u32) -> Option<u32> {
+    (word == 0).then_some(WRITER)
+}
+
+/// The threads that wait.
+struct Queue {
+    /// Readers; granted together.
+    nr_readers: u32,
+    /// Writers; granted one by one, in the order of their tickets.
+    nr_writers: u32,
+    /// The ticket of the next writer that waits.
+    next_ticket: u32,
+}
+
+impl Queue {
+    /// The ticket of the writer that waits longest, or the next one's.
+    fn first_ticket(&self) -> u32 {
+        self.next_ticket.wrapping_sub(self.nr_writers)
     }
-
-    const fn bit(self) -> u32 {
-        match self {
-            Mode::Read => READER_WAITS,
-            Mode::Write => WRITER_WAITS,
-        }
-    }
 }
 
-/// The counts of waiting threads.
-struct Waiters {
-    /// By [`Mode`].
-    counts: [u32; 2],
-}
-
-/// A sleeping reader-writer lock of a fixed rank, without data. It prefers writers.
+/// A phase-fair sleeping reader-writer lock of a fixed rank, without data.
 pub struct RwLock<C: Cpu, const RANK: u8> {
     /// See the module's table. Taking acquires, releasing releases.
     word: AtomicU32<C>,
-    /// Advanced before a side is woken, by [`Mode`].
-    turn: [AtomicU32<C>; 2],
-    waiters: SpinLock<Waiters, C, { lockdep::RWLOCK_QUEUE.0 }>,
+    /// Number of times that waiting readers were granted the lock.
+    reader_phase: AtomicU32<C>,
+    /// One more than the ticket that was granted last of those that share the word.
+    granted: [AtomicU32<C>; TICKET_WORDS],
+    queue: SpinLock<Queue, C, { lockdep::RWLOCK_QUEUE.0 }>,
 }
 
 /// The lock, held for reading.
@@ -91,8 +105,9 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
     pub const fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
-            turn: [AtomicU32::new(0), AtomicU32::new(0)],
-            waiters: SpinLock::new(Waiters { counts: [0; 2] }),
+            reader_phase: AtomicU32::new(0),
+            granted: [const { AtomicU32::new(0) }; TICKET_WORDS],
+            queue: SpinLock::new(Queue { nr_readers: 0, nr_writers: 0, next_ticket: 0 }),
         }
     }
 
@@ -103,9 +118,8 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         lockdep::acquire::<C>(Rank(RANK));
         let word = self.word.load(Relaxed);
         let fast = |next| self.word.compare_exchange(word, next, Acquire, Relaxed).is_ok();
-        let taken = Mode::Read.taken(word, false).is_some_and(fast);
-        if !taken {
-            self.lock_slow(Mode::Read);
+        if !taken_by_reader(word).is_some_and(fast) {
+            self.read_slow();
         }
         RwReadGuard { lock: self, _thread: PhantomData }
     }
@@ -113,7 +127,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
     /// Takes the lock for reading unless a writer holds it or waits for it.
     #[inline]
     pub fn try_read(&self) -> Option<RwReadGuard<'_, C, RANK>> {
-        self.word.update(Acquire, Relaxed, |word| Mode::Read.taken(word, false)).ok()?;
+        self.word.update(Acquire, Relaxed, taken_by_reader).ok()?;
         lockdep::acquire_unordered::<C>(Rank(RANK));
         Some(RwReadGuard { lock: self, _thread: PhantomData })
     }
@@ -124,51 +138,134 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
     pub fn write(&self) -> RwWriteGuard<'_, C, RANK> {
         lockdep::acquire::<C>(Rank(RANK));
         if self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_err() {
-            self.lock_slow(Mode::Write);
+            self.write_slow();
         }
         RwWriteGuard { lock: self, _thread: PhantomData }
     }
 
+    /// Takes the lock, or sets `waiting` in the word. The spin lock is held. Returns whether it was taken.
+    fn take_or_wait(&self, taken: fn(u32) -> Option<u32>, waiting: u32) -> bool {
+        let next = |word| Some(taken(word).unwrap_or(word | waiting));
+        self.word.update(Acquire, Relaxed, next).is_ok_and(|word| taken(word).is_some())
+    }
+
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, mode: Mode) {
-        let side = mode as usize;
-        let mut queued = false;
-        loop {
-            let mut waiters = self.waiters.lock();
-            if queued {
-                waiters.counts[side] -= 1;
-                if waiters.counts[side] == 0 {
-                    self.word.fetch_and(!mode.bit(), Relaxed);
-                }
-            }
-            if self.word.update(Acquire, Relaxed, |word| mode.taken(word, queued)).is_ok() {
+    fn read_slow(&self) {
+        let mut queue = self.queue.lock();
+        // Readers alone keep out readers only where guards were forgotten.
+        assert!(self.word.load(Relaxed) & READERS != READERS, "a lock has too many readers");
+        if self.take_or_wait(taken_by_reader, READER_WAITS) {
+            return;
+        }
+        queue.nr_readers += 1;
+        let (phase, next_writer) = (self.reader_phase.load(Relaxed), queue.first_ticket());
+        drop(queue);
+        self.wait(&self.reader_phase, |now| now != phase);
+        debug_assert!(
+            self.queue.lock().first_ticket().wrapping_sub(next_writer) <= 1,
+            "a reader waits for at most one writer"
+        );
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_slow(&self) {
+        let mut queue = self.queue.lock();
+        if self.take_or_wait(taken_by_writer, WRITER_WAITS) {
+            return;
+        }
+        let (ticket, nr_ahead) = (queue.next_ticket, queue.nr_writers);
+        queue.next_ticket = ticket.wrapping_add(1);
+        queue.nr_writers += 1;
+        let phase = self.reader_phase.load(Relaxed);
+        drop(queue);
+        self.wait(self.ticket_word(ticket), |now| now == ticket.wrapping_add(1));
+        debug_assert!(
+            self.reader_phase.load(Relaxed).wrapping_sub(phase) <= nr_ahead + 1,
+            "a writer waits for one phase of readers for each writer ahead, and one more"
+        );
+    }
+
+    /// Waits until the word, which a grant writes, is as `granted` says.
+    fn wait(&self, word: &AtomicU32<C>, granted: impl Fn(u32) -> bool) {
+        for _ in 0..SPINS {
+            if granted(word.load(Acquire)) {
                 return;
             }
-            waiters.counts[side] += 1;
-            queued = true;
-            let turn = self.turn[side].load(Relaxed);
-            let word = self.word.fetch_or(mode.bit(), Relaxed);
-            drop(waiters);
-            if mode.taken(word, true).is_none() {
-                self.turn[side].sleep_while(turn);
+            C::relax();
+        }
+        loop {
+        // A read-modify-write reads the newest value, so that the thread does not sleep on an old one.
+            let now = word.fetch_or(0, Acquire);
+            if granted(now) {
+                return;
             }
+            word.sleep_while(now);
         }
     }
 
-    /// Called by a thread that freed the lock and saw a waiting bit.
+    fn ticket_word(&self, ticket: u32) -> &AtomicU32<C> {
+        &self.granted[ticket as usize % TICKET_WORDS]
+    }
+
+    /// The last reader has gone, and a writer waits: grants it the lock.
     #[cold]
     #[inline(never)]
-    fn wake_next(&self) {
-        let waiters = self.waiters.lock();
-        let (side, count) = if waiters.counts[Mode::Write as usize] > 0 {
-            (Mode::Write as usize, 1)
-        } else {
-            (Mode::Read as usize, u32::MAX)
-        };
-        self.turn[side].fetch_add(1, Relaxed);
-        drop(waiters);
-        self.turn[side].wake(count);
+    fn end_reader_phase(&self) {
+        let granted = self.grant_writer(&mut self.queue.lock());
+        granted.wake(u32::MAX);
+    }
+
+    /// The writer goes, and a thread waits: grants the lock to all waiting readers, else to the next writer.
+    #[cold]
+    #[inline(never)]
+    fn end_writer_phase(&self) {
+        let mut queue = self.queue.lock();
+        let readers_next = queue.nr_readers > 0 && !mutant!("rwlock.writers-first") || queue.nr_writers == 0;
+        let granted =
+            if readers_next { self.grant_readers(&mut queue, 0) } else { self.grant_writer(&mut queue) };
+        drop(queue);
+        granted.wake(u32::MAX);
+    }
+
+    /// Makes the waiting readers holders of the lock, beside `nr_holding` that the writer leaves. Returns the
+    /// word to wake.
+    fn grant_readers(&self, queue: &mut Queue, nr_holding: u32) -> &AtomicU32<C> {
+        let nr_readers = core::mem::take(&mut queue.nr_readers);
+        // A writer holds the lock and a waiting bit is set: the word changes under the spin lock only.
+        let waiting = self.word.load(Relaxed) & WRITER_WAITS;
+        self.word.store(waiting | (nr_readers + nr_holding), Release);
+        if nr_readers > 0 {
+            self.reader_phase.fetch_add(1, Release);
+        }
+        &self.reader_phase
+    }
+
+    /// Makes the writer that waits longest the holder. No reader holds the lock. Returns the word to wake.
+    fn grant_writer(&self, queue: &mut Queue) -> &AtomicU32<C> {
+        let ticket = queue.first_ticket();
+        queue.nr_writers -= 1;
+        let waits = if queue.nr_writers > 0 { WRITER_WAITS } else { 0 };
+        // Acquire: what readers did before they released the lock. As above, nothing else changes the word.
+        let order = if mutant!("rwlock.granted-without-acquire") { Relaxed } else { Acquire };
+        let readers_wait = self.word.load(order) & READER_WAITS;
+        self.word.store(WRITER | waits | readers_wait, Relaxed);
+        self.ticket_word(ticket).swap(ticket.wrapping_add(1), Release);
+        self.ticket_word(ticket)
+    }
+}
+
+impl<'a, C: Cpu, const RANK: u8> RwWriteGuard<'a, C, RANK> {
+    /// Holds the lock for reading from now on, and begins a phase of readers: no writer comes between.
+    #[inline]
+    pub fn downgrade(self) -> RwReadGuard<'a, C, RANK> {
+        let lock = ManuallyDrop::new(self).lock;
+        if lock.word.compare_exchange(WRITER, 1, Release, Relaxed).is_err() {
+            let granted = lock.grant_readers(&mut lock.queue.lock(), 1);
+            granted.wake(u32::MAX);
+        }
+        RwReadGuard { lock, _thread: PhantomData }
     }
 }
 
@@ -177,8 +274,8 @@ impl<C: Cpu, const RANK: u8> Drop for RwReadGuard<'_, C, RANK> {
     fn drop(&mut self) {
         lockdep::release::<C>(Rank(RANK));
         let before = self.lock.word.fetch_sub(1, Release);
-        if before & WAITING != 0 && before & READERS == 1 {
-            self.lock.wake_next();
+        if before & WRITER_WAITS != 0 && before & READERS == 1 {
+            self.lock.end_reader_phase();
         }
     }
 }
@@ -187,9 +284,8 @@ impl<C: Cpu, const RANK: u8> Drop for RwWriteGuard<'_, C, RANK> {
     #[inline]
     fn drop(&mut self) {
         lockdep::release::<C>(Rank(RANK));
-        let before = self.lock.word.fetch_and(!WRITER, Release);
-        if before & WAITING != 0 {
-            self.lock.wake_next();
+        if self.lock.word.compare_exchange(WRITER, 0, Release, Relaxed).is_err() {
+            self.lock.end_writer_phase();
         }
     }
 }

@@ -45,7 +45,7 @@ fn add(counter: &Counter) {
 
 fn look(counter: &Counter) {
     // SAFETY: the lock is held for reading: what loom is here to check.
-    counter.value.with(|value| assert!(unsafe { *value } <= 2));
+    counter.value.with(|value| assert!(unsafe { *value } <= 3));
 }
 
 fn write(counter: &Counter) -> u32 {
@@ -80,6 +80,27 @@ fn loom_rwlock_a_writer_and_two_readers_lose_no_wake_up() {
     assert!(explore(2, read, &[write, read]) > 100);
 }
 
+/// Adds one, and goes on reading what it wrote.
+fn write_and_stay(counter: &Counter) -> u32 {
+    let writer = counter.lock.write();
+    add(counter);
+    let _reader = writer.downgrade();
+    look(counter);
+    1
+}
+
+#[test]
+fn loom_rwlock_three_writers_take_turns() {
+    assert!(explore(2, write, &[write, write]) > 100);
+}
+
+#[test]
+fn loom_rwlock_a_writer_that_stays_as_a_reader_lets_no_writer_between() {
+    assert!(explore(3, write_and_stay, &[write]) > 10);
+    assert!(explore(2, write_and_stay, &[write, read]) > 100);
+    assert!(explore(2, write_and_stay, &[write_and_stay, read]) > 100);
+}
+
 #[test]
 #[should_panic = "Causality violation: Concurrent"]
 fn loom_rwlock_not_taken_by_the_reader_fails() {
@@ -103,7 +124,7 @@ fn loom_rwlock_released_without_a_wake_up_fails() {
             add(counter);
             core::mem::forget(held);
             lockdep::release::<TestCpu>(Rank(0));
-            counter.lock.word.fetch_and(!WRITER, Release);
+            counter.lock.word.store(0, Release);
             1
         },
         &[write],
@@ -120,8 +141,8 @@ fn loom_rwlock_released_without_release_fails() {
             add(counter);
             core::mem::forget(held);
             lockdep::release::<TestCpu>(Rank(0));
-            if counter.lock.word.fetch_and(!WRITER, Relaxed) & WAITING != 0 {
-                counter.lock.wake_next();
+            if counter.lock.word.compare_exchange(WRITER, 0, Relaxed, Relaxed).is_err() {
+                counter.lock.end_writer_phase();
             }
             1
         },

@@ -38,10 +38,44 @@ fn one_writer_or_many_readers_never_both() {
 }
 
 #[test]
-fn new_readers_wait_behind_a_waiting_writer() {
-    assert_eq!(Mode::Read.taken(1 | WRITER_WAITS, false), None);
-    assert_eq!(Mode::Read.taken(1 | WRITER_WAITS, true), Some(2 | WRITER_WAITS));
-    assert_eq!(Mode::Write.taken(READER_WAITS, false), Some(WRITER | READER_WAITS));
-    assert_eq!(Mode::Write.taken(1, true), None);
-    assert_eq!(Mode::Read.taken(READERS, true), None);
+fn new_readers_wait_behind_a_waiting_writer_and_writers_behind_everybody() {
+    assert_eq!(taken_by_reader(1), Some(2));
+    assert_eq!(taken_by_reader(1 | WRITER_WAITS), None);
+    assert_eq!(taken_by_reader(WRITER), None);
+    assert_eq!(taken_by_reader(READERS), None);
+    assert_eq!(taken_by_writer(0), Some(WRITER));
+    assert_eq!(taken_by_writer(1), None);
+    assert_eq!(taken_by_writer(READER_WAITS | WRITER_WAITS), None);
+}
+
+#[test]
+fn a_writer_that_becomes_a_reader_lets_readers_in_and_keeps_writers_out() {
+    let lock = Lock::new();
+    let reader = lock.write().downgrade();
+    assert!(lock.try_read().is_some());
+    let got = core::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (lock, got) = (&lock, &got);
+        scope.spawn(move || {
+            TestCpu::become_cpu(1);
+            let _writer = lock.write();
+            got.store(true, Relaxed);
+        });
+        while lock.word.load(Relaxed) & WRITER_WAITS == 0 {
+            thread::yield_now();
+        }
+        assert!(lock.try_read().is_none(), "a writer waits");
+        assert!(!got.load(Relaxed));
+        drop(reader);
+    });
+    assert!(got.load(Relaxed));
+    assert_eq!(lock.word.load(Relaxed), 0);
+}
+
+#[test]
+#[should_panic = "too many readers"]
+fn more_readers_than_the_word_counts_are_refused() {
+    let lock = Lock::new();
+    lock.word.store(READERS, Relaxed);
+    let _reader = lock.read();
 }
