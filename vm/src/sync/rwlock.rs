@@ -1,10 +1,10 @@
 //! A sleeping reader-writer lock that is phase-fair.
 //!
-//! Readers and writers take turns: while a writer waits, new readers wait too; a writer that releases the lock
-//! grants it to all readers that wait, and the last of these grants it to the writer that waited longest. So a
-//! reader waits for at most one writer, and a writer for one phase of readers for each writer ahead of it,
-//! and one more. (Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor
-//! real-time systems", 2010; here waiters sleep.)
+//! Readers and writers take turns: while a writer waits, new readers wait too; a writer that releases the
+//! lock grants it to all readers that wait, and the last of these grants it to the writer that waited
+//! longest. So a reader waits for at most one writer, and a writer for one phase of readers for each writer
+//! ahead of it, and one more. (Brandenburg and Anderson, "Spin-based reader-writer synchronization for
+//! multiprocessor real-time systems", 2010; here waiters sleep.)
 //!
 //! One word holds the state:
 //!
@@ -18,16 +18,17 @@
 //! Taking and releasing without a waiter is one read-modify-write each. The waiting bits change only under a
 //! spin lock, which also guards the counts of waiters. A thread that cannot take the lock sets its bit there,
 //! by the read-modify-write that found the lock taken. Whoever releases the lock last and finds a waiting bit
-//! grants it under the spin lock: it writes the new holders into the word before it wakes them. The word never
-//! says *free* while a thread waits, so no newcomer passes a waiter, and a woken thread holds the lock already.
+//! grants it under the spin lock: it writes the new holders into the word before it wakes them. The word
+//! never says *free* while a thread waits, so no newcomer passes a waiter, and a woken thread holds the lock
+//! already.
 //!
 //! | a thread waits | until |
 //! |---|---|
 //! | to read | `reader_phase` has advanced since it set its bit |
 //! | to write | the word of its ticket says its ticket |
 //!
-//! A granted reader keeps writers out, so `reader_phase` cannot advance again before the reader has seen it; a
-//! granted writer keeps out all other grants.
+//! A granted reader keeps writers out, so `reader_phase` cannot advance again before the reader has seen it;
+//! a granted writer keeps out all other grants.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{SpinLock, lockdep};
@@ -196,7 +197,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
             C::relax();
         }
         loop {
-        // A read-modify-write reads the newest value, so that the thread does not sleep on an old one.
+            // A read-modify-write reads the newest value, so that the thread does not sleep on an old one.
             let now = word.fetch_or(0, Acquire);
             if granted(now) {
                 return;

@@ -292,6 +292,19 @@ pub const ALL: &[Mutation] = &[
     Mutation { point: "table.install-relaxed", wrong: "an entry is installed without release", test: WALK },
     Mutation { point: "table.read-relaxed", wrong: "a walk reads entries without acquire", test: WALK },
     Mutation {
+        point: "rwlock.writers-first",
+        wrong: "a writer that releases the lock grants it to the next writer though readers wait",
+        test: Lab(
+            "fair",
+            "a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
+        ),
+    },
+    Mutation {
+        point: "rwlock.granted-without-acquire",
+        wrong: "a writer does not see what all readers of the phase before did",
+        test: Model("loom_rwlock"),
+    },
+    Mutation {
         point: "rcu.grace-of-two",
         wrong: "garbage is free after two epochs",
         test: Model("loom_rcu_reader_against_an_unlinking_that_waits_in_a_store_buffer"),
