@@ -58,7 +58,9 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         if self.batch.is_full() {
             self.flush();
         }
-        self.weakened(unhooked.pages());
+        if !mutant!("gather.pages-not-noted") {
+            self.weakened(unhooked.pages());
+        }
         self.batch.add(self.memory, unhooked);
     }
 

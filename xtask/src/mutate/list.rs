@@ -41,7 +41,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zap.cut-not-noted",
         wrong: "the last table of a CPU's walk outlives its detaching",
-        test: RANDOM,
+        test: INSTALL,
     },
     Mutation {
         point: "asymmetric.owner-not-awaited",
@@ -110,7 +110,26 @@ pub const ALL: &[Mutation] = &[
         test: Unit("tlb::tests::mailbox"),
     },
     Mutation { point: "gather.freed-before-flush", wrong: "a gather frees before it flushes", test: UNMAP },
-    Mutation { point: "gather.pending-uncounted", wrong: "flushes under way are not counted", test: PAIRS },
+    Mutation {
+        point: "gather.pending-uncounted",
+        wrong: "flushes under way are not counted",
+        test: Model("loom_two_dontneed_of_one_page"),
+    },
+    Mutation {
+        point: "gather.pages-not-noted",
+        wrong: "a gather does not flush the pages of what it frees",
+        test: Model("loom_a_store_against_dontneed"),
+    },
+    Mutation {
+        point: "protect.flush-skipped",
+        wrong: "mprotect takes rights away without a flush",
+        test: Model("loom_a_store_against_mprotect"),
+    },
+    Mutation {
+        point: "fault.link-not-rechecked",
+        wrong: "a fault links a table over another one's",
+        test: Model("loom_two_faults_link_one_table"),
+    },
     Mutation { point: "gather.table-lost", wrong: "a table that is freed is lost", test: RANDOM },
     Mutation {
         point: "table.use-not-noted",
@@ -164,7 +183,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "fault.zero-page-not-flushed",
         wrong: "the zero page is replaced without a flush",
-        test: RANDOM,
+        test: Model("loom_a_store_to_the_zero_page_against_a_reader"),
     },
     Mutation {
         point: "sweep.child-locked-before-parent",

@@ -153,7 +153,12 @@ impl<F: Format> TestMachine<F> {
 
     /// Whether the CPU has a translation of the page cached.
     pub fn has_cached(&self, cpu: u32, page: Vpn) -> bool {
-        self.mmus[cpu as usize].has_cached(page)
+        self.cached(cpu, page).is_some()
+    }
+
+    /// The translation of the page that the CPU has cached.
+    pub fn cached(&self, cpu: u32, page: Vpn) -> Option<Leaf> {
+        self.mmus[cpu as usize].cached(page)
     }
 
     fn own_mmu(&self) -> Option<&Mmu> {

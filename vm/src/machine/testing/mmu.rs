@@ -71,10 +71,10 @@ impl Mmu {
         }
     }
 
-    /// Whether a translation of the page is cached, for checkers.
-    pub fn has_cached(&self, page: Vpn) -> bool {
+    /// The translation of the page that is cached, for checkers.
+    pub fn cached(&self, page: Vpn) -> Option<Leaf> {
         let _order = self.changes.load(Relaxed);
-        self.state().cached.iter().any(|(cached, _)| *cached == page)
+        self.state().cached.iter().find(|(cached, _)| *cached == page).map(|(_, leaf)| *leaf)
     }
 
     /// A translation that allows the access: a cached one, or the result of a walk, which is cached then. A

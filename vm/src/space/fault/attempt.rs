@@ -166,7 +166,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     fn link_table(self, entry: &EntryRef<'s, M>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         prepared.allocate_table()?;
         let mut parent = entry.table.lock().ok_or(Fallback::PmdChanged)?;
-        if parent.read(entry.slot) == entry.word {
+        if parent.read(entry.slot) == entry.word || mutant!("fault.link-not-rechecked") {
             self.confirm()?;
             if let Some(table) = prepared.take_table() {
                 parent.install(entry.slot, Entry::Table(table));

@@ -63,7 +63,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn set_rights(&self, held: Held<'_>, range: VpnRange, rights: Rights) {
         self.edit_entries(held, range, |table, slot, page, gather| {
             let (old, changed) = table.adjust(slot, |entry| with_rights(entry, rights));
-            if changed && weakens(old, rights) {
+            if changed && weakens(old, rights) && !mutant!("protect.flush-skipped") {
                 gather.weakened(VpnRange::new(page, page.add(1)));
             }
         });

@@ -7,11 +7,12 @@ use crate::object::Object;
 use crate::space::fault::attempt::attempt;
 use crate::space::fault::decide::Decision;
 use crate::space::fault::install::Install;
+use crate::space::fault::last_fault::LastFault;
 use crate::space::fault::prepare::Prepared;
 use crate::space::fault::trust::Proof;
 use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, Path, Sharing, Vm};
 use crate::sync::ReadGuard;
-use crate::table::walk;
+use crate::table::{walk, walk_cached};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
 use crate::vma::Vma;
 
@@ -90,5 +91,19 @@ fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
         space.fault(fault).unwrap();
         assert!(matches!(entry(space, start.vpn()), Entry::Leaf(_)));
         space.unmap(start, 2 * PAGE).unwrap();
+    });
+}
+
+/// Else the fault would find the detached table again and again.
+#[test]
+fn a_walk_does_not_begin_in_the_table_of_the_last_fault_once_that_is_detached() {
+    with_space(|space| {
+        let addr = space.map(&MapRequest::anonymous(PAGE)).unwrap();
+        space.fault(Fault { addr, access: Access::Write }).unwrap();
+        space.unmap(addr, PAGE).unwrap();
+        let reading = space.vm.rcu.read();
+        let last_fault = space.vm.last_fault.this_cpu(&reading);
+        let found = walk_cached(&space.table, addr.vpn(), &reading, last_fault, LastFault::table);
+        assert!(found.table.lock().is_some(), "the walk ended in a detached table");
     });
 }

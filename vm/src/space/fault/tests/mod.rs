@@ -1,4 +1,4 @@
-//! Tests of faults; the models run faults against unmap.
+//! Tests of faults; the models run faults against unmap, and two CPUs of one space.
 
 #[cfg(not(loom))]
 mod attempt;
@@ -8,5 +8,7 @@ mod decide;
 mod install;
 #[cfg(loom)]
 mod loom_fault;
+#[cfg(loom)]
+mod loom_pairs;
 #[cfg(loom)]
 mod world;
