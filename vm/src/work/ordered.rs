@@ -18,7 +18,7 @@
 //! under way and for serial parts, which belong to their CPUs.
 
 use super::Spent;
-use super::dispatch::{Dispatch, Progress, Visitor, Work};
+use super::dispatch::{Dispatch, Helpers, Progress, Visit, Work};
 use super::partition::MAX_NS;
 use super::pool::WorkerPool;
 use super::ring::Ring;
@@ -98,7 +98,7 @@ impl<M: Machine> WorkerPool<'_, M> {
         let reserved = dispatch.reserve(&both);
         let queue = Ordered {
             dispatch,
-            reserved: *reserved.cpus(),
+            reserved: reserved.cpus,
             parallel,
             serial,
             ring: SpinLock::new(Ring::new(CpuMask::EMPTY, CpuMask::EMPTY)),
@@ -106,7 +106,7 @@ impl<M: Machine> WorkerPool<'_, M> {
             waiting: AtomicU32::new(0),
         };
         queue.set_cpus(sets.0, sets.1)?;
-        let published = reserved.publish(&queue, || {
+        let published = dispatch.publish(&queue, Helpers::reserved(reserved.cpus), || {
             // Submitted items are finished also where `f` unwinds.
             let _flush = FlushOnDrop(&queue);
             f(&queue)
@@ -261,8 +261,8 @@ where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    fn visit(&self, visitor: &Visitor<'_, C>) -> Progress {
-        let me = visitor.cpu;
+    fn visit(&self, visit: &Visit<'_, C>) -> Progress {
+        let me = visit.cpu();
         loop {
             let is_parallel = self.ring.lock().parallel.contains(me);
             if self.one_serial(Some(me)) {
@@ -270,7 +270,7 @@ where
             } else if !is_parallel || !self.one_parallel() {
                 return Progress::Exhausted;
             }
-            if visitor.must_leave() || C::now_ns().saturating_sub(visitor.began_ns) > MAX_NS {
+            if visit.must_leave() || C::now_ns().saturating_sub(visit.began_ns) > MAX_NS {
                 return Progress::Paused;
             }
             C::relax();

@@ -1,6 +1,6 @@
 //! The worker pool: a machine's helpers, and the call that runs a job.
 
-use super::dispatch::{Dispatch, PollLimit};
+use super::dispatch::{Dispatch, Helpers, PollLimit};
 use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::{JobRun, MAX_HELPERS};
@@ -99,37 +99,24 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         let dispatch = self.dispatch();
         let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers).min(MAX_HELPERS);
         let max_helpers = max_helpers.min(dispatch.nr_available_racy());
-        let mut run = UndoOnDrop(JobRun::new(job, partition, max_helpers, dispatch));
+        let mut run = JobRun::new(job, partition, max_helpers, dispatch);
         #[cfg(loom)]
-        run.0.touch_words();
-        let mut spent = Spent::default();
-        if max_helpers == 0 {
-            run.0.work_as_caller();
-        } else {
-            spent = dispatch.publish(&run.0, (max_helpers, job.nodes), || run.0.work_as_caller()).1;
-        }
-        run.0.result().map(|()| spent)
+        run.touch_words();
+        let work = || run.work_as_caller();
+        let helpers = Helpers::idle(max_helpers, job.nodes);
+        let published = if max_helpers > 0 { dispatch.publish(&run, helpers, work) } else { None };
+        let spent = match published {
+            Some(((), spent)) => spent,
+            None => {
+                work();
+                Spent::default()
+            }
+        };
+        run.result().map(|()| spent)
     }
 
     pub(super) fn dispatch(&self) -> &Dispatch<'_, M::Cpu> {
         &self.helpers.as_deref().unwrap_or(&self.no_helpers).0
-    }
-}
-
-/// Undoes the work of a job that is stopped, also where the caller's own chunk unwinds. Dropped after the
-/// last visit.
-struct UndoOnDrop<'a, W, E, C: Cpu>(JobRun<'a, W, E, C>)
-where
-    E: Send,
-    W: Fn(&Chunk<'_>) -> Result<(), E> + Sync;
-
-impl<W, E, C: Cpu> Drop for UndoOnDrop<'_, W, E, C>
-where
-    E: Send,
-    W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
-{
-    fn drop(&mut self) {
-        self.0.undo_if_stopped();
     }
 }
 

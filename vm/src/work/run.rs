@@ -1,7 +1,7 @@
 //! A job under way: the state that its workers share, on the caller's stack.
 
 use super::deque::{NodeDeques, Side};
-use super::dispatch::{Dispatch, Progress, Visitor, Work};
+use super::dispatch::{Dispatch, Progress, Visit, Work};
 use super::job::{Chunk, Failed, Job};
 use super::partition::{self, Grains, MAX_NS, Partition};
 use super::undo;
@@ -154,20 +154,6 @@ where
         self.stopped.load(Relaxed) != 0
     }
 
-    /// Undoes the work, if the job is stopped. All visits have ended.
-    pub(super) fn undo_if_stopped(&mut self) {
-        if *self.stopped.get_mut() != 0
-            && let Some(undo) = self.job.undo
-            && !mutant!("job.undo-skipped")
-        {
-            // A worker that breaks off a chunk notes it before it leaves.
-            let broken_off = self.broken_off.values().unwrap_or_default();
-            let not_begun = self.deques.rests().map(|rest| self.range(&rest));
-            let not_done = || not_begun.iter().cloned().chain(broken_off.iter().map(|&(from, to)| from..to));
-            undo::each_gap(&self.job.range, not_done, undo);
-        }
-    }
-
     /// The result of the job. All visits have ended.
     pub(super) fn result(&mut self) -> Result<(), Failed<E>> {
         match (*self.stopped.get_mut(), self.error.get_mut().take()) {
@@ -179,15 +165,32 @@ where
     }
 }
 
+/// Undoes the work, if the job is stopped: after the last visit, also where the caller's own chunk unwinds.
+impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
+    fn drop(&mut self) {
+        if *self.stopped.get_mut() != 0
+            && let Some(undo) = self.job.undo
+            && !mutant!("job.undo-skipped")
+        {
+            let whole = &self.job.range;
+            // A worker that breaks off a chunk notes it before it leaves.
+            let broken_off = self.broken_off.values().unwrap_or_default();
+            let not_begun = self.deques.rests().map(|rest| self.partition.range(whole, &rest));
+            let not_done = || not_begun.iter().cloned().chain(broken_off.iter().map(|&(from, to)| from..to));
+            undo::each_gap(whole, not_done, undo);
+        }
+    }
+}
+
 impl<W, E, C: Cpu> Work<C> for JobRun<'_, W, E, C>
 where
     E: Send,
     W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
 {
-    fn visit(&self, visitor: &Visitor<'_, C>) -> Progress {
-        let (number, until_ns) = (visitor.cpu.0 + 1, visitor.began_ns.saturating_add(MAX_NS));
-        let deque = self.deques.of_node(visitor.node);
-        self.work(number, (deque, Side::Back), |now_ns| now_ns > until_ns || visitor.must_leave())
+    fn visit(&self, visit: &Visit<'_, C>) -> Progress {
+        let (number, until_ns) = (visit.cpu().0 + 1, visit.began_ns.saturating_add(MAX_NS));
+        let deque = self.deques.of_node(visit.node());
+        self.work(number, (deque, Side::Back), |now_ns| now_ns > until_ns || visit.must_leave())
     }
 }
 

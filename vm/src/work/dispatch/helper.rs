@@ -3,17 +3,15 @@
 use super::Dispatch;
 use super::item::{Progress, Visit};
 use super::work_slot::WorkSlot;
-use super::worker_slot::{BUSY, Next, WorkerSlot};
+use super::worker_slot::{BUSY, WorkerSlot};
 use crate::machine::Cpu;
 use crate::sync::atomic::{Ordering::*, fence};
-use crate::units::CpuId;
 
 impl<C: Cpu> Dispatch<'_, C> {
     /// Serves as the helper of this CPU. Returns when the helper is dismissed, or at once where the CPU has
     /// one. The thread stays on its CPU, and holds no lock.
     pub fn serve(&self) {
-        let me = C::id();
-        let helper = Helper { dispatch: self, worker: self.workers.of(me), me };
+        let helper = Helper { dispatch: self, worker: self.workers.of(C::id()) };
         // Counted before other CPUs see the helper.
         self.unreserved.fetch_add(1, Relaxed);
         if helper.worker.arrive() {
@@ -29,7 +27,6 @@ impl<C: Cpu> Dispatch<'_, C> {
 struct Helper<'d, C: Cpu> {
     dispatch: &'d Dispatch<'d, C>,
     worker: &'d WorkerSlot<C>,
-    me: CpuId,
 }
 
 impl<C: Cpu> Helper<'_, C> {
@@ -37,10 +34,10 @@ impl<C: Cpu> Helper<'_, C> {
     fn look_for_work(&self) {
         let mut polls = 0;
         while !self.worker.must_leave() {
-            let visited = match self.worker.next() {
-                Next::LookForItems => self.joinable().find_map(|slot| self.visit(slot)),
-                Next::VisitAssigned => self.visit_assigned(),
-                Next::Wait => None,
+            let visited = match self.worker.take_notification() {
+                (false, _) => self.joinable().find_map(|slot| self.visit(slot)),
+                (true, true) => self.visit_assigned(),
+                (true, false) => None,
             };
             if visited.is_none() && polls >= self.dispatch.poll_limit() {
                 polls = 0;
@@ -56,13 +53,14 @@ impl<C: Cpu> Helper<'_, C> {
 
     /// Joins the assigned item, as a reserved worker.
     fn join_assigned(&self) -> Option<Visit<'_, C>> {
-        self.dispatch.slot(self.worker.assigned.load(Relaxed)).join(self.me, None)
+        self.dispatch.slot(self.worker.assigned.load(Relaxed)).join(self.worker, true)
     }
 
     fn visit_assigned(&self) -> Option<Progress> {
-        let progress = self.join_assigned()?.work(self.me, self.worker);
+        let visit = self.join_assigned()?;
+        let progress = visit.work().visit(&visit);
         if mutant!("dispatch.notification-dropped") {
-            self.worker.next();
+            self.worker.take_notification();
         }
         if progress == Progress::Paused {
             // Visits again without a notification of the caller's.
@@ -81,23 +79,23 @@ impl<C: Cpu> Helper<'_, C> {
     /// Joins and visits, unless the slot has no room any more, the helper is reserved, or the limit is
     /// reached.
     fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
-        let at_work = AtWork::begin(self.dispatch, self.worker)?;
-        // Drops `at_work` first, so that the helper is idle when its caller learns that it has left.
-        let mut visit = (at_work, slot.join(self.me, Some(self.worker.node))?);
+        let Self { dispatch, worker } = *self;
+        let at_work = dispatch.begin_work(worker, BUSY).then(|| AtWork { dispatch, worker })?;
+        let mut visit = slot.join(worker, false)?;
+        // Dropped before the visit, so that the helper is idle when its caller learns that it has left.
+        let _at_work = at_work;
         // This item may have room for more, and so may another one, for which this helper was notified.
         if !mutant!("dispatch.notify-on-skipped") {
-            self.dispatch.notify_for_published(self.me);
+            dispatch.notify_for_published(worker.cpu);
         }
-        let progress = visit.1.work(self.me, self.worker);
-        if progress == Progress::Exhausted {
-            visit.1.mark_drained();
-        }
+        let progress = visit.work().visit(&visit);
+        visit.is_drained = progress == Progress::Exhausted;
         Some(progress)
     }
 
     /// Sleeps until the helper is notified or has to leave, unless there is an item to join.
     fn park(&self) {
-        self.dispatch.parked.insert(self.me);
+        self.dispatch.parked.insert(self.worker.cpu);
         // Pairs with the fence of `Dispatch::publish`: either that sees this worker as parked, or this sees
         // the item.
         fence::<C>(SeqCst);
@@ -105,7 +103,7 @@ impl<C: Cpu> Helper<'_, C> {
         if self.worker.is_reserved() || !looks || self.joinable().next().is_none() {
             self.worker.park();
         }
-        self.dispatch.parked.remove(self.me);
+        self.dispatch.parked.remove(self.worker.cpu);
     }
 }
 
@@ -115,24 +113,10 @@ struct AtWork<'d, C: Cpu> {
     worker: &'d WorkerSlot<C>,
 }
 
-impl<'d, C: Cpu> AtWork<'d, C> {
-    /// `None` where too many helpers are at work, or this helper is reserved or has to leave.
-    fn begin(dispatch: &'d Dispatch<'d, C>, worker: &'d WorkerSlot<C>) -> Option<Self> {
-        if dispatch.begin_work(1) == 0 {
-            return None;
-        }
-        if !worker.take(BUSY) {
-            dispatch.end_work(1);
-            return None;
-        }
-        Some(Self { dispatch, worker })
-    }
-}
-
 impl<C: Cpu> Drop for AtWork<'_, C> {
     fn drop(&mut self) {
         self.worker.end();
-        self.dispatch.end_work(1);
+        self.dispatch.end_work();
     }
 }
 
@@ -141,17 +125,17 @@ struct Departure<'h, 'd, C: Cpu>(&'h Helper<'d, C>);
 
 impl<C: Cpu> Drop for Departure<'_, '_, C> {
     fn drop(&mut self) {
-        let Helper { dispatch, worker, me } = *self.0;
+        let Helper { dispatch, worker } = *self.0;
         // From here on the helper cannot be reserved, and `notify` returns false for it.
         if worker.begin_departure()
             && !mutant!("dispatch.detach-skipped")
             && let Some(visit) = self.0.join_assigned()
         {
-            visit.detach(me);
+            visit.work().detach(worker.cpu);
         }
         dispatch.unreserved.fetch_sub(1, Relaxed);
         // The helper may have been notified for an item, or leaves room in one.
-        dispatch.notify_for_published(me);
+        dispatch.notify_for_published(worker.cpu);
         worker.depart();
     }
 }

@@ -16,9 +16,8 @@
 //! slots, and parks after some time without work. An ordered queue *reserves* the idle workers of certain
 //! CPUs: they poll no longer, but visit the queue whenever they are notified.
 //!
-//! Opening, joining, leaving and closing are steps under the slot's lock. An item must not wait for helpers
-//! that sleep: both sides store, then load, with a full fence in between, so that at least one of them sees
-//! the other's store.
+//! An item must not wait for helpers that sleep: both sides store, then load, with a full fence in between,
+//! so that at least one of them sees the other's store.
 //!
 //! ```text
 //!   caller   publish the item    fence    any worker parked?     then notify two
@@ -26,8 +25,8 @@
 //! ```
 //!
 //! A helper that joins notifies two more while there is room, so the number of helpers doubles with each
-//! step. A worker that was notified and cannot join, as it is reserved or leaves meanwhile, passes the
-//! notification on ([`Dispatch::notify_for_published`]).
+//! step. A worker that was notified and cannot join passes the notification on
+//! ([`Dispatch::notify_for_published`]).
 
 mod helper;
 mod item;
@@ -39,16 +38,17 @@ mod reserve;
 mod work_slot;
 mod worker_slot;
 
-pub use item::{Progress, Visitor, Work};
+pub use item::{Progress, Visit, Work};
+pub use work_slot::Helpers;
 
 use super::Spent;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::sync::{Carve, PerCpu};
-use crate::units::{CpuId, CpuMask, MAX_CPUS, NodeId, NodeMask};
+use crate::units::{CpuId, MAX_CPUS, NodeId, NodeMask};
 use item::Item;
 use parked::Parked;
-use work_slot::{Helpers, NR_SLOTS, NodeSlots, WorkSlot};
+use work_slot::{NR_SLOTS, NodeSlots, WorkSlot};
 use worker_slot::WorkerSlot;
 
 /// Workers that a caller, or a helper that joins, notifies at once.
@@ -92,7 +92,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         if nr_cpus as usize > MAX_CPUS {
             return None;
         }
-        let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(node_of(cpu)))?;
+        let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(cpu, node_of(cpu)))?;
         let last_node = workers.iter().map(|(_, worker)| worker.node.0).max().unwrap_or(0);
         let nodes = PerCpu::carve(from, last_node.checked_add(1)?, |_| NodeSlots::new())?;
         Some(Self::new(workers, nodes))
@@ -145,17 +145,23 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         self.at_work.load(Relaxed) < self.max_helpers.load(Relaxed)
     }
 
-    /// Counts up to `wanted` helpers as at work, as far as the limit allows. Returns how many.
-    fn begin_work(&self, wanted: u32) -> u32 {
+    /// Counts an idle helper as at work, BUSY or RESERVED. False where too many helpers are at work, or this
+    /// one is not idle, or has to leave.
+    fn begin_work(&self, worker: &WorkerSlot<C>, state: u32) -> bool {
         let max = self.max_helpers.load(Relaxed);
-        let granted = |at_work: u32| wanted.min(max.saturating_sub(at_work));
-        let added = |at_work: u32| Some(at_work + granted(at_work)).filter(|&sum| sum > at_work);
-        self.at_work.update(Relaxed, Relaxed, added).map_or(0, granted)
+        if self.at_work.update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1)).is_err() {
+            return false;
+        }
+        let begins = worker.take(state);
+        if !begins {
+            self.end_work();
+        }
+        begins
     }
 
-    /// `count` helpers are no longer at work. Where the limit was reached, others may have parked.
-    fn end_work(&self, count: u32) {
-        let was_full = self.at_work.fetch_sub(count, Relaxed) >= self.max_helpers.load(Relaxed);
+    /// A helper is no longer at work. Where the limit was reached, others may have parked.
+    fn end_work(&self) {
+        let was_full = self.at_work.fetch_sub(1, Relaxed) >= self.max_helpers.load(Relaxed);
         if was_full && !mutant!("dispatch.room-not-announced") {
             self.notify_for_published(C::id());
         }
@@ -170,53 +176,46 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     /// May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         if cpu.0 < self.nr_cpus() {
-            self.workers.of(cpu).dismiss();
+            self.workers.of(cpu).dismiss(false);
+            self.workers.of(cpu).wait_until_gone();
         }
     }
 
     /// Dismisses all helpers, and accepts no others. May sleep.
     pub fn close(&self) {
-        self.workers.iter().for_each(|(_, worker)| worker.close());
+        self.workers.iter().for_each(|(_, worker)| worker.dismiss(true));
         self.workers.iter().for_each(|(_, worker)| worker.wait_until_gone());
     }
 
-    /// Publishes `work` while `own` runs: up to `max` helpers of `nodes` may join at once. When this returns,
-    /// or unwinds, no helper visits the work or will, and their time is charged to this thread. `own` runs
-    /// also if no work slot is free.
+    /// Publishes `work` for `helpers` while `own` runs. When this returns, or unwinds, no helper visits the
+    /// work or will, and their time is charged to this thread. `None`, without `own`, where no work slot is
+    /// free.
     ///
     /// May sleep, until the visits under way have ended.
     pub fn publish<R>(
         &self,
         work: &dyn Work<C>,
-        (max, nodes): (u32, NodeMask),
-        own: impl FnOnce() -> R,
-    ) -> (R, Spent) {
-        self.publish_for(work, Helpers { max, nodes, reserved: CpuMask::EMPTY }, |_| {
-            // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the
-            // item.
-            if !mutant!("dispatch.publish-fence-skipped") {
-                fence::<C>(SeqCst);
-            }
-            self.notify_parked(C::id(), nodes);
-            own()
-        })
-    }
-
-    /// As [`publish`](Self::publish), for any helpers. `own` is given the number of the slot.
-    fn publish_for<R>(
-        &self,
-        work: &dyn Work<C>,
         helpers: Helpers,
-        own: impl FnOnce(Option<u32>) -> R,
-    ) -> (R, Spent) {
+        own: impl FnOnce() -> R,
+    ) -> Option<(R, Spent)> {
         let item = Item::new(work);
-        let mut published = Published { dispatch: self, slot: self.take_slot() };
-        if let Some(number) = published.slot {
-            // SAFETY: the item is dropped behind `published`, which closes the slot, also in unwinding.
-            unsafe { self.slot(number).open(&item, helpers) };
+        let mut published = Published { dispatch: self, slot: Some(self.take_slot()?) };
+        let number = published.slot?;
+        // SAFETY: the item is dropped behind `published`, which closes the slot, also in unwinding.
+        unsafe { self.slot(number).open(&item, helpers) };
+        for worker in helpers.reserved.iter().map(|cpu| self.workers.of(cpu)) {
+            worker.assigned.store(number, Relaxed);
+            // Releases the assignment.
+            worker.notify();
         }
-        let result = own(published.slot);
-        (result, published.close())
+        // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the
+        // item.
+        if !mutant!("dispatch.publish-fence-skipped") {
+            fence::<C>(SeqCst);
+        }
+        self.notify_parked(C::id(), helpers.nodes);
+        let result = own();
+        Some((result, published.close()))
     }
 
     /// Takes a free slot of this CPU's node, or else of another one.

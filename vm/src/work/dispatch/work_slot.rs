@@ -7,11 +7,12 @@
 //!      +--- n = 0 <-- leave -- closed, n
 //! ```
 //!
-//! *Open* and *close* are the caller's, *join* and *leave* the helpers'. A slot's [`State`] is plain data
-//! under the slot's lock. Helpers that poll read `in_use` and `joinable`, which may be stale, and take the
-//! lock to join. A caller that waits for the last visit polls, and then sleeps on `ended`.
+//! *Open* and *close* are the caller's, *join* and *leave* the helpers': steps under the slot's lock. Helpers
+//! that poll read `in_use` and `joinable`, which may be stale. A caller that waits for the last visit polls
+//! `ended`, and then sleeps on it.
 
 use super::item::{Item, Visit};
+use super::worker_slot::WorkerSlot;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::{SpinLock, lockdep};
@@ -22,8 +23,8 @@ use crate::work::Spent;
 pub(super) const NR_SLOTS: u32 = 64;
 
 /// The helpers that may join an item.
-#[derive(Clone, Copy)]
-pub(super) struct Helpers {
+#[derive(Clone, Copy, Debug)]
+pub struct Helpers {
     /// How many at once.
     pub(super) max: u32,
     /// Idle helpers of these nodes.
@@ -33,7 +34,17 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
-    const NONE: Self = Self { max: 0, nodes: NodeMask::EMPTY, reserved: CpuMask::EMPTY };
+    const NONE: Self = Self::idle(0, NodeMask::EMPTY);
+
+    /// Idle helpers of `nodes`, up to `max` at once.
+    pub const fn idle(max: u32, nodes: NodeMask) -> Self {
+        Self { max, nodes, reserved: CpuMask::EMPTY }
+    }
+
+    /// The helpers of these CPUs, which the caller has reserved.
+    pub const fn reserved(cpus: CpuMask) -> Self {
+        Self { max: u32::MAX, nodes: NodeMask::EMPTY, reserved: cpus }
+    }
 }
 
 /// The item of a slot, and its visits.
@@ -66,11 +77,12 @@ impl<C: Cpu> State<C> {
         if self.visits < self.helpers.max { self.helpers.nodes } else { NodeMask::EMPTY }
     }
 
-    /// Adds a visit of the idle helper of a CPU, which is on `node`, or of the reserved one (`None`). False
-    /// where it may not join.
-    fn join(&mut self, cpu: CpuId, node: Option<NodeId>) -> bool {
-        let is_wanted =
-            node.map_or(self.helpers.reserved.contains(cpu), |node| self.helpers.nodes.contains(node));
+    /// Adds a visit of the helper of a CPU, which is idle on a node, or reserved. False where it may not join.
+    fn join(&mut self, cpu: CpuId, idle_on: Option<NodeId>) -> bool {
+        let is_wanted = match idle_on {
+            Some(node) => self.helpers.nodes.contains(node),
+            None => self.helpers.reserved.contains(cpu),
+        };
         let may_join = is_wanted && self.visits < self.helpers.max;
         if may_join {
             self.visits += 1;
@@ -194,13 +206,14 @@ impl<C: Cpu> WorkSlot<C> {
         NodeMask::from_bits(self.joinable.load(Relaxed))
     }
 
-    /// Begins a visit of the idle helper of `cpu`, which is on `node`, or of the reserved one (`None`).
-    pub(super) fn join(&self, cpu: CpuId, node: Option<NodeId>) -> Option<Visit<'_, C>> {
-        let item = self.change(|state| state.join(cpu, node).then_some(state.item))?;
+    /// Begins a visit of a helper, idle or reserved. `None` where it may not join.
+    pub(super) fn join<'s>(&'s self, worker: &'s WorkerSlot<C>, is_reserved: bool) -> Option<Visit<'s, C>> {
+        let idle_on = (!is_reserved).then_some(worker.node);
+        let item = self.change(|state| state.join(worker.cpu, idle_on).then_some(state.item))?;
         // SAFETY: the visit was added, under the lock, while the slot was open (`max` is 0 before and after).
         // So its caller has not returned from `close`, and does not before the visit is subtracted, which is
         // the last step of `Visit::drop`; until then the item stays in place, by the contract of `open`.
-        Some(Visit::begin(self, unsafe { &*item }))
+        Some(Visit::begin(self, unsafe { &*item }, worker))
     }
 
     /// Ends a visit. The item may be gone from here on.

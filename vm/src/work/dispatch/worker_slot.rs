@@ -13,7 +13,7 @@
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::units::NodeId;
+use crate::units::{CpuId, NodeId};
 
 const IDLE: u32 = 0;
 pub(super) const BUSY: u32 = 1;
@@ -35,27 +35,17 @@ const ALL: u32 = u32::MAX;
 pub(super) struct WorkerSlot<C: Cpu> {
     /// See the module. Every change acquires and releases.
     word: AtomicU32<C>,
+    pub(super) cpu: CpuId,
     pub(super) node: NodeId,
     /// Number of the work slot that a reserved worker visits. Relaxed: ordered by `word`, and the work slot
     /// names the CPUs for which it is.
     pub(super) assigned: AtomicU32<C>,
 }
 
-/// Next action of a helper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Not reserved: look for items to join.
-    LookForItems,
-    /// Reserved and notified: visit the assigned item.
-    VisitAssigned,
-    /// Reserved and not notified.
-    Wait,
-}
-
 impl<C: Cpu> WorkerSlot<C> {
     /// A slot without a helper.
-    pub(super) const fn new(node: NodeId) -> Self {
-        Self { word: AtomicU32::new(IDLE | GONE), node, assigned: AtomicU32::new(0) }
+    pub(super) const fn new(cpu: CpuId, node: NodeId) -> Self {
+        Self { word: AtomicU32::new(IDLE | GONE), cpu, node, assigned: AtomicU32::new(0) }
     }
 
     /// Replaces the word unless `next` returns `None`. The word before.
@@ -100,18 +90,14 @@ impl<C: Cpu> WorkerSlot<C> {
         self.word.fetch_sub(BUSY - IDLE, AcqRel);
     }
 
-    /// The helper's next action. Clears the notification, if there is one, in the step that reads the state,
-    /// as a caller may reserve the helper and notify it at any time.
-    pub(super) fn next(&self) -> Next {
+    /// Whether the helper is reserved, and whether it was notified. Clears the notification in the step that
+    /// reads the state, as a caller may reserve the helper and notify it at any time.
+    pub(super) fn take_notification(&self) -> (bool, bool) {
         let mut word = self.word.load(Acquire);
         if word & NOTIFIED != 0 {
             word = self.word.fetch_and(!NOTIFIED, AcqRel);
         }
-        match word & STATE {
-            RESERVED if word & NOTIFIED != 0 => Next::VisitAssigned,
-            RESERVED => Next::Wait,
-            _ => Next::LookForItems,
-        }
+        (word & STATE == RESERVED, word & NOTIFIED != 0)
     }
 
     /// Sleeps until the helper is notified or has to leave.
@@ -165,17 +151,13 @@ impl<C: Cpu> WorkerSlot<C> {
         self.change(notified).map(|was| self.wake(was)).is_some()
     }
 
-    /// Tells the helper to leave, and waits until it has left.
-    pub(super) fn dismiss(&self) {
-        if let Some(was) = self.change(|word| (word & GONE == 0).then_some(word | LEAVING)) {
-            self.wake(was & !NOTIFIED);
-            self.wait_until_gone();
-        }
-    }
-
-    /// Tells the helper to leave, and accepts no other one.
-    pub(super) fn close(&self) {
-        self.wake(self.word.fetch_or(CLOSED, AcqRel) & !NOTIFIED);
+    /// Tells the helper to leave; with `for_good`, no other one is accepted.
+    pub(super) fn dismiss(&self, for_good: bool) {
+        let dismissed = |word: u32| match for_good {
+            true => Some(word | CLOSED),
+            false => (word & GONE == 0).then_some(word | LEAVING),
+        };
+        self.change(dismissed).into_iter().for_each(|was| self.wake(was & !NOTIFIED));
     }
 
     /// Waits until the helper that has to leave has left, also where another one has come since.

@@ -106,7 +106,7 @@ fn fresh<T>(value: &'static T) -> &'static T {
 }
 
 impl Work<TestCpu> for Counted {
-    fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
         // SAFETY: one helper at a time, and the caller is not there meanwhile: what loom is here to check.
         let visits = self.visits.with_mut(|visits| unsafe {
             *visits += 1;
@@ -124,7 +124,7 @@ impl Work<TestCpu> for Counted {
 /// Publishes work once, does `own` meanwhile, and returns the number of visits.
 fn publish(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce()) -> u32 {
     let counted = Counted::leaked(pauses);
-    dispatch.publish(counted, (1, NodeMask::ALL), own);
+    dispatch.publish(counted, Helpers::idle(1, NodeMask::ALL), own).unwrap();
     counted.end()
 }
 
@@ -195,7 +195,7 @@ impl Meeting {
 }
 
 impl Work<TestCpu> for Meeting {
-    fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
         self.come();
         Progress::Exhausted
     }
@@ -203,17 +203,17 @@ impl Work<TestCpu> for Meeting {
 
 /// The caller waits in its own part until `helpers` have come, as a long chunk would.
 fn meet(dispatch: &TestDispatch, helpers: u32) -> u32 {
-    meet_on(dispatch, (helpers, NodeMask::ALL), || ())
+    meet_on(dispatch, Helpers::idle(helpers, NodeMask::ALL), || ())
 }
 
-fn meet_on(dispatch: &TestDispatch, limits: (u32, NodeMask), own: impl FnOnce()) -> u32 {
-    let meeting = fresh(Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: limits.0 + 1 })));
+fn meet_on(dispatch: &TestDispatch, helpers: Helpers, own: impl FnOnce()) -> u32 {
+    let meeting = fresh(Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: helpers.max + 1 })));
     assert_eq!(meeting.here.load(Relaxed), 0);
     let own_until_met = || {
         own();
         meeting.come();
     };
-    dispatch.publish(meeting, limits, own_until_met).1.helpers
+    dispatch.publish(meeting, helpers, own_until_met).unwrap().1.helpers
 }
 
 #[test]
@@ -243,7 +243,7 @@ struct Blocking<'d> {
 }
 
 impl Work<TestCpu> for Blocking<'_> {
-    fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
         self.step.store(1, Release);
         while self.step.load(Acquire) < 2 || nr_parked(self.dispatch) < 1 {
             thread::yield_now();
@@ -263,14 +263,15 @@ fn loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room() 
         let threads = [spawn_helper(&dispatch, 1), spawn_helper(&dispatch, 2)];
         wait_until_parked(&dispatch, 2);
         let blocking = Blocking { dispatch: &dispatch, step: AtomicU32::new(0) };
-        let nodes = |node: u64| NodeMask::from_bits(1 << node);
-        dispatch.publish(&blocking, (1, nodes(1)), || {
+        let one_of = |node: u32| Helpers::idle(1, NodeMask::of(NodeId(node)));
+        let published = dispatch.publish(&blocking, one_of(1), || {
             while blocking.step.load(Acquire) < 1 {
                 thread::yield_now();
             }
             let publish_next = || blocking.step.store(2, Release);
-            meet_on(&dispatch, (1, nodes(2)), publish_next)
+            meet_on(&dispatch, one_of(2), publish_next)
         });
+        assert!(published.is_some());
         dispatch.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -286,11 +287,11 @@ fn cpu_1() -> CpuMask {
 /// where there was no idle helper.
 fn publish_for_reserved(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce(&Counted)) -> Option<u32> {
     let reserved = dispatch.reserve(&cpu_1());
-    if reserved.cpus().is_empty() {
+    if reserved.cpus.is_empty() {
         return None;
     }
     let counted = Counted::leaked(pauses);
-    reserved.publish(counted, || own(counted)).unwrap();
+    dispatch.publish(counted, Helpers::reserved(reserved.cpus), || own(counted)).unwrap();
     Some(counted.end())
 }
 
@@ -311,7 +312,7 @@ fn loom_a_worker_is_busy_or_reserved_and_never_both() {
         let counted = Counted::leaked(0);
         // A visit to the first item is under way, or none begins.
         let second = || publish_for_reserved(dispatch, 0, |_| ());
-        let (reserved, _) = dispatch.publish(counted, (1, NodeMask::ALL), second);
+        let (reserved, _) = dispatch.publish(counted, Helpers::idle(1, NodeMask::ALL), second).unwrap();
         counted.end() + reserved.map_or(0, |_| 2)
     });
     assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
@@ -340,7 +341,7 @@ fn loom_a_worker_that_is_notified_visits_again() {
         done: AtomicU32<TestCpu>,
     }
     impl Work<TestCpu> for Pieces {
-        fn visit(&self, _: &Visitor<'_, TestCpu>) -> Progress {
+        fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
             while self.done.load(Relaxed) < self.submitted.load(Acquire) {
                 self.done.fetch_add(1, AcqRel);
                 self.done.wake(1);
@@ -366,7 +367,7 @@ fn loom_a_worker_that_is_notified_visits_again() {
                 }
             }
         };
-        reserved.publish(pieces, submit_both).unwrap();
+        dispatch.publish(pieces, Helpers::reserved(reserved.cpus), submit_both).unwrap();
         drop(reserved);
         dispatch.close();
         helper.join().unwrap();

@@ -12,7 +12,7 @@ fn words() -> impl Iterator<Item = u32> {
 
 /// What `change` returns for a slot with this word, and the word behind it.
 fn after<R>(word: u32, change: impl FnOnce(&Slot) -> R) -> (R, u32) {
-    let slot = Slot { word: AtomicU32::new(word), ..Slot::new(NodeId(0)) };
+    let slot = Slot { word: AtomicU32::new(word), ..Slot::new(CpuId(0), NodeId(0)) };
     (change(&slot), slot.word.load(Relaxed))
 }
 
@@ -32,9 +32,9 @@ fn a_helper_begins_or_is_reserved_or_notified_as_idle_only_if_it_is_idle_and_not
 fn a_worker_that_is_released_looks_for_work_whatever_its_other_bits() {
     for word in words().filter(|word| word & STATE == RESERVED) {
         assert_eq!(after(word, Slot::release).1, word & !STATE | NOTIFIED);
-        let next = if word & NOTIFIED != 0 { Next::VisitAssigned } else { Next::Wait };
-        assert_eq!(after(word, Slot::next), (next, word & !NOTIFIED));
-        assert_eq!(after(word & !STATE, Slot::next).0, Next::LookForItems);
+        let is_notified = word & NOTIFIED != 0;
+        assert_eq!(after(word, Slot::take_notification), ((true, is_notified), word & !NOTIFIED));
+        assert_eq!(after(word & !STATE, Slot::take_notification).0, (false, is_notified));
     }
 }
 
@@ -54,7 +54,8 @@ fn a_helper_that_leaves_stays_reserved_and_may_arrive_again_unless_the_pool_is_c
         let may_arrive = word & CLOSED == 0;
         assert_eq!(after(gone, Slot::arrive), (may_arrive, if may_arrive { word & STATE } else { gone }));
         assert_eq!(after(word, Slot::arrive).0, word & (GONE | CLOSED) == GONE);
-        assert_eq!(after(gone, Slot::dismiss).1, gone, "nobody is waited for");
+        assert_eq!(after(gone, |slot| slot.dismiss(false)).1, gone);
+        assert!(after(word, |slot| slot.dismiss(true)).1 == word | CLOSED);
         assert!(!after(gone, |slot| slot.take(BUSY)).0);
     }
 }
