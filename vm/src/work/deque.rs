@@ -1,16 +1,14 @@
 //! The grains of a job that have not begun: a deque for each node, all under one lock.
 //!
-//! The caller takes from the front, helpers from the back. Nodes are folded onto a few deques. All of a job
-//! begins in the deque of the caller's node. A worker that finds the deque of its own node empty steals half
-//! of the longest one and puts it there, for all workers on this node:
+//! All of a job begins in the deque of the caller's node. A worker that finds the deque of its own node empty
+//! steals half of the longest one and puts it there, for all workers on this node:
 //!
 //! ```text
 //!   start    node 0 |0 1 2 3 4 5 6 7 8 9 a b|   node 1 |           |
 //!   a thief  node 0 |0 1 2 3 4 5|               node 1 |6 7 8 9 a b|   node 1 goes on with b, a, ...
 //! ```
 //!
-//! A theft is one step, so a grain is in a deque, or in the chunk of one worker: a worker that pauses or
-//! leaves holds none.
+//! A theft is one step: a worker that pauses or leaves holds no grains.
 
 use super::partition::Grains;
 use crate::machine::Cpu;
@@ -38,7 +36,7 @@ fn cut(deque: &mut Grains, side: Side, wanted: u32, min: u32) -> Option<Grains> 
     (have > 0).then_some(grains)
 }
 
-/// Number of deques.
+/// Number of deques; nodes are folded onto them.
 const DEQUES: usize = 4;
 
 /// The deques of a job.

@@ -11,9 +11,7 @@ use core::ops::Range;
 /// begin and end at multiples of the alignment (but for the two ends of the range), and hold at least the
 /// minimum (but for those ends, and where the whole range holds less). Their order is not specified.
 #[derive(Clone)]
-#[repr(C)]
 pub struct Job<'a, W> {
-    // The fields that a helper reads come first, together.
     pub(super) range: Range<u64>,
     pub(super) work: W,
     pub(super) align: u64,
@@ -32,16 +30,8 @@ pub(super) type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
 impl<'a, W> Job<'a, W> {
     /// A job over `range` that may be cut anywhere, with as many helpers as there are, on any node.
     pub fn new(range: Range<u64>, work: W) -> Self {
-        Self {
-            range,
-            align: 1,
-            min_chunk: 1,
-            max_helpers: u32::MAX,
-            nodes: NodeMask::ALL,
-            work,
-            undo: None,
-            stop_if: None,
-        }
+        let (max_helpers, nodes) = (u32::MAX, NodeMask::ALL);
+        Self { range, work, align: 1, min_chunk: 1, max_helpers, nodes, undo: None, stop_if: None }
     }
 
     /// Cuts only at multiples of `align`; 0 counts as 1.
@@ -67,12 +57,12 @@ impl<'a, W> Job<'a, W> {
     /// Sets the function that undoes the work. Where the job fails, is cancelled or panics, the caller calls
     /// it once all helpers have left, with disjoint ranges that are exactly what was done. They need not be
     /// the chunks.
-    pub fn undo(self, undo: &'a (dyn Fn(Range<u64>) + Sync)) -> Self {
+    pub fn undo(self, undo: Undo<'a>) -> Self {
         Self { undo: Some(undo), ..self }
     }
 
     /// Cancels the job when `stop` returns true. Every worker calls it between chunks.
-    pub fn stop_if(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
+    pub fn stop_if(self, stop: StopIf<'a>) -> Self {
         Self { stop_if: Some(stop), ..self }
     }
 }
@@ -157,13 +147,8 @@ pub struct Spent {
 
 impl<W> fmt::Debug for Job<'_, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Job")
-            .field("range", &self.range)
-            .field("align", &self.align)
-            .field("min_chunk", &self.min_chunk)
-            .field("max_helpers", &self.max_helpers)
-            .field("nodes", &self.nodes)
-            .finish_non_exhaustive()
+        let Self { range, align, min_chunk, max_helpers, nodes, .. } = self;
+        write!(f, "{range:?} by {align}, {min_chunk} or more, {max_helpers} helpers of {nodes:?}")
     }
 }
 

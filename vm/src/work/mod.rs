@@ -1,34 +1,9 @@
 //! Floor 3: work described as a value, cut into chunks, done by the caller and by helpers.
 //!
 //! A [`Job`] describes the work: a range, how it may be cut, how many helpers may join and of which nodes,
-//! the function for a chunk, and the function that undoes it. A [`WorkerPool`] has the helpers;
-//! [`WorkerPool::run`] returns when the job is done, or the reason why it is not.
-//!
-//! An [`Ordered`] queue ([`WorkerPool::ordered`]) is for many items that are finished in the order in which
-//! they came.
-//!
-//! # A range, in any order
-//!
-//! ```
-//! use core::convert::Infallible;
-//! use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-//! use interleaf::work::{Chunk, WorkerPool, Failed, Job, Spent};
-//! use interleaf::machine::Machine;
-//!
-//! /// Clears words with all helpers that are free. Less than 4096 words are not worth waking one.
-//! fn clear<M: Machine>(
-//!     workers: &WorkerPool<'_, M>,
-//!     words: &[AtomicU64],
-//! ) -> Result<Spent, Failed<Infallible>> {
-//!     let job = Job::new(0..words.len() as u64, |chunk: &Chunk<'_>| {
-//!         words[chunk.start as usize..chunk.end as usize].iter().for_each(|word| word.store(0, Relaxed));
-//!         Ok(())
-//!     });
-//!     workers.run(&job.min_chunk(4096))
-//! }
-//! ```
-//!
-//! # A job that may fail, and is undone then
+//! the function for a chunk, and the function that undoes it. [`WorkerPool::run`] returns when the job is
+//! done, or the reason why it is not. An [`Ordered`] queue is for many items that are finished in the order
+//! in which they came.
 //!
 //! ```
 //! use interleaf::work::{Chunk, WorkerPool, Failed, Job};
@@ -56,40 +31,6 @@
 //!         })
 //!     });
 //!     workers.run(&job.align(512).min_chunk(512).undo(&undo).stop_if(killed)).map(|_| ())
-//! }
-//! ```
-//!
-//! # Many items, finished in the order in which they came
-//!
-//! ```
-//! use interleaf::work::{WorkerPool, NotStarted};
-//! use interleaf::machine::Machine;
-//! use interleaf::units::{CpuId, CpuMask};
-//!
-//! # struct Packet { cpu: CpuId }
-//! # impl Packet {
-//! #     fn encrypt(&mut self) {}
-//! #     fn send(self) {}
-//! # }
-//! /// Encrypts packets on any CPU of `encryptors` and sends them in order, each on its own CPU.
-//! fn send_all<M: Machine>(
-//!     workers: &WorkerPool<'_, M>,
-//!     encryptors: &CpuMask,
-//!     senders: &CpuMask,
-//!     packets: impl Iterator<Item = Packet>,
-//! ) -> Result<u64, NotStarted> {
-//!     let ((), finished) = workers.ordered::<Packet, _, _, _, 64>(
-//!         (encryptors, senders),
-//!         |packet| packet.encrypt(),
-//!         |packet| packet.send(),
-//!         |queue| {
-//!             packets.for_each(|packet| {
-//!                 let cpu = packet.cpu;
-//!                 queue.submit(packet, cpu);
-//!             });
-//!         },
-//!     )?;
-//!     Ok(finished.submitted)
 //! }
 //! ```
 //!

@@ -78,6 +78,38 @@ impl<M: Machine> WorkerPool<'_, M> {
     /// finished. `parallel` works on an item, `serial` finishes it. The caller may sleep, as for
     /// [`WorkerPool::run`].
     ///
+    /// ```
+    /// use interleaf::work::{WorkerPool, NotStarted};
+    /// use interleaf::machine::Machine;
+    /// use interleaf::units::{CpuId, CpuMask};
+    ///
+    /// # struct Packet { cpu: CpuId }
+    /// # impl Packet {
+    /// #     fn encrypt(&mut self) {}
+    /// #     fn send(self) {}
+    /// # }
+    /// /// Encrypts packets on any CPU of `encryptors` and sends them in order, each on its own CPU.
+    /// fn send_all<M: Machine>(
+    ///     workers: &WorkerPool<'_, M>,
+    ///     encryptors: &CpuMask,
+    ///     senders: &CpuMask,
+    ///     packets: impl Iterator<Item = Packet>,
+    /// ) -> Result<u64, NotStarted> {
+    ///     let ((), finished) = workers.ordered::<Packet, _, _, _, 64>(
+    ///         (encryptors, senders),
+    ///         |packet| packet.encrypt(),
+    ///         |packet| packet.send(),
+    ///         |queue| {
+    ///             packets.for_each(|packet| {
+    ///                 let cpu = packet.cpu;
+    ///                 queue.submit(packet, cpu);
+    ///             });
+    ///         },
+    ///     )?;
+    ///     Ok(finished.submitted)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If no helper of a set is idle: no queue was opened, and `f` was not called.
     pub fn ordered<T: Send, R, P, S, const N: usize>(

@@ -66,15 +66,13 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     pace.saturating_mul(room)
 }
 
-/// Ratio of the pace to the shortest chunk that is worth taking, which is half a microsecond: taking a chunk
-/// costs a fifth of that.
+/// Ratio of the pace to the shortest chunk that is worth taking: half a microsecond.
 const PACE_TO_SHORTEST: u32 = 512;
 
-/// Number of grains that a worker takes of the `have` grains left, which `workers` share. `due` is the rest
-/// of this worker's equal part of the job. It takes an equal part of what is left, so that all workers share
-/// the delay of a slow one (guided self-scheduling, Polychronopoulos and Kuck 1987), or three quarters of
-/// `due` if that is more: no other worker would take those if all were equally fast. At most `pace`, and not
-/// less than the shortest chunk that is worth taking.
+/// Number of grains that a worker takes of the `have` grains left, which `workers` share: an equal part
+/// (guided self-scheduling, Polychronopoulos and Kuck 1987), or three quarters of `due`, the rest of its
+/// equal part of the job, if that is more. At most `pace`, and not less than the shortest chunk that is worth
+/// taking.
 pub(super) fn chunk_size(have: u32, due: u32, pace: u32, min_chunk: u32, workers: u32) -> u32 {
     let pace = pace.max(min_chunk);
     let part = (have / workers).max(due - due / 4).min(have);

@@ -3,7 +3,7 @@
 use super::deque::{NodeDeques, Side};
 use super::dispatch::{Dispatch, Progress, Visit, Work};
 use super::job::{Chunk, Failed, Job};
-use super::partition::{self, Grains, MAX_NS, Partition};
+use super::partition::{self, MAX_NS, Partition};
 use super::undo;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
@@ -18,7 +18,7 @@ const CANCELLED: u32 = 3;
 /// Most helpers of one job. Each worker breaks off at most one chunk, and there is room to note all of them.
 pub(super) const MAX_HELPERS: u32 = 63;
 
-/// The state of a job while it runs.
+/// The state of a job while it runs; undone when dropped, if it is stopped.
 pub(super) struct JobRun<'a, W, E, C: Cpu> {
     job: &'a Job<'a, W>,
     partition: Partition,
@@ -32,9 +32,13 @@ pub(super) struct JobRun<'a, W, E, C: Cpu> {
     /// Why no other chunk begins; 0 while chunks begin. Relaxed: results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
-    /// Ranges (from, to) that broken-off chunks did not do. No chunk begins once one has failed, so each
-    /// worker adds at most one.
+    /// Ranges (from, to) that broken-off chunks did not do, one for each worker at most.
     broken_off: BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
+}
+
+/// Stops a job: no other chunk begins. True for the first call.
+fn stop<C: Cpu>(stopped: &AtomicU32<C>, why: u32) -> bool {
+    stopped.compare_exchange(0, why, Relaxed, Relaxed).is_ok()
 }
 
 /// The caller's number in [`Chunk::worker`].
@@ -72,10 +76,14 @@ where
         assert!(self.pace.load(Relaxed) > 0);
     }
 
-    /// The caller's part: chunks until all grains have begun. One chunk, where no helper can join and nothing
-    /// can cancel the job.
+    /// Whether the caller does all in one chunk: no helper can join, and nothing can cancel the job.
+    fn is_one_chunk(&self) -> bool {
+        self.workers == 1 && self.job.stop_if.is_none()
+    }
+
+    /// The caller's part: chunks until all grains have begun.
     pub(super) fn work_as_caller(&self) {
-        if self.workers == 1 && self.job.stop_if.is_none() {
+        if self.is_one_chunk() {
             self.pace.store(self.partition.count, Relaxed);
         }
         self.work(CALLER, (0, Side::Front), |_| {
@@ -91,8 +99,8 @@ where
             let wanted = |have| self.chunk_size(have, taken);
             let Some(grains) = self.deques.next(deque, side, wanted, self.partition.min_chunk) else { break };
             taken = taken.saturating_add(grains.len() as u32);
-            self.call(worker, self.range(&grains));
-            if self.workers == 1 && self.job.stop_if.is_none() {
+            self.call(worker, self.partition.range(&self.job.range, &grains));
+            if self.is_one_chunk() {
                 continue;
             }
             let now_ns = C::now_ns();
@@ -124,16 +132,14 @@ where
         }
     }
 
-    fn range(&self, grains: &Grains) -> Range<u64> {
-        self.partition.range(&self.job.range, grains)
-    }
-
     /// Calls the job's function. If that fails or unwinds, notes the part that is not done.
     fn call(&self, worker: u32, range: Range<u64>) {
-        let stopped = || self.is_stopped();
-        let mut guard = BreakOff { run: self, chunk: Chunk::new(range, worker, &stopped), why: PANIC };
+        let is_stopped = || self.is_stopped();
+        let Self { stopped, broken_off, .. } = self;
+        let chunk = Chunk::new(range, worker, &is_stopped);
+        let mut guard = BreakOff { stopped, broken_off, chunk, why: PANIC };
         if let Err(error) = (self.job.work)(&guard.chunk) {
-            if self.stop(ERROR) {
+            if stop(stopped, ERROR) {
                 *self.error.lock() = Some(error);
             }
             guard.why = ERROR;
@@ -142,14 +148,9 @@ where
         }
     }
 
-    /// Stops the job: no other chunk begins. True for the first call.
-    fn stop(&self, why: u32) -> bool {
-        self.stopped.compare_exchange(0, why, Relaxed, Relaxed).is_ok()
-    }
-
     fn is_stopped(&self) -> bool {
         if self.stopped.load(Relaxed) == 0 && self.job.stop_if.is_some_and(|stop_if| stop_if()) {
-            self.stop(CANCELLED);
+            stop(&self.stopped, CANCELLED);
         }
         self.stopped.load(Relaxed) != 0
     }
@@ -195,28 +196,20 @@ where
 }
 
 /// A chunk under way; if it fails or unwinds, this stops the job and notes the part that is not done.
-struct BreakOff<'r, 'a, W, E, C: Cpu>
-where
-    E: Send,
-    W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
-{
-    run: &'r JobRun<'a, W, E, C>,
+struct BreakOff<'r, C: Cpu> {
+    stopped: &'r AtomicU32<C>,
+    broken_off: &'r BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
     chunk: Chunk<'r>,
     why: u32,
 }
 
-impl<W, E, C: Cpu> Drop for BreakOff<'_, '_, W, E, C>
-where
-    E: Send,
-    W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
-{
+impl<C: Cpu> Drop for BreakOff<'_, C> {
     #[cold]
     fn drop(&mut self) {
-        self.run.stop(self.why);
-        if mutant!("job.break-off-not-noted") {
-            return;
+        stop(self.stopped, self.why);
+        if !mutant!("job.break-off-not-noted") {
+            let is_noted = self.broken_off.push((self.chunk.done(), self.chunk.end));
+            debug_assert!(is_noted, "more chunks broken off than workers");
         }
-        let is_noted = self.run.broken_off.push((self.chunk.done(), self.chunk.end));
-        debug_assert!(is_noted, "more chunks broken off than workers");
     }
 }

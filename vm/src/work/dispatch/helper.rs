@@ -39,7 +39,7 @@ impl<C: Cpu> Helper<'_, C> {
                 (true, true) => self.visit_assigned(),
                 (true, false) => None,
             };
-            if visited.is_none() && polls >= self.dispatch.poll_limit() {
+            if visited.is_none() && polls >= self.dispatch.poll_limit.load(Relaxed) {
                 polls = 0;
                 self.park();
             } else {
@@ -76,8 +76,7 @@ impl<C: Cpu> Helper<'_, C> {
         slots.filter(move |slot| slot.joinable_from_racy().contains(node))
     }
 
-    /// Joins and visits, unless the slot has no room any more, the helper is reserved, or the limit is
-    /// reached.
+    /// Joins and visits, unless the slot or the limit has no room any more, or the helper is reserved.
     fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
         let Self { dispatch, worker } = *self;
         let at_work = dispatch.begin_work(worker, BUSY).then(|| AtWork { dispatch, worker })?;

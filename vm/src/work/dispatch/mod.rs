@@ -1,20 +1,9 @@
 //! How helpers find work: work items are published in work slots, and idle helpers join them.
 //!
-//! A *work item* lies on its caller's stack, so nothing is allocated. The caller publishes it in a *work
-//! slot*, which lies in the pool's own memory, does its own part, closes the slot, and returns once every
-//! visit has ended. A helper uses the item only during a *visit*, which it begins by joining the slot. A
-//! caller never waits for a helper that has not joined.
-//!
-//! ```text
-//!   caller   publish, notify    its own part ...............   close   visits? wait   return
-//!               \         \                                      |              /
-//!   helper       \         +--> wakes      join --- visit --- leave     ....  leave
-//!                 +-> polls -----------------^
-//! ```
-//!
-//! A helper has a *worker slot*: its state, and a word on which it sleeps. An idle helper polls the work
-//! slots, and parks after some time without work. An ordered queue *reserves* the idle workers of certain
-//! CPUs: they poll no longer, but visit the queue whenever they are notified.
+//! A *work item* lies on its caller's stack. The caller publishes it in a *work slot*, which lies in the
+//! pool's own memory, does its own part, closes the slot, and returns once every visit has ended. A helper
+//! uses the item only during a *visit*, which it begins by joining the slot. A caller never waits for a
+//! helper that has not joined.
 //!
 //! An item must not wait for helpers that sleep: both sides store, then load, with a full fence in between,
 //! so that at least one of them sees the other's store.
@@ -86,8 +75,8 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         Self::new(PerCpu::none(), PerCpu::none())
     }
 
-    /// A worker slot for each CPU, without a helper, and work slots for each node. `None` if the memory
-    /// does not suffice, or there are more than [`MAX_CPUS`] CPUs.
+    /// Slots for the workers of all CPUs and the work of all nodes. `None` if the memory does not suffice, or
+    /// there are more than [`MAX_CPUS`] CPUs.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
         if nr_cpus as usize > MAX_CPUS {
             return None;
@@ -122,10 +111,6 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     /// Sets how long helpers and callers poll before they sleep.
     pub fn set_poll_limit(&self, limit: PollLimit) {
         self.poll_limit.store(limit.0, Relaxed);
-    }
-
-    fn poll_limit(&self) -> u32 {
-        self.poll_limit.load(Relaxed)
     }
 
     /// Sets how many helpers may be at work at once; those at work go on.
@@ -226,8 +211,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
 
     /// The numbers of all nodes, from `node` on.
     fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = u32> {
-        let all = self.nr_nodes();
-        (node.0..all).chain(0..node.0.min(all))
+        (node.0..self.nr_nodes()).chain(0..node.0.min(self.nr_nodes()))
     }
 
     /// A work slot by its number in the pool.
@@ -249,8 +233,8 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT).for_each(drop);
     }
 
-    /// Notifies parked workers for each published item that has room. Called where a worker joins, where a
-    /// notification may have gone to a worker that cannot join, and where room is made.
+    /// Notifies parked workers for each published item that has room: where a worker joins, where one that
+    /// was notified may not be able to, and where room is made.
     fn notify_for_published(&self, me: CpuId) {
         // Pairs with the fence of `Helper::park`, where room was made.
         fence::<C>(SeqCst);
@@ -268,7 +252,7 @@ struct Published<'d, C: Cpu> {
 impl<C: Cpu> Published<'_, C> {
     fn close(&mut self) -> Spent {
         let Some(number) = self.slot.take() else { return Spent::default() };
-        let spent = self.dispatch.slot(number).close(self.dispatch.poll_limit());
+        let spent = self.dispatch.slot(number).close(self.dispatch.poll_limit.load(Relaxed));
         self.dispatch.nodes.of(CpuId(number / NR_SLOTS)).free(number % NR_SLOTS);
         C::with_context(|context| context.add_helper_ns(spent.helper_ns));
         spent

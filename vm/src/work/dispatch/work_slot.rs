@@ -49,9 +49,8 @@ impl Helpers {
 
 /// The item of a slot, and its visits.
 struct State<C: Cpu> {
-    /// Dangles where the slot is closed and no visit is under way.
     item: *const Item<'static, C>,
-    /// Nobody may join a slot that is closed, or whose work has all begun: `max` is 0.
+    /// `max` is 0 where the slot is closed, or all of the work has begun.
     helpers: Helpers,
     /// Visits under way.
     visits: u32,
@@ -77,7 +76,8 @@ impl<C: Cpu> State<C> {
         if self.visits < self.helpers.max { self.helpers.nodes } else { NodeMask::EMPTY }
     }
 
-    /// Adds a visit of the helper of a CPU, which is idle on a node, or reserved. False where it may not join.
+    /// Adds a visit of the helper of a CPU, which is idle on a node, or reserved. False where it may not
+    /// join.
     fn join(&mut self, cpu: CpuId, idle_on: Option<NodeId>) -> bool {
         let is_wanted = match idle_on {
             Some(node) => self.helpers.nodes.contains(node),
@@ -131,7 +131,6 @@ pub(super) struct WorkSlot<C: Cpu> {
 }
 
 impl<C: Cpu> NodeSlots<C> {
-    /// Slots that are free.
     pub(super) const fn new() -> Self {
         Self { in_use: AtomicU64::new(0), slots: [const { WorkSlot::new() }; NR_SLOTS as usize] }
     }

@@ -54,3 +54,8 @@ fn every_slot_is_taken_once_until_it_is_freed() {
     slots.free(7);
     assert_eq!((slots.in_use().count(), slots.take(), slots.take()), (63, Some(7), None));
 }
+
+#[test]
+fn a_slot_takes_two_cache_lines() {
+    assert_eq!(size_of::<WorkSlot<TestCpu>>(), 128);
+}
