@@ -48,7 +48,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     }
 
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
-    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 12 KiB for each node, and a
+    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.1 KiB for each node, and a
     /// few more; or if a [`CpuMask`](crate::units::CpuMask) cannot name all CPUs.
     pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
         let helpers = Registration::register(machine, from)?;
