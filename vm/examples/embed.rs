@@ -101,11 +101,11 @@ unsafe impl Machine for FlatMachine {
         // SAFETY: a frame of the allocation, aligned, for the life of the machine.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
-    fn zero(&self, pfn: Pfn, order: Order) {
+    unsafe fn zero(&self, pfn: Pfn, order: Order) {
         // SAFETY: the block is the caller's and lies in the allocation.
         unsafe { self.window(pfn.addr()).write_bytes(0, order.bytes()) }
     }
-    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         // SAFETY: both blocks are the caller's and lie in the allocation.
         unsafe { self.window(to.addr()).copy_from(self.window(from.addr()), order.bytes()) }
     }
@@ -114,7 +114,7 @@ unsafe impl Machine for FlatMachine {
         // SAFETY: the bytes lie in a frame of the caller's.
         unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
     }
-    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         let to = self.window(PhysAddr(pfn.addr().0 + offset as u64));
         // SAFETY: the bytes lie in a frame of the caller's.
         unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), from.len()) }
@@ -122,7 +122,7 @@ unsafe impl Machine for FlatMachine {
     fn load_root(&self, _root: Option<Pfn>) {}
     fn flush_range(&self, _range: VpnRange) {}
     fn flush_all(&self) {}
-    fn set_interrupt_handler(&self, _handler: Option<Callback<Self>>) {}
+    unsafe fn set_interrupt_handler(&self, _handler: Option<Callback<Self>>) {}
     fn interrupt(&self, _targets: &CpuMask) {}
     fn barrier_all(&self) {}
 }

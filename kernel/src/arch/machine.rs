@@ -116,15 +116,15 @@ unsafe impl Machine for Metal {
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
 
-    fn zero(&self, pfn: Pfn, order: Order) {
+    unsafe fn zero(&self, pfn: Pfn, order: Order) {
         self.zero_words(pfn, order.bytes() / 8);
     }
 
-    fn zero_nontemporal(&self, frames: PfnRange) {
+    unsafe fn zero_nontemporal(&self, frames: PfnRange) {
         self.zero_words(frames.start, frames.len() as usize * PAGE_SIZE / 8);
     }
 
-    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         // SAFETY: both blocks are the caller's, and different.
         unsafe { self.window(to.addr()).copy_from_nonoverlapping(self.window(from.addr()), order.bytes()) }
     }
@@ -136,7 +136,7 @@ unsafe impl Machine for Metal {
         unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
     }
 
-    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         assert!(offset + from.len() <= PAGE_SIZE);
         let to = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
         // SAFETY: the bytes lie in a frame of the caller's.
@@ -158,7 +158,7 @@ unsafe impl Machine for Metal {
         unsafe { registers::set_root(registers::root()) };
     }
 
-    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
         self.handler.store(ptr::null_mut(), Release);
         // After this every CPU has left the old handler.
         self.barrier_all();
@@ -168,7 +168,7 @@ unsafe impl Machine for Metal {
         }
     }
 
-    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
+    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         helpers::install(help);
     }
 

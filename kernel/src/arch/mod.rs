@@ -19,6 +19,7 @@
 //! | `registers` | control and model-specific registers, CPU features |
 //! | `loader` | the loader's start information |
 //! | `bytes` | `memcpy` and its kin |
+//! | `suite` | the library's conformance suite on this machine |
 //! | `upcalls` | calls of machine code to the kernel above it |
 //! | `once` | a value that is set once |
 
@@ -40,6 +41,7 @@ pub mod smi;
 pub mod space;
 pub mod spaces;
 mod sse;
+pub mod suite;
 pub mod thread;
 pub mod trap;
 mod upcalls;

@@ -10,7 +10,6 @@ use super::player::Player;
 use super::setup::{self, ReplayMachine};
 use super::{Replay, life::Life, step::Steps};
 use crate::median::Median;
-use interleaf::machine::Machine;
 use interleaf::space::{Layout, Path, Vm};
 use interleaf::units::{CpuId, Order, Pfn};
 use serde::Serialize;

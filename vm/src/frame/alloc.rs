@@ -61,7 +61,8 @@ impl<M: Machine> Memory<'_, M> {
         self.meta_of(pfn).set_state(FrameState::taken(order));
         self.caches.get_cpu().count_uncached(order.frames());
         if (request.init, init) == (Init::Zeroed, Init::Dirty) {
-            self.machine.zero(pfn, order);
+            // SAFETY: the frames were just allocated, and are nobody else's.
+            unsafe { self.machine.zero(pfn, order) };
         }
         Some(Folio::new(pfn, order))
     }
@@ -83,7 +84,8 @@ impl<M: Machine> Memory<'_, M> {
         debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
         meta.set_state(FrameState::TAKEN_FRAME);
         if (wanted, init) == (Init::Zeroed, Init::Dirty) {
-            self.machine.zero(pfn, Order::BASE);
+            // SAFETY: the frame was just allocated, and is nobody else's.
+            unsafe { self.machine.zero(pfn, Order::BASE) };
         }
         pfn
     }

@@ -59,10 +59,12 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    soon, unless it has interrupts off (then as soon as they are on), or idles in a state that it leaves by
 ///    calling the handler itself.
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
-///    start and its return.
-/// 6. `zero`, `copy`, `read`, `write` touch only the frames named.
-/// 7. Each helper runs the handler that [`set_helper_handler`](Machine::set_helper_handler) sets, on its own
-///    CPU; once `set_helper_handler(None)` has returned, no helper runs it.
+///    start and its return, of this machine and of all others whose [`Cpu`](Machine::Cpu) is the same type.
+/// 6. `zero`, `copy`, `write` access only the frames named; `read` too, and panics where there is no memory.
+/// 7. Handlers get a reference to the machine that they were set in, wherever it lies then; none runs once
+///    the machine is dropped. Each helper runs the handler that
+///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
+///    `set_helper_handler(None)` has returned, no helper runs it.
 pub unsafe trait Machine: Sync + Sized {
     /// The operations of the CPU that runs the code.
     type Cpu: Cpu;
@@ -80,18 +82,36 @@ pub unsafe trait Machine: Sync + Sized {
     fn table(&self, pfn: Pfn) -> &TablePage;
 
     /// Fills a block with zero bytes.
-    fn zero(&self, pfn: Pfn, order: Order);
+    ///
+    /// # Safety
+    /// The frames are memory given to the library, and the caller's: no other code uses them meanwhile, or
+    /// borrows from them.
+    unsafe fn zero(&self, pfn: Pfn, order: Order);
     /// Fills frames with zero bytes that are not read soon: by non-temporal stores, which go past the caches,
     /// if the machine has them. They are ordered before everything that this CPU stores afterwards.
-    fn zero_nontemporal(&self, frames: PfnRange) {
-        (frames.start.0..frames.end.0).for_each(|pfn| self.zero(Pfn(pfn), Order::BASE));
+    ///
+    /// # Safety
+    /// As for [`zero`](Machine::zero).
+    unsafe fn zero_nontemporal(&self, frames: PfnRange) {
+        // SAFETY: the caller's promise is the same, for each frame.
+        (frames.start.0..frames.end.0).for_each(|pfn| unsafe { self.zero(Pfn(pfn), Order::BASE) });
     }
     /// Copies a block.
-    fn copy(&self, from: Pfn, to: Pfn, order: Order);
-    /// Reads bytes of one frame, `offset + to.len() <= 4096`.
+    ///
+    /// # Safety
+    /// As for [`zero`](Machine::zero), of the frames copied to; nobody writes those copied from meanwhile.
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order);
+    /// Reads bytes of one frame, `offset + to.len() <= 4096`. Bytes that others write meanwhile are read as
+    /// they were before or after.
+    ///
+    /// # Panics
+    /// If there is no memory, or the bytes leave the frame.
     fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]);
     /// Writes bytes of one frame, `offset + from.len() <= 4096`.
-    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]);
+    ///
+    /// # Safety
+    /// As for [`zero`](Machine::zero), of the bytes written.
+    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]);
 
     /// Makes this CPU translate through `root`, or through no root of the library. Implies
     /// [`flush_all`](Machine::flush_all). Preemption is off.
@@ -105,9 +125,13 @@ pub unsafe trait Machine: Sync + Sized {
     /// Drops all cached translations on this CPU. Preemption is off.
     fn flush_all(&self);
 
-    /// Sets the handler that CPUs run when interrupted. Called once by the library before the first
-    /// [`interrupt`](Machine::interrupt), and with `None` before the handler's data ends.
-    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>);
+    /// Sets the handler that CPUs run when interrupted, in place of the one before. Once it has returned no
+    /// CPU begins to run the one before.
+    ///
+    /// # Safety
+    /// The function may be called with its data, as [`Callback::call`] says, until another is set or the
+    /// machine is dropped.
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>);
     /// Has each CPU of the set run the interrupt handler.
     fn interrupt(&self, targets: &CpuMask);
     /// A full fence on every CPU.
@@ -130,7 +154,10 @@ pub unsafe trait Machine: Sync + Sized {
     /// bound to it, with the lowest priority the platform has, in a context that holds nothing; it may sleep.
     /// It runs each handler once. When the handler unwinds, the helper may run it again. A platform without
     /// helpers leaves this as it is: jobs are then done by their callers.
-    fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
+    ///
+    /// # Safety
+    /// As for [`set_interrupt_handler`](Machine::set_interrupt_handler).
+    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
         let _ = handler;
     }
 

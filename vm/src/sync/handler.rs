@@ -72,7 +72,9 @@ impl<'m, M: Machine, H: Handler<M>> Registration<'m, M, H> {
         let state = H::carve(from, machine)?;
         let state = NonNull::from(carve_value(from, state)?).cast::<()>();
         let data = state.as_ptr().expose_provenance();
-        set(machine, H::EVENT, Some(Callback { call: call::<M, H>, data }));
+        // SAFETY: `call` may be called with this data, in any place: it is the address of a state in memory
+        // that lasts as long as the machine, as `outlives` has said.
+        unsafe { set(machine, H::EVENT, Some(Callback { call: call::<M, H>, data })) };
         Some(Self { machine, state, _handler: PhantomData })
     }
 
@@ -83,10 +85,15 @@ impl<'m, M: Machine, H: Handler<M>> Registration<'m, M, H> {
 }
 
 /// Sets or clears the machine's callback for `event`.
-fn set<M: Machine>(machine: &M, event: Event, callback: Option<Callback<M>>) {
+///
+/// # Safety
+/// As for [`Machine::set_interrupt_handler`].
+unsafe fn set<M: Machine>(machine: &M, event: Event, callback: Option<Callback<M>>) {
     match event {
-        Event::Interrupt => machine.set_interrupt_handler(callback),
-        Event::Helper => machine.set_helper_handler(callback),
+        // SAFETY: the caller's promise is the same, here and below.
+        Event::Interrupt => unsafe { machine.set_interrupt_handler(callback) },
+        // SAFETY: as above.
+        Event::Helper => unsafe { machine.set_helper_handler(callback) },
     }
 }
 
@@ -112,7 +119,8 @@ impl<'m, M: Machine, H: Handler<M>> Deref for Registration<'m, M, H> {
 impl<M: Machine, H: Handler<M>> Drop for Registration<'_, M, H> {
     fn drop(&mut self) {
         H::stop(self);
-        set(self.machine, H::EVENT, None);
+        // SAFETY: no function is set.
+        unsafe { set(self.machine, H::EVENT, None) };
     }
 }
 

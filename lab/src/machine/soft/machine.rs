@@ -214,6 +214,23 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
+    /// Zeroes a block, as a device of this machine: the lab does so to frames that no Rust code borrows from,
+    /// idle ones and those of user memory.
+    pub fn zero(&self, pfn: Pfn, order: Order) {
+        let block = self.block(pfn.addr(), order.bytes(), AccessKind::Write);
+        // SAFETY: the block lies in the arena.
+        unsafe { block.write_bytes(0, order.bytes()) };
+    }
+
+    /// Writes bytes of a frame, as a device; see [`zero`](Self::zero).
+    pub fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        let to = self.block(at, from.len(), AccessKind::Write);
+        // SAFETY: the bytes lie in the arena; `from` is ordinary memory elsewhere.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
+    }
+
     /// The block in the window, after the access was reported to the observer.
     #[track_caller]
     fn block(&self, at: PhysAddr, len_bytes: usize, kind: AccessKind) -> NonNull<u8> {
@@ -266,13 +283,11 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         unsafe { self.arena.block(pfn.addr(), PAGE_SIZE).cast::<TablePage>().as_ref() }
     }
 
-    fn zero(&self, pfn: Pfn, order: Order) {
-        let block = self.block(pfn.addr(), order.bytes(), AccessKind::Write);
-        // SAFETY: the block lies in the arena, and its frames are the caller's.
-        unsafe { block.write_bytes(0, order.bytes()) };
+    unsafe fn zero(&self, pfn: Pfn, order: Order) {
+        self.zero(pfn, order);
     }
 
-    fn zero_nontemporal(&self, frames: PfnRange) {
+    unsafe fn zero_nontemporal(&self, frames: PfnRange) {
         let len_bytes = frames.len() as usize * PAGE_SIZE;
         let block = self.block(frames.start.addr(), len_bytes, AccessKind::Write);
         // SAFETY: the frames lie in the arena and are the caller's, so no other code reads or writes them
@@ -281,7 +296,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         stream::zero(bytes, stream::Width::Sse);
     }
 
-    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let from = self.block(from.addr(), order.bytes(), AccessKind::Read);
         let to = self.block(to.addr(), order.bytes(), AccessKind::Write);
         // SAFETY: both blocks lie in the arena, and their frames are the caller's; `copy_from` allows
@@ -297,12 +312,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 
-    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
-        let at = PhysAddr(pfn.addr().0 + offset as u64);
-        let to = self.block(at, from.len(), AccessKind::Write);
-        // SAFETY: the bytes lie in the arena in a frame of the caller's; `from` is ordinary memory elsewhere.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
+    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        self.write(pfn, offset, from);
     }
 
     fn load_root(&self, root: Option<Pfn>) {
@@ -318,7 +329,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.with_tlb(Tlb::flush_all);
     }
 
-    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
         self.bus.set_interrupt_handler(handler.map(|handler| self.bind(handler)));
     }
 
@@ -333,7 +344,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         C::barrier_all(self.membarrier);
     }
 
-    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
+    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         self.helpers.set_program::<C>(help.map(|help| self.bind(help)));
     }
 }

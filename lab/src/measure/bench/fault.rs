@@ -9,7 +9,6 @@ use crate::error::Failure;
 use crate::machine::soft::Entered;
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity::AffinityGuard;
-use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, Order, PAGE_SIZE, Pfn, VirtAddr, Vpn};

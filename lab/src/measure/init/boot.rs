@@ -7,7 +7,6 @@ use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::measure::timed_machine::TimedMachine;
 use crate::os::{affinity, process};
 use interleaf::frame::{AllocRequest, BootMap, FrameMeta, Memory, NodeInitReport, RecordInit, Region};
-use interleaf::machine::Machine;
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
 use interleaf::work::{PollLimit, WorkerPool};
 use std::sync::{Mutex, PoisonError};

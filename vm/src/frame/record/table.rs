@@ -95,7 +95,10 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         let at = unsafe { self.records.add((blocks.start.0 - self.first.0) as usize) };
         let bytes = blocks.len() as usize * Self::RECORD;
         let first = machine.phys_of(at.cast()).pfn();
-        machine.zero_nontemporal(PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64)));
+        let frames = PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64));
+        // SAFETY: frames of the records carved, which the caller says no other code uses; all bytes zero is a
+        // valid record.
+        unsafe { machine.zero_nontemporal(frames) };
         Self::forget(at.addr().get(), bytes);
     }
 

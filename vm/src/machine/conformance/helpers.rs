@@ -62,10 +62,13 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             for _ in 0..10 {
                 state.begun.store(0, SeqCst);
                 state.stopped.store(0, SeqCst);
-                self.machine.set_helper_handler(Some(Callback { call: handle::<M>, data: DATA + run }));
+                let callback = Callback { call: handle::<M>, data: DATA + run };
+                // SAFETY: the function is safe, whatever its data.
+                unsafe { self.machine.set_helper_handler(Some(callback)) };
                 let has_begun = self.wait(|| state.begun.load(SeqCst) > 0);
                 state.stopped.store(1, SeqCst);
-                self.machine.set_helper_handler(None);
+                // SAFETY: no function is set.
+                unsafe { self.machine.set_helper_handler(None) };
                 if !has_begun {
                     return;
                 }

@@ -43,11 +43,14 @@ struct PaddedWord(AtomicU32);
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn interrupts(&self, counts: HandlerCounts) {
-        self.machine.set_interrupt_handler(Some(Callback { call: handle::<M>, data: DATA + counts.0 }));
+        let callback = Callback { call: handle::<M>, data: DATA + counts.0 };
+        // SAFETY: the function is safe, whatever its data.
+        unsafe { self.machine.set_interrupt_handler(Some(callback)) };
         self.targets(counts);
         self.relax_handles(counts);
         self.off_defers(counts);
-        self.machine.set_interrupt_handler(None);
+        // SAFETY: no function is set.
+        unsafe { self.machine.set_interrupt_handler(None) };
         self.handler_removed(counts);
         self.barrier();
     }

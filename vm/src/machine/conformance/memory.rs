@@ -44,7 +44,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let mut bytes = [0; 64];
         for offset in (0..PAGE_SIZE).step_by(bytes.len()) {
             bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = pattern(seed, offset + i));
-            self.machine.write(pfn, offset, &bytes);
+            self.write_frame(pfn, offset, &bytes);
         }
     }
 
@@ -63,9 +63,9 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         (0..3).for_each(|n| {
             self.check(Rule::ReadWriteExact, self.frame_is(pfn(n), |at| pattern(n as u8, at)));
         });
-        self.machine.write(pfn(1), PAGE_SIZE - EDGE, &[0xEE; EDGE]);
-        self.machine.write(pfn(1), 0, &[0xDD; EDGE - 1]);
-        self.machine.write(pfn(1), PAGE_SIZE, &[]);
+        self.write_frame(pfn(1), PAGE_SIZE - EDGE, &[0xEE; EDGE]);
+        self.write_frame(pfn(1), 0, &[0xDD; EDGE - 1]);
+        self.write_frame(pfn(1), PAGE_SIZE, &[]);
         let painted = |at| match at {
             0..15 => 0xDD,
             4080.. => 0xEE,
@@ -82,7 +82,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         for order in [Order(0), Order(1)] {
             let after = first.add(order.frames());
             (first.0 - 1..=after.0).for_each(|n| self.paint(Pfn(n), n as u8));
-            self.machine.zero(first, order);
+            self.zero_block(first, order);
             let zeroed = (first.0..after.0).all(|n| self.frame_is(Pfn(n), |_| 0));
             self.check(Rule::ZeroExact, zeroed);
             for n in [first.0 - 1, after.0] {
@@ -96,7 +96,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let to = from.add(4);
         for order in [Order(0), Order(1)] {
             (from.0 - 1..=to.0 + order.frames()).for_each(|n| self.paint(Pfn(n), n as u8));
-            self.machine.copy(from, to, order);
+            self.copy_block(from, to, order);
             for n in 0..order.frames() {
                 let copied = |at| pattern(from.add(n).0 as u8, at);
                 self.check(Rule::CopyExact, self.frame_is(from.add(n), copied));

@@ -39,22 +39,22 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     /// A frame of data; its words tell its number.
     fn data(&self, n: u64) -> Pfn {
         let pfn = self.frames.start.add(12 + n);
-        self.machine.write(pfn, 0, &pfn.0.to_ne_bytes());
+        self.write_frame(pfn, 0, &pfn.0.to_ne_bytes());
         pfn
     }
 
     fn set(&self, table: Pfn, level: Level, vpn: Vpn, entry: Entry) {
         let word = M::Format::encode(entry, level);
-        self.machine.write(table, level.index(vpn) * 8, &word.to_ne_bytes());
+        self.write_frame(table, level.index(vpn) * 8, &word.to_ne_bytes());
     }
 
     /// Builds the tables, empty but for the path down.
     fn build(&self, tables: Tables) {
         let mut level = M::Format::ROOT;
-        self.machine.zero(tables.root, Order::BASE);
+        self.zero_block(tables.root, Order::BASE);
         while let Some(below) = level.below() {
             let next = tables.of::<M>(below);
-            self.machine.zero(next, Order::BASE);
+            self.zero_block(next, Order::BASE);
             self.set(tables.of::<M>(level), level, PAGE, Entry::Table(next));
             level = below;
         }

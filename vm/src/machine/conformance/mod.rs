@@ -28,7 +28,7 @@ mod memory;
 mod mmu;
 
 use super::{Cpu, Machine};
-use crate::units::{PfnRange, VirtAddr};
+use crate::units::{Order, Pfn, PfnRange, VirtAddr};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -171,7 +171,10 @@ pub const FRAMES: u64 = 24;
 ///
 /// # Panics
 /// If the range holds fewer frames.
-pub fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, frames: PfnRange) -> Report {
+///
+/// # Safety
+/// Nothing else uses the frames, the CPUs' roots and the handlers until it returns.
+pub unsafe fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, frames: PfnRange) -> Report {
     assert!(frames.len() >= FRAMES, "the suite needs {FRAMES} frames");
     let suite = Suite { machine, harness, frames, tested: AtomicU64::new(0), broken: AtomicU64::new(0) };
     suite.memory();
@@ -242,5 +245,29 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         f(self.machine);
         // SAFETY: the one above; `f` has returned.
         unsafe { M::Cpu::preempt_on() };
+    }
+
+    /// Checks that a block is one of the suite's.
+    fn assert_own(&self, pfn: Pfn, order: Order) {
+        assert!(self.frames.covers(PfnRange::new(pfn, pfn.add(order.frames()))), "a frame that is not ours");
+    }
+
+    fn write_frame(&self, pfn: Pfn, offset: usize, bytes: &[u8]) {
+        self.assert_own(pfn, Order::BASE);
+        // SAFETY: a frame of the suite's, which nothing else uses: the contract of `run`.
+        unsafe { self.machine.write(pfn, offset, bytes) };
+    }
+
+    fn zero_block(&self, pfn: Pfn, order: Order) {
+        self.assert_own(pfn, order);
+        // SAFETY: as in `write_frame`.
+        unsafe { self.machine.zero(pfn, order) };
+    }
+
+    fn copy_block(&self, from: Pfn, to: Pfn, order: Order) {
+        self.assert_own(from, order);
+        self.assert_own(to, order);
+        // SAFETY: as in `write_frame`.
+        unsafe { self.machine.copy(from, to, order) };
     }
 }

@@ -161,6 +161,13 @@ impl<F: Format> TestMachine<F> {
         self.mmus[cpu as usize].cached(page)
     }
 
+    /// Writes bytes of a frame, as a device: for tests, to frames that no Rust code borrows from.
+    pub fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        assert!(offset + from.len() <= PAGE_SIZE);
+        // SAFETY: the bytes lie in the arena.
+        unsafe { self.bytes(pfn, offset, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+
     fn own_mmu(&self) -> Option<&Mmu> {
         self.mmus.get(TestCpu::id().index())
     }
@@ -177,7 +184,8 @@ impl<F: Format> TestMachine<F> {
 
 impl<F: Format> Drop for TestMachine<F> {
     fn drop(&mut self) {
-        self.set_interrupt_handler(None);
+        // SAFETY: no function is set.
+        unsafe { self.set_interrupt_handler(None) };
         // SAFETY: allocated in `with_cpus` with this layout.
         unsafe { dealloc(self.arena.as_ptr(), self.layout) }
     }
@@ -215,14 +223,14 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
 
-    fn zero(&self, pfn: Pfn, order: Order) {
+    unsafe fn zero(&self, pfn: Pfn, order: Order) {
         let at = self.bytes(pfn, 0, order.bytes());
         // SAFETY: the block lies in the arena.
         unsafe { at.write_bytes(0, order.bytes()) };
         forget(NonNull::new(at).unwrap(), order.bytes());
     }
 
-    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let (from, to) = (self.bytes(from, 0, order.bytes()), self.bytes(to, 0, order.bytes()));
         // SAFETY: both blocks lie in the arena.
         unsafe { from.copy_to(to, order.bytes()) };
@@ -234,10 +242,8 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         unsafe { self.bytes(pfn, offset, to.len()).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 
-    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset + from.len() <= PAGE_SIZE);
-        // SAFETY: the bytes lie in the arena.
-        unsafe { self.bytes(pfn, offset, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        self.write(pfn, offset, from);
     }
 
     fn load_root(&self, root: Option<Pfn>) {
@@ -261,7 +267,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         }
     }
 
-    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
         *self.lines.handler.lock().unwrap() = handler.map(|callback| self.caller(callback));
     }
 
@@ -283,7 +289,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         NodeId(cpu.0 / self.cpus_per_node.load(Relaxed))
     }
 
-    fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
         let program = handler.map(|callback| self.caller(callback));
         let before = core::mem::replace(&mut *self.program.lock().unwrap(), program);
         if let Some(before) = before {

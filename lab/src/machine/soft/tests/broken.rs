@@ -166,18 +166,19 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
     fn table(&self, pfn: Pfn) -> &TablePage {
         self.inner.table(Pfn(pfn.0 ^ Self::shift(Rule::TableIsWindow)))
     }
-    fn zero(&self, pfn: Pfn, order: Order) {
+    unsafe fn zero(&self, pfn: Pfn, order: Order) {
         let more = breaks(Rule::ZeroExact) && order == Order::BASE;
         self.inner.zero(pfn, if more { Order(1) } else { order });
     }
-    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let less = breaks(Rule::CopyExact) && order == Order(1);
-        self.inner.copy(from, to, if less { Order(0) } else { order });
+        // SAFETY: the caller's promise is the same, for no more frames.
+        unsafe { self.inner.copy(from, to, if less { Order(0) } else { order }) };
     }
     fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
         self.inner.read(pfn, offset, to);
     }
-    fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         let less = breaks(Rule::ReadWriteExact) && offset + from.len() == PAGE_SIZE && !from.is_empty();
         self.inner.write(pfn, offset, if less { &from[1..] } else { from });
     }
@@ -205,13 +206,16 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.flush_all();
         }
     }
-    fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
         if handler.is_none() && breaks(Rule::HandlerRemoved) {
             return;
         }
         *self.handler.lock().unwrap() = handler;
         let data = (&raw const *self).expose_provenance();
-        self.inner.set_interrupt_handler(handler.map(|_| Callback { call: relay::<C>, data }));
+        let relayed = handler.map(|_| Callback { call: relay::<C>, data });
+        // SAFETY: the machine stays in its place while a handler is set, and removes it at the end of the
+        // test.
+        unsafe { self.inner.set_interrupt_handler(relayed) };
     }
     fn interrupt(&self, targets: &CpuMask) {
         self.inner.interrupt(if breaks(Rule::InterruptSpares) { &CpuMask::EMPTY } else { targets });
@@ -224,7 +228,7 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.barrier_all();
         }
     }
-    fn set_helper_handler(&self, help: Option<Callback<Self>>) {
+    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
         if help.is_none() && breaks(Rule::HelperAwaited) {
             return;
         }
@@ -234,7 +238,9 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             return;
         }
         let data = (&raw const *self).expose_provenance();
-        self.inner.set_helper_handler(help.map(|_| Callback { call: relay_help::<C>, data }));
+        let relayed = help.map(|_| Callback { call: relay_help::<C>, data });
+        // SAFETY: as above.
+        unsafe { self.inner.set_helper_handler(relayed) };
     }
 }
 
@@ -299,9 +305,12 @@ pub(super) fn run_broken(rule: Option<Rule>) -> Report {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     BREAKS.store(rule.map_or(NONE, |rule| rule as u64), Relaxed);
     let machine = Broken::<Host>::new();
-    let report = conformance::run(&machine, &Impatient, frames());
-    machine.inner.set_interrupt_handler(None);
-    machine.inner.set_helper_handler(None);
+    // SAFETY: nothing else uses the machine.
+    let report = unsafe { conformance::run(&machine, &Impatient, frames()) };
+    // SAFETY: no function is set.
+    unsafe { machine.inner.set_interrupt_handler(None) };
+    // SAFETY: no function is set.
+    unsafe { machine.inner.set_helper_handler(None) };
     BREAKS.store(NONE, Relaxed);
     report
 }

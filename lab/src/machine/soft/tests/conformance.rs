@@ -21,7 +21,8 @@ pub(super) fn frames() -> PfnRange {
 
 fn passes<C: Flavour>() {
     let machine = SoftMachine::<C, Tiny>::new(&config()).unwrap();
-    let report = conformance::run(&machine, &Threads, frames());
+    // SAFETY: nothing else uses the machine.
+    let report = unsafe { conformance::run(&machine, &Threads, frames()) };
     let bad: Vec<_> = report.iter().filter(|(_, verdict)| *verdict != Verdict::Holds).collect();
     assert!(bad.is_empty(), "{bad:?}");
 }
@@ -40,7 +41,8 @@ fn the_recording_machine_keeps_the_rules() {
 fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
     let scenario = |_: &baton::Schedule| {
         let machine = SoftMachine::<Baton, Tiny>::new(&config()).unwrap();
-        let report = conformance::run(&machine, &Seeded, frames());
+        // SAFETY: nothing else uses the machine.
+        let report = unsafe { conformance::run(&machine, &Seeded, frames()) };
         assert!(report.iter().all(|(_, verdict)| verdict == Verdict::Holds), "{report}");
     };
     baton::explore(0..10, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
@@ -49,7 +51,8 @@ fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
 #[test]
 fn a_machine_with_one_cpu_is_tested_as_far_as_that_goes() {
     let machine = SoftMachine::<Host, Tiny>::new(&MachineConfig { nr_cpus: 1, ..config() }).unwrap();
-    let report = conformance::run(&machine, &Threads, frames());
+    // SAFETY: nothing else uses the machine.
+    let report = unsafe { conformance::run(&machine, &Threads, frames()) };
     assert!(report.holds(), "{report}");
     assert_eq!(report.verdict(Rule::WakeReaches), Verdict::Untested);
     assert_eq!(report.verdict(Rule::FlushUpper), Verdict::Holds);
@@ -101,7 +104,8 @@ fn lost_wake_ups_are_deadlocks_of_the_seeded_machine() {
         BREAKS.store(rule as u64, Relaxed);
         let scenario = |_: &baton::Schedule| {
             let machine = SoftMachine::<Bad<Baton>, Tiny>::new(&config()).unwrap();
-            conformance::run(&machine, &Seeded, frames());
+            // SAFETY: nothing else uses the machine.
+            unsafe { conformance::run(&machine, &Seeded, frames()) };
         };
         let report = baton::run_seed(1, Options::default(), scenario);
         assert!(matches!(report.verdict, Run::Deadlock(_)), "{report}");

@@ -8,7 +8,8 @@ fn window_and_phys_of_are_inverse() {
     let at = PhysAddr(machine.frames().start.addr().0 + 5 * 4096 + 17);
     assert_eq!(machine.phys_of(machine.window(at)), at);
     machine.write(at.pfn(), at.offset(), b"interleaf");
-    machine.copy(at.pfn(), machine.frames().start, Order::BASE);
+    // SAFETY: nothing else uses the machine.
+    unsafe { machine.copy(at.pfn(), machine.frames().start, Order::BASE) };
     let mut read = [0; 9];
     machine.read(machine.frames().start, 17, &mut read);
     assert_eq!(&read, b"interleaf");
@@ -24,8 +25,9 @@ fn an_interrupted_cpu_runs_the_handler_in_its_next_wait_loop() {
     }
     let (machine, calls) = (TestMachine::with_cpus(1, 2), AtomicU64::new(0));
     machine.run_as(1);
-    machine
-        .set_interrupt_handler(Some(Callback { call: count, data: (&raw const calls).expose_provenance() }));
+    let callback = Callback { call: count, data: (&raw const calls).expose_provenance() };
+    // SAFETY: the counter lives until after the last interrupt.
+    unsafe { machine.set_interrupt_handler(Some(callback)) };
     let mut targets = CpuMask::EMPTY;
     targets.insert(CpuId(1));
     machine.interrupt(&targets);

@@ -1,0 +1,30 @@
+//! The library's conformance suite for platforms, run on this machine.
+
+use super::{MACHINE, Metal, helpers};
+use interleaf::frame::{AllocRequest, Memory};
+use interleaf::machine::Machine;
+use interleaf::machine::conformance::{self, FRAMES, Harness, Report};
+use interleaf::units::{Order, PfnRange};
+
+/// A block of at least [`FRAMES`] frames.
+const BLOCK: Order = Order(5);
+
+/// Runs the suite in frames of `memory`, with handlers of its own in place of the library's, which no other
+/// code may need meanwhile. `None` where there is no memory.
+pub fn run(memory: &Memory<'_, Metal>, harness: &(impl Harness<Metal> + Sync)) -> Option<Report> {
+    let block = memory.alloc(BLOCK, AllocRequest::DIRTY)?;
+    let (interrupt, help) = (MACHINE.interrupt_handler(), helpers::handler());
+    // SAFETY: no function is set.
+    unsafe { MACHINE.set_interrupt_handler(None) };
+    // SAFETY: as above.
+    unsafe { MACHINE.set_helper_handler(None) };
+    let frames = PfnRange::new(block.pfn(), block.pfn().add(FRAMES));
+    // SAFETY: the frames were just allocated, no handler is set, and the suite's threads run in no space.
+    let report = unsafe { conformance::run(&MACHINE, harness, frames) };
+    // SAFETY: these were set before, and have not been replaced since.
+    unsafe { MACHINE.set_interrupt_handler(interrupt) };
+    // SAFETY: as above.
+    unsafe { MACHINE.set_helper_handler(help) };
+    memory.free(block);
+    Some(report)
+}
