@@ -12,6 +12,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "vm/src/frame",
     "vm/src/table",
     "vm/src/machine/conformance",
+    "vm/src/machine/contract",
     "vm/src/machine/testing",
     "vm/examples",
     "lab/src/os",
