@@ -89,7 +89,8 @@ fn loom_fault_links_no_table_into_a_dying_one() {
 
 #[test]
 fn loom_fault_against_a_mapping_taken_away_and_made_again() {
-    let seen = explore(case::<TwoLevels>(Path::Speculative, table_of_its_own, unmap_and_map_again));
+    let case = case::<TwoLevels>(Path::Speculative, table_of_its_own, unmap_and_map_again);
+    let seen = explore(Case { preemptions: 3, ..case });
     assert!(seen.detached.load(Relaxed) > 0, "the model must see a fault that meets a detached table");
 }
 
