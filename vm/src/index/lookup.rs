@@ -14,7 +14,7 @@ use super::path::SlotRef;
 use super::{IndexItem, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
-use crate::sync::{CpuRef, LastHit, ReadGuard};
+use crate::sync::{LastHit, LastHits, ReadGuard};
 use crate::units::{Vpn, VpnRange};
 
 impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
@@ -25,23 +25,17 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         self.find_item(section, vpn).map(IndexItem::value)
     }
 
-    /// As [`find`](Self::find), by way of this CPU's last hit. `part` selects the hit in the CPU's slot.
+    /// As [`find`](Self::find), by way of this CPU's last hit.
     #[inline(always)]
     #[track_caller]
-    pub fn find_cached<'g, S>(
-        &self,
-        section: &'g ReadGuard<'_, C>,
-        this_cpu: CpuRef<'_, S, C>,
-        part: fn(&S) -> &LastHit<C, 1>,
-        vpn: Vpn,
-    ) -> Option<&'g T> {
-        section.assert_of(self.rcu);
+    pub fn find_cached<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
         let version = self.hits.version();
-        if let Some([address]) = LastHit::get(this_cpu, part, version) {
+        if let Some([address]) = LastHit::get(section, LastHits::item, version) {
             let item = core::ptr::with_exposed_provenance::<IndexItem<T>>(address as usize);
             // SAFETY: cached below, by a lookup in this index, since nothing else caches hits under its
-            // source; at an unchanged version it is in memory until the read section, which is one of the
-            // index's RCU, ends, as `sync::last_hit` shows.
+            // source, and in a section of the RCU that this section is of, which is the index's, as that
+            // lookup has checked. At an unchanged version the item is in memory until the section ends, as
+            // `sync::last_hit` shows.
             let item = unsafe { &*item };
             if item.range().contains(vpn) {
                 return Some(item.value());
@@ -50,9 +44,10 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         let found = self.find_item(section, vpn)?;
         let address = (&raw const *found).expose_provenance() as u64;
         // SAFETY: (1) found in this index, after the version was read and in the read section. (2) A
-        // replacement invalidates hits after it has unlinked and before it retires; `is_editing` keeps two
-        // from running at once. (3) All hits of this index are cached here.
-        unsafe { LastHit::set(this_cpu, part, version, [address]) };
+        // replacement retires under the index's RCU, which the section is of, as `find_item` has checked; it
+        // invalidates hits before that, after it has unlinked, with the `EditGuard`. (3) All hits of this
+        // index are cached here.
+        unsafe { LastHit::set(section, LastHits::item, version, [address]) };
         Some(found.value())
     }
 

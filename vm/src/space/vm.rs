@@ -1,13 +1,12 @@
 //! The state that all spaces of a machine share: frames, deferred frees, shootdown, counters.
 
 use super::counters::{Counter, Counters, Totals};
-use super::fault::LastFault;
 use crate::frame::{
     BootError, BootMap, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit, check_cpus,
 };
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{PerCpu, Rcu, Registration};
+use crate::sync::{Rcu, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
 use crate::vma::Vma;
@@ -28,7 +27,6 @@ pub struct Vm<'m, M: Machine> {
     pub(super) shootdown: Registration<'m, M, Shootdown<'static, M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) counters: Counters<'m, M::Cpu>,
-    pub(super) last_fault: PerCpu<'m, LastFault<M::Cpu>, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
@@ -55,13 +53,11 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mut allocator = map.early_allocator(machine);
         let rcu = Rcu::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
-        let last_fault =
-            PerCpu::carve(&mut allocator, nr_cpus, |_| LastFault::new()).ok_or(BootError::TooSmall)?;
         let shootdown = Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(machine, map, start)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, last_fault, workers, spaces })
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, workers, spaces })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.

@@ -21,11 +21,11 @@
 //! hold it back, everything before the retirement would be visible in the section, the raised version too.
 //!
 //! The object may have been unlinked a moment ago, as after any lookup under RCU. The words are one CPU's, so
-//! no other CPU writes them between two reads; the token for them is [`CpuRef`], whose thread stays on its
-//! CPU.
+//! no other CPU writes them between two reads; the token for them is the read section, whose thread stays on
+//! its CPU.
 
 use super::atomic::{AtomicU64, Ordering::*};
-use super::{CpuRef, UniqueId};
+use super::{ReadGuard, UniqueId};
 use crate::machine::Cpu;
 use core::fmt;
 
@@ -50,13 +50,39 @@ impl<C: Cpu> Clone for HitVersion<'_, C> {
 
 impl<C: Cpu> Copy for HitVersion<'_, C> {}
 
-/// The last hit of one CPU, among all structures that it looks into: `WORDS` words. It lies in a slot of
-/// per-CPU data.
+/// The last hit of one CPU, among all structures of a kind that it looks into: `WORDS` words.
 pub struct LastHit<C: Cpu, const WORDS: usize> {
     /// The number of the [`HitSource`]; 0: nothing is cached.
     source: AtomicU64<C>,
     version: AtomicU64<C>,
     words: [AtomicU64<C>; WORDS],
+}
+
+/// The last hits of one CPU. They lie in the data that an [`Rcu`](super::Rcu) has of the CPU, on the line
+/// that each read section writes; so all are of structures that are read under that RCU.
+#[derive(Debug)]
+pub struct LastHits<C: Cpu> {
+    item: LastHit<C, 1>,
+    table: LastHit<C, 2>,
+}
+
+impl<C: Cpu> LastHits<C> {
+    /// Nothing is cached.
+    pub(super) const fn new() -> Self {
+        Self { item: LastHit::new(), table: LastHit::new() }
+    }
+
+    /// An item of an index, by its address.
+    #[inline(always)]
+    pub fn item(&self) -> &LastHit<C, 1> {
+        &self.item
+    }
+
+    /// A table of the lowest level: the region that it covers, and its frame.
+    #[inline(always)]
+    pub fn table(&self) -> &LastHit<C, 2> {
+        &self.table
+    }
 }
 
 impl<C: Cpu> HitSource<C> {
@@ -80,8 +106,7 @@ impl<C: Cpu> HitSource<C> {
 }
 
 impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
-    /// Nothing is cached.
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             source: AtomicU64::new(0),
             version: AtomicU64::new(0),
@@ -89,17 +114,15 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
         }
     }
 
-    /// The cached words, if they are a hit in the source of `now`, at that version.
-    ///
-    /// # Panics
-    /// If `part` chooses something outside of the CPU's slot.
+    /// The words that this CPU has cached under the section's RCU, if they are a hit in the source of `now`,
+    /// at that version. Then that RCU is the one under which the structure is read.
     #[inline(always)]
-    pub fn get<S>(
-        mine: CpuRef<'_, S, C>,
-        part: fn(&S) -> &Self,
+    pub fn get(
+        section: &ReadGuard<'_, C>,
+        part: fn(&LastHits<C>) -> &Self,
         now: HitVersion<'_, C>,
     ) -> Option<[u64; WORDS]> {
-        let hit = mine.part(part);
+        let hit = part(section.last_hits());
         let is_source = hit.source.load(Relaxed) == now.source.id.get();
         let valid = is_source && hit.version.load(Relaxed) == now.version;
         valid.then(|| core::array::from_fn(|word| hit.words[word].load(Relaxed)))
@@ -109,18 +132,19 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
     ///
     /// # Safety
     /// 1. The words are the result of a lookup in the structure that has the source of `found_at`, which
-    ///    began after that version was read and in a read section that has not ended.
-    /// 2. Whatever the words name is retired only after it was unlinked and the source then
-    ///    [invalidated](HitSource::invalidate), and two invalidations of the source never run at once.
+    ///    began after that version was read, in the read section `section`.
+    /// 2. Whatever the words name is retired under the RCU of the section, and only after it was unlinked and
+    ///    the source then [invalidated](HitSource::invalidate). Two invalidations of the source never run at
+    ///    once.
     /// 3. Every hit of the source that any CPU caches is words of the same meaning.
     #[inline(always)]
-    pub unsafe fn set<S>(
-        mine: CpuRef<'_, S, C>,
-        part: fn(&S) -> &Self,
+    pub unsafe fn set(
+        section: &ReadGuard<'_, C>,
+        part: fn(&LastHits<C>) -> &Self,
         found_at: HitVersion<'_, C>,
         words: [u64; WORDS],
     ) {
-        let hit = mine.part(part);
+        let hit = part(section.last_hits());
         hit.source.store(found_at.source.id.get(), Relaxed);
         hit.version.store(found_at.version, Relaxed);
         for (word, value) in hit.words.iter().zip(words) {
@@ -130,12 +154,6 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
 }
 
 impl<C: Cpu> Default for HitSource<C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<C: Cpu, const WORDS: usize> Default for LastHit<C, WORDS> {
     fn default() -> Self {
         Self::new()
     }

@@ -49,7 +49,7 @@ pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
 pub use carve::{Carve, MachineMemory, carve_slice, carve_value, fill, fill_some};
 pub use handler::{Event, Handler, Registration};
-pub use last_hit::{HitSource, HitVersion, LastHit};
+pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};

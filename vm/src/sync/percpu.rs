@@ -209,14 +209,6 @@ impl<T, C: Cpu> Deref for CpuRef<'_, T, C> {
     }
 }
 
-impl<T, C: Cpu> CpuRef<'_, T, C> {
-    /// The part of the slot that `part` chooses; see [`part_of`].
-    #[inline(always)]
-    pub(super) fn part<P>(&self, part: fn(&T) -> &P) -> &P {
-        part_of(self.slot, part)
-    }
-}
-
 impl<T, C: Cpu> CpuGuard<'_, T, C> {
     /// The part of the slot that `part` chooses; see [`part_of`].
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::{PageTable, Table};
 use crate::machine::{Entry, Format, Machine};
-use crate::sync::{CpuRef, LastHit, ReadGuard};
+use crate::sync::{LastHit, LastHits, ReadGuard};
 use crate::units::{Level, Pfn, Vpn};
 
 /// A reference to the entry that a walk ended at: a leaf, a marker, or absent.
@@ -62,23 +62,20 @@ pub fn walk_on<'m, M: Machine>(
 }
 
 /// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended: a walk to a
-/// neighbour of the page starts, and ends, there. `part` selects the cached region and frame of that table in
-/// the CPU's slot.
+/// neighbour of the page starts, and ends, there.
 ///
 /// A cached table may have been detached a moment ago, as after any walk; its lock tells (protocol P5:
 /// *attached*).
 #[inline(always)]
-pub fn walk_cached<'m, M: Machine, S>(
+pub fn walk_cached<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     vpn: Vpn,
     reading: &ReadGuard<'_, M::Cpu>,
-    mine: CpuRef<'_, S, M::Cpu>,
-    part: fn(&S) -> &LastHit<M::Cpu, 2>,
 ) -> EntryRef<'m, M> {
-    reading.assert_of(tree.rcu);
     let region = vpn.0 >> Level::Pmd.entry_shift();
     let version = tree.hits.version();
-    if let Some([cached, table]) = LastHit::get(mine, part, version)
+    // A hit was cached below, under the RCU of this section, which is the tree's, as `walk` has checked then.
+    if let Some([cached, table]) = LastHit::get(reading, LastHits::table, version)
         && cached == region
     {
         let table = Table::at(tree, Pfn(table), Level::Pte);
@@ -89,7 +86,7 @@ pub fn walk_cached<'m, M: Machine, S>(
     if entry.table.level() == Level::Pte {
         // SAFETY: the table was found in this tree, after the version was read and in the read section; a
         // table that is detached invalidates hits before it is retired (`PageTable::note_detached`).
-        unsafe { LastHit::set(mine, part, version, [region, entry.table.pfn().0]) };
+        unsafe { LastHit::set(reading, LastHits::table, version, [region, entry.table.pfn().0]) };
     }
     entry
 }

@@ -4,14 +4,13 @@ use super::memory::*;
 use crate::index::RangeIndex;
 use crate::machine::testing::TestCpu;
 use crate::sync::testing::Heap;
-use crate::sync::{LastHit, PerCpu, Rcu, ReadGuard};
+use crate::sync::{Rcu, ReadGuard};
 use crate::units::{Vpn, VpnRange};
 use core::sync::atomic::Ordering::Relaxed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::string::String;
 
 type Index<'m> = RangeIndex<'m, TestItem, TestCpu>;
-type Slots = PerCpu<'static, LastHit<TestCpu, 1>, TestCpu>;
 
 /// The message of the panic in which the call ends.
 #[track_caller]
@@ -27,11 +26,10 @@ fn a_lookup_under_another_rcus_guard_is_refused() {
     let [rcu, foreign] = [(); 2].map(|()| Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap());
     let store = HeapMemory::with_rcu(&rcu);
     let index = Index::new(&store);
-    let slots: Slots = PerCpu::carve(&mut Heap, 1, |_| LastHit::new()).unwrap();
     index.prepare(VpnRange::default(), [value(1, 2)], &store).unwrap().publish();
     let lookups: [&dyn Fn(&ReadGuard<'_, TestCpu>) -> bool; 5] = [
         &|section| index.find(section, Vpn(1)).is_some(),
-        &|section| index.find_cached(section, slots.this_cpu(section), |hit| hit, Vpn(1)).is_some(),
+        &|section| index.find_cached(section, Vpn(1)).is_some(),
         &|section| index.at_or_after(section, Vpn(0)).is_some(),
         &|section| index.before(section, Vpn(2)).is_some(),
         &|section| index.iter(section, pages(0, 9)).next().is_some(),

@@ -23,18 +23,15 @@ use super::decide::{Decision, FaultInputs, decide};
 use super::install::Install;
 use super::prepare::Prepared;
 use super::trust::Proof;
-use super::{Fallback, Fault, LastFault};
+use super::{Fallback, Fault};
 use crate::machine::{Cpu, Entry, Machine};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
+use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::{CpuRef, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
 use crate::units::{Level, Vpn};
 use crate::vma::{AnonId, Vma, reusable_anon};
-
-/// The mapping and table that this CPU's last fault found.
-type Last<'a, M> = CpuRef<'a, LastFault<<M as Machine>::Cpu>, <M as Machine>::Cpu>;
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
 ///
@@ -50,13 +47,12 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let vm = space.vm;
     let reading = vm.rcu.read();
     let page = fault.addr.vpn();
-    let last_fault = vm.last_fault.this_cpu(&reading);
-    let vma = space.find_cached(&reading, last_fault, page).ok_or(Fallback::VmaMissing)?;
+    let vma = space.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
     let rights = vma.rights();
     if !rights.contains(fault.access.needs()) {
         return Err(Fallback::VmaAccess);
     }
-    let context = FaultContext { space, vma, page, proof, reading: &reading, last_fault };
+    let context = FaultContext { space, vma, page, proof, reading: &reading };
     let entry = context.walk(prepared)?;
     let inputs = FaultInputs {
         private_anonymous: vma.is_private_anonymous(),
@@ -87,13 +83,8 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The mapping that holds the page: the one that this CPU found last, if it holds the page and is live.
     #[inline(always)]
-    fn find_cached<'g>(
-        &self,
-        reading: &'g ReadGuard<'_, M::Cpu>,
-        last_fault: Last<'_, M>,
-        page: Vpn,
-    ) -> Option<&'g Vma<M::Cpu>> {
-        let found = self.vmas.find_cached(reading, last_fault, LastFault::mapping, page);
+    fn find_cached<'g>(&self, reading: &'g ReadGuard<'_, M::Cpu>, page: Vpn) -> Option<&'g Vma<M::Cpu>> {
+        let found = self.vmas.find_cached(reading, page);
         unless_replaced(found, || self.vmas.find(reading, page))
     }
 
@@ -132,7 +123,6 @@ struct FaultContext<'a, 's, 'v, M: Machine, P> {
     page: Vpn,
     proof: &'a P,
     reading: &'a ReadGuard<'a, M::Cpu>,
-    last_fault: Last<'a, M>,
 }
 
 impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
@@ -147,8 +137,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     /// Walks to the entry of the page, linking the tables that are absent.
     #[inline(always)]
     fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<EntryRef<'s, M>, Fallback> {
-        let mut entry =
-            walk_cached(&self.space.table, self.page, self.reading, self.last_fault, LastFault::table);
+        let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
             if entry.entry() != Entry::Absent {
                 return Err(Fallback::EntryBusy);

@@ -9,7 +9,6 @@
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `install` | the write of the entry, under the table's lock |
 //! | `result` | the results of a fault |
-//! | `last_fault` | the mapping and table that a CPU's last fault found |
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
 //! protects other memory. Where that gives up, for a reason that is counted, the same attempt runs with the
@@ -19,14 +18,12 @@
 mod attempt;
 mod decide;
 mod install;
-mod last_fault;
 mod prepare;
 mod result;
 #[cfg(test)]
 mod tests;
 mod trust;
 
-pub use last_fault::LastFault;
 pub use result::{Fallback, FaultError, Outcome};
 
 use super::counters::Counter;

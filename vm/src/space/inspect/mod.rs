@@ -54,9 +54,8 @@ impl<M: Machine> Vm<'_, M> {
         visit("the memory's fixed fields", extent(&self.memory));
         visit("the pools of nodes and mappings", extent(&self.mappings));
         visit("the last space's number", extent(&self.spaces));
-        visit("a CPU's read sections and garbage", self.rcu.extent_of_cpus());
+        visit("a CPU's read sections, last hits and garbage", self.rcu.extent_of_cpus());
         visit("a CPU's counters", self.counters.extent());
-        visit("what a CPU's last fault found", self.last_fault.extent());
         visit("a CPU's flush requests", self.shootdown.extent());
         visit("a CPU's cache of frames", self.memory.extent_of_caches());
     }

@@ -41,7 +41,9 @@ pub use garbage::{RcuHead, RcuList};
 pub use slot::RcuSlot;
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
-use super::{CacheAligned, Carve, CpuGuard, CpuLocal, PerCpu, PreemptOff, SpinLock, UniqueId, lockdep};
+use super::{
+    CacheAligned, Carve, CpuGuard, CpuLocal, LastHits, PerCpu, PreemptOff, SpinLock, UniqueId, lockdep,
+};
 use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
@@ -93,11 +95,17 @@ pub struct Rcu<'m, C: Cpu> {
     cpus: PerCpu<'m, Local<C>, C>,
 }
 
+/// The line that each read section of the CPU writes.
+struct Reader<C: Cpu> {
+    word: AtomicU64<C>,
+    hits: LastHits<C>,
+}
+
 /// The data of one CPU.
 struct Local<C: Cpu> {
     /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
     /// in `advance`.
-    reader: CacheAligned<AtomicU64<C>>,
+    reader: CacheAligned<Reader<C>>,
     /// Objects in `garbage`, for others to read.
     count: CacheAligned<AtomicU64<C>>,
     garbage: CpuLocal<Garbage>,
@@ -124,7 +132,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// Read-copy-update for `nr_cpus` CPUs; `None` when the memory does not suffice.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
         let local = |_| Local {
-            reader: CacheAligned(AtomicU64::new(0)),
+            reader: CacheAligned(Reader { word: AtomicU64::new(0), hits: LastHits::new() }),
             count: CacheAligned(AtomicU64::new(0)),
             garbage: CpuLocal::new(Garbage::new()),
         };
@@ -152,9 +160,9 @@ impl<'m, C: Cpu> Rcu<'m, C> {
             C::with_context(|context| context.read_section_entered());
         }
         let local = self.cpus.get_cpu();
-        let word = local.reader.load(Relaxed);
+        let word = local.reader.word.load(Relaxed);
         let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(word) };
-        local.reader.store(word + 1, Release);
+        local.reader.word.store(word + 1, Release);
         if !mutant!("rcu.read-fence-skipped") {
             light_fence::<C>();
         }
@@ -344,7 +352,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// of leaving.
     fn has_reader_before(&self, epoch: u64) -> bool {
         let earlier = |word: u64| word != 0 && word >> 32 != epoch & DEPTH;
-        self.cpus.iter().any(|(_, local)| earlier(local.reader.load(Acquire)))
+        self.cpus.iter().any(|(_, local)| earlier(local.reader.word.load(Acquire)))
     }
 
     /// Takes over the free objects of CPUs that went offline.
@@ -432,6 +440,12 @@ impl<C: Cpu> ReadGuard<'_, C> {
         self.rcu.id
     }
 
+    /// What this CPU found last, among all structures that are read under this RCU.
+    #[inline(always)]
+    pub(super) fn last_hits(&self) -> &LastHits<C> {
+        &self.local.reader.hits
+    }
+
     /// Checks that this is a read section of the RCU `rcu`, under which a structure is retired. One load and
     /// one compare.
     ///
@@ -449,9 +463,9 @@ impl<C: Cpu> ReadGuard<'_, C> {
 impl<C: Cpu> Drop for ReadGuard<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        let word = self.local.reader.load(Relaxed);
+        let word = self.local.reader.word.load(Relaxed);
         let word = if word & DEPTH == 1 { 0 } else { word - 1 };
-        self.local.reader.store(word, Release);
+        self.local.reader.word.store(word, Release);
         if cfg!(debug_assertions) {
             C::with_context(|context| context.read_section_left());
         }
