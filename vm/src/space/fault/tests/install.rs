@@ -7,7 +7,6 @@ use crate::object::Object;
 use crate::space::fault::attempt::attempt;
 use crate::space::fault::decide::Decision;
 use crate::space::fault::install::Install;
-use crate::space::fault::last_fault::LastFault;
 use crate::space::fault::prepare::Prepared;
 use crate::space::fault::trust::Proof;
 use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, Path, Sharing, Vm};
@@ -102,8 +101,7 @@ fn a_walk_does_not_begin_in_the_table_of_the_last_fault_once_that_is_detached() 
         space.fault(Fault { addr, access: Access::Write }).unwrap();
         space.unmap(addr, PAGE).unwrap();
         let reading = space.vm.rcu.read();
-        let last_fault = space.vm.last_fault.this_cpu(&reading);
-        let found = walk_cached(&space.table, addr.vpn(), &reading, last_fault, LastFault::table);
+        let found = walk_cached(&space.table, addr.vpn(), &reading);
         assert!(found.table.lock().is_some(), "the walk ended in a detached table");
     });
 }
