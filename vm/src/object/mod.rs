@@ -5,7 +5,7 @@
 //! | `shared` | shared anonymous memory, the one kind of object today |
 //! | `page_index` | page of the object to frame |
 //!
-//! Today there is one kind: shared anonymous memory, an [`Object`] that is created with its mapping and dies
+//! Today there is one kind: shared anonymous memory, an `Object` that is created with its mapping and dies
 //! when no page of it is mapped any more. Files of an embedder would be a trait with the same three
 //! questions: which frame holds this page, is it available without sleeping, does it still belong to the
 //! object.
@@ -27,4 +27,6 @@
 mod page_index;
 mod shared;
 
-pub use shared::{FillError, Object};
+// Not public: an object is found by its number, which stands in the attributes of mappings; anybody can make
+// such a number, but only the address space hands it on, and it keeps those of its own objects only.
+pub(crate) use shared::{FillError, Object};
