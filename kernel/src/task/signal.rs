@@ -105,6 +105,7 @@ fn registers(frame: &Frame, address: VirtAddr) -> [u64; 23] {
 
 /// The way back: the handler has returned to the restorer, which called `rt_sigreturn`. Nothing on the stack
 /// is trusted.
+#[inline(never)]
 pub fn sigreturn(saved: &mut Saved) {
     let frame = &mut saved.frame;
     let at = frame.rsp.wrapping_sub(8);
