@@ -2,12 +2,12 @@
 //!
 //! The programs are static ELF files that ask for nothing but Linux's system calls on x86-64, by Linux's
 //! numbers. So the host's Linux is their oracle: each must end with code 0 there, and then in the kernel.
-//! They use twenty calls:
+//! They use twenty-one calls:
 //!
 //! | call | used for |
 //! |---|---|
 //! | `write`, `exit`, `exit_group` | printing and ending |
-//! | `mmap`, `munmap`, `mprotect`, `madvise`, `mincore`, `brk` | the calls under test |
+//! | `mmap`, `munmap`, `mprotect`, `madvise`, `mincore`, `mbind`, `brk` | the calls under test |
 //! | `clone`, `futex`, `sched_yield`, `gettid` | threads, which share everything |
 //! | `sched_getaffinity`, `sched_setaffinity` | one thread for each CPU; may be refused |
 //! | `rt_sigaction`, `rt_sigreturn` | handling SIGSEGV; may be refused with ENOSYS |

@@ -30,6 +30,17 @@ pub fn madvise(addr: u64, len: u64, advice: u64) -> CallResult {
     with_space(|space| linux::madvise(space, addr, len, advice as i32)).map(|()| 0)
 }
 
+pub fn mbind(Arguments([addr, len, mode, mask, max_node, flags]): Arguments) -> CallResult {
+    // The program's mask is read before the space is: a fault on it may need the space.
+    let word_at = |at| {
+        let mut word = [0; 8];
+        user::read(VirtAddr(at), &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    };
+    let nodes = || linux::read_nodes(mask, max_node, word_at);
+    with_space(|space| linux::mbind(space, addr, len, mode as u32, nodes, flags as u32)).map(|()| 0)
+}
+
 pub fn brk(end: u64) -> CallResult {
     Ok(with_space(|space| linux::brk(space, end)))
 }

@@ -3,7 +3,7 @@
 //!
 //! | file | calls |
 //! |---|---|
-//! | `memory` | mmap munmap mprotect madvise brk mincore |
+//! | `memory` | mmap munmap mprotect madvise mbind brk mincore |
 //! | `threads` | clone exit exit_group futex gettid set_tid_address arch_prctl, and sched_* |
 //! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn getpid getppid clock_gettime nanosleep |
 
@@ -66,6 +66,7 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         number::SCHED_YIELD => threads::sched_yield(),
         number::MINCORE => memory::mincore(a[0], a[1], a[2]),
         number::MADVISE => memory::madvise(a[0], a[1], a[2]),
+        number::MBIND => memory::mbind(arguments),
         number::NANOSLEEP => misc::nanosleep(a[0]),
         number::GETPID => Ok(1),
         number::CLONE => threads::clone(frame),

@@ -39,8 +39,8 @@ impl Drop for AffinityGuard {
 }
 
 fn contains(set: &libc::cpu_set_t, cpu: usize) -> bool {
-    // SAFETY: every caller asks for a CPU below CPU_SETSIZE, so the bit is inside of the set.
-    unsafe { libc::CPU_ISSET(cpu, set) }
+    // SAFETY: evaluated only below CPU_SETSIZE, so the bit is inside of the set.
+    cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(cpu, set) }
 }
 
 fn get() -> io::Result<libc::cpu_set_t> {

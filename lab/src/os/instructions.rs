@@ -11,7 +11,8 @@ use std::ptr::null_mut;
 /// # Errors
 /// What the host says: no fork, or no ptrace here.
 pub fn count(f: impl FnOnce()) -> io::Result<u64> {
-    // SAFETY: the child only runs `f`, which needs no other thread, and leaves by `_exit`.
+    // SAFETY: the child has its own copy of all memory, runs `f` alone and leaves by `_exit`. A lock that
+    // another thread holds stays locked in it: an `f` that takes one never ends, and does no worse.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => be_counted(f),

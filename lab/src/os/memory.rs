@@ -88,7 +88,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and holders of pointers into it promised not to outlive it.
+        // SAFETY: the mapping is ours. Only pointers into it were given out, by a borrow of this value; each
+        // block that dereferences one says why the value still lives.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
     }
 }

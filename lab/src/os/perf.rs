@@ -4,6 +4,7 @@
 use perf_event_open_sys as sys;
 use std::ffi::CStr;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,13 +175,13 @@ impl Ring {
         let mut record = Vec::new();
         while self.tail < head {
             let mut size = [0; 2];
-            self.copy(self.tail + 6, &mut size);
+            self.copy(self.tail + 6..self.tail + 8, head, &mut size);
             let size = usize::from(u16::from_le_bytes(size));
             if size < 8 || size as u64 > head - self.tail {
                 return Err(io::Error::other(format!("a record of {size} bytes in the kernel's ring")));
             }
             record.resize(size, 0);
-            self.copy(self.tail, &mut record);
+            self.copy(self.tail..self.tail + size as u64, head, &mut record);
             each(&record);
             self.tail += size as u64;
         }
@@ -205,12 +206,18 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(&raw mut (*page).data_tail) }.store(self.tail, Ordering::Release);
     }
 
-    /// Copies bytes that start at ring position `from`, around the end if need be.
-    fn copy(&self, from: u64, into: &mut [u8]) {
-        let at = (from & (self.data_bytes as u64 - 1)) as usize;
+    /// Copies the bytes at these ring positions, around the end if need be. `head` was read before.
+    ///
+    /// # Panics
+    /// Where they do not lie between tail and head, or are more or fewer than `into` has room for.
+    fn copy(&self, from: Range<u64>, head: u64, into: &mut [u8]) {
+        let inside = self.tail <= from.start && from.start <= from.end && from.end <= head;
+        let fits = from.end - from.start == into.len() as u64 && into.len() <= self.data_bytes;
+        assert!(inside && fits, "{from:?} is read of a ring that holds {}..{head}", self.tail);
+        let at = (from.start & (self.data_bytes as u64 - 1)) as usize;
         let first = into.len().min(self.data_bytes - at);
-        // SAFETY: `at + first` is within the data pages, which follow the first page; callers ask only for
-        // positions between tail and head, where the kernel does not write.
+        // SAFETY: by the assertion and the minimum, both parts lie within the data pages, which follow the
+        // first page; and between tail and head, where the kernel does not write.
         unsafe {
             let data = self.map.as_ptr().add(PAGE_BYTES);
             ptr::copy_nonoverlapping(data.add(at), into.as_mut_ptr(), first);

@@ -54,9 +54,19 @@ pub enum Calls {
     Stop,
 }
 
+/// A request that takes two numbers, and touches no memory of this process.
 fn request(request: libc::c_uint, tid: u32, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: the requests made through here read nothing from our memory but the two numbers; those that
-    // write are given, by their wrappers below, the address of a value of the size that the request writes.
+    const NUMBERS_ALONE: [libc::c_uint; 4] =
+        [libc::PTRACE_SEIZE, libc::PTRACE_SYSCALL, libc::PTRACE_CONT, libc::PTRACE_LISTEN];
+    assert!(NUMBERS_ALONE.contains(&request), "request {request} takes more than numbers");
+    // SAFETY: it is one of those listed, none of which reads or writes memory of this process.
+    unsafe { request_into(request, tid, address, data) }
+}
+
+/// # Safety
+/// If the request reads or writes memory of this process, then as much as there is at `data`.
+unsafe fn request_into(request: libc::c_uint, tid: u32, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
     let result = unsafe { libc::ptrace(request, tid as libc::pid_t, address, data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -97,7 +107,8 @@ pub struct SignalFacts {
 /// The facts of the signal that `tid` is stopped for.
 pub fn signal_facts(tid: u32) -> io::Result<SignalFacts> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    request(libc::PTRACE_GETSIGINFO, tid, 0, info.as_mut_ptr() as usize)?;
+    // SAFETY: the request fills one structure of this type.
+    unsafe { request_into(libc::PTRACE_GETSIGINFO, tid, 0, info.as_mut_ptr() as usize)? };
     // SAFETY: zeroed is a valid value of this plain structure, and the kernel has filled it since; `si_addr`
     // reads a field of the union that is plain bits whichever signal it is.
     let (code, address) = unsafe {
@@ -122,7 +133,8 @@ pub enum CallStop {
 pub fn call_stop(tid: u32) -> io::Result<CallStop> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let size = size_of::<libc::ptrace_syscall_info>();
-    request(libc::PTRACE_GET_SYSCALL_INFO, tid, size, info.as_mut_ptr() as usize)?;
+    // SAFETY: the request fills at most `size` bytes, which is the structure's size.
+    unsafe { request_into(libc::PTRACE_GET_SYSCALL_INFO, tid, size, info.as_mut_ptr() as usize)? };
     // SAFETY: zeroed is a valid value of this plain structure; `op` says which member of the union the kernel
     // wrote.
     unsafe {
@@ -181,7 +193,8 @@ fn stop(tid: u32, status: i32) -> io::Result<PtraceStop> {
 
 fn message(tid: u32) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
-    request(libc::PTRACE_GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
+    // SAFETY: the request fills one such number.
+    unsafe { request_into(libc::PTRACE_GETEVENTMSG, tid, 0, (&raw mut message) as usize)? };
     Ok(message)
 }
 

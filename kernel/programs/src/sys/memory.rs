@@ -88,6 +88,15 @@ impl Region {
         unsafe { call(nr::MADVISE, [self.start, self.bytes(), DONTNEED, 0, 0, 0]) }.map(drop)
     }
 
+    /// Sets the policy of all of it: a mode, the nodes that it names, and flags, as Linux has them. The
+    /// kernel gets `bits` bits of the mask.
+    pub fn bind(&self, mode: usize, nodes: &[u64; 16], bits: usize, flags: usize) -> Result<(), Errno> {
+        assert!(bits <= 64 * nodes.len());
+        let (mask, max_node) = (nodes.as_ptr() as usize, bits + 1);
+        // SAFETY: the kernel reads `bits` bits of the array. The region is not Rust's memory.
+        unsafe { call(nr::MBIND, [self.start, self.bytes(), mode, mask, max_node, flags]) }.map(drop)
+    }
+
     /// Asks which of its pages are resident; the kernel writes a byte for each to the start of `answer`.
     pub fn resident(&self, answer: &Region) -> Result<(), Errno> {
         assert!(self.pages <= answer.bytes());

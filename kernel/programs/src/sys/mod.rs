@@ -54,6 +54,7 @@ mod nr {
     pub const SCHED_SETAFFINITY: usize = 203;
     pub const SCHED_GETAFFINITY: usize = 204;
     pub const EXIT_GROUP: usize = 231;
+    pub const MBIND: usize = 237;
 }
 
 /// Makes a system call.

@@ -51,15 +51,14 @@ pub fn without_cpu<R>(f: impl FnOnce() -> R) -> R {
 
 /// Lets the next task have the CPU, and queues behind the last.
 pub(super) fn reschedule() {
-    let wanted = current::with_line(|line| line.lower(RESCHEDULE) != 0 && line.queue.has_waiters_racy());
-    if wanted == Some(true) {
+    if current::lower(RESCHEDULE) != 0 && current::has_waiters_racy() {
         without_cpu(|| ());
     }
 }
 
 /// Lets a task that waits for this CPU have it at once, however short it has waited.
 pub(super) fn yield_now() {
-    if current::with_line(|line| line.queue.has_waiters_racy()) == Some(true) {
+    if current::has_waiters_racy() {
         without_cpu(|| ());
     }
 }

@@ -163,19 +163,35 @@ pub fn bus() -> Option<Arc<Bus>> {
     BUS.with_borrow(Clone::clone)
 }
 
-/// Calls `f` with the line of the CPU that this thread runs on; `None` where it runs on none. `f` neither
-/// enters nor leaves a CPU.
+/// The line of the CPU that this thread runs on; `None` where it runs on none.
+///
+/// # Safety
+/// The thread neither enters nor leaves a CPU while it uses the result.
 #[inline]
-pub fn with_line<R>(f: impl FnOnce(&Line) -> R) -> Option<R> {
+unsafe fn line<'l>() -> Option<&'l Line> {
     let line = CURRENT.with(|current| current.line.get())?;
-    // SAFETY: it lies on the bus that `BUS` keeps until another line, or none, is set.
-    Some(f(unsafe { line.as_ref() }))
+    // SAFETY: it lies on the bus that `BUS` keeps until another line, or none, is set, which is done where a
+    // thread enters or leaves a CPU.
+    Some(unsafe { line.as_ref() })
+}
+
+/// Clears pending bits of this CPU; those that were set.
+pub fn lower(bits: u32) -> u32 {
+    // SAFETY: clearing bits enters and leaves no CPU.
+    unsafe { line() }.map_or(0, |line| line.lower(bits))
+}
+
+/// Whether a thread waits for this CPU; may be stale.
+pub fn has_waiters_racy() -> bool {
+    // SAFETY: a look at the queue enters and leaves no CPU.
+    unsafe { line() }.is_some_and(|line| line.queue.has_waiters_racy())
 }
 
 /// The pending bits of this CPU.
 #[inline]
 pub fn pending() -> u32 {
-    with_line(Line::pending_racy).unwrap_or(0)
+    // SAFETY: a load of the bits enters and leaves no CPU.
+    unsafe { line() }.map_or(0, Line::pending_racy)
 }
 
 /// Whether interrupts are on.

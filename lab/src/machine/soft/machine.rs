@@ -58,11 +58,32 @@ pub struct SoftMachine<C: Flavour, F: Format> {
 struct Mmu {
     root: Cell<Option<Pfn>>,
     tlb: UnsafeCell<Tlb>,
+    /// A reference to the TLB is in use: another would not be exclusive.
+    borrowed: Cell<bool>,
 }
 
-// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, by the thread that runs on its CPU, or by
-// `inspect`, while no thread runs there or the same thread does.
+// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, which checks that the thread runs on its CPU, or by
+// `inspect`, which checks that no other thread runs there. Entering a CPU is an acquire, leaving it a
+// release.
 unsafe impl Sync for Mmu {}
+
+/// The one reference to a TLB is in use.
+struct Borrow<'m>(&'m Cell<bool>);
+
+impl<'m> Borrow<'m> {
+    #[inline(always)]
+    fn of(borrowed: &'m Cell<bool>) -> Self {
+        assert!(!borrowed.replace(true), "a TLB is used inside of it");
+        Self(borrowed)
+    }
+}
+
+impl Drop for Borrow<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
 
 impl<C: Flavour, F: Format> SoftMachine<C, F> {
     /// Builds the machine; no thread runs on it yet.
@@ -73,7 +94,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         if !(1..=MAX_CPUS as u32).contains(&config.nr_cpus) {
             return Err(io::Error::other(format!("a machine has 1 to {MAX_CPUS} CPUs")));
         }
-        let mmu = |_| Mmu { root: Cell::new(None), tlb: UnsafeCell::new(Tlb::new()) };
+        let mmu =
+            |_| Mmu { root: Cell::new(None), tlb: UnsafeCell::new(Tlb::new()), borrowed: Cell::new(false) };
         Ok(Self {
             arena: Arena::new(&config.regions, config.fill)?,
             bus: Arc::new(Bus::new(config.nr_cpus)),
@@ -150,9 +172,11 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             }
             return Err(Running(cpu));
         }
-        // A copy, so that the callbacks may call anything. SAFETY: this thread occupies the CPU, thus no
-        // other touches its TLB; `with_mmu` never comes back, so this thread is not inside of it.
-        let tlb = unsafe { (*self.cpus[cpu.index()].tlb.get()).clone() };
+        let mmu = &self.cpus[cpu.index()];
+        assert!(!mmu.borrowed.get(), "a TLB is inspected from inside of it");
+        // A copy, so that the callbacks may call anything. SAFETY: this thread occupies the CPU, as asked
+        // above, thus no other touches its TLB; nor is this thread inside of `with_mmu`, as just checked.
+        let tlb = unsafe { (*mmu.tlb.get()).clone() };
         if entered {
             line.vacate();
         }
@@ -177,16 +201,17 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         &self.cpus[cpu.index()]
     }
 
-    /// Calls `f` with root and TLB of this CPU. `f` calls only methods of the TLB and the walker, which do
-    /// not call this again.
+    /// Calls `f` with root and TLB of this CPU.
+    ///
+    /// # Panics
+    /// Where `f` comes back here on this CPU.
     #[inline(always)]
     pub(super) fn with_mmu<R>(&self, f: impl FnOnce(Option<Pfn>, &mut Tlb) -> R) -> R {
         let mmu = self.mmu();
-        // SAFETY: the thread runs on this CPU, and a CPU runs one thread at a time, so no other thread has
-        // the TLB. Callers are in this module's parent and pass closures that call methods of the TLB or
-        // walk. A walk loads and compares words of tables through the door; where that is observed, another
-        // CPU's thread may run meanwhile, but this one handles no interrupt, because instructions of observed
-        // flavours have interrupts off. So this thread does not borrow the TLB twice.
+        let _borrow = Borrow::of(&mmu.borrowed);
+        // SAFETY: `mmu` has found that this thread runs on the CPU; a CPU runs one thread at a time, and
+        // keeps it until it leaves, so no other thread has the TLB. This one has not borrowed it already,
+        // which `_borrow` has checked.
         f(mmu.root.get(), unsafe { &mut *mmu.tlb.get() })
     }
 

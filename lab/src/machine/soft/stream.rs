@@ -61,10 +61,11 @@ fn stream(lines: &mut [Line], _width: Width) {
 fn stream(lines: &mut [Line], width: Width) {
     match width {
         Width::Sse => sse(lines),
-        // SAFETY: the caller asked the host.
-        Width::Avx => unsafe { avx(lines) },
-        // SAFETY: as above.
-        Width::Avx512 => unsafe { avx512(lines) },
+        // SAFETY: the host has the instructions, as just asked.
+        Width::Avx if width.is_here() => unsafe { avx(lines) },
+        // SAFETY: the host has the instructions, as just asked.
+        Width::Avx512 if width.is_here() => unsafe { avx512(lines) },
+        Width::Avx | Width::Avx512 => lines.fill(Line([0; 64])),
     }
     // SAFETY: every x86-64 has the fence.
     unsafe { std::arch::x86_64::_mm_sfence() };
