@@ -1,7 +1,7 @@
 //! Allocation while deferred frame records are being initialised, on the seeded machine: in every order each
 //! block is allocated once, none is lost, and no allocation fails while blocks are being initialised.
 
-use interleaf::frame::{AllocRequest, Folio, FramePlacement, Memory, Priority, RecordInit};
+use interleaf::frame::{AllocRequest, FramePlacement, Memory, Priority, RecordInit};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, Order};
 use interleaf::work::{PollLimit, WorkerPool};
@@ -44,8 +44,7 @@ fn boot_and_allocate(schedule: &Schedule) {
         let alloc = |n| memory.alloc(Order::MAX, REQUEST).unwrap_or_else(|| panic!("block {n} is refused"));
         FOUND_DEFERRED.fetch_add(memory.deferred_frames() / 1024, Relaxed);
         for _ in 0..2 {
-            let held: Vec<Folio> = (0..WHOLE_BLOCKS).map(alloc).collect();
-            held.into_iter().for_each(|block| memory.free(block));
+            drop((0..WHOLE_BLOCKS).map(alloc).collect::<Vec<_>>());
         }
     });
     let (help, frames): (Program<'_>, Program<'_>) = (
@@ -54,7 +53,7 @@ fn boot_and_allocate(schedule: &Schedule) {
             for _ in 0..3 {
                 let frame =
                     memory.alloc_frame_from(FramePlacement::Local, AllocRequest::DIRTY).expect("a frame");
-                memory.free_frame(frame);
+                drop(frame);
             }
         }),
     );

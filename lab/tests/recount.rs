@@ -1,11 +1,11 @@
 //! The checkers hold for a machine in use, and each notices when what it guards is broken on purpose.
 
-use interleaf::frame::{AllocRequest, Kind, Priority};
-use interleaf::machine::{Entry, Leaf, Marker};
+use interleaf::frame::{AllocRequest, Priority};
+use interleaf::machine::{Entry, Format, Leaf, Machine as _, Marker};
 use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::{LockedTable, sweep};
-use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn, VpnRange};
+use interleaf::table::{LeafBits, LockedTable, PageTable, walk};
+use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn};
 use interleaf::vma::VmaFlags;
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::check::library::boot_map;
@@ -14,8 +14,6 @@ use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 
 type Machine = SoftMachine<Host, X86_64>;
-
-const BUSY: Entry = Entry::Marker(Marker::Busy);
 
 type Harm = fn(&Vm<'_, Machine>, &AddressSpace<'_, Machine>, Vpn);
 
@@ -53,26 +51,26 @@ fn with_table(
     page: Vpn,
     f: impl FnOnce(&mut LockedTable<'_, Machine>, usize),
 ) {
-    let mut f = Some(f);
-    sweep(space.page_table(), VpnRange::new(page, page.add(1)), |run| {
-        assert_eq!(run.table.table().level(), Level::Pte, "the page has a table");
-        f.take().expect("one page has one slot")(run.table, run.slots.start);
-    });
-    assert!(f.is_none(), "the page has a table");
+    let reading = space.vm().read();
+    let found = walk(space.page_table(), page, Level::Pte, &reading);
+    assert_eq!(found.table.level(), Level::Pte, "the page has a table");
+    f(&mut found.table.lock().expect("it is attached"), found.slot);
 }
 
 #[test]
 fn a_frame_that_no_entry_maps_is_noticed() {
     let wrong = recount_after(|vm, _, _| {
-        let pfn = vm.memory().alloc_frame(AllocRequest::ZEROED).expect("memory");
-        vm.memory().meta(pfn).expect("a record").put_to_use(Kind::User);
+        vm.memory().alloc_frame(AllocRequest::ZEROED).expect("memory").into_user().into_pfn();
     });
     assert!(wrong.starts_with("frames: 0 entries show"), "{wrong}");
 }
 
 #[test]
 fn a_table_that_is_in_no_space_is_noticed() {
-    let wrong = recount_after(|vm, _, _| assert!(vm.memory().alloc_table(Priority::Normal).is_some()));
+    let wrong = recount_after(|vm, _, _| {
+        let tree = vm.memory().alloc_table(Priority::Normal).expect("memory");
+        std::mem::forget(PageTable::of_all_cpus(vm.memory(), tree));
+    });
     assert!(wrong.contains("is in no space"), "{wrong}");
 }
 
@@ -80,30 +78,29 @@ fn a_table_that_is_in_no_space_is_noticed() {
 fn a_mapcount_too_many_is_noticed() {
     let wrong = recount_after(|vm, space, page| {
         let (pfn, _) = space.resident_frame(page).expect("it was written");
-        vm.memory().meta(pfn).expect("a record").add_mapping();
+        std::mem::forget(vm.memory().try_get(pfn).expect("user memory").map());
     });
-    assert!(wrong.contains("mapcount and refcount are (2, 1)"), "{wrong}");
+    assert!(wrong.contains("mapcount and refcount are (2, 2)"), "{wrong}");
 }
 
 #[test]
 fn a_leaf_without_a_mapping_is_noticed() {
-    let wrong = recount_after(|vm, space, page| {
-        let zero = vm.memory().zero_frame();
-        let leaf = Leaf { pfn: zero, rights: Rights::READ | Rights::USER, accessed: false, dirty: false };
-        with_table(space, page.add(8), |table, slot| table.install(slot, Entry::Leaf(leaf)));
+    let wrong = recount_after(|_, space, page| {
+        let bits = LeafBits { rights: Rights::READ | Rights::USER, accessed: false, dirty: false };
+        with_table(space, page.add(8), |table, slot| table.install_zero(slot, bits));
     });
     assert!(wrong.starts_with("entries:") && wrong.contains("where nothing is mapped"), "{wrong}");
 }
 
 #[test]
 fn a_right_to_write_the_zero_page_is_noticed() {
-    let wrong = recount_after(|_, space, page| {
+    let wrong = recount_after(|vm, space, page| {
         with_table(space, page.add(2), |table, slot| {
-            let writable = |entry| match entry {
-                Entry::Leaf(leaf) => Some(Entry::Leaf(Leaf { rights: leaf.rights | Rights::WRITE, ..leaf })),
-                _ => None,
-            };
-            assert!(table.adjust(slot, writable).1);
+            let Entry::Leaf(leaf) = table.entry(slot) else { panic!("the zero page is there") };
+            let writable = Entry::Leaf(Leaf { rights: leaf.rights | Rights::WRITE, ..leaf });
+            // The library refuses to write such an entry.
+            let word = X86_64::encode(writable, Level::Pte);
+            vm.machine().write(table.table().pfn(), slot * 8, &word.to_le_bytes());
         });
     });
     assert!(wrong.contains("a writable zero page"), "{wrong}");
@@ -113,11 +110,9 @@ fn a_right_to_write_the_zero_page_is_noticed() {
 fn a_right_taken_away_without_a_flush_is_noticed() {
     let wrong = recount_after(|_, space, page| {
         with_table(space, page, |table, slot| {
-            let read_only = |entry| match entry {
-                Entry::Leaf(leaf) => Some(Entry::Leaf(Leaf { rights: leaf.rights - Rights::WRITE, ..leaf })),
-                _ => None,
-            };
-            assert!(table.adjust(slot, read_only).1);
+            let read_only =
+                |leaf: Leaf| Some(LeafBits { rights: leaf.rights - Rights::WRITE, ..LeafBits::of(leaf) });
+            assert!(table.adjust(slot, read_only).is_some_and(|(_, changed)| changed));
         });
     });
     assert!(wrong.starts_with("translations:"), "{wrong}");
@@ -126,7 +121,7 @@ fn a_right_taken_away_without_a_flush_is_noticed() {
 #[test]
 fn a_marker_left_behind_is_noticed() {
     let wrong = recount_after(|_, space, page| {
-        with_table(space, page.add(5), |table, slot| table.install(slot, BUSY));
+        with_table(space, page.add(5), |table, slot| assert!(table.mark(slot, Marker::Busy)));
     });
     assert!(wrong.contains("was left at"), "{wrong}");
 }

@@ -4,7 +4,7 @@ use interleaf::frame::{AllocRequest, Priority};
 use interleaf::machine::Machine as _;
 use interleaf::space::Vm;
 use interleaf::table::format::X86_64;
-use interleaf::units::{CpuId, Pfn};
+use interleaf::units::CpuId;
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
@@ -21,10 +21,10 @@ fn everybody_takes_a_share(schedule: &Schedule) {
     let machine = Machine::new(&MachineConfig::small(CPUS, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let all: Vec<Pfn> = std::iter::from_fn(|| vm.memory().alloc_frame(ASK)).collect();
+    let all: Vec<_> = std::iter::from_fn(|| vm.memory().alloc_frame(ASK)).collect();
     let share = all.len() / CPUS as usize;
     assert!(share > 10, "{share} frames for each CPU");
-    all.into_iter().for_each(|pfn| vm.memory().free_frame(pfn));
+    drop(all);
     drop(cpu);
     let program = |cpu: u32| -> Program<'_> {
         let memory = vm.memory();
@@ -33,8 +33,7 @@ fn everybody_takes_a_share(schedule: &Schedule) {
                 let share = share - (cpu as usize + round) % 2;
                 let take =
                     |n| memory.alloc_frame(ASK).unwrap_or_else(|| panic!("frame {n} of {share} is refused"));
-                let frames: Vec<Pfn> = (0..share).map(take).collect();
-                frames.into_iter().for_each(|pfn| memory.free_frame(pfn));
+                drop((0..share).map(take).collect::<Vec<_>>());
             }
         })
     };

@@ -7,7 +7,8 @@
 //! | `segments` `vectors` | the CPU's tables for that |
 //! | `percpu` | per-CPU state, through GS |
 //! | `cpu` `machine` | the library's `Cpu` and `Machine` |
-//! | `space` | addresses of the kernel's half; its tables, made with the library |
+//! | `space` | addresses of the kernel's half |
+//! | `tables` | the kernel's own mappings, made with the library |
 //! | `apic` `clock` | the local interrupt controller and timer; time |
 //! | `smi` | system management interrupts, for a self-test |
 //! | `thread` | stacks, and the switch between them |
@@ -42,6 +43,7 @@ pub mod space;
 pub mod spaces;
 mod sse;
 pub mod suite;
+pub mod tables;
 pub mod thread;
 pub mod trap;
 mod upcalls;

@@ -11,7 +11,8 @@
 //! The [`AllocRequest`] limits the steps; `NoWait` stops before the last one.
 
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
-use super::{AllocRequest, Folio, FramePlacement, FrameState, Init, Kind, Memory, Priority, Zone};
+use super::{AllocRequest, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame};
+use super::{ZeroedFrame, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::CpuGuard;
 use crate::sync::asymmetric::AsymmetricCell;
@@ -23,8 +24,35 @@ pub(super) type LocalCache<'a, C> = CpuGuard<'a, CpuCache<C>, C>;
 impl<M: Machine> Memory<'_, M> {
     /// Allocates a frame, from this CPU's cache if possible.
     #[inline]
-    #[must_use = "frames that are not freed are leaked"]
-    pub fn alloc_frame(&self, request: AllocRequest) -> Option<Pfn> {
+    pub fn alloc_frame(&self, request: AllocRequest) -> Option<Frame<'_, M>> {
+        self.take_frame(request).map(|pfn| Frame::new(self, pfn))
+    }
+
+    /// Allocates a frame where it is wanted.
+    pub fn alloc_frame_from(&self, placement: FramePlacement, request: AllocRequest) -> Option<Frame<'_, M>> {
+        self.take_frame_from(placement, request).map(|pfn| Frame::new(self, pfn))
+    }
+
+    /// Allocates a zeroed frame, from this CPU's cache if possible.
+    #[inline]
+    pub fn alloc_zeroed(&self, priority: Priority) -> Option<ZeroedFrame<'_, M>> {
+        let request = AllocRequest::ZEROED.with_priority(priority);
+        self.take_frame(request).map(|pfn| ZeroedFrame::new(self, pfn))
+    }
+
+    /// Allocates a zeroed frame where it is wanted.
+    pub fn alloc_zeroed_from(
+        &self,
+        placement: FramePlacement,
+        priority: Priority,
+    ) -> Option<ZeroedFrame<'_, M>> {
+        let request = AllocRequest::ZEROED.with_priority(priority);
+        self.take_frame_from(placement, request).map(|pfn| ZeroedFrame::new(self, pfn))
+    }
+
+    /// Takes a frame from this CPU's cache if possible. The caller makes a value of it.
+    #[inline(always)]
+    pub(super) fn take_frame(&self, request: AllocRequest) -> Option<Pfn> {
         if self.mishap.strikes() {
             return None;
         }
@@ -36,11 +64,9 @@ impl<M: Machine> Memory<'_, M> {
         Some(self.prepare_frame(pfn, init, request.init))
     }
 
-    /// Allocates a frame where it is wanted.
-    #[must_use = "frames that are not freed are leaked"]
-    pub fn alloc_frame_from(&self, placement: FramePlacement, request: AllocRequest) -> Option<Pfn> {
+    fn take_frame_from(&self, placement: FramePlacement, request: AllocRequest) -> Option<Pfn> {
         if placement == FramePlacement::Local {
-            return self.alloc_frame(request);
+            return self.take_frame(request);
         }
         if self.mishap.strikes() {
             return None;
@@ -49,9 +75,9 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Allocates a block of 2^order frames.
-    pub fn alloc(&self, order: Order, request: AllocRequest) -> Option<Folio> {
+    pub fn alloc(&self, order: Order, request: AllocRequest) -> Option<Folio<'_, M>> {
         if order == Order::BASE {
-            return self.alloc_frame(request).map(|pfn| Folio::new(pfn, order));
+            return self.alloc_frame(request).map(Folio::from);
         }
         if order > Order::MAX || self.mishap.strikes() {
             return None;
@@ -64,23 +90,19 @@ impl<M: Machine> Memory<'_, M> {
             // SAFETY: the frames were just allocated, and are nobody else's.
             unsafe { self.machine.zero(pfn, order) };
         }
-        Some(Folio::new(pfn, order))
+        Some(Folio::new(self, pfn, order))
     }
 
-    /// Allocates a zeroed frame as an attached table, its lock free and no slot in use.
-    #[must_use = "frames that are not freed are leaked"]
-    pub fn alloc_table(&self, priority: Priority) -> Option<Pfn> {
-        let pfn = self.alloc_frame(AllocRequest::ZEROED.with_priority(priority))?;
-        self.meta_of(pfn).put_to_use(Kind::Table);
-        Some(pfn)
+    /// Allocates an empty table, its lock free and no slot in use.
+    pub fn alloc_table(&self, priority: Priority) -> Option<TableFrame<'_, M>> {
+        self.alloc_zeroed(priority).map(ZeroedFrame::into_table)
     }
 
     /// The record of a cached frame says that it is allocated, and its bytes are as requested. (Linux:
     /// `prep_new_page`.)
     #[inline(always)]
     fn prepare_frame(&self, pfn: Pfn, init: Init, wanted: Init) -> Pfn {
-        // SAFETY: the frame comes from a cache or zone of this memory, where only frames with records are.
-        let meta = unsafe { self.table.meta_unchecked(pfn) };
+        let meta = self.meta_of(pfn);
         debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
         meta.set_state(FrameState::TAKEN_FRAME);
         if (wanted, init) == (Init::Zeroed, Init::Dirty) {
@@ -145,8 +167,7 @@ impl<M: Machine> Memory<'_, M> {
     #[inline(always)]
     fn mark_cached(&self, word: u64) {
         let (pfn, init) = unpack(word);
-        // SAFETY: the frame comes from a zone of this memory, where only frames with records are.
-        unsafe { self.table.meta_unchecked(pfn) }.set_state(FrameState::cached(init));
+        self.meta_of(pfn).set_state(FrameState::cached(init));
     }
 
     /// Allocates a frame from a zone, past the cache.

@@ -6,79 +6,47 @@
 //!       └ revoked by another CPU: free the frame to its zone
 //! ```
 //!
-//! A free that does not fit the frame's record is refused and counted: see [`Memory::refuse`].
+//! Owners free what they own, so a free that does not fit the frame's record is an error of this floor: see
+//! [`Memory::refuse`].
 
 use super::alloc::LocalCache;
 use super::percpu::{BatchKind, CpuCache, FrameStack, MAX_BATCH, pack, unpack};
-use super::{Folio, FrameMeta, FrameState, Init, Kind, Memory};
+use super::{FrameMeta, FrameState, Init, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Order, Pfn};
 
 impl<M: Machine> Memory<'_, M> {
-    /// Frees a frame that only the caller owns: just allocated, or user memory with one reference, the
-    /// caller's.
+    /// Frees a frame that was taken and put to no use, whose bytes are as `init` says. Its owner calls this
+    /// as it ends.
     #[inline]
-    pub fn free_frame(&self, pfn: Pfn) {
-        self.free_frame_as(pfn, Init::Dirty);
+    pub(super) fn free_frame(&self, pfn: Pfn, init: Init) {
+        self.free_to_cache(self.meta_of(pfn), pfn, init);
     }
 
-    /// Frees a frame whose bytes are known to be as `init` says.
-    #[inline]
-    pub fn free_frame_as(&self, pfn: Pfn, init: Init) {
-        match self.meta(pfn) {
-            Some(meta) if meta.state() == FrameState::TAKEN_FRAME => self.free_to_cache(meta, pfn, init),
-            _ => self.free_counted(pfn),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_counted(&self, pfn: Pfn) {
-        match self.meta(pfn) {
-            Some(meta) if meta.state().kind().is_counted() => self.put(pfn),
-            _ => self.refuse(pfn),
-        }
-    }
-
-    /// Frees a detached table. `init` is the contents of its words: a table whose slots are all absent is
-    /// zero.
-    pub fn free_table(&self, pfn: Pfn, init: Init) {
-        match self.meta(pfn) {
-            Some(meta) if meta.state().kind() == Kind::Table && meta.relinquish() => {
-                self.free_frame_as(pfn, init);
-            }
-            _ => self.refuse(pfn),
-        }
-    }
-
-    /// Frees a block.
-    pub fn free(&self, folio: Folio) {
-        let (order, pfn) = (folio.order(), folio.into_pfn());
-        if order == Order::BASE { self.free_frame(pfn) } else { self.free_block(pfn, order) }
-    }
-
-    pub(super) fn free_block(&self, pfn: Pfn, order: Order) {
-        self.free_block_as(pfn, order, Init::Dirty);
-    }
-
-    pub(super) fn free_block_as(&self, pfn: Pfn, order: Order, init: Init) {
-        match self.meta(pfn).map(FrameMeta::state) {
-            Some(state) if state == FrameState::taken(order) => (),
-            Some(state) if state.kind().is_counted() && state.order() == order => return self.put(pfn),
-            _ => return self.refuse(pfn),
-        }
+    /// As [`free_frame`](Self::free_frame), for a block.
+    pub(super) fn free_block(&self, pfn: Pfn, order: Order, init: Init) {
+        debug_assert_eq!(
+            self.meta_of(pfn).state(),
+            FrameState::taken(order),
+            "{pfn:?} is freed while in use"
+        );
         self.caches.get_cpu().spilled.add_own(order.frames());
         self.zone_of(pfn).free(&self.table, pfn, order, init);
     }
 
+    /// Frees a table that only the caller owns, and that no walk is in.
+    pub(super) fn free_table(&self, pfn: Pfn, init: Init) {
+        if self.meta_of(pfn).relinquish() { self.free_frame(pfn, init) } else { self.refuse(pfn) }
+    }
+
     /// Lowers the refcount of user memory. The last reference frees it.
-    pub fn put(&self, pfn: Pfn) {
+    pub(crate) fn put(&self, pfn: Pfn) {
         let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
         match meta.put() {
             Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
-            Some(left) if left.kind() == Kind::Taken => self.free_block(pfn, left.order()),
+            Some(left) if left.kind() == Kind::Taken => self.free_block(pfn, left.order(), Init::Dirty),
             Some(_) => (),
             None => self.refuse(pfn),
         }
@@ -191,6 +159,7 @@ impl<M: Machine> Memory<'_, M> {
 /// `free_pages_prepare`.)
 #[inline(always)]
 pub(super) fn prepare_free<C: Cpu>(meta: &FrameMeta<C>, pfn: Pfn, init: Init) -> u64 {
+    debug_assert_eq!(meta.state(), FrameState::TAKEN_FRAME, "{pfn:?} is freed while in use");
     debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
     meta.set_state(FrameState::cached(init));
     pack((pfn, init))

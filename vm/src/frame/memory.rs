@@ -76,7 +76,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             refused,
             zero: Pfn(0),
         };
-        memory.zero = memory.alloc_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
+        memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);
         Ok(memory)
     }
@@ -146,11 +146,6 @@ impl<'m, M: Machine> Memory<'m, M> {
     /// Whether a planned mishap has not happened yet.
     pub fn is_mishap_planned(&self) -> bool {
         self.mishap.is_planned()
-    }
-
-    /// Raises the refcount of user memory. `false` where the frame is not user memory (any more).
-    pub fn try_get(&self, pfn: Pfn) -> bool {
-        self.meta(pfn).is_some_and(FrameMeta::try_get)
     }
 }
 

@@ -11,7 +11,7 @@
 //!                  CpuCache × CPUs            │ │
 //!                    ▲ │ one frame            │ │
 //!                    │ ▼                      │ ▼
-//!     Memory:  free_frame, alloc_frame      free, alloc     alloc_table, Pool<T>
+//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, Pool<T>
 //! ```
 //!
 //! | here | holds |
@@ -23,7 +23,8 @@
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |
 //! | `slab` | object pools |
-//! | `owned`, `reclaim` | frames that wait for a flush; memory that waits for readers |
+//! | `owned` | frames and tables as values with one owner; those that wait for a flush |
+//! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
 //!
 //! The common case, one frame, is a pop or push on the CPU's own stack and one store into the frame's record:
@@ -32,9 +33,14 @@
 //! # One door
 //!
 //! Frame records are read and written by `frame::record::meta` only. A record's first word is a value with
-//! pure transitions ([`FrameState`]); every other change is refused: a frame freed twice, a table freed while
-//! attached, or a frame that was never the library's. Debug builds panic there; release builds leave the
-//! frame as it is and count it in [`Stats::refused`].
+//! pure transitions ([`FrameState`]); every other change is refused.
+//!
+//! # Owners are values
+//!
+//! What is allocated is a value with one owner ([`Frame`], [`Folio`], [`TableFrame`]), which frees it by
+//! being dropped; a frame number owns nothing. Where ownership must pass through a number, it comes back
+//! through an `unsafe` function that asserts, in release builds too, that the frame is there to be taken
+//! back.
 //!
 //! # Frames in caches are free memory
 //!
@@ -77,10 +83,12 @@ pub use check::{FrameCheckError, FrameCounts};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
-pub use owned::{GatherBatch, Unhooked};
+pub(crate) use owned::GatherBatch;
+pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFrame, PinnedFrame};
+pub use owned::{TableFrame, Unhooked, ZeroedFrame};
 pub use percpu::{BATCH, CAPACITY};
 pub(crate) use record::Words;
-pub use record::{Folio, FrameMeta, FrameState, FrameTable, Kind};
+pub use record::{FrameMeta, FrameState, FrameTable, Kind};
 pub use request::{AllocRequest, FramePlacement, Priority};
 pub use slab::{BoundPool, Pool};
 pub use stats::Stats;

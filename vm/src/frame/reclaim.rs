@@ -11,9 +11,9 @@ const TABLE: usize = 0;
 const ZEROED_TABLE: usize = 1;
 
 impl<M: Machine> Memory<'_, M> {
-    /// Frees a detached table once no lockless walker can hold it. May wait for readers. `init` is the
-    /// contents of its words, which do not change any more: a table whose slots are all absent is zero.
-    pub fn retire_table(&self, rcu: &Rcu<M::Cpu>, pfn: Pfn, init: Init) {
+    /// Frees a detached table that only the caller owns once no lockless walker can hold it. May wait for
+    /// readers. `init` is the contents of its words, which do not change any more.
+    pub(super) fn retire_table(&self, rcu: &Rcu<M::Cpu>, pfn: Pfn, init: Init) {
         let tag = match init {
             Init::Dirty => TABLE,
             Init::Zeroed => ZEROED_TABLE,
@@ -33,7 +33,7 @@ impl<M: Machine> Memory<'_, M> {
     /// Frees a slab that has no allocated object.
     pub(super) fn free_slab(&self, pfn: Pfn) {
         if self.meta_of(pfn).relinquish() {
-            self.free_frame(pfn);
+            self.free_frame(pfn, Init::Dirty);
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'a, M: Machine> PageIndex<'a, '_, M> {
             node = match self.child(node, slot) {
                 Some(child) => child,
                 None => {
-                    let child = self.memory.alloc_table(Priority::NoWait)?;
+                    let child = self.memory.alloc_table(Priority::NoWait)?.attach(self.memory);
                     self.memory.word(node, slot).store(child.0 + 1, Release);
                     child
                 }
@@ -83,11 +83,11 @@ impl<'a, M: Machine> PageIndex<'a, '_, M> {
                 Some((node, height)) if reaches(page, height) => return Some((node, height)),
                 Some((_, MAX_HEIGHT)) => return None,
                 Some((old, height)) => {
-                    let taller = self.memory.alloc_table(Priority::NoWait)?;
+                    let taller = self.memory.alloc_table(Priority::NoWait)?.attach(self.memory);
                     self.memory.word(taller, 0).store(old.0 + 1, Relaxed);
                     (taller, height + 1)
                 }
-                None => (self.memory.alloc_table(Priority::NoWait)?, 0),
+                None => (self.memory.alloc_table(Priority::NoWait)?.attach(self.memory), 0),
             };
             self.root.store(node.0 << 8 | u64::from(height), Release);
         }

@@ -4,7 +4,7 @@
 //! guards its frames and its count.
 
 use super::page_index::PageIndex;
-use crate::frame::{FrameMeta, Init, Kind, Memory, Priority};
+use crate::frame::{Init, Memory, Priority, ZeroedFrame};
 use crate::machine::{Machine, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{RawGuard, Rcu, ReadGuard, lockdep};
@@ -40,7 +40,7 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
     /// An object of which `pages` pages are about to be mapped. Returns its number; `None` where there is no
     /// memory.
     pub fn create(memory: &'a Memory<'m, M>, pages: u64) -> Option<Self> {
-        let pfn = memory.alloc_table(Priority::Normal)?;
+        let pfn = memory.alloc_table(Priority::Normal)?.attach(memory);
         let object = Self { memory, pfn };
         object.word(Word::Mapped).store(pages, Relaxed);
         Some(object)
@@ -74,26 +74,24 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         self.index().lookup(page)
     }
 
-    /// Puts `frame`, which the caller owns alone, at `page`. Returns the frame that holds the page from now
-    /// on, and whether it is that one: the page may have one already.
+    /// Puts `frame` at `page`, unless that has a frame already: then it stays the caller's. Returns the frame
+    /// that holds the page from now on; stale at once.
     ///
     /// # Errors
     /// On an error nothing changes; the frame stays the caller's.
-    pub fn fill(&self, page: u64, frame: Pfn) -> Result<(Pfn, bool), FillError> {
+    pub fn fill(&self, page: u64, frame: &mut Option<ZeroedFrame<'_, M>>) -> Result<Pfn, FillError> {
         let _held = self.lock().ok_or(FillError::Dead)?;
         if self.word(Word::Mapped).load(Relaxed) == 0 {
             return Err(FillError::Dead);
         }
         if let Some(there) = self.index().lookup(page) {
-            return Ok((there, false));
+            return Ok(there);
         }
         let place = self.index().place(page).ok_or(FillError::NoMemory)?;
-        let meta = self.memory.meta(frame).ok_or(FillError::NoMemory)?;
-        // The index's reference is the one that `put_to_use` gives.
-        meta.put_to_use(Kind::File);
-        meta.set_owner(self.pfn.0, page);
-        place.store(frame.0 + 1, Release);
-        Ok((frame, true))
+        // The index's reference.
+        let pfn = frame.take().ok_or(FillError::NoMemory)?.into_file((self.pfn.0, page)).into_pfn();
+        place.store(pfn.0 + 1, Release);
+        Ok(pfn)
     }
 
     /// Takes the frame of a page out, with the index's reference, as truncating a file will (P12). No other
@@ -123,8 +121,8 @@ impl<'a, 'm, M: Machine> Object<'a, 'm, M> {
         if left == 0 {
             let memory = self.memory;
             let mut retire = |node| {
-                if memory.meta(node).is_some_and(FrameMeta::detach) {
-                    memory.retire_table(rcu, node, Init::Dirty);
+                if let Some(table) = memory.detach_table(node, Init::Dirty, Some(rcu.id())) {
+                    table.retire(rcu);
                 }
             };
             self.index().dismantle(&mut |frame| memory.put(frame), &mut retire);

@@ -6,7 +6,7 @@ use crate::frame::{
 };
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Rcu, Registration};
+use crate::sync::{Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
 use crate::vma::Vma;
@@ -83,6 +83,12 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Interrupts that CPUs sent each other to flush.
     pub fn shootdown_stats(&self) -> ShootdownStats {
         self.shootdown.stats()
+    }
+
+    /// Begins a read section: tables and mappings that are found in it stay in memory until it ends. Nothing
+    /// sleeps or waits for readers meanwhile.
+    pub fn read(&self) -> ReadGuard<'_, M::Cpu> {
+        self.rcu.read()
     }
 
     /// Waits until all read sections under way have ended, and frees the objects of this CPU that waited for

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `node` | a table page: its entries, lock, and *attached* |
+//! | `locked` | a table page whose lock is held: the edits of entries |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
@@ -19,6 +20,7 @@
 //! data, in [`format`](mod@format).
 
 pub mod format;
+mod locked;
 mod node;
 mod sweep;
 #[cfg(test)]
@@ -26,7 +28,8 @@ mod tests;
 mod tree;
 mod walk;
 
-pub use node::{LockedTable, Table};
-pub use sweep::{SlotRun, detach_tables, may_cover_table, sweep};
+pub use locked::{LeafBits, LockedTable};
+pub use node::Table;
+pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep};
 pub use tree::PageTable;
 pub use walk::{EntryRef, is_canonical, walk, walk_cached, walk_on};

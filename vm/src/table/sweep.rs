@@ -6,13 +6,14 @@
 //! on the mapping before.
 
 use super::{LockedTable, PageTable, Table};
+use crate::frame::{DetachedTable, Unhooked};
 use crate::machine::{Entry, Machine};
-use crate::units::{Level, Pfn, Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
 use core::ops::Range;
 
 /// Adjacent slots of one table, under its lock.
 #[derive(Debug)]
-pub struct SlotRun<'a, 'm, M: Machine> {
+pub(crate) struct SlotRun<'a, 'm, M: Machine> {
     /// The table, locked and attached.
     pub table: &'a mut LockedTable<'m, M>,
     /// Slots of the range in this table.
@@ -33,6 +34,19 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         }
     }
 
+    /// Clears every slot that is in use, and hands what it held to `out`, which adds it to a gather of the
+    /// tree.
+    #[inline(always)]
+    pub fn unhook_each(mut self, mut out: impl FnMut(Unhooked)) {
+        self.each_used(|table, slot, page| {
+            if let Some(unhooked) = table.unhook(slot, page) {
+                out(unhooked);
+            }
+        });
+        // Only entries that point to tables are left, which runs do not hold.
+        self.table.note_absent(self.slots);
+    }
+
     /// The page of a slot of the run.
     pub fn page(&self, slot: usize) -> Vpn {
         self.first.add((slot - self.slots.start) as u64 * self.table.table().level().entry_pages())
@@ -46,7 +60,7 @@ struct Detached;
 /// that hold a larger leaf or a marker. Absent parts are skipped at the highest level where they are absent.
 ///
 /// The caller keeps tables from being freed: it holds the space's lock.
-pub fn sweep<'m, M: Machine>(
+pub(crate) fn sweep<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
     mut visit: impl FnMut(SlotRun<'_, 'm, M>),
@@ -63,12 +77,11 @@ pub fn sweep<'m, M: Machine>(
 }
 
 /// The lowest table on the way down from `root` that covers all of `range`, which is not empty.
-fn table_of_all<'m, M: Machine>(root: Table<'m, M>, range: VpnRange) -> Table<'m, M> {
+fn table_of_all<'m, M: Machine>(root: Table<'m, 'm, M>, range: VpnRange) -> Table<'m, 'm, M> {
     let apart = range.start.0 ^ (range.end.0 - 1);
     let mut table = root;
     while apart < table.level().entry_pages()
-        && let Entry::Table(pfn) = table.entry(table.level().index(range.start))
-        && let Some(child) = table.child(pfn)
+        && let Some(child) = child_of(table, table.level().index(range.start))
     {
         table = child;
     }
@@ -77,7 +90,7 @@ fn table_of_all<'m, M: Machine>(root: Table<'m, M>, range: VpnRange) -> Table<'m
 
 /// Sweeps the part of `range` that `table` covers. `done` is advanced past pages that need no second visit.
 fn sweep_table<'m, M: Machine>(
-    table: Table<'m, M>,
+    table: Table<'m, 'm, M>,
     range: VpnRange,
     done: &mut Vpn,
     visit: &mut impl FnMut(SlotRun<'_, 'm, M>),
@@ -92,13 +105,12 @@ fn sweep_table<'m, M: Machine>(
     let mut at = range.start;
     while at < range.end {
         let part = part_of_entry(table.level(), at, range.end);
-        match table.entry(table.level().index(at)) {
-            Entry::Table(pfn) => {
-                let Some(child) = table.child(pfn) else { return Ok(()) };
+        match child_of(table, table.level().index(at)) {
+            Some(child) => {
                 sweep_table(child, part, done, visit)?;
                 at = part.end;
             }
-            _ => at = sweep_slots(table, VpnRange::new(at, range.end), visit)?,
+            None => at = sweep_slots(table, VpnRange::new(at, range.end), visit)?,
         }
         *done = at;
     }
@@ -107,7 +119,7 @@ fn sweep_table<'m, M: Machine>(
 
 /// Goes on under the table's lock while slots hold no table. Returns the first page not swept.
 fn sweep_slots<'m, M: Machine>(
-    table: Table<'m, M>,
+    table: Table<'m, 'm, M>,
     range: VpnRange,
     visit: &mut impl FnMut(SlotRun<'_, 'm, M>),
 ) -> Result<Vpn, Detached> {
@@ -136,7 +148,7 @@ pub(super) fn part_of_entry(level: Level, at: Vpn, end: Vpn) -> VpnRange {
 
 /// Whether a table on the way to `range` can cover nothing outside `gap`: then one of the smallest tables
 /// does.
-pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
+pub(crate) fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
     let unit = Level::Pte.table_pages();
     let lowest = gap.start.0.next_multiple_of(unit).max(range.start.0 / unit * unit);
     lowest + unit <= gap.end.0.min(range.end.0.next_multiple_of(unit))
@@ -148,37 +160,36 @@ pub fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
 /// The caller holds the space's lock to write; `gap` contains `range` and no mapping, and the leaves of
 /// `range` are cleared. A table without a mapping was always detached when its last mapping went, so only
 /// those on the way to `range` can have lost theirs.
-pub fn detach_tables<'m, M: Machine>(
+pub(crate) fn detach_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
     gap: VpnRange,
-    mut out: impl FnMut(Pfn, VpnRange),
+    mut out: impl FnMut(DetachedTable<'m, M>, VpnRange),
 ) {
     detach_below(tree.top(), range, gap, &mut out);
 }
 
-fn detach_below<M: Machine>(
-    parent: Table<'_, M>,
+fn detach_below<'m, M: Machine>(
+    parent: Table<'m, 'm, M>,
     range: VpnRange,
     gap: VpnRange,
-    out: &mut impl FnMut(Pfn, VpnRange),
+    out: &mut impl FnMut(DetachedTable<'m, M>, VpnRange),
 ) {
     let level = parent.level();
     let mut at = range.start;
     while at < range.end {
         let part = part_of_entry(level, at, range.end);
         let slot = level.index(at);
-        if let Entry::Table(pfn) = parent.entry(slot)
-            && let Some(child) = parent.child(pfn)
-        {
+        if let Some(child) = child_of(parent, slot) {
             if child.level() != Level::Pte {
                 detach_below(child, part, gap, out);
             }
             let start = Vpn(at.0 & !(level.entry_pages() - 1));
             let covered = VpnRange::new(start, start.add(level.entry_pages()));
             if gap.covers(covered) {
-                detach_child(parent, slot, child);
-                out(pfn, covered);
+                if let Some(table) = detach_child(parent, slot, child) {
+                    out(table, covered);
+                }
             }
         }
         at = part.end;
@@ -186,19 +197,26 @@ fn detach_below<M: Machine>(
 }
 
 /// P5: *attached* first, under the child's own lock, then the parent's entry.
-fn detach_child<M: Machine>(parent: Table<'_, M>, slot: usize, child: Table<'_, M>) {
+fn detach_child<'m, M: Machine>(
+    parent: Table<'m, 'm, M>,
+    slot: usize,
+    child: Table<'m, 'm, M>,
+) -> Option<DetachedTable<'m, M>> {
     let inverted = mutant!("sweep.child-locked-before-parent");
     let (first, second) = if inverted { (child, parent) } else { (parent, child) };
-    let Some(first) = first.lock() else { return unexpectedly_detached() };
-    let Some(second) = second.lock_below(&first) else { return unexpectedly_detached() };
-    let (mut parent, child) = if inverted { (second, first) } else { (first, second) };
-    debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
-    child.detach(&parent);
-    parent.clear(slot);
+    let first = first.lock();
+    let second = first.as_ref().and_then(|first| second.lock_below(first));
+    let (mut parent, child) = if inverted { (second?, first?) } else { (first?, second?) };
+    let detached = parent.detach(slot, child);
+    debug_assert!(detached.is_some(), "only the holder of the space's lock detaches tables");
+    detached
 }
 
-/// A table that is to be detached was detached already.
-#[cold]
-fn unexpectedly_detached() {
-    debug_assert!(false, "only the holder of the space's lock detaches tables");
+/// The table that `slot` points to, if it does.
+#[inline(always)]
+fn child_of<'m, M: Machine>(table: Table<'m, 'm, M>, slot: usize) -> Option<Table<'m, 'm, M>> {
+    let Entry::Table(pfn) = table.entry(slot) else { return None };
+    // SAFETY: an entry of the tree points to it; the space's lock, which the callers of this module hold,
+    // keeps it from being detached.
+    Some(unsafe { Table::at(table.tree, pfn, table.level().below()?) })
 }

@@ -1,16 +1,17 @@
 //! A page table: a root, the memory that its table pages lie in, and the state that they share.
 
 use super::Table;
-use crate::frame::Memory;
+use crate::frame::{Init, Memory, TableFrame};
 use crate::machine::{Format, Machine};
-use crate::sync::{AsymmetricLocks, HitSource, Rcu, UniqueId};
+use crate::sync::{AsymmetricLocks, HitSource, Rcu, ReadGuard, UniqueId};
 use crate::units::Pfn;
 use core::fmt;
 
-/// A tree of [`Table`] pages.
+/// A tree of [`Table`] pages. It owns its root, which goes with it; tables below that are linked still are
+/// leaked then.
 pub struct PageTable<'m, M: Machine> {
     pub(super) memory: &'m Memory<'m, M>,
-    /// Never changes.
+    /// Never changes. Invariant: an attached table, which only this tree detaches.
     root: Pfn,
     /// The version under which CPUs cache the tables of their last walks.
     pub(super) hits: HitSource<M::Cpu>,
@@ -22,14 +23,22 @@ pub struct PageTable<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
-    /// The tree below `root`, an empty table, for walks in read sections of `rcu`.
-    pub fn new(memory: &'m Memory<'m, M>, root: Pfn, rcu: &'m Rcu<M::Cpu>) -> Self {
+    /// The tree below `root`, for walks in read sections of `rcu`, to which detached tables are retired.
+    ///
+    /// # Panics
+    /// Where the root is of another memory.
+    pub fn new(memory: &'m Memory<'m, M>, root: TableFrame<'m, M>, rcu: &'m Rcu<M::Cpu>) -> Self {
+        let root = root.attach(memory);
         Self { memory, root, hits: HitSource::new(), rcu: Some(rcu.id()), locks: AsymmetricLocks::new() }
     }
 
     /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks. No table is
     /// detached from it, and it is not walked without a lock.
-    pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: Pfn) -> Self {
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: TableFrame<'m, M>) -> Self {
+        let root = root.attach(memory);
         Self { memory, root, hits: HitSource::new(), rcu: None, locks: AsymmetricLocks::unowned() }
     }
 
@@ -40,20 +49,38 @@ impl<'m, M: Machine> PageTable<'m, M> {
 
     /// The root table.
     #[inline(always)]
-    pub fn top(&self) -> Table<'_, M> {
-        Table::at(self, self.root, M::Format::ROOT)
+    pub fn top<'r>(&self) -> Table<'r, '_, M> {
+        // SAFETY: the root is an attached table until the tree is dropped, which the handle borrows.
+        unsafe { Table::at(self, self.root, M::Format::ROOT) }
+    }
+
+    /// Checks that the read section keeps tables of this tree from being freed.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn assert_reads(&self, reading: &ReadGuard<'_, M::Cpu>) {
+        reading.assert_of(self.rcu);
     }
 
     /// Notes that a table was detached, which is not yet retired. The caller keeps all other writers out.
-    pub fn note_detached(&self) {
+    pub(crate) fn note_detached(&self) {
         self.hits.invalidate();
     }
 
     /// Gives up this CPU's ownership of the locks, for the next CPU that faults here. This CPU holds none of
     /// them.
     #[inline]
-    pub fn release_ownership(&self) {
+    pub(crate) fn release_ownership(&self) {
         self.locks.release_ownership();
+    }
+}
+
+impl<M: Machine> Drop for PageTable<'_, M> {
+    fn drop(&mut self) {
+        // The platform may have written its own half of the root.
+        if let Some(root) = self.memory.detach_table(self.root, Init::Dirty, self.rcu) {
+            // SAFETY: handles borrow the tree, so no walk is in it.
+            unsafe { root.free_unwalked() };
+        }
     }
 }
 

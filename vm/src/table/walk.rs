@@ -7,16 +7,16 @@ use crate::units::{Level, Pfn, Vpn};
 
 /// A reference to the entry that a walk ended at: a leaf, a marker, or absent.
 #[derive(Debug)]
-pub struct EntryRef<'m, M: Machine> {
+pub struct EntryRef<'r, 't, M: Machine> {
     /// The table of the last entry.
-    pub table: Table<'m, M>,
+    pub table: Table<'r, 't, M>,
     /// Its slot.
     pub slot: usize,
     /// The word, read once; to be compared under the lock before the walk's result is trusted.
     pub word: u64,
 }
 
-impl<M: Machine> EntryRef<'_, M> {
+impl<M: Machine> EntryRef<'_, '_, M> {
     /// The entry, decoded.
     #[inline(always)]
     pub fn entry(&self) -> Entry {
@@ -30,32 +30,48 @@ impl<M: Machine> EntryRef<'_, M> {
 /// # Panics
 /// If the read section is not one of the tree's RCU; so do the other walks.
 #[inline(always)]
-pub fn walk<'m, M: Machine>(
-    tree: &'m PageTable<'m, M>,
+pub fn walk<'r, 't, M: Machine>(
+    tree: &'t PageTable<'t, M>,
     vpn: Vpn,
     to: Level,
-    reading: &ReadGuard<'_, M::Cpu>,
-) -> EntryRef<'m, M> {
+    reading: &'r ReadGuard<'_, M::Cpu>,
+) -> EntryRef<'r, 't, M> {
     walk_on(tree.top(), vpn, to, reading)
 }
 
 /// As [`walk`], from a table that covers `vpn`.
 #[inline(always)]
-pub fn walk_on<'m, M: Machine>(
-    mut table: Table<'m, M>,
+pub fn walk_on<'r, 't, M: Machine>(
+    table: Table<'r, 't, M>,
     vpn: Vpn,
     to: Level,
-    reading: &ReadGuard<'_, M::Cpu>,
-) -> EntryRef<'m, M> {
-    reading.assert_of(table.tree().rcu);
+    reading: &'r ReadGuard<'_, M::Cpu>,
+) -> EntryRef<'r, 't, M> {
+    table.tree.assert_reads(reading);
+    // SAFETY: the section was just checked.
+    unsafe { descend(table, vpn, to) }
+}
+
+/// As [`walk_on`].
+///
+/// # Safety
+/// A read section of the tree's RCU lasts for `'r`.
+#[inline(always)]
+unsafe fn descend<'r, 't, M: Machine>(
+    mut table: Table<'r, 't, M>,
+    vpn: Vpn,
+    to: Level,
+) -> EntryRef<'r, 't, M> {
     loop {
         let slot = table.level().index(vpn);
         let word = table.read(slot);
-        match M::Format::decode(word, table.level()) {
-            Entry::Table(pfn) if table.level() > to => match table.child(pfn) {
-                Some(child) => table = child,
-                None => return EntryRef { table, slot, word },
-            },
+        match (M::Format::decode(word, table.level()), table.level().below()) {
+            (Entry::Table(pfn), Some(below)) if table.level() > to => {
+                // SAFETY: an entry of the tree points to it, so it was attached when the entry was read, in a
+                // read section that lasts for `'r`; a table that is detached later is retired, and stays one
+                // until the section has ended.
+                table = unsafe { Table::at(table.tree, pfn, below) };
+            }
             _ => return EntryRef { table, slot, word },
         }
     }
@@ -67,18 +83,20 @@ pub fn walk_on<'m, M: Machine>(
 /// A cached table may have been detached a moment ago, as after any walk; its lock tells (protocol P5:
 /// *attached*).
 #[inline(always)]
-pub fn walk_cached<'m, M: Machine>(
-    tree: &'m PageTable<'m, M>,
+pub fn walk_cached<'r, 't, M: Machine>(
+    tree: &'t PageTable<'t, M>,
     vpn: Vpn,
-    reading: &ReadGuard<'_, M::Cpu>,
-) -> EntryRef<'m, M> {
+    reading: &'r ReadGuard<'_, M::Cpu>,
+) -> EntryRef<'r, 't, M> {
     let region = vpn.0 >> Level::Pmd.entry_shift();
     let version = tree.hits.version();
     // A hit was cached below, under the RCU of this section, which is the tree's, as `walk` has checked then.
     if let Some([cached, table]) = LastHit::get(reading, LastHits::table, version)
         && cached == region
     {
-        let table = Table::at(tree, Pfn(table), Level::Pte);
+        // SAFETY: a valid hit names a table of this tree that stays one until the section ends: see
+        // `last_hit`, whose contract `LastHit::set` below fulfils.
+        let table = unsafe { Table::at(tree, Pfn(table), Level::Pte) };
         let slot = Level::Pte.index(vpn);
         return EntryRef { table, slot, word: table.read(slot) };
     }

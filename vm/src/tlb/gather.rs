@@ -8,10 +8,10 @@
 //! every TLB.
 
 use super::{PendingFlush, Shootdown, SpaceTlb};
-use crate::frame::{GatherBatch, Memory, Unhooked};
+use crate::frame::{DetachedTable, GatherBatch, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
-use crate::units::{Pfn, VpnRange};
+use crate::units::VpnRange;
 use core::fmt;
 
 /// An edit of a space under way.
@@ -65,11 +65,15 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     }
 
     /// Adds a table that was detached.
-    pub fn table(&mut self, pfn: Pfn, covered: VpnRange) {
+    ///
+    /// # Panics
+    /// Where the table's readers are of another RCU.
+    pub fn table(&mut self, table: DetachedTable<'_, M>, covered: VpnRange) {
+        table.assert_of(self.rcu);
         if mutant!("gather.table-lost") {
             return self.weakened(covered);
         }
-        self.add(Unhooked::table(covered, pfn));
+        self.add(Unhooked::table(covered, table));
     }
 
     /// Notes pages whose entries allow less than before.

@@ -2,6 +2,7 @@
 
 use interleaf::machine::{Entry, Machine};
 use interleaf::space::AddressSpace;
+use interleaf::sync::ReadGuard;
 use interleaf::table::Table;
 use interleaf::units::{Level, Pfn, Vpn, VpnRange};
 
@@ -30,21 +31,26 @@ pub enum Seen {
 
 /// Tells all that stands in the tables of a space at rest, in order, tables before what they hold.
 pub fn each_entry<M: Machine>(space: &AddressSpace<'_, M>, mut tell: impl FnMut(Seen)) {
-    visit(space.page_table().top(), Vpn(0), &mut tell);
+    visit(space.page_table().top(), Vpn(0), &space.vm().read(), &mut tell);
 }
 
 /// Recursion is as deep as the tables.
-fn visit<M: Machine>(table: Table<'_, M>, first: Vpn, tell: &mut impl FnMut(Seen)) {
+fn visit<M: Machine>(
+    table: Table<'_, '_, M>,
+    first: Vpn,
+    reading: &ReadGuard<'_, M::Cpu>,
+    tell: &mut impl FnMut(Seen),
+) {
     let level = table.level();
     for slot in 0..Level::ENTRIES {
         let page = first.add(slot as u64 * level.entry_pages());
         match table.entry(slot) {
             Entry::Absent => {}
             Entry::Table(pfn) => {
-                if let Some(child) = table.child(pfn) {
+                if let Some(child) = table.child(slot, reading) {
                     let covers = VpnRange::new(page, page.add(level.entry_pages()));
                     tell(Seen::Table { pfn, level: child.level(), covers });
-                    visit(child, page, tell);
+                    visit(child, page, reading, tell);
                 }
             }
             entry => tell(Seen::Entry { page, level, entry }),

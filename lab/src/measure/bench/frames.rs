@@ -5,8 +5,8 @@ use super::{Bar, Benchmark, Figure, Options, ns_per, paired, pinned_threads, yar
 use crate::error::Failure;
 use crate::machine::host::Host;
 use crate::measure::timed_machine::{self, TimedMachine};
-use interleaf::frame::{AllocRequest, FrameMeta, Memory};
-use interleaf::units::{CpuId, Pfn};
+use interleaf::frame::{AllocRequest, Frame, FrameMeta, Memory};
+use interleaf::units::CpuId;
 use std::hint::black_box;
 
 /// See the module.
@@ -32,13 +32,13 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 #[inline(always)]
-fn take(memory: &Memory<'_, TimedMachine>) -> Pfn {
+fn take<'a>(memory: &'a Memory<'_, TimedMachine>) -> Frame<'a, TimedMachine> {
     memory.alloc_frame(AllocRequest::DIRTY).expect("a benchmark never uses up its frames")
 }
 
 #[inline(always)]
 fn pair(memory: &Memory<'_, TimedMachine>) {
-    memory.free_frame(black_box(take(memory)));
+    drop(black_box(take(memory)));
 }
 
 /// One frame, against their best and their worst case; ours has one case.
@@ -61,7 +61,7 @@ fn batch(options: &Options, memory: &Memory<'_, TimedMachine>, nr_frames: usize)
     let ours = || {
         let all = ns_per(1, || {
             taken.extend((0..batch).map(|_| take(memory)));
-            taken.drain(..).for_each(|frame| memory.free_frame(frame));
+            taken.drain(..).for_each(drop);
         });
         all / batch as f64
     };

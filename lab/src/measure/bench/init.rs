@@ -11,7 +11,7 @@ use crate::measure::init::boot::InitMode;
 use crate::measure::init::{Boot, BootMachine, Holes, MemoryMap};
 use crate::measure::timed_machine::TimedMachine;
 use crate::os::memory::prefer_huge_pages;
-use interleaf::frame::{AllocRequest, Memory, Priority};
+use interleaf::frame::{AllocRequest, Frame, Memory, Priority};
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -242,7 +242,8 @@ fn first_use(options: &Options) -> Result<Figure, Failure> {
     let take_all = |memory: &Memory<'_, TimedMachine>| {
         let start = Instant::now();
         for _ in 0..frames {
-            black_box(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)));
+            let frame = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve));
+            black_box(frame.map(Frame::into_pfn));
         }
         start.elapsed().as_nanos() as f64 / frames as f64
     };

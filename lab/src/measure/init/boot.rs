@@ -126,7 +126,7 @@ impl BootMachine {
         }
         let rest_ns = rest.elapsed().as_nanos() as f64;
         let cpu_ns = (process::cpu_ns() - cpu_before) as f64;
-        memory.free_frame(frame);
+        drop(frame);
         let bytes = |frames| frames * size_of::<FrameMeta<crate::machine::host::Host>>() as u64;
         let boot = Boot {
             first_ns,

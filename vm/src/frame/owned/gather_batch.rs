@@ -11,7 +11,7 @@ use crate::units::Pfn;
 /// Unhooked frames and tables that wait for one flush. Nothing is allocated for them: exclusive frames and
 /// tables are linked through their records, shared frames are kept one by one. (Linux: `mmu_gather`'s batch.)
 #[derive(Debug, Default)]
-pub struct GatherBatch {
+pub(crate) struct GatherBatch {
     frames: Option<Pfn>,
     tables: Option<Pfn>,
     /// `None` until there is one.
@@ -40,8 +40,11 @@ impl GatherBatch {
         match unhooked.cleared() {
             Cleared::Translation => {}
             Cleared::Frame(pfn) => self.add_frame(memory, pfn),
-            Cleared::Table(pfn) => {
-                memory.meta_of(pfn).set_next(self.tables);
+            Cleared::Table(pfn, init) => {
+                let meta = memory.meta_of(pfn);
+                meta.set_next(self.tables);
+                // A table that is not zero names itself.
+                meta.set_prev((init == Init::Dirty).then_some(pfn));
                 self.tables = Some(pfn);
             }
         }
@@ -68,9 +71,10 @@ impl GatherBatch {
         self.nr_shared = 0;
         let mut next = self.tables.take();
         while let Some(pfn) = next {
-            next = memory.meta_of(pfn).links().next;
-            // All its entries were cleared before it was detached.
-            memory.retire_table(rcu, pfn, Init::Zeroed);
+            let links = memory.meta_of(pfn).links();
+            next = links.next;
+            let init = if links.prev.is_some() { Init::Dirty } else { Init::Zeroed };
+            memory.retire_table(rcu, pfn, init);
         }
     }
 
@@ -89,7 +93,7 @@ impl GatherBatch {
                     batch[len] = prepare_free(meta, pfn, Init::Dirty);
                     len += 1;
                 }
-                Some(left) if left.kind() == Kind::Taken => memory.free_block(pfn, left.order()),
+                Some(left) if left.kind() == Kind::Taken => memory.free_block(pfn, left.order(), Init::Dirty),
                 Some(_) => (),
                 None => memory.refuse(pfn),
             }
@@ -104,7 +108,7 @@ impl GatherBatch {
 
 impl<M: Machine> Memory<'_, M> {
     /// Removes one mapping of user memory, and lowers its refcount. The last reference frees it.
-    fn put_mapping(&self, pfn: Pfn) {
+    pub(super) fn put_mapping(&self, pfn: Pfn) {
         self.meta_of(pfn).remove_mapping();
         self.put(pfn);
     }

@@ -51,6 +51,9 @@ pub(in crate::frame) struct Links {
     pub next: Option<Pfn>,
 }
 
+/// Mapcounts and pincounts beyond this are refused, so that no count ever overflows.
+const MOST_COUNTED: u32 = 1 << 31;
+
 impl<C: Cpu> FrameMeta<C> {
     /// The state; for counted kinds the count is stale at once.
     #[inline(always)]
@@ -82,12 +85,22 @@ impl<C: Cpu> FrameMeta<C> {
         next(FrameState(old))
     }
 
-    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (attached), `Slab` or `Zero`. Counts
-    /// are those of a frame that nothing maps yet. `false` where the frame is not just taken.
+    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (not attached), `Slab` or `Zero`.
+    /// Counts are those of a frame that nothing maps yet. `false` where the frame is not just taken.
     #[inline(always)]
-    pub fn put_to_use(&self, kind: Kind) -> bool {
+    pub(in crate::frame) fn put_to_use(&self, kind: Kind) -> bool {
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
         self.step(|state| state.becomes(kind)).is_some()
+    }
+
+    /// Puts a frame that was just taken to use as user memory that one entry is going to map.
+    #[inline(always)]
+    pub(in crate::frame) fn become_mapped_user(&self) {
+        debug_assert_eq!(self.state(), FrameState::TAKEN_FRAME);
+        debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
+        self.mapcount.store(1, Relaxed);
+        // Release: a getter that sees the new kind sees the owner's earlier stores to the record.
+        self.state.store(FrameState::USER_FRAME.0, Release);
     }
 
     /// Gives a detached table or an emptied slab back to its owner as a plain taken frame.
@@ -102,7 +115,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Raises the refcount of user memory. `false` where the frame is not user memory (any more).
     #[inline]
-    pub fn try_get(&self) -> bool {
+    pub(in crate::frame) fn try_get(&self) -> bool {
         self.step_shared(FrameState::gotten).is_some()
     }
 
@@ -115,25 +128,30 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear. The caller holds the
     /// lock of the table that maps the frame.
-    pub fn share(&self) -> bool {
+    pub(crate) fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()
     }
 
     /// Sets *exclusive* where the caller has the only reference. The caller holds the lock of the table that
     /// maps it.
-    pub fn try_make_exclusive(&self) -> bool {
+    pub(crate) fn try_make_exclusive(&self) -> bool {
         self.step_shared(FrameState::unshared).is_some()
     }
 
     /// Sets or clears *lazyfree*. The caller holds the lock of the table that maps it.
-    pub fn set_lazyfree(&self, lazyfree: bool) {
+    pub(crate) fn set_lazyfree(&self, lazyfree: bool) {
         self.step_shared(|state| state.with_lazyfree(lazyfree));
     }
 
-    /// Clears *attached*; a walker that finds it cleared restarts. `false` where it was clear. The caller
-    /// holds the table's lock.
-    pub fn detach(&self) -> bool {
-        self.step(FrameState::detached).is_some()
+    /// Sets *attached* of a table that only the caller owns. `false` where it was set.
+    pub(in crate::frame) fn attach(&self) -> bool {
+        self.step(FrameState::attached).is_some()
+    }
+
+    /// Clears *attached*; a walker that finds it cleared restarts. `false` where it was clear: of several
+    /// callers, one detaches the table. The caller holds the table's lock.
+    pub(in crate::frame) fn detach(&self) -> bool {
+        self.step_shared(FrameState::detached).is_some()
     }
 
     /// Number of entries that map the frame; of a slab, allocated objects.
@@ -142,20 +160,23 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Sets the mapcount of a frame that only the caller owns.
-    pub fn set_mapcount(&self, count: u32) {
+    pub(in crate::frame) fn set_mapcount(&self, count: u32) {
         self.mapcount.store(count, Relaxed);
     }
 
-    /// Raises the mapcount.
-    pub fn add_mapping(&self) {
-        self.mapcount.fetch_add(1, Relaxed);
+    /// Raises the mapcount. `false` where it would overflow.
+    pub(in crate::frame) fn add_mapping(&self) -> bool {
+        let more = |count: u32| {
+            let fits = count < MOST_COUNTED || mutant!("meta.mapcount-overflows");
+            fits.then(|| count.wrapping_add(1))
+        };
+        self.mapcount.update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Lowers the mapcount. Returns the new one.
-    pub fn remove_mapping(&self) -> u32 {
+    /// Lowers the mapcount.
+    pub(in crate::frame) fn remove_mapping(&self) {
         let before = self.mapcount.fetch_sub(1, Relaxed);
         debug_assert_ne!(before, 0, "a mapping removed that was never added");
-        before.wrapping_sub(1)
     }
 
     /// Lowers the mapcount of an exclusive frame to 0: a plain store, because no other entry maps it. The
@@ -167,14 +188,15 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Raises the pincount of user memory. The caller holds a reference, fences, and compares the entries
-    /// again.
-    pub fn pin(&self) {
-        self.word.fetch_add(1, Relaxed);
+    /// again. `false` where the count would overflow.
+    pub(in crate::frame) fn pin(&self) -> bool {
+        let more = |count: u32| (count < MOST_COUNTED).then(|| count + 1);
+        self.word.update(Relaxed, Relaxed, more).is_ok()
     }
 
     /// Lowers the pincount. Release: a reader of the count sees the accesses to the frame while it was
     /// pinned.
-    pub fn unpin(&self) {
+    pub(in crate::frame) fn unpin(&self) {
         let before = self.word.fetch_sub(1, Release);
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
@@ -188,18 +210,18 @@ impl<C: Cpu> FrameMeta<C> {
     /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds
     /// the table's lock.
     #[inline(always)]
-    pub fn used_parts(&self) -> u32 {
+    pub(crate) fn used_parts(&self) -> u32 {
         self.mapcount.load(Relaxed)
     }
 
     /// Notes which parts of a table may be in use. The caller holds the table's lock.
     #[inline(always)]
-    pub fn set_used_parts(&self, parts: u32) {
+    pub(crate) fn set_used_parts(&self, parts: u32) {
         self.mapcount.store(parts, Relaxed);
     }
 
     /// The lock of a table page's entries.
-    pub fn table_lock(&self) -> &RawSpinLock<C> {
+    pub(crate) fn table_lock(&self) -> &RawSpinLock<C> {
         debug_assert_eq!(self.state().kind(), Kind::Table, "only tables have a lock");
         RawSpinLock::from_word(&self.word)
     }
@@ -210,7 +232,7 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Notes the owner of user memory.
-    pub fn set_owner(&self, object: u64, offset: u64) {
+    pub(in crate::frame) fn set_owner(&self, object: u64, offset: u64) {
         self.link[0].store(object, Relaxed);
         self.link[1].store(offset, Relaxed);
     }

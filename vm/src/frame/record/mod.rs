@@ -5,16 +5,13 @@
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
 //! | `table` | [`FrameTable`]: all records, by frame number |
-//! | `folio` | [`Folio`]: a block of frames owned as a value |
 //! | `words` | [`Words`]: a table frame as 512 shared words |
 
-mod folio;
 mod meta;
 mod state;
 mod table;
 mod words;
 
-pub use folio::Folio;
 pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
 pub(in crate::frame) use state::buddy_of;

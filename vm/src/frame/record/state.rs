@@ -102,6 +102,8 @@ impl FrameState {
     pub const RESERVED: Self = Self(0);
     /// A single frame just allocated.
     pub const TAKEN_FRAME: Self = Self::taken(Order::BASE);
+    /// A single frame of user memory that was just put to use: exclusive, one reference.
+    pub const USER_FRAME: Self = Self(Self::of(Kind::User, Order::BASE).0 | EXCLUSIVE | 1);
 
     const fn of(kind: Kind, order: Order) -> Self {
         Self(((kind as u64) << KIND_SHIFT) | ((order.0 as u64) << ORDER_SHIFT))
@@ -168,8 +170,7 @@ impl FrameState {
     pub fn becomes(self, kind: Kind) -> Option<Self> {
         let flags = match kind {
             Kind::User => EXCLUSIVE,
-            Kind::Table => ATTACHED,
-            Kind::File | Kind::Slab | Kind::Zero => 0,
+            Kind::File | Kind::Table | Kind::Slab | Kind::Zero => 0,
             _ => return None,
         };
         let single = self.order() == Order::BASE;
@@ -219,6 +220,11 @@ impl FrameState {
     pub fn with_lazyfree(self, lazyfree: bool) -> Option<Self> {
         let flag = if lazyfree { LAZYFREE } else { 0 };
         (self.kind() == Kind::User).then_some(Self(self.0 & !LAZYFREE | flag))
+    }
+    /// Walks may reach the table from now on.
+    pub fn attached(self) -> Option<Self> {
+        let idle = self.0 & (ATTACHED | RETIRED) == 0;
+        (self.kind() == Kind::Table && idle).then_some(Self(self.0 | ATTACHED))
     }
     /// No walk reaches the table from now on.
     pub fn detached(self) -> Option<Self> {

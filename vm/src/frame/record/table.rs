@@ -117,18 +117,6 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         (index < self.len).then(|| unsafe { self.records.add(index as usize).as_ref() })
     }
 
-    /// The record of a frame that is known to have one.
-    ///
-    /// # Safety
-    /// [`meta`](FrameTable::meta) says `Some`.
-    #[inline(always)]
-    pub(in crate::frame) unsafe fn meta_unchecked(&self, pfn: Pfn) -> &FrameMeta<C> {
-        debug_assert!(self.meta(pfn).is_some());
-        // SAFETY: the caller says that the frame lies in the span, so its index is below the number of
-        // records.
-        unsafe { self.records.add((pfn.0 - self.first.0) as usize).as_ref() }
-    }
-
     /// The frame whose record holds the byte at `address`.
     pub(in crate::frame) fn pfn_at(&self, address: NonZeroUsize) -> Pfn {
         let offset = address.get() - self.records.addr().get();

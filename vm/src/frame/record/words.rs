@@ -6,19 +6,20 @@ use crate::sync::atomic::AtomicU64;
 use crate::units::Pfn;
 use core::marker::PhantomData;
 
-/// The 512 words of a frame that was allocated as a table. A plain handle: it keeps nothing alive.
+/// The 512 words of a table frame. A plain handle: it keeps nothing alive, and who makes one sees to it that
+/// it is used only as long as the frame is a table.
 pub(crate) struct Words<'m, C> {
     page: &'m TablePage,
     _cpu: PhantomData<fn() -> C>,
 }
 
 impl<'m, C: Cpu> Words<'m, C> {
-    /// Word `slot` (below 512). The caller keeps the frame from being freed: it is attached and locked, or a
-    /// read section began before it was detached.
+    /// Word `slot`, which is below 512.
     #[inline(always)]
     pub(crate) fn at(self, slot: usize) -> &'m AtomicU64<C> {
         // SAFETY: frames of kind `Table` are reached as words only, here, by machines' walkers through
-        // atomics, and by the hardware; the caller keeps the frame of that kind.
+        // atomics, and by the hardware; the frame is of that kind as long as this is used, as the maker of
+        // the handle promised (`Memory::words`).
         unsafe { AtomicU64::from_cell(&self.page.words[slot]) }
     }
 }
@@ -36,12 +37,16 @@ impl<M: Machine> Memory<'_, M> {
     /// freed: it is attached and locked, or a read section began before it was detached.
     #[inline(always)]
     pub(crate) fn word(&self, pfn: Pfn, slot: usize) -> &AtomicU64<M::Cpu> {
-        self.words(pfn).at(slot)
+        // SAFETY: as the caller sees to it.
+        unsafe { self.words(pfn) }.at(slot)
     }
 
-    /// All words of such a frame.
+    /// The words of a table frame.
+    ///
+    /// # Safety
+    /// The frame is a table of this memory, and stays one as long as the result, or a copy of it, is used.
     #[inline(always)]
-    pub(crate) fn words(&self, pfn: Pfn) -> Words<'_, M::Cpu> {
+    pub(crate) unsafe fn words(&self, pfn: Pfn) -> Words<'_, M::Cpu> {
         debug_assert_eq!(self.meta_of(pfn).state().kind(), Kind::Table, "{pfn:?} holds no words");
         Words { page: self.machine.table(pfn), _cpu: PhantomData }
     }

@@ -173,7 +173,7 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     /// Allocates an object of a new slab, or one that another CPU had cached.
     fn add_slab(&self) -> Option<u64> {
         let memory = self.memory;
-        let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY) else {
+        let Some(pfn) = memory.take_frame(AllocRequest::DIRTY) else {
             return self.drain_and(|| self.alloc_one(&mut self.core.slabs.lock()));
         };
         memory.meta_of(pfn).put_to_use(Kind::Slab);

@@ -82,7 +82,7 @@ fn undo_allocations(memory: &TestMemory<'_>) {
     let meta = memory.meta(zero).unwrap();
     assert_eq!(meta.state().kind(), Kind::Zero);
     meta.set_state(crate::frame::FrameState::TAKEN_FRAME);
-    memory.free_frame(zero);
+    memory.free_frame(zero, Init::Dirty);
     memory.drain();
 }
 
@@ -212,7 +212,7 @@ fn free_frames_are_used_up_before_more_are_initialised_though_the_reserve_is_lar
     assert_eq!((memory.deferred_frames(), memory.stats().free()), (planned, 0));
     held.push(take());
     assert!(memory.deferred_frames() < planned);
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    held.into_iter().for_each(drop);
     memory.check().unwrap();
 }
 
@@ -228,7 +228,7 @@ fn an_allocation_that_finds_no_frame_initialises_whole_blocks_of_its_zone() {
         "{initialised}"
     );
     memory.check().unwrap();
-    held.into_iter().for_each(|block| memory.free(block));
+    held.into_iter().for_each(drop);
     memory.check().unwrap();
 }
 
@@ -242,9 +242,9 @@ fn every_frame_is_allocated_once_without_a_job() {
     }
     assert_eq!(held.len() as u64 + 1, memory.stats().managed);
     assert_eq!(memory.deferred_frames(), 0);
-    held.sort();
-    assert!(held.windows(2).all(|pair| pair[0] < pair[1]));
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    held.sort_by_key(crate::frame::Frame::pfn);
+    assert!(held.windows(2).all(|pair| pair[0].pfn() < pair[1].pfn()));
+    held.into_iter().for_each(drop);
     memory.drain();
     assert_eq!(memory.check().unwrap().allocated, 1);
 }
@@ -258,7 +258,7 @@ fn a_request_that_may_not_wait_neither_initialises_nor_waits() {
     let held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(spare)).collect();
     assert!(held.len() < 4096 && !held.is_empty());
     assert_eq!(memory.deferred_frames(), before);
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    held.into_iter().for_each(drop);
     memory.check().unwrap();
 }
 
@@ -273,7 +273,7 @@ fn the_reserve_counts_all_memory_and_not_only_initialised_frames() {
         memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve))
     }));
     assert_eq!(held.len() as u64 + 1, memory.stats().managed);
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    held.into_iter().for_each(drop);
     memory.check().unwrap();
 }
 
@@ -286,7 +286,7 @@ fn a_mishap_in_a_deferred_world_fails_one_allocation_and_loses_nothing() {
         let got: Vec<_> = (1..=3000).map(|_| memory.alloc_frame(AllocRequest::DIRTY)).collect();
         assert!((1..=3000).all(|n| got[n as usize - 1].is_none() == (n == nth)));
         memory.check().unwrap();
-        got.into_iter().flatten().for_each(|pfn| memory.free_frame(pfn));
+        got.into_iter().flatten().for_each(drop);
     }
     finish(&memory);
     memory.check().unwrap();
@@ -341,21 +341,22 @@ fn a_near_node_is_initialised_before_a_far_one_is_asked_and_a_bound_request_asks
     // CPUs are on node 0, whose zone is the second; of equally far zones the next in turn comes first.
     assert_eq!(memory.local_node(crate::units::CpuId(0)), NodeId(0));
     assert_eq!(memory.fallback_order(NodeId(0)).map(|node| node.0).collect::<Vec<_>>(), [0, 2, 1]);
-    let held: Vec<_> =
-        core::iter::from_fn(|| memory.alloc_frame(ask)).map(|pfn| (memory.node_of(pfn).0, pfn)).collect();
+    let held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(ask))
+        .map(|frame| (memory.node_of(frame.pfn()).0, frame))
+        .collect();
     let count = |node| held.iter().filter(|(n, _)| *n == node).count() as u64;
     assert_eq!([count(0), count(2), count(1)], [managed(0) - 1, managed(2), managed(1)]);
     assert!(
         held.is_sorted_by_key(|(node, _)| [0, 2, 1][*node as usize]),
         "a far frame came before a near one"
     );
-    held.into_iter().for_each(|(_, pfn)| memory.free_frame(pfn));
+    held.into_iter().for_each(drop);
     memory.drain();
     let only = crate::frame::FramePlacement::Bind(crate::units::NodeMask::of(NodeId(2)));
     let bound: Vec<_> = core::iter::from_fn(|| memory.alloc_frame_from(only, ask)).collect();
-    assert!(bound.iter().all(|&pfn| memory.node_of(pfn) == NodeId(2)));
+    assert!(bound.iter().all(|frame| memory.node_of(frame.pfn()) == NodeId(2)));
     assert_eq!(bound.len() as u64, managed(2));
-    bound.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    bound.into_iter().for_each(drop);
     memory.check().unwrap();
 }
 
@@ -369,16 +370,19 @@ fn allocations_go_on_while_a_job_writes() {
             let (mut dice, mut held) = (Dice(seed), Vec::new());
             for _ in 0..8000 {
                 let order = Order([0, 0, 0, 3, 9][dice.roll(5) as usize]);
-                let room =
-                    held.iter().map(|f: &crate::frame::Folio| f.order().frames()).sum::<u64>() < 20_000;
+                let room = held
+                    .iter()
+                    .map(|f: &crate::frame::Folio<'_, TestMachine>| f.order().frames())
+                    .sum::<u64>()
+                    < 20_000;
                 if room && dice.roll(5) < 3 {
                     held.push(memory.alloc(order, AllocRequest::DIRTY).expect("memory is not used up"));
                 } else if !held.is_empty() {
                     let folio = held.swap_remove(dice.roll(held.len() as u64) as usize);
-                    memory.free(folio);
+                    drop(folio);
                 }
             }
-            held.into_iter().for_each(|folio| memory.free(folio));
+            held.into_iter().for_each(drop);
         };
         std::thread::scope(|scope| {
             (1..3).for_each(|cpu| drop(scope.spawn(move || work(cpu))));

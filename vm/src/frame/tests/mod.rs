@@ -45,7 +45,8 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
     for seed in 0..40 {
         let machine = TestMachine::with_cpus(3000, 3);
         let memory = memory(&machine);
-        let (mut dice, mut held, mut model) = (Dice(seed), Vec::<Folio>::new(), BTreeSet::new());
+        let (mut dice, mut held, mut model) =
+            (Dice(seed), Vec::<Folio<'_, TestMachine>>::new(), BTreeSet::new());
         for step in 0..1500 {
             TestCpu::become_cpu(dice.roll(3) as u32);
             if dice.roll(100) < 40 + 30 * u64::from(step < 700) {
@@ -58,14 +59,14 @@ fn random_allocations_of_all_orders_agree_with_a_plain_set() {
             } else if !held.is_empty() {
                 let folio = held.swap_remove(dice.roll(held.len() as u64) as usize);
                 (folio.pfn().0..folio.frames().end.0).for_each(|pfn| assert!(model.remove(&pfn)));
-                memory.free(folio);
+                drop(folio);
             }
             if step % 300 == 0 {
                 let counts = memory.check().unwrap_or_else(|e| panic!("seed {seed} step {step}: {e}"));
                 assert_eq!(counts.allocated, model.len() as u64 + 1);
             }
         }
-        held.into_iter().for_each(|folio| memory.free(folio));
+        held.into_iter().for_each(drop);
         assert_whole(&memory);
     }
     TestCpu::become_cpu(0);
@@ -83,15 +84,15 @@ fn holes_and_reserved_regions_are_never_allocated() {
     ]);
     let memory = Memory::new(&machine, map.unwrap()).unwrap();
     let mut held = Vec::new();
-    while let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)) {
-        let at = pfn.0 - machine.frames().start.0;
+    while let Some(frame) = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)) {
+        let at = frame.pfn().0 - machine.frames().start.0;
         assert!(matches!(at, 1..37 | 40 | 300..511), "frame {at}");
-        held.push(pfn);
+        held.push(frame);
     }
     let managed = memory.stats().managed;
     assert_eq!(held.len() as u64 + 1, managed);
     assert!(managed < 36 + 1 + 211 && managed > 36 + 1 + 200);
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    held.into_iter().for_each(drop);
     assert_whole(&memory);
 }
 
@@ -108,7 +109,7 @@ fn nodes_are_zones_and_do_not_merge_across_their_border() {
     while let Some(pfn) = memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)) {
         held.push(pfn);
     }
-    held.into_iter().rev().for_each(|pfn| memory.free_frame(pfn));
+    held.into_iter().rev().for_each(drop);
     assert_whole(&memory);
 }
 
@@ -123,13 +124,16 @@ fn ordinary_requests_leave_a_reserve() {
         held.push(pfn);
     }
     assert_eq!(memory.stats().free(), min);
-    assert_eq!(memory.alloc(Order(1), AllocRequest::DIRTY), None);
+    assert!(memory.alloc(Order(1), AllocRequest::DIRTY).is_none());
     for _ in 0..min {
         held.push(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)).unwrap());
-        assert_eq!(memory.alloc_frame(AllocRequest::DIRTY), None, "the reserve's frames went into the cache");
+        assert!(
+            memory.alloc_frame(AllocRequest::DIRTY).is_none(),
+            "the reserve's frames went into the cache"
+        );
     }
-    assert_eq!(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)), None);
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    assert!(memory.alloc_frame(AllocRequest::DIRTY.with_priority(Priority::Reserve)).is_none());
+    held.into_iter().for_each(drop);
     assert_whole(&memory);
 }
 
@@ -138,22 +142,19 @@ fn an_allocation_finds_what_other_cpus_have_cached() {
     let machine = TestMachine::with_cpus(64, 4);
     let memory = memory(&machine);
     let ask = AllocRequest::DIRTY.with_priority(Priority::Reserve);
-    let mut held: Vec<Pfn> = core::iter::from_fn(|| memory.alloc_frame(ask)).collect();
+    let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(ask)).collect();
     let all = held.len();
     for (cpu, pfn) in held.drain(..).enumerate() {
         TestCpu::become_cpu(1 + cpu as u32 % 3);
-        memory.free_frame(pfn);
+        drop(pfn);
     }
     assert!(memory.stats().cached >= 50);
     TestCpu::become_cpu(0);
-    assert_eq!(
-        memory.alloc_frame(ask.with_priority(Priority::NoWait)).map(|pfn| memory.free_frame(pfn)),
-        None
-    );
-    assert!(memory.alloc(Order(3), ask).map(|folio| memory.free(folio)).is_some());
+    assert!(memory.alloc_frame(ask.with_priority(Priority::NoWait)).is_none());
+    assert!(memory.alloc(Order(3), ask).map(drop).is_some());
     held.extend(core::iter::from_fn(|| memory.alloc_frame(ask)));
     assert_eq!(held.len(), all);
-    held.into_iter().for_each(|pfn| memory.free_frame(pfn));
+    held.into_iter().for_each(drop);
     assert_whole(&memory);
 }
 
@@ -162,19 +163,25 @@ fn a_zeroed_frame_is_zero_and_one_known_to_be_is_not_zeroed_again() {
     let machine = TestMachine::new(128);
     let memory = memory(&machine);
     let dirty = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
-    machine.write(dirty, 100, b"old");
-    memory.free_frame(dirty);
-    let zeroed = memory.alloc_frame(AllocRequest::ZEROED).unwrap();
+    let pfn = dirty.pfn();
+    machine.write(pfn, 100, b"old");
+    drop(dirty);
+    let zeroed = memory.alloc_zeroed(Priority::Normal).unwrap();
     let mut bytes = [1; PAGE_SIZE];
-    machine.read(zeroed, 0, &mut bytes);
-    assert_eq!((zeroed, bytes), (dirty, [0; PAGE_SIZE]));
-    // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
-    machine.write(zeroed, 0, b"lie");
-    memory.free_frame_as(zeroed, Init::Zeroed);
+    machine.read(pfn, 0, &mut bytes);
+    assert_eq!((zeroed.pfn(), bytes), (pfn, [0; PAGE_SIZE]));
+    // Freed as zero though it is not any more: the bytes stay, so the allocator zeroed nothing.
+    machine.write(pfn, 0, b"lie");
+    drop(zeroed);
     let again = memory.alloc_frame(AllocRequest::ZEROED).unwrap();
-    machine.read(again, 0, &mut bytes);
-    assert_eq!((again, &bytes[..3]), (zeroed, &b"lie"[..]));
-    memory.free_frame(again);
+    machine.read(pfn, 0, &mut bytes);
+    assert_eq!((again.pfn(), &bytes[..3]), (pfn, &b"lie"[..]));
+    // A frame whose holder may have written to it is freed as dirty.
+    drop(again);
+    let zeroed = memory.alloc_frame(AllocRequest::ZEROED).unwrap();
+    machine.read(pfn, 0, &mut bytes);
+    assert_eq!((zeroed.pfn(), bytes), (pfn, [0; PAGE_SIZE]));
+    drop(zeroed);
     assert_whole(&memory);
 }
 
@@ -190,21 +197,21 @@ fn memory_supplied_zeroed_is_not_zeroed_again_until_it_is_used() {
     };
     // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
     let mut held: Vec<_> = core::iter::from_fn(|| memory.alloc(Order(2), AllocRequest::ZEROED)).collect();
-    let (first, buddy) = (held.remove(1).into_pfn(), held[1].pfn());
-    assert_eq!(first.0 ^ 4, buddy.0);
-    machine.write(first, 0, b"lie");
-    memory.free_block_as(first, Order(2), Init::Zeroed);
+    let (first, buddy) = (held.remove(1), held[1].pfn());
+    assert_eq!(first.pfn().0 ^ 4, buddy.0);
+    machine.write(first.pfn(), 0, b"lie");
+    first.free_as_zeroed();
     let first = memory.alloc(Order(2), AllocRequest::ZEROED).unwrap();
     assert_eq!(read(first.pfn()), *b"lie");
     let buddy = held.remove(1);
     // A frame freed dirty makes the merged block dirty.
     let (first_pfn, both) = (first.pfn(), first.pfn().min(buddy.pfn()));
-    memory.free(first);
-    memory.free(buddy);
+    drop(first);
+    drop(buddy);
     let merged = memory.alloc(Order(3), AllocRequest::ZEROED).unwrap();
     assert_eq!((merged.pfn(), read(first_pfn)), (both, [0; 3]));
-    memory.free(merged);
-    held.into_iter().for_each(|folio| memory.free(folio));
+    drop(merged);
+    held.into_iter().for_each(drop);
     assert_whole(&memory);
 }
 
@@ -216,40 +223,44 @@ fn the_zero_page_is_marked_zero_and_stays() {
     machine.read(memory.zero_frame(), 0, &mut bytes);
     assert_eq!(bytes, [0; PAGE_SIZE]);
     assert_eq!(memory.meta(memory.zero_frame()).unwrap().state().kind(), Kind::Zero);
-    assert!(!memory.try_get(memory.zero_frame()));
+    assert!(memory.try_get(memory.zero_frame()).is_none());
 }
 
 #[test]
 fn the_last_of_several_holders_frees_user_memory() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
+    let first = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user();
+    let pfn = first.pfn();
     let meta = memory.meta(pfn).unwrap();
-    assert!(meta.put_to_use(Kind::User) && !meta.put_to_use(Kind::User));
-    assert!(memory.try_get(pfn));
-    memory.put(pfn);
+    assert!(!meta.put_to_use(Kind::User), "it is user memory already");
+    let second = memory.try_get(pfn).unwrap();
+    drop(first);
     assert_eq!(meta.state().refcount(), 1);
-    memory.put(pfn);
+    drop(second);
     assert_eq!(meta.state().kind(), Kind::Cached);
-    assert!(!memory.try_get(pfn));
-    let huge = memory.alloc(Order(3), AllocRequest::DIRTY).unwrap().into_pfn();
-    assert!(memory.meta(huge).unwrap().put_to_use(Kind::User));
-    memory.put(huge);
+    assert!(memory.try_get(pfn).is_none());
+    drop(memory.alloc(Order(3), AllocRequest::DIRTY).unwrap().into_user());
     assert_whole(&memory);
 }
 
 #[test]
-fn a_table_comes_zeroed_and_attached_and_goes_detached() {
+fn a_table_is_attached_once_and_detached_once() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_table(Priority::Normal).unwrap();
-    let meta = memory.meta(pfn).unwrap();
-    assert!(meta.state().is_attached());
+    let table = memory.alloc_table(Priority::Normal).unwrap();
+    let meta = memory.meta(table.pfn()).unwrap();
+    assert!(!meta.state().is_attached());
     drop(meta.table_lock().lock(crate::sync::lockdep::table(crate::units::Level::Pte)));
     meta.set_mapcount(3);
-    assert!(meta.detach() && !meta.detach());
-    memory.free_table(pfn, Init::Dirty);
+    let pfn = table.attach(&memory);
+    assert!(meta.state().is_attached());
+    let detached = memory.detach_table(pfn, Init::Dirty, None).unwrap();
+    assert!(memory.detach_table(pfn, Init::Dirty, None).is_none());
+    // SAFETY: nothing points to it.
+    unsafe { detached.free_unwalked() };
     assert_eq!((meta.state().kind(), meta.mapcount()), (Kind::Cached, 0));
+    drop(memory.alloc_table(Priority::Normal).unwrap());
     assert_whole(&memory);
 }
 
@@ -262,53 +273,95 @@ fn any_planned_mishap_fails_exactly_one_allocation() {
         let got: Vec<_> = (0..6).map(|_| memory.alloc_frame(AllocRequest::DIRTY)).collect();
         assert!(!memory.is_mishap_planned());
         assert!((1..=6).all(|n| got[n as usize - 1].is_none() == (n == nth)));
-        got.into_iter().flatten().for_each(|pfn| memory.free_frame(pfn));
+        got.into_iter().flatten().for_each(drop);
     }
     memory.plan_mishap(1);
-    assert_eq!(memory.alloc(Order(2), AllocRequest::DIRTY), None);
+    assert!(memory.alloc(Order(2), AllocRequest::DIRTY).is_none());
     assert_whole(&memory);
 }
 
 #[test]
-#[should_panic(expected = "is not there to be freed")]
+#[should_panic(expected = "is not there to be taken back")]
 fn a_frame_freed_twice_is_caught() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
-    memory.free_frame(pfn);
-    memory.free_frame(pfn);
+    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_pfn();
+    // SAFETY: the first is right, the second is what the test is about.
+    unsafe {
+        drop(Frame::from_pfn(&memory, pfn));
+        drop(Frame::from_pfn(&memory, pfn));
+    }
 }
 
 #[test]
-#[should_panic(expected = "is not there to be freed")]
+#[should_panic(expected = "is not there to be taken back")]
 fn a_foreign_frame_is_caught() {
     let machine = TestMachine::new(64);
-    memory(&machine).free_frame(machine.frames().end);
+    // SAFETY: none: this is what the test is about.
+    unsafe { drop(Frame::from_pfn(&memory(&machine), machine.frames().end)) };
 }
 
 #[test]
-#[should_panic(expected = "is not there to be freed")]
+#[should_panic(expected = "is not there to be taken back")]
 fn a_frame_inside_a_block_is_caught() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
     let block = memory.alloc(Order(2), AllocRequest::DIRTY).unwrap();
-    memory.free_frame(block.into_pfn().add(1));
+    // SAFETY: none: this is what the test is about.
+    unsafe { drop(Frame::from_pfn(&memory, block.into_pfn().add(1))) };
 }
 
 #[test]
-#[should_panic(expected = "is not there to be freed")]
-fn an_attached_table_is_not_freed() {
+#[should_panic(expected = "is not there to be taken back")]
+fn a_block_freed_as_one_of_another_order_is_caught() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let table = memory.alloc_table(Priority::Normal).unwrap();
-    memory.free_table(table, Init::Zeroed);
+    let block = memory.alloc(Order(2), AllocRequest::DIRTY).unwrap();
+    // SAFETY: none: this is what the test is about.
+    unsafe { drop(Folio::from_pfn(&memory, block.into_pfn(), Order(3))) };
+}
+
+#[test]
+#[should_panic(expected = "has no reference to be taken back")]
+fn a_reference_to_a_free_frame_is_caught() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user().into_pfn();
+    // SAFETY: the first is right, the second is what the test is about.
+    unsafe {
+        drop(FrameRef::from_pfn(&memory, pfn));
+        drop(FrameRef::from_pfn(&memory, pfn));
+    }
+}
+
+#[test]
+fn counts_that_would_overflow_are_refused_before() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let first = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user();
+    let (pfn, most) = (first.pfn(), 1 << 31);
+    let meta = memory.meta(pfn).unwrap();
+    meta.set_mapcount(most);
+    let first = first.map().expect_err("the mapcount is at its limit");
+    assert_eq!(meta.mapcount(), most);
+    meta.set_mapcount(0);
+    let pinned = memory.try_get(pfn).unwrap().pin().unwrap();
+    assert_eq!((meta.pincount(), meta.state().refcount()), (1, 2));
+    drop(pinned);
+    assert_eq!((meta.pincount(), meta.state().refcount()), (0, 1));
+    meta.set_slab_word(most);
+    assert!(memory.try_get(pfn).unwrap().pin().is_err());
+    assert_eq!(meta.pincount(), most);
+    meta.set_slab_word(0);
+    drop(first);
+    assert_whole(&memory);
 }
 
 #[test]
 fn the_checker_finds_each_contradiction() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap();
+    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_pfn();
     let meta = memory.meta(pfn).unwrap();
     assert!(memory.check().is_ok());
     meta.set_state(FrameState::RESERVED);
@@ -360,10 +413,10 @@ fn threads_that_exhaust_memory_together_get_every_frame_once() {
                 let mut owner = [0; 4];
                 machine.read(folio.pfn(), 8, &mut owner);
                 assert_eq!(owner, [cpu as u8 + 1; 4], "two CPUs had {:?}", folio.pfn());
-                memory.free(folio);
+                drop(folio);
             }
         }
-        held.into_iter().for_each(|folio| memory.free(folio));
+        held.into_iter().for_each(drop);
     };
     std::thread::scope(|scope| (0..4).for_each(|cpu| drop(scope.spawn(move || work(cpu)))));
     assert!(memory.stats().drained > 0, "the test is meant to run out of memory");

@@ -146,17 +146,18 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
     let before = allocated(&memory);
     let (table, other) =
         (memory.alloc_table(Priority::Normal).unwrap(), memory.alloc_frame(AllocRequest::DIRTY).unwrap());
+    let table = table.attach(&memory);
     for step in 0..300 {
         let object = place(pool.with(&memory).alloc().unwrap(), step);
         // SAFETY: only this test uses the object; its head is unused.
         unsafe { pool.with(&memory).retire(&rcu, object.cast()) };
     }
     let section = rcu.read();
-    assert!(memory.meta(table).unwrap().detach());
+    let detached = memory.detach_table(table, Init::Dirty, Some(rcu.id())).unwrap();
     drop(section);
-    memory.retire_table(&rcu, table, Init::Dirty);
+    detached.retire(&rcu);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Table);
-    memory.free_frame(other);
+    drop(other);
     rcu.wait(&machine, &memory);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Cached);
     pool.with(&memory).shrink();
@@ -169,29 +170,27 @@ fn a_table_retired_as_zero_is_not_zeroed_again() {
     let memory = memory(&machine);
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     for (init, expected) in [(Init::Zeroed, 7), (Init::Dirty, 0)] {
-        let table = memory.alloc_table(Priority::Normal).unwrap();
+        let table = memory.alloc_table(Priority::Normal).unwrap().attach(&memory);
         // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
         memory.word(table, 3).store(7, Relaxed);
-        assert!(memory.meta(table).unwrap().detach());
-        memory.retire_table(&rcu, table, init);
+        memory.detach_table(table, init, Some(rcu.id())).unwrap().retire(&rcu);
         rcu.wait(&machine, &memory);
-        let again = memory.alloc_table(Priority::Normal).unwrap();
+        let again = memory.alloc_table(Priority::Normal).unwrap().attach(&memory);
         assert_eq!((again, memory.word(again, 3).load(Relaxed)), (table, expected));
-        assert!(memory.meta(again).unwrap().detach());
-        memory.free_table(again, Init::Dirty);
+        // SAFETY: nothing points to it.
+        unsafe { memory.detach_table(again, Init::Dirty, None).unwrap().free_unwalked() };
     }
 }
 
 #[test]
-#[should_panic(expected = "is not there to be freed")]
-fn a_table_is_retired_once() {
+#[should_panic(expected = "a table is retired to another RCU than its readers'")]
+fn a_table_is_retired_to_the_rcu_of_its_readers() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
-    let table = memory.alloc_table(Priority::Normal).unwrap();
-    assert!(memory.meta(table).unwrap().detach());
-    memory.retire_table(&rcu, table, Init::Dirty);
-    memory.retire_table(&rcu, table, Init::Dirty);
+    let rcu = || Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let (rcu, foreign) = (rcu(), rcu());
+    let table = memory.alloc_table(Priority::Normal).unwrap().attach(&memory);
+    memory.detach_table(table, Init::Dirty, Some(rcu.id())).unwrap().retire(&foreign);
 }
 
 #[test]

@@ -37,8 +37,10 @@ fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
 
 #[test]
 fn a_table_is_freed_only_detached() {
-    let table = TAKEN.becomes(Kind::Table).unwrap();
-    assert!(table.is_attached());
+    let fresh = TAKEN.becomes(Kind::Table).unwrap();
+    assert_eq!((fresh.is_attached(), fresh.relinquished()), (false, Some(TAKEN)));
+    let table = fresh.attached().unwrap();
+    assert!(table.is_attached() && table.attached().is_none());
     assert_eq!(table.relinquished(), None);
     let detached = table.detached().unwrap();
     assert_eq!(detached.detached(), None);
@@ -46,7 +48,7 @@ fn a_table_is_freed_only_detached() {
     let retired = detached.retired().unwrap();
     assert_eq!((retired.retired(), retired.relinquished(), table.retired()), (None, None, None));
     assert_eq!(retired.unretired(), Some(detached));
-    assert_eq!(detached.unretired(), None);
+    assert_eq!((detached.unretired(), retired.attached()), (None, None));
 }
 
 #[test]

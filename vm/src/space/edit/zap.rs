@@ -77,23 +77,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     #[cold]
     fn free_tables(&self, range: VpnRange, hole: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        detach_tables(&self.table, range, hole, |pfn, covered| {
+        detach_tables(&self.table, range, hole, |table, covered| {
             self.vm.count(Counter::TableFree);
             if !mutant!("zap.cut-not-noted") {
                 self.table.note_detached();
             }
-            gather.table(pfn, covered);
+            gather.table(table, covered);
         });
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
-            run.each_used(|table, slot, page| {
-                if let Some(unhooked) = table.unhook(slot, page) {
-                    gather.add(unhooked);
-                }
-            });
-            run.table.note_absent(run.slots);
+        sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
+            run.unhook_each(|unhooked| gather.add(unhooked));
         });
     }
 

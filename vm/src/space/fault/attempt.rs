@@ -75,8 +75,9 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     if decision == Decision::MapZeroPage {
         vm.counters.count_here(Counter::ZeroPageMapped, &reading);
     }
+    let slot = entry.slot;
     drop(reading);
-    Install { space, table, slot: entry.slot, page, access: fault.access, rights }.apply(decision, prepared);
+    Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared);
     Ok(())
 }
 
@@ -133,10 +134,10 @@ impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
 
 impl<M: Machine, P> Copy for FaultContext<'_, '_, '_, M, P> {}
 
-impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
+impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// Walks to the entry of the page, linking the tables that are absent.
     #[inline(always)]
-    fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<EntryRef<'s, M>, Fallback> {
+    fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<EntryRef<'a, 's, M>, Fallback> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
             if entry.entry() != Entry::Absent {
@@ -152,14 +153,16 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     /// value, so that the context lies in memory only here.
     #[cold]
     #[inline(never)]
-    fn link_table(self, entry: &EntryRef<'s, M>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+    fn link_table(self, entry: &EntryRef<'_, 's, M>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         prepared.allocate_table()?;
         let mut parent = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         if parent.read(entry.slot) == entry.word || mutant!("fault.link-not-rechecked") {
             self.confirm()?;
             if let Some(table) = prepared.take_table() {
-                parent.install(entry.slot, Entry::Table(table));
-                self.space.vm.count(Counter::TableAlloc);
+                // Refused: the slot is not absent, which the walk finds out.
+                if parent.link(entry.slot, table).is_ok() {
+                    self.space.vm.count(Counter::TableAlloc);
+                }
             }
         }
         Ok(())
@@ -169,7 +172,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     #[inline(always)]
     fn lock(
         &self,
-        entry: &EntryRef<'s, M>,
+        entry: &EntryRef<'_, 's, M>,
         decision: Decision,
         prepared: &Prepared<'v, M>,
     ) -> Result<LockedTable<'s, M>, Fallback> {

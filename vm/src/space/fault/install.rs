@@ -3,11 +3,11 @@
 
 use super::decide::Decision;
 use super::prepare::Prepared;
-use crate::machine::{Entry, Leaf, Machine, Marker};
+use crate::machine::{Leaf, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
-use crate::table::LockedTable;
-use crate::units::{Access, Pfn, Rights, Vpn};
+use crate::table::{LeafBits, LockedTable};
+use crate::units::{Access, Rights, Vpn};
 
 /// The slot that a fault writes, with the table's lock held.
 pub struct Install<'a, 'v, M: Machine> {
@@ -26,15 +26,11 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     pub fn apply(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) {
         match decision {
             Decision::MapFrame => {
-                if let Some(pfn) = prepared.take_frame() {
-                    self.map(pfn, self.rights);
+                if let Some(frame) = prepared.take_frame() {
+                    self.table.install(self.slot, frame, self.bits(self.rights));
                 }
             }
-            Decision::MapZeroPage => {
-                let denied =
-                    if mutant!("fault.zero-page-writable") { Rights::empty() } else { Rights::WRITE };
-                self.map(self.space.vm.memory.zero_frame(), self.rights - denied);
-            }
+            Decision::MapZeroPage => self.table.install_zero(self.slot, self.bits(self.rights)),
             rarer => self.apply_rarer(rarer, prepared),
         }
     }
@@ -45,8 +41,8 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         match decision {
             Decision::Nothing | Decision::Wait | Decision::MapFrame | Decision::MapZeroPage => {}
             Decision::MapBacking => {
-                if let Some(pfn) = prepared.take_backing() {
-                    self.map(pfn, self.rights);
+                if let Some(frame) = prepared.take_backing() {
+                    self.table.install(self.slot, frame, self.bits(self.rights));
                 }
             }
             Decision::ReplaceZeroPage => self.replace_zero_page(prepared),
@@ -54,25 +50,25 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         }
     }
 
-    /// Writes a leaf for `pfn` into the slot, which is not present.
+    /// The bits of the leaf. The access is tried again at once: its bits are set now, which spares the
+    /// hardware's walker a locked write.
     #[inline(always)]
-    fn map(&mut self, pfn: Pfn, rights: Rights) {
-        // The access is tried again at once: its bits are set now, which spares the hardware's walker a
-        // locked write.
-        let dirty = self.access == Access::Write;
-        self.table.install(self.slot, Entry::Leaf(Leaf { pfn, rights, accessed: true, dirty }));
+    fn bits(&self, rights: Rights) -> LeafBits {
+        LeafBits { rights, accessed: true, dirty: self.access == Access::Write }
     }
 
     /// P9: the frame of a present entry changes through non-present and a flush, else one CPU would go on
     /// reading zeros after another has written. The table's lock is held during the flush. That cannot
     /// deadlock: a CPU that waits for the lock answers flushes.
     fn replace_zero_page(&mut self, prepared: &mut Prepared<'v, M>) {
-        let Some(pfn) = prepared.take_frame() else { return };
-        self.table.replace(self.slot, Entry::Marker(Marker::Busy));
+        let Some(frame) = prepared.take_frame() else { return };
+        if !self.table.mark(self.slot, Marker::Busy) {
+            return;
+        }
         if !mutant!("fault.zero-page-not-flushed") {
             self.space.flush_page(&self.table, self.page);
         }
-        self.map(pfn, self.rights);
+        self.table.install(self.slot, frame, self.bits(self.rights));
         self.space.vm.count(Counter::ZeroPageReplaced);
     }
 
@@ -81,11 +77,7 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     fn allow(&mut self, rights: Rights) {
         let store = self.access == Access::Write;
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
-        self.table.adjust(self.slot, |entry| match entry {
-            Entry::Leaf(leaf) => {
-                Some(Entry::Leaf(Leaf { rights, accessed: true, dirty: kept(leaf) || store, ..leaf }))
-            }
-            _ => None,
-        });
+        self.table
+            .adjust(self.slot, |leaf| Some(LeafBits { rights, accessed: true, dirty: kept(leaf) || store }));
     }
 }

@@ -5,7 +5,6 @@
 //! chunk gathers, flushes (no CPU) and frees by itself.
 
 use super::parallel::TABLE_PAGES;
-use crate::frame::Init;
 use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Held, RangeGuard};
@@ -23,12 +22,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.clear_in_parallel(&guard, all);
         let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
+        // The root goes with the table.
         self.zap_and_free_tables(&guard, all, [None; 2]);
-        drop(guard);
-        let memory = &self.vm.memory;
-        if memory.meta(self.root()).is_some_and(|meta| meta.detach()) {
-            memory.free_table(self.root(), Init::Dirty);
-        }
     }
 
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.

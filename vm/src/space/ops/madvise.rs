@@ -1,10 +1,11 @@
 //! madvise.
 
-use crate::machine::{Entry, Leaf, Machine};
+use crate::machine::{Leaf, Machine};
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, Held, RangeGuard};
+use crate::table::LeafBits;
 use crate::units::{Access, VirtAddr, VpnRange};
 use crate::vma::{FlagAdvice, VmaFlags, change};
 
@@ -106,8 +107,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
         self.edit_entries(held, range, |table, slot, page, gather| {
-            let (_, changed) = table.adjust(slot, cleaned);
-            if changed {
+            if let Some((_, true)) = table.adjust(slot, cleaned) {
                 gather.weakened(VpnRange::new(page, page.add(1)));
             }
         });
@@ -119,9 +119,6 @@ fn unless_holes(all_mapped: bool) -> Result<(), Error> {
     if all_mapped { Ok(()) } else { Err(Error::NoMemory) }
 }
 
-fn cleaned(entry: Entry) -> Option<Entry> {
-    match entry {
-        Entry::Leaf(leaf) if leaf.dirty => Some(Entry::Leaf(Leaf { dirty: false, accessed: false, ..leaf })),
-        _ => None,
-    }
+fn cleaned(leaf: Leaf) -> Option<LeafBits> {
+    leaf.dirty.then_some(LeafBits { rights: leaf.rights, dirty: false, accessed: false })
 }

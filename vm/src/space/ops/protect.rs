@@ -1,10 +1,11 @@
 //! mprotect: the mappings of a range get other rights, and so do their entries.
 
-use crate::machine::{Entry, Leaf, Machine};
+use crate::machine::{Leaf, Machine};
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, Held, RangeGuard};
+use crate::table::LeafBits;
 use crate::units::{Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Charge, VmaFlags, protect};
 
@@ -62,8 +63,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// have to do more than set a bit.
     fn set_rights(&self, held: Held<'_>, range: VpnRange, rights: Rights) {
         self.edit_entries(held, range, |table, slot, page, gather| {
-            let (old, changed) = table.adjust(slot, |entry| with_rights(entry, rights));
-            if changed && weakens(old, rights) && !mutant!("protect.flush-skipped") {
+            if let Some((old, true)) = table.adjust(slot, |leaf| with_rights(leaf, rights))
+                && !rights.contains(old.rights)
+                && !mutant!("protect.flush-skipped")
+            {
                 gather.weakened(VpnRange::new(page, page.add(1)));
             }
         });
@@ -72,15 +75,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 /// The leaf with the rights of its mapping, but not to write unless it had that; `None` where nothing
 /// changes.
-fn with_rights(entry: Entry, rights: Rights) -> Option<Entry> {
-    let Entry::Leaf(leaf) = entry else { return None };
+fn with_rights(leaf: Leaf, rights: Rights) -> Option<LeafBits> {
     let kept = rights - (Rights::WRITE - leaf.rights);
     let kept = if mutant!("protect.write-kept") { rights | (Rights::WRITE & leaf.rights) } else { kept };
     let kept = if kept.contains(Rights::READ) { kept } else { Rights::empty() };
     let dirty = leaf.dirty && !mutant!("protect.dirty-dropped");
-    (kept != leaf.rights).then_some(Entry::Leaf(Leaf { rights: kept, dirty, ..leaf }))
-}
-
-fn weakens(old: Entry, rights: Rights) -> bool {
-    matches!(old, Entry::Leaf(leaf) if !rights.contains(leaf.rights))
+    (kept != leaf.rights).then_some(LeafBits { rights: kept, dirty, ..LeafBits::of(leaf) })
 }

@@ -4,7 +4,7 @@ use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Format, Leaf};
 use crate::sync::Rcu;
-use crate::table::{PageTable, walk};
+use crate::table::{LeafBits, PageTable, walk};
 use crate::units::{Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
 use core::cell::Cell;
 
@@ -21,27 +21,27 @@ fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
 fn marks_that_the_hardware_sets_while_an_entry_is_adjusted_are_kept() {
     let machine = TestMachine::new(100);
     let memory = memory(&machine);
-    let root = memory.alloc_table(Priority::Normal).unwrap();
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let root = memory.alloc_table(Priority::Normal).unwrap();
     let tree = PageTable::new(&memory, root, &rcu);
     let (slot, page) = (5, VirtAddr(0).vpn().add(5 * Level::P4d.entry_pages()));
     let before = Leaf { pfn: memory.zero_frame(), rights: Rights::all(), accessed: false, dirty: false };
     let mut table = tree.top().lock().unwrap();
-    table.install(slot, Entry::Leaf(before));
+    // SAFETY: no CPU loads the root.
+    unsafe { table.set_entry(slot, Entry::Leaf(before)) };
     let looked = Cell::new(0);
-    let (old, changed) = table.adjust(slot, |entry| {
-        let Entry::Leaf(leaf) = entry else { panic!("{entry:?}") };
+    let adjusted = table.adjust(slot, |leaf| {
         if looked.replace(looked.get() + 1) == 0 {
-            let used = TestFormat::used(TestFormat::encode(entry, Level::P4d), true);
-            machine.set_entry(root, Level::P4d, page, TestFormat::decode(used, Level::P4d));
+            let used = TestFormat::used(TestFormat::encode(Entry::Leaf(leaf), Level::P4d), true);
+            machine.set_entry(tree.root(), Level::P4d, page, TestFormat::decode(used, Level::P4d));
         }
-        Some(Entry::Leaf(Leaf { rights: Rights::READ, ..leaf }))
+        Some(LeafBits { rights: Rights::READ, ..LeafBits::of(leaf) })
     });
     let marked = Leaf { accessed: true, dirty: true, ..before };
-    assert_eq!((old, changed), (Entry::Leaf(marked), true));
+    assert_eq!(adjusted, Some((marked, true)));
     assert_eq!(table.entry(slot), Entry::Leaf(Leaf { rights: Rights::READ, ..marked }));
     assert_eq!(looked.get(), 2);
-    table.clear(slot);
+    assert!(table.unhook(slot, page).is_some());
 }
 
 /// A table that is detached waits for the readers of the tree's own RCU.

@@ -1,20 +1,21 @@
 //! A walk without a lock against a CPU that links a table.
 
-use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind};
+use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind, TableFrame};
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
-use crate::machine::{Entry, Leaf};
+use crate::machine::{Entry, Format, Leaf};
 use crate::sync::atomic::{Ordering::Relaxed, with_bare_light_fences};
 use crate::sync::testing::run_model;
 use crate::sync::{Rcu, refill_zeros};
-use crate::table::PageTable;
-use crate::units::{Level, NodeId, PAGE_SIZE, Pfn, Rights};
+use crate::table::{PageTable, Table};
+use crate::units::{Level, NodeId, PAGE_SIZE, Rights};
 use core::sync::atomic::AtomicUsize;
 use loom::thread;
 use std::boxed::Box;
 
 type Machine = TestMachine<TwoLevels>;
 type Tree = PageTable<'static, Machine>;
-type NewTree = fn(&'static Memory<'static, Machine>, Pfn, &'static Rcu<TestCpu>) -> Tree;
+type NewTree =
+    fn(&'static Memory<'static, Machine>, TableFrame<'static, Machine>, &'static Rcu<TestCpu>) -> Tree;
 
 const SLOT: usize = 3;
 
@@ -29,16 +30,18 @@ struct Seen {
 ///
 /// CPU 1 wants no lock, so nobody revokes CPU 0's ownership and no barrier is executed: CPU 0 passes no
 /// fence.
-fn link_against_walk(tree: &'static Tree, child: Pfn, leaf: Entry) -> bool {
+fn link_against_walk(tree: &'static Tree, child: TableFrame<'static, Machine>, leaf: Entry) -> bool {
     let walker = thread::spawn(move || {
         let Entry::Table(pfn) = tree.top().entry(SLOT) else { return false };
-        let table = tree.top().child(pfn).unwrap();
+        // SAFETY: the table stays linked.
+        let table = unsafe { Table::at(tree, pfn, Level::Pte) };
         assert_eq!(table.entry(SLOT), leaf, "a linked table shows what it held before");
         true
     });
+    let word = <Machine as crate::machine::Machine>::Format::encode(leaf, Level::Pte);
     with_bare_light_fences(|| {
-        tree.top().child(child).unwrap().lock().unwrap().install(SLOT, leaf);
-        tree.top().lock().unwrap().install(SLOT, Entry::Table(child));
+        tree.memory.word(child.pfn(), SLOT).store(word, Relaxed);
+        tree.top().lock().unwrap().link(SLOT, child).unwrap();
     });
     walker.join().unwrap()
 }
@@ -64,7 +67,6 @@ fn explore(new: NewTree) {
             let child = memory.alloc_table(Priority::Normal).unwrap();
             let pfn = memory.zero_frame();
             let leaf = Entry::Leaf(Leaf { pfn, rights: Rights::READ, accessed: true, dirty: false });
-            assert_eq!(tree.top().child(child).unwrap().level(), Level::Pte);
             refill_zeros();
             let found = link_against_walk(tree, child, leaf);
             (if found { &seen.found } else { &seen.missed }).fetch_add(1, Relaxed);

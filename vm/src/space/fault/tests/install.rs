@@ -2,7 +2,7 @@
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::machine::{Entry, Leaf, Machine};
+use crate::machine::{Entry, Machine};
 use crate::object::Object;
 use crate::space::fault::attempt::attempt;
 use crate::space::fault::decide::Decision;
@@ -11,7 +11,7 @@ use crate::space::fault::prepare::Prepared;
 use crate::space::fault::trust::Proof;
 use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, Path, Sharing, Vm};
 use crate::sync::ReadGuard;
-use crate::table::{walk, walk_cached};
+use crate::table::{LeafBits, walk, walk_cached};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
 use crate::vma::Vma;
 
@@ -49,11 +49,10 @@ fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
         let reading = space.vm.rcu.read();
         let found = walk(&space.table, page, Level::Pte, &reading);
         let Entry::Leaf(before) = found.entry() else { panic!("{:?}", found.entry()) };
-        let mut table = found.table.lock().unwrap();
+        let (mut table, slot) = (found.table.lock().unwrap(), found.slot);
         drop(reading);
-        let without = Leaf { rights: Rights::empty(), ..before };
-        table.adjust(found.slot, |_| Some(Entry::Leaf(without)));
-        let install = Install { space, table, slot: found.slot, page, access: Access::Read, rights };
+        table.adjust(slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
+        let install = Install { space, table, slot, page, access: Access::Read, rights };
         install.apply(Decision::Allow(rights), &mut Prepared::new(space.vm));
         assert_eq!(entry(space, page), Entry::Leaf(before), "dirty as before");
     });

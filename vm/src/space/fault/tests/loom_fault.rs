@@ -6,8 +6,9 @@
 //! is accounted for.
 
 use super::world::*;
+use crate::frame::Unhooked;
 use crate::machine::testing::{TestMachine, ThreeLevels, TwoLevels};
-use crate::machine::{Entry, Format, Machine};
+use crate::machine::{Format, Machine};
 use crate::space::edit::VmaEdit;
 use crate::space::fault::attempt::attempt;
 use crate::space::fault::prepare::Prepared;
@@ -16,7 +17,7 @@ use crate::space::*;
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::{SlotRun, sweep};
-use crate::units::{Access, Pfn, Vpn, VpnRange};
+use crate::units::{Access, Vpn, VpnRange};
 use crate::vma::Vma;
 
 /// Only the mapping's own pages: nothing was ever touched.
@@ -151,17 +152,11 @@ fn flush(space: &Space<TwoLevels>) {
 }
 
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.
-fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
+fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Unhooked)) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
-    sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
-        for slot in run.slots.clone() {
-            if let Entry::Leaf(leaf) = run.table.clear(slot) {
-                then(leaf.pfn);
-            }
-        }
-    });
+    sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| run.unhook_each(&mut then));
 }
 
 #[test]
@@ -169,10 +164,10 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Pfn)) {
 fn loom_writer_that_does_not_flush_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
         let mut frames = std::vec::Vec::new();
-        unmap_by_hand(space, |frame| frames.push(frame));
+        unmap_by_hand(space, |unhooked| frames.push(unhooked));
         assert_forgotten(space, START);
         flush(space);
-        frames.into_iter().for_each(|frame| space.vm.memory.put(frame));
+        frames.into_iter().for_each(|unhooked| unhooked.free_unflushed(&space.vm.memory));
     }));
 }
 
@@ -180,7 +175,7 @@ fn loom_writer_that_does_not_flush_fails() {
 #[should_panic = "a frame in use is"]
 fn loom_writer_that_frees_before_it_flushes_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
-        unmap_by_hand(space, |frame| space.vm.memory.put(frame));
+        unmap_by_hand(space, |unhooked| unhooked.free_unflushed(&space.vm.memory));
         flush(space);
     }));
 }

@@ -1,6 +1,6 @@
 //! The smallest spaces in which a fault meets an unmap, and the checks of every execution.
 
-use crate::frame::{AllocRequest, BootMap, Init, Kind, Region, RegionKind};
+use crate::frame::{BootMap, Init, Kind, Priority, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
 use crate::machine::{Entry, Format};
 use crate::space::*;
@@ -186,8 +186,7 @@ pub(super) fn one_execution<F: Format>(
 pub(super) fn warm<F: Format>(space: &Space<F>) {
     let running = space.run();
     let memory = space.vm().memory();
-    let frames = [(); 2].map(|()| memory.alloc_frame(AllocRequest::ZEROED).unwrap());
-    frames.into_iter().for_each(|frame| memory.free_frame_as(frame, Init::Zeroed));
+    drop([(); 2].map(|()| memory.alloc_zeroed(Priority::Normal).unwrap()));
     assert!(space.fault(Fault { addr: START.addr(), access: Access::Write }).is_err());
     drop(running);
 }

@@ -1,0 +1,154 @@
+//! The kernel's own mappings, made with the library's tables out of the library's frames. `space` has the
+//! drawing.
+//!
+//! Every right is the least: text is executable and not writable, constants are neither, nothing writable can
+//! be executed. RAM is seen in the direct map in the largest pages that fit, except for the image, which is
+//! seen only where it is linked.
+
+use super::space::{self, APIC_FRAME, APIC_PAGE, DIRECT_MAP, ImagePart};
+use super::thread::{MAX_THREADS, STACK_BYTES, Thread};
+use super::{Metal, Once};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use interleaf::frame::{AllocRequest, Memory, Priority};
+use interleaf::machine::{Entry, Leaf};
+use interleaf::table::{LockedTable, PageTable};
+use interleaf::units::{Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn};
+
+/// The library has no frame left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+/// The kernel's tables, under construction or in use.
+#[derive(Clone, Copy)]
+struct Kernel<'m> {
+    memory: &'m Memory<'m, Metal>,
+    table: &'m PageTable<'m, Metal>,
+}
+
+/// Stacks that are mapped, by thread.
+static STACKS: [AtomicBool; MAX_THREADS] = [const { AtomicBool::new(false) }; MAX_THREADS];
+/// The tables, once there are any.
+static TABLES: Once<PageTable<'static, Metal>> = Once::new();
+
+/// Makes the tables: the image, the usable memory that `each_ram` tells, the interrupt controller's page, and
+/// room for stacks.
+///
+/// # Errors
+/// Where the library has no frames left for them.
+pub fn build(
+    memory: &'static Memory<'static, Metal>,
+    ram: &[Range<u64>],
+    giant: bool,
+) -> Result<Pfn, NoMemory> {
+    let root = memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
+    // Any CPU may edit these tables, so no CPU owns their locks.
+    let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root)) };
+    let root = kernel.table.root();
+    for (part, range) in space::image_parts() {
+        kernel.map_image(part, range)?;
+    }
+    for range in ram {
+        kernel.map_ram(range.clone(), giant)?;
+    }
+    let device = Leaf { pfn: APIC_FRAME.pfn(), ..leaf(Rights::READ | Rights::WRITE) };
+    // SAFETY: the registers of this CPU's interrupt controller, which only `apic` uses.
+    unsafe { kernel.map(VirtAddr(APIC_PAGE as u64).vpn(), PageSize::Base, device)? };
+    // The table below the root must be there before roots of spaces copy it; stacks come later.
+    drop(kernel.table_for(VirtAddr(space::STACKS as u64).vpn(), Level::Pud)?);
+    Ok(root)
+}
+
+/// An entry with these rights, for the kernel alone. Marked used, so that no walker has to write it.
+fn leaf(rights: Rights) -> Leaf {
+    Leaf { pfn: Pfn(0), rights, accessed: true, dirty: true }
+}
+
+impl<'m> Kernel<'m> {
+    fn map_image(&self, part: ImagePart, range: Range<usize>) -> Result<(), NoMemory> {
+        let rights = match part {
+            ImagePart::Text => Rights::READ | Rights::EXECUTE,
+            ImagePart::Constants => Rights::READ,
+            ImagePart::Data => Rights::READ | Rights::WRITE,
+        };
+        for page in range.step_by(PAGE_SIZE).filter(|&page| !space::is_guard(page)) {
+            let to = Leaf { pfn: space::image_frame(page), ..leaf(rights) };
+            // SAFETY: the image's own frame, where it is linked, with the rights of its section.
+            unsafe { self.map(VirtAddr(page as u64).vpn(), PageSize::Base, to)? };
+        }
+        Ok(())
+    }
+
+    /// The range in the direct map; parts of pages at its ends are left out.
+    fn map_ram(&self, range: Range<u64>, giant: bool) -> Result<(), NoMemory> {
+        let sizes = if giant { &[PageSize::Giant, PageSize::Huge][..] } else { &[PageSize::Huge] };
+        let mut at = range.start.next_multiple_of(PAGE_SIZE as u64);
+        let end = range.end & !(PAGE_SIZE as u64 - 1);
+        while at < end {
+            let fits = |size: &&PageSize| at.is_multiple_of(size.bytes()) && at + size.bytes() <= end;
+            let size = sizes.iter().find(fits).copied().unwrap_or(PageSize::Base);
+            let to = Leaf { pfn: PhysAddr(at).pfn(), ..leaf(Rights::READ | Rights::WRITE) };
+            // SAFETY: the direct map is the machine's window (Machine, rule 1), for the kernel alone; who
+            // uses which bytes of it, their owners say.
+            unsafe { self.map(VirtAddr(DIRECT_MAP as u64 + at).vpn(), size, to)? };
+            at += size.bytes();
+        }
+        Ok(())
+    }
+
+    /// Puts one entry in, and the tables on the way.
+    ///
+    /// # Safety
+    /// The kernel may access the memory as the leaf allows, for ever, and nothing is mapped there yet.
+    unsafe fn map(&self, page: Vpn, size: PageSize, to: Leaf) -> Result<(), NoMemory> {
+        let mut table = self.table_for(page, size.level())?;
+        // SAFETY: as the caller says (1); a leaf (2); nothing ever unmaps or edits the kernel's tables (3).
+        unsafe { table.set_entry(size.level().index(page), Entry::Leaf(to)) };
+        Ok(())
+    }
+
+    /// The table of `level` on the way to `page`, locked; those that are missing are linked.
+    fn table_for(&self, page: Vpn, level: Level) -> Result<LockedTable<'m, Metal>, NoMemory> {
+        let mut table = self.table.top().lock().ok_or(NoMemory)?;
+        while table.level() > level {
+            let slot = table.level().index(page);
+            if table.entry(slot) == Entry::Absent {
+                let next = self.memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
+                table.link(slot, next).map_err(|_| NoMemory)?;
+                TAKEN.fetch_add(1, Relaxed);
+            }
+            let child = table.child(slot).and_then(|child| child.lock_below(&table));
+            table = child.ok_or(NoMemory)?;
+        }
+        Ok(table)
+    }
+}
+
+/// Frames that stacks have taken since boot, their tables included.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Frames that the kernel has taken for itself since boot: the library has handed them out, and will not get
+/// them back.
+pub fn taken_since_boot() -> u64 {
+    TAKEN.load(Relaxed)
+}
+
+/// Maps a thread's stack in frames of `memory`, which stays mapped for the threads that have the number
+/// later. `None` where there is no memory.
+pub fn map_stack(memory: &'static Memory<'static, Metal>, thread: usize) -> Option<()> {
+    if STACKS[thread].load(Relaxed) {
+        return Some(());
+    }
+    let kernel = Kernel { memory, table: TABLES.get() };
+    for page in Thread::stack_of(thread).step_by(PAGE_SIZE) {
+        let pfn = memory.alloc_frame(AllocRequest::ZEROED)?.into_pfn();
+        TAKEN.fetch_add(1, Relaxed);
+        let to = Leaf { pfn, ..leaf(Rights::READ | Rights::WRITE) };
+        // SAFETY: a frame that was just allocated and is never freed, for this stack alone.
+        unsafe { kernel.map(VirtAddr(page as u64).vpn(), PageSize::Base, to).ok()? };
+    }
+    STACKS[thread].store(true, Relaxed);
+    Some(())
+}
+
+const _: () = assert!(STACK_BYTES.is_multiple_of(PAGE_SIZE));

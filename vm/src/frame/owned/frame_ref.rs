@@ -1,0 +1,169 @@
+//! References to user memory, by count, by mapping and by pin.
+//!
+//! ```text
+//!   Frame ── into_user, into_file ──► FrameRef ── map ──► MappedFrame ──► a leaf entry
+//!   number ── Memory::try_get ───────►   │                                   │ unhook
+//!                                        └── pin ──► PinnedFrame             ▼
+//!                                                                  Unhooked ──► gather: flush, put
+//! ```
+//!
+//! What the entries of a frame hold may become one reference together: a [`MappedFrame`] says that one entry
+//! is counted in the mapcount and that the frame stays as long as it is. Whether each entry has a reference
+//! of its own, as today, or all have one, only this file and the gather know.
+
+use crate::frame::Memory;
+use crate::machine::Machine;
+use crate::units::Pfn;
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+/// A counted reference to user memory or memory of a file. Dropping it lowers the refcount; the last
+/// reference frees the frame. (Linux: `get_page`, `put_page`.)
+pub struct FrameRef<'m, M: Machine> {
+    /// Invariant: the frame is user memory of `memory`, and one of its references is this value's.
+    memory: &'m Memory<'m, M>,
+    pfn: Pfn,
+}
+
+/// What one leaf entry holds of a frame: it is counted in the mapcount, and the frame is not freed while it
+/// is. Only a table's `install` consumes it; dropping it takes the mapping back.
+pub struct MappedFrame<'m, M: Machine> {
+    /// Invariant: the frame is user memory of `memory`; one of its references, and one of its mapcount, is
+    /// this value's.
+    memory: &'m Memory<'m, M>,
+    pfn: Pfn,
+}
+
+/// A reference whose frame is pinned: it is not moved, and not shared by fork. Dropping it unpins and lowers
+/// the refcount.
+pub struct PinnedFrame<'m, M: Machine> {
+    frame: FrameRef<'m, M>,
+}
+
+impl<'m, M: Machine> FrameRef<'m, M> {
+    /// The reference of the caller, which gives it up.
+    pub(in crate::frame) fn new(memory: &'m Memory<'m, M>, pfn: Pfn) -> Self {
+        Self { memory, pfn }
+    }
+
+    /// The number of the frame.
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// What one entry holds that is going to map the frame. `Err` with the reference where the mapcount would
+    /// overflow.
+    pub fn map(self) -> Result<MappedFrame<'m, M>, Self> {
+        if !self.memory.meta_of(self.pfn).add_mapping() {
+            return Err(self);
+        }
+        let frame = ManuallyDrop::new(self);
+        Ok(MappedFrame { memory: frame.memory, pfn: frame.pfn })
+    }
+
+    /// Pins the frame. The caller fences afterwards, and compares the entry that it found the frame in again.
+    /// `Err` with the reference where the pincount would overflow.
+    pub fn pin(self) -> Result<PinnedFrame<'m, M>, Self> {
+        if !self.memory.meta_of(self.pfn).pin() {
+            return Err(self);
+        }
+        Ok(PinnedFrame { frame: self })
+    }
+
+    /// Gives up the reference as a value: the refcount stays as it is until [`from_pfn`](Self::from_pfn)
+    /// takes the reference back.
+    pub fn into_pfn(self) -> Pfn {
+        ManuallyDrop::new(self).pfn
+    }
+
+    /// Takes back the reference that [`into_pfn`](Self::into_pfn) gave up.
+    ///
+    /// # Panics
+    /// Where the frame has no references: it was freed, or is of another memory.
+    ///
+    /// # Safety
+    /// `pfn` is what `into_pfn` of a reference to a frame of this memory returned, and is taken back once.
+    pub unsafe fn from_pfn(memory: &'m Memory<'m, M>, pfn: Pfn) -> Self {
+        let counted = memory.meta(pfn).is_some_and(|meta| meta.state().kind().is_counted());
+        assert!(counted, "{pfn:?} has no reference to be taken back");
+        Self { memory, pfn }
+    }
+}
+
+impl<'m, M: Machine> MappedFrame<'m, M> {
+    /// The mapping of the caller, which gives it up.
+    #[inline(always)]
+    pub(super) fn new(memory: &'m Memory<'m, M>, pfn: Pfn) -> Self {
+        Self { memory, pfn }
+    }
+
+    /// The number of the frame.
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// Hands the mapping to an entry of a table of `memory`, which the frame must be of.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn into_entry(self, memory: &Memory<'_, M>) -> Pfn {
+        assert!(memory.is(self.memory), "a frame of another memory");
+        ManuallyDrop::new(self).pfn
+    }
+}
+
+impl<'m, M: Machine> PinnedFrame<'m, M> {
+    /// The number of the frame.
+    pub fn pfn(&self) -> Pfn {
+        self.frame.pfn
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// Takes a reference to user memory or memory of a file. `None` where the frame is not that (any more),
+    /// or its refcount would overflow.
+    pub fn try_get(&self, pfn: Pfn) -> Option<FrameRef<'_, M>> {
+        self.meta(pfn)?.try_get().then(|| FrameRef::new(self, pfn))
+    }
+
+    /// Whether both are one value.
+    #[inline(always)]
+    pub(in crate::frame) fn is(&self, other: &Memory<'_, M>) -> bool {
+        core::ptr::addr_eq(self, other)
+    }
+}
+
+impl<M: Machine> Drop for FrameRef<'_, M> {
+    fn drop(&mut self) {
+        self.memory.put(self.pfn);
+    }
+}
+
+impl<M: Machine> Drop for MappedFrame<'_, M> {
+    fn drop(&mut self) {
+        self.memory.put_mapping(self.pfn);
+    }
+}
+
+impl<M: Machine> Drop for PinnedFrame<'_, M> {
+    fn drop(&mut self) {
+        self.frame.memory.meta_of(self.frame.pfn).unpin();
+    }
+}
+
+impl<M: Machine> fmt::Debug for FrameRef<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reference to {:?}", self.pfn)
+    }
+}
+
+impl<M: Machine> fmt::Debug for MappedFrame<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mapping of {:?}", self.pfn)
+    }
+}
+
+impl<M: Machine> fmt::Debug for PinnedFrame<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pinned {:?}", self.frame)
+    }
+}

@@ -1,0 +1,362 @@
+//! A table page whose lock is held: the only one through which entries change.
+//!
+//! | edit | takes | gives |
+//! |---|---|---|
+//! | [`install`](LockedTable::install) | a [`MappedFrame`] | |
+//! | [`install_zero`](LockedTable::install_zero) | | |
+//! | [`link`](LockedTable::link) | a [`TableFrame`] | |
+//! | [`mark`](LockedTable::mark) | | |
+//! | [`adjust`](LockedTable::adjust) | | whether the leaf has changed |
+//! | `unhook` | | an [`Unhooked`], which a gather flushes and then frees |
+//! | `detach` | a child, empty | a [`DetachedTable`] |
+//!
+//! So an entry owns what it points to, and what it owned leaves it as a value. Who builds a tree of his own
+//! out of memory that is not the library's writes words by the `unsafe`
+//! [`set_entry`](LockedTable::set_entry).
+
+use super::{PageTable, Table};
+use crate::frame::{DetachedTable, FrameMeta, Init, MappedFrame, TableFrame, Unhooked};
+use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::sync::RawGuard;
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Level, Rights, Vpn, VpnRange};
+use core::fmt;
+use core::ops::Range;
+
+/// A table whose lock is held and that is attached. It stays a table as long as this exists: detaching needs
+/// its lock.
+#[must_use = "the lock is free again once this is dropped"]
+pub struct LockedTable<'t, M: Machine> {
+    table: Table<'t, 't, M>,
+    meta: &'t FrameMeta<M::Cpu>,
+    held: RawGuard<'t, M::Cpu>,
+}
+
+/// What a leaf says besides its frame: what may be changed in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafBits {
+    /// The accesses that the hardware allows.
+    pub rights: Rights,
+    /// Set by the hardware on any access.
+    pub accessed: bool,
+    /// Set by the hardware on a store.
+    pub dirty: bool,
+}
+
+/// Slots whose use is noted together.
+const PART: usize = Level::ENTRIES / u32::BITS as usize;
+
+impl LeafBits {
+    /// The bits of a leaf.
+    #[inline(always)]
+    pub fn of(leaf: Leaf) -> Self {
+        Self { rights: leaf.rights, accessed: leaf.accessed, dirty: leaf.dirty }
+    }
+
+    #[inline(always)]
+    fn leaf(self, pfn: crate::units::Pfn) -> Leaf {
+        Leaf { pfn, rights: self.rights, accessed: self.accessed, dirty: self.dirty }
+    }
+}
+
+impl<'t, M: Machine> LockedTable<'t, M> {
+    /// The table with its lock held.
+    ///
+    /// # Safety
+    /// `held` is the lock of the table, whose record is `meta`, and the table is attached.
+    #[inline(always)]
+    pub(super) unsafe fn new(
+        table: Table<'t, 't, M>,
+        meta: &'t FrameMeta<M::Cpu>,
+        held: RawGuard<'t, M::Cpu>,
+    ) -> Self {
+        Self { table, meta, held }
+    }
+
+    /// The table, as long as it is locked.
+    pub fn table(&self) -> Table<'_, 't, M> {
+        self.table
+    }
+
+    /// The level of the table's entries.
+    #[inline(always)]
+    pub fn level(&self) -> Level {
+        self.table.level()
+    }
+
+    pub(super) fn tree(&self) -> &'t PageTable<'t, M> {
+        self.table.tree
+    }
+
+    pub(super) fn held(&self) -> &RawGuard<'t, M::Cpu> {
+        &self.held
+    }
+
+    /// The word in `slot`; only the hardware's accessed and dirty bits may change under the lock.
+    #[inline(always)]
+    pub fn read(&self, slot: usize) -> u64 {
+        self.table.word(slot).load(Relaxed)
+    }
+
+    /// The entry in `slot`, decoded.
+    #[inline(always)]
+    pub fn entry(&self, slot: usize) -> Entry {
+        M::Format::decode(self.read(slot), self.level())
+    }
+
+    /// The table that `slot` points to, if it does: it is not detached while this one is locked.
+    pub fn child(&self, slot: usize) -> Option<Table<'_, 't, M>> {
+        let Entry::Table(pfn) = self.entry(slot) else { return None };
+        // SAFETY: an entry of an attached table points to it, so it is attached; detaching it takes the lock
+        // of this table, which is held as long as `self` is borrowed.
+        Some(unsafe { Table::at(self.table.tree, pfn, self.level().below()?) })
+    }
+
+    /// Maps the frame by a leaf of the last level in a slot that is not present for the hardware.
+    ///
+    /// # Panics
+    /// Where the table is not of the last level, or the frame is of another memory.
+    #[inline(always)]
+    #[track_caller]
+    pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
+        assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
+        let pfn = frame.into_entry(self.table.tree.memory);
+        self.put(slot, Entry::Leaf(bits.leaf(pfn)));
+    }
+
+    /// Maps the zero page, never to write, in a slot that is not present for the hardware.
+    ///
+    /// # Panics
+    /// Where the table is not of the last level.
+    #[inline(always)]
+    #[track_caller]
+    pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
+        assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
+        let denied = if mutant!("fault.zero-page-writable") { Rights::empty() } else { Rights::WRITE };
+        let bits = LeafBits { rights: bits.rights - denied, ..bits };
+        self.put(slot, Entry::Leaf(bits.leaf(self.table.tree.memory.zero_frame())));
+    }
+
+    /// Links an empty table, which is attached from now on. `Err` with the table where the slot is not
+    /// absent.
+    ///
+    /// # Panics
+    /// Where entries of this level point to no tables, or the frame is of another memory.
+    pub fn link<'f>(&mut self, slot: usize, table: TableFrame<'f, M>) -> Result<(), TableFrame<'f, M>> {
+        assert!(self.level() != Level::Pte, "a table below a table of the last level");
+        if self.entry(slot) != Entry::Absent {
+            return Err(table);
+        }
+        let pfn = table.attach(self.table.tree.memory);
+        self.put(slot, Entry::Table(pfn));
+        Ok(())
+    }
+
+    /// Puts a marker into a slot that owns nothing: absent, the zero page, or another marker. `false`, and no
+    /// change, where the slot owns a frame or a table. A translation of the zero page may be cached, and is
+    /// for the caller to flush.
+    pub fn mark(&mut self, slot: usize, marker: Marker) -> bool {
+        let zero = self.table.tree.memory.zero_frame();
+        match self.entry(slot) {
+            Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
+            Entry::Leaf(leaf) if leaf.pfn == zero => drop(self.replace(slot, Entry::Marker(marker))),
+            Entry::Leaf(_) | Entry::Table(_) => return false,
+        }
+        true
+    }
+
+    /// Writes an entry, whatever it is, into a slot that is not present for the hardware: for trees that the
+    /// embedder builds for itself. Release: the table or frame that the entry points to was written before.
+    ///
+    /// # Safety
+    /// 1. What the entry maps may be accessed as the entry allows through every root that reaches this table.
+    ///    The embedder keeps it so as long as the entry stands, and flushes before it ends.
+    /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
+    /// 3. No slot that was written by this call is unhooked, and no table with one detached: the tree is the
+    ///    embedder's, and no space edits it.
+    pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {
+        self.put(slot, entry);
+    }
+
+    /// Writes an entry into a slot that is not present for the hardware. Release: the table or frame that the
+    /// entry points to was written before.
+    #[inline(always)]
+    fn put(&mut self, slot: usize, entry: Entry) {
+        debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
+        let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
+        if used & part == 0 && !mutant!("table.use-not-noted") {
+            self.meta.set_used_parts(used | part);
+        }
+        let order = if mutant!("table.install-relaxed") { Relaxed } else { Release };
+        self.table.word(slot).store(M::Format::encode(entry, self.level()), order);
+    }
+
+    /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
+    /// slot's last value.
+    ///
+    /// The hardware writes an entry only to set a bit that is clear. An entry whose bits are all set, as
+    /// after a store to the page, is changed by the holder of the lock only: a plain store replaces it.
+    #[inline(always)]
+    fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
+        let cell = self.table.word(slot);
+        let word = M::Format::encode(entry, self.level());
+        let mut old = cell.load(Relaxed);
+        debug_assert!(
+            entry == Entry::Absent || self.meta.used_parts() >> (slot / PART) & 1 == 1,
+            "what is put into an absent slot is installed"
+        );
+        if M::Format::used(old, true) == old {
+            cell.store(word, Release);
+        } else {
+            old = cell.swap(word, AcqRel);
+        }
+        M::Format::decode(old, self.level())
+    }
+
+    /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
+    /// it is, perhaps several times; `None` leaves it. Returns the leaf before, and whether it was changed;
+    /// `None` where the slot holds no leaf. The zero page never becomes writable.
+    pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
+        let (level, zero) = (self.level(), self.table.tree.memory.zero_frame());
+        let next = |word| {
+            let Entry::Leaf(leaf) = M::Format::decode(word, level) else { return None };
+            let mut bits = change(leaf)?;
+            if leaf.pfn == zero {
+                bits.rights -= Rights::WRITE;
+            }
+            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn)), level))
+        };
+        let (old, changed) = if mutant!("table.adjusted-by-store") {
+            let old = self.read(slot);
+            let new = next(old);
+            new.into_iter().for_each(|new| self.table.word(slot).store(new, Release));
+            (old, new.is_some())
+        } else {
+            self.table
+                .word(slot)
+                .update(AcqRel, Acquire, next)
+                .map_or_else(|old| (old, false), |old| (old, true))
+        };
+        match M::Format::decode(old, level) {
+            Entry::Leaf(leaf) => Some((leaf, changed)),
+            _ => None,
+        }
+    }
+
+    /// The record of the frame that a leaf in `slot` maps and owns a mapping of: it stays that as long as the
+    /// entry stands.
+    fn mapped_meta(&self, slot: usize) -> Option<&FrameMeta<M::Cpu>> {
+        let memory = self.table.tree.memory;
+        let Entry::Leaf(leaf) = self.entry(slot) else { return None };
+        if leaf.pfn == memory.zero_frame() { None } else { memory.meta(leaf.pfn) }
+    }
+
+    /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
+    /// no exclusive user memory.
+    pub fn share(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(FrameMeta::share)
+    }
+
+    /// Makes the user memory that `slot` maps exclusive, where the slot's reference is the only one.
+    pub fn try_make_exclusive(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
+    }
+
+    /// Sets or clears *lazyfree* of the user memory that `slot` maps.
+    pub fn set_lazyfree(&self, slot: usize, lazyfree: bool) {
+        if let Some(meta) = self.mapped_meta(slot) {
+            meta.set_lazyfree(lazyfree);
+        }
+    }
+
+    /// The first of the slots that is not absent. Skips without reading the parts of the table in which
+    /// nothing was installed.
+    #[inline(always)]
+    pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
+        let absent = M::Format::encode(Entry::Absent, self.level());
+        let is_used = |slot: &usize| self.read(*slot) != absent;
+        let mut from = slots.start;
+        if from < slots.end && is_used(&from) {
+            return Some(from);
+        }
+        let used = self.meta.used_parts();
+        while from < slots.end {
+            let part = from / PART;
+            let passed = (used >> part).trailing_zeros() as usize;
+            if passed > 0 {
+                from = (part + passed) * PART;
+                continue;
+            }
+            let end = slots.end.min((part + 1) * PART);
+            let found = (from..end).find(is_used);
+            if found.is_some() {
+                return found;
+            }
+            from = end;
+        }
+        None
+    }
+
+    /// Notes that all of the slots are absent: they were cleared under this lock, or found so.
+    pub(super) fn note_absent(&mut self, slots: Range<usize>) {
+        let (first, end) = (slots.start.div_ceil(PART), slots.end / PART);
+        if first < end {
+            let parts = ((1u64 << end) - (1u64 << first)) as u32;
+            self.meta.set_used_parts(self.meta.used_parts() & !parts);
+        }
+    }
+
+    /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,
+    /// in a gather of this tree. `None`, and no change, where the slot is absent or points to a table.
+    #[inline(always)]
+    pub(crate) fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
+        let level = self.level();
+        let word = self.read(slot);
+        if word == M::Format::encode(Entry::Absent, level) {
+            return None;
+        }
+        if level != Level::Pte && matches!(M::Format::decode(word, level), Entry::Table(_)) {
+            return None;
+        }
+        let pages = VpnRange::new(page, page.add(level.entry_pages()));
+        match self.replace(slot, Entry::Absent) {
+            Entry::Leaf(leaf) if leaf.pfn != self.table.tree.memory.zero_frame() => {
+                if mutant!("table.frame-lost") {
+                    return Some(Unhooked::translation(pages));
+                }
+                Some(Unhooked::frame(pages, leaf.pfn))
+            }
+            _ => Some(Unhooked::translation(pages)),
+        }
+    }
+
+    /// Detaches `child`, the table that `slot` points to (P5): *attached* first, then the entry. From now on
+    /// no CPU installs anything there. `None`, and no change, where `slot` points to another table, or the
+    /// child is not empty.
+    pub(super) fn detach(&mut self, slot: usize, child: LockedTable<'t, M>) -> Option<DetachedTable<'t, M>> {
+        let is_child = self.entry(slot) == Entry::Table(child.table.pfn());
+        if !is_child || child.first_used(0..Level::ENTRIES).is_some() {
+            return None;
+        }
+        debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
+        let tree = self.table.tree;
+        let detached = tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu);
+        debug_assert!(detached.is_some(), "a locked table is attached");
+        self.replace(slot, Entry::Absent);
+        detached
+    }
+
+    fn is_present(&self, slot: usize) -> bool {
+        match self.entry(slot) {
+            Entry::Absent | Entry::Marker(_) => false,
+            Entry::Leaf(leaf) => !leaf.rights.is_empty(),
+            Entry::Table(_) => true,
+        }
+    }
+}
+
+impl<M: Machine> fmt::Debug for LockedTable<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, locked", self.table)
+    }
+}
