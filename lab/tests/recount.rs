@@ -1,7 +1,7 @@
 //! The checkers hold for a machine in use, and each notices when what it guards is broken on purpose.
 
 use interleaf::frame::{AllocRequest, Priority};
-use interleaf::machine::{Entry, Format, Leaf, Machine as _, Marker};
+use interleaf::machine::{Entry, Format, Leaf, Marker};
 use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::table::{LeafBits, LockedTable, PageTable, walk};

@@ -25,6 +25,6 @@ pub fn run(memory: &Memory<'_, Metal>, harness: &(impl Harness<Metal> + Sync)) -
     unsafe { MACHINE.set_interrupt_handler(interrupt) };
     // SAFETY: as above.
     unsafe { MACHINE.set_helper_handler(help) };
-    memory.free(block);
+    drop(block);
     Some(report)
 }
