@@ -36,7 +36,7 @@ unsafe impl<M> MachineMemory<'_, M> for Heap {
 pub const UNBOUNDED: usize = usize::MAX;
 
 /// Runs `model` in every execution with at most `preemptions` switches away from a thread that could go on,
-/// and returns how many there were. Prints them in a line that `cargo xtask models` reads.
+/// and returns how many there were. Prints them with the bound and the time.
 ///
 /// # Panics
 /// If there was only one execution: then no two threads met, and the model shows nothing.

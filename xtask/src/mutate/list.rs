@@ -257,6 +257,11 @@ pub const ALL: &[Mutation] = &[
         test: Lab("mishap", "a_failed_allocation_changes_nothing_where_faults_speculate"),
     },
     Mutation {
+        point: "mbind.limit-unchecked",
+        wrong: "mbind that splits goes beyond the number of mappings",
+        test: Unit("space::ops::tests::mbind"),
+    },
+    Mutation {
         point: "mbind.reserve-skipped",
         wrong: "mbind of several mappings reserves no memory",
         test: Unit("space::ops::tests::mbind"),

@@ -96,9 +96,12 @@ fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
 #[test]
 fn a_walk_does_not_begin_in_the_table_of_the_last_fault_once_that_is_detached() {
     with_space(|space| {
-        let addr = space.map(&MapRequest::anonymous(PAGE)).unwrap();
-        space.fault(Fault { addr, access: Access::Write }).unwrap();
-        space.unmap(addr, PAGE).unwrap();
+        let addr = space.map(&MapRequest::anonymous(2 * PAGE)).unwrap();
+        // The first fault links the table, the second finds it.
+        for addr in [addr, VirtAddr(addr.0 + PAGE)] {
+            space.fault(Fault { addr, access: Access::Write }).unwrap();
+        }
+        space.unmap(addr, 2 * PAGE).unwrap();
         let reading = space.vm.rcu.read();
         let found = walk_cached(&space.table, addr.vpn(), &reading);
         assert!(found.table.lock().is_some(), "the walk ended in a detached table");
