@@ -84,3 +84,16 @@ fn an_item_that_says_another_range_each_time_is_freed_when_it_is_removed() {
         assert_eq!((index.len(), store.items.get(), store.nodes.get()), (0, 0, 0));
     }
 }
+
+/// Lookups and later edits rely on the order of a leaf's items.
+#[test]
+fn new_items_that_are_empty_or_out_of_order_are_refused() {
+    let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
+    let store = HeapMemory::with_rcu(&rcu);
+    let index = Index::new(&store);
+    for new in [[value(5, 6), value(1, 2)], [value(1, 4), value(3, 6)], [value(1, 2), value(3, 3)]] {
+        let message = refusal(|| index.prepare(VpnRange::default(), new, &store).map(drop));
+        assert!(message.contains("items empty or out of order"), "{message}");
+    }
+    assert_eq!((store.items.get(), store.nodes.get()), (0, 0), "nothing is lost");
+}
