@@ -15,7 +15,7 @@ use super::thread::Thread;
 use super::upcalls::sched;
 use super::{MACHINE, Metal};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use interleaf::machine::{Callback, Cpu, Machine};
 
 /// Odd while a handler is installed. Helpers sleep on it.
@@ -26,9 +26,15 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 static CALL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the helpers call a handler, once each, or removes it and waits until all have returned from it. One
-/// caller at a time.
+/// A handler is being installed or removed.
+static INSTALLING: AtomicBool = AtomicBool::new(false);
+
+/// Makes the helpers call a handler, once each, or removes it and waits until all have returned from it.
+///
+/// # Panics
+/// Where another caller is at it.
 pub fn install(help: Option<Callback<Metal>>) {
+    assert!(!INSTALLING.swap(true, Acquire), "two handlers for helpers at once");
     if GENERATION.load(Relaxed) & 1 == 1 {
         GENERATION.fetch_add(1, SeqCst);
         while RUNNING.load(SeqCst) != 0 {
@@ -41,6 +47,7 @@ pub fn install(help: Option<Callback<Metal>>) {
         GENERATION.fetch_add(1, SeqCst);
         super::Core::wake(&GENERATION, u32::MAX);
     }
+    INSTALLING.store(false, Release);
 }
 
 /// The handler that is installed, to be restored later. The caller excludes `install` meanwhile.

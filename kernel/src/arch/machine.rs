@@ -7,7 +7,7 @@ use super::space::{self, DIRECT_BYTES};
 use super::{Core, apic, helpers, registers};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
 use interleaf::machine::{Callback, Cpu, Machine, TablePage};
 use interleaf::sync::wait_until;
 use interleaf::table::format::X86_64;
@@ -23,6 +23,8 @@ pub struct Metal {
     /// The handler's function, null for none, and its data. The function is written last and read first.
     handler: AtomicPtr<()>,
     handler_data: AtomicUsize,
+    /// The handler is being exchanged.
+    exchanging: AtomicBool,
 }
 
 /// The machine.
@@ -31,6 +33,7 @@ pub static MACHINE: Metal = Metal {
     online: AtomicU32::new(1),
     handler: AtomicPtr::new(ptr::null_mut()),
     handler_data: AtomicUsize::new(0),
+    exchanging: AtomicBool::new(false),
 };
 
 impl Metal {
@@ -51,7 +54,7 @@ impl Metal {
     }
 
     /// Runs the handler: another CPU has asked for it. Interrupts are off.
-    pub fn call_handler(&self) {
+    pub(super) fn call_handler(&self) {
         let call = self.handler.load(Acquire);
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
@@ -159,6 +162,7 @@ unsafe impl Machine for Metal {
     }
 
     unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+        assert!(!self.exchanging.swap(true, Acquire), "two handlers of interrupts at once");
         self.handler.store(ptr::null_mut(), Release);
         // After this every CPU has left the old handler.
         self.barrier_all();
@@ -166,6 +170,7 @@ unsafe impl Machine for Metal {
             self.handler_data.store(data, Relaxed);
             self.handler.store(call as *mut (), Release);
         }
+        self.exchanging.store(false, Release);
     }
 
     unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
