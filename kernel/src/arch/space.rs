@@ -163,16 +163,18 @@ fn boot_table() -> &'static [AtomicU64; 512] {
     unsafe { table.as_ref() }
 }
 
-/// Translates through the kernel's own tables from now on, which `tables::build` has just made.
-pub fn adopt(root: Pfn) {
+/// Translates through the kernel's own tables from now on.
+///
+/// # Safety
+/// The tables map image, stacks and direct map as this module's drawing says, and do so for good.
+pub(super) unsafe fn adopt(root: Pfn) {
     let here = (&raw const KERNEL_ROOT).addr();
     KERNEL_ROOT.store(root.addr().0, Relaxed);
     // A table that lacks even this word cannot be the one.
     let mut deepest = 0;
     walk_from(root, VirtAddr(here as u64), |_, word| deepest = word);
     assert_eq!(PhysAddr(deepest & FRAME).pfn(), image_frame(here), "the new tables do not map the kernel");
-    // SAFETY: `tables::build` maps what this module's drawing says: image, stacks and direct map as the boot
-    // tables do.
+    // SAFETY: by the caller's promise they map the kernel where the boot tables do.
     unsafe { registers::set_root(root) };
 }
 

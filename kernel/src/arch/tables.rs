@@ -9,7 +9,7 @@ use super::space::{self, APIC_FRAME, APIC_PAGE, DIRECT_MAP, ImagePart};
 use super::thread::{MAX_THREADS, STACK_BYTES, Thread};
 use super::{Metal, Once};
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 use interleaf::frame::{AllocRequest, Memory, Priority};
 use interleaf::machine::{Entry, Leaf};
 use interleaf::table::{LockedTable, PageTable};
@@ -26,13 +26,17 @@ struct Kernel<'m> {
     table: &'m PageTable<'m, Metal>,
 }
 
-/// Stacks that are mapped, by thread.
-static STACKS: [AtomicBool; MAX_THREADS] = [const { AtomicBool::new(false) }; MAX_THREADS];
+/// States of a stack: not or partly mapped, being mapped, mapped.
+const UNMAPPED: u8 = 0;
+const AT_WORK: u8 = 1;
+const MAPPED: u8 = 2;
+/// The state of each thread's stack.
+static STACKS: [AtomicU8; MAX_THREADS] = [const { AtomicU8::new(UNMAPPED) }; MAX_THREADS];
 /// The tables, once there are any.
 static TABLES: Once<PageTable<'static, Metal>> = Once::new();
 
-/// Makes the tables: the image, the usable memory that `each_ram` tells, the interrupt controller's page, and
-/// room for stacks.
+/// Makes the tables and loads them: the image, usable memory, the interrupt controller's page, and room for
+/// stacks.
 ///
 /// # Errors
 /// Where the library has no frames left for them.
@@ -40,7 +44,7 @@ pub fn build(
     memory: &'static Memory<'static, Metal>,
     ram: &[Range<u64>],
     giant: bool,
-) -> Result<Pfn, NoMemory> {
+) -> Result<(), NoMemory> {
     let root = memory.alloc_table(Priority::Normal).ok_or(NoMemory)?;
     // Any CPU may edit these tables, so no CPU owns their locks.
     let kernel = Kernel { memory, table: TABLES.set(PageTable::of_all_cpus(memory, root)) };
@@ -56,7 +60,10 @@ pub fn build(
     unsafe { kernel.map(VirtAddr(APIC_PAGE as u64).vpn(), PageSize::Base, device)? };
     // The table below the root must be there before roots of spaces copy it; stacks come later.
     drop(kernel.table_for(VirtAddr(space::STACKS as u64).vpn(), Level::Pud)?);
-    Ok(root)
+    // SAFETY: the lines above have mapped the image where it is linked, memory in the direct map, and the
+    // controller. The tables are never given back (`TABLES`), and only stacks are added to them.
+    unsafe { space::adopt(root) };
+    Ok(())
 }
 
 /// An entry with these rights, for the kernel alone. Marked used, so that no walker has to write it.
@@ -84,6 +91,7 @@ impl<'m> Kernel<'m> {
         let sizes = if giant { &[PageSize::Giant, PageSize::Huge][..] } else { &[PageSize::Huge] };
         let mut at = range.start.next_multiple_of(PAGE_SIZE as u64);
         let end = range.end & !(PAGE_SIZE as u64 - 1);
+        assert!(end <= space::DIRECT_BYTES, "memory up to {end:#x} does not fit the direct map");
         while at < end {
             let fits = |size: &&PageSize| at.is_multiple_of(size.bytes()) && at + size.bytes() <= end;
             let size = sizes.iter().find(fits).copied().unwrap_or(PageSize::Base);
@@ -136,18 +144,26 @@ pub fn taken_since_boot() -> u64 {
 /// Maps a thread's stack in frames of `memory`, which stays mapped for the threads that have the number
 /// later. `None` where there is no memory.
 pub fn map_stack(memory: &'static Memory<'static, Metal>, thread: usize) -> Option<()> {
-    if STACKS[thread].load(Relaxed) {
-        return Some(());
+    match STACKS[thread].compare_exchange(UNMAPPED, AT_WORK, Acquire, Acquire) {
+        Ok(_) => {}
+        Err(state) => return (state == MAPPED).then_some(()),
     }
+    let done = map_pages(memory, Thread::stack_of(thread));
+    STACKS[thread].store(if done.is_some() { MAPPED } else { UNMAPPED }, Release);
+    done
+}
+
+/// Maps pages that are not mapped yet; no other caller maps them.
+fn map_pages(memory: &'static Memory<'static, Metal>, range: Range<usize>) -> Option<()> {
     let kernel = Kernel { memory, table: TABLES.get() };
-    for page in Thread::stack_of(thread).step_by(PAGE_SIZE) {
+    for page in range.step_by(PAGE_SIZE).filter(|&page| !space::is_mapped(page..page + 1)) {
         let pfn = memory.alloc_frame(AllocRequest::ZEROED)?.into_pfn();
         TAKEN.fetch_add(1, Relaxed);
         let to = Leaf { pfn, ..leaf(Rights::READ | Rights::WRITE) };
-        // SAFETY: a frame that was just allocated and is never freed, for this stack alone.
+        // SAFETY: a frame that was just allocated and is never freed, for this page alone, which is not
+        // mapped.
         unsafe { kernel.map(VirtAddr(page as u64).vpn(), PageSize::Base, to).ok()? };
     }
-    STACKS[thread].store(true, Relaxed);
     Some(())
 }
 

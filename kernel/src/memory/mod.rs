@@ -60,10 +60,9 @@ pub fn init(loader: &Loader, start: RecordInit) {
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);
     let vm = VM.set(vm.with_workers(workers));
     let giant = registers::Features::of_this_cpu().giant_pages;
-    let Ok(root) = tables::build(vm.memory(), ram, giant) else {
+    if tables::build(vm.memory(), ram, giant).is_err() {
         report::refuse("memory", &"there is not enough for the kernel's own tables");
-    };
-    space::adopt(root);
+    }
 }
 
 /// The workers of large jobs.
