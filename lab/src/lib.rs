@@ -4,6 +4,7 @@ pub mod boot;
 pub mod check;
 pub mod cli;
 pub mod error;
+pub mod fuzz;
 pub mod machine;
 pub mod measure;
 pub mod median;

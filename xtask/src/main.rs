@@ -9,6 +9,7 @@
 //! | `storm` | many boots of one test |
 //! | `lines` | the lines that two faults fight for, as the emulator sees it |
 //! | `mutate` | breaking the library on purpose |
+//! | `valgrind` | the library's unit tests under valgrind |
 //! | `size` | files that have grown too long |
 //! | `width` | lines that have grown too wide |
 //! | `words` | replaced names of types, and names declared twice |
@@ -23,6 +24,7 @@ mod runner;
 mod size;
 mod steps;
 mod storm;
+mod valgrind;
 mod width;
 mod words;
 
@@ -40,6 +42,7 @@ usage: cargo xtask CHORE
   layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...
+  valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
   size     warn of files over 400 lines
   width    fail where a line has more than 110 columns
   words    fail where a type has a name that was replaced, or two types of the library have one name
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         ["storm", ref rest @ ..] => storm::run(&root(), rest),
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
+        ["valgrind", ref rest @ ..] => valgrind::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),
         ["width"] => width::check_and_print(&root()),
         ["words"] => words::check_and_print(&root()),

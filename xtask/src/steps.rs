@@ -19,6 +19,7 @@ pub fn test() -> Vec<fn() -> Step> {
         one_breakage,
         small_benchmarks,
         small_tour,
+        fuzzing,
     ]
 }
 
@@ -135,6 +136,13 @@ fn watched_faults() -> Step {
 fn small_benchmarks() -> Step {
     let bench = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "bench", "--small", "--check"]);
     Step { name: "benchmarks, small", action: Action::Quiet(bench) }
+}
+
+/// A minute of random cases, sequences for the host's Linux among them: other ones each time. The seed is
+/// printed, and what fails is reported with its case.
+fn fuzzing() -> Step {
+    let fuzz = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "check", "fuzz", "--seconds", "60"]);
+    Step { name: "fuzzers, a minute", action: Action::Command(fuzz) }
 }
 
 fn small_tour() -> Step {

@@ -59,7 +59,8 @@ pub fn check(path: &Path, memory: Memory) -> Result<(), ElfError> {
     check_bytes(&fs::read(path).map_err(ElfError::Unread)?)
 }
 
-fn check_bytes(file: &[u8]) -> Result<(), ElfError> {
+/// Checks the bytes of a file.
+pub(crate) fn check_bytes(file: &[u8]) -> Result<(), ElfError> {
     if file.get(..4) != Some(b"\x7fELF") {
         return Err(ElfError::NoElf);
     }

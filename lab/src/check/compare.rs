@@ -42,8 +42,8 @@ pub fn shortest(setting: &Setting, calls: &[Call], differs: &mut dyn FnMut(&[Cal
     }
 }
 
-/// Leaves out runs of calls, halving their length down to one.
-fn leave_out(best: &mut Vec<Call>, differs: &mut dyn FnMut(&[Call]) -> bool) {
+/// Leaves out runs of items while `differs` holds for the rest, halving their length down to one.
+pub(crate) fn leave_out<T: Clone>(best: &mut Vec<T>, differs: &mut dyn FnMut(&[T]) -> bool) {
     let mut run = best.len().div_ceil(2);
     while run > 0 {
         let mut at = 0;

@@ -49,7 +49,7 @@ impl<F: Format> Library<F> {
 }
 
 /// The layout of a space for sequences in this setting.
-pub(super) fn layout_of(setting: &Setting) -> Layout {
+pub(crate) fn layout_of(setting: &Setting) -> Layout {
     let page = |addr: u64| VirtAddr(addr).vpn();
     Layout {
         areas: Areas {
@@ -137,7 +137,7 @@ impl<F: Format> Run<'_, '_, F> {
 }
 
 /// The map of a space, the mappings whose first bytes are wanted.
-pub(super) fn map_lines<M: Machine>(
+pub(crate) fn map_lines<M: Machine>(
     space: &AddressSpace<'_, M>,
     wanted: impl Fn(u64) -> bool,
 ) -> Vec<MapLine> {
@@ -162,7 +162,7 @@ pub(super) fn map_lines<M: Machine>(
 }
 
 /// Contents of the page at `addr`, if it is resident. No CPU writes it meanwhile.
-pub(super) fn page_state<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> Option<PageState> {
+pub(crate) fn page_state<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> Option<PageState> {
     let (pfn, shared) = space.resident_frame(Vpn(addr / PAGE))?;
     let mut bytes = vec![0; PAGE as usize];
     space.vm().machine().read(pfn, 0, &mut bytes);

@@ -12,7 +12,7 @@ pub mod library;
 pub mod mishap;
 pub mod model;
 pub mod oracle;
-mod oracle_host;
+pub(crate) mod oracle_host;
 pub mod pairs;
 pub mod recount;
 pub mod rng;

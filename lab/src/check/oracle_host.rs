@@ -14,7 +14,7 @@ const SET_MM_MAP: u64 = 14;
 
 /// One line of `/proc/PID/maps`. Addresses in bytes.
 #[derive(Clone, Debug)]
-pub(super) struct HostLine {
+pub(crate) struct HostLine {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) prot: Prot,
@@ -36,7 +36,7 @@ pub(super) fn lines(pid: i32) -> Result<Vec<HostLine>> {
 }
 
 /// `start-end rwxp offset dev inode name`.
-fn parse_line(line: &str) -> Option<HostLine> {
+pub(crate) fn parse_line(line: &str) -> Option<HostLine> {
     let mut fields = line.split_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let letters = fields.next()?;

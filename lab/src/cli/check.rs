@@ -1,4 +1,5 @@
-//! `interleaf check pairs|stress`: many schedules of two operations, or many threads for a while.
+//! `interleaf check pairs|stress|fuzz`: many schedules of two operations, many threads for a while, or random
+//! cases (`fuzz.rs`).
 
 use crate::check::pairs::{all, run_pair};
 use crate::check::stress::{self, Done, Length, MOST_TASKS, StressConfig};
@@ -26,6 +27,8 @@ pub struct Args {
 enum What {
     /// Every pair of operations, two CPUs, on the seeded machine
     Pairs(Pairs),
+    /// Random cases of spaces, parsers and the oracle, until a time is over
+    Fuzz(super::fuzz::Args),
     /// Tasks that do everything at once, on real threads; then everything is recounted
     Stress(Stress),
 }
@@ -91,6 +94,7 @@ struct Played {
 /// Checks, and fails with the first trouble.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.what {
+        What::Fuzz(args) => super::fuzz::run(&args),
         What::Pairs(args) => pairs(&args),
         What::Stress(args) => stress(&args),
     }

@@ -11,6 +11,7 @@ pub mod boot;
 pub mod check;
 pub mod doctor;
 pub mod fault;
+pub mod fuzz;
 pub mod init;
 pub mod list;
 pub mod record;

@@ -33,6 +33,16 @@ impl Progress {
         bar.inc(1);
     }
 
+    /// Says how far it has come, and in words.
+    pub fn reach(&self, step: u64, words: &str) {
+        let Some(bar) = &self.bar else { return };
+        if self.start.elapsed().as_secs() >= 1 && bar.is_hidden() {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+        bar.set_message(words.to_string());
+        bar.set_position(step);
+    }
+
     /// Takes the bar off the terminal.
     pub fn done(self) {
         if let Some(bar) = self.bar {

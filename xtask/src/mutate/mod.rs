@@ -28,6 +28,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+pub use program::executable;
 use program::{Programs, Verdict};
 use std::fs;
 use std::path::Path;

@@ -49,8 +49,13 @@ impl Points {
 
     /// Looks everything up in tracefs.
     pub fn find() -> Result<Points, Refusal> {
+        Self::of(Tracepoint::find)
+    }
+
+    /// The same where `described` knows each tracepoint.
+    pub(crate) fn of(described: impl Fn(&str) -> Result<Tracepoint, Refusal>) -> Result<Points, Refusal> {
         let find = |name: &str, first: &str, second: &str| {
-            let point = Tracepoint::find(name)?;
+            let point = described(name)?;
             Ok::<_, Refusal>((point.id, point.field(first)?, point.field(second)?))
         };
         Ok(Points {

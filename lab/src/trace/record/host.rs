@@ -63,13 +63,16 @@ pub fn cpus_online() -> Vec<u32> {
     parse_list(list.trim())
 }
 
-/// Reads `0-3,8`.
-fn parse_list(list: &str) -> Vec<u32> {
+/// More CPUs than a machine has.
+const CPUS_MOST: usize = 1 << 16;
+
+/// Reads `0-3,8`; at most [`CPUS_MOST`] numbers.
+pub(crate) fn parse_list(list: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse().ok()?)
     };
-    list.split(',').filter_map(range).flatten().collect()
+    list.split(',').filter_map(range).flatten().take(CPUS_MOST).collect()
 }
 
 #[cfg(test)]

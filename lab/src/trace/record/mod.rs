@@ -25,7 +25,7 @@ pub mod procfs;
 pub mod raw;
 mod refusal;
 mod sources;
-mod tracepoint;
+pub(crate) mod tracepoint;
 mod tracer;
 mod writer;
 

@@ -1,0 +1,226 @@
+//! The spaces of a sequence, and how a step is done.
+
+use super::step::{Circumstances, Operation, Refusal, Scope, Source};
+use crate::check::calls::{Call, CallResult, Errno, PAGE};
+use crate::check::drive::Driver;
+use crate::check::library::{boot_map, layout_of};
+use crate::check::recount::QuiescentSystem;
+use crate::machine::soft::{Entered, Flavour, MachineConfig, SoftMachine};
+use interleaf::machine::Format;
+use interleaf::space::{ActiveSpace, AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::units::{CpuId, VirtAddr, Vpn};
+use interleaf::vma::{VmaAttributes, VmaFlags};
+use interleaf_linux_abi as linux;
+use std::mem::ManuallyDrop;
+
+/// Spaces of one system, on a machine of flavour `C`.
+pub struct World<'a, 'v, C: Flavour, F: Format> {
+    /// The machine.
+    pub machine: &'a SoftMachine<C, F>,
+    /// What its spaces share.
+    pub vm: &'a Vm<'v, SoftMachine<C, F>>,
+    /// The spaces.
+    pub spaces: &'a [AddressSpace<'v, SoftMachine<C, F>>],
+    /// Which way their faults go.
+    pub path: Path,
+}
+
+/// What an operation was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// That of a call.
+    Call(CallResult),
+    /// Done; the value where there is one.
+    Done(u64),
+    /// Refused.
+    Refused(Errno),
+    /// A fault that was refused.
+    Fault(FaultError),
+}
+
+/// A CPU that runs a space until this is dropped.
+pub struct Turn<'s, 'v, C: Flavour, F: Format> {
+    _active: ActiveSpace<'s, 'v, SoftMachine<C, F>>,
+    _entered: Entered,
+    who: (u32, usize),
+}
+
+/// Frames of the machine.
+pub const FRAMES: u64 = 2048;
+/// CPUs of the machine.
+pub const CPUS: u32 = 3;
+
+/// A machine for sequences.
+pub fn machine<C: Flavour, F: Format>() -> std::io::Result<SoftMachine<C, F>> {
+    SoftMachine::new(&MachineConfig::small(CPUS, FRAMES))
+}
+
+/// Plays `f` with the spaces of `circumstances` on a machine on which no thread runs; then everything is
+/// recounted, the spaces end, and all frames are back.
+pub fn with_world<C: Flavour, F: Format, R>(
+    machine: &SoftMachine<C, F>,
+    circumstances: &Circumstances,
+    f: impl FnOnce(&World<'_, '_, C, F>) -> Result<R, String>,
+) -> Result<R, String> {
+    let Circumstances { path, scope, setting, .. } = circumstances;
+    let cpu = machine.enter(CpuId(0));
+    let vm = Vm::new(machine, boot_map(machine)).expect("memory");
+    let before = vm.memory().check().map_err(|wrong| wrong.to_string())?.allocated;
+    let new = || AddressSpace::new(&vm, layout_of(setting), *path).expect("memory for a space");
+    let count = if *scope == Scope::Everything { 2 } else { 1 };
+    // A check that fails leaves the spaces as they are.
+    let spaces: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..count).map(|_| new()).collect());
+    if *scope == Scope::Modelled {
+        fill(&spaces[0], circumstances);
+    }
+    drop(cpu);
+    let world = World { machine, vm: &vm, spaces: &spaces, path: *path };
+    let result = f(&world)?;
+    let cpu = machine.enter(CpuId(0));
+    world.recount()?;
+    drop(ManuallyDrop::into_inner(spaces));
+    drop(cpu);
+    // What a CPU caches, or keeps until no reader is left, it gives back itself.
+    (1..CPUS).chain([0]).for_each(|number| {
+        let _cpu = machine.enter(CpuId(number));
+        vm.trim();
+    });
+    let cpu = machine.enter(CpuId(0));
+    let after = vm.memory().check().map_err(|wrong| wrong.to_string())?.allocated;
+    drop(cpu);
+    if after == before { Ok(result) } else { Err(format!("{before} frames allocated before, {after} after")) }
+}
+
+/// Takes what lies outside of the windows.
+fn fill<C: Flavour, F: Format>(space: &AddressSpace<'_, SoftMachine<C, F>>, circumstances: &Circumstances) {
+    let setting = &circumstances.setting;
+    let [low, main] = &setting.windows;
+    let ends = [setting.min_addr, low.start, low.end, main.start, main.end, setting.task_end];
+    for gap in ends.chunks(2) {
+        let request = MapRequest {
+            place: Place::Fixed(VirtAddr(gap[0])),
+            flags: VmaFlags::NORESERVE | VmaFlags::SEQUENTIAL_READ | VmaFlags::RANDOM_READ,
+            ..MapRequest::anonymous(gap[1] - gap[0])
+        };
+        space.map(&request).expect("an empty space takes foreign mappings");
+    }
+}
+
+impl<'s, 'v, C: Flavour, F: Format> Turn<'s, 'v, C, F> {
+    /// Makes a CPU run a space, if `turn` does not say that it does.
+    pub fn to(turn: &mut Option<Self>, world: &World<'s, 'v, C, F>, who: (u32, usize)) {
+        if turn.as_ref().is_some_and(|turn| turn.who == who) {
+            return;
+        }
+        *turn = None;
+        let entered = world.machine.enter(CpuId(who.0));
+        *turn = Some(Self { _active: world.spaces[who.1].run(), _entered: entered, who });
+    }
+}
+
+impl<C: Flavour, F: Format> World<'_, '_, C, F> {
+    /// Recounts everything. The caller runs on a CPU.
+    pub fn recount(&self) -> Result<(), String> {
+        let spaces: Vec<_> = self.spaces.iter().collect();
+        QuiescentSystem { machine: self.machine, vm: self.vm, spaces: &spaces, path: self.path }.recount()
+    }
+
+    /// The mappings of all spaces.
+    pub fn mappings(&self) -> Vec<Vec<VmaAttributes>> {
+        let mappings = |space: &AddressSpace<'_, _>| {
+            let mut list = Vec::new();
+            space.each_vma(|vma| list.push(*vma));
+            list
+        };
+        self.spaces.iter().map(mappings).collect()
+    }
+
+    /// Does an operation in a space, which the calling CPU runs.
+    pub fn perform(&self, at: usize, operation: &Operation) -> Answer {
+        let space = &self.spaces[at];
+        let done = |result: Result<u64, Errno>| result.map_or_else(Answer::Refused, Answer::Done);
+        match operation {
+            Operation::Call(call) => Answer::Call(Driver { machine: self.machine, space }.call(call)),
+            Operation::Map(request) => done(space.map(request).map(|at| at.0).map_err(Errno::from)),
+            Operation::Protect { addr, len, flags } => {
+                done(space.protect(VirtAddr(*addr), *len, *flags).map(|()| 0).map_err(Errno::from))
+            }
+            Operation::Share { space: other, from, request } => {
+                let Some((from, request)) = self.source(*other, *from, request) else {
+                    return Answer::Done(0);
+                };
+                let mapped = space.map_shared(&self.spaces[*other], VirtAddr(from), &request);
+                done(mapped.map(|at| at.0).map_err(Errno::from))
+            }
+            Operation::Bind { addr, len, mode, nodes, flags } => {
+                done(linux::mbind(space, *addr, *len, *mode, || Ok(*nodes), *flags).map(|()| 0))
+            }
+            Operation::Fault { addr, access } => {
+                let fault = space.fault(Fault { addr: VirtAddr(*addr), access: *access });
+                fault.map_or_else(Answer::Fault, |_| Answer::Done(0))
+            }
+            Operation::Look { addr, len, request } => {
+                let at = VirtAddr(*addr);
+                let looked = (space.vma_at(at).is_some(), space.is_any_mapped(at, *len));
+                let _ = (space.resident_frame(Vpn(addr / PAGE)), space.choose_place(request));
+                Answer::Done(u64::from(looked.0) + 2 * u64::from(looked.1))
+            }
+        }
+    }
+
+    /// Where shared memory is taken from, and the request with a length that fits there.
+    fn source(&self, other: usize, from: Source, request: &MapRequest) -> Option<(u64, MapRequest)> {
+        let Source::Part { which, offset } = from else {
+            let Source::At(addr) = from else { return None };
+            return Some((addr, *request));
+        };
+        let mut shared = Vec::new();
+        self.spaces[other].each_vma(|vma| {
+            if vma.backing.is_some() {
+                shared.push(vma.range);
+            }
+        });
+        let range = shared.get(which.checked_rem(shared.len() as u64)? as usize)?;
+        let first = offset % range.len();
+        let pages = (request.len_bytes / PAGE).clamp(1, range.len() - first);
+        let sharing = Sharing::Shared;
+        Some(((range.start.0 + first) * PAGE, MapRequest { len_bytes: pages * PAGE, sharing, ..*request }))
+    }
+
+    /// Plans the failure of an allocation.
+    pub fn plan(&self, refusal: Refusal) {
+        match refusal {
+            Refusal::Nth(nth) => self.vm.memory().plan_mishap(nth),
+            Refusal::From(nth) => self.vm.memory().plan_mishaps_from(nth),
+        }
+    }
+
+    /// Cancels what is planned. Returns whether an allocation has failed.
+    pub fn cancel(&self) -> bool {
+        let happened = !self.vm.memory().is_mishap_planned();
+        self.vm.memory().plan_mishap(0);
+        happened
+    }
+}
+
+impl Answer {
+    /// Whether the operation was refused for lack of memory, or for a limit.
+    pub fn is_lack(&self, operation: &Operation) -> bool {
+        match (self, operation) {
+            (Answer::Call(CallResult::Value(end)), Operation::Call(Call::Brk { addr })) => end != addr,
+            (Answer::Call(CallResult::Error(errno)) | Answer::Refused(errno), _) => {
+                matches!(*errno, Errno::ENOMEM | Errno::EAGAIN)
+            }
+            (Answer::Fault(error), _) => *error == FaultError::NoMemory,
+            _ => false,
+        }
+    }
+
+    /// Whether it was refused, for whatever reason.
+    pub fn is_refused(&self) -> bool {
+        matches!(
+            self,
+            Answer::Call(CallResult::Error(_) | CallResult::Segv(_)) | Answer::Refused(_) | Answer::Fault(_)
+        )
+    }
+}

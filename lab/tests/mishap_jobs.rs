@@ -1,0 +1,143 @@
+//! Allocations that fail while helpers work: populating, the end of a space, the initialisation of deferred
+//! records. On the seeded machine: any allocation of any CPU may be the one that fails.
+
+use interleaf::frame::{AllocRequest, FramePlacement, Memory, RecordInit};
+use interleaf::machine::Machine as _;
+use interleaf::space::{AddressSpace, Advice, Error, Layout, MapRequest, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{CpuId, VirtAddr, Vpn};
+use interleaf::work::{PollLimit, WorkerPool};
+use interleaf_lab::check::library::boot_map;
+use interleaf_lab::check::rng::Rng;
+use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+type Seeded = SoftMachine<Baton, X86_64>;
+type Space<'v> = AddressSpace<'v, Seeded>;
+
+/// Two tables of leaves and a bit: work for a helper.
+const PAGES: u64 = 2 * 512 + 9;
+const BYTES: u64 = PAGES * 4096;
+
+/// Plays `caller` with a space on CPU 0 and helpers on two others; then ends the space, with helpers, while
+/// allocations fail, and counts the frames.
+fn with_helpers(seeds: Range<u64>, caller: fn(&Space<'_>, &mut Rng)) {
+    let scenario = move |schedule: &Schedule| {
+        let machine = Seeded::new(&MachineConfig::small(3, 4096)).expect("a machine");
+        let entered = machine.enter(CpuId(0));
+        let mut map = boot_map(&machine);
+        let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory");
+        workers.set_poll_limit(PollLimit(2));
+        drop(entered);
+        let (machine, mut rng) = (&machine, Rng::new(schedule.seed()));
+        let first: Program<'_> = Box::new(move || {
+            let vm = Vm::new(machine, map).expect("memory").with_workers(&workers);
+            let in_use = || {
+                vm.trim();
+                vm.memory().check().expect("frames add up").allocated
+            };
+            let before = in_use();
+            let space = Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory");
+            caller(&space, &mut rng);
+            vm.memory().plan_mishaps_from(1);
+            drop(space);
+            vm.memory().plan_mishap(0);
+            vm.settle();
+            assert_eq!(in_use(), before, "frames leaked");
+            drop(vm);
+            drop(workers);
+        });
+        let helpers = (1..machine.nr_cpus()).map(|_| Box::new(|| machine.help()) as Program<'_>);
+        schedule.run(machine, std::iter::once(first).chain(helpers).collect());
+    };
+    let options = Options { limit_steps: 20_000_000, ..Options::default() };
+    explore(seeds, options, scenario).unwrap_or_else(|report| panic!("{report}"));
+}
+
+fn present(space: &Space<'_>, start: VirtAddr) -> u64 {
+    let page = |at| Vpn(start.vpn().0 + at);
+    (0..PAGES).filter(|at| space.resident_frame(page(*at)).is_some()).count() as u64
+}
+
+/// Populating that was refused, in all seeds: the test is about them.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn populating_with_helpers_is_refused_as_a_whole_and_succeeds_afterwards() {
+    with_helpers(0..10, |space, rng| {
+        let start = space.map(&MapRequest::anonymous(BYTES)).expect("room");
+        let nth = 1 + rng.below(PAGES);
+        if rng.chance(1, 2) {
+            space.vm().memory().plan_mishap(nth);
+        } else {
+            space.vm().memory().plan_mishaps_from(nth);
+        }
+        let done = space.advise(start, BYTES, Advice::PopulateWrite);
+        let happened = !space.vm().memory().is_mishap_planned();
+        space.vm().memory().plan_mishap(0);
+        if done.is_err() {
+            assert!(happened && done == Err(Error::NoMemory), "{done:?}");
+            REFUSED.fetch_add(1, Relaxed);
+        }
+        assert_eq!(space.nr_mappings(), 1);
+        space.advise(start, BYTES, Advice::PopulateWrite).expect("there is memory again");
+        assert_eq!(present(space, start), PAGES);
+    });
+    assert!(REFUSED.load(Relaxed) > 0, "populating was never refused");
+}
+
+#[test]
+fn a_mapping_that_helpers_populate_stands_whatever_allocation_fails() {
+    with_helpers(10..18, |space, rng| {
+        space.vm().memory().plan_mishap(10 + rng.below(PAGES));
+        let request = MapRequest { populate: true, ..MapRequest::anonymous(BYTES) };
+        let start = space.map(&request).expect("mmap does not fail for it");
+        space.vm().memory().plan_mishap(0);
+        space.advise(start, BYTES, Advice::PopulateWrite).expect("there is memory again");
+        assert_eq!(present(space, start), PAGES);
+    });
+}
+
+/// Deferred blocks: one is initialised at start.
+const FRAMES: u64 = 4 * 1024;
+
+/// CPU 0 runs the job, CPU 1 helps, CPU 2 allocates, and now and then it fails.
+fn initialise_while_allocations_fail(schedule: &Schedule) {
+    let machine = Seeded::new(&MachineConfig::small(3, FRAMES)).expect("a machine");
+    let cpu = machine.enter(CpuId(0));
+    let mut map = boot_map(&machine);
+    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory");
+    workers.set_poll_limit(PollLimit(2));
+    let memory = Memory::start(&machine, map, RecordInit::Deferred).expect("memory");
+    drop(cpu);
+    let (memory, mut rng) = (&memory, Rng::new(schedule.seed()));
+    let before = memory.check().expect("frames add up").allocated;
+    let job: Program<'_> = Box::new(move || {
+        memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("the job needs no memory");
+        drop(workers);
+    });
+    let help: Program<'_> = Box::new(|| machine.help());
+    let frames: Program<'_> = Box::new(move || {
+        for _ in 0..12 {
+            memory.plan_mishap(rng.below(4));
+            let alloc = || memory.alloc_frame_from(FramePlacement::Local, AllocRequest::DIRTY);
+            let held: Vec<_> = (0..3).filter_map(|_| alloc()).collect();
+            assert!(held.len() >= 2, "one allocation of three fails");
+            held.into_iter().for_each(|frame| memory.free_frame(frame));
+        }
+        memory.plan_mishap(0);
+    });
+    schedule.run(&machine, vec![job, help, frames]);
+    let _cpu = machine.enter(CpuId(0));
+    memory.drain();
+    let counts = memory.check().expect("frames add up");
+    assert_eq!((counts.deferred, counts.allocated), (0, before));
+}
+
+#[test]
+fn records_are_initialised_though_allocations_fail_meanwhile() {
+    explore(0..60, Options::default(), initialise_while_allocations_fail)
+        .unwrap_or_else(|report| panic!("{report}"));
+}
