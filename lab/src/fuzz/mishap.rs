@@ -6,7 +6,7 @@
 //! run.
 
 use super::space::step::{Circumstances, Operation, Refusal, Step};
-use super::space::world::{Answer, Turn, World, with_world};
+use super::space::world::{StepResult, Turn, World, with_world};
 use crate::check::calls::{Call, advice};
 use crate::machine::host::Host;
 use crate::machine::soft::{Flavour, SoftMachine};
@@ -69,7 +69,7 @@ fn refuse<F: Format>(
     world: &World<'_, '_, Host, F>,
     step: &Step,
     refusal: Refusal,
-    plain: &Answer,
+    plain: &StepResult,
 ) -> Result<bool, String> {
     // Cached frames would hide the need for memory.
     world.vm.trim();

@@ -7,7 +7,7 @@
 
 use super::mishap::{goes_page_by_page, perform_all};
 use super::space::step::{Circumstances, Draw, Operation, Refusal, Scope, Step};
-use super::space::world::{Answer, Turn, World, machine, with_world};
+use super::space::world::{StepResult, Turn, World, machine, with_world};
 use crate::check::calls::Call;
 use crate::check::rng::Rng;
 use crate::machine::baton::{Baton, Options, Program, Schedule, explore};
@@ -63,7 +63,7 @@ impl Race {
     }
 
     /// The answer where no allocation fails and no other CPU runs.
-    fn undisturbed(&self, machine: &SoftMachine<Baton, X86_64>) -> Result<Answer, String> {
+    fn undisturbed(&self, machine: &SoftMachine<Baton, X86_64>) -> Result<StepResult, String> {
         with_world(machine, &self.circumstances, |world| {
             let mut turn = None;
             perform_all(world, &mut turn, &self.setup);
@@ -73,7 +73,7 @@ impl Race {
     }
 
     /// Runs all CPUs; returns what CPU 0 was answered.
-    fn race(&self, schedule: &Schedule, world: &Seeded<'_, '_>) -> Answer {
+    fn race(&self, schedule: &Schedule, world: &Seeded<'_, '_>) -> StepResult {
         let answer = RefCell::new(None);
         let space = self.last.space;
         let first: Program<'_> = Box::new(|| {
@@ -116,7 +116,7 @@ impl Race {
     fn check(
         &self,
         world: &Seeded<'_, '_>,
-        (plain, answer): (&Answer, &Answer),
+        (plain, answer): (&StepResult, &StepResult),
         happened: bool,
         before: Vec<Piece>,
     ) -> Result<(), String> {
@@ -142,7 +142,7 @@ fn scenario(schedule: &Schedule) {
 }
 
 /// Whether the answers are the same; which pages are present depends on the other CPUs.
-fn is_same(operation: &Operation, one: &Answer, other: &Answer) -> bool {
+fn is_same(operation: &Operation, one: &StepResult, other: &StepResult) -> bool {
     matches!(operation, Operation::Call(Call::Mincore { .. })) || one == other
 }
 

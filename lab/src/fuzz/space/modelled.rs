@@ -1,7 +1,7 @@
 //! Calls of one space, each answered as the plain model answers.
 
 use super::step::{Circumstances, Operation, Step};
-use super::world::{Answer, Turn, World, with_world};
+use super::world::{StepResult, Turn, World, with_world};
 use crate::check::calls::{Call, CallResult, MapLine, PageState};
 use crate::check::library::{map_lines, page_state};
 use crate::check::model::Model;
@@ -40,7 +40,7 @@ pub fn play<F: Format>(
 /// The answer of the library. A call that was refused because an allocation failed is made again.
 fn answer<F: Format>(world: &World<'_, '_, Host, F>, step: &Step, call: &Call) -> CallResult {
     let perform = || match world.perform(step.space, &step.operation) {
-        Answer::Call(result) => result,
+        StepResult::Call(result) => result,
         other => unreachable!("a call is answered as one: {other:?}"),
     };
     let Some(refusal) = step.refusal else { return perform() };
@@ -48,7 +48,7 @@ fn answer<F: Format>(world: &World<'_, '_, Host, F>, step: &Step, call: &Call) -
     let result = perform();
     let happened = world.cancel();
     let is_partial = matches!(call, Call::Mincore { .. });
-    if happened && !is_partial && Answer::Call(result.clone()).is_lack(&step.operation) {
+    if happened && !is_partial && StepResult::Call(result.clone()).is_lack(&step.operation) {
         return perform();
     }
     result

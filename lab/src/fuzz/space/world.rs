@@ -27,7 +27,7 @@ pub struct World<'a, 'v, C: Flavour, F: Format> {
 
 /// What an operation was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum StepResult {
     /// That of a call.
     Call(CallResult),
     /// Done; the value where there is one.
@@ -136,18 +136,18 @@ impl<C: Flavour, F: Format> World<'_, '_, C, F> {
     }
 
     /// Does an operation in a space, which the calling CPU runs.
-    pub fn perform(&self, at: usize, operation: &Operation) -> Answer {
+    pub fn perform(&self, at: usize, operation: &Operation) -> StepResult {
         let space = &self.spaces[at];
-        let done = |result: Result<u64, Errno>| result.map_or_else(Answer::Refused, Answer::Done);
+        let done = |result: Result<u64, Errno>| result.map_or_else(StepResult::Refused, StepResult::Done);
         match operation {
-            Operation::Call(call) => Answer::Call(Driver { machine: self.machine, space }.call(call)),
+            Operation::Call(call) => StepResult::Call(Driver { machine: self.machine, space }.call(call)),
             Operation::Map(request) => done(space.map(request).map(|at| at.0).map_err(Errno::from)),
             Operation::Protect { addr, len, flags } => {
                 done(space.protect(VirtAddr(*addr), *len, *flags).map(|()| 0).map_err(Errno::from))
             }
             Operation::Share { space: other, from, request } => {
                 let Some((from, request)) = self.source(*other, *from, request) else {
-                    return Answer::Done(0);
+                    return StepResult::Done(0);
                 };
                 let mapped = space.map_shared(&self.spaces[*other], VirtAddr(from), &request);
                 done(mapped.map(|at| at.0).map_err(Errno::from))
@@ -157,13 +157,13 @@ impl<C: Flavour, F: Format> World<'_, '_, C, F> {
             }
             Operation::Fault { addr, access } => {
                 let fault = space.fault(Fault { addr: VirtAddr(*addr), access: *access });
-                fault.map_or_else(Answer::Fault, |_| Answer::Done(0))
+                fault.map_or_else(StepResult::Fault, |_| StepResult::Done(0))
             }
             Operation::Look { addr, len, request } => {
                 let at = VirtAddr(*addr);
                 let looked = (space.vma_at(at).is_some(), space.is_any_mapped(at, *len));
                 let _ = (space.resident_frame(Vpn(addr / PAGE)), space.choose_place(request));
-                Answer::Done(u64::from(looked.0) + 2 * u64::from(looked.1))
+                StepResult::Done(u64::from(looked.0) + 2 * u64::from(looked.1))
             }
         }
     }
@@ -203,15 +203,15 @@ impl<C: Flavour, F: Format> World<'_, '_, C, F> {
     }
 }
 
-impl Answer {
+impl StepResult {
     /// Whether the operation was refused for lack of memory, or for a limit.
     pub fn is_lack(&self, operation: &Operation) -> bool {
         match (self, operation) {
-            (Answer::Call(CallResult::Value(end)), Operation::Call(Call::Brk { addr })) => end != addr,
-            (Answer::Call(CallResult::Error(errno)) | Answer::Refused(errno), _) => {
+            (StepResult::Call(CallResult::Value(end)), Operation::Call(Call::Brk { addr })) => end != addr,
+            (StepResult::Call(CallResult::Error(errno)) | StepResult::Refused(errno), _) => {
                 matches!(*errno, Errno::ENOMEM | Errno::EAGAIN)
             }
-            (Answer::Fault(error), _) => *error == FaultError::NoMemory,
+            (StepResult::Fault(error), _) => *error == FaultError::NoMemory,
             _ => false,
         }
     }
@@ -220,7 +220,9 @@ impl Answer {
     pub fn is_refused(&self) -> bool {
         matches!(
             self,
-            Answer::Call(CallResult::Error(_) | CallResult::Segv(_)) | Answer::Refused(_) | Answer::Fault(_)
+            StepResult::Call(CallResult::Error(_) | CallResult::Segv(_))
+                | StepResult::Refused(_)
+                | StepResult::Fault(_)
         )
     }
 }

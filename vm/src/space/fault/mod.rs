@@ -152,13 +152,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         prepared: &mut Prepared<'v, M>,
         mut first: Option<Fallback>,
     ) -> Result<(), FaultError> {
+        // Whether the backing's index has lacked memory though all that waited had been done.
+        let mut has_waited = false;
         loop {
             let result = first.take().map_or_else(|| self.attempt_locked(fault, prepared), Err);
             let Err(reason) = result else { return Ok(()) };
             match reason {
                 Fallback::VmaMissing => return Err(FaultError::NotMapped),
                 Fallback::VmaAccess => return Err(FaultError::NotAllowed),
-                Fallback::NoMemory => prepared.wait_for_memory().map_err(|()| FaultError::NoMemory)?,
+                Fallback::NoMemory => {
+                    let lacked = prepared.wait_for_memory().map_err(|()| FaultError::NoMemory)?;
+                    if has_waited && !lacked && !mutant!("fault.waits-for-nothing") {
+                        return Err(FaultError::NoMemory);
+                    }
+                    has_waited = !lacked;
+                }
                 Fallback::VmaChanged
                 | Fallback::VmaNotSupported
                 | Fallback::PmdChanged

@@ -141,20 +141,22 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// Allocates the memory that the last attempt could not get without waiting. Called with no lock held and
-    /// outside any read section.
+    /// outside any read section. Returns whether a frame or a table lacked; if neither did, the attempt lacked
+    /// memory for the backing's index, which it can only take as it is.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn wait_for_memory(&mut self) -> Result<(), ()> {
+    pub fn wait_for_memory(&mut self) -> Result<bool, ()> {
         let memory = &self.vm.memory;
         self.vm.settle();
+        let has_all = self.frame.is_some() && self.table.is_some();
         if self.frame.is_none() {
             self.frame = Some(memory.alloc_zeroed_from(self.placement, Priority::Normal).ok_or(())?);
         }
         if self.table.is_none() {
             self.table = Some(memory.alloc_table(Priority::Normal).ok_or(())?);
         }
-        Ok(())
+        Ok(!has_all)
     }
 }
 
