@@ -141,8 +141,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// Allocates the memory that the last attempt could not get without waiting. Called with no lock held and
-    /// outside any read section. Returns whether a frame or a table lacked; if neither did, the attempt lacked
-    /// memory for the backing's index, which it can only take as it is.
+    /// outside any read section. Returns whether a frame or a table lacked; if neither did, the attempt
+    /// lacked memory for the backing's index, which it can only take as it is.
     ///
     /// # Errors
     /// There is no memory.
