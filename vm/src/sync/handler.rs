@@ -129,3 +129,7 @@ impl<M: Machine, H: Handler<M>> fmt::Debug for Registration<'_, M, H> {
         write!(f, "Registration for {:?}", H::EVENT)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/handler.rs"]
+mod tests;

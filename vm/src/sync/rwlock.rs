@@ -87,14 +87,24 @@ pub struct RwLock<C: Cpu, const RANK: u8> {
     queue: SpinLock<Queue, C, { lockdep::RWLOCK_QUEUE.0 }>,
 }
 
-/// The lock, held for reading.
+/// The lock, held for reading, by the thread that has taken it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::RwReadGuard<'static, C, 0>>(); }
+/// ```
 #[must_use = "the lock is released once this is dropped"]
 pub struct RwReadGuard<'a, C: Cpu, const RANK: u8> {
     lock: &'a RwLock<C, RANK>,
     _thread: PhantomData<*const ()>,
 }
 
-/// The lock, held for writing.
+/// The lock, held for writing, by the thread that has taken it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::RwWriteGuard<'static, C, 0>>(); }
+/// ```
 #[must_use = "the lock is released once this is dropped"]
 pub struct RwWriteGuard<'a, C: Cpu, const RANK: u8> {
     lock: &'a RwLock<C, RANK>,

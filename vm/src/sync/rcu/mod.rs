@@ -115,7 +115,13 @@ struct Local<C: Cpu> {
 /// [`Rcu::bound`] makes it.
 struct BoundReclaim<'r, R>(&'r R);
 
-/// A read section. What was reachable when it began stays in memory until it ends; preemption is off.
+/// A read section. What was reachable when it began stays in memory until it ends; preemption is off. It ends
+/// on the thread that began it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::ReadGuard<'static, C>>(); }
+/// ```
 #[must_use = "the read section ends once this is dropped"]
 pub struct ReadGuard<'a, C: Cpu> {
     local: CpuGuard<'a, Local<C>, C>,
