@@ -277,11 +277,6 @@ pub const ALL: &[Mutation] = &[
         test: REFUSED,
     },
     Mutation {
-        point: "fault.waits-for-nothing",
-        wrong: "a fault that lacks memory for the index of shared memory tries for ever",
-        test: Lab("scarce", "a_fault_on_shared_memory_ends_however_little_memory_there_is"),
-    },
-    Mutation {
         point: "limits.change-counts-what-stays",
         wrong: "a change that adds no mapping is refused where there is one too many",
         test: LIMITS,

@@ -162,7 +162,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Fallback::VmaAccess => return Err(FaultError::NotAllowed),
                 Fallback::NoMemory => {
                     let lacked = prepared.wait_for_memory().map_err(|()| FaultError::NoMemory)?;
-                    if has_waited && !lacked && !mutant!("fault.waits-for-nothing") {
+                    if has_waited && !lacked {
                         return Err(FaultError::NoMemory);
                     }
                     has_waited = !lacked;
