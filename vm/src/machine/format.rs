@@ -36,6 +36,8 @@ pub struct Leaf {
 pub enum Marker {
     /// An operation holds the slot while it flushes or copies; a fault that meets it waits or falls back.
     Busy = 1,
+    /// A word that this version does not know. It is never waited for.
+    Unknown = 2,
 }
 
 /// The bit layout of one architecture's tables. Implementations are types without values; see

@@ -10,9 +10,25 @@
 //! | `unhook` | | an [`Unhooked`], which a gather flushes and then frees |
 //! | `detach` | a child, empty | a [`DetachedTable`] |
 //!
-//! So an entry owns what it points to, and what it owned leaves it as a value. Who builds a tree of his own
-//! out of memory that is not the library's writes words by the `unsafe`
-//! [`set_entry`](LockedTable::set_entry).
+//! So an entry owns what it points to, and what it owned leaves it as a value. A frame by its number cannot
+//! be mapped:
+//!
+//! ```compile_fail,E0133
+//! # use interleaf::{machine::*, table::*};
+//! fn forge<M: Machine>(table: &mut LockedTable<'_, M>, leaf: Leaf) {
+//!     table.set_entry(0, Entry::Leaf(leaf)); // unsafe
+//! }
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use interleaf::{machine::*, table::*, units::Pfn};
+//! fn forge<M: Machine>(table: &mut LockedTable<'_, M>, frame: Pfn, bits: LeafBits) {
+//!     table.install(0, frame, bits);
+//! }
+//! ```
+//!
+//! An embedder that builds a tree of its own, of memory that is not the library's, writes entries by the
+//! `unsafe` [`set_entry`](LockedTable::set_entry).
 
 use super::{PageTable, Table};
 use crate::frame::{DetachedTable, FrameMeta, Init, MappedFrame, TableFrame, Unhooked};
@@ -269,6 +285,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
     }
 
+    /// Whether the contents of the user memory that `slot` maps may be discarded: the frame is *lazyfree*,
+    /// and the entry says that nothing was stored since.
+    pub fn is_discardable(&self, slot: usize) -> bool {
+        let clean = matches!(self.entry(slot), Entry::Leaf(leaf) if !leaf.dirty);
+        clean && self.mapped_meta(slot).is_some_and(|meta| meta.state().is_lazyfree())
+    }
+
     /// The first of the slots that is not absent. Skips without reading the parts of the table in which
     /// nothing was installed.
     #[inline(always)]
@@ -324,7 +347,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
                 if mutant!("table.frame-lost") {
                     return Some(Unhooked::translation(pages));
                 }
-                Some(Unhooked::frame(pages, leaf.pfn))
+                Some(Unhooked::frame(pages, leaf))
             }
             _ => Some(Unhooked::translation(pages)),
         }

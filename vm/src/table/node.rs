@@ -14,6 +14,17 @@
 //! A handle, [`Table`], is tied to what keeps the table in memory: the read section it was found in, or, for
 //! the root, the tree. Only a handle gives a [`LockedTable`], which needs no section: an attached table is
 //! not detached while another CPU holds its lock.
+//!
+//! ```compile_fail,E0597
+//! # use interleaf::{machine::*, space::*, table::*, units::*};
+//! fn keep<M: Machine>(space: &AddressSpace<'_, M>, page: Vpn) {
+//!     let found = {
+//!         let reading = space.vm().read();
+//!         walk(space.page_table(), page, Level::Pte, &reading)
+//!     };
+//!     found.table.lock(); // the read section has ended
+//! }
+//! ```
 
 use super::{LockedTable, PageTable};
 use crate::frame::{FrameMeta, Words};

@@ -22,6 +22,26 @@ pub const ALL: &[Mutation] = &[
         wrong: "a flush leaves out the CPU that asks for it",
         test: RANDOM,
     },
+    Mutation {
+        point: "meta.mapcount-overflows",
+        wrong: "a mapcount at its limit is raised",
+        test: Unit("frame::tests"),
+    },
+    Mutation {
+        point: "madvise.lazyfree-not-set",
+        wrong: "MADV_FREE does not mark the frame",
+        test: Unit("space::fault::tests::kinds"),
+    },
+    Mutation {
+        point: "fault.lazyfree-kept",
+        wrong: "a write fault leaves the frame to be discarded",
+        test: Unit("space::fault::tests::kinds"),
+    },
+    Mutation {
+        point: "unhook.dirty-dropped",
+        wrong: "what an entry says of stores goes with it",
+        test: Unit("space::fault::tests::kinds"),
+    },
     Mutation { point: "shootdown.wait-skipped", wrong: "a flush does not wait", test: FLUSH },
     Mutation {
         point: "shootdown.enter-fence-skipped",

@@ -39,7 +39,7 @@ impl GatherBatch {
     pub fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, unhooked: Unhooked) {
         match unhooked.cleared() {
             Cleared::Translation => {}
-            Cleared::Frame(pfn) => self.add_frame(memory, pfn),
+            Cleared::Frame(pfn, dirty) => self.add_frame(memory, pfn, dirty),
             Cleared::Table(pfn, init) => {
                 let meta = memory.meta_of(pfn);
                 meta.set_next(self.tables);
@@ -50,13 +50,19 @@ impl GatherBatch {
         }
     }
 
-    fn add_frame<M: Machine>(&mut self, memory: &Memory<'_, M>, pfn: Pfn) {
+    fn add_frame<M: Machine>(&mut self, memory: &Memory<'_, M>, pfn: Pfn, dirty: bool) {
         let meta = memory.meta_of(pfn);
         if meta.state().is_exclusive() {
             // No other entry maps it, so its owner words are not needed any more.
             meta.set_next(self.frames);
             self.frames = Some(pfn);
-        } else if let Some(slot) = self.shared.get_or_insert_default().get_mut(self.nr_shared) {
+            return;
+        }
+        // The frame may outlive its entry.
+        if dirty {
+            meta.note_dirty();
+        }
+        if let Some(slot) = self.shared.get_or_insert_default().get_mut(self.nr_shared) {
             *slot = pfn;
             self.nr_shared += 1;
         }

@@ -10,6 +10,15 @@
 //! | `gather_batch` | [`GatherBatch`]: frames and tables that wait for one flush |
 //!
 //! A value is a reference to its [`Memory`](super::Memory) and a frame number. Numbers alone own nothing:
+//!
+//! ```compile_fail,E0382
+//! # use interleaf::{frame::*, machine::*};
+//! fn free_twice<M: Machine>(frame: Frame<'_, M>) {
+//!     drop(frame);
+//!     drop(frame);
+//! }
+//! ```
+//!
 //! `into_pfn` gives ownership up and leaks the frame, and the `unsafe` `from_pfn` takes it back.
 
 mod folio;

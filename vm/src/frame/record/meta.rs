@@ -143,6 +143,11 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(|state| state.with_lazyfree(lazyfree));
     }
 
+    /// Sets *dirty* of user memory: an entry that is gone now was written through.
+    pub(in crate::frame) fn note_dirty(&self) {
+        self.step_shared(FrameState::dirtied);
+    }
+
     /// Sets *attached* of a table that only the caller owns. `false` where it was set.
     pub(in crate::frame) fn attach(&self) -> bool {
         self.step(FrameState::attached).is_some()

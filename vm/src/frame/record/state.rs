@@ -10,6 +10,7 @@
 //! | 43 | *attached*: a walk from a root may reach it (`Table`) |
 //! | 44 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 45 | *retired*: waits for readers (`Table`) |
+//! | 46 | *dirty*: written through an entry that is gone (`User`, `File`) |
 //! | 48..56 | index of the zone (`Free`) |
 //!
 //! All other bits are zero. A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
@@ -93,6 +94,7 @@ const EXCLUSIVE: u64 = 1 << 42;
 const ATTACHED: u64 = 1 << 43;
 const LAZYFREE: u64 = 1 << 44;
 const RETIRED: u64 = 1 << 45;
+const DIRTY: u64 = 1 << 46;
 const ZONE_SHIFT: u32 = 48;
 /// Refcounts beyond this are refused, so that no count ever overflows.
 const MOST_REFS: u64 = 1 << 31;
@@ -124,7 +126,7 @@ impl FrameState {
 
     /// Whether the bits without a meaning are zero.
     pub(in crate::frame) const fn is_sound(self) -> bool {
-        const UNUSED: u64 = 0b11 << 46 | 0xff << 56;
+        const UNUSED: u64 = 1 << 47 | 0xff << 56;
         self.0 & UNUSED == 0
     }
 
@@ -155,6 +157,10 @@ impl FrameState {
     /// Whether the contents may be discarded.
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
+    }
+    /// Whether it was written through an entry that is gone.
+    pub const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
     }
     /// Whether a free block of `order` of this zone starts here, so that its buddy may merge with it.
     pub const fn is_free_block(self, zone: u8, order: Order) -> bool {
@@ -216,6 +222,10 @@ impl FrameState {
     pub fn unshared(self) -> Option<Self> {
         (self.kind() == Kind::User && self.refcount() == 1).then_some(Self(self.0 | EXCLUSIVE))
     }
+    /// Written through an entry that is gone. Refused where that was noted before.
+    pub fn dirtied(self) -> Option<Self> {
+        (self.kind().is_counted() && !self.is_dirty()).then_some(Self(self.0 | DIRTY))
+    }
     /// With the lazyfree mark as given.
     pub fn with_lazyfree(self, lazyfree: bool) -> Option<Self> {
         let flag = if lazyfree { LAZYFREE } else { 0 };
@@ -253,6 +263,7 @@ impl fmt::Debug for FrameState {
             (self.is_exclusive(), " exclusive"),
             (self.is_attached(), " attached"),
             (self.is_lazyfree(), " lazyfree"),
+            (self.is_dirty(), " dirty"),
             (self.init() == Init::Zeroed, " zeroed"),
         ];
         flags.iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))

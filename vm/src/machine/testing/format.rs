@@ -32,7 +32,7 @@ impl<const ROOT: u8> Format for Plainest<ROOT> {
     fn encode(entry: Entry, _level: Level) -> u64 {
         match entry {
             Entry::Absent => 0,
-            Entry::Marker(Marker::Busy) => 1 << 1,
+            Entry::Marker(marker) => (marker as u64) << 1,
             Entry::Table(pfn) => pfn.0 << FRAME_SHIFT | PRESENT,
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
@@ -46,7 +46,8 @@ impl<const ROOT: u8> Format for Plainest<ROOT> {
         let pfn = Pfn(word >> FRAME_SHIFT);
         match (word & PRESENT != 0, word & LEAF != 0) {
             (false, _) if word == 0 => Entry::Absent,
-            (false, _) => Entry::Marker(Marker::Busy),
+            (false, _) if word == (Marker::Busy as u64) << 1 => Entry::Marker(Marker::Busy),
+            (false, _) => Entry::Marker(Marker::Unknown),
             (true, false) => Entry::Table(pfn),
             (true, true) => Entry::Leaf(Leaf {
                 pfn,

@@ -24,7 +24,7 @@ use super::install::Install;
 use super::prepare::Prepared;
 use super::trust::Proof;
 use super::{Fallback, Fault};
-use crate::machine::{Cpu, Entry, Machine};
+use crate::machine::{Cpu, Entry, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::sync::ReadGuard;
@@ -64,6 +64,7 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     match decision {
         Decision::Nothing => return Ok(()),
         Decision::Wait => return Err(Fallback::EntryBusy),
+        Decision::Refuse => return Err(Fallback::VmaNotSupported),
         Decision::MapFrame | Decision::ReplaceZeroPage => {
             prepared.set_placement(vma, page);
             prepared.allocate_frame()?;
@@ -140,8 +141,11 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<EntryRef<'a, 's, M>, Fallback> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
-            if entry.entry() != Entry::Absent {
-                return Err(Fallback::EntryBusy);
+            match entry.entry() {
+                Entry::Absent => {}
+                Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
+                // A huge leaf, or a marker of another version: no walk ends below it.
+                Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
             }
             self.link_table(&entry, prepared)?;
             entry = walk_on(entry.table, self.page, Level::Pte, self.reading);

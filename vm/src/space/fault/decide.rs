@@ -1,6 +1,6 @@
 //! How a fault changes the entry it found: a pure decision.
 
-use crate::machine::{Entry, Leaf};
+use crate::machine::{Entry, Leaf, Marker};
 use crate::units::{Access, Pfn, Rights};
 
 /// A decision, made without a lock from an entry read once; applied under the table's lock if the entry is
@@ -12,6 +12,8 @@ pub enum Decision {
     Nothing,
     /// Another CPU is changing the entry: give up and try again.
     Wait,
+    /// The entry is of a kind that faults do not know: nothing to wait for.
+    Refuse,
     /// Map the zero page, which costs no frame.
     MapZeroPage,
     /// Map a zeroed frame of the space's own.
@@ -44,7 +46,8 @@ pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
         Entry::Absent if !inputs.private_anonymous => Decision::MapBacking,
         Entry::Absent if inputs.access == Access::Write => Decision::MapFrame,
         Entry::Absent => Decision::MapZeroPage,
-        Entry::Marker(_) | Entry::Table(_) => Decision::Wait,
+        Entry::Marker(Marker::Unknown) => Decision::Refuse,
+        Entry::Marker(Marker::Busy) | Entry::Table(_) => Decision::Wait,
         Entry::Leaf(leaf) => decide_present(leaf, inputs),
     }
 }

@@ -39,7 +39,8 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     #[inline(never)]
     fn apply_rarer(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) {
         match decision {
-            Decision::Nothing | Decision::Wait | Decision::MapFrame | Decision::MapZeroPage => {}
+            Decision::Nothing | Decision::Wait | Decision::Refuse => {}
+            Decision::MapFrame | Decision::MapZeroPage => {}
             Decision::MapBacking => {
                 if let Some(frame) = prepared.take_backing() {
                     self.table.install(self.slot, frame, self.bits(self.rights));
@@ -76,6 +77,9 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     /// finds them here.
     fn allow(&mut self, rights: Rights) {
         let store = self.access == Access::Write;
+        if store && !mutant!("fault.lazyfree-kept") {
+            self.table.set_lazyfree(self.slot, false);
+        }
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         self.table
             .adjust(self.slot, |leaf| Some(LeafBits { rights, accessed: true, dirty: kept(leaf) || store }));

@@ -167,10 +167,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     }
                     has_waited = !lacked;
                 }
-                Fallback::VmaChanged
-                | Fallback::VmaNotSupported
-                | Fallback::PmdChanged
-                | Fallback::EntryBusy => M::Cpu::relax(),
+                Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
+                Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => M::Cpu::relax(),
             }
         }
     }

@@ -25,7 +25,8 @@ pub enum Fallback {
     VmaChanged,
     /// Nothing is mapped there: an error, if the space's lock is held.
     VmaMissing,
-    /// The kind of mapping is not handled without the lock.
+    /// The entry is of a kind that faults do not handle, as a huge leaf: an error, if the space's lock is
+    /// held.
     VmaNotSupported,
     /// The mapping does not allow the access: an error, if the space's lock is held.
     VmaAccess,
@@ -73,6 +74,8 @@ pub enum FaultError {
     NotAllowed,
     /// No memory for the page or for a table.
     NoMemory,
+    /// The entry is of a kind that faults do not handle: a huge leaf without the right, or an unknown marker.
+    NotSupported,
 }
 
 impl fmt::Display for FaultError {
@@ -81,6 +84,7 @@ impl fmt::Display for FaultError {
             FaultError::NotMapped => "nothing is mapped there",
             FaultError::NotAllowed => "the mapping does not allow the access",
             FaultError::NoMemory => "no memory for the page",
+            FaultError::NotSupported => "the entry is of a kind that faults do not handle",
         })
     }
 }

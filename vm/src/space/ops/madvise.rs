@@ -104,11 +104,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
-    /// MADV_FREE: the leaves become clean, so that reclaim may drop them; a store makes them dirty again.
+    /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a store
+    /// makes them dirty again (`LockedTable::is_discardable`).
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
         self.edit_entries(held, range, |table, slot, page, gather| {
             if let Some((_, true)) = table.adjust(slot, cleaned) {
                 gather.weakened(VpnRange::new(page, page.add(1)));
+            }
+            if !mutant!("madvise.lazyfree-not-set") {
+                table.set_lazyfree(slot, true);
             }
         });
     }

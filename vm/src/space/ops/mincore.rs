@@ -1,6 +1,6 @@
 //! mincore: which pages are present.
 
-use crate::machine::{Cpu, Entry, Machine};
+use crate::machine::{Cpu, Entry, Machine, Marker};
 use crate::object::Object;
 use crate::space::AddressSpace;
 use crate::space::Error;
@@ -57,7 +57,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                 (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
                 // A fault replaces the zero page: the page is resident all the time, its frame appears in a
                 // moment.
-                (Entry::Marker(_), _) => {}
+                (Entry::Marker(Marker::Busy), _) => {}
+                (Entry::Marker(Marker::Unknown), _) => return None,
                 (_, Some(backing)) => {
                     return Object::at(&vm.memory, backing.0).lookup(vma.offset_at(page), &reading);
                 }

@@ -24,6 +24,7 @@ const NO_RIGHTS: u64 = 1 << 58;
 const FRAME: u64 = 0x0000_ffff_ffff_f000;
 /// In invalid words that are no leaf: which marker.
 const MARKER_SHIFT: u32 = 2;
+const BUSY: u64 = (Marker::Busy as u64) << MARKER_SHIFT;
 
 /// AArch64 with 4 levels.
 #[derive(Debug)]
@@ -56,7 +57,8 @@ impl Format for Aarch64 {
                     accessed: word & ACCESS_FLAG != 0,
                     dirty: word & WAS_DIRTY != 0,
                 }),
-                _ => Entry::Marker(Marker::Busy),
+                BUSY => Entry::Marker(Marker::Busy),
+                _ => Entry::Marker(Marker::Unknown),
             }
         } else if level == Level::Pte || word & TABLE_OR_PAGE == 0 {
             Entry::Leaf(decode_leaf(word, pfn))

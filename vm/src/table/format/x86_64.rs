@@ -16,6 +16,7 @@ const NO_EXECUTE: u64 = 1 << 63;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// In words that are neither present nor without rights: which marker.
 const MARKER_SHIFT: u32 = 1;
+const BUSY: u64 = (Marker::Busy as u64) << MARKER_SHIFT;
 
 /// x86-64 with 5 levels where `FIVE`, else 4.
 #[derive(Debug)]
@@ -48,7 +49,8 @@ impl<const FIVE: bool> Format for X86<FIVE> {
             match word {
                 0 => Entry::Absent,
                 _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
-                _ => Entry::Marker(Marker::Busy),
+                BUSY => Entry::Marker(Marker::Busy),
+                _ => Entry::Marker(Marker::Unknown),
             }
         } else if level == Level::Pte || (word & PAGE_SIZE != 0 && level.leaf_size().is_some()) {
             Entry::Leaf(decode_leaf(word, pfn, rights(word)))

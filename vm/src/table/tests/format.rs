@@ -36,7 +36,7 @@ fn every_entry_survives_the_bits<F: Format>() {
         let entry = Entry::Table(Pfn(0x1234));
         assert_eq!(F::decode(F::encode(entry, level), level), entry, "{} {level:?}", F::NAME);
     }
-    for entry in [Entry::Absent, Entry::Marker(Marker::Busy)] {
+    for entry in [Entry::Absent, Entry::Marker(Marker::Busy), Entry::Marker(Marker::Unknown)] {
         assert_eq!(F::decode(F::encode(entry, Level::Pte), Level::Pte), entry);
     }
     assert_eq!(F::encode(Entry::Absent, Level::Pmd), 0);

@@ -32,6 +32,7 @@ fn a_leaf_that_lost_rights_gets_those_of_the_mapping_back() {
 }
 
 #[test]
-fn a_marker_is_waited_for() {
+fn a_marker_is_waited_for_if_it_is_known() {
+    assert_eq!(decide(Entry::Marker(Marker::Unknown), Access::Read), Decision::Refuse);
     assert_eq!(decide(Entry::Marker(Marker::Busy), Access::Read), Decision::Wait);
 }

@@ -15,11 +15,11 @@ use crate::table::{LeafBits, walk, walk_cached};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
 use crate::vma::Vma;
 
-type TestSpace<'a> = AddressSpace<'a, TestMachine>;
+pub(super) type TestSpace<'a> = AddressSpace<'a, TestMachine>;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
+pub(super) fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
     let machine = TestMachine::new(500);
     let frames = machine.frames();
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);

@@ -6,6 +6,8 @@ mod attempt;
 mod decide;
 #[cfg(not(loom))]
 mod install;
+#[cfg(not(loom))]
+mod kinds;
 #[cfg(loom)]
 mod loom_fault;
 #[cfg(loom)]
