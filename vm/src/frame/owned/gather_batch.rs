@@ -3,8 +3,8 @@
 use super::Unhooked;
 use super::unhooked::Cleared;
 use crate::frame::free::prepare_free;
-use crate::frame::{FrameState, Init, Kind, Memory};
-use crate::machine::Machine;
+use crate::frame::{FrameMeta, FrameState, Init, Kind, Memory};
+use crate::machine::{Cpu, Machine};
 use crate::sync::Rcu;
 use crate::units::Pfn;
 
@@ -36,29 +36,27 @@ impl GatherBatch {
     }
 
     /// Adds an unhooked translation. The batch is not full.
+    #[inline(always)]
     pub fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, unhooked: Unhooked) {
         match unhooked.cleared() {
             Cleared::Translation => {}
-            Cleared::Frame(pfn, dirty) => self.add_frame(memory, pfn, dirty),
-            Cleared::Table(pfn, init) => {
+            Cleared::Frame(pfn, dirty) => {
                 let meta = memory.meta_of(pfn);
-                meta.set_next(self.tables);
-                // A table that is not zero names itself.
-                meta.set_prev((init == Init::Dirty).then_some(pfn));
-                self.tables = Some(pfn);
+                if meta.state().is_exclusive() {
+                    // No other entry maps it, so its owner words are not needed any more.
+                    meta.set_next(self.frames);
+                    self.frames = Some(pfn);
+                } else {
+                    self.add_shared(meta, pfn, dirty);
+                }
             }
+            Cleared::Table(pfn, init) => self.add_table(memory.meta_of(pfn), pfn, init),
         }
     }
 
-    fn add_frame<M: Machine>(&mut self, memory: &Memory<'_, M>, pfn: Pfn, dirty: bool) {
-        let meta = memory.meta_of(pfn);
-        if meta.state().is_exclusive() {
-            // No other entry maps it, so its owner words are not needed any more.
-            meta.set_next(self.frames);
-            self.frames = Some(pfn);
-            return;
-        }
-        // The frame may outlive its entry.
+    /// Adds a mapping of a frame that may outlive its entry.
+    #[inline(never)]
+    fn add_shared<C: Cpu>(&mut self, meta: &FrameMeta<C>, pfn: Pfn, dirty: bool) {
         if dirty {
             meta.note_dirty();
         }
@@ -66,6 +64,15 @@ impl GatherBatch {
             *slot = pfn;
             self.nr_shared += 1;
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_table<C: Cpu>(&mut self, meta: &FrameMeta<C>, pfn: Pfn, init: Init) {
+        meta.set_next(self.tables);
+        // A table that is not zero names itself.
+        meta.set_prev((init == Init::Dirty).then_some(pfn));
+        self.tables = Some(pfn);
     }
 
     /// Frees all frames and tables. No CPU uses a translation to them any more; tables wait for the readers

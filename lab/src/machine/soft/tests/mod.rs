@@ -29,7 +29,7 @@ impl Format for Tiny {
     fn encode(entry: Entry, _level: Level) -> u64 {
         match entry {
             Entry::Absent => 0,
-            Entry::Marker(Marker::Busy) => MARKER,
+            Entry::Marker(_) => MARKER,
             Entry::Table(pfn) => PRESENT | pfn.addr().0,
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
