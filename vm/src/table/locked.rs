@@ -330,17 +330,15 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,
-    /// in a gather of this tree. `None`, and no change, where the slot is absent or points to a table.
+    /// in a gather of this tree. `None`, and no change, where the slot is absent. The slot points to no
+    /// table: sweeps look under this lock.
     #[inline(always)]
-    pub(crate) fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
+    pub(super) fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
         let level = self.level();
-        let word = self.read(slot);
-        if word == M::Format::encode(Entry::Absent, level) {
+        if self.read(slot) == M::Format::encode(Entry::Absent, level) {
             return None;
         }
-        if level != Level::Pte && matches!(M::Format::decode(word, level), Entry::Table(_)) {
-            return None;
-        }
+        debug_assert!(!matches!(self.entry(slot), Entry::Table(_)), "tables are detached");
         let pages = VpnRange::new(page, page.add(level.entry_pages()));
         match self.replace(slot, Entry::Absent) {
             Entry::Leaf(leaf) if leaf.pfn != self.table.tree.memory.zero_frame() => {
