@@ -51,6 +51,19 @@ pub enum Call {
         /// The advice, any number.
         advice: i32,
     },
+    /// `mbind(addr, len, mode, &nodes, 65, flags)`.
+    Mbind {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// The mode and its flags, any number.
+        mode: u32,
+        /// The nodes, as bits.
+        nodes: u64,
+        /// What happens to pages that are present.
+        flags: u32,
+    },
     /// `brk(addr)`, the system call: it answers where the break is afterwards.
     Brk {
         /// The wanted end of the heap.
@@ -211,6 +224,9 @@ impl fmt::Display for Call {
                 let known = advice::NAMES.iter().find(|(number, _)| *number == advice);
                 let name = known.map_or(advice.to_string(), |(_, name)| (*name).into());
                 write!(f, "madvise({addr:#x}, {len:#x}, {name});")
+            }
+            Self::Mbind { addr, len, mode, nodes, flags } => {
+                write!(f, "mbind({addr:#x}, {len:#x}, {mode:#x}, {nodes:#x}, {flags:#x});")
             }
             Self::Brk { addr } => write!(f, "brk({addr:#x});"),
             Self::Mincore { addr, len } => write!(f, "mincore({addr:#x}, {len:#x});"),

@@ -94,6 +94,10 @@ fn simpler(call: &Call) -> Vec<Call> {
         Call::Madvise { addr, len, advice } => {
             lens(len).map(|len| Call::Madvise { addr, len, advice }).collect()
         }
+        Call::Mbind { addr, len, mode, nodes, flags } => {
+            let shorter = lens(len).map(|len| Call::Mbind { addr, len, mode, nodes, flags });
+            shorter.chain((flags != 0).then_some(Call::Mbind { addr, len, mode, nodes, flags: 0 })).collect()
+        }
         Call::Mincore { addr, len } => lens(len).map(|len| Call::Mincore { addr, len }).collect(),
         Call::Brk { .. } | Call::Read { .. } | Call::Write { .. } => Vec::new(),
     }

@@ -68,6 +68,9 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             Call::Madvise { addr, len, advice } => {
                 value(linux::madvise(space, addr, len, advice).map(|()| 0))
             }
+            Call::Mbind { addr, len, mode, nodes, flags } => {
+                value(linux::mbind(space, addr, len, mode, || Ok(nodes), flags).map(|()| 0))
+            }
             Call::Brk { addr } => CallResult::Value(linux::brk(space, addr)),
             Call::Mincore { addr, len } => self.mincore(addr, len),
             Call::Read { addr } => self.access(addr, Access::Read, None),

@@ -11,12 +11,13 @@ use super::rng::Rng;
 use super::setting::{ARENA_PAGES, Setting};
 
 /// The kinds of call, with how often each is drawn.
-const KINDS: [(u64, Kind); 9] = [
+const KINDS: [(u64, Kind); 10] = [
     (26, Kind::Map),
     (10, Kind::Unmap),
     (18, Kind::Protect),
     (12, Kind::AdvisePages),
     (5, Kind::AdviseFlags),
+    (6, Kind::Policy),
     (6, Kind::Break),
     (6, Kind::Mincore),
     (10, Kind::Read),
@@ -30,6 +31,7 @@ enum Kind {
     Protect,
     AdvisePages,
     AdviseFlags,
+    Policy,
     Break,
     Mincore,
     Read,
@@ -130,6 +132,7 @@ impl<'a> Habits<'a> {
                 let (advice, _) = self.rng.pick(advice::NAMES);
                 Call::Madvise { addr, len, advice }
             }
+            Kind::Policy => self.mbind(),
             Kind::Break => Call::Brk { addr: self.new_break() },
             Kind::Mincore => {
                 let (addr, len) = self.range();
@@ -161,6 +164,38 @@ impl<'a> Habits<'a> {
         let hint = if free_choice && self.rng.chance(1, 2) { 0 } else { addr };
         let len = if free_choice && self.rng.chance(1, 8) { self.large_len() } else { len };
         Call::Mmap { hint, len, prot: self.prot(), flags }
+    }
+
+    /// Mostly one of a few policies, so that neighbours get the same. Only node 0 has memory.
+    fn mbind(&mut self) -> Call {
+        let (addr, len) = self.range();
+        let (mut mode, mut nodes) = self.rng.weighted(&[
+            (6, (0, 0)),
+            (4, (4, 0)),
+            (1, (1, 0)),
+            (2, (1, 1)),
+            (4, (2, 1)),
+            (1, (2, 0x21)),
+            (2, (3, 1)),
+            (1, (5, 1)),
+            (1, (6, 1)),
+            (1, (0x8002, 1)),
+            (1, (0x8002, 0x21)),
+            (1, (0x4002, 0x20)),
+            (1, (0x2002, 1)),
+        ]);
+        if self.odd() {
+            mode = self.rng.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 99, u32::MAX, 0x1000, 1 << 16]);
+            mode |= self.rng.pick(&[0, 0, 0x2000, 0x4000, 0x8000, 0xc000]);
+            nodes = self.rng.pick(&[0, 1, 2, 3, 0x20]);
+        }
+        // What a strict call finds in shared memory depends on which entries there are: it names node 0.
+        let strict = if nodes & 1 == 1 || nodes == 0 && mode == 0 { 1 } else { 0 };
+        let mut flags = self.rng.weighted(&[(8, 0), (2, strict), (1, strict | 2), (1, 2)]);
+        if self.odd() {
+            flags = self.rng.pick(&[4, 7, 8, 16, 1 << 31]);
+        }
+        Call::Mbind { addr, len, mode, nodes, flags }
     }
 
     fn prot(&mut self) -> Prot {

@@ -167,7 +167,13 @@ impl System for Oracle {
         assert!(calls.iter().all(|call| self.setting.admits(call)), "calls stay within the windows");
         let slots = slots(calls);
         let bytes = slots.last().map_or(0, |last| last + MANY_PAGES);
-        self.child.write_scratch(0, &vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes as usize / 8]);
+        let mut scratch = vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes as usize / 8];
+        for (call, slot) in calls.iter().zip(&slots) {
+            if let Call::Mbind { nodes, .. } = call {
+                scratch[*slot as usize / 8] = *nodes;
+            }
+        }
+        self.child.write_scratch(0, &scratch);
         let results = self.results(calls).expect("no sequence of admitted calls kills the child");
         let each = calls.iter().zip(results).zip(slots);
         let answers = each.map(|((call, result), slot)| self.answer(slot, call, result)).collect();
@@ -177,19 +183,23 @@ impl System for Oracle {
     }
 }
 
-/// Where each call's `mincore` writes in the scratch memory, in bytes; other calls do not write.
+/// Where each call's `mincore` writes, or its `mbind` reads, in the scratch memory, in bytes.
 fn slots(calls: &[Call]) -> Vec<u64> {
     let mut next = 0;
-    let slot = |call| {
+    let slot = |call: &Call| {
         let slot = next;
-        next += if matches!(call, &Call::Mincore { .. }) { MANY_PAGES } else { 0 };
+        next += match call {
+            Call::Mincore { .. } => MANY_PAGES,
+            Call::Mbind { .. } => 8,
+            _ => 0,
+        };
         slot
     };
     calls.iter().map(slot).collect()
 }
 
-/// `call` as a step; `vec` is where its `mincore` may write.
-fn step(call: &Call, vec: u64) -> Step {
+/// `call` as a step; `slot` is where its `mincore` may write and its `mbind` finds the nodes.
+fn step(call: &Call, slot: u64) -> Step {
     let no_file = u64::MAX;
     match *call {
         Call::Mmap { hint, len, prot, flags } => {
@@ -203,8 +213,11 @@ fn step(call: &Call, vec: u64) -> Step {
         Call::Madvise { addr, len, advice } => {
             Step::new(libc::SYS_madvise as u64, &[addr, len, u64::from(advice.cast_unsigned())])
         }
+        Call::Mbind { addr, len, mode, flags, .. } => {
+            Step::new(libc::SYS_mbind as u64, &[addr, len, mode.into(), slot, 65, flags.into()])
+        }
         Call::Brk { addr } => Step::new(libc::SYS_brk as u64, &[addr]),
-        Call::Mincore { addr, len } => Step::new(libc::SYS_mincore as u64, &[addr, len, vec]),
+        Call::Mincore { addr, len } => Step::new(libc::SYS_mincore as u64, &[addr, len, slot]),
         Call::Read { addr } => Step::new(Step::READ, &[addr]),
         Call::Write { addr, value } => Step::new(Step::WRITE, &[addr, u64::from(value)]),
     }

@@ -109,7 +109,7 @@ impl Setting {
                 let refused = addr > self.task_end || len > self.task_end - addr;
                 refused || self.harmless(addr, len)
             }
-            Call::Mprotect { addr, len, .. } => self.harmless(addr, len),
+            Call::Mprotect { addr, len, .. } | Call::Mbind { addr, len, .. } => self.harmless(addr, len),
             Call::Madvise { addr, len, advice } => {
                 let populate = matches!(advice, advice::POPULATE_READ | advice::POPULATE_WRITE);
                 self.harmless(addr, len) && (!populate || len <= MANY_PAGES * PAGE || addr >= self.task_end)

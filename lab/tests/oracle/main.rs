@@ -6,5 +6,6 @@ mod answers;
 mod limits;
 mod merging;
 mod pages;
+mod policy;
 mod random;
 mod world;

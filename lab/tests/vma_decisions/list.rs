@@ -81,7 +81,9 @@ impl Decisions {
             Call::Madvise { addr, len, advice } => self.madvise(range(addr, addr + len), advice),
             Call::Brk { addr } => Ok(self.set_brk(addr)),
             Call::Write { addr, .. } => return self.write(Vpn(addr / PAGE)),
-            Call::Read { .. } | Call::Mincore { .. } => unreachable!("not a plain call"),
+            Call::Read { .. } | Call::Mincore { .. } | Call::Mbind { .. } => {
+                unreachable!("not a plain call")
+            }
         };
         let listed = check(self.list.iter().copied());
         assert!(listed.is_ok(), "{} after {call}", listed.unwrap_err());

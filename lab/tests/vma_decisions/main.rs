@@ -40,7 +40,8 @@ fn is_plain(call: &Call, setting: &Setting) -> bool {
         }
         Call::Write { addr, .. } => setting.windows.iter().any(|window| window.contains(&addr)),
         Call::Brk { addr } => addr < setting.windows[1].end,
-        Call::Read { .. } | Call::Mincore { .. } => false,
+        // Policies are changed as flags are, all or nothing; a plain list would repeat the library's code.
+        Call::Read { .. } | Call::Mincore { .. } | Call::Mbind { .. } => false,
     }
 }
 

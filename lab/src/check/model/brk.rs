@@ -40,7 +40,8 @@ impl Model {
         }
         self.commit((new - old) / PAGE)?;
         let flags = VmFlags::READ | VmFlags::WRITE | VmFlags::ACCOUNT;
-        let heap = Mapping { start: old, end: new, flags, object: None, offset: old / PAGE, anon: None };
+        let (object, offset) = (None, old / PAGE);
+        let heap = Mapping { start: old, end: new, flags, object, offset, anon: None, policy: None };
         if old > self.setting.start_brk {
             self.mappings.insert_merged(heap, Sides::Left);
         } else {

@@ -69,7 +69,8 @@ impl Model {
             self.commit(pages)?;
         }
         self.remove_range(start, end);
-        let mut new = Mapping { start, end, flags, object: None, offset: start / PAGE, anon: None };
+        let (object, offset) = (None, start / PAGE);
+        let mut new = Mapping { start, end, flags, object, offset, anon: None, policy: None };
         if flags.contains(VmFlags::SHARED) {
             // In Linux the new object commits its memory after the old mappings were removed.
             if shares {

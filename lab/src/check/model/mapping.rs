@@ -5,6 +5,7 @@
 //! made; a neighbour that looks the same takes over the neighbour's, any other gets a new one. Mappings with
 //! different identities never merge; one without merges with any.
 
+use super::Policy;
 use crate::check::calls::{Errno, PAGE, Prot};
 use crate::check::setting::RefusedChange;
 use std::collections::BTreeMap;
@@ -74,6 +75,8 @@ pub struct Mapping {
     pub offset: u64,
     /// The anon identity, given at the first private copy.
     pub anon: Option<u32>,
+    /// The memory policy, none for the default.
+    pub policy: Option<Policy>,
 }
 
 impl Mapping {
@@ -95,9 +98,12 @@ impl Mapping {
         Self { start, end, offset: self.page_offset(start), ..self.clone() }
     }
 
-    /// Whether `right` goes on where this one ends, in addresses and in offsets.
+    /// Whether `right` goes on where this one ends, in addresses and in offsets, with the same policy.
     fn continues_in(&self, right: &Self) -> bool {
-        self.end == right.start && self.object == right.object && self.offset + self.pages() == right.offset
+        self.end == right.start
+            && self.object == right.object
+            && self.offset + self.pages() == right.offset
+            && self.policy == right.policy
     }
 
     /// Whether the two could be one mapping.
@@ -201,8 +207,7 @@ impl Mappings {
         self.insert(merged);
     }
 
-    /// Gives `[start, end)`, which lies in one mapping, other flags: as one with the neighbours where they
-    /// agree, else as a mapping of its own. Refused if that takes more than `limits` allow.
+    /// Gives `[start, end)`, which lies in one mapping, other flags; see [`change`](Self::change).
     pub fn change_flags(
         &mut self,
         start: u64,
@@ -210,8 +215,20 @@ impl Mappings {
         flags: VmFlags,
         limits: MappingLimits,
     ) -> Result<(), Errno> {
+        self.change(start, end, |part| Mapping { flags, ..part }, limits)
+    }
+
+    /// Changes attributes of `[start, end)`, which lies in one mapping: as one with the neighbours where they
+    /// agree, else as a mapping of its own. Refused if that takes more than `limits` allow.
+    pub fn change(
+        &mut self,
+        start: u64,
+        end: u64,
+        change: impl FnOnce(Mapping) -> Mapping,
+        limits: MappingLimits,
+    ) -> Result<(), Errno> {
         let before = (limits.refused == RefusedChange::ChangesNothing).then(|| self.clone());
-        let done = self.split_and_change(start, end, flags, limits.most);
+        let done = self.split_and_change(start, end, change, limits.most);
         if let (Err(_), Some(before)) = (&done, before) {
             *self = before;
         }
@@ -219,9 +236,15 @@ impl Mappings {
     }
 
     /// The same; where it is refused, an end that was split off before stays so.
-    fn split_and_change(&mut self, start: u64, end: u64, flags: VmFlags, most: usize) -> Result<(), Errno> {
+    fn split_and_change(
+        &mut self,
+        start: u64,
+        end: u64,
+        change: impl FnOnce(Mapping) -> Mapping,
+        most: usize,
+    ) -> Result<(), Errno> {
         let whole = self.at(start).expect("the range is mapped");
-        let part = Mapping { flags, ..whole.part(start, end) };
+        let part = change(whole.part(start, end));
         let joins = self.ending_at(start).is_some_and(|left| left.merges_with(&part))
             || self.starting_at(end).is_some_and(|right| part.merges_with(right));
         for boundary in [start, end] {

@@ -16,6 +16,7 @@ mod fault;
 mod map;
 mod mapping;
 mod place;
+mod policy;
 mod protect;
 mod spaces;
 mod unmap;
@@ -24,6 +25,7 @@ use crate::check::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageS
 use crate::check::setting::Setting;
 pub use mapping::{Mapping, VmFlags};
 use mapping::{MappingLimits, Mappings};
+pub use policy::Policy;
 pub use spaces::Spaces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -94,6 +96,7 @@ impl Model {
                 object,
                 offset: 0,
                 anon: None,
+                policy: None,
             });
         }
         model
@@ -106,6 +109,7 @@ impl Model {
             Call::Munmap { addr, len } => self.munmap(addr, len),
             Call::Mprotect { addr, len, prot } => self.mprotect(addr, len, prot),
             Call::Madvise { addr, len, advice } => self.madvise(addr, len, advice),
+            Call::Mbind { addr, len, mode, nodes, flags } => self.mbind(addr, len, mode, nodes, flags),
             Call::Brk { addr } => Ok(self.set_brk(addr)),
             Call::Mincore { addr, len } => return self.mincore(addr, len),
             Call::Read { addr } => return self.read(addr),

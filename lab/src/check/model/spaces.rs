@@ -46,7 +46,7 @@ impl Spaces {
     pub fn share(&mut self, from: usize, to: usize, range: &Range<u64>) {
         let shown = self.spaces[from].mappings.at(range.start).expect("something is mapped there");
         assert!(shown.object.is_some() && shown.end >= range.end, "one shared mapping");
-        let part = Mapping { anon: None, ..shown.part(range.start, range.end) };
+        let part = Mapping { anon: None, policy: None, ..shown.part(range.start, range.end) };
         self.spaces[to].mappings.insert_merged(part, Sides::Both);
     }
 
