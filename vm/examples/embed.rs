@@ -138,7 +138,7 @@ fn main() {
     println!("mapped 1 MiB at {base:?}");
 
     // The page-fault handler.
-    let running = space.run();
+    let running = space.activate(None);
     for page in 0..3 {
         let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
         let outcome = space.fault(Fault { addr, access: Access::Write });

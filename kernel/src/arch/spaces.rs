@@ -16,10 +16,11 @@ use super::cpu::{InterruptsOff, PreemptOff, with_interrupts_off};
 use super::percpu::{self, PerCpu};
 use super::upcalls::sched;
 use super::{Core, Metal};
+use core::mem;
 use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
-use interleaf::space::AddressSpace;
+use interleaf::space::{Active, AddressSpace};
 use interleaf::sync::wait_until;
 
 /// An address space of this machine.
@@ -124,6 +125,14 @@ impl SpaceSlot {
     }
 }
 
+/// What a CPU has loaded; [`PerCpu::loaded`] keeps the space's address, from which it is made again.
+type ActiveSpace<'s> = Active<'s, 'static, Metal>;
+
+/// The CPU keeps what it has loaded.
+fn keep(active: Option<ActiveSpace<'_>>) {
+    mem::forget(active);
+}
+
 /// Loads the space of a thread that is about to run on this CPU, unless it has none or it is loaded.
 pub(super) fn load_space_of(cpu: &PerCpu, next: &SpaceSlot, _off: &InterruptsOff) {
     // SAFETY: a space that is loaded here does not end: its drop waits until this CPU has left it (`evict`),
@@ -133,9 +142,11 @@ pub(super) fn load_space_of(cpu: &PerCpu, next: &SpaceSlot, _off: &InterruptsOff
     match (loaded, wanted) {
         (None, None) => {}
         (Some(loaded), Some(wanted)) if ptr::eq(loaded, wanted) => {}
-        (Some(loaded), None) => loaded.space.enter_lazy_tlb(),
-        (None, Some(wanted)) => wanted.space.enter_cpu(),
-        (Some(loaded), Some(wanted)) => wanted.space.switch_from(&loaded.space),
+        (Some(loaded), None) => keep(loaded.space.active_here().inspect(ActiveSpace::enter_lazy_tlb)),
+        (loaded, Some(wanted)) => {
+            let previous = loaded.and_then(|loaded| loaded.space.active_here());
+            keep(Some(wanted.space.activate(previous)));
+        }
     }
     if wanted.is_some() {
         cpu.loaded.set(wanted);
@@ -149,7 +160,7 @@ pub fn leave_lazy_space(_off: &InterruptsOff) {
     let (loaded, own) = unsafe { (cpu.loaded.get(), thread.space().get()) };
     let Some(loaded) = loaded.filter(|loaded| !own.is_some_and(|own| ptr::eq(own, *loaded))) else { return };
     cpu.loaded.set(None);
-    loaded.space.leave_cpu();
+    drop(loaded.space.active_here());
 }
 
 /// Runs `f` on this thread in a space, of which it has none yet.

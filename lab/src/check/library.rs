@@ -103,7 +103,7 @@ impl<F: Format> System for Library<F> {
             let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path)
                 .expect("there is memory for a space");
             self.fill(&space);
-            let _running = space.run();
+            let _running = space.activate(None);
             let driver = Driver { machine: &self.machine, space: &space };
             let run = Run { driver, setting: &self.setting };
             let answers = calls.iter().map(|call| driver.call(call)).collect();

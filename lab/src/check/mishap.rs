@@ -101,7 +101,7 @@ impl<F: Format> Mishaps<F> {
         counts: &mut MishapCounts,
     ) -> bool {
         let space = AddressSpace::new(vm, layout_of(&self.setting), self.path).expect("memory");
-        let _running = space.run();
+        let _running = space.activate(None);
         let driver = Driver { machine: &self.machine, space: &space };
         setup.iter().for_each(|call| drop(driver.call(call)));
         // Cached frames would hide the need for memory.

@@ -124,7 +124,7 @@ impl Replay {
             let layout = setup::layout(&self.header, life, steps);
             let space = setup::space(&vm, layout, path, &life.start)?;
             let (verdict, faults) = {
-                let _running = space.run();
+                let _running = space.activate(None);
                 let player = Player::new(&machine, &space, self.header.limits.stack_bytes);
                 let checker = Checker::new(&player, life, steps, self.header.limits);
                 let verdict: Verdict = checker.play(|| progress(&life.start.program));

@@ -69,7 +69,7 @@ impl<'a> TimedReplay<'a> {
             zeroed.clear();
             for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
                 let space = setup::space(self.vm, *layout, self.path, &life.start)?;
-                let _running = space.run();
+                let _running = space.activate(None);
                 let player = Player::new(self.machine, &space, header.limits.stack_bytes);
                 zeroed.extend(Checker::new(&player, life, steps, header.limits).play(|| ()).zeroed);
             }
@@ -88,7 +88,7 @@ impl<'a> TimedReplay<'a> {
         let start = Instant::now();
         for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
             let space = setup::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
-            let _running = space.run();
+            let _running = space.activate(None);
             let player = Player::new(self.machine, &space, self.replay.header.limits.stack_bytes);
             black_box(player.play(steps));
         }

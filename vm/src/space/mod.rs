@@ -28,7 +28,7 @@ mod layout;
 mod ops;
 mod vm;
 
-pub use activate::ActiveSpace;
+pub use activate::Active;
 pub use counters::{Counter, Counters, Totals};
 pub use edit::{Held, RangeGuard, RangeReadGuard};
 pub use error::Error;

@@ -63,18 +63,18 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
 
     /// Makes this CPU leave `from`, the space that it has loaded (if any), and translate through `to` with
     /// its root table (if any), and through no translation that it cached before.
-    pub fn switch<M: Machine<Cpu = C>>(
+    ///
+    /// # Panics
+    /// Where `from` is not what this CPU has loaded. Nothing has changed then.
+    pub(crate) fn switch<M: Machine<Cpu = C>>(
         &self,
         machine: &M,
         from: Option<&SpaceTlb<C>>,
         to: Option<(&SpaceTlb<C>, Pfn)>,
     ) {
         let own = self.cpus.get_cpu();
-        debug_assert_eq!(
-            own.loaded.load(Relaxed),
-            from.map_or(0, SpaceTlb::id),
-            "the CPU had loaded another space"
-        );
+        let named = from.map_or(0, SpaceTlb::id);
+        assert!(own.loaded.load(Relaxed) == named, "a CPU leaves a space that it has not loaded");
         with_interrupts_off::<C, _>(|| {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
             // Release: a CPU that reads it also sees this CPU's earlier stores of `loaded`.
@@ -102,6 +102,12 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             }
             self.catch_up(machine, &own);
         });
+    }
+
+    /// This CPU, if it has the space loaded.
+    pub(crate) fn cpu_that_has_loaded(&self, space: &SpaceTlb<C>) -> Option<CpuId> {
+        let own = self.cpus.get_cpu();
+        (own.loaded.load(Relaxed) == space.id()).then(C::id)
     }
 
     /// Flushes `range`, edited before the call, on every CPU that runs `space`. Returns when all have done

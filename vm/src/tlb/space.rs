@@ -61,6 +61,12 @@ impl<C: Cpu> SpaceTlb<C> {
         CpuMask::from_words(core::array::from_fn(|at| self.cpus[at].load(Relaxed)))
     }
 
+    /// Whether no CPU runs the space or keeps its root lazily. Acquire pairs with `clear_cpu`: what a CPU did
+    /// while it had the space loaded comes before what follows.
+    pub fn is_loaded_nowhere(&self) -> bool {
+        self.cpus.iter().all(|word| word.load(Acquire) == 0)
+    }
+
     /// Raises the count of edits that wait for their flush, before the first edit that takes rights away
     /// (protocol P8).
     pub fn begin_edit(&self) -> PendingFlush<'_, C> {

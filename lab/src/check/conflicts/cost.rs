@@ -37,7 +37,7 @@ pub fn of_faults(path: Path, faults: u64) -> Cost {
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory for the records");
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("memory for a space");
-    let _running = space.run();
+    let _running = space.activate(None);
     let page = PAGE_SIZE as u64;
     let start = space.map(&MapRequest::anonymous((faults + 1) * page)).expect("room");
     let touch = |n: u64| {

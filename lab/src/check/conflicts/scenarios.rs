@@ -68,7 +68,7 @@ pub fn fight(pair: Pair, path: Path, each: u64) -> Fights {
     let turns = Barrier::new(2);
     let work = |me: u32| {
         let _cpu = machine.enter(CpuId(me));
-        let _running = space.run();
+        let _running = space.activate(None);
         let (_, footprint) = footprint(|| take_turns(&space, pair, me, parts[me as usize], each, &turns));
         footprint
     };

@@ -11,7 +11,7 @@ use crate::check::setting::Setting;
 use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MapRequest, Place, Sharing, Vm};
+use interleaf::space::{Active, AddressSpace, MapRequest, Place, Sharing, Vm};
 use interleaf::units::{CpuId, VirtAddr};
 use std::cell::RefCell;
 use std::fmt;
@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 type Machine<F> = SoftMachine<Baton, F>;
 type Space<'v, F> = AddressSpace<'v, Machine<F>>;
+type ActiveSpace<'s, 'v, F> = Active<'s, 'v, Machine<F>>;
 
 /// A seed that went wrong, and how to see it again.
 #[derive(Debug)]
@@ -77,6 +78,8 @@ struct PairRun<'a, 'v, F: Format> {
     own: [&'a Space<'v, F>; 2],
     /// What each CPU runs for a while, or ends.
     others: [RefCell<Option<Space<'v, F>>>; 2],
+    /// What each CPU has loaded between two steps. Left as it is by a check that fails.
+    active: ManuallyDrop<[RefCell<Option<ActiveSpace<'a, 'v, F>>>; 2]>,
     variation: Variation,
     setting: Setting,
 }
@@ -99,7 +102,8 @@ fn scenario<F: Format>(
     let others = [new(), new()].map(|other| RefCell::new(Some(other)));
     drop(cpu);
     let own = [all[0], all[variation.spaces() - 1]];
-    let world = PairRun { machine: &machine, own, others, variation, setting };
+    let active = ManuallyDrop::new([RefCell::new(None), RefCell::new(None)]);
+    let world = PairRun { machine: &machine, own, others, active, variation, setting };
     world.prepare();
     let answers = world.race(schedule, pair);
     let cpu = machine.enter(CpuId(0));
@@ -108,11 +112,11 @@ fn scenario<F: Format>(
     QuiescentSystem { machine: &machine, vm: &vm, spaces: &living, path: variation.path }.must_hold();
     let seen = look(&all, &world.setting, answers);
     assert!(legal.contains(&seen), "an outcome that no order explains: {seen:#x?}\nlegal are {legal:#x?}");
-    own[0].leave_cpu();
+    world.active[0].take();
     drop(cpu);
     {
         let _cpu = machine.enter(CpuId(1));
-        own[1].leave_cpu();
+        world.active[1].take();
         vm.trim();
     }
     let _cpu = machine.enter(CpuId(0));
@@ -128,11 +132,11 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
         for cpu in 0..2 {
             let _cpu = self.machine.enter(CpuId(cpu));
             if let Some(other) = &*self.others[cpu as usize].borrow() {
-                let _running = other.run();
+                let _running = other.activate(None);
                 self.set_up(other, None);
             }
             let own = self.own[cpu as usize];
-            own.enter_cpu();
+            self.active[cpu as usize].replace(Some(own.activate(None)));
             if cpu == 0 {
                 self.set_up(own, None);
             } else if self.variation.memory == Memory::TwoSpaces {
@@ -167,12 +171,12 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
     fn race(&self, schedule: &Schedule, pair: (Operation, Operation)) -> [Vec<CallResult>; 2] {
         let answers = [RefCell::new(Vec::new()), RefCell::new(Vec::new())];
         let program = |(cpu, operation): (usize, Operation)| -> Program<'_> {
-            let (other, answers) = (&self.others[cpu], &answers[cpu]);
+            let (other, active, answers) = (&self.others[cpu], &self.active[cpu], &answers[cpu]);
             let driver = Driver { machine: self.machine, space: self.own[cpu] };
             let steps = operation.steps(cpu as u64, self.variation, self.setting.start_brk);
             Box::new(move || {
                 for step in steps {
-                    let answer = take_step(driver, other, step);
+                    let answer = take_step(driver, other, active, step);
                     answers.borrow_mut().extend(answer);
                 }
             })
@@ -182,9 +186,10 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
     }
 }
 
-fn take_step<'v, F: Format>(
-    driver: Driver<'_, 'v, Baton, F>,
+fn take_step<'a, 'v, F: Format>(
+    driver: Driver<'a, 'v, Baton, F>,
     other: &RefCell<Option<Space<'v, F>>>,
+    active: &RefCell<Option<ActiveSpace<'a, 'v, F>>>,
     step: Step,
 ) -> Option<CallResult> {
     match step {
@@ -199,12 +204,12 @@ fn take_step<'v, F: Format>(
         Step::OtherSpaceRuns => {
             let other = other.borrow();
             let other = other.as_ref().expect("it is there until it ends");
-            other.switch_from(driver.space);
+            let visiting = other.activate(active.take());
             let addr = BASE;
             let answer =
                 Driver { machine: driver.machine, space: other }.call(&Call::Write { addr, value: 5 });
             assert_eq!(answer, CallResult::Written, "a store in the other space");
-            driver.space.switch_from(other);
+            active.replace(Some(driver.space.activate(Some(visiting))));
             None
         }
     }

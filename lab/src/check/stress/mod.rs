@@ -28,7 +28,7 @@ use crate::machine::host::Host;
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use crate::os::affinity;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, Counter, Fallback, Layout, Path, Vm};
+use interleaf::space::{Active, AddressSpace, Counter, Fallback, Layout, Path, Vm};
 use interleaf::units::CpuId;
 use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,6 +40,7 @@ use task::Task;
 
 type Machine<F> = SoftMachine<Host, F>;
 type Space<'v, F> = AddressSpace<'v, Machine<F>>;
+type ActiveSpace<'s, 'v, F> = Active<'s, 'v, Machine<F>>;
 
 /// How long tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ pub fn run<F: Format>(config: &StressConfig) -> Result<Done, String> {
     let shared = new()?;
     let own = (0..config.tasks).map(|_| new()).collect::<Result<Vec<_>, _>>()?;
     {
-        let _running = shared.run();
+        let _running = shared.activate(None);
         task::set_up(&machine, &shared, &own)?;
     }
     drop(cpu);

@@ -1,6 +1,6 @@
 //! What a task does in a round, and what it must find.
 
-use super::{Machine, Space, StressRun};
+use super::{ActiveSpace, Machine, Space, StressRun};
 use crate::check::drive::Faults;
 use crate::check::rng::Rng;
 use crate::machine::soft::{SwitchNotifier, with_switch_notifier};
@@ -8,7 +8,7 @@ use interleaf::machine::Format;
 use interleaf::space::{Advice, Error, FaultError, MapRequest, Place, Sharing};
 use interleaf::units::VirtAddr;
 use interleaf::vma::VmaFlags;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 const PAGE: u64 = 4096;
 /// Pages of a task's own.
@@ -74,17 +74,21 @@ pub(super) struct Task<'a, 'v, F: Format> {
     turns: Cell<u64>,
 }
 
-/// A space as its task's switch; counts how often the task gives up its CPU.
-struct Turns<'a, 'v, F: Format>(&'a Space<'v, F>, &'a Cell<u64>);
+/// A space as its task's switch, loaded while the task has its CPU; counts how often the task gives it up.
+struct Turns<'a, 'v, F: Format> {
+    space: &'a Space<'v, F>,
+    active: RefCell<Option<ActiveSpace<'a, 'v, F>>>,
+    count: Cell<u64>,
+}
 
 impl<F: Format> SwitchNotifier for Turns<'_, '_, F> {
     fn sched_out(&self) {
-        self.1.set(self.1.get() + 1);
-        self.0.leave_cpu();
+        self.count.set(self.count.get() + 1);
+        self.active.take();
     }
 
     fn sched_in(&self) {
-        self.0.enter_cpu();
+        self.active.replace(Some(self.space.activate(None)));
     }
 }
 
@@ -97,35 +101,39 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
     /// Rounds until there are enough. Says how many, and how often the CPU was given up.
     pub fn work(&mut self) -> Result<(u64, u64), String> {
         let shared = self.run.shared;
-        shared.enter_cpu();
+        let mut active = shared.activate(None);
         let mut result = Ok(());
         while result.is_ok() && self.run.goes_on(self.round) {
             result = match self.rng.below(8) {
                 0 => {
-                    self.own.switch_from(shared);
-                    let done = self.visit_own();
-                    shared.switch_from(self.own);
+                    let done;
+                    (active, done) = self.visit_own(self.own.activate(Some(active)));
+                    active = shared.activate(Some(active));
                     done
                 }
-                kind => self.in_space(shared, |task| match kind {
-                    1 | 2 => task.own_pages(shared),
-                    3 => task.object(),
-                    4 => task.heap(),
-                    _ => task.contested(),
-                }),
+                kind => {
+                    let done;
+                    (active, done) = self.in_space(active, |task| match kind {
+                        1 | 2 => task.own_pages(shared),
+                        3 => task.object(),
+                        4 => task.heap(),
+                        _ => task.contested(),
+                    });
+                    done
+                }
             };
             self.round += 1;
         }
-        shared.leave_cpu();
+        drop(active);
         let round = self.round;
         result.map_err(|wrong| format!("round {round}: {wrong}"))?;
         Ok((self.round, self.turns.get()))
     }
 
     /// What a task does in its own space, which its CPU runs.
-    fn visit_own(&mut self) -> Result<(), String> {
+    fn visit_own(&mut self, active: ActiveSpace<'a, 'v, F>) -> (ActiveSpace<'a, 'v, F>, Result<(), String>) {
         let own = self.own;
-        self.in_space(own, |task| {
+        self.in_space(active, |task| {
             let shown = task.read(own, OBJECT.page(0))?;
             expect(shown == Some(OBJECT.word(0)), || format!("the object's first page shows {shown:x?}"))?;
             task.touch(own, OBJECT)?;
@@ -135,11 +143,15 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
 
     /// A task that gives up the CPU meanwhile takes it out of the space first, else no thread would answer
     /// its interrupts.
-    fn in_space<R>(&mut self, space: &Space<'v, F>, f: impl FnOnce(&mut Self) -> R) -> R {
-        let turns = Cell::new(0);
-        let result = with_switch_notifier(&Turns(space, &turns), || f(self));
-        self.turns.set(self.turns.get() + turns.get());
-        result
+    fn in_space<R>(
+        &mut self,
+        active: ActiveSpace<'a, 'v, F>,
+        f: impl FnOnce(&mut Self) -> R,
+    ) -> (ActiveSpace<'a, 'v, F>, R) {
+        let turns = Turns { space: active.space(), active: RefCell::new(Some(active)), count: Cell::new(0) };
+        let result = with_switch_notifier(&turns, || f(self));
+        self.turns.set(self.turns.get() + turns.count.get());
+        (turns.active.into_inner().expect("the task has its CPU again"), result)
     }
 
     /// Maps, writes, protects, drops and unmaps pages that no other task touches.

@@ -5,4 +5,4 @@ mod task;
 
 pub use crate::machine::soft::{SwitchNotifier, with_switch_notifier};
 pub use cpu::Host;
-pub use task::without_cpu;
+pub use task::{TaskSpace, without_cpu};

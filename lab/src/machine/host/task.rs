@@ -18,17 +18,32 @@
 use crate::machine::soft::bus::{Bus, RESCHEDULE};
 use crate::machine::soft::{SwitchNotifier, current, switch_notifier};
 use interleaf::machine::Machine;
-use interleaf::space::AddressSpace;
+use interleaf::space::{Active, AddressSpace};
+use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A task that runs an address space takes its CPU out of the space's flush set while it has none.
-impl<M: Machine> SwitchNotifier for AddressSpace<'_, M> {
+/// An address space that a task runs whenever it has its CPU. The CPU is in the space's flush set meanwhile.
+#[derive(Debug)]
+pub struct TaskSpace<'s, 'v, M: Machine> {
+    space: &'s AddressSpace<'v, M>,
+    /// Nothing while the task has no CPU.
+    active: RefCell<Option<Active<'s, 'v, M>>>,
+}
+
+impl<'s, 'v, M: Machine> TaskSpace<'s, 'v, M> {
+    /// The space, loaded on this CPU.
+    pub fn new(space: &'s AddressSpace<'v, M>) -> Self {
+        Self { space, active: RefCell::new(Some(space.activate(None))) }
+    }
+}
+
+impl<M: Machine> SwitchNotifier for TaskSpace<'_, '_, M> {
     fn sched_out(&self) {
-        self.leave_cpu();
+        self.active.take();
     }
 
     fn sched_in(&self) {
-        self.enter_cpu();
+        self.active.replace(Some(self.space.activate(None)));
     }
 }
 

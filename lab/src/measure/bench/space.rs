@@ -53,7 +53,7 @@ fn map64(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<[Figure; 2], Fa
     const PAGES: u64 = 64;
     let times = options.size(200, 2);
     let space = AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
-    let running = space.run();
+    let running = space.activate(None);
     let request = MapRequest::anonymous(PAGES * PAGE_SIZE as u64);
     let ours = || {
         ns_per(times, || {

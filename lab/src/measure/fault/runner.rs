@@ -7,6 +7,7 @@ use super::Workload;
 use super::counts::{TaskCounts, Timing};
 use super::worker::{TaskGroup, Worker};
 use crate::error::Failure;
+use crate::machine::host::TaskSpace;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine, with_switch_notifier};
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity;
@@ -170,9 +171,9 @@ impl WorkloadRunner<'_> {
         let _pinned = affinity::pin(self.host_cpus[cpu]).ok();
         let _entered = self.vm.machine().enter(CpuId(cpu as u32));
         let worker = Worker::new(group, index);
-        let running = group.space.run();
-        let done = with_switch_notifier(group.space, || (group.setup.workload.work)(&worker));
-        drop(running);
+        let space = TaskSpace::new(group.space);
+        let done = with_switch_notifier(&space, || (group.setup.workload.work)(&worker));
+        drop(space);
         if done.is_err() {
             group.barrier.abort();
         }

@@ -13,10 +13,19 @@ use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Unmaps everything. No CPU runs the space any more (protocol P7: the mask is empty before the first
-    /// frame returns).
+    /// Unmaps everything. No CPU has the space loaded any more (protocol P7: the mask is empty before the
+    /// first frame returns).
+    ///
+    /// # Panics
+    /// Where a CPU has it loaded, because its [`Active`](crate::space::Active) was forgotten. Then nothing is
+    /// freed.
     fn tear_down(&mut self) {
-        debug_assert!(self.runs_nowhere(), "a space ends while CPUs run it");
+        // Before anything is freed: what the CPU would translate through stays as it is, for good.
+        assert!(
+            mutant!("exit.loaded-space-freed") || self.runs_nowhere(),
+            "a space ends while {:?} have it loaded",
+            self.cpus_racy()
+        );
         let all = self.all_pages();
         let guard = self.write_all();
         self.clear_in_parallel(&guard, all);

@@ -109,7 +109,7 @@ fn no_operation_minds_odd_numbers() {
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
     let before = vm.memory().check().unwrap().allocated;
     let space = space_of(&vm);
-    let running = space.run();
+    let running = space.activate(None);
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(4 * PAGE) };
     for addr in ODD {
         for len_bytes in ODD {

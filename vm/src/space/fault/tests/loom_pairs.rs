@@ -71,7 +71,7 @@ fn one_execution(
     (pair.before)(space);
     refill_zeros();
     let run = move |cpu: usize| {
-        let running = space.run();
+        let running = space.activate(None);
         let found = pair.cpus[cpu](machine, space);
         drop(running);
         found

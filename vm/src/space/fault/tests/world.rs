@@ -83,7 +83,7 @@ pub(super) fn touch<F: Format>(space: &Space<F>, page: Vpn) {
 
 /// CPU 1 touches the page, and touches it again, as a program does.
 pub(super) fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, case: &Case<F>, seen: &Seen) {
-    let running = space.run();
+    let running = space.activate(None);
     for _ in 0..2 {
         while let None = use_page(machine, space, case, seen) {
             let fault = Fault { addr: case.page.addr(), access: case.access };
@@ -184,7 +184,7 @@ pub(super) fn one_execution<F: Format>(
 
 /// Fills this CPU's caches, and touches its words before there are threads.
 pub(super) fn warm<F: Format>(space: &Space<F>) {
-    let running = space.run();
+    let running = space.activate(None);
     let memory = space.vm().memory();
     drop([(); 2].map(|()| memory.alloc_zeroed(Priority::Normal).unwrap()));
     assert!(space.fault(Fault { addr: START.addr(), access: Access::Write }).is_err());
