@@ -54,7 +54,8 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    is its inverse.
 /// 2. [`table`](Machine::table) is the same memory, seen as entries.
 /// 3. After `flush_*` returns, this CPU uses no translation of the range cached from the loaded root before
-///    the call, upper levels included, and notices table entries written before the call.
+///    the call, upper levels included, and notices table entries written before the call. Unless the format
+///    [remembers refusals](Format::REMEMBERS_REFUSALS), so it is for a page after an access was refused.
 /// 4. [`interrupt`](Machine::interrupt) makes every CPU in the set run the interrupt handler after the call,
 ///    soon, unless it has interrupts off (then as soon as they are on), or idles in a state that it leaves by
 ///    calling the handler itself.

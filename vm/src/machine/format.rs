@@ -55,6 +55,12 @@ pub trait Format: Sized + 'static {
     const ROOT: Level;
     /// Number of significant bits of a virtual address; the upper half is sign-extended.
     const ADDRESS_BITS: u32;
+    /// Whether a TLB may keep a translation that refuses an access, and go on to refuse it after the entry
+    /// allows it. Then a fault that gives an entry more rights, or finds that it has them, flushes the page
+    /// on the CPU it runs on; no other CPU is asked to, each learns of them by a fault of its own. Where
+    /// false, a refused access makes the TLB drop what it has of the page. What decodes as `Absent` or
+    /// `Marker` is never kept.
+    const REMEMBERS_REFUSALS: bool;
 
     /// The word for an entry of `level`.
     fn encode(entry: Entry, level: Level) -> u64;

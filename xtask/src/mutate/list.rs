@@ -278,8 +278,18 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "mbind.limit-unchecked",
-        wrong: "mbind that splits goes beyond the number of mappings",
+        wrong: "mbind does not look first whether its changes fit the limit of mappings",
         test: Unit("space::ops::tests::mbind"),
+    },
+    Mutation {
+        point: "exit.loaded-space-freed",
+        wrong: "a space that a CPU has loaded is freed",
+        test: Unit("space::tests::activate"),
+    },
+    Mutation {
+        point: "fault.refusal-remembered",
+        wrong: "a fault that raised rights leaves the refusal in this CPU's TLB",
+        test: Unit("space::tests::refusal"),
     },
     Mutation {
         point: "mbind.reserve-skipped",

@@ -131,6 +131,16 @@ impl Tlb {
         Some(PhysAddr(page.pfn().addr().0 | (addr.0 & (size.bytes() - 1))))
     }
 
+    /// Whether a cached page refuses the access to user code, for hardware that remembers that. One that only
+    /// lacks the dirty bit refuses nothing.
+    pub fn refuses(&self, vpn: Vpn, access: Access) -> bool {
+        let mut refused = false;
+        self.for_each_page(VpnRange::new(vpn, vpn.add(1)), |page| {
+            refused |= !page.rights.contains(access.needs() | Rights::USER);
+        });
+        refused
+    }
+
     /// Caches a page. Returns the violation where it contradicts a cached one; the new page is cached in any
     /// case.
     #[inline(always)]

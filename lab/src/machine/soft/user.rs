@@ -229,11 +229,12 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
-    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the page is dropped.
+    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the page is dropped; where
+    /// the format says that refusals are remembered, it is kept, and asked before the tables.
     #[inline(never)]
     fn miss(&self, root: Option<Pfn>, tlb: &mut Tlb, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
         let (root, vpn) = (root?, addr.vpn());
-        if !is_canonical::<F>(addr) {
+        if !is_canonical::<F>(addr) || F::REMEMBERS_REFUSALS && tlb.refuses(vpn, access) {
             return None;
         }
         let from = tlb.table_for(vpn).unwrap_or((F::ROOT, root));

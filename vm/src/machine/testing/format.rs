@@ -10,13 +10,16 @@ const ACCESSED: u64 = 1 << 6;
 const DIRTY: u64 = 1 << 7;
 const FRAME_SHIFT: u32 = 12;
 
-/// The root's level as a number; bit 0 present, 1 leaf, 2..6 rights, 6 accessed, 7 dirty, 12.. frame. Not
+/// The root's level as a number, and whether TLBs remember refusals; bit 0 present, 1 leaf, 2..6 rights, 6 accessed, 7 dirty, 12.. frame. Not
 /// present and not zero: a marker.
 #[derive(Debug)]
-pub enum Plainest<const ROOT: u8> {}
+pub enum Plainest<const ROOT: u8, const REMEMBERS: bool = false> {}
 
 /// Four levels.
 pub type TestFormat = Plainest<{ Level::P4d as u8 }>;
+
+/// Four levels, for TLBs that remember refusals.
+pub type RememberingFormat = Plainest<{ Level::P4d as u8 }, true>;
 
 /// Two levels: the smallest tree that has a table to link and to cut out.
 pub type TwoLevels = Plainest<{ Level::Pmd as u8 }>;
@@ -24,10 +27,11 @@ pub type TwoLevels = Plainest<{ Level::Pmd as u8 }>;
 /// Three levels: the smallest tree where a table may be linked into one that is cut out.
 pub type ThreeLevels = Plainest<{ Level::Pud as u8 }>;
 
-impl<const ROOT: u8> Format for Plainest<ROOT> {
+impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS> {
     const NAME: &'static str = "test";
     const ROOT: Level = [Level::Pte, Level::Pmd, Level::Pud, Level::P4d, Level::Pgd][ROOT as usize];
     const ADDRESS_BITS: u32 = 12 + 9 * (ROOT as u32 + 1);
+    const REMEMBERS_REFUSALS: bool = REMEMBERS;
 
     fn encode(entry: Entry, _level: Level) -> u64 {
         match entry {

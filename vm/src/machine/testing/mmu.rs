@@ -78,19 +78,20 @@ impl Mmu {
     }
 
     /// A translation that allows the access: a cached one, or the result of a walk, which is cached then. A
-    /// refused access drops the page, like hardware that faults. Accessed and dirty bits are not set: entries
+    /// refused access drops the page, like hardware that faults; or, where the format says so, it is answered
+    /// from what is cached, and one that the walk finds refused is cached too. Accessed and dirty bits are not set: entries
     /// made by faults have them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
         let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
         let known = self.state().cached.iter().find(|(cached, _)| *cached == page).copied();
-        if let Some((_, leaf)) = known.filter(|(_, leaf)| allows(leaf)) {
-            return Some(leaf);
+        if let Some((_, leaf)) = known.filter(|(_, leaf)| allows(leaf) || F::REMEMBERS_REFUSALS) {
+            return Some(leaf).filter(allows);
         }
         self.flush(VpnRange::new(page, page.add(1)));
         let root = self.state().root?;
-        let leaf = machine.walk(root, page).filter(allows)?;
+        let leaf = machine.walk(root, page).filter(|leaf| allows(leaf) || F::REMEMBERS_REFUSALS)?;
         self.changes.store(0, Relaxed);
         self.state().cached.push((page, leaf));
-        Some(leaf)
+        Some(leaf).filter(allows)
     }
 }

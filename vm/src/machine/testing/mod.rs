@@ -11,7 +11,7 @@ mod mmu;
 mod sleepers;
 
 pub use cpu::TestCpu;
-pub use format::{TestFormat, ThreeLevels, TwoLevels};
+pub use format::{RememberingFormat, TestFormat, ThreeLevels, TwoLevels};
 #[cfg(loom)]
 pub use leak::with_leaked;
 pub use machine::TestMachine;

@@ -24,13 +24,13 @@ use super::install::Install;
 use super::prepare::Prepared;
 use super::trust::Proof;
 use super::{Fallback, Fault};
-use crate::machine::{Cpu, Entry, Machine, Marker};
+use crate::machine::{Cpu, Entry, Format, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
-use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
-use crate::units::{Level, Vpn};
+use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, reusable_anon};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
@@ -62,7 +62,10 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     };
     let decision = decide(entry.entry(), inputs);
     match decision {
-        Decision::Nothing => return Ok(()),
+        Decision::Nothing => {
+            space.forget_refusal(page, &reading);
+            return Ok(());
+        }
         Decision::Wait => return Err(Fallback::EntryBusy),
         Decision::Refuse => return Err(Fallback::VmaNotSupported),
         Decision::MapFrame | Decision::ReplaceZeroPage => {
@@ -79,10 +82,25 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     let slot = entry.slot;
     drop(reading);
     Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared);
+    if M::Format::REMEMBERS_REFUSALS
+        && let Decision::Allow(_) = decision
+    {
+        space.forget_refusal(page, &PreemptGuard::new());
+    }
     Ok(())
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.
+    /// Nothing where a refused access does that by itself. A thread that goes on on another CPU, which
+    /// remembers a refusal too, faults there once more.
+    #[inline(always)]
+    fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
+        if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
+            self.vm.machine.flush_range(VpnRange::new(page, page.add(1)));
+        }
+    }
+
     /// The mapping that holds the page: the one that this CPU found last, if it holds the page and is live.
     #[inline(always)]
     fn find_cached<'g>(&self, reading: &'g ReadGuard<'_, M::Cpu>, page: Vpn) -> Option<&'g Vma<M::Cpu>> {

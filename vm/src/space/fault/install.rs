@@ -73,8 +73,8 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         self.space.vm.count(Counter::ZeroPageReplaced);
     }
 
-    /// Gives the leaf more rights, with the same frame. Needs no flush: a CPU whose TLB has fewer faults, and
-    /// finds them here.
+    /// Gives the leaf more rights, with the same frame. Other CPUs need no flush: one whose TLB has fewer
+    /// faults, and finds them here.
     fn allow(&mut self, rights: Rights) {
         let store = self.access == Access::Write;
         if store && !mutant!("fault.lazyfree-kept") {

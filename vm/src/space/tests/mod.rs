@@ -3,5 +3,6 @@
 mod activate;
 mod layout;
 mod odd;
+mod refusal;
 mod start;
 mod world;

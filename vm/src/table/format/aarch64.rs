@@ -34,6 +34,9 @@ impl Format for Aarch64 {
     const NAME: &'static str = "AArch64";
     const ROOT: Level = Level::P4d;
     const ADDRESS_BITS: u32 = 48;
+    /// An entry that causes a permission fault may be held in a TLB; one that causes a translation or an
+    /// access flag fault may not.
+    const REMEMBERS_REFUSALS: bool = true;
 
     #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {

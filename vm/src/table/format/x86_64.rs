@@ -31,6 +31,8 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     const NAME: &'static str = if FIVE { "x86-64 LA57" } else { "x86-64" };
     const ROOT: Level = if FIVE { Level::Pgd } else { Level::P4d };
     const ADDRESS_BITS: u32 = if FIVE { 57 } else { 48 };
+    /// A page fault invalidates what the TLB has of the address.
+    const REMEMBERS_REFUSALS: bool = false;
 
     #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {

@@ -25,6 +25,7 @@ impl Format for Tiny {
     const NAME: &'static str = "tiny";
     const ROOT: Level = Level::P4d;
     const ADDRESS_BITS: u32 = 48;
+    const REMEMBERS_REFUSALS: bool = false;
 
     fn encode(entry: Entry, _level: Level) -> u64 {
         match entry {

@@ -92,6 +92,21 @@ fn a_forgotten_page_takes_no_table_and_no_neighbour_with_it() {
 }
 
 #[test]
+fn a_cached_page_refuses_what_its_rights_lack() {
+    for size in [PageSize::Base, PageSize::Huge] {
+        let mut tlb = Tlb::new();
+        let read_only = Rights::READ | Rights::USER;
+        tlb.insert(Translation { rights: read_only, ..page(1 << 18, size, 7 << 18) });
+        assert!(tlb.refuses(Vpn(1 << 18), Access::Write) && !tlb.refuses(Vpn(1 << 18), Access::Read));
+        assert!(!tlb.refuses(Vpn(1 << 20), Access::Write), "nothing is known");
+        let clean = Translation { rights: read_only | Rights::WRITE, dirty: false, ..page(9, size, 9 << 9) };
+        tlb.flush_all();
+        tlb.insert(Translation { vpn: Vpn(0), ..clean });
+        assert!(!tlb.refuses(Vpn(0), Access::Write), "only the dirty bit is missing");
+    }
+}
+
+#[test]
 fn two_sizes_over_one_page_and_a_frame_that_changed_are_noticed() {
     let mut tlb = Tlb::new();
     tlb.insert(page(512, PageSize::Base, 5));
