@@ -77,13 +77,13 @@ impl Race {
         let answer = RefCell::new(None);
         let space = self.last.space;
         let first: Program<'_> = Box::new(|| {
-            let _running = world.spaces[space].run();
+            let _running = world.spaces[space].activate(None);
             *answer.borrow_mut() = Some(world.perform(space, &self.last.operation));
         });
         let other = |faults: &'_ [Fault]| -> Program<'_> {
             let faults = faults.to_vec();
             Box::new(move || {
-                let _running = world.spaces[space].run();
+                let _running = world.spaces[space].activate(None);
                 for fault in faults {
                     // It may be refused for whatever reason: what it leaves is recounted.
                     let _ = world.spaces[space].fault(fault);

@@ -20,6 +20,8 @@ pub struct PageTable<'m, M: Machine> {
     pub(super) rcu: Option<UniqueId>,
     /// The locks of all its table pages.
     pub(super) locks: AsymmetricLocks<M::Cpu>,
+    /// The root outlives the tree.
+    is_leaked: bool,
 }
 
 impl<'m, M: Machine> PageTable<'m, M> {
@@ -29,7 +31,14 @@ impl<'m, M: Machine> PageTable<'m, M> {
     /// Where the root is of another memory.
     pub fn new(memory: &'m Memory<'m, M>, root: TableFrame<'m, M>, rcu: &'m Rcu<M::Cpu>) -> Self {
         let root = root.attach(memory);
-        Self { memory, root, hits: HitSource::new(), rcu: Some(rcu.id()), locks: AsymmetricLocks::new() }
+        Self {
+            memory,
+            root,
+            hits: HitSource::new(),
+            rcu: Some(rcu.id()),
+            locks: AsymmetricLocks::new(),
+            is_leaked: false,
+        }
     }
 
     /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks. No table is
@@ -39,7 +48,14 @@ impl<'m, M: Machine> PageTable<'m, M> {
     /// As [`new`](Self::new).
     pub fn of_all_cpus(memory: &'m Memory<'m, M>, root: TableFrame<'m, M>) -> Self {
         let root = root.attach(memory);
-        Self { memory, root, hits: HitSource::new(), rcu: None, locks: AsymmetricLocks::unowned() }
+        Self {
+            memory,
+            root,
+            hits: HitSource::new(),
+            rcu: None,
+            locks: AsymmetricLocks::unowned(),
+            is_leaked: false,
+        }
     }
 
     /// The frame of the root table.
@@ -66,6 +82,11 @@ impl<'m, M: Machine> PageTable<'m, M> {
         self.hits.invalidate();
     }
 
+    /// Keeps the root for good: a CPU may walk it even after the tree is dropped.
+    pub(crate) fn leak(&mut self) {
+        self.is_leaked = true;
+    }
+
     /// Gives up this CPU's ownership of the locks, for the next CPU that faults here. This CPU holds none of
     /// them.
     #[inline]
@@ -76,6 +97,9 @@ impl<'m, M: Machine> PageTable<'m, M> {
 
 impl<M: Machine> Drop for PageTable<'_, M> {
     fn drop(&mut self) {
+        if self.is_leaked {
+            return;
+        }
         // The platform may have written its own half of the root.
         if let Some(root) = self.memory.detach_table(self.root, Init::Dirty, self.rcu) {
             // SAFETY: handles borrow the tree, so no walk is in it.

@@ -7,7 +7,7 @@ use crate::check::library::{boot_map, layout_of};
 use crate::check::recount::QuiescentSystem;
 use crate::machine::soft::{Entered, Flavour, MachineConfig, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{ActiveSpace, AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::space::{Active, AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::units::{CpuId, VirtAddr, Vpn};
 use interleaf::vma::{VmaAttributes, VmaFlags};
 use interleaf_linux_abi as linux;
@@ -40,7 +40,7 @@ pub enum StepResult {
 
 /// A CPU that runs a space until this is dropped.
 pub struct Turn<'s, 'v, C: Flavour, F: Format> {
-    _active: ActiveSpace<'s, 'v, SoftMachine<C, F>>,
+    _active: Active<'s, 'v, SoftMachine<C, F>>,
     _entered: Entered,
     who: (u32, usize),
 }
@@ -114,7 +114,7 @@ impl<'s, 'v, C: Flavour, F: Format> Turn<'s, 'v, C, F> {
         }
         *turn = None;
         let entered = world.machine.enter(CpuId(who.0));
-        *turn = Some(Self { _active: world.spaces[who.1].run(), _entered: entered, who });
+        *turn = Some(Self { _active: world.spaces[who.1].activate(None), _entered: entered, who });
     }
 }
 
