@@ -51,8 +51,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Active { space: self, cpu: M::Cpu::id(), _not_send: PhantomData }
     }
 
-    /// The [`Active`] of this CPU if it has this space loaded: one that was forgotten, as a scheduler does that
-    /// keeps addresses of spaces with its CPUs.
+    /// The [`Active`] of this CPU if it has this space loaded: one that was forgotten, as a scheduler does
+    /// that keeps addresses of spaces with its CPUs.
     pub fn active_here(&self) -> Option<Active<'_, 'v, M>> {
         let cpu = self.vm.shootdown.cpu_that_has_loaded(&self.tlb)?;
         Some(Active { space: self, cpu, _not_send: PhantomData })

@@ -229,8 +229,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         })
     }
 
-    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the page is dropped; where
-    /// the format says that refusals are remembered, it is kept, and asked before the tables.
+    /// Walks, and fills the TLB. Where the walk ends in a fault, what the TLB knew of the page is dropped;
+    /// where the format says that refusals are remembered, it is kept, and asked before the tables.
     #[inline(never)]
     fn miss(&self, root: Option<Pfn>, tlb: &mut Tlb, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
         let (root, vpn) = (root?, addr.vpn());

@@ -10,8 +10,8 @@ const ACCESSED: u64 = 1 << 6;
 const DIRTY: u64 = 1 << 7;
 const FRAME_SHIFT: u32 = 12;
 
-/// The root's level as a number, and whether TLBs remember refusals; bit 0 present, 1 leaf, 2..6 rights, 6 accessed, 7 dirty, 12.. frame. Not
-/// present and not zero: a marker.
+/// The root's level as a number, and whether TLBs remember refusals; bit 0 present, 1 leaf, 2..6 rights, 6
+/// accessed, 7 dirty, 12.. frame. Not present and not zero: a marker.
 #[derive(Debug)]
 pub enum Plainest<const ROOT: u8, const REMEMBERS: bool = false> {}
 

@@ -79,8 +79,8 @@ impl Mmu {
 
     /// A translation that allows the access: a cached one, or the result of a walk, which is cached then. A
     /// refused access drops the page, like hardware that faults; or, where the format says so, it is answered
-    /// from what is cached, and one that the walk finds refused is cached too. Accessed and dirty bits are not set: entries
-    /// made by faults have them.
+    /// from what is cached, and one that the walk finds refused is cached too. Accessed and dirty bits are
+    /// not set: entries made by faults have them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
         let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
         let known = self.state().cached.iter().find(|(cached, _)| *cached == page).copied();
