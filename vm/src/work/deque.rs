@@ -1,30 +1,19 @@
-//! The grains of a job that have not begun: a deque for each node, all under one lock.
-//!
-//! All of a job begins in the deque of the caller's node. A worker that finds the deque of its own node empty
-//! steals half of the longest one and puts it there, for all workers on this node:
-//!
-//! ```text
-//!   start    node 0 |0 1 2 3 4 5 6 7 8 9 a b|   node 1 |           |
-//!   a thief  node 0 |0 1 2 3 4 5|               node 1 |6 7 8 9 a b|   node 1 goes on with b, a, ...
-//! ```
-//!
-//! A theft is one step: a worker that pauses or leaves holds no grains.
+//! The grains of a job that have not begun: a deque for each node, all under one lock. A worker that finds
+//! the deque of its own node empty steals half of the longest one and puts it there, in one step.
 
 use super::partition::Grains;
 use crate::machine::Cpu;
 use crate::sync::{CacheAligned, SpinLock, lockdep};
 use crate::units::NodeId;
 
-/// The end of a deque from which a worker takes. Caller and helpers take from different ends, so that each
-/// works on neighbouring grains.
+/// The end of a deque from which a worker takes: the caller from the front, helpers from the back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Front,
     Back,
 }
 
-/// Cuts `wanted` grains off one side; all where fewer than `min` would be taken, or left. `None` of an empty
-/// deque.
+/// Cuts `wanted` grains off one side, if there are any; all where fewer than `min` would be taken, or left.
 fn cut(deque: &mut Grains, side: Side, wanted: u32, min: u32) -> Option<Grains> {
     let have = deque.len() as u32;
     let take = if wanted < min || have.saturating_sub(wanted) < min { have } else { wanted };
@@ -39,7 +28,7 @@ fn cut(deque: &mut Grains, side: Side, wanted: u32, min: u32) -> Option<Grains> 
 /// Number of deques; nodes are folded onto them.
 const DEQUES: usize = 4;
 
-/// The deques of a job.
+/// The deques of a job; all of it begins in that of the caller's node.
 pub(super) struct NodeDeques<C: Cpu> {
     /// The node of deque 0, which is the caller's.
     home: NodeId,
@@ -49,7 +38,6 @@ pub(super) struct NodeDeques<C: Cpu> {
 }
 
 impl<C: Cpu> NodeDeques<C> {
-    /// All of `grains` in the deque of `home`.
     pub(super) fn new(grains: Grains, home: NodeId, nr_nodes: u32) -> Self {
         let deques = CacheAligned(SpinLock::new([grains, 0..0, 0..0, 0..0]));
         Self { home, used: if nr_nodes > 1 { DEQUES as u32 } else { 1 }, deques }
@@ -65,15 +53,9 @@ impl<C: Cpu> NodeDeques<C> {
         self.deques.lock().clone()
     }
 
-    /// The next chunk of a worker whose deque is `own`: `wanted` says how many grains, given the number there
-    /// is. `None` where all have begun.
-    pub(super) fn next(
-        &self,
-        own: usize,
-        side: Side,
-        wanted: impl Fn(u32) -> u32,
-        min: u32,
-    ) -> Option<Grains> {
+    /// The next chunk of a worker whose deque is `own`: `want` of the number of grains there. `None` where
+    /// all have begun.
+    pub(super) fn next(&self, own: usize, side: Side, want: impl Fn(u32) -> u32, min: u32) -> Option<Grains> {
         let mut deques = self.deques.lock();
         if deques[own].is_empty() {
             let longest = deques.iter_mut().max_by_key(|deque| deque.len())?;
@@ -85,7 +67,7 @@ impl<C: Cpu> NodeDeques<C> {
             deques[own] = stolen;
         }
         let have = deques[own].len() as u32;
-        cut(&mut deques[own], side, wanted(have), min)
+        cut(&mut deques[own], side, want(have), min)
     }
 }
 

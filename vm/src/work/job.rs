@@ -6,10 +6,9 @@ use core::fmt;
 use core::ops::Range;
 
 /// Description of work over a range. Nothing happens until a [`WorkerPool`](super::WorkerPool) runs it.
-///
 /// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range,
-/// begin and end at multiples of the alignment (but for the two ends of the range), and hold at least the
-/// minimum (but for those ends, and where the whole range holds less). Their order is not specified.
+/// begin and end at multiples of the alignment, and hold at least the minimum, but for the two ends of the
+/// range. Their order is not specified.
 #[derive(Clone)]
 pub struct Job<'a, W> {
     pub(super) range: Range<u64>,
@@ -22,10 +21,8 @@ pub struct Job<'a, W> {
     pub(super) stop_if: Option<StopIf<'a>>,
 }
 
-/// Undoes the work on a range.
-pub(super) type Undo<'a> = &'a (dyn Fn(Range<u64>) + Sync);
-/// Whether to cancel a job.
-pub(super) type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
+type Undo<'a> = &'a (dyn Fn(Range<u64>) + Sync);
+type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
 
 impl<'a, W> Job<'a, W> {
     /// A job over `range` that may be cut anywhere, with as many helpers as there are, on any node.
@@ -54,9 +51,8 @@ impl<'a, W> Job<'a, W> {
         Self { nodes, ..self }
     }
 
-    /// Sets the function that undoes the work. Where the job fails, is cancelled or panics, the caller calls
-    /// it once all helpers have left, with disjoint ranges that are exactly what was done. They need not be
-    /// the chunks.
+    /// Sets the function that undoes the work of a job that fails, is cancelled or panics. The caller calls
+    /// it once all helpers have left, with disjoint ranges that are exactly what was done.
     pub fn undo(self, undo: Undo<'a>) -> Self {
         Self { undo: Some(undo), ..self }
     }
@@ -75,7 +71,7 @@ pub struct Chunk<'a> {
     pub end: u64,
     worker: u32,
     /// Everything before this is done.
-    done: Cell<u64>,
+    pub(super) done: Cell<u64>,
     stopped: &'a dyn Fn() -> bool,
 }
 
@@ -99,11 +95,6 @@ impl<'a> Chunk<'a> {
     /// A function that never calls this must have undone its part of the chunk itself when it fails.
     pub fn done_to(&self, at: u64) {
         self.done.set(at.clamp(self.start, self.end));
-    }
-
-    /// End of the part that is done, of a chunk that failed.
-    pub(super) fn done(&self) -> u64 {
-        self.done.get()
     }
 
     /// Whether the job was stopped meanwhile: a long chunk may return early with an error of its own.
@@ -140,8 +131,7 @@ impl<E: fmt::Debug + fmt::Display> core::error::Error for Failed<E> {}
 pub struct Spent {
     /// Number of helpers that joined.
     pub helpers: u32,
-    /// Nanoseconds that helpers worked, including the helpers of their own jobs. Also added to the caller's
-    /// [`Context`](crate::machine::Context::helper_ns).
+    /// Nanoseconds that helpers worked, also the helpers of their own jobs. Added to the caller's context.
     pub helper_ns: u64,
 }
 

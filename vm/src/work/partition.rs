@@ -1,7 +1,6 @@
-//! How a job is divided, as pure arithmetic: grains, and the size of chunks.
-//!
-//! A *grain* is the smallest piece that the job's alignment allows, or a multiple of it where there would be
-//! too many to count in 32 bits. A *chunk* is some grains in a row, for one call of the job's function.
+//! How a job is divided, as pure arithmetic. A *grain* is the smallest piece that the job's alignment allows,
+//! or a multiple of it where there would be too many to count in 32 bits. A *chunk* is some grains in a row,
+//! for one call of the job's function.
 
 use super::job::Job;
 use core::ops::Range;
@@ -9,8 +8,7 @@ use core::ops::Range;
 /// A range of grains, by number.
 pub(super) type Grains = Range<u32>;
 
-/// A job's range in grains. Grain `n` is the part of the range in `base + n * grain .. base + (n + 1) *
-/// grain`.
+/// A job's range in grains; grain `n` begins at `base + n * grain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Partition {
     base: u64,
@@ -50,13 +48,11 @@ impl Partition {
     }
 }
 
-/// Time after which a visit ends with its chunk, and above which a chunk is too long: other threads may need
-/// the CPU.
+/// Time after which a visit ends with its chunk, and above which a chunk is too long.
 pub(super) const MAX_NS: u64 = 1_000_000;
 
-/// The next estimate of how many grains take a quarter of [`MAX_NS`], after `pace` grains took `took_ns`:
-/// larger where that is well below the quarter, half where it is above `MAX_NS`. A time below a microsecond
-/// may be chance, and raises the estimate to 128 times at most.
+/// The next estimate of how many grains take a quarter of [`MAX_NS`], after `pace` grains took `took_ns`. A
+/// time below a microsecond may be chance, and raises the estimate to 128 times at most.
 pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     if took_ns > MAX_NS {
         return (pace / 2).max(min_chunk);
@@ -66,17 +62,32 @@ pub(super) fn next_pace(pace: u32, took_ns: u64, min_chunk: u32) -> u32 {
     pace.saturating_mul(room)
 }
 
-/// Ratio of the pace to the shortest chunk that is worth taking: half a microsecond.
-const PACE_TO_SHORTEST: u32 = 512;
-
-/// Number of grains that a worker takes of the `have` grains left, which `workers` share: an equal part
-/// (guided self-scheduling, Polychronopoulos and Kuck 1987), or three quarters of `due`, the rest of its
-/// equal part of the job, if that is more. At most `pace`, and not less than the shortest chunk that is worth
-/// taking.
+/// Number of grains that a worker takes of the `have` left, which `workers` share: an equal part, or three
+/// quarters of `due`, the rest of its equal part of the job, if that is more; `pace` at most.
 pub(super) fn chunk_size(have: u32, due: u32, pace: u32, min_chunk: u32, workers: u32) -> u32 {
     let pace = pace.max(min_chunk);
     let part = (have / workers).max(due - due / 4).min(have);
-    part.clamp((pace / PACE_TO_SHORTEST).max(min_chunk), pace)
+    // The shortest chunk that is worth taking has half a microsecond, 1/512 of the pace.
+    part.clamp((pace / 512).max(min_chunk), pace)
+}
+
+/// Calls `f` for each gap between the ranges of `undone`, in order, within `whole`. The ranges are few, so
+/// they are searched once for each gap, and nothing is allocated.
+pub(super) fn each_gap<I: Iterator<Item = Range<u64>>>(
+    whole: &Range<u64>,
+    undone: impl Fn() -> I,
+    f: &(dyn Fn(Range<u64>) + Sync),
+) {
+    let mut at = whole.start;
+    while at < whole.end {
+        let next =
+            undone().filter(|range| !range.is_empty() && range.end > at).min_by_key(|range| range.start);
+        let gap_end = next.as_ref().map_or(whole.end, |range| range.start.min(whole.end));
+        if gap_end > at {
+            f(at..gap_end);
+        }
+        at = next.map_or(whole.end, |range| range.end);
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -4,7 +4,7 @@ use super::dispatch::{Dispatch, Helpers, PollLimit};
 use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::{JobRun, MAX_HELPERS};
-use crate::machine::{Cpu, Machine};
+use crate::machine::Machine;
 use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
 use crate::units::CpuId;
 use core::fmt;
@@ -13,38 +13,35 @@ use core::fmt;
 pub struct WorkerPool<'m, M: Machine> {
     machine: &'m M,
     /// `None` in a pool without helpers.
-    helpers: Option<Registration<'m, M, HelperMain<'static, M::Cpu>>>,
-    no_helpers: HelperMain<'m, M::Cpu>,
+    helpers: Option<Registration<'m, M, Dispatch<'static, M::Cpu>>>,
+    no_helpers: Dispatch<'m, M::Cpu>,
 }
 
-/// The function of each helper.
-struct HelperMain<'m, C: Cpu>(Dispatch<'m, C>);
-
-impl<M: Machine> Handler<M> for HelperMain<'static, M::Cpu> {
-    type State<'x> = HelperMain<'x, M::Cpu>;
+impl<M: Machine> Handler<M> for Dispatch<'static, M::Cpu> {
+    type State<'x> = Dispatch<'x, M::Cpu>;
     const EVENT: Event = Event::Helper;
 
-    fn carve<'x>(from: &mut impl Carve<'x>, machine: &M) -> Option<HelperMain<'x, M::Cpu>> {
-        Dispatch::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu)).map(HelperMain)
+    fn carve<'x>(from: &mut impl Carve<'x>, machine: &M) -> Option<Dispatch<'x, M::Cpu>> {
+        Dispatch::carve(from, machine.nr_cpus(), |cpu| machine.node_of(cpu))
     }
 
-    fn shorten<'a, 's, 'l: 's>(state: &'a HelperMain<'l, M::Cpu>) -> &'a HelperMain<'s, M::Cpu> {
+    fn shorten<'a, 's, 'l: 's>(state: &'a Dispatch<'l, M::Cpu>) -> &'a Dispatch<'s, M::Cpu> {
         state
     }
 
-    fn handle(state: &HelperMain<'_, M::Cpu>, _: &M) {
-        state.0.serve();
+    fn handle(state: &Dispatch<'_, M::Cpu>, _: &M) {
+        state.serve();
     }
 
-    fn stop(state: &HelperMain<'_, M::Cpu>) {
-        state.0.close();
+    fn stop(state: &Dispatch<'_, M::Cpu>) {
+        state.close();
     }
 }
 
 impl<'m, M: Machine> WorkerPool<'m, M> {
     /// A pool without helpers: the caller of each job does all of it.
     pub fn without_helpers(machine: &'m M) -> Self {
-        Self { machine, helpers: None, no_helpers: HelperMain(Dispatch::empty()) }
+        Self { machine, helpers: None, no_helpers: Dispatch::empty() }
     }
 
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
@@ -65,8 +62,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().set_max_helpers(max);
     }
 
-    /// Sets how long helpers without work, and callers whose helpers have not finished, poll before they
-    /// sleep.
+    /// Sets how long idle helpers, and callers that wait for theirs, poll before they sleep.
     pub fn set_poll_limit(&self, limit: PollLimit) {
         self.dispatch().set_poll_limit(limit);
     }
@@ -76,21 +72,18 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().has_helper_racy(cpu)
     }
 
-    /// Dismisses the helper of `cpu`, until the platform starts it again: called before the CPU is taken
-    /// offline. Waits for the chunk under way; other workers do the rest of its job.
+    /// Dismisses the helper of `cpu`, until the platform starts it again, and waits for its chunk under way:
+    /// called before the CPU is taken offline. May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         self.dispatch().dismiss(cpu);
     }
 
     /// Runs the job; the caller works too. Returns when the whole range is done, or after all workers have
-    /// stopped and the work is undone (if the job has an `undo`).
-    ///
-    /// The caller may sleep: it holds no spin lock and is in no RCU read section. For the lock order, its
-    /// helpers hold what it holds. Chunks may run jobs of their own.
+    /// stopped and the work is undone. Chunks may run jobs of their own. May sleep: the caller holds no spin
+    /// lock and is in no RCU read section. For the lock order, its helpers hold what it holds.
     ///
     /// # Errors
-    /// Why the job is not done. A panic of the caller's own chunk goes on through this call, after the
-    /// undoing.
+    /// Why the job is not done. A panic of the caller's own chunk goes on, after the undoing.
     pub fn run<E: Send, W>(&self, job: &Job<'_, W>) -> Result<Spent, Failed<E>>
     where
         W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
@@ -99,24 +92,18 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         let dispatch = self.dispatch();
         let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers).min(MAX_HELPERS);
         let max_helpers = max_helpers.min(dispatch.nr_available_racy());
-        let mut run = JobRun::new(job, partition, max_helpers, dispatch);
+        let mut run = JobRun::new(job, partition, max_helpers + 1, dispatch);
         #[cfg(loom)]
         run.touch_words();
         let work = || run.work_as_caller();
         let helpers = Helpers::idle(max_helpers, job.nodes);
         let published = if max_helpers > 0 { dispatch.publish(&run, helpers, work) } else { None };
-        let spent = match published {
-            Some(((), spent)) => spent,
-            None => {
-                work();
-                Spent::default()
-            }
-        };
+        let ((), spent) = published.unwrap_or_else(|| (work(), Spent::default()));
         run.result().map(|()| spent)
     }
 
     pub(super) fn dispatch(&self) -> &Dispatch<'_, M::Cpu> {
-        &self.helpers.as_deref().unwrap_or(&self.no_helpers).0
+        self.helpers.as_deref().unwrap_or(&self.no_helpers)
     }
 }
 

@@ -4,7 +4,6 @@ use super::deque::{NodeDeques, Side};
 use super::dispatch::{Dispatch, Progress, Visit, Work};
 use super::job::{Chunk, Failed, Job};
 use super::partition::{self, MAX_NS, Partition};
-use super::undo;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::{BoundedList, SpinLock, lockdep};
@@ -15,7 +14,7 @@ const ERROR: u32 = 1;
 const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
 
-/// Most helpers of one job. Each worker breaks off at most one chunk, and there is room to note all of them.
+/// Most helpers of one job: there is room to note a broken-off chunk of each worker.
 pub(super) const MAX_HELPERS: u32 = 63;
 
 /// The state of a job while it runs; undone when dropped, if it is stopped.
@@ -26,8 +25,9 @@ pub(super) struct JobRun<'a, W, E, C: Cpu> {
     deques: NodeDeques<C>,
     /// Number of workers, the caller included.
     workers: u32,
-    /// Number of grains that take a quarter of [`MAX_NS`], as measured by the workers. Relaxed: any value is
-    /// right.
+    /// No helper can join, and nothing can cancel the job.
+    is_one_chunk: bool,
+    /// Number of grains that take a quarter of [`MAX_NS`], as measured. Relaxed: any value is right.
     pace: AtomicU32<C>,
     /// Why no other chunk begins; 0 while chunks begin. Relaxed: results are ordered by the end of visits.
     stopped: AtomicU32<C>,
@@ -41,27 +41,17 @@ fn stop<C: Cpu>(stopped: &AtomicU32<C>, why: u32) -> bool {
     stopped.compare_exchange(0, why, Relaxed, Relaxed).is_ok()
 }
 
-/// The caller's number in [`Chunk::worker`].
-const CALLER: u32 = 0;
-
-impl<'a, W, E, C: Cpu> JobRun<'a, W, E, C>
-where
-    E: Send,
-    W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
-{
-    /// A job to be run by this CPU and up to `max_helpers` helpers.
-    pub(super) fn new(
-        job: &'a Job<'a, W>,
-        partition: Partition,
-        max_helpers: u32,
-        dispatch: &Dispatch<C>,
-    ) -> Self {
-        let home = dispatch.node_of(C::id());
+impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, W, E, C> {
+    /// A job to be run by `workers`: this CPU and helpers.
+    pub(super) fn new(job: &'a Job<'a, W>, partition: Partition, workers: u32, on: &Dispatch<C>) -> Self {
+        let is_one_chunk = workers == 1 && job.stop_if.is_none();
+        let pace = if is_one_chunk { partition.count } else { partition.min_chunk };
         Self {
             job,
-            deques: NodeDeques::new(0..partition.count, home, dispatch.nr_nodes()),
-            workers: max_helpers + 1,
-            pace: AtomicU32::new(partition.min_chunk),
+            deques: NodeDeques::new(0..partition.count, on.node_of(C::id()), on.nr_nodes()),
+            workers,
+            is_one_chunk,
+            pace: AtomicU32::new(pace),
             stopped: AtomicU32::new(0),
             error: SpinLock::new(None),
             broken_off: BoundedList::new(),
@@ -69,38 +59,33 @@ where
         }
     }
 
-    /// Touches, before helpers do, the word that does not start as zero: loom finds its atomics by their
-    /// addresses.
+    /// Touches the word that does not start as zero before helpers do: loom finds atomics by their addresses.
     #[cfg(loom)]
     pub(super) fn touch_words(&self) {
         assert!(self.pace.load(Relaxed) > 0);
     }
 
-    /// Whether the caller does all in one chunk: no helper can join, and nothing can cancel the job.
-    fn is_one_chunk(&self) -> bool {
-        self.workers == 1 && self.job.stop_if.is_none()
-    }
-
     /// The caller's part: chunks until all grains have begun.
     pub(super) fn work_as_caller(&self) {
-        if self.is_one_chunk() {
-            self.pace.store(self.partition.count, Relaxed);
-        }
-        self.work(CALLER, (0, Side::Front), |_| {
+        self.work(0, (0, Side::Front), |_| {
             C::relax();
             false
         });
     }
 
-    /// Does chunks until all grains have begun, or `pause` returns true after a chunk.
+    /// Does chunks until all grains have begun, or `pause`, given the time after a chunk, returns true.
     fn work(&self, worker: u32, (deque, side): (usize, Side), pause: impl Fn(u64) -> bool) -> Progress {
         let (mut taken, mut began_ns) = (0u32, C::now_ns());
         while !self.is_stopped() {
-            let wanted = |have| self.chunk_size(have, taken);
+            let wanted = |have| {
+                let due = (self.partition.count / self.workers).saturating_sub(taken);
+                let pace = self.pace.load(Relaxed);
+                partition::chunk_size(have, due, pace, self.partition.min_chunk, self.workers)
+            };
             let Some(grains) = self.deques.next(deque, side, wanted, self.partition.min_chunk) else { break };
             taken = taken.saturating_add(grains.len() as u32);
             self.call(worker, self.partition.range(&self.job.range, &grains));
-            if self.is_one_chunk() {
+            if self.is_one_chunk {
                 continue;
             }
             let now_ns = C::now_ns();
@@ -111,13 +96,6 @@ where
             }
         }
         Progress::Exhausted
-    }
-
-    /// Number of grains of `have` that a worker takes which has taken `taken` before.
-    fn chunk_size(&self, have: u32, taken: u32) -> u32 {
-        let due = (self.partition.count / self.workers).saturating_sub(taken);
-        let pace = self.pace.load(Relaxed);
-        partition::chunk_size(have, due, pace, self.partition.min_chunk, self.workers)
     }
 
     /// Adapts the pace to a chunk of `done` grains that took `took_ns`.
@@ -132,7 +110,7 @@ where
         }
     }
 
-    /// Calls the job's function. If that fails or unwinds, notes the part that is not done.
+    /// Calls the job's function.
     fn call(&self, worker: u32, range: Range<u64>) {
         let is_stopped = || self.is_stopped();
         let Self { stopped, broken_off, .. } = self;
@@ -174,20 +152,16 @@ impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
             && !mutant!("job.undo-skipped")
         {
             let whole = &self.job.range;
-            // A worker that breaks off a chunk notes it before it leaves.
+            // Complete: a worker that breaks off a chunk notes it before it leaves.
             let broken_off = self.broken_off.values().unwrap_or_default();
             let not_begun = self.deques.rests().map(|rest| self.partition.range(whole, &rest));
             let not_done = || not_begun.iter().cloned().chain(broken_off.iter().map(|&(from, to)| from..to));
-            undo::each_gap(whole, not_done, undo);
+            partition::each_gap(whole, not_done, undo);
         }
     }
 }
 
-impl<W, E, C: Cpu> Work<C> for JobRun<'_, W, E, C>
-where
-    E: Send,
-    W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
-{
+impl<W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> Work<C> for JobRun<'_, W, E, C> {
     fn visit(&self, visit: &Visit<'_, C>) -> Progress {
         let (number, until_ns) = (visit.cpu().0 + 1, visit.began_ns.saturating_add(MAX_NS));
         let deque = self.deques.of_node(visit.node());
@@ -195,7 +169,7 @@ where
     }
 }
 
-/// A chunk under way; if it fails or unwinds, this stops the job and notes the part that is not done.
+/// A chunk under way; dropped where it fails or unwinds: stops the job and notes the part that is not done.
 struct BreakOff<'r, C: Cpu> {
     stopped: &'r AtomicU32<C>,
     broken_off: &'r BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
@@ -208,7 +182,7 @@ impl<C: Cpu> Drop for BreakOff<'_, C> {
     fn drop(&mut self) {
         stop(self.stopped, self.why);
         if !mutant!("job.break-off-not-noted") {
-            let is_noted = self.broken_off.push((self.chunk.done(), self.chunk.end));
+            let is_noted = self.broken_off.push((self.chunk.done.get(), self.chunk.end));
             debug_assert!(is_noted, "more chunks broken off than workers");
         }
     }

@@ -1,8 +1,7 @@
 //! The helper's loop: it looks for items to visit, and parks where there are none.
 
 use super::Dispatch;
-use super::item::{Progress, Visit};
-use super::work_slot::WorkSlot;
+use super::work_slot::{Progress, Visit, WorkSlot};
 use super::worker_slot::{BUSY, WorkerSlot};
 use crate::machine::Cpu;
 use crate::sync::atomic::{Ordering::*, fence};
@@ -11,26 +10,24 @@ impl<C: Cpu> Dispatch<'_, C> {
     /// Serves as the helper of this CPU. Returns when the helper is dismissed, or at once where the CPU has
     /// one. The thread stays on its CPU, and holds no lock.
     pub fn serve(&self) {
-        let helper = Helper { dispatch: self, worker: self.workers.of(C::id()) };
+        let worker = self.workers.of(C::id());
         // Counted before other CPUs see the helper.
         self.unreserved.fetch_add(1, Relaxed);
-        if helper.worker.arrive() {
-            let _departure = Departure(&helper);
-            helper.look_for_work();
+        if worker.arrive() {
+            Helper { dispatch: self, worker }.look_for_work();
         } else {
             self.unreserved.fetch_sub(1, Relaxed);
         }
     }
 }
 
-/// The helper of a CPU.
+/// The helper of a CPU; departs when dropped, also where a visit unwinds.
 struct Helper<'d, C: Cpu> {
     dispatch: &'d Dispatch<'d, C>,
     worker: &'d WorkerSlot<C>,
 }
 
 impl<C: Cpu> Helper<'_, C> {
-    /// Visits items until the helper has to leave.
     fn look_for_work(&self) {
         let mut polls = 0;
         while !self.worker.must_leave() {
@@ -58,7 +55,7 @@ impl<C: Cpu> Helper<'_, C> {
 
     fn visit_assigned(&self) -> Option<Progress> {
         let visit = self.join_assigned()?;
-        let progress = visit.work().visit(&visit);
+        let progress = visit.item.work.visit(&visit);
         if mutant!("dispatch.notification-dropped") {
             self.worker.take_notification();
         }
@@ -76,7 +73,7 @@ impl<C: Cpu> Helper<'_, C> {
         slots.filter(move |slot| slot.joinable_from_racy().contains(node))
     }
 
-    /// Joins and visits, unless the slot or the limit has no room any more, or the helper is reserved.
+    /// Visits the item of `slot`, unless there is no room any more, or the helper is reserved.
     fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
         let Self { dispatch, worker } = *self;
         let at_work = dispatch.begin_work(worker, BUSY).then(|| AtWork { dispatch, worker })?;
@@ -87,7 +84,7 @@ impl<C: Cpu> Helper<'_, C> {
         if !mutant!("dispatch.notify-on-skipped") {
             dispatch.notify_for_published(worker.cpu);
         }
-        let progress = visit.work().visit(&visit);
+        let progress = visit.item.work.visit(&visit);
         visit.is_drained = progress == Progress::Exhausted;
         Some(progress)
     }
@@ -95,8 +92,7 @@ impl<C: Cpu> Helper<'_, C> {
     /// Sleeps until the helper is notified or has to leave, unless there is an item to join.
     fn park(&self) {
         self.dispatch.parked.insert(self.worker.cpu);
-        // Pairs with the fence of `Dispatch::publish`: either that sees this worker as parked, or this sees
-        // the item.
+        // Pairs with the fence of `publish`: either that sees this worker as parked, or this sees the item.
         fence::<C>(SeqCst);
         let looks = !mutant!("dispatch.park-without-look");
         if self.worker.is_reserved() || !looks || self.joinable().next().is_none() {
@@ -106,7 +102,7 @@ impl<C: Cpu> Helper<'_, C> {
     }
 }
 
-/// A helper at work on an item that it found by polling; idle again when this is dropped, also by unwinding.
+/// A helper at work on an item that it found by polling; idle again when this is dropped.
 struct AtWork<'d, C: Cpu> {
     dispatch: &'d Dispatch<'d, C>,
     worker: &'d WorkerSlot<C>,
@@ -119,18 +115,15 @@ impl<C: Cpu> Drop for AtWork<'_, C> {
     }
 }
 
-/// The departure of a helper, also where a visit unwinds.
-struct Departure<'h, 'd, C: Cpu>(&'h Helper<'d, C>);
-
-impl<C: Cpu> Drop for Departure<'_, '_, C> {
+impl<C: Cpu> Drop for Helper<'_, C> {
     fn drop(&mut self) {
-        let Helper { dispatch, worker } = *self.0;
+        let Self { dispatch, worker } = *self;
         // From here on the helper cannot be reserved, and `notify` returns false for it.
         if worker.begin_departure()
             && !mutant!("dispatch.detach-skipped")
-            && let Some(visit) = self.0.join_assigned()
+            && let Some(visit) = self.join_assigned()
         {
-            visit.work().detach(worker.cpu);
+            visit.item.work.detach(worker.cpu);
         }
         dispatch.unreserved.fetch_sub(1, Relaxed);
         // The helper may have been notified for an item, or leaves room in one.

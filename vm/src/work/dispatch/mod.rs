@@ -1,44 +1,34 @@
 //! How helpers find work: work items are published in work slots, and idle helpers join them.
 //!
-//! A *work item* lies on its caller's stack. The caller publishes it in a *work slot*, which lies in the
-//! pool's own memory, does its own part, closes the slot, and returns once every visit has ended. A helper
-//! uses the item only during a *visit*, which it begins by joining the slot. A caller never waits for a
-//! helper that has not joined.
-//!
-//! An item must not wait for helpers that sleep: both sides store, then load, with a full fence in between,
-//! so that at least one of them sees the other's store.
+//! A *work item* lies on its caller's stack. The caller publishes it in a *work slot* of the pool, does its
+//! own part, closes the slot, and returns once every visit has ended. A helper uses the item only during a
+//! *visit*, which it begins by joining the slot. An item must not wait for helpers that sleep: both sides
+//! store, then load, with a full fence in between, so that at least one sees the other's store.
 //!
 //! ```text
 //!   caller   publish the item    fence    any worker parked?     then notify two
 //!   helper   mark as parked      fence    any item published?    then do not sleep
 //! ```
 //!
-//! A helper that joins notifies two more while there is room, so the number of helpers doubles with each
-//! step. A worker that was notified and cannot join passes the notification on
-//! ([`Dispatch::notify_for_published`]).
+//! A helper that joins notifies two more while there is room; one that cannot passes the notification on.
 
 mod helper;
-mod item;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_dispatch.rs"]
 mod loom_tests;
-mod parked;
-mod reserve;
 mod work_slot;
 mod worker_slot;
 
-pub use item::{Progress, Visit, Work};
-pub use work_slot::Helpers;
+pub use work_slot::{Helpers, Progress, Visit, Work};
 
 use super::Spent;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::sync::{Carve, PerCpu};
-use crate::units::{CpuId, MAX_CPUS, NodeId, NodeMask};
-use item::Item;
-use parked::Parked;
-use work_slot::{NR_SLOTS, NodeSlots, WorkSlot};
-use worker_slot::WorkerSlot;
+use crate::units::{CpuId, CpuMask, MAX_CPUS, NodeId, NodeMask};
+use core::cell::Cell;
+use work_slot::{Item, NR_SLOTS, NodeSlots, WorkSlot};
+use worker_slot::{Parked, RESERVED, WorkerSlot};
 
 /// Workers that a caller, or a helper that joins, notifies at once.
 const FANOUT: usize = if cfg!(loom) { 1 } else { 2 };
@@ -75,8 +65,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         Self::new(PerCpu::none(), PerCpu::none())
     }
 
-    /// Slots for the workers of all CPUs and the work of all nodes. `None` if the memory does not suffice, or
-    /// there are more than [`MAX_CPUS`] CPUs.
+    /// Slots for all CPUs and nodes. `None` if the memory does not suffice, or for CPUs beyond [`MAX_CPUS`].
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
         if nr_cpus as usize > MAX_CPUS {
             return None;
@@ -93,7 +82,6 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         Self { workers, nodes, parked: Parked::new(), max_helpers, at_work, unreserved, poll_limit }
     }
 
-    /// Number of worker slots.
     pub fn nr_cpus(&self) -> u32 {
         self.workers.nr_cpus()
     }
@@ -108,12 +96,10 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         if cpu.0 < self.nr_cpus() { self.workers.of(cpu).node } else { NodeId(0) }
     }
 
-    /// Sets how long helpers and callers poll before they sleep.
     pub fn set_poll_limit(&self, limit: PollLimit) {
         self.poll_limit.store(limit.0, Relaxed);
     }
 
-    /// Sets how many helpers may be at work at once; those at work go on.
     pub fn set_max_helpers(&self, max: u32) {
         self.max_helpers.store(max, Relaxed);
         self.notify_for_published(C::id());
@@ -130,8 +116,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         self.at_work.load(Relaxed) < self.max_helpers.load(Relaxed)
     }
 
-    /// Counts an idle helper as at work, BUSY or RESERVED. False where too many helpers are at work, or this
-    /// one is not idle, or has to leave.
+    /// Counts an idle helper as at work, BUSY or RESERVED. False where it is not idle, or the limit reached.
     fn begin_work(&self, worker: &WorkerSlot<C>, state: u32) -> bool {
         let max = self.max_helpers.load(Relaxed);
         if self.at_work.update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1)).is_err() {
@@ -152,13 +137,11 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         }
     }
 
-    /// Whether the worker slot of `cpu` has a helper that stays; may be stale.
     pub fn has_helper_racy(&self, cpu: CpuId) -> bool {
         cpu.0 < self.nr_cpus() && self.workers.of(cpu).has_helper_racy()
     }
 
-    /// Dismisses the helper of `cpu`, and waits until it has left: its visit ends with the chunk under way.
-    /// May sleep.
+    /// Dismisses the helper of `cpu`, and waits until it has left. May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         if cpu.0 < self.nr_cpus() {
             self.workers.of(cpu).dismiss(false);
@@ -172,49 +155,35 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         self.workers.iter().for_each(|(_, worker)| worker.wait_until_gone());
     }
 
-    /// Publishes `work` for `helpers` while `own` runs. When this returns, or unwinds, no helper visits the
-    /// work or will, and their time is charged to this thread. `None`, without `own`, where no work slot is
-    /// free.
-    ///
-    /// May sleep, until the visits under way have ended.
-    pub fn publish<R>(
-        &self,
-        work: &dyn Work<C>,
-        helpers: Helpers,
-        own: impl FnOnce() -> R,
-    ) -> Option<(R, Spent)> {
-        let item = Item::new(work);
-        let mut published = Published { dispatch: self, slot: Some(self.take_slot()?) };
-        let number = published.slot?;
+    /// Publishes `work` while `own` runs. When this returns, or unwinds, no helper visits the work or will,
+    /// and their time is charged to this thread. `None`, without `own`, where no work slot is free. Waits for
+    /// the visits under way, and may sleep.
+    pub fn publish<R>(&self, work: &dyn Work<C>, to: Helpers, own: impl FnOnce() -> R) -> Option<(R, Spent)> {
+        let item = Item { work, held: C::with_context(|context| context.held()) };
+        let mut nodes = self.nodes_from(self.node_of(C::id()));
+        let number = nodes.find_map(|node| Some(node * NR_SLOTS + self.nodes.of(CpuId(node)).take()?))?;
+        let spent = Cell::new(Spent::default());
+        let published = Published { dispatch: self, number, spent: &spent };
         // SAFETY: the item is dropped behind `published`, which closes the slot, also in unwinding.
-        unsafe { self.slot(number).open(&item, helpers) };
-        for worker in helpers.reserved.iter().map(|cpu| self.workers.of(cpu)) {
+        unsafe { self.slot(number).open(&item, to) };
+        for worker in to.reserved.iter().map(|cpu| self.workers.of(cpu)) {
             worker.assigned.store(number, Relaxed);
-            // Releases the assignment.
-            worker.notify();
+            worker.notify(); // Releases the assignment.
         }
-        // Pairs with the fence of `Helper::park`: either this sees the worker as parked, or that sees the
-        // item.
+        // Pairs with the fence of `Helper::park`: either this sees it as parked, or that sees the item.
         if !mutant!("dispatch.publish-fence-skipped") {
             fence::<C>(SeqCst);
         }
-        self.notify_parked(C::id(), helpers.nodes);
+        self.notify_parked(C::id(), to.nodes);
         let result = own();
-        Some((result, published.close()))
+        drop(published);
+        Some((result, spent.get()))
     }
 
-    /// Takes a free slot of this CPU's node, or else of another one.
-    fn take_slot(&self) -> Option<u32> {
-        let mut nodes = self.nodes_from(self.node_of(C::id()));
-        nodes.find_map(|node| Some(node * NR_SLOTS + self.nodes.of(CpuId(node)).take()?))
-    }
-
-    /// The numbers of all nodes, from `node` on.
     fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = u32> {
         (node.0..self.nr_nodes()).chain(0..node.0.min(self.nr_nodes()))
     }
 
-    /// A work slot by its number in the pool.
     fn slot(&self, number: u32) -> &WorkSlot<C> {
         self.nodes.of(CpuId(number / NR_SLOTS)).slot(number)
     }
@@ -233,8 +202,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT).for_each(drop);
     }
 
-    /// Notifies parked workers for each published item that has room: where a worker joins, where one that
-    /// was notified may not be able to, and where room is made.
+    /// Notifies parked workers for each published item that has room.
     fn notify_for_published(&self, me: CpuId) {
         // Pairs with the fence of `Helper::park`, where room was made.
         fence::<C>(SeqCst);
@@ -246,21 +214,55 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
 /// A slot that this thread has taken; closed and freed when dropped.
 struct Published<'d, C: Cpu> {
     dispatch: &'d Dispatch<'d, C>,
-    slot: Option<u32>,
-}
-
-impl<C: Cpu> Published<'_, C> {
-    fn close(&mut self) -> Spent {
-        let Some(number) = self.slot.take() else { return Spent::default() };
-        let spent = self.dispatch.slot(number).close(self.dispatch.poll_limit.load(Relaxed));
-        self.dispatch.nodes.of(CpuId(number / NR_SLOTS)).free(number % NR_SLOTS);
-        C::with_context(|context| context.add_helper_ns(spent.helper_ns));
-        spent
-    }
+    number: u32,
+    /// What the visits have cost, once the slot is closed.
+    spent: &'d Cell<Spent>,
 }
 
 impl<C: Cpu> Drop for Published<'_, C> {
     fn drop(&mut self) {
-        self.close();
+        let Self { dispatch, number, .. } = *self;
+        let spent = dispatch.slot(number).close(dispatch.poll_limit.load(Relaxed));
+        dispatch.nodes.of(CpuId(number / NR_SLOTS)).free(number % NR_SLOTS);
+        C::with_context(|context| context.add_helper_ns(spent.helper_ns));
+        self.spent.set(spent);
+    }
+}
+
+/// Reserved workers, which visit one caller's work whenever it notifies them; released when dropped.
+#[must_use = "the workers are released when this is dropped"]
+pub struct Reserved<'d, C: Cpu> {
+    dispatch: &'d Dispatch<'d, C>,
+    pub cpus: CpuMask,
+}
+
+impl<C: Cpu> Dispatch<'_, C> {
+    /// Reserves the idle helpers of `cpus`, as many as the limit allows.
+    pub fn reserve(&self, cpus: &CpuMask) -> Reserved<'_, C> {
+        let mut reserved = Reserved { dispatch: self, cpus: CpuMask::EMPTY };
+        let workers = cpus.iter().filter(|cpu| cpu.0 < self.nr_cpus());
+        for cpu in workers.filter(|&cpu| self.begin_work(self.workers.of(cpu), RESERVED)) {
+            reserved.cpus.insert(cpu);
+            self.unreserved.fetch_sub(1, Relaxed);
+            self.parked.remove(cpu);
+        }
+        // One of them may have been notified for an item that is published.
+        self.notify_for_published(C::id());
+        reserved
+    }
+
+    /// Notifies the reserved worker of `cpu`, which visits its item again. False where the CPU has no helper.
+    pub fn notify(&self, cpu: CpuId) -> bool {
+        self.workers.of(cpu).notify()
+    }
+}
+
+impl<C: Cpu> Drop for Reserved<'_, C> {
+    fn drop(&mut self) {
+        for cpu in self.cpus.iter() {
+            self.dispatch.unreserved.fetch_add(1, Relaxed);
+            self.dispatch.workers.of(cpu).release();
+            self.dispatch.end_work();
+        }
     }
 }

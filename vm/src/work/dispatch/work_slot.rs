@@ -1,17 +1,7 @@
-//! Work slots: callers publish items in them, and helpers join the items.
-//!
-//! ```text
-//!             open               join               leave
-//!   closed ----------> open, 0 --------> open, n ---------> open, n - 1
-//!      ^                               | close
-//!      +--- n = 0 <-- leave -- closed, n
-//! ```
-//!
-//! *Open* and *close* are the caller's, *join* and *leave* the helpers': steps under the slot's lock. Helpers
-//! that poll read `in_use` and `joinable`, which may be stale. A caller that waits for the last visit polls
-//! `ended`, and then sleeps on it.
+//! Work slots: callers publish items in them, and helpers join the items. *Open* and *close* are the caller's
+//! steps under the slot's lock, *join* and *leave* the helpers'. Helpers poll `in_use` and `joinable`, which
+//! may be stale; a caller that waits for the last visit polls `ended`, and then sleeps on it.
 
-use super::item::{Item, Visit};
 use super::worker_slot::WorkerSlot;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -21,6 +11,31 @@ use crate::work::Spent;
 
 /// Work slots of a node. A job that finds none free is done by its caller.
 pub(super) const NR_SLOTS: u32 = 64;
+
+/// Work that helpers may visit.
+pub trait Work<C: Cpu>: Sync {
+    /// Does a part of the work, as a helper. Returns after a bounded time, so that other threads get the CPU.
+    fn visit(&self, visit: &Visit<'_, C>) -> Progress;
+
+    /// Called when the reserved worker of `cpu` leaves, dismissed or by a panic.
+    fn detach(&self, _cpu: CpuId) {}
+}
+
+/// How a visit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do: the helper visits again after other threads had the CPU.
+    Paused,
+    /// The helper finds no more work to begin.
+    Exhausted,
+}
+
+/// Work of a caller, on its stack.
+pub(super) struct Item<'a, C: Cpu> {
+    pub(super) work: &'a (dyn Work<C> + 'a),
+    /// Lock ranks that the caller holds.
+    pub(super) held: u64,
+}
 
 /// The helpers that may join an item.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +69,7 @@ struct State<C: Cpu> {
     helpers: Helpers,
     /// Visits under way.
     visits: u32,
-    /// CPUs whose helpers have visited the item.
+    /// CPUs whose helpers have visited.
     visitors: CpuMask,
     /// Nanoseconds of the visits that have ended.
     helper_ns: u64,
@@ -76,8 +91,7 @@ impl<C: Cpu> State<C> {
         if self.visits < self.helpers.max { self.helpers.nodes } else { NodeMask::EMPTY }
     }
 
-    /// Adds a visit of the helper of a CPU, which is idle on a node, or reserved. False where it may not
-    /// join.
+    /// Adds a visit of the helper of a CPU, idle on a node or reserved. False where it may not join.
     fn join(&mut self, cpu: CpuId, idle_on: Option<NodeId>) -> bool {
         let is_wanted = match idle_on {
             Some(node) => self.helpers.nodes.contains(node),
@@ -101,8 +115,7 @@ impl<C: Cpu> State<C> {
         self.visits == 0 && core::mem::take(&mut self.is_awaited)
     }
 
-    /// Closes the slot to helpers. `None` while a visit is under way; then, `sleeps` has the last one wake
-    /// the caller.
+    /// Closes the slot. `None` while a visit is under way; then, `sleeps` has the last one wake the caller.
     fn close(&mut self, sleeps: bool) -> Option<Spent> {
         if !mutant!("dispatch.closed-slot-joined") {
             self.helpers.max = 0;
@@ -140,12 +153,12 @@ impl<C: Cpu> NodeSlots<C> {
         &self.slots[(number % NR_SLOTS) as usize]
     }
 
-    /// Slots in use, including those that their callers are about to open or have just closed.
+    /// Slots in use, also those that are not open yet, or closed.
     pub(super) fn in_use(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         bits(self.in_use.load(Acquire)).map(|number| self.slot(number))
     }
 
-    /// Takes a free slot: its number, or `None` where there is none.
+    /// Takes a free slot.
     pub(super) fn take(&self) -> Option<u32> {
         let first_free = |used: u64| used.checked_add(1).map(|next| used | next);
         Some((!self.in_use.update(AcqRel, Relaxed, first_free).ok()?).trailing_zeros())
@@ -199,8 +212,7 @@ impl<C: Cpu> WorkSlot<C> {
         }
     }
 
-    /// The nodes from which idle helpers may join; none where the slot is closed, or has no room. May be
-    /// stale.
+    /// The nodes from which idle helpers may join; may be stale.
     pub(super) fn joinable_from_racy(&self) -> NodeMask {
         NodeMask::from_bits(self.joinable.load(Relaxed))
     }
@@ -212,11 +224,12 @@ impl<C: Cpu> WorkSlot<C> {
         // SAFETY: the visit was added, under the lock, while the slot was open (`max` is 0 before and after).
         // So its caller has not returned from `close`, and does not before the visit is subtracted, which is
         // the last step of `Visit::drop`; until then the item stays in place, by the contract of `open`.
-        Some(Visit::begin(self, unsafe { &*item }, worker))
+        let item = unsafe { &*item };
+        let own_ranks = C::with_context(|context| context.inherit_held(item.held));
+        Some(Visit { slot: self, item, worker, began_ns: C::now_ns(), own_ranks, is_drained: false })
     }
 
-    /// Ends a visit. The item may be gone from here on.
-    pub(super) fn leave(&self, took_ns: u64, is_drained: bool) {
+    fn leave(&self, took_ns: u64, is_drained: bool) {
         let is_awaited = self.change(|state| {
             self.ended.fetch_add(1, Release);
             state.leave(took_ns, is_drained)
@@ -224,6 +237,47 @@ impl<C: Cpu> WorkSlot<C> {
         if is_awaited && !mutant!("dispatch.caller-not-woken") {
             self.ended.wake(u32::MAX);
         }
+    }
+}
+
+/// A helper's visit to a slot's item; ends when dropped. For the lock order, the helper holds meanwhile what
+/// its caller holds, and its time is charged to the caller.
+pub struct Visit<'s, C: Cpu> {
+    slot: &'s WorkSlot<C>,
+    pub(super) item: &'s Item<'s, C>,
+    worker: &'s WorkerSlot<C>,
+    pub began_ns: u64,
+    own_ranks: u64,
+    /// Set where all of the work has begun: no other helper joins.
+    pub(super) is_drained: bool,
+}
+
+impl<C: Cpu> Visit<'_, C> {
+    /// The CPU of the helper.
+    pub fn cpu(&self) -> CpuId {
+        self.worker.cpu
+    }
+
+    /// The node of that CPU.
+    pub fn node(&self) -> NodeId {
+        self.worker.node
+    }
+
+    /// Whether the helper was dismissed, and has to return soon.
+    pub fn must_leave(&self) -> bool {
+        self.worker.must_leave()
+    }
+}
+
+impl<C: Cpu> Drop for Visit<'_, C> {
+    fn drop(&mut self) {
+        let helped_ns = C::with_context(|context| {
+            context.inherit_held(self.own_ranks);
+            context.take_helper_ns()
+        });
+        let took_ns = C::now_ns().saturating_sub(self.began_ns).saturating_add(helped_ns);
+        // The last step: the item may be gone from here on.
+        self.slot.leave(took_ns, self.is_drained);
     }
 }
 

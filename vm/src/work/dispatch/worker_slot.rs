@@ -1,7 +1,5 @@
-//! Worker slots: the state of each CPU's helper, and the word on which it sleeps.
-//!
-//! An IDLE helper is BUSY during a visit to an item that it has found. A caller reserves an idle helper and
-//! releases it: a RESERVED one visits that caller's item only, whenever it is notified.
+//! Worker slots: the state of each CPU's helper, and the word on which it sleeps. A helper is IDLE, BUSY in a
+//! visit to an item that it has found, or RESERVED for the item of one caller. The word's bits:
 //!
 //! | bit | set by | says |
 //! |---|---|---|
@@ -12,8 +10,8 @@
 //! | `CLOSED` | the pool's owner | the helper leaves, and no other arrives |
 
 use crate::machine::Cpu;
-use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::units::{CpuId, NodeId};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::units::{CpuId, CpuMask, MAX_CPUS, NodeId};
 
 const IDLE: u32 = 0;
 pub(super) const BUSY: u32 = 1;
@@ -24,11 +22,10 @@ const PARKED: u32 = 8;
 const LEAVING: u32 = 16;
 const GONE: u32 = 32;
 const CLOSED: u32 = 64;
-
 /// The slot has no helper, or its helper is about to leave.
 const ABSENT: u32 = LEAVING | GONE | CLOSED;
 
-/// Number of threads to wake: the helper and the CPUs that wait for its departure sleep on the same word.
+/// Threads to wake: the helper and the CPUs that wait for its departure sleep on the same word.
 const ALL: u32 = u32::MAX;
 
 /// One CPU's worker slot.
@@ -64,25 +61,20 @@ impl<C: Cpu> WorkerSlot<C> {
     pub(super) fn take(&self, state: u32) -> bool {
         self.change(|word| (word & (STATE | ABSENT) == IDLE).then_some(word | state)).is_some()
     }
-}
 
-/// Methods for the helper.
-impl<C: Cpu> WorkerSlot<C> {
-    /// Whether the helper has to leave.
+    // For the helper.
+
     pub(super) fn must_leave(&self) -> bool {
         self.word.load(Acquire) & (LEAVING | CLOSED) != 0
     }
 
-    /// Whether a caller has reserved the helper.
     pub(super) fn is_reserved(&self) -> bool {
         self.word.load(Acquire) & STATE == RESERVED
     }
 
-    /// Makes the current thread the slot's helper. False where there is one, or the slot is closed. A
-    /// reservation stays.
+    /// Makes the current thread the slot's helper. False where there is one, or the slot is closed.
     pub(super) fn arrive(&self) -> bool {
-        let arrived = |word: u32| (word & (GONE | CLOSED) == GONE).then_some(word & !(GONE | LEAVING));
-        self.change(arrived).is_some()
+        self.change(|word| (word & (GONE | CLOSED) == GONE).then_some(word & !(GONE | LEAVING))).is_some()
     }
 
     /// A BUSY helper is idle again.
@@ -91,7 +83,7 @@ impl<C: Cpu> WorkerSlot<C> {
     }
 
     /// Whether the helper is reserved, and whether it was notified. Clears the notification in the step that
-    /// reads the state, as a caller may reserve the helper and notify it at any time.
+    /// reads the state: a caller may reserve the helper at any time.
     pub(super) fn take_notification(&self) -> (bool, bool) {
         let mut word = self.word.load(Acquire);
         if word & NOTIFIED != 0 {
@@ -120,10 +112,9 @@ impl<C: Cpu> WorkerSlot<C> {
             self.word.wake(ALL);
         }
     }
-}
 
-/// Methods for other CPUs.
-impl<C: Cpu> WorkerSlot<C> {
+    // For other CPUs.
+
     /// Whether the slot has a helper that is not leaving; may be stale.
     pub(super) fn has_helper_racy(&self) -> bool {
         self.word.load(Relaxed) & ABSENT == 0
@@ -136,8 +127,7 @@ impl<C: Cpu> WorkerSlot<C> {
         self.change(released).into_iter().for_each(|was| self.wake(was));
     }
 
-    /// Notifies the helper: it looks for work, or visits its assigned item again. False where the slot has no
-    /// helper, or one that is leaving.
+    /// Notifies the helper: it looks for work, or visits its assigned item again. False where it is absent.
     pub(super) fn notify(&self) -> bool {
         let order = if mutant!("dispatch.notify-relaxed") { Relaxed } else { AcqRel };
         let was = self.word.fetch_or(NOTIFIED, order);
@@ -160,7 +150,7 @@ impl<C: Cpu> WorkerSlot<C> {
         self.change(dismissed).into_iter().for_each(|was| self.wake(was & !NOTIFIED));
     }
 
-    /// Waits until the helper that has to leave has left, also where another one has come since.
+    /// Waits until the helper that has to leave has left.
     pub(super) fn wait_until_gone(&self) {
         loop {
             let now = self.word.load(Acquire);
@@ -172,6 +162,34 @@ impl<C: Cpu> WorkerSlot<C> {
             self.word.sleep_while(now);
             C::relax();
         }
+    }
+}
+
+/// The set of parked workers. A removal acquires from the insertion before it, and an insertion from the
+/// removal.
+pub(super) struct Parked<C: Cpu>([AtomicU64<C>; MAX_CPUS / 64]);
+
+impl<C: Cpu> Parked<C> {
+    pub(super) const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; MAX_CPUS / 64])
+    }
+
+    pub(super) fn insert(&self, cpu: CpuId) {
+        self.0[cpu.index() / 64].fetch_or(1 << (cpu.0 % 64), AcqRel);
+    }
+
+    pub(super) fn remove(&self, cpu: CpuId) -> bool {
+        let (word, bit) = (&self.0[cpu.index() / 64], 1 << (cpu.0 % 64));
+        word.load(Relaxed) & bit != 0 && word.fetch_and(!bit, AcqRel) & bit != 0
+    }
+
+    /// The CPUs of the set below `nr_cpus`, from the one behind `me` on, wrapping; may be stale.
+    pub(super) fn iter_from(&self, me: CpuId, nr_cpus: u32) -> impl Iterator<Item = CpuId> {
+        let words = nr_cpus.div_ceil(64) as usize;
+        let load = |at: usize| if at < words { self.0[at].load(Relaxed) } else { 0 };
+        let set = CpuMask::from_words(core::array::from_fn(load));
+        let end = if set.is_empty() { 0 } else { nr_cpus };
+        (me.0 + 1..end).chain(0..end.min(me.0 + 1)).map(CpuId).filter(move |&cpu| set.contains(cpu))
     }
 }
 

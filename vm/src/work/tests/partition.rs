@@ -1,6 +1,9 @@
 //! The division of jobs, as arithmetic.
 
 use super::*;
+use std::sync::Mutex;
+use std::vec;
+use std::vec::Vec;
 
 fn divide(range: Range<u64>, align: u64, min_chunk: u64) -> Partition {
     Partition::new(&job(range, align, min_chunk)).unwrap()
@@ -61,4 +64,18 @@ fn chunks_grow_while_they_are_quick_and_shrink_towards_the_end() {
     assert_eq!(chunk_size(u32::MAX, u32::MAX, u32::MAX, 1, 1), u32::MAX);
     assert_eq!([100, 60, 10, 1].map(|due| chunk_size(100, due, 5120, 1, 4)), [75, 45, 25, 25]);
     assert_eq!((chunk_size(30, 100, 5120, 1, 2), chunk_size(1000, 1000, 200, 1, 2)), (30, 200));
+}
+
+fn gaps(undone: &[Range<u64>]) -> Vec<Range<u64>> {
+    let seen = Mutex::new(Vec::new());
+    each_gap(&(10..50), || undone.iter().cloned(), &|gap| seen.lock().unwrap().push(gap));
+    seen.into_inner().unwrap()
+}
+
+#[test]
+fn the_gaps_are_covered_by_no_range() {
+    assert_eq!(gaps(&[]), vec![10..50]);
+    assert_eq!(gaps(&[10..30, 30..50]), Vec::<Range<u64>>::new());
+    assert_eq!(gaps(&[40..50, 10..12, 20..30, 25..25, 0..0]), [12..20, 30..40].to_vec());
+    assert_eq!(gaps(&[30..40, 20..30]), [10..20, 40..50].to_vec());
 }
