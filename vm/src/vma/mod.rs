@@ -54,7 +54,6 @@ mod record;
 mod state_word;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 pub use attributes::{VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
@@ -65,5 +64,4 @@ pub use decide::{Merged, joins, merge, reusable_anon};
 pub use flags::{FlagAdvice, VmaFlags};
 pub use identity::{AnonId, BackingId};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
-pub use record::{Vma, VmaState};
-pub use tree::{MAX_MAPPINGS, TreeGaps, VmaTree};
+pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};

@@ -18,20 +18,29 @@
 //!
 //! In the read section nothing sleeps or waits for memory: lack of free memory ends the attempt with
 //! [`Fallback::NoMemory`], and the frame prepared so far stays in [`Prepared`] for the next one.
+//!
+//! The proofs:
+//!
+//! | proof | lock held | how a mapping is found | still valid, under the table's lock |
+//! |---|---|---|---|
+//! | [`Locked`] | the space's lock, shared: no writer replaces mappings | in the index | always |
+//! | [`Speculated`] | nothing | in the index, under RCU | it is live, or a live one says the same |
+//!
+//! A writer marks a mapping stale before it edits entries under the tables' locks. So a fault that asks under
+//! the lock of the table either sees the mark, or installs its entry before the writer takes that lock,
+//! and the writer sees the entry.
 
-use super::decide::{Decision, FaultInputs, decide};
-use super::install::Install;
+use super::install::{Decision, FaultInputs, Install, decide};
 use super::prepare::Prepared;
-use super::trust::Proof;
 use super::{Fallback, Fault};
 use crate::machine::{Cpu, Entry, Format, Machine, Marker};
-use crate::space::AddressSpace;
 use crate::space::counters::Counter;
+use crate::space::{AddressSpace, Held, RangeReadGuard};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
 use crate::units::{Level, Vpn, VpnRange};
-use crate::vma::{AnonId, Vma, reusable_anon};
+use crate::vma::{AnonId, Vma, reusable_anon, same_for_fault};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
 ///
@@ -220,4 +229,75 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
         self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
     }
+}
+
+/// Why a mapping may be trusted.
+pub trait Proof<M: Machine> {
+    /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
+    /// that says the same of the page. `None` where neither is valid.
+    fn confirm<'g>(
+        &self,
+        space: &'g AddressSpace<'_, M>,
+        vma: &'g Vma<M::Cpu>,
+        page: Vpn,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'g Vma<M::Cpu>>;
+}
+
+/// The space's lock is held, shared.
+#[derive(Debug)]
+pub struct Locked<'a> {
+    held: Held<'a>,
+}
+
+impl<'a> Locked<'a> {
+    /// The proof that a guard gives for pages of its range.
+    pub fn new<M: Machine>(guard: &'a RangeReadGuard<'_, M>) -> Self {
+        Self { held: guard.held() }
+    }
+}
+
+/// No lock is held; the mapping was read under RCU.
+#[derive(Debug)]
+pub struct Speculated;
+
+impl<M: Machine> Proof<M> for Locked<'_> {
+    #[inline(always)]
+    fn confirm<'g>(
+        &self,
+        space: &'g AddressSpace<'_, M>,
+        vma: &'g Vma<M::Cpu>,
+        page: Vpn,
+        _reading: &'g ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'g Vma<M::Cpu>> {
+        self.held.assert_covers(space, VpnRange::new(page, page.add(1)));
+        debug_assert!(vma.is_live(), "a mapping changed under the space's shared lock");
+        Some(vma)
+    }
+}
+
+impl<M: Machine> Proof<M> for Speculated {
+    #[inline(always)]
+    fn confirm<'g>(
+        &self,
+        space: &'g AddressSpace<'_, M>,
+        vma: &'g Vma<M::Cpu>,
+        page: Vpn,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'g Vma<M::Cpu>> {
+        let holds = mutant!("fault.mapping-not-rechecked") || vma.is_live();
+        if holds { Some(vma) } else { find_equivalent(space, vma, page, reading) }
+    }
+}
+
+/// The live mapping that says the same of this page as a stale one: the stale one was split, merged or grew.
+#[cold]
+fn find_equivalent<'g, M: Machine>(
+    space: &'g AddressSpace<'_, M>,
+    vma: &Vma<M::Cpu>,
+    page: Vpn,
+    reading: &'g ReadGuard<'_, M::Cpu>,
+) -> Option<&'g Vma<M::Cpu>> {
+    let now = space.vmas.find(reading, page)?;
+    (now.is_live() && same_for_fault(&now.attributes(), &vma.attributes(), page)).then_some(now)
 }

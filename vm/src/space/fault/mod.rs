@@ -3,11 +3,9 @@
 //! | file | step |
 //! |---|---|
 //! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
-//! | `attempt` | one attempt: the steps in their order |
-//! | `trust` | why the mapping may be trusted: the proofs [`trust::Locked`] and [`trust::Speculated`] |
-//! | `decide` | how to change the entry that was found: a pure function |
+//! | `attempt` | one attempt: the steps in their order; the proofs that the mapping may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
-//! | `install` | the write of the entry, under the table's lock |
+//! | `install` | how to change the entry, a pure function; its write, under the table's lock |
 //! | `result` | the results of a fault |
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
@@ -16,13 +14,11 @@
 //! the locked path may report an error. docs/design/fault.md has the protocol with its drawing.
 
 mod attempt;
-mod decide;
 mod install;
 mod prepare;
 mod result;
 #[cfg(test)]
 mod tests;
-mod trust;
 
 pub use result::{Fallback, FaultError, Outcome};
 
@@ -30,9 +26,8 @@ use super::counters::Counter;
 use super::{AddressSpace, Vm};
 use crate::machine::{Cpu, Machine};
 use crate::units::{Access, VirtAddr, VpnRange};
-use attempt::attempt;
+use attempt::{Locked, Speculated, attempt};
 use prepare::Prepared;
-use trust::{Locked, Speculated};
 
 /// A page fault, as the hardware reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Decisions of a fault about the entry it found.
 
 use crate::machine::{Entry, Leaf, Marker};
-use crate::space::fault::decide::{self, Decision, FaultInputs};
+use crate::space::fault::install::{self, Decision, FaultInputs};
 use crate::units::{Access, Pfn, Rights};
 
 const ZERO: Pfn = Pfn(7);
 const ALL: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
 
 fn decide(entry: Entry, access: Access) -> Decision {
-    decide::decide(entry, FaultInputs { private_anonymous: true, rights: ALL, access, zero: ZERO })
+    install::decide(entry, FaultInputs { private_anonymous: true, rights: ALL, access, zero: ZERO })
 }
 
 fn leaf(pfn: Pfn, rights: Rights) -> Entry {
