@@ -143,6 +143,12 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.plan(nth, u64::MAX);
     }
 
+    /// As [`plan_mishap`](Self::plan_mishap), and `in_a_row` allocations fail, that one included.
+    #[cfg(all(test, not(loom)))]
+    pub fn plan_mishaps(&self, nth: u64, in_a_row: u64) {
+        self.mishap.plan(nth, in_a_row);
+    }
+
     /// Whether a planned mishap has not happened yet.
     pub fn is_mishap_planned(&self) -> bool {
         self.mishap.is_planned()

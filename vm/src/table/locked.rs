@@ -212,6 +212,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     ///
     /// The hardware writes an entry only to set a bit that is clear. An entry whose bits are all set, as
     /// after a store to the page, is changed by the holder of the lock only: a plain store replaces it.
+    ///
+    /// Relaxed: a reader takes nothing from an entry that is absent or a marker, and trusts it under the lock
+    /// only, which orders all changes; a flush has fences of its own, and so has a grace period.
     #[inline(always)]
     fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
         let cell = self.table.word(slot);
@@ -222,9 +225,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             "what is put into an absent slot is installed"
         );
         if M::Format::used(old, true) == old {
-            cell.store(word, Release);
+            cell.store(word, Relaxed);
         } else {
-            old = cell.swap(word, AcqRel);
+            old = cell.swap(word, Relaxed);
         }
         M::Format::decode(old, self.level())
     }
@@ -232,6 +235,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
     /// it is, perhaps several times; `None` leaves it. Returns the leaf before, and whether it was changed;
     /// `None` where the slot holds no leaf. The zero page never becomes writable.
+    ///
+    /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
+    /// continues that release; other changes of the entry are ordered by the lock.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
         let (level, zero) = (self.level(), self.table.tree.memory.zero_frame());
         let next = |word| {
@@ -245,12 +251,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let (old, changed) = if mutant!("table.adjusted-by-store") {
             let old = self.read(slot);
             let new = next(old);
-            new.into_iter().for_each(|new| self.table.word(slot).store(new, Release));
+            new.into_iter().for_each(|new| self.table.word(slot).store(new, Relaxed));
             (old, new.is_some())
         } else {
             self.table
                 .word(slot)
-                .update(AcqRel, Acquire, next)
+                .update(Relaxed, Relaxed, next)
                 .map_or_else(|old| (old, false), |old| (old, true))
         };
         match M::Format::decode(old, level) {
@@ -352,8 +358,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Detaches `child`, the table that `slot` points to (P5): *attached* first, then the entry. From now on
-    /// no CPU installs anything there. `None`, and no change, where `slot` points to another table, or the
-    /// child is not empty.
+    /// no CPU installs anything there, and no CPU's last hit is the child. `None`, and no change, where
+    /// `slot` points to another table, or the child is not empty. The caller keeps all other writers out.
     pub(super) fn detach(&mut self, slot: usize, child: LockedTable<'t, M>) -> Option<DetachedTable<'t, M>> {
         let is_child = self.entry(slot) == Entry::Table(child.table.pfn());
         if !is_child || child.first_used(0..Level::ENTRIES).is_some() {
@@ -363,7 +369,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let tree = self.table.tree;
         let detached = tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu);
         debug_assert!(detached.is_some(), "a locked table is attached");
+        let too_early = mutant!("table.hits-invalidated-early");
+        if too_early {
+            tree.hits.invalidate();
+        }
         self.replace(slot, Entry::Absent);
+        if !too_early && !mutant!("zap.cut-not-noted") {
+            tree.hits.invalidate();
+        }
         detached
     }
 

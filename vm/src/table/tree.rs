@@ -77,11 +77,6 @@ impl<'m, M: Machine> PageTable<'m, M> {
         reading.assert_of(self.rcu);
     }
 
-    /// Notes that a table was detached, which is not yet retired. The caller keeps all other writers out.
-    pub(crate) fn note_detached(&self) {
-        self.hits.invalidate();
-    }
-
     /// Keeps the root for good: a CPU may walk it even after the tree is dropped.
     pub(crate) fn leak(&mut self) {
         self.is_leaked = true;

@@ -103,7 +103,7 @@ pub fn walk_cached<'r, 't, M: Machine>(
     let entry = walk(tree, vpn, Level::Pte, reading);
     if entry.table.level() == Level::Pte {
         // SAFETY: the table was found in this tree, after the version was read and in the read section; a
-        // table that is detached invalidates hits before it is retired (`PageTable::note_detached`).
+        // table that is detached invalidates hits before anybody can retire it (`LockedTable::detach`).
         unsafe { LastHit::set(reading, LastHits::table, version, [region, entry.table.pfn().0]) };
     }
     entry

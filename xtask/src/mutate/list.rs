@@ -12,6 +12,7 @@ const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table"
 const GROWTH: super::Test = Model("loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed");
 const REFUSED: super::Test = Unit("space::ops::tests::refused");
 const INSTALL: super::Test = Unit("space::fault::tests::install");
+const CACHED: super::Test = Model("loom_a_cached_table_against_its_detaching_and_reuse");
 const WALK: super::Test = Model("loom_a_table_is_filled_before_a_walk_finds_it");
 
 /// All but those of jobs.
@@ -61,7 +62,17 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zap.cut-not-noted",
         wrong: "the last table of a CPU's walk outlives its detaching",
-        test: INSTALL,
+        test: CACHED,
+    },
+    Mutation {
+        point: "table.hits-invalidated-early",
+        wrong: "last hits are invalidated before the table is unlinked",
+        test: CACHED,
+    },
+    Mutation {
+        point: "fault.waits-for-nothing",
+        wrong: "a fault that lacks memory for the index of shared memory tries for ever",
+        test: Unit("space::fault::tests::backing"),
     },
     Mutation {
         point: "asymmetric.owner-not-awaited",

@@ -58,6 +58,11 @@ pub const ALL: &[Mutation] = &[
         test: NOTIFIED,
     },
     Mutation {
+        point: "dispatch.notification-between-dropped",
+        wrong: "a worker drops a notification that comes after its visit",
+        test: Model("loom_a_notification_between_two_items_of_a_reserved_worker_is_not_lost"),
+    },
+    Mutation {
         point: "dispatch.detach-skipped",
         wrong: "a reserved worker that leaves does not say so",
         test: Model("loom_a_reserved_worker_that_is_dismissed_tells_its_caller"),
@@ -66,6 +71,16 @@ pub const ALL: &[Mutation] = &[
         point: "dispatch.room-not-announced",
         wrong: "helpers that the limit kept from work are not notified of room",
         test: Model("loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room"),
+    },
+    Mutation {
+        point: "dispatch.sleeps-though-notified",
+        wrong: "a helper sleeps though it was notified since it looked",
+        test: Model("loom_work_published_between_a_visit_and_a_sleep_is_visited"),
+    },
+    Mutation {
+        point: "dispatch.room-fence-skipped",
+        wrong: "room under the limit is announced without a fence",
+        test: Model("loom_a_helper_that_parks_while_the_limit_is_raised_is_notified"),
     },
     Mutation {
         point: "dispatch.next-helper-awaited",

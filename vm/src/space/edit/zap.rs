@@ -79,9 +79,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn free_tables(&self, range: VpnRange, hole: VpnRange, gather: &mut Gather<'_, 'v, M>) {
         detach_tables(&self.table, range, hole, |table, covered| {
             self.vm.count(Counter::TableFree);
-            if !mutant!("zap.cut-not-noted") {
-                self.table.note_detached();
-            }
             gather.table(table, covered);
         });
     }

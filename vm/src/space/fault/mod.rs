@@ -157,7 +157,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Fallback::VmaAccess => return Err(FaultError::NotAllowed),
                 Fallback::NoMemory => {
                     let lacked = prepared.wait_for_memory().map_err(|()| FaultError::NoMemory)?;
-                    if has_waited && !lacked {
+                    if has_waited && !lacked && !mutant!("fault.waits-for-nothing") {
                         return Err(FaultError::NoMemory);
                     }
                     has_waited = !lacked;

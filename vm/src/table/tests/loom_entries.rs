@@ -12,8 +12,8 @@ use core::sync::atomic::AtomicUsize;
 use loom::thread;
 use std::boxed::Box;
 
-type Machine = TestMachine<TwoLevels>;
-type Tree = PageTable<'static, Machine>;
+pub(super) type Machine = TestMachine<TwoLevels>;
+pub(super) type Tree = PageTable<'static, Machine>;
 type NewTree =
     fn(&'static Memory<'static, Machine>, TableFrame<'static, Machine>, &'static Rcu<TestCpu>) -> Tree;
 
@@ -46,7 +46,10 @@ fn link_against_walk(tree: &'static Tree, child: TableFrame<'static, Machine>, l
     walker.join().unwrap()
 }
 
-fn with_tree(new: NewTree, f: impl FnOnce(&'static Tree, &'static Memory<'static, Machine>)) {
+pub(super) fn with_tree(
+    new: NewTree,
+    f: impl FnOnce(&'static Tree, &'static Memory<'static, Machine>, &'static Rcu<'static, TestCpu>),
+) {
     with_leaked(Machine::of_format(96, 2), |machine| {
         let frames = machine.frames();
         let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE_SIZE as u64);
@@ -55,7 +58,7 @@ fn with_tree(new: NewTree, f: impl FnOnce(&'static Tree, &'static Memory<'static
         with_leaked(Memory::new(machine, map).unwrap(), |memory| {
             let root = memory.alloc_table(Priority::Normal).unwrap();
             let rcu = Rcu::carve(&mut memory.boot_allocator(), 2).unwrap();
-            with_leaked(rcu, |rcu| with_leaked(new(memory, root, rcu), |tree| f(tree, memory)));
+            with_leaked(rcu, |rcu| with_leaked(new(memory, root, rcu), |tree| f(tree, memory, rcu)));
         });
     });
 }
@@ -63,7 +66,7 @@ fn with_tree(new: NewTree, f: impl FnOnce(&'static Tree, &'static Memory<'static
 fn explore(new: NewTree) {
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(3, move || {
-        with_tree(new, |tree, memory| {
+        with_tree(new, |tree, memory, _| {
             let child = memory.alloc_table(Priority::Normal).unwrap();
             let pfn = memory.zero_frame();
             let leaf = Entry::Leaf(Leaf { pfn, rights: Rights::READ, accessed: true, dirty: false });

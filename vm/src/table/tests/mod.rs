@@ -5,6 +5,8 @@ mod entries;
 #[cfg(not(loom))]
 mod format;
 #[cfg(loom)]
+mod loom_cached;
+#[cfg(loom)]
 mod loom_entries;
 #[cfg(not(loom))]
 mod sweep;

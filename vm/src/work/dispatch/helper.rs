@@ -36,6 +36,9 @@ impl<C: Cpu> Helper<'_, C> {
                 (true, true) => self.visit_assigned(),
                 (true, false) => None,
             };
+            if visited.is_some() && mutant!("dispatch.notification-between-dropped") {
+                self.worker.take_notification();
+            }
             if visited.is_none() && polls >= self.dispatch.poll_limit.load(Relaxed) {
                 polls = 0;
                 self.park();

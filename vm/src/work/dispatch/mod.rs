@@ -205,7 +205,9 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     /// Notifies parked workers for each published item that has room.
     fn notify_for_published(&self, me: CpuId) {
         // Pairs with the fence of `Helper::park`, where room was made.
-        fence::<C>(SeqCst);
+        if !mutant!("dispatch.room-fence-skipped") {
+            fence::<C>(SeqCst);
+        }
         let nodes = self.slots_in_use(NodeId(0)).map(WorkSlot::joinable_from_racy);
         nodes.filter(|nodes| *nodes != NodeMask::EMPTY).for_each(|nodes| self.notify_parked(me, nodes));
     }

@@ -139,7 +139,7 @@ pub(super) struct WorkSlot<C: Cpu> {
     state: SpinLock<State<C>, C, { lockdep::JOB.0 }>,
     /// [`State::joinable_from`], to be polled. Relaxed: the lock decides, and `Dispatch` has the fences.
     joinable: AtomicU64<C>,
-    /// Number of visits that have ended; changed under the lock.
+    /// Number of visits that have ended; it may wrap. Relaxed: changed under the lock.
     ended: AtomicU32<C>,
 }
 
@@ -196,9 +196,11 @@ impl<C: Cpu> WorkSlot<C> {
     pub(super) fn close(&self, poll_limit: u32) -> Spent {
         let mut polls = 0;
         loop {
-            let seen = self.ended.load(Acquire);
             let sleeps = polls >= poll_limit;
-            if let Some(spent) = self.change(|state| state.close(sleeps)) {
+            // Read in the step that closes: no more visits begin, and those under way are too few for the
+            // number to come round to `seen`.
+            let (spent, seen) = self.change(|state| (state.close(sleeps), self.ended.load(Relaxed)));
+            if let Some(spent) = spent {
                 return spent;
             }
             if sleeps {
@@ -231,7 +233,7 @@ impl<C: Cpu> WorkSlot<C> {
 
     fn leave(&self, took_ns: u64, is_drained: bool) {
         let is_awaited = self.change(|state| {
-            self.ended.fetch_add(1, Release);
+            self.ended.fetch_add(1, Relaxed);
             state.leave(took_ns, is_drained)
         });
         if is_awaited && !mutant!("dispatch.caller-not-woken") {

@@ -94,7 +94,8 @@ impl<C: Cpu> WorkerSlot<C> {
 
     /// Sleeps until the helper is notified or has to leave.
     pub(super) fn park(&self) {
-        let has_news = |word: u32| word & (NOTIFIED | LEAVING | CLOSED) != 0;
+        let news = if mutant!("dispatch.sleeps-though-notified") { 0 } else { NOTIFIED };
+        let has_news = |word: u32| word & (news | LEAVING | CLOSED) != 0;
         if let Some(was) = self.change(|word| (!has_news(word)).then_some(word | PARKED)) {
             self.word.sleep_while(was | PARKED);
             self.word.fetch_and(!PARKED, AcqRel);

@@ -209,16 +209,27 @@ fn meet(dispatch: &TestDispatch, helpers: u32) -> u32 {
 fn meet_on(dispatch: &TestDispatch, helpers: Helpers, own: impl FnOnce()) -> u32 {
     let meeting = fresh(Box::leak(Box::new(Meeting { here: AtomicU32::new(0), want: helpers.max + 1 })));
     assert_eq!(meeting.here.load(Relaxed), 0);
-    let own_until_met = || {
-        own();
-        meeting.come();
-    };
-    dispatch.publish(meeting, helpers, own_until_met).unwrap().1.helpers
+    dispatch.publish(meeting, helpers, || (own(), meeting.come())).unwrap().1.helpers
 }
 
 #[test]
 fn loom_published_work_is_never_left_to_parked_helpers() {
     let seen = explore(1, 3, |dispatch| meet(dispatch, 1));
+    assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
+}
+
+#[test]
+fn loom_work_published_between_a_visit_and_a_sleep_is_visited() {
+    let seen = explore(1, 2, |dispatch| meet(dispatch, 1) + meet(dispatch, 1));
+    assert!(seen[2] > 0 && seen[..2] == [0, 0], "{seen:?}");
+}
+
+#[test]
+fn loom_a_helper_that_parks_while_the_limit_is_raised_is_notified() {
+    let seen = explore(1, 2, |dispatch| {
+        dispatch.set_max_helpers(0);
+        meet_on(dispatch, Helpers::idle(1, NodeMask::ALL), || dispatch.set_max_helpers(1))
+    });
     assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
 }
 
@@ -304,6 +315,17 @@ fn loom_a_reserved_worker_leaves_before_its_caller_returns_and_takes_other_work_
     });
     // The meeting is one visit. Of its own item the worker makes none, one, or two: it pauses and comes back.
     assert!(seen[0] == 0 && seen[1..].iter().all(|&count| count > 0), "{seen:?}");
+}
+
+#[test]
+fn loom_a_notification_between_two_items_of_a_reserved_worker_is_not_lost() {
+    let seen = explore(1, 2, |dispatch| {
+        wait_for_helper(dispatch);
+        let reserved = dispatch.reserve(&cpu_1());
+        let helpers = Helpers { max: 1, ..Helpers::reserved(reserved.cpus) };
+        meet_on(dispatch, helpers, || ()) + meet_on(dispatch, helpers, || ())
+    });
+    assert!(seen[2] > 0 && seen[..2] == [0, 0], "{seen:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #[cfg(not(loom))]
 mod attempt;
 #[cfg(not(loom))]
+mod backing;
+#[cfg(not(loom))]
 mod decide;
 #[cfg(not(loom))]
 mod install;
