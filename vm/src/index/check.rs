@@ -34,7 +34,8 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         let stats = IndexStats { levels: height + 1, ..IndexStats::default() };
         let mut recount = Recount { stats, end: 0 };
         require(node.count() >= if height > 0 { 2 } else { 1 }, "a root that need not be")?;
-        recount.node::<T, C, F>(node, height, (0, u64::MAX))?;
+        // SAFETY: a root with its height, of an index of `T`; it stays as long as the section.
+        unsafe { recount.node::<T, C, F>(node, height, (0, u64::MAX))? };
         Ok(recount.stats)
     }
 }
@@ -45,7 +46,11 @@ fn require(holds: bool, otherwise: &'static str) -> Result<(), &'static str> {
 
 impl Recount {
     /// Recursion is as deep as the tree.
-    fn node<T: Ranged, C: Cpu, const F: usize>(
+    ///
+    /// # Safety
+    /// `node` is one of level `height` of an index of `T`, found in a read section of the index's RCU that
+    /// lasts until this returns.
+    unsafe fn node<T: Ranged, C: Cpu, const F: usize>(
         &mut self,
         node: &IndexNode<C, F>,
         height: usize,
@@ -64,31 +69,35 @@ impl Recount {
         }
         for at in 0..count {
             if height == 0 {
-                self.item::<T, C, F>(node, at, (low, high))?;
+                // SAFETY: a slot in use of a leaf, as level and count say; the rest is the caller's promise.
+                unsafe { self.item::<T, C, F>(node, at, (low, high))? };
                 continue;
             }
             let from = if at == 0 { low } else { node.key(at) };
             let to = if at + 1 < count { node.key(at + 1) } else { high };
             require(from < to && low <= from && to <= high, "borders out of order")?;
             require(at > 0 || node.key(0) == 0, "an inner node's first key")?;
-            // SAFETY: an inner node's slots in use hold children; the read section, in which the root was
-            // found, lasts.
+            // SAFETY: above level 0 slots in use hold children; the read section lasts, says the caller.
             let child = unsafe { node.child(at) };
             require(child.count() >= IndexNode::<C, F>::MIN, "a node with too few slots in use")?;
             require(child.total_extent() == node.extent(at), "a wrong extent or longest gap")?;
-            self.node::<T, C, F>(child, height - 1, (from, to))?;
+            // SAFETY: a child is of the level below; the rest is the caller's promise.
+            unsafe { self.node::<T, C, F>(child, height - 1, (from, to))? };
         }
         Ok(())
     }
 
-    fn item<T: Ranged, C: Cpu, const F: usize>(
+    /// # Safety
+    /// Slot `at` of the leaf is in use; the rest as for [`node`](Self::node).
+    unsafe fn item<T: Ranged, C: Cpu, const F: usize>(
         &mut self,
         leaf: &IndexNode<C, F>,
         at: usize,
         (low, high): (u64, u64),
     ) -> Result<(), &'static str> {
         self.stats.items += 1;
-        // SAFETY: a leaf's slots in use hold items, valid as long as the read section.
+        // SAFETY: a leaf's slots in use hold items of `T`, which stay until the read section ends; the caller
+        // says that it lasts, and that the slot is such a one.
         let item: &IndexItem<T> = unsafe { &*core::ptr::with_exposed_provenance(leaf.pointer(at)) };
         let (range, extent) = (item.range(), leaf.extent(at));
         require(range.start.0 == leaf.key(at) && range.end.0 == leaf.end(at), "an item that moved")?;

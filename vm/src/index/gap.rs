@@ -64,7 +64,9 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     ) -> Option<Vpn> {
         self.search(section, window, len, align, |root, search| {
             let mut prev_end = 0;
-            let inside = root.and_then(|root| lowest(root.node, root.height, search, &mut prev_end));
+            // SAFETY: a root with its height; it stays as long as the section, which `root` borrows.
+            let inside =
+                root.and_then(|root| unsafe { lowest(root.node, root.height, search, &mut prev_end) });
             inside.or_else(|| search.lowest(prev_end, u64::MAX))
         })
     }
@@ -81,7 +83,9 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     ) -> Option<Vpn> {
         self.search(section, window, len, align, |root, search| {
             let mut next_start = u64::MAX;
-            let inside = root.and_then(|root| highest(root.node, root.height, search, &mut next_start));
+            // SAFETY: as in `lowest_gap`.
+            let inside =
+                root.and_then(|root| unsafe { highest(root.node, root.height, search, &mut next_start) });
             inside.or_else(|| search.highest(0, next_start))
         })
     }
@@ -111,7 +115,11 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
 
 /// Searches the gaps before each item below `node`, ascending. `prev_end` is the end of the item before
 /// them, and then of the last one. Recursion is as deep as the tree.
-fn lowest<C: Cpu, const F: usize>(
+///
+/// # Safety
+/// `node` is one of level `height` of a tree, found in a read section of the index's RCU that lasts until
+/// this returns.
+unsafe fn lowest<C: Cpu, const F: usize>(
     node: &IndexNode<C, F>,
     height: usize,
     search: GapSearch,
@@ -127,9 +135,9 @@ fn lowest<C: Cpu, const F: usize>(
             return here;
         }
         if height > 0 && search.may_be_in(extent) {
-            // SAFETY: an inner node's slots in use hold children; the read section, in which the root was
-            // found, lasts.
-            let below = lowest(unsafe { node.child(at) }, height - 1, search, prev_end);
+            // SAFETY: above level 0 slots in use hold children, of the level below; the read section lasts,
+            // says the caller.
+            let below = unsafe { lowest(node.child(at), height - 1, search, prev_end) };
             if below.is_some() {
                 return below;
             }
@@ -141,7 +149,10 @@ fn lowest<C: Cpu, const F: usize>(
 
 /// The same, descending: the gaps after each item; `next_start` is the start of the item after them, and then
 /// of the first.
-fn highest<C: Cpu, const F: usize>(
+///
+/// # Safety
+/// As for [`lowest`].
+unsafe fn highest<C: Cpu, const F: usize>(
     node: &IndexNode<C, F>,
     height: usize,
     search: GapSearch,
@@ -158,7 +169,7 @@ fn highest<C: Cpu, const F: usize>(
         }
         if height > 0 && search.may_be_in(extent) {
             // SAFETY: as in `lowest`.
-            let below = highest(unsafe { node.child(at) }, height - 1, search, next_start);
+            let below = unsafe { highest(node.child(at), height - 1, search, next_start) };
             if below.is_some() {
                 return below;
             }

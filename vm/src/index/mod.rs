@@ -159,7 +159,9 @@ impl<C: Cpu> Drop for EditGuard<'_, C> {
     }
 }
 
-/// The root word, decoded.
+/// The root word, decoded: a node, and its level. Made from the word, by an unsafe function, or of a child
+/// and the level below. For `'a` the nodes below it stay in memory: it was found in a read section of the
+/// index's RCU, or the index is being edited.
 struct RootRef<'a, C: Cpu, const F: usize> {
     node: &'a IndexNode<C, F>,
     height: usize,

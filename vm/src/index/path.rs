@@ -40,7 +40,8 @@ impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
         for level in (1..=root.height).rev() {
             let slot = node.child_slot(page);
             path.slots[level] = Some(SlotRef { node, slot });
-            // SAFETY: an inner node's slots up to the page's hold children; the root is an edit's.
+            // SAFETY: on a level above 0 the slots up to the page's hold children, and a `RootRef`'s nodes stay
+            // as long as it.
             node = unsafe { node.child(slot) };
         }
         path.slots[0] = Some(SlotRef { node, slot: node.rank(page) });
@@ -103,7 +104,8 @@ impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
         self.slots[turn] = Some(SlotRef { node: self.node(turn), slot });
         for below in (level..turn).rev() {
             let SlotRef { node, slot } = self.at(below + 1);
-            // SAFETY: `slot` is in use in an inner node of an edit's tree.
+            // SAFETY: `slot` is in use, by `beside` or `edge`, in a node above level 0; the nodes stay for
+            // `'a`, that of the `RootRef` that the path was made of.
             let node = unsafe { node.child(slot) };
             self.slots[below] = Some(SlotRef { node, slot: if below == level { 0 } else { edge(node) } });
         }

@@ -270,7 +270,9 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
                 // SAFETY: the edit has the guard.
                 let root = unsafe { RootRef::<C, F>::from_word(self.index.root.load(Relaxed)) };
                 if let Some(root) = root {
-                    update_extents(root, page, level);
+                    // SAFETY: `level` is that of a node above the leaves, on the path of this tree to `page`;
+                    // the store above has changed a child, and no level.
+                    unsafe { update_extents(root, page, level) };
                 }
             }
         }
@@ -285,12 +287,18 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
 
 /// Updates, from `level` up to the root, the extent of the child on the way to `page`. Returns whether the
 /// root's slot changed. Recursion is as deep as the tree.
-fn update_extents<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, page: u64, level: usize) -> bool {
+///
+/// # Safety
+/// `level` lies above the leaves, and not above the root.
+unsafe fn update_extents<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, page: u64, level: usize) -> bool {
     let RootRef { node, height } = root;
     let slot = node.child_slot(page);
-    // SAFETY: an inner node's slots up to the page's hold children; the root is an edit's.
+    // SAFETY: the root lies above the leaves, as `level` does, so its slots up to the page's hold children;
+    // a `RootRef`'s nodes stay as long as it.
     let child = unsafe { node.child(slot) };
-    if height > level && !update_extents(RootRef { node: child, height: height - 1 }, page, level) {
+    // SAFETY: `level` is at most that of the child, and above the leaves, as the caller says.
+    let below = || unsafe { update_extents(RootRef { node: child, height: height - 1 }, page, level) };
+    if height > level && !below() {
         return false;
     }
     let total = child.total_extent();

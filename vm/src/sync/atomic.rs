@@ -264,8 +264,8 @@ impl<C: Cpu> AtomicU32<C> {
 #[repr(transparent)]
 pub struct AtomicPtr<T, C: Cpu>(AtomicUsize<C>, PhantomData<*mut T>);
 
-// SAFETY: an atomic pointer may be shared and sent like `core`'s; the user ensures that its target may be
-// shared too.
+// SAFETY: it is one atomic word. Loading gives a raw pointer, and to follow that is unsafe: as with `core`'s
+// atomic pointer, whoever follows it says why the target may be used on that thread.
 unsafe impl<T, C: Cpu> Send for AtomicPtr<T, C> {}
 // SAFETY: as above.
 unsafe impl<T, C: Cpu> Sync for AtomicPtr<T, C> {}

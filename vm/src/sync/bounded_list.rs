@@ -53,15 +53,21 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> BoundedList<T, C, N> {
 
     /// The values; `None` while a push is under way.
     pub fn values(&self) -> Option<&[T]> {
-        let count = (self.reserved.load(Relaxed) as usize).min(N);
-        if self.pushed.load(Acquire) as usize != count {
+        // In this order: after the acquiring load the pushes that it counts are seen to have reserved, so an
+        // equal number says that there is no other. The other way round a push that reserves and ends between
+        // the two loads would stand for one that is under way.
+        let early = mutant!("bounded-list.reserved-first").then(|| self.reserved.load(Relaxed));
+        let pushed = self.pushed.load(Acquire) as usize;
+        let reserved = early.unwrap_or_else(|| self.reserved.load(Relaxed)) as usize;
+        if pushed != reserved.min(N) {
             return None;
         }
         let values = self.places.as_ptr().cast::<T>();
-        // SAFETY: as many values were pushed as places were given out, each was written before the store that
-        // we acquired, and no place is given out twice: the first `count` are initialised and stay as they
-        // are. Cells and `MaybeUninit` are laid out like the value.
-        Some(unsafe { core::slice::from_raw_parts(values, count) })
+        // SAFETY: `pushed` pushes had ended, and those that were given a place were seen in `reserved`: as
+        // both are equal, each of the first `pushed` places was written before a store that we acquired (the
+        // read-modify-writes of `pushed` are one release sequence). No place is given out twice, so they stay
+        // as they are. Cells and `MaybeUninit` are laid out like the value.
+        Some(unsafe { core::slice::from_raw_parts(values, pushed) })
     }
 }
 
@@ -71,6 +77,9 @@ impl<T: Copy + Send + Sync, C: Cpu, const N: usize> fmt::Debug for BoundedList<T
     }
 }
 
+#[cfg(all(test, loom))]
+#[path = "tests/loom_bounded_list.rs"]
+mod loom_tests;
 #[cfg(all(test, not(loom)))]
 #[path = "tests/bounded_list.rs"]
 mod tests;

@@ -216,7 +216,7 @@ fn detach_child<'m, M: Machine>(
 #[inline(always)]
 fn child_of<'m, M: Machine>(table: Table<'m, 'm, M>, slot: usize) -> Option<Table<'m, 'm, M>> {
     let Entry::Table(pfn) = table.entry(slot) else { return None };
-    // SAFETY: an entry of the tree points to it; the space's lock, which the callers of this module hold,
-    // keeps it from being detached.
+    // SAFETY: *Open* in docs/design/unsafe.md: an entry of the tree points to it, and it leans on the callers
+    // of `sweep` and `detach_tables`, the floor `space`, whose lock keeps it from being detached.
     Some(unsafe { Table::at(table.tree, pfn, table.level().below()?) })
 }

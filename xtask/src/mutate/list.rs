@@ -125,6 +125,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("sync::bounded_list::tests"),
     },
     Mutation {
+        point: "bounded-list.reserved-first",
+        wrong: "values are read while one of them is being pushed",
+        test: Model("loom_bounded_list"),
+    },
+    Mutation {
         point: "asymmetric.left-relaxed",
         wrong: "the owner leaves a section without release",
         test: Model("loom_asymmetric_locks"),

@@ -230,8 +230,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     fn bind(&self, handler: Callback<Self>) -> BoundHandler {
         let machine = SendPtr(self);
         Arc::new(move || {
-            // SAFETY: the caller that installs a handler keeps the machine in its place until it removes the
-            // handler, which waits for the CPUs that run it; dropping the machine removes it too.
+            // SAFETY: dropping the machine removes the handler, which waits for the CPUs that run it. That the
+            // machine stays in its place until then is *open* in docs/design/unsafe.md.
             let machine = unsafe { &*machine.get() };
             // SAFETY: and that caller promised that the function may be called with this data, on any CPU,
             // meanwhile.
@@ -333,7 +333,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
         let at = PhysAddr(pfn.addr().0 + offset as u64);
         let from = self.block(at, to.len(), AccessKind::Read);
-        // SAFETY: the bytes lie in the arena in a frame of the caller's; `to` is ordinary memory elsewhere.
+        // SAFETY: the bytes lie in the arena; `to` is ordinary memory elsewhere. That nobody writes them
+        // meanwhile is *open* in docs/design/unsafe.md.
         unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 

@@ -50,10 +50,12 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         Some(Self { records: records.cast(), first: span.start, len: span.len(), _memory: PhantomData })
     }
 
-    /// Records for `span` that are not initialised: none may be read before [`clear`](FrameTable::clear) or
-    /// [`clear_blocks`](FrameTable::clear_blocks), unless the memory was zeroed. The records of a block start
-    /// on a frame of their own.
-    pub(in crate::frame) fn carve_uninit<M>(
+    /// Records for `span` that are not initialised. The records of a block start on a frame of their own.
+    ///
+    /// # Safety
+    /// Unless the memory is zeroed, as the result says, no record is read before [`clear`](FrameTable::clear)
+    /// or [`clear_blocks`](FrameTable::clear_blocks) has written it.
+    pub(in crate::frame) unsafe fn carve_uninit<M>(
         from: &mut EarlyAllocator<'_, 'm, M>,
         span: PfnRange,
     ) -> Option<(Self, Init)>

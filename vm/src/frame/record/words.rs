@@ -37,7 +37,8 @@ impl<M: Machine> Memory<'_, M> {
     /// freed: it is attached and locked, or a read section began before it was detached.
     #[inline(always)]
     pub(crate) fn word(&self, pfn: Pfn, slot: usize) -> &AtomicU64<M::Cpu> {
-        // SAFETY: as the caller sees to it.
+        // SAFETY: *Open* in docs/design/unsafe.md: it leans on the callers, the floor `object`, which calls
+        // this with numbers out of its own tables, in a read section or with the object's lock held.
         unsafe { self.words(pfn) }.at(slot)
     }
 

@@ -153,14 +153,16 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
             self.refill_stack(&cache.count, stack)
         });
         drop(cache);
-        let taken = taken.unwrap_or_else(|| self.alloc_one(&mut self.core.slabs.lock()));
+        // SAFETY: this pool's lists.
+        let taken = taken.unwrap_or_else(|| unsafe { self.alloc_one(&mut self.core.slabs.lock()) });
         taken.or_else(|| self.add_slab())
     }
 
     /// Moves a batch from the slabs to the stack, all but the first object, which is returned.
     fn refill_stack(&self, count: &Count<M::Cpu>, stack: &mut ObjectStack<M::Cpu>) -> Option<u64> {
         let mut batch = [0; BATCH];
-        let taken = self.alloc_batch(&mut self.core.slabs.lock(), &mut batch);
+        // SAFETY: this pool's lists.
+        let taken = unsafe { self.alloc_batch(&mut self.core.slabs.lock(), &mut batch) };
         let (&first, rest) = batch[..taken].split_first()?;
         let left = stack.refill(count, rest);
         if left > 0 {
@@ -174,24 +176,35 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     fn add_slab(&self) -> Option<u64> {
         let memory = self.memory;
         let Some(pfn) = memory.take_frame(AllocRequest::DIRTY) else {
-            return self.drain_and(|| self.alloc_one(&mut self.core.slabs.lock()));
+            // SAFETY: this pool's lists.
+            return self.drain_and(|| unsafe { self.alloc_one(&mut self.core.slabs.lock()) });
         };
         memory.meta_of(pfn).put_to_use(Kind::Slab);
         // Both under one lock: in between, other CPUs could allocate every object of the slab, and memory
         // would seem to be used up.
         let mut slabs = self.core.slabs.lock();
-        slabs.add(&memory.table, &self.core.layout, pfn);
-        self.alloc_one(&mut slabs)
+        // SAFETY: this pool's lists; the frame was just taken from their memory, and nothing else has it.
+        unsafe {
+            slabs.add(&memory.table, &self.core.layout, pfn);
+            self.alloc_one(&mut slabs)
+        }
     }
 
-    fn alloc_one(&self, slabs: &mut SlabLists<M::Cpu>) -> Option<u64> {
+    /// # Safety
+    /// As [`alloc_batch`](Self::alloc_batch).
+    unsafe fn alloc_one(&self, slabs: &mut SlabLists<M::Cpu>) -> Option<u64> {
         let mut one = [0];
-        (self.alloc_batch(slabs, &mut one) == 1).then_some(one[0])
+        // SAFETY: the caller's promise.
+        let taken = unsafe { self.alloc_batch(slabs, &mut one) };
+        (taken == 1).then_some(one[0])
     }
 
-    fn alloc_batch(&self, slabs: &mut SlabLists<M::Cpu>, words: &mut [u64]) -> usize {
+    /// # Safety
+    /// The lists are this pool's.
+    unsafe fn alloc_batch(&self, slabs: &mut SlabLists<M::Cpu>, words: &mut [u64]) -> usize {
         let (memory, layout) = (self.memory, &self.core.layout);
-        // SAFETY: all callers pass the lists of this pool, whose slabs are frames of this memory.
+        // SAFETY: the caller says that the lists are this pool's; `with` has checked that its slabs are frames
+        // of this memory.
         let mut alloc = || unsafe { slabs.alloc(memory.machine, &memory.table, layout) };
         words.iter_mut().map_while(|word| alloc().map(|at| *word = at.0)).count()
     }

@@ -81,7 +81,10 @@ impl<C: Cpu> SlabLists<C> {
     }
 
     /// Adds a frame that has just become a slab.
-    pub fn add(&mut self, table: &FrameTable<C>, layout: &SlabLayout, pfn: Pfn) {
+    ///
+    /// # Safety
+    /// As [`alloc`](Self::alloc); and the frame is of that memory, and only these lists use it from now on.
+    pub unsafe fn add(&mut self, table: &FrameTable<C>, layout: &SlabLayout, pfn: Pfn) {
         FreeObjects { first: 0, fresh: layout.objects as u16 }.store(header(table, pfn));
         self.link(table, pfn);
         self.frames.set(self.frames.get() + 1);

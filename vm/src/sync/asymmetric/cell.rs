@@ -14,7 +14,7 @@ use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::percpu::part_of;
 use crate::sync::{CpuGuard, PerCpu};
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 
 /// A value of one CPU that a revoker may use instead. The words that every use touches come first, so that
@@ -28,7 +28,8 @@ pub struct AsymmetricCell<T, C: Cpu> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: owner and revoker use the value one at a time, by the protocol of the module.
+// SAFETY: the value is reached by `with` and `revoke_all` only, which use it one at a time, from any thread:
+// so it is `Send`. Count and mark are atomics.
 unsafe impl<T: Send, C: Cpu> Sync for AsymmetricCell<T, C> {}
 
 impl<T, C: Cpu> AsymmetricCell<T, C> {
@@ -76,7 +77,8 @@ impl<C: Cpu> Drop for Section<'_, C> {
 /// still kept out. The caller is in no section itself, which it would wait for.
 ///
 /// # Panics
-/// If another revoker of these cells is under way, or `part` chooses something outside of its slot.
+/// If another revoker of these cells is under way, or `part` chooses something outside of its slot, or not
+/// the same part each time.
 pub fn revoke_all<S, T, R, M: Machine>(
     slots: &PerCpu<S, M::Cpu>,
     machine: &M,
@@ -84,21 +86,28 @@ pub fn revoke_all<S, T, R, M: Machine>(
     mut f: impl FnMut(&S, &mut T),
     then: impl FnOnce() -> R,
 ) -> R {
+    let offset = Cell::new(None);
+    let cell = |slot| {
+        let cell = part_of(slot, part);
+        let at = (&raw const *cell).addr() - (&raw const *slot).addr();
+        assert!(offset.replace(Some(at)).is_none_or(|before| before == at), "not always the same part");
+        cell
+    };
     for (_, slot) in slots.iter() {
         // Acquire: pairs with the release below, of the revoker before.
-        let was = part_of(slot, part).revoked.swap(1, Acquire);
+        let was = cell(slot).revoked.swap(1, Acquire);
         assert!(was == 0 || mutant!("asymmetric.two-revokers"), "two revokers");
     }
-    wait_for_owners(machine, slots.iter().map(|(_, slot)| &part_of(slot, part).count));
+    wait_for_owners(machine, slots.iter().map(|(_, slot)| &cell(slot).count));
     for (_, slot) in slots.iter() {
-        // SAFETY: the cell lies in this slot, so it is none that was used before. Its mark was clear and was
-        // set here, so no other revoker uses the value before it is cleared below. It was set before
-        // `wait_for_owners`: an owner that enters after its barrier sees the mark and stays out; one that was
-        // in a section has left it.
-        f(slot, unsafe { &mut *part_of(slot, part).value.get() });
+        // SAFETY: the cell lies in this slot, so it is none that was used before, and it is the one that was
+        // marked above, as `cell` has checked. Its mark was clear and was set here, so no other revoker uses
+        // the value before it is cleared below. It was set before `wait_for_owners`: an owner that enters
+        // after its barrier sees the mark and stays out; one that was in a section has left it.
+        f(slot, unsafe { &mut *cell(slot).value.get() });
     }
     let result = then();
-    slots.iter().for_each(|(_, slot)| part_of(slot, part).revoked.store(0, Release));
+    slots.iter().for_each(|(_, slot)| cell(slot).revoked.store(0, Release));
     result
 }
 

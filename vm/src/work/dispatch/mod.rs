@@ -164,7 +164,9 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         let number = nodes.find_map(|node| Some(node * NR_SLOTS + self.nodes.of(CpuId(node)).take()?))?;
         let spent = Cell::new(Spent::default());
         let published = Published { dispatch: self, number, spent: &spent };
-        // SAFETY: the item is dropped behind `published`, which closes the slot, also in unwinding.
+        // SAFETY: (1) `item` is declared before `published`, so it goes after it, in unwinding too; and
+        // `published` does not go before `close` has returned, else nothing goes on. (2) The slot was taken
+        // above, for `published` alone, which frees it after `close`.
         unsafe { self.slot(number).open(&item, to) };
         for worker in to.reserved.iter().map(|cpu| self.workers.of(cpu)) {
             worker.assigned.store(number, Relaxed);
@@ -224,10 +226,22 @@ struct Published<'d, C: Cpu> {
 impl<C: Cpu> Drop for Published<'_, C> {
     fn drop(&mut self) {
         let Self { dispatch, number, .. } = *self;
+        let closing = Closing;
         let spent = dispatch.slot(number).close(dispatch.poll_limit.load(Relaxed));
+        core::mem::forget(closing);
         dispatch.nodes.of(CpuId(number / NR_SLOTS)).free(number % NR_SLOTS);
         C::with_context(|context| context.add_helper_ns(spent.helper_ns));
         self.spent.set(spent);
+    }
+}
+
+/// Forgotten once a slot is closed. If closing unwinds, which would end the item under its visitors, this is
+/// dropped: the second panic ends the program.
+struct Closing;
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        panic!("a work slot could not be closed");
     }
 }
 

@@ -183,10 +183,11 @@ impl<C: Cpu> WorkSlot<C> {
         result
     }
 
-    /// Publishes `item`, as the caller that has taken the slot.
+    /// Publishes `item`.
     ///
     /// # Safety
-    /// The item stays in place, and is shared only, until [`WorkSlot::close`] has returned.
+    /// 1. The item stays in place, and is shared only, until [`WorkSlot::close`] has returned.
+    /// 2. The caller has taken the slot, and frees it after that: nobody else opens it meanwhile.
     pub(super) unsafe fn open(&self, item: &Item<'_, C>, helpers: Helpers) {
         let item = (&raw const *item).cast::<Item<'static, C>>();
         self.change(|state| *state = State::new(item, helpers));
@@ -225,7 +226,8 @@ impl<C: Cpu> WorkSlot<C> {
         let item = self.change(|state| state.join(worker.cpu, idle_on).then_some(state.item))?;
         // SAFETY: the visit was added, under the lock, while the slot was open (`max` is 0 before and after).
         // So its caller has not returned from `close`, and does not before the visit is subtracted, which is
-        // the last step of `Visit::drop`; until then the item stays in place, by the contract of `open`.
+        // the last step of `Visit::drop`; until then the item stays in place (`open`, 1), and the visits that
+        // are counted are those of this item (`open`, 2).
         let item = unsafe { &*item };
         let own_ranks = C::with_context(|context| context.inherit_held(item.held));
         Some(Visit { slot: self, item, worker, began_ns: C::now_ns(), own_ranks, is_drained: false })
