@@ -135,8 +135,8 @@ unsafe impl Machine for Metal {
     fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
         assert!(offset + to.len() <= PAGE_SIZE);
         let from = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
-        // SAFETY: the bytes lie in one frame of RAM, and `to` is ordinary memory elsewhere. That nobody writes
-        // them meanwhile is *open* in docs/design/unsafe.md.
+        // SAFETY: the bytes lie in one frame of RAM, and `to` is ordinary memory elsewhere. That nobody
+        // writes them meanwhile is *open* in docs/design/unsafe.md.
         unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
     }
 

@@ -38,8 +38,8 @@ impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
             if slot + 1 < F && node.key(slot + 1) <= last {
                 return None;
             }
-            // SAFETY: on a level above 0 the slots up to the page's hold children, and a `RootRef`'s nodes stay
-            // as long as it.
+            // SAFETY: on a level above 0 the slots up to the page's hold children, and a `RootRef`'s nodes
+            // stay as long as it.
             leaf = unsafe { node.child(slot) };
             parent = Some(SlotRef { node, slot });
         }

@@ -40,8 +40,8 @@ impl<'a, C: Cpu, const F: usize> NodePath<'a, C, F> {
         for level in (1..=root.height).rev() {
             let slot = node.child_slot(page);
             path.slots[level] = Some(SlotRef { node, slot });
-            // SAFETY: on a level above 0 the slots up to the page's hold children, and a `RootRef`'s nodes stay
-            // as long as it.
+            // SAFETY: on a level above 0 the slots up to the page's hold children, and a `RootRef`'s nodes
+            // stay as long as it.
             node = unsafe { node.child(slot) };
         }
         path.slots[0] = Some(SlotRef { node, slot: node.rank(page) });

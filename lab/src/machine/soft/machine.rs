@@ -230,8 +230,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     fn bind(&self, handler: Callback<Self>) -> BoundHandler {
         let machine = SendPtr(self);
         Arc::new(move || {
-            // SAFETY: dropping the machine removes the handler, which waits for the CPUs that run it. That the
-            // machine stays in its place until then is *open* in docs/design/unsafe.md.
+            // SAFETY: dropping the machine removes the handler, which waits for the CPUs that run it. That
+            // the machine stays in its place until then is *open* in docs/design/unsafe.md.
             let machine = unsafe { &*machine.get() };
             // SAFETY: and that caller promised that the function may be called with this data, on any CPU,
             // meanwhile.

@@ -203,8 +203,8 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     /// The lists are this pool's.
     unsafe fn alloc_batch(&self, slabs: &mut SlabLists<M::Cpu>, words: &mut [u64]) -> usize {
         let (memory, layout) = (self.memory, &self.core.layout);
-        // SAFETY: the caller says that the lists are this pool's; `with` has checked that its slabs are frames
-        // of this memory.
+        // SAFETY: the caller says that the lists are this pool's; `with` has checked that its slabs are
+        // frames of this memory.
         let mut alloc = || unsafe { slabs.alloc(memory.machine, &memory.table, layout) };
         words.iter_mut().map_while(|word| alloc().map(|at| *word = at.0)).count()
     }
