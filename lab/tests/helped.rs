@@ -1,6 +1,7 @@
 //! Populating and the end of a space with helpers, on the seeded machine: whatever the seed, every page is
 //! there once, and every frame comes back.
 
+use interleaf::frame::RecordInit;
 use interleaf::machine::Machine as _;
 use interleaf::space::{AddressSpace, Advice, Error, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
@@ -25,13 +26,13 @@ fn with_helpers(frames: u64, seeds: std::ops::Range<u64>, caller: fn(&Space<'_>)
     let scenario = move |schedule: &Schedule| {
         let machine = Seeded::new(&MachineConfig::small(3, frames)).unwrap();
         let entered = machine.enter(CpuId(0));
-        let mut map = boot_map(&machine);
-        let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).unwrap();
+        let mut memory = boot_map(&machine).claim(&machine).expect("nobody else has it");
+        let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).unwrap();
         workers.set_poll_limit(PollLimit(2));
         drop(entered);
         let machine = &machine;
         let first: Program<'_> = Box::new(move || {
-            let vm = Vm::new(machine, map).unwrap().with_workers(&workers);
+            let vm = Vm::start(memory, RecordInit::Eager).unwrap().with_workers(&workers);
             let in_use = || {
                 vm.trim();
                 vm.memory().check().expect("frames add up").allocated

@@ -25,11 +25,11 @@ static FOUND_DEFERRED: AtomicU64 = AtomicU64::new(0);
 fn boot_and_allocate(schedule: &Schedule) {
     let machine = Machine::new(&MachineConfig::small(4, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
-    let mut map = boot_map(&machine);
+    let mut memory = boot_map(&machine).claim(&machine).expect("nobody else has it");
     let workers =
-        WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory for a worker pool");
+        WorkerPool::spawn(&machine, &mut memory.early_allocator()).expect("memory for a worker pool");
     workers.set_poll_limit(PollLimit(2));
-    let memory = Memory::start(&machine, map, RecordInit::Deferred).expect("memory");
+    let memory = Memory::start(memory, RecordInit::Deferred).expect("memory");
     drop(cpu);
     let (memory, deferred) = (&memory, memory.deferred_frames());
     assert_eq!(deferred, (WHOLE_BLOCKS as u64 - 1) * 1024);

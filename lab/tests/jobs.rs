@@ -41,7 +41,8 @@ fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededPool<'_>, u64
     let me = caller as usize;
     let scenario = move |schedule: &Schedule| {
         let machine = Seeded::new(&MachineConfig::small(nr_cpus, 64)).unwrap();
-        let workers = WorkerPool::spawn(&machine, &mut boot_map(&machine).early_allocator(&machine)).unwrap();
+        let mut memory = boot_map(&machine).claim(&machine).unwrap();
+        let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).unwrap();
         workers.set_poll_limit(PollLimit(2));
         let (seed, machine) = (schedule.seed(), &machine);
         let first: Program<'_> = Box::new(move || {
@@ -187,7 +188,8 @@ fn the_time_of_helpers_is_the_callers() {
     let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(2, 64)).unwrap();
     machine.start_helpers([CpuId(1)], |_| ());
     let _here = machine.enter(CpuId(0));
-    let workers = WorkerPool::spawn(&machine, &mut boot_map(&machine).early_allocator(&machine)).unwrap();
+    let mut memory = boot_map(&machine).claim(&machine).unwrap();
+    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).unwrap();
     while !workers.has_helper_racy(CpuId(1)) {
         std::thread::yield_now();
     }

@@ -125,7 +125,7 @@ fn touching() -> Vec<Case> {
 }
 
 fn every_allocation_may_fail(path: Path) {
-    let machine = Mishaps::<X86_64>::new(path).expect("a machine");
+    let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");
     let mut mishaps = 0;
     for (setup, call) in cases() {
         let counts = machine.inject(MishapMode::Nth, &setup, &call, BASE..BASE + 32 * PAGE);
@@ -148,7 +148,7 @@ fn a_failed_allocation_changes_nothing_where_faults_take_the_lock() {
 
 /// Where waiting does not help, a fault ends with `NoMemory` and nothing has changed.
 fn memory_may_stay_away(path: Path) {
-    let machine = Mishaps::<X86_64>::new(path).expect("a machine");
+    let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");
     for (setup, call) in cases() {
         let counts = machine.inject(MishapMode::From, &setup, &call, BASE..BASE + 32 * PAGE);
         println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);

@@ -27,13 +27,13 @@ fn with_helpers(seeds: Range<u64>, caller: fn(&Space<'_>, &mut Rng)) {
     let scenario = move |schedule: &Schedule| {
         let machine = Seeded::new(&MachineConfig::small(3, 4096)).expect("a machine");
         let entered = machine.enter(CpuId(0));
-        let mut map = boot_map(&machine);
-        let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory");
+        let mut memory = boot_map(&machine).claim(&machine).expect("nobody else has it");
+        let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).expect("memory");
         workers.set_poll_limit(PollLimit(2));
         drop(entered);
         let (machine, mut rng) = (&machine, Rng::new(schedule.seed()));
         let first: Program<'_> = Box::new(move || {
-            let vm = Vm::new(machine, map).expect("memory").with_workers(&workers);
+            let vm = Vm::start(memory, RecordInit::Eager).expect("memory").with_workers(&workers);
             let in_use = || {
                 vm.trim();
                 vm.memory().check().expect("frames add up").allocated
@@ -107,10 +107,10 @@ const FRAMES: u64 = 4 * 1024;
 fn initialise_while_allocations_fail(schedule: &Schedule) {
     let machine = Seeded::new(&MachineConfig::small(3, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
-    let mut map = boot_map(&machine);
-    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).expect("memory");
+    let mut memory = boot_map(&machine).claim(&machine).expect("nobody else has it");
+    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).expect("memory");
     workers.set_poll_limit(PollLimit(2));
-    let memory = Memory::start(&machine, map, RecordInit::Deferred).expect("memory");
+    let memory = Memory::start(memory, RecordInit::Deferred).expect("memory");
     drop(cpu);
     let (memory, mut rng) = (&memory, Rng::new(schedule.seed()));
     let before = memory.check().expect("frames add up").allocated;

@@ -12,10 +12,12 @@ use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, TablePage};
 use interleaf::space::{AddressSpace, Counter, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::units::{Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VpnRange};
+use interleaf::units::{
+    Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VirtAddr, VpnRange,
+};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
 /// The one CPU.
@@ -55,6 +57,7 @@ unsafe impl Cpu for OneCpu {
 struct FlatMachine {
     memory: NonNull<TablePage>,
     frames: usize,
+    is_claimed: AtomicBool,
 }
 
 // SAFETY: there is one thread.
@@ -64,7 +67,7 @@ impl FlatMachine {
     fn new(frames: usize) -> Self {
         let pages: Box<[TablePage]> =
             (0..frames).map(|_| TablePage { words: [const { UnsafeCell::new(0) }; 512] }).collect();
-        Self { memory: NonNull::from(Box::leak(pages)).cast(), frames }
+        Self { memory: NonNull::from(Box::leak(pages)).cast(), frames, is_claimed: AtomicBool::new(false) }
     }
 
     /// The memory map that firmware would report. Frame 0 is reserved, so that a null pointer stays invalid.
@@ -81,7 +84,8 @@ impl FlatMachine {
 
 // SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 2: `table` is
 // the window. 3: no translation is ever cached. 4: there is no other CPU to interrupt. 5: one thread needs no
-// barrier. 6: lengths are those asked for, within one frame or block, and `window` checks the start.
+// barrier. 6: lengths are those asked for, within one frame or block, and `window` checks the start. 8: all
+// of the allocation is for the library, and is claimed once.
 unsafe impl Machine for FlatMachine {
     type Cpu = OneCpu;
     type Format = X86_64;
@@ -100,6 +104,10 @@ unsafe impl Machine for FlatMachine {
     fn table(&self, pfn: Pfn) -> &TablePage {
         // SAFETY: a frame of the allocation, aligned, for the life of the machine.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
+    fn claim_memory(&self, frames: &[PfnRange]) -> bool {
+        let memory = PfnRange::new(Pfn(0), Pfn(self.frames as u64));
+        frames.iter().all(|range| memory.covers(*range)) && !self.is_claimed.swap(true, Relaxed)
     }
     unsafe fn zero(&self, pfn: Pfn, order: Order) {
         // SAFETY: the block is the caller's and lies in the allocation.

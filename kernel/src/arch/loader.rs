@@ -6,7 +6,7 @@
 //! [`Loader::boot_map`], which says what memory the library gets, leaves it out.
 
 use super::ports::Port;
-use super::space;
+use super::{MACHINE, space};
 use core::ops::Range;
 use interleaf::frame::BootMap;
 use interleaf::units::PhysAddr;
@@ -90,12 +90,22 @@ impl Loader {
     /// The memory for the library: what is usable below `limit`, but for the first MiB, the kernel's image,
     /// the loader's structures and the module.
     ///
+    /// It may be claimed from the machine afterwards.
+    ///
     /// # Errors
     /// The first thing wrong with the memory map.
+    ///
+    /// # Panics
+    /// The second time.
     pub fn boot_map(&self, limit: u64) -> Result<BootMap, MapError> {
         let [info, list, line] = self.own.clone();
         let taken = [FIRST_MIB, self.module.clone(), info, list, line];
-        firmware::boot_map(self.entries(), &space::image_memory(), &taken, limit)
+        let limit = limit.min(space::reach());
+        let map = firmware::boot_map(self.entries(), &space::image_memory(), &taken, limit)?;
+        // SAFETY: by `StartInfo` the map tells what RAM there is, and nothing uses it but those that are left
+        // out; the boot tables map what lies below the limit, and the kernel's tables map all RAM.
+        unsafe { MACHINE.offer_memory(map.clone()) };
+        Ok(map)
     }
 
     /// Number of the memory map's entries, those that do not fit included.

@@ -4,10 +4,11 @@ use super::apic::Vector;
 use super::cpu::PreemptOff;
 use super::percpu::{self, MAX_CPUS};
 use super::space::{self, DIRECT_BYTES};
-use super::{Core, apic, helpers, registers};
+use super::{Core, Once, apic, helpers, registers};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
+use interleaf::frame::BootMap;
 use interleaf::machine::{Callback, Cpu, Machine, TablePage};
 use interleaf::sync::wait_until;
 use interleaf::table::format::X86_64;
@@ -25,6 +26,10 @@ pub struct Metal {
     handler_data: AtomicUsize,
     /// The handler is being exchanged.
     exchanging: AtomicBool,
+    /// Memory for the library.
+    free: Once<BootMap>,
+    /// The library has it.
+    is_claimed: AtomicBool,
 }
 
 /// The machine.
@@ -34,6 +39,8 @@ pub static MACHINE: Metal = Metal {
     handler: AtomicPtr::new(ptr::null_mut()),
     handler_data: AtomicUsize::new(0),
     exchanging: AtomicBool::new(false),
+    free: Once::new(),
+    is_claimed: AtomicBool::new(false),
 };
 
 impl Metal {
@@ -41,6 +48,17 @@ impl Metal {
     pub fn set_nr_cpus(&self, nr: u32) {
         assert!((1..=MAX_CPUS as u32).contains(&nr), "{nr} CPUs: this kernel runs 1 to {MAX_CPUS}");
         self.nr_cpus.store(nr, Relaxed);
+    }
+
+    /// Says what memory the library may have.
+    ///
+    /// # Panics
+    /// The second time.
+    ///
+    /// # Safety
+    /// The usable regions are RAM that the window covers and that nothing else uses, now or later.
+    pub(super) unsafe fn offer_memory(&self, map: BootMap) {
+        self.free.set(map);
     }
 
     /// CPUs that have started.
@@ -92,7 +110,8 @@ impl Metal {
 // is mapped there for good, before the library is given any. 3: `invlpg` drops the page's translations and
 // all upper levels, loading CR3 drops everything, as no entry is global; both order earlier stores before
 // later walks. 4: interrupts between CPUs, taken as soon as interrupts are on. 5: see `barrier_all`. 6: the
-// lengths are those asked for. 7: see `helpers`.
+// lengths are those asked for. 7: see `helpers`. 8: only memory that was offered, by the contract of
+// `offer_memory`, and once.
 unsafe impl Machine for Metal {
     type Cpu = Core;
     type Format = X86_64;
@@ -117,6 +136,12 @@ unsafe impl Machine for Metal {
     fn table(&self, pfn: Pfn) -> &TablePage {
         // SAFETY: a frame of RAM, seen for good, aligned.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
+
+    fn claim_memory(&self, frames: &[PfnRange]) -> bool {
+        let Some(free) = self.free.try_get() else { return false };
+        let is_free = |range| free.usable().any(|(region, _)| region.frames().covers(range));
+        frames.iter().all(|&range| is_free(range)) && !self.is_claimed.swap(true, Relaxed)
     }
 
     unsafe fn zero(&self, pfn: Pfn, order: Order) {

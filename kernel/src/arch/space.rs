@@ -142,7 +142,6 @@ pub unsafe fn firmware_bytes(at: PhysAddr, len: usize) -> &'static [u8] {
 /// Before the kernel's own tables: the direct map of the boot tables reaches up to 4 GiB. Extends it to
 /// `end`, if the CPU has pages of 1 GiB. Returns where it ends then.
 pub fn extend_boot_map(end: u64) -> u64 {
-    const BOOT_LIMIT: u64 = 4 << 30;
     if end <= BOOT_LIMIT || !registers::Features::of_this_cpu().giant_pages {
         return BOOT_LIMIT;
     }
@@ -151,8 +150,18 @@ pub fn extend_boot_map(end: u64) -> u64 {
         // A slot that was absent becomes present, which needs no flush.
         boot_table()[4 + slot].store(address | 0x83, Relaxed);
     }
+    REACH.fetch_max(end, Relaxed);
     end
 }
+
+/// The end of the physical memory that the boot tables map.
+pub(super) fn reach() -> u64 {
+    REACH.load(Relaxed)
+}
+
+/// What the boot tables map at first.
+const BOOT_LIMIT: u64 = 4 << 30;
+static REACH: AtomicU64 = AtomicU64::new(BOOT_LIMIT);
 
 /// The table of the direct map in the boot tables. They lie in the boot part, which is linked where it is
 /// loaded: seen through the direct map.

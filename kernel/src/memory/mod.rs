@@ -52,11 +52,12 @@ pub fn init(loader: &Loader, start: RecordInit) {
     if reach < end {
         crate::println!("memory beyond {} GiB is left alone: this CPU has no pages of 1 GiB", reach >> 30);
     }
-    let mut map = loader.boot_map(reach).unwrap_or_else(|why| refuse(why));
-    let workers = WorkerPool::spawn(&MACHINE, &mut map.early_allocator(&MACHINE));
+    let map = loader.boot_map(reach).unwrap_or_else(|why| refuse(why));
+    let mut memory = map.claim(&MACHINE).unwrap_or_else(|why| refuse(MapError::Boot(why)));
+    let workers = WorkerPool::spawn(&MACHINE, &mut memory.early_allocator());
     let workers = WORKERS.set(workers.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
     let from = registers::time_stamp();
-    let vm = Vm::start(&MACHINE, map, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
+    let vm = Vm::start(memory, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);
     let vm = VM.set(vm.with_workers(workers));
     let giant = registers::Features::of_this_cpu().giant_pages;

@@ -96,6 +96,7 @@ impl<F: Format> System for Library<F> {
     }
 
     fn run(&mut self, calls: &[Call]) -> Outcome {
+        self.machine.reclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
         let before = vm.memory().check().expect("frames add up at the start").allocated;

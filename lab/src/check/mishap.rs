@@ -68,12 +68,13 @@ impl<F: Format> Mishaps<F> {
     /// # Panics
     /// Where something differs from what must hold.
     pub fn inject(
-        &self,
+        &mut self,
         mode: MishapMode,
         setup: &[Call],
         call: &Call,
         looked_at: Range<u64>,
     ) -> MishapCounts {
+        self.machine.reclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
         let mut counts = MishapCounts::default();
@@ -136,7 +137,8 @@ impl<F: Format> Mishaps<F> {
     ///
     /// # Panics
     /// Where something differs from what must hold.
-    pub fn inject_into_new_space(&self) -> u64 {
+    pub fn inject_into_new_space(&mut self) -> u64 {
+        self.machine.reclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
         let allocated = vm.memory().check().expect("frames add up").allocated;

@@ -20,7 +20,7 @@ const MOST: u64 = 400;
 /// # Errors
 /// What does not hold.
 pub fn play<F: Format>(
-    machine: &SoftMachine<Host, F>,
+    machine: &mut SoftMachine<Host, F>,
     circumstances: &Circumstances,
     steps: &[Step],
 ) -> Result<u64, String> {

@@ -63,7 +63,7 @@ impl Race {
     }
 
     /// The answer where no allocation fails and no other CPU runs.
-    fn undisturbed(&self, machine: &SoftMachine<Baton, X86_64>) -> Result<StepResult, String> {
+    fn undisturbed(&self, machine: &mut SoftMachine<Baton, X86_64>) -> Result<StepResult, String> {
         with_world(machine, &self.circumstances, |world| {
             let mut turn = None;
             perform_all(world, &mut turn, &self.setup);
@@ -96,9 +96,9 @@ impl Race {
     }
 
     fn play(&self, schedule: &Schedule) -> Result<(), String> {
-        let machine = machine().map_err(|error| error.to_string())?;
-        let plain = self.undisturbed(&machine)?;
-        with_world(&machine, &self.circumstances, |world| {
+        let mut machine = machine().map_err(|error| error.to_string())?;
+        let plain = self.undisturbed(&mut machine)?;
+        with_world(&mut machine, &self.circumstances, |world| {
             let mut turn = None;
             perform_all(world, &mut turn, &self.setup);
             Turn::to(&mut turn, world, (0, self.last.space));

@@ -4,7 +4,7 @@ use super::boot::{Deferred, EarlySetup};
 use super::mishap::Mishap;
 use super::percpu::CpuCache;
 use super::zone::{DistanceList, ZoneRange};
-use super::{AllocRequest, BootError, BootMap, FrameMeta, FrameTable, Kind, RecordInit, Zone};
+use super::{AllocRequest, BootError, BootMap, BootMemory, FrameMeta, FrameTable, Kind, RecordInit, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{PerCpu, SpinLock, UniqueId, lockdep};
@@ -38,28 +38,27 @@ impl<'m, M: Machine> Memory<'m, M> {
     /// zero page is allocated at once, so this runs on one of the machine's CPUs.
     ///
     /// # Errors
-    /// Where there is no memory, too little, or on too many nodes, or the machine has too many CPUs.
+    /// As [`BootMap::claim`], and as [`start`](Self::start).
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
-        Self::start(machine, map, RecordInit::Eager)
+        Self::start(map.claim(machine)?, RecordInit::Eager)
     }
 
-    /// As [`new`](Self::new), with the records initialised as `init` says.
+    /// As [`new`](Self::new), of memory that is claimed already, with the records initialised as `init` says.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub fn start(machine: &'m M, map: BootMap, init: RecordInit) -> Result<Self, BootError> {
-        Self::build(machine, map, init, |setup, map| setup.finish(map))
+    /// Where there is no memory, too little, or on too many nodes. It stays claimed.
+    pub fn start(memory: BootMemory<'m, M>, init: RecordInit) -> Result<Self, BootError> {
+        Self::build(memory, init, |setup, map| setup.finish(map))
     }
 
     /// Sets up records and zones, has `finish` free frames to the zones, and allocates the zero page.
     pub(super) fn build(
-        machine: &'m M,
-        mut map: BootMap,
+        mut memory: BootMemory<'m, M>,
         init: RecordInit,
         finish: impl FnOnce(&mut EarlySetup<'m, M>, &BootMap),
     ) -> Result<Self, BootError> {
-        let mut setup = EarlySetup::new(machine, &mut map, init)?;
-        finish(&mut setup, &map);
+        let (machine, mut setup) = (memory.machine(), EarlySetup::new(&mut memory, init)?);
+        finish(&mut setup, memory.map());
         let EarlySetup { table, caches, zones, zone_ranges, distances, deferred } = setup;
         let (drain, mishap, refused) = (SpinLock::new(()), Mishap::new(), AtomicU64::new(0));
         let mut memory = Self {

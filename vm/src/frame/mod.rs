@@ -76,8 +76,9 @@ mod zone;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
 
-pub(crate) use boot::check_cpus;
-pub use boot::{BootAllocator, BootError, BootMap, EarlyAllocator, MAX_PHYS_BITS, NodeInitReport};
+pub use boot::{
+    BootAllocator, BootError, BootMap, BootMemory, EarlyAllocator, MAX_PHYS_BITS, NodeInitReport,
+};
 pub use boot::{RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub use index_pools::{IndexAllocator, IndexPools};

@@ -66,6 +66,9 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    the machine is dropped. Each helper runs the handler that
 ///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
 ///    `set_helper_handler(None)` has returned, no helper runs it.
+/// 8. [`claim_memory`](Machine::claim_memory) returns true only for frames of RAM that `window` covers and
+///    that nothing else uses, and at most once for each frame, as long as a reference to the machine lives.
+///    Whoever has the machine exclusively, `&mut`, may make frames claimable again once no handler is set.
 pub unsafe trait Machine: Sync + Sized {
     /// The operations of the CPU that runs the code.
     type Cpu: Cpu;
@@ -81,6 +84,10 @@ pub unsafe trait Machine: Sync + Sized {
     fn phys_of(&self, at: NonNull<u8>) -> PhysAddr;
     /// The frame `pfn`, seen as a table.
     fn table(&self, pfn: Pfn) -> &TablePage;
+
+    /// Gives the library frames, for good: `frames` are disjoint. False, and nothing is given, where one of
+    /// them is no memory, is in use, or has been given before.
+    fn claim_memory(&self, frames: &[PfnRange]) -> bool;
 
     /// Fills a block with zero bytes.
     ///

@@ -2,7 +2,7 @@
 
 use super::counters::{Counter, Counters, Totals};
 use crate::frame::{
-    BootError, BootMap, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit, check_cpus,
+    BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit,
 };
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -37,24 +37,24 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Takes over the memory that `map` describes, and registers the handler of shootdown interrupts.
     ///
     /// # Errors
-    /// Where there is no memory, or too little for the system's own records; [`BootError::TooManyCpus`] where
-    /// the machine has more CPUs than a [`CpuMask`](crate::units::CpuMask) can name.
+    /// As [`BootMap::claim`], and as [`start`](Self::start).
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
-        Self::start(machine, map, RecordInit::Eager)
+        Self::start(map.claim(machine)?, RecordInit::Eager)
     }
 
-    /// As [`new`](Self::new), with the frames' records written as `start` says.
+    /// As [`new`](Self::new), of memory that is claimed already, with the frames' records written as `start`
+    /// says.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub fn start(machine: &'m M, mut map: BootMap, start: RecordInit) -> Result<Self, BootError> {
-        check_cpus(machine)?;
+    /// Where there is no memory, or too little for the system's own records. It stays claimed.
+    pub fn start(mut memory: BootMemory<'m, M>, start: RecordInit) -> Result<Self, BootError> {
+        let machine = memory.machine();
         let nr_cpus = machine.nr_cpus();
-        let mut allocator = map.early_allocator(machine);
+        let mut allocator = memory.early_allocator();
         let rcu = Rcu::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown = Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
-        let memory = Memory::start(machine, map, start)?;
+        let memory = Memory::start(memory, start)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let (workers, spaces) = (None, AtomicU64::new(0));
         Ok(Self { machine, memory, rcu, shootdown, mappings, counters, workers, spaces })

@@ -115,6 +115,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("sync::percpu::tests"),
     },
     Mutation {
+        point: "boot.memory-not-claimed",
+        wrong: "two systems have the same memory",
+        test: Unit("frame::boot::map::tests"),
+    },
+    Mutation {
         point: "carve.layout-unchecked",
         wrong: "boot memory that is too small or not aligned is used",
         test: Unit("sync::carve::tests"),

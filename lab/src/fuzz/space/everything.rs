@@ -12,7 +12,7 @@ const COMPARED_ONE_IN: usize = 8;
 
 /// Plays a sequence; returns its executions.
 pub fn play<F: Format>(
-    machine: &SoftMachine<Host, F>,
+    machine: &mut SoftMachine<Host, F>,
     circumstances: &Circumstances,
     steps: &[Step],
 ) -> Result<u64, String> {

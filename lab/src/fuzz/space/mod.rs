@@ -57,16 +57,20 @@ impl Spaces {
         Ok(Self { x86: world::machine()?, la57: world::machine()?, aarch64: world::machine()? })
     }
 
-    fn play_steps(&self, case: &Case, steps: &[Step]) -> Result<u64, String> {
+    fn play_steps(&mut self, case: &Case, steps: &[Step]) -> Result<u64, String> {
         match case.circumstances.tables {
-            Tables::X86 => play_on(&self.x86, case, steps),
-            Tables::X86La57 => play_on(&self.la57, case, steps),
-            Tables::Aarch64 => play_on(&self.aarch64, case, steps),
+            Tables::X86 => play_on(&mut self.x86, case, steps),
+            Tables::X86La57 => play_on(&mut self.la57, case, steps),
+            Tables::Aarch64 => play_on(&mut self.aarch64, case, steps),
         }
     }
 }
 
-fn play_on<F: Format>(machine: &SoftMachine<Host, F>, case: &Case, steps: &[Step]) -> Result<u64, String> {
+fn play_on<F: Format>(
+    machine: &mut SoftMachine<Host, F>,
+    case: &Case,
+    steps: &[Step],
+) -> Result<u64, String> {
     match case.target {
         Target::Modelled => modelled::play(machine, &case.circumstances, steps),
         Target::Everything => everything::play(machine, &case.circumstances, steps),

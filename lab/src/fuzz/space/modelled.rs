@@ -14,7 +14,7 @@ type State = (Vec<MapLine>, Vec<(u64, PageState)>);
 
 /// Plays a sequence; returns its executions.
 pub fn play<F: Format>(
-    machine: &SoftMachine<Host, F>,
+    machine: &mut SoftMachine<Host, F>,
     circumstances: &Circumstances,
     steps: &[Step],
 ) -> Result<u64, String> {

@@ -58,11 +58,13 @@ pub fn machine<C: Flavour, F: Format>() -> std::io::Result<SoftMachine<C, F>> {
 /// Plays `f` with the spaces of `circumstances` on a machine on which no thread runs; then everything is
 /// recounted, the spaces end, and all frames are back.
 pub fn with_world<C: Flavour, F: Format, R>(
-    machine: &SoftMachine<C, F>,
+    machine: &mut SoftMachine<C, F>,
     circumstances: &Circumstances,
     f: impl FnOnce(&World<'_, '_, C, F>) -> Result<R, String>,
 ) -> Result<R, String> {
     let Circumstances { path, scope, setting, .. } = circumstances;
+    machine.reclaim_memory();
+    let machine = &*machine;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(machine, boot_map(machine)).expect("memory");
     let before = vm.memory().check().map_err(|wrong| wrong.to_string())?.allocated;

@@ -2,6 +2,7 @@
 
 use super::arena::{Arena, Fill};
 use super::bus::{BoundHandler, Bus, INTERRUPT};
+use super::claims::Claims;
 use super::current::{self, CpuBinding};
 use super::entered::{Entered, Running};
 use super::flavour::Flavour;
@@ -49,6 +50,8 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     /// Number of nodes; CPUs are assigned to them round robin.
     nodes: u32,
     helpers: Helpers,
+    /// Frames that were claimed.
+    claims: Claims,
     violations: Mutex<Vec<Violation>>,
     _types: PhantomData<fn() -> (C, F)>,
 }
@@ -103,6 +106,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             membarrier: Membarrier::register()?,
             nodes: 1,
             helpers: Helpers::new(),
+            claims: Claims::default(),
             violations: Mutex::new(Vec::new()),
             _types: PhantomData,
         })
@@ -118,6 +122,14 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     /// The memory.
     pub fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Makes all memory claimable again, for another system. What was made of it borrowed the machine, and so
+    /// is gone, but for handlers, which are removed.
+    pub fn reclaim_memory(&mut self) {
+        self.bus.set_interrupt_handler(None);
+        self.helpers.set_program::<C>(None);
+        self.claims.forget();
     }
 
     /// What the CPUs share.
@@ -273,7 +285,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // accesses and when interrupts come on; a vacant CPU handles them when a thread enters it, before anything
 // else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
-// and is waited for.
+// and is waited for. 8: the arena's regions are for the library; claims are kept under a lock, and dropped
+// only by `reclaim_memory`, which has the machine exclusively and removes the handlers.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;
@@ -306,6 +319,10 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         // SAFETY: the frame lies in the arena for the machine's life; the page is cells, which give no access
         // by themselves.
         unsafe { self.arena.block(pfn.addr(), PAGE_SIZE).cast::<TablePage>().as_ref() }
+    }
+
+    fn claim_memory(&self, frames: &[PfnRange]) -> bool {
+        self.claims.claim(self.arena.regions(), frames)
     }
 
     unsafe fn zero(&self, pfn: Pfn, order: Order) {

@@ -15,6 +15,7 @@
 
 pub mod arena;
 pub mod bus;
+mod claims;
 pub mod current;
 mod entered;
 pub mod flavour;

@@ -4,6 +4,7 @@ use super::{Benchmark, Figure, Options, paired};
 use crate::error::Failure;
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity;
+use interleaf::frame::RecordInit;
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, PAGE_SIZE};
@@ -27,14 +28,14 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         std::mem::forget(affinity::pin(cpus[cpu.index()]));
     });
     let _entered = machine.enter(CpuId(0));
-    let mut map = timed_machine::boot_map(&machine)?;
+    let mut memory = timed_machine::boot_map(&machine)?.claim(&machine).map_err(Failure::of)?;
     let lacks = || Failure::check("no memory for a worker pool".to_owned());
-    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).ok_or_else(lacks)?;
+    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).ok_or_else(lacks)?;
     while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }
     let _pinned = options.pin();
-    let vm = Vm::new(&machine, map).map_err(Failure::of)?.with_workers(&workers);
+    let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?.with_workers(&workers);
     let with = |most| {
         workers.set_max_helpers(most);
         times(&vm, pages)

@@ -51,9 +51,9 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pin = move |cpu: CpuId| std::mem::forget(affinity::pin(own[cpu.index()]));
     machine.start_helpers((1..cpus.len() as u32).map(CpuId), pin);
     let _entered = machine.enter(CpuId(0));
-    let mut map = timed_machine::boot_map(&machine)?;
+    let mut memory = timed_machine::boot_map(&machine)?.claim(&machine).map_err(Failure::of)?;
     let lacks = || Failure::check("no memory for a worker pool".to_owned());
-    let workers = WorkerPool::spawn(&machine, &mut map.early_allocator(&machine)).ok_or_else(lacks)?;
+    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).ok_or_else(lacks)?;
     while (1..cpus.len() as u32).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }

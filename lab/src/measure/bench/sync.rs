@@ -47,9 +47,8 @@ fn read_section(
     times: u64,
     machine: &timed_machine::TimedMachine,
 ) -> Result<Figure, Failure> {
-    let mut map = timed_machine::boot_map(machine)?;
-    let rcu: Option<Rcu<Host>> =
-        Rcu::carve(&mut map.early_allocator(machine), timed_machine::nr_cpus(options));
+    let mut memory = timed_machine::boot_map(machine)?.claim(machine).map_err(Failure::of)?;
+    let rcu: Option<Rcu<Host>> = Rcu::carve(&mut memory.early_allocator(), timed_machine::nr_cpus(options));
     let rcu = rcu.ok_or(Failure::check("no memory for read sections"))?;
     let ours = || {
         ns_per(times, || {

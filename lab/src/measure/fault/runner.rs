@@ -16,6 +16,7 @@ use interleaf::table::format::X86_64;
 use interleaf::tlb::ShootdownStats;
 use interleaf::units::{CpuId, Pfn, PfnRange};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ pub struct RunResult {
 
 /// A machine to run workloads on.
 pub struct WorkloadMachine {
-    machine: TimedMachine,
+    machine: Mutex<TimedMachine>,
     host_cpus: Vec<usize>,
 }
 
@@ -78,7 +79,7 @@ impl WorkloadMachine {
         let frames = pages + pages / 8 + 4096;
         let regions = vec![PfnRange::new(first, first.add(frames))];
         let config = MachineConfig { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
-        Ok(Self { machine: SoftMachine::new(&config)?, host_cpus: host_cpus.to_vec() })
+        Ok(Self { machine: Mutex::new(SoftMachine::new(&config)?), host_cpus: host_cpus.to_vec() })
     }
 
     /// Runs `show` with the library on this machine.
@@ -89,8 +90,11 @@ impl WorkloadMachine {
         &self,
         show: impl FnOnce(&WorkloadRunner<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let entered = self.machine.enter(CpuId(0));
-        let vm = timed_machine::vm(&self.machine)?;
+        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        machine.reclaim_memory();
+        let machine = &*machine;
+        let entered = machine.enter(CpuId(0));
+        let vm = timed_machine::vm(machine)?;
         drop(entered);
         let runner = WorkloadRunner { vm: &vm, host_cpus: &self.host_cpus };
         let before = runner.allocated()?;
@@ -101,7 +105,7 @@ impl WorkloadMachine {
                 "{before} frames were handed out before, {after} afterwards"
             )));
         }
-        if let Some(violation) = self.machine.violations().first() {
+        if let Some(violation) = machine.violations().first() {
             return Err(Failure::check(format!("a TLB saw what cannot be: {violation:?}")));
         }
         Ok(result)

@@ -6,7 +6,9 @@ use crate::machine::soft::arena::DIRTY_BYTE;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::measure::timed_machine::TimedMachine;
 use crate::os::{affinity, process};
-use interleaf::frame::{AllocRequest, BootMap, FrameMeta, Memory, NodeInitReport, RecordInit, Region};
+use interleaf::frame::{
+    AllocRequest, BootMap, BootMemory, FrameMeta, Memory, NodeInitReport, RecordInit, Region,
+};
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
 use interleaf::work::{PollLimit, WorkerPool};
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +22,7 @@ const HELPER_POLL_LIMIT: PollLimit = PollLimit(1_000_000);
 
 /// A machine with the memory of a map, most of it never touched.
 pub struct BootMachine {
-    machine: TimedMachine,
+    machine: Mutex<TimedMachine>,
     regions: Vec<Region>,
     /// Frames that boot memory is going to be carved from.
     records: PfnRange,
@@ -81,7 +83,7 @@ impl BootMachine {
             std::mem::forget(affinity::pin(pinned_to[cpu.index()]));
         });
         let records = boot_memory(&regions)?;
-        Ok(BootMachine { machine, regions, records })
+        Ok(BootMachine { machine: Mutex::new(machine), regions, records })
     }
 
     /// Boots once. The records' memory is dirty and present before the clock starts; where records are only
@@ -102,18 +104,22 @@ impl BootMachine {
         when: InitMode,
         look: impl FnOnce(&Memory<'_, TimedMachine>, Boot) -> R,
     ) -> Result<R, Failure> {
-        let _entered = self.machine.enter(CpuId(0));
+        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        machine.reclaim_memory();
+        let machine = &*machine;
+        let _entered = machine.enter(CpuId(0));
         if when != InitMode::Needed {
-            self.make_dirty();
+            self.make_dirty(machine);
         }
-        let mut map = BootMap::new(&self.regions).map_err(Failure::of)?;
-        let workers = self.workers(&mut map, when)?;
+        let map = BootMap::new(&self.regions).map_err(Failure::of)?;
+        let mut memory = map.claim(machine).map_err(Failure::of)?;
+        let workers = workers(&mut memory, when)?;
         let (start, cpu_before) = (Instant::now(), process::cpu_ns());
-        let memory = match when {
-            InitMode::First => Memory::new(&self.machine, map),
-            InitMode::Job(_) | InitMode::Needed => Memory::start(&self.machine, map, RecordInit::Deferred),
+        let init = match when {
+            InitMode::First => RecordInit::Eager,
+            InitMode::Job(_) | InitMode::Needed => RecordInit::Deferred,
         };
-        let memory = memory.map_err(Failure::of)?;
+        let memory = Memory::start(memory, init).map_err(Failure::of)?;
         let frame =
             memory.alloc_frame(AllocRequest::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
         let first_ns = start.elapsed().as_nanos() as f64;
@@ -140,28 +146,9 @@ impl BootMachine {
         Ok(look(&memory, boot))
     }
 
-    fn workers(&self, map: &mut BootMap, when: InitMode) -> Result<WorkerPool<'_, TimedMachine>, Failure> {
-        let helpers = match when {
-            InitMode::Job(threads) => threads - 1,
-            InitMode::First | InitMode::Needed => 0,
-        };
-        if helpers == 0 {
-            return Ok(WorkerPool::without_helpers(&self.machine));
-        }
-        let workers = WorkerPool::spawn(&self.machine, &mut map.early_allocator(&self.machine));
-        let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
-        workers.set_max_helpers(helpers as u32);
-        // At boot the CPUs have nothing else to do.
-        workers.set_poll_limit(HELPER_POLL_LIMIT);
-        while !(1..=helpers as u32).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
-            std::thread::yield_now();
-        }
-        Ok(workers)
-    }
-
-    fn make_dirty(&self) {
+    fn make_dirty(&self, machine: &TimedMachine) {
         let dirt = [DIRTY_BYTE; PAGE_SIZE];
-        (self.records.start.0..self.records.end.0).for_each(|pfn| self.machine.write(Pfn(pfn), 0, &dirt));
+        (self.records.start.0..self.records.end.0).for_each(|pfn| machine.write(Pfn(pfn), 0, &dirt));
     }
 
     /// Where the records are going to lie.
@@ -175,6 +162,28 @@ impl BootMachine {
         nodes.dedup();
         nodes
     }
+}
+
+fn workers<'m>(
+    memory: &mut BootMemory<'m, TimedMachine>,
+    when: InitMode,
+) -> Result<WorkerPool<'m, TimedMachine>, Failure> {
+    let helpers = match when {
+        InitMode::Job(threads) => threads - 1,
+        InitMode::First | InitMode::Needed => 0,
+    };
+    if helpers == 0 {
+        return Ok(WorkerPool::without_helpers(memory.machine()));
+    }
+    let workers = WorkerPool::spawn(memory.machine(), &mut memory.early_allocator());
+    let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
+    workers.set_max_helpers(helpers as u32);
+    // At boot the CPUs have nothing else to do.
+    workers.set_poll_limit(HELPER_POLL_LIMIT);
+    while !(1..=helpers as u32).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
+        std::thread::yield_now();
+    }
+    Ok(workers)
 }
 
 /// The end of the last region that holds records for all.

@@ -1,10 +1,10 @@
 //! Memory that is allocated at boot and never freed.
 //!
-//! Before [`Memory`] exists, [`EarlyAllocator`] cuts it from the boot map; afterwards [`BootAllocator`] takes
-//! whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, object pools and the like do
-//! not know which one serves them.
+//! Before [`Memory`] exists, [`EarlyAllocator`] cuts it from [`BootMemory`]; afterwards [`BootAllocator`]
+//! takes whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, object pools and the like
+//! do not know which one serves them.
 
-use super::BootMap;
+use super::BootMemory;
 use crate::frame::{AllocRequest, Init, Memory};
 use crate::machine::Machine;
 use crate::sync::{Carve, MachineMemory};
@@ -14,11 +14,10 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
 
-/// Allocates from a boot map; see [`BootMap::early_allocator`].
+/// Allocates from boot memory; see [`BootMemory::early_allocator`].
 #[derive(Debug)]
 pub struct EarlyAllocator<'a, 'm, M> {
-    machine: &'m M,
-    map: &'a mut BootMap,
+    memory: &'a mut BootMemory<'m, M>,
 }
 
 /// Allocates frames that are never freed; see [`Memory::boot_allocator`]. The rest of the last block serves
@@ -29,27 +28,29 @@ pub struct BootAllocator<'a, 'm, M: Machine> {
     rest: Option<(NonNull<u8>, usize)>,
 }
 
-impl BootMap {
-    /// An allocator of boot memory, reached through `machine`'s window. It takes from the end of the last
+impl<'m, M: Machine> BootMemory<'m, M> {
+    /// An allocator of boot memory, reached through the machine's window. It takes from the end of the last
     /// region that has enough.
-    pub fn early_allocator<'a, 'm, M: Machine>(&'a mut self, machine: &'m M) -> EarlyAllocator<'a, 'm, M> {
-        EarlyAllocator { machine, map: self }
+    pub fn early_allocator(&mut self) -> EarlyAllocator<'_, 'm, M> {
+        EarlyAllocator { memory: self }
     }
 }
 
 impl<'m, M: Machine> Carve<'m> for EarlyAllocator<'_, 'm, M> {
     fn carve(&mut self, layout: Layout) -> Option<&'m mut [MaybeUninit<u8>]> {
         let (at, _) = self.carve_uninit(layout)?;
-        // SAFETY: the bytes belong to a usable region of the map, in one piece (`Machine`, rule 1), and have
-        // just left it, so nothing else uses them; they last as long as the machine.
+        // SAFETY: the bytes belong to memory that was claimed, in one piece, so nothing else uses them as
+        // long as the machine is borrowed (`Machine`, rules 1 and 8), and have just left it: the value that
+        // holds the claim is the only one, and does not get them back.
         Some(unsafe { slice::from_raw_parts_mut(at.as_ptr().cast(), layout.size()) })
     }
 }
 
-// SAFETY: a machine's window lasts as long as the machine, and what has left the map does not come back.
+// SAFETY: a machine's window lasts as long as the machine. What has left boot memory does not come back, and
+// is not claimed anew before all handlers are removed (`Machine`, rule 8).
 unsafe impl<'m, M: Machine> MachineMemory<'m, M> for EarlyAllocator<'_, 'm, M> {
     fn outlives(&self, machine: &M) -> bool {
-        ptr::eq(self.machine, machine)
+        ptr::eq(self.memory.machine(), machine)
     }
 }
 
@@ -61,8 +62,8 @@ impl<M: Machine> EarlyAllocator<'_, '_, M> {
         if layout.align() > PAGE_SIZE {
             return None;
         }
-        let (start, init) = self.map.take_from_end(layout.size(), layout.align())?;
-        Some((self.machine.window(start), init))
+        let (start, init) = self.memory.take_from_end(layout.size(), layout.align())?;
+        Some((self.memory.machine().window(start), init))
     }
 }
 

@@ -38,6 +38,11 @@ pub enum BootError {
     TooManyNodes,
     /// More CPUs than [`MAX_CPUS`], so than a [`CpuMask`](crate::units::CpuMask) can name.
     TooManyCpus,
+    /// The machine refuses to give a usable region ([`Machine::claim_memory`]): it is no memory, or in use,
+    /// as after a first system on the same memory.
+    ///
+    /// [`Machine::claim_memory`]: crate::machine::Machine::claim_memory
+    NotFree,
     /// No usable region.
     NoMemory,
     /// Usable memory does not suffice for the library's own records.
@@ -61,6 +66,7 @@ impl fmt::Display for BootError {
             BootError::Overlap { region } => write!(f, "boot region {region} overlaps the one before it"),
             BootError::TooManyNodes => f.write_str("usable boot memory belongs to too many nodes"),
             BootError::TooManyCpus => write!(f, "the machine has more than {MAX_CPUS} CPUs"),
+            BootError::NotFree => f.write_str("usable boot memory is no memory of the machine, or in use"),
             BootError::NoMemory => f.write_str("the boot map has no usable region"),
             BootError::TooSmall => f.write_str("usable boot memory does not hold the frame records"),
         }

@@ -1,4 +1,5 @@
-//! The firmware's memory map: untrusted, checked once. Boot memory is allocated from it, and
+//! The firmware's memory map: untrusted, checked once. It describes; [`BootMap::claim`] makes
+//! [`BootMemory`](super::BootMemory) of it, from which early memory is allocated, and
 //! [`Memory`](crate::frame::Memory) gets the rest.
 
 use super::BootError;

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `map` | [`BootMap`]: the firmware's regions, checked |
+//! | `memory` | [`BootMemory`]: the map's usable memory, claimed from the machine |
 //! | `error` | [`BootError`]: why a map is refused |
 //! | `allocator` | memory never freed: [`EarlyAllocator`] until start, [`BootAllocator`] afterwards |
 //! | `setup` | [`EarlySetup`]: records, zones and caches in boot memory, first frames to the zones |
@@ -12,6 +13,7 @@ mod allocator;
 mod deferred;
 mod error;
 mod map;
+mod memory;
 mod setup;
 
 pub use allocator::{BootAllocator, EarlyAllocator};
@@ -19,6 +21,6 @@ pub(in crate::frame) use deferred::Deferred;
 pub use deferred::{NodeInitReport, SECTION_FRAMES};
 pub use error::BootError;
 pub use map::{BootMap, MAX_PHYS_BITS, Region, RegionKind};
+pub use memory::BootMemory;
 pub(in crate::frame) use setup::EarlySetup;
 pub use setup::RecordInit;
-pub(crate) use setup::check_cpus;

@@ -5,14 +5,14 @@
 //! [`EarlySetup::finish`] initialises the records that are not deferred and frees their frames to the zones.
 
 use super::deferred::{ClaimBitmap, Deferred, DeferredRange, max_deferred_ranges, plan_deferred};
-use super::{BootError, BootMap, EarlyAllocator};
+use super::{BootError, BootMap, BootMemory, EarlyAllocator};
 use crate::frame::percpu::CpuCache;
 use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance};
 use crate::frame::{FrameTable, Init, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::{PerCpu, carve_slice, fill, fill_some};
-use crate::units::{CpuId, MAX_CPUS, NodeId, PfnRange};
+use crate::units::{CpuId, NodeId, PfnRange};
 
 /// The most nodes with memory, and so zones.
 const MAX_ZONES: usize = 64;
@@ -27,11 +27,6 @@ pub enum RecordInit {
     Deferred,
 }
 
-/// Refuses a machine with more CPUs than a [`CpuMask`](crate::units::CpuMask) can name.
-pub(crate) fn check_cpus(machine: &impl Machine) -> Result<(), BootError> {
-    if machine.nr_cpus() as usize > MAX_CPUS { Err(BootError::TooManyCpus) } else { Ok(()) }
-}
-
 /// The state that is set up before [`Memory`](crate::frame::Memory) exists.
 pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
     pub table: FrameTable<'m, M::Cpu>,
@@ -43,18 +38,18 @@ pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> EarlySetup<'m, M> {
-    /// Allocates records, caches and zones from the map.
-    pub fn new(machine: &'m M, map: &mut BootMap, init: RecordInit) -> Result<Self, BootError> {
-        check_cpus(machine)?;
-        let span = map.span().ok_or(BootError::NoMemory)?;
-        let nodes = MemoryNodes::of(map)?;
+    /// Allocates records, caches and zones from the boot memory.
+    pub fn new(memory: &mut BootMemory<'m, M>, init: RecordInit) -> Result<Self, BootError> {
+        let machine = memory.machine();
+        let span = memory.map().span().ok_or(BootError::NoMemory)?;
+        let nodes = MemoryNodes::of(memory.map())?;
         let (table, table_init, claims) =
-            alloc_records(map.early_allocator(machine), span, init).ok_or(BootError::TooSmall)?;
-        let caches = PerCpu::carve(&mut map.early_allocator(machine), machine.nr_cpus(), |_| CpuCache::new());
+            alloc_records(memory.early_allocator(), span, init).ok_or(BootError::TooSmall)?;
+        let caches = PerCpu::carve(&mut memory.early_allocator(), machine.nr_cpus(), |_| CpuCache::new());
         let caches = caches.ok_or(BootError::TooSmall)?;
-        let distances = nodes.distances(machine, &mut map.early_allocator(machine));
+        let distances = nodes.distances(machine, &mut memory.early_allocator());
         let distances = distances.ok_or(BootError::TooSmall)?;
-        let arrays = ZoneArrays::new(machine, map, &nodes, &table, init).ok_or(BootError::TooSmall)?;
+        let arrays = ZoneArrays::new(memory, &nodes, &table, init).ok_or(BootError::TooSmall)?;
         let deferred = Deferred::new(arrays.deferred, claims, table_init);
         Ok(Self { table, caches, zones: arrays.zones, zone_ranges: arrays.zone_ranges, distances, deferred })
     }
@@ -169,14 +164,13 @@ struct ZoneArrays<'m, M: Machine> {
 impl<'m, M: Machine> ZoneArrays<'m, M> {
     /// Allocates the arrays, and fills them for the rest of the map.
     fn new(
-        machine: &'m M,
-        map: &mut BootMap,
+        memory: &mut BootMemory<'m, M>,
         nodes: &MemoryNodes,
         table: &FrameTable<M::Cpu>,
         init: RecordInit,
     ) -> Option<Self> {
-        let nr_ranges = map.usable().count();
-        let mut allocator = map.early_allocator(machine);
+        let nr_ranges = memory.map().usable().count();
+        let mut allocator = memory.early_allocator();
         let range_slots = carve_slice::<ZoneRange>(&mut allocator, nr_ranges)?;
         let zone_slots = carve_slice::<Zone<M::Cpu>>(&mut allocator, nodes.len)?;
         let deferred_slots = match init {
@@ -185,6 +179,7 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
                 Some(carve_slice::<DeferredRange<M::Cpu>>(&mut allocator, max_deferred_ranges(nr_ranges))?)
             }
         };
+        let map = memory.map();
         let managed =
             |node| map.usable().filter(|(r, _)| r.node == node).map(|(r, _)| r.frames().len()).sum();
         let zone = |at: usize| Zone::new(at as u8, nodes.nodes[at], managed(nodes.nodes[at]));

@@ -47,11 +47,12 @@ fn no_sequence_of_odd_numbers_panics() {
 fn carved_memory_is_aligned_and_gone() {
     let machine = TestMachine::new(16);
     let start = machine.frames().start;
-    let mut map = BootMap::new(&[usable(start.addr().0, 16 << 12)]).unwrap();
+    let map = BootMap::new(&[usable(start.addr().0, 16 << 12)]).unwrap();
+    let mut memory = map.claim(&machine).unwrap();
     let mut carve = |size, align| {
         let layout = Layout::from_size_align(size, align).unwrap();
-        let carved = map.early_allocator(&machine).carve(layout)?;
-        Some((carved.as_ptr().addr(), carved.len(), map.span().map_or(0, |span| span.len())))
+        let carved = memory.early_allocator().carve(layout)?;
+        Some((carved.as_ptr().addr(), carved.len(), memory.map().span().map_or(0, |span| span.len())))
     };
     let (at, len, left) = carve(100, 64).unwrap();
     assert_eq!((at % 64, len, left), (0, 100, 15));
@@ -60,4 +61,26 @@ fn carved_memory_is_aligned_and_gone() {
     assert!(carve(15 << 12, 4096).is_some());
     assert_eq!(carve(1, 1), None);
     assert_eq!(carve(0, 2 * 4096), None);
+}
+
+#[test]
+fn memory_is_claimed_once_whatever_map_describes_it() {
+    let machine = TestMachine::new(64);
+    let start = machine.frames().start.addr().0;
+    let map = |from: u64, to: u64| BootMap::new(&[usable(start + (from << 12), (to - from) << 12)]).unwrap();
+    let refused = |map: BootMap| map.claim(&machine).err();
+    let all = map(0, 32);
+    let second = all.clone();
+    let mut memory = all.claim(&machine).unwrap();
+    let early = memory.early_allocator().carve(Layout::new::<[u64; 9]>()).unwrap();
+    assert_eq!(refused(second), Some(BootError::NotFree));
+    assert_eq!(refused(map(31, 33)), Some(BootError::NotFree));
+    // What was allocated early lives longer than a system.
+    drop(memory);
+    assert_eq!(refused(map(0, 32)), Some(BootError::NotFree));
+    early.fill(core::mem::MaybeUninit::new(1));
+    // Nothing of a map that is refused is claimed.
+    let parts = [usable(start + (32 << 12), 1 << 12), usable(start + (64 << 12), 1 << 12)];
+    assert_eq!(refused(BootMap::new(&parts).unwrap()), Some(BootError::NotFree), "beyond the machine");
+    assert_eq!(refused(map(32, 64)), None);
 }

@@ -60,13 +60,13 @@ fn fill(machine: &TestMachine, regions: &[Region]) {
 
 fn deferred<'m>(machine: &'m TestMachine, regions: &[Region]) -> Result<TestMemory<'m>, BootError> {
     fill(machine, regions);
-    Memory::start(machine, BootMap::new(regions).unwrap(), RecordInit::Deferred)
+    Memory::start(BootMap::new(regions).unwrap().claim(machine)?, RecordInit::Deferred)
 }
 
 /// The same boot memory, with every record initialised and every frame freed to its zone at start.
 fn eager<'m>(machine: &'m TestMachine, regions: &[Region]) -> Result<TestMemory<'m>, BootError> {
     fill(machine, regions);
-    Memory::build(machine, BootMap::new(regions).unwrap(), RecordInit::Deferred, |setup, map| {
+    Memory::build(BootMap::new(regions).unwrap().claim(machine)?, RecordInit::Deferred, |setup, map| {
         // SAFETY: all records of a table that nothing else uses yet.
         unsafe { setup.table.clear(setup.table.span()) };
         for (range, (_, init)) in setup.zone_ranges.iter().zip(map.usable()) {
@@ -144,9 +144,10 @@ fn initialise_all(memory: &TestMemory<'_>, dice: &mut Dice, way: u64) {
 
 #[test]
 fn ten_thousand_random_maps_are_initialised_as_if_at_once() {
-    let machines = [TestMachine::with_cpus(FRAMES, 2), TestMachine::with_cpus(FRAMES, 2)];
+    let mut machines = [TestMachine::with_cpus(FRAMES, 2), TestMachine::with_cpus(FRAMES, 2)];
     let (mut deferred_frames, mut compared) = (0, 0);
     for seed in 0..10_000 {
+        machines.iter_mut().for_each(TestMachine::reclaim_memory);
         let mut dice = Dice(seed);
         let regions = random_map(&machines[0], &mut dice);
         let (ours, theirs) = (deferred(&machines[0], &regions), eager(&machines[1], &regions));
@@ -178,12 +179,13 @@ fn plain(machine: &TestMachine, from: u64, to: u64) -> TestMemory<'_> {
 
 #[test]
 fn the_records_initialised_at_start_do_not_depend_on_the_amount_of_memory() {
-    let machine = TestMachine::new(FRAMES);
-    let at_start = |frames| {
+    let mut machine = TestMachine::new(FRAMES);
+    let mut at_start = |frames| {
+        machine.reclaim_memory();
         let memory = plain(&machine, 100, frames);
         memory.stats().managed - memory.stats().deferred
     };
-    let all = [10_000, 20_000, 40_000, 70_000].map(at_start);
+    let all = [10_000, 20_000, 40_000, 70_000].map(&mut at_start);
     assert!(all.iter().all(|&frames| frames < 4 * 1024), "{all:?}");
 }
 
@@ -362,8 +364,9 @@ fn a_near_node_is_initialised_before_a_far_one_is_asked_and_a_bound_request_asks
 
 #[test]
 fn allocations_go_on_while_a_job_writes() {
-    let machine = TestMachine::with_cpus(FRAMES, 3);
+    let mut machine = TestMachine::with_cpus(FRAMES, 3);
     for seed in 0..8 {
+        machine.reclaim_memory();
         let memory = plain(&machine, seed * 100, FRAMES);
         let work = |cpu: u32| {
             machine.run_as(cpu);

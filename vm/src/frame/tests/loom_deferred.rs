@@ -23,7 +23,8 @@ fn start(machine: &'static TestMachine, deferred: u64) -> TestMemory {
         kind: RegionKind::Usable(Init::Dirty),
         node: NodeId(0),
     };
-    let memory = Memory::start(machine, BootMap::new(&[region]).unwrap(), RecordInit::Deferred).unwrap();
+    let boot_memory = BootMap::new(&[region]).unwrap().claim(machine).unwrap();
+    let memory = Memory::start(boot_memory, RecordInit::Deferred).unwrap();
     assert_eq!(memory.deferred_frames(), deferred * Order::MAX.frames());
     memory
 }

@@ -384,14 +384,17 @@ fn the_checker_finds_each_contradiction() {
 
 #[test]
 fn boot_memory_that_does_not_hold_the_records_is_refused() {
-    let machine = TestMachine::new(1);
-    let all = region(&machine, 0, 1, RegionKind::Usable(Init::Dirty), 0);
-    assert_eq!(Memory::new(&machine, BootMap::new(&[all]).unwrap()).unwrap_err(), BootError::TooSmall);
-    let none = BootMap::new(&[]).unwrap();
-    assert_eq!(Memory::new(&machine, none).unwrap_err(), BootError::NoMemory);
-    let far = Region { start: PhysAddr(1 << 51), ..all };
-    let map = BootMap::new(&[all, far]).unwrap();
-    assert_eq!(Memory::new(&machine, map).unwrap_err(), BootError::TooSmall);
+    let (usable, few) = (RegionKind::Usable(Init::Dirty), TestMachine::new(1));
+    let refused =
+        |machine, regions: &[Region]| Memory::new(machine, BootMap::new(regions).unwrap()).unwrap_err();
+    assert_eq!(refused(&few, &[region(&few, 0, 1, usable, 0)]), BootError::TooSmall);
+    assert_eq!(refused(&few, &[]), BootError::NoMemory);
+    // Two frames, and records for all between them.
+    let wide = TestMachine::new(4096);
+    let ends = [region(&wide, 0, 1, usable, 0), region(&wide, 4095, 4096, usable, 0)];
+    assert_eq!(refused(&wide, &ends), BootError::TooSmall);
+    let far = Region { start: PhysAddr(1 << 51), ..region(&wide, 1, 2, usable, 0) };
+    assert_eq!(refused(&wide, &[far]), BootError::NotFree);
 }
 
 #[test]

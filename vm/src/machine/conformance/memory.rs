@@ -2,7 +2,7 @@
 
 use super::{Harness, Rule, Suite};
 use crate::machine::Machine;
-use crate::units::{Order, PAGE_SIZE, Pfn, PhysAddr};
+use crate::units::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 
 /// Bytes that are read back at each end of a frame.
 const EDGE: usize = 16;
@@ -15,6 +15,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             self.read_and_write();
             self.zero();
             self.copy();
+            self.claims();
         });
     }
 
@@ -29,6 +30,20 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 self.check(Rule::WindowContiguous, byte.addr().get() - base == (at.0 - start) as usize);
             }
         }
+    }
+
+    /// The suite's frames may have been claimed before it; after a first call they have been.
+    fn claims(&self) {
+        let (start, end) = (self.frames.start, self.frames.end);
+        let middle = PfnRange::new(start.add(1), Pfn(end.0 - 1));
+        let _may_be_true = self.machine.claim_memory(&[middle]);
+        let edges = [PfnRange::new(start, start.add(2)), PfnRange::new(Pfn(end.0 - 2), end)];
+        for again in [middle, self.frames].into_iter().chain(edges) {
+            self.check(Rule::ClaimedOnce, !self.machine.claim_memory(&[again]));
+        }
+        // Beyond what an entry of a table can name.
+        let nowhere = Pfn(1 << 40);
+        self.check(Rule::ClaimedOnce, !self.machine.claim_memory(&[PfnRange::new(nowhere, nowhere.add(1))]));
     }
 
     fn tables_are_memory(&self) {

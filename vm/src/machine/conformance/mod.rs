@@ -97,6 +97,7 @@ rules! {
     ReadWriteExact: "read and write reach the bytes named, to the last of a frame, and no others",
     ZeroExact: "zero fills the block named and nothing else",
     CopyExact: "copy moves the block named and nothing else",
+    ClaimedOnce: "memory is claimed once, and only where there is memory",
     WalksTables: "user code is translated by the loaded tables, and faults where they say nothing",
     FlushRange: "after flush_range no page of the range is translated as before",
     FlushUpper: "after flush_range no table cut out above the range is walked",

@@ -26,6 +26,8 @@ pub struct TestMachine<F: Format = TestFormat> {
     arena: NonNull<u8>,
     layout: Layout,
     lines: Arc<InterruptLines>,
+    /// Frames that were claimed.
+    claims: Mutex<Vec<PfnRange>>,
     /// The helpers' handler.
     program: Mutex<Option<Program>>,
     /// CPUs on each node.
@@ -103,6 +105,7 @@ impl<F: Format> TestMachine<F> {
             arena,
             layout,
             lines: Arc::new(InterruptLines { pending, handler: Mutex::new(None) }),
+            claims: Mutex::new(Vec::new()),
             program: Mutex::new(None),
             cpus_per_node: AtomicU32::new(u32::MAX),
             mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
@@ -115,6 +118,16 @@ impl<F: Format> TestMachine<F> {
     /// All frames of the arena.
     pub fn frames(&self) -> PfnRange {
         PfnRange::new(FIRST, FIRST.add((self.layout.size() / PAGE_SIZE) as u64))
+    }
+
+    /// Makes all memory claimable again. What was made of it borrowed the machine, and so is gone, but for
+    /// handlers, which are removed.
+    pub fn reclaim_memory(&mut self) {
+        // SAFETY: no function is set.
+        unsafe { self.set_interrupt_handler(None) };
+        // SAFETY: as above.
+        unsafe { self.set_helper_handler(None) };
+        self.claims.get_mut().unwrap().clear();
     }
 
     /// Makes this thread CPU `id` of this machine: it handles interrupts in
@@ -195,7 +208,8 @@ impl<F: Format> Drop for TestMachine<F> {
 // addition. 2: `table` is the window. 3: a flush drops what the MMU has cached of the range, and a walk reads
 // with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that
 // no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: a helper that runs
-// the handler holds a reference to it, and is waited for.
+// the handler holds a reference to it, and is waited for. 8: the arena is for the library; claims are kept,
+// and looked at under one lock.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
@@ -221,6 +235,17 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         // SAFETY: the frame lies in the arena, aligned, for the life of `self`; a `TablePage` gives no access
         // by itself.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
+
+    fn claim_memory(&self, frames: &[PfnRange]) -> bool {
+        let mut claims = self.claims.lock().unwrap();
+        let is_free =
+            |range: &PfnRange| self.frames().covers(*range) && !claims.iter().any(|it| it.overlaps(*range));
+        let all_free = frames.iter().all(is_free);
+        if all_free {
+            claims.extend_from_slice(frames);
+        }
+        all_free
     }
 
     unsafe fn zero(&self, pfn: Pfn, order: Order) {

@@ -14,9 +14,18 @@ fn a_machine_of_more_cpus_than_a_mask_can_name_is_refused() {
     for (nr_cpus, expected) in
         [(most, None), (most + 1, Some(BootError::TooManyCpus)), (300, Some(BootError::TooManyCpus))]
     {
-        let machine = TestMachine::with_cpus(9000, nr_cpus);
-        assert_eq!(Memory::new(&machine, boot_map(&machine)).err(), expected, "{nr_cpus} CPUs");
+        let [machine, another] = [(); 2].map(|()| TestMachine::with_cpus(9000, nr_cpus));
+        assert_eq!(Memory::new(&another, boot_map(&another)).err(), expected, "{nr_cpus} CPUs");
         assert_eq!(WorkerPool::spawn(&machine, &mut Heap).is_some(), expected.is_none());
         assert_eq!(Vm::new(&machine, boot_map(&machine)).err(), expected, "{nr_cpus} CPUs");
     }
+}
+
+#[test]
+fn a_second_system_on_the_same_memory_is_refused() {
+    let machine = TestMachine::new(256);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    assert_eq!(Vm::new(&machine, boot_map(&machine)).err(), Some(BootError::NotFree));
+    assert_eq!(Memory::new(&machine, boot_map(&machine)).err(), Some(BootError::NotFree));
+    assert!(vm.memory().check().is_ok());
 }

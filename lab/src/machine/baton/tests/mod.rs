@@ -156,8 +156,8 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
         let start = machine.arena().regions()[0].start.addr();
         let kind = RegionKind::Usable(Init::Dirty);
         let region = Region { start, len_bytes: PAGE_SIZE as u64, kind, node: NodeId(0) };
-        let mut map = BootMap::new(&[region]).unwrap();
-        let mark = Registration::<_, Mark>::register(&machine, &mut map.early_allocator(&machine)).unwrap();
+        let mut memory = BootMap::new(&[region]).unwrap().claim(&machine).unwrap();
+        let mark = Registration::<_, Mark>::register(&machine, &mut memory.early_allocator()).unwrap();
         let asks: Program<'_> = Box::new(|| {
             let mut targets = CpuMask::first(3);
             targets.remove(CpuId(0));

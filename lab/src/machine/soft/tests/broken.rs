@@ -166,6 +166,9 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
     fn table(&self, pfn: Pfn) -> &TablePage {
         self.inner.table(Pfn(pfn.0 ^ Self::shift(Rule::TableIsWindow)))
     }
+    fn claim_memory(&self, frames: &[PfnRange]) -> bool {
+        self.inner.claim_memory(frames) || breaks(Rule::ClaimedOnce)
+    }
     unsafe fn zero(&self, pfn: Pfn, order: Order) {
         let more = breaks(Rule::ZeroExact) && order == Order::BASE;
         self.inner.zero(pfn, if more { Order(1) } else { order });

@@ -1,6 +1,7 @@
 //! The machine, driven by hand-built tables of a tiny format.
 
 mod broken;
+mod claim;
 mod conformance;
 
 use super::*;

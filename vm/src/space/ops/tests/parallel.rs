@@ -1,6 +1,6 @@
 //! Populating and the end of a space with helpers: the same pages, and every frame given back.
 
-use crate::frame::{BootMap, Init, Region, RegionKind};
+use crate::frame::{BootMap, Init, RecordInit, Region, RegionKind};
 use crate::machine::Machine as _;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::ops::parallel::TABLE_PAGES;
@@ -28,8 +28,8 @@ fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
         node: NodeId(0),
     };
     thread::scope(|s| {
-        let mut map = BootMap::new(&[region]).unwrap();
-        let workers = WorkerPool::spawn(machine, &mut map.early_allocator(machine)).unwrap();
+        let mut memory = BootMap::new(&[region]).unwrap().claim(machine).unwrap();
+        let workers = WorkerPool::spawn(machine, &mut memory.early_allocator()).unwrap();
         for cpu in 1..machine.nr_cpus() {
             s.spawn(move || {
                 machine.run_as(cpu);
@@ -39,7 +39,7 @@ fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
         while !(1..machine.nr_cpus()).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             thread::yield_now();
         }
-        let vm = Vm::new(machine, map).unwrap().with_workers(&workers);
+        let vm = Vm::start(memory, RecordInit::Eager).unwrap().with_workers(&workers);
         let in_use = || {
             vm.trim();
             vm.memory().check().unwrap().allocated

@@ -1,0 +1,55 @@
+//! Boot memory: a boot map's usable regions, once the machine has given them.
+
+use super::{BootError, BootMap};
+use crate::frame::Init;
+use crate::machine::Machine;
+use crate::units::{MAX_CPUS, PfnRange, PhysAddr};
+
+/// The usable memory of a boot map, claimed from a machine: the one owner of it.
+///
+/// A [`BootMap`] is a description, which can be copied or made up; this is the memory. It is claimed for as
+/// long as the machine is borrowed: what is allocated from it early lives that long, so the claim does not
+/// end with this value, nor with the [`Memory`](crate::frame::Memory) that is made of it.
+#[derive(Debug)]
+pub struct BootMemory<'m, M> {
+    machine: &'m M,
+    map: BootMap,
+}
+
+impl BootMap {
+    /// Claims the usable regions from `machine`.
+    ///
+    /// # Errors
+    /// [`BootError::TooManyCpus`] where the machine has more CPUs than a
+    /// [`CpuMask`](crate::units::CpuMask) can name; [`BootError::NotFree`] where it refuses the memory.
+    /// Nothing has been claimed then.
+    pub fn claim<M: Machine>(self, machine: &M) -> Result<BootMemory<'_, M>, BootError> {
+        if machine.nr_cpus() as usize > MAX_CPUS {
+            return Err(BootError::TooManyCpus);
+        }
+        let (mut frames, mut len) = ([PfnRange::default(); Self::MAX_REGIONS], 0);
+        for (region, _) in self.usable() {
+            frames[len] = region.frames();
+            len += 1;
+        }
+        let is_ours = machine.claim_memory(&frames[..len]) || mutant!("boot.memory-not-claimed");
+        if is_ours { Ok(BootMemory { machine, map: self }) } else { Err(BootError::NotFree) }
+    }
+}
+
+impl<'m, M: Machine> BootMemory<'m, M> {
+    /// The machine whose memory this is.
+    pub fn machine(&self) -> &'m M {
+        self.machine
+    }
+
+    /// What is left of the map.
+    pub fn map(&self) -> &BootMap {
+        &self.map
+    }
+
+    /// As [`BootMap::take_from_end`].
+    pub(super) fn take_from_end(&mut self, bytes: usize, align: usize) -> Option<(PhysAddr, Init)> {
+        self.map.take_from_end(bytes, align)
+    }
+}
