@@ -14,6 +14,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
     ("faults", "A page reads zero until it is written, and keeps what was written"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
+    ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),
     ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),
     ("storm", "All CPUs map, write, protect, drop and unmap in one space, and check contents"),
     ("unmap_readers", "When munmap has returned, nobody reads the old pages"),

@@ -113,6 +113,7 @@ impl<C: Cpu> RawSpinLock<C> {
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> Option<RawGuard<'_, C>> {
+        debug_assert!(rank <= Rank::MAX, "lock ladder: no rank {}", rank.0);
         // Made only once the word is taken: dropping a guard that was made too early would release the lock
         // of another holder.
         let guard = || RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off };

@@ -299,9 +299,10 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// The first of the slots that is not absent. Skips without reading the parts of the table in which
-    /// nothing was installed.
+    /// nothing was installed. There are no slots from [`Level::ENTRIES`] on.
     #[inline(always)]
     pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
+        let slots = slots.start..slots.end.min(Level::ENTRIES);
         let absent = M::Format::encode(Entry::Absent, self.level());
         let is_used = |slot: &usize| self.read(*slot) != absent;
         let mut from = slots.start;

@@ -85,6 +85,11 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_asymmetric_locks"),
     },
     Mutation {
+        point: "asymmetric.owner-locks-twice",
+        wrong: "the owner of a set of locks takes one of them twice",
+        test: Unit("sync::asymmetric"),
+    },
+    Mutation {
         point: "asymmetric.owner-not-rechecked",
         wrong: "the owner does not check that it still is the owner",
         test: Model("loom_asymmetric_locks"),

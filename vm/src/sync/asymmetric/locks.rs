@@ -56,6 +56,10 @@ impl<C: Cpu> AsymmetricLocks<C> {
     /// Waits for `lock`, which is one of the set. Preemption is off until the guard is dropped.
     ///
     /// Revokes the ownership of another CPU if there is one: a barrier on all CPUs, once.
+    ///
+    /// # Panics
+    /// If this CPU is the owner and holds one of the locks: another one is taken by
+    /// [`lock_below`](Self::lock_below).
     #[inline(always)]
     #[track_caller]
     pub fn lock<'a, M: Machine<Cpu = C>>(
@@ -68,7 +72,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
         let preempt_off = PreemptGuard::new();
         let this_cpu = this_cpu(&preempt_off);
         // Relaxed: `enter` loads it again.
-        if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu) {
+        if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu, rank) {
             return RawGuard::of_owner(&self.held.0, rank, preempt_off);
         }
         self.lock_slow(this_cpu, lock, rank, machine, preempt_off)
@@ -86,16 +90,17 @@ impl<C: Cpu> AsymmetricLocks<C> {
         lock: &'a RawSpinLock<C>,
         rank: Rank,
     ) -> RawGuard<'a, C> {
-        lockdep::acquire::<C>(rank);
         let preempt_off = PreemptGuard::new();
         // A guard stays on the thread that took it, with preemption off: so this is the owner's CPU.
         if above.is_of_owner(&self.held.0) {
+            lockdep::acquire::<C>(rank);
             self.held.enter_nested();
             return RawGuard::of_owner(&self.held.0, rank, preempt_off);
         }
         // Relaxed: a lock of the set that was taken by its word was so after its holder had acquired this.
         let is_unowned = self.owner.load(Relaxed) == UNOWNED || mutant!("asymmetric.below-foreign-lock");
         assert!(is_unowned, "the lock above is not one of the set");
+        lockdep::acquire::<C>(rank);
         lock.acquire(rank, preempt_off)
     }
 
@@ -115,11 +120,15 @@ impl<C: Cpu> AsymmetricLocks<C> {
 
     /// Enters a section of `this_cpu`, which was the owner a moment ago; false if it no longer is.
     #[inline(always)]
-    fn enter(&self, this_cpu: u32) -> bool {
-        let held = self.held.get();
+    #[track_caller]
+    fn enter(&self, this_cpu: u32, rank: Rank) -> bool {
+        // The owner's locks have no words: only this keeps it from taking one twice.
+        if self.held.get() != 0 && !mutant!("asymmetric.owner-locks-twice") {
+            already_held::<C>(rank);
+        }
         // Acquire: the data that the lock guards is read after this.
         let is_marked = || self.owner.load(Acquire) != this_cpu && !mutant!("asymmetric.owner-not-rechecked");
-        self.held.enter(held, held + 1, is_marked)
+        self.held.enter(0, 1, is_marked)
     }
 
     #[inline(never)]
@@ -142,7 +151,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
                 }
                 REVOKED => wait_until::<C>(|| self.owner.load(Relaxed) != REVOKED),
                 owner if owner == this_cpu => {
-                    if self.enter(this_cpu) {
+                    if self.enter(this_cpu, rank) {
                         return RawGuard::of_owner(&self.held.0, rank, preempt_off);
                     }
                 }
@@ -159,6 +168,14 @@ impl<C: Cpu> AsymmetricLocks<C> {
             self.owner.store(UNOWNED, Release);
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn already_held<C: Cpu>(rank: Rank) -> ! {
+    lockdep::release::<C>(rank);
+    panic!("a lock of the set is held by this CPU already")
 }
 
 /// This CPU, as an owner.

@@ -162,10 +162,10 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> ReadGuard<'_, C> {
+        let local = self.cpus.get_cpu();
         if cfg!(debug_assertions) {
             C::with_context(|context| context.read_section_entered());
         }
-        let local = self.cpus.get_cpu();
         let word = local.reader.word.load(Relaxed);
         let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(word) };
         local.reader.word.store(word + 1, Release);

@@ -39,8 +39,20 @@ fn a_lock_below_one_of_another_set_is_refused() {
     drop(set.lock(&below, table(Level::Pte), &machine));
     let foreign = other.lock(&above, table(Level::Pmd), &machine);
     assert!(panics(|| set.lock_below(&foreign, &below, table(Level::Pte))));
-    crate::sync::lockdep::release::<TestCpu>(table(Level::Pte));
     drop(other.lock_below(&foreign, &below, table(Level::Pte)));
+}
+
+/// The owner's locks have no words: without the check it would have both, or one of them twice.
+#[test]
+fn an_owner_that_holds_one_of_the_locks_is_refused_another_but_below_it() {
+    let machine = TestMachine::with_cpus(1, 1);
+    let locks = AsymmetricLocks::<TestCpu>::new();
+    let [above, below] = [const { RawSpinLock::new() }; 2];
+    let held = locks.lock(&above, table(Level::Pmd), &machine);
+    assert!(panics(|| locks.lock(&below, table(Level::Pte), &machine)));
+    drop(locks.lock_below(&held, &below, table(Level::Pte)));
+    drop(held);
+    drop(locks.lock(&below, table(Level::Pte), &machine));
 }
 
 #[test]
