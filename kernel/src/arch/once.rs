@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU8, Ordering::*};
 
 /// 0 empty, 1 being set, 2 set. The releasing store of 2 pairs with the acquiring load in `get`.
+#[derive(Debug)]
 pub struct Once<T> {
     state: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,

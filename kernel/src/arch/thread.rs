@@ -146,7 +146,7 @@ impl Thread {
         let entry = (kernel_thread_entry as *const ()).addr();
         // The entry passes rbx and r12 on to `kernel_thread_begins`.
         stack.push([0, 0, 0, argument, 0, (function as *const ()).addr(), entry]);
-        stack.is_ready();
+        stack.publish();
     }
 
     /// Prepares the thread to begin in ring 3 with the registers of `frame`, in the space and with the
@@ -164,7 +164,7 @@ impl Thread {
         stack.push(Saved { sse: SseState::fresh(), frame: frame.twin() });
         let entry = (user_thread_entry as *const ()).addr();
         stack.push([0, 0, 0, 0, 0, 0, entry]);
-        stack.is_ready();
+        stack.publish();
     }
 }
 
@@ -197,9 +197,9 @@ impl<'t> FreshStack<'t> {
         unsafe { ptr::with_exposed_provenance_mut::<T>(self.at).write(value) };
     }
 
-    /// The thread goes on with the last words pushed: those that `switch_stacks` pops, r15 r14 r13 r12 rbp
+    /// Makes the thread ready: it goes on with the last words pushed: those that `switch_stacks` pops, r15 r14 r13 r12 rbp
     /// rbx, and where it returns to.
-    fn is_ready(self) {
+    fn publish(self) {
         self.thread.stack_pointer.store(self.at as u64, Relaxed);
         self.thread.on_cpu.store(false, Release);
     }

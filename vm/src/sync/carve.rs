@@ -57,7 +57,7 @@ pub fn carve_value<'m, T>(from: &mut impl Carve<'m>, value: T) -> Option<&'m mut
 }
 
 /// Initialises every value of `slots`.
-pub fn fill<'m, T>(slots: &'m mut [MaybeUninit<T>], mut value: impl FnMut(usize) -> T) -> &'m mut [T] {
+pub fn fill<T>(slots: &mut [MaybeUninit<T>], mut value: impl FnMut(usize) -> T) -> &mut [T] {
     slots.iter_mut().enumerate().for_each(|(at, slot)| {
         slot.write(value(at));
     });
@@ -69,10 +69,7 @@ pub fn fill<'m, T>(slots: &'m mut [MaybeUninit<T>], mut value: impl FnMut(usize)
 ///
 /// # Panics
 /// If it pushes more than there are slots.
-pub fn fill_some<'m, T>(
-    slots: &'m mut [MaybeUninit<T>],
-    make: impl FnOnce(&mut dyn FnMut(T)),
-) -> &'m mut [T] {
+pub fn fill_some<T>(slots: &mut [MaybeUninit<T>], make: impl FnOnce(&mut dyn FnMut(T))) -> &mut [T] {
     let mut len = 0;
     make(&mut |value| {
         let slot = slots.get_mut(len).expect("more values than the slice holds");

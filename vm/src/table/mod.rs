@@ -13,7 +13,7 @@
 //! |---|---|
 //! | readers | [`walk`]: no lock, each entry read once; RCU keeps the tables from being freed |
 //! | faults | [`walk_cached`], from the table of the last walk; then lock it, compare the entry, install |
-//! | writers | [`sweep`]: a table at a time under its lock; [`detach_tables`] removes empty ones |
+//! | writers | `sweep`: a table at a time under its lock; `detach_tables` removes empty ones |
 //!
 //! The lock of a table page (one for all, as long as one CPU works on the tree: `sync::AsymmetricLocks`), its
 //! *attached* bit and the order in which a table dies are described at [`Table`]; the bits of entries are

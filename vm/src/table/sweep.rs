@@ -186,10 +186,10 @@ fn detach_below<'m, M: Machine>(
             }
             let start = Vpn(at.0 & !(level.entry_pages() - 1));
             let covered = VpnRange::new(start, start.add(level.entry_pages()));
-            if gap.covers(covered) {
-                if let Some(table) = detach_child(parent, slot, child) {
-                    out(table, covered);
-                }
+            if gap.covers(covered)
+                && let Some(table) = detach_child(parent, slot, child)
+            {
+                out(table, covered);
             }
         }
         at = part.end;

@@ -35,7 +35,9 @@ fn read_smaps(bytes: &[u8]) {
     if let Ok(mappings) = parse_smaps(&text) {
         mappings.iter().for_each(|mapping| drop(mapping.line()));
     }
-    text.lines().for_each(|line| drop(parse_line(line)));
+    text.lines().for_each(|line| {
+        let _ = parse_line(line);
+    });
 }
 
 fn sizes() -> Vec<Vec<u8>> {

@@ -132,8 +132,7 @@ impl<'a> Draw<'a> {
     pub fn new(mut rng: Rng, circumstances: &'a Circumstances, refusals: bool) -> Self {
         let setting = &circumstances.setting;
         let [low, main] = &setting.windows;
-        let bases =
-            vec![setting.arena().start, setting.arena().start, main.start, low.start, setting.start_brk];
+        let bases = [setting.arena().start, setting.arena().start, main.start, low.start, setting.start_brk];
         let refusal_one_in = if refusals && rng.chance(1, 3) { rng.pick(&[2, 5]) } else { 0 };
         Self {
             wild_one_in: rng.pick(&[5, 12, 40, 1000]),

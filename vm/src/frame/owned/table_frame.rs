@@ -96,7 +96,7 @@ impl<M: Machine> Memory<'_, M> {
         rcu: Option<UniqueId>,
     ) -> Option<DetachedTable<'_, M>> {
         let detached = self.meta(pfn).is_some_and(FrameMeta::detach);
-        detached.then(|| DetachedTable { memory: self, pfn, init, rcu })
+        detached.then_some(DetachedTable { memory: self, pfn, init, rcu })
     }
 }
 

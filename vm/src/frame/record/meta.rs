@@ -206,7 +206,7 @@ impl<C: Cpu> FrameMeta<C> {
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
 
-    /// Number of pins. Pairs with [`unpin`](FrameMeta::unpin). To rely on a count of 0, weaken the entries
+    /// Number of pins. Pairs with `unpin`. To rely on a count of 0, weaken the entries
     /// and fence before.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)

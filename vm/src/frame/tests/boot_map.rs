@@ -76,7 +76,7 @@ fn memory_is_claimed_once_whatever_map_describes_it() {
     assert_eq!(refused(second), Some(BootError::NotFree));
     assert_eq!(refused(map(31, 33)), Some(BootError::NotFree));
     // What was allocated early lives longer than a system.
-    drop(memory);
+    let _ = memory;
     assert_eq!(refused(map(0, 32)), Some(BootError::NotFree));
     early.fill(core::mem::MaybeUninit::new(1));
     // Nothing of a map that is refused is claimed.

@@ -256,8 +256,8 @@ fn pools_of_an_index_are_not_used_with_another_rcu() {
     let memory = memory(&machine);
     let [rcu, other] = [(); 2].map(|()| Rcu::carve(&mut memory.boot_allocator(), 1).unwrap());
     let pools = IndexPools::<u64, _>::new(&memory, &rcu).unwrap();
-    drop(pools.allocator(&memory, &rcu));
-    drop(pools.allocator(&memory, &other));
+    let _ = pools.allocator(&memory, &rcu);
+    let _ = pools.allocator(&memory, &other);
 }
 
 /// The objects that wait lie in the memory that they were retired for.

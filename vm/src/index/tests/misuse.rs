@@ -27,7 +27,8 @@ fn a_lookup_under_another_rcus_guard_is_refused() {
     let store = HeapMemory::with_rcu(&rcu);
     let index = Index::new(&store);
     index.prepare(VpnRange::default(), [value(1, 2)], &store).unwrap().publish();
-    let lookups: [&dyn Fn(&ReadGuard<'_, TestCpu>) -> bool; 5] = [
+    type Lookup<'a> = &'a dyn Fn(&ReadGuard<'_, TestCpu>) -> bool;
+    let lookups: [Lookup<'_>; 5] = [
         &|section| index.find(section, Vpn(1)).is_some(),
         &|section| index.find_cached(section, Vpn(1)).is_some(),
         &|section| index.at_or_after(section, Vpn(0)).is_some(),

@@ -36,7 +36,7 @@ fn orders_of_any_size_have_a_size_and_an_alignment() {
     for order in (0..=u8::MAX).map(Order) {
         let frames = 1u128.checked_shl(order.0.into()).unwrap_or(u128::MAX);
         assert_eq!(u128::from(order.frames()), frames.min(u64::MAX.into()));
-        let bytes = frames.checked_mul(4096).unwrap_or(u128::MAX);
+        let bytes = frames.saturating_mul(4096);
         assert_eq!(order.bytes() as u128, bytes.min(usize::MAX as u128));
         for at in ODD {
             assert_eq!(Pfn(at).is_aligned(order), u128::from(at).is_multiple_of(frames), "{at:#x} {order:?}");
@@ -75,7 +75,7 @@ fn inverted_ranges_are_empty() {
 fn bytes_make_a_range_or_none() {
     for start in ODD {
         for len in ODD {
-            let end = u128::from(start) + (u128::from(len) + 4095 & !4095);
+            let end = u128::from(start) + ((u128::from(len) + 4095) & !4095);
             let fits = start.is_multiple_of(4096) && end <= u64::MAX.into() && len <= u64::MAX - 4095;
             let range = VpnRange::from_bytes(VirtAddr(start), len);
             assert_eq!(range.is_some(), fits, "{start:#x} {len:#x}");
