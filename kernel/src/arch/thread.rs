@@ -197,8 +197,8 @@ impl<'t> FreshStack<'t> {
         unsafe { ptr::with_exposed_provenance_mut::<T>(self.at).write(value) };
     }
 
-    /// Makes the thread ready: it goes on with the last words pushed: those that `switch_stacks` pops, r15 r14 r13 r12 rbp
-    /// rbx, and where it returns to.
+    /// Makes the thread ready: it goes on with the last words pushed: those that `switch_stacks` pops, r15
+    /// r14 r13 r12 rbp rbx, and where it returns to.
     fn publish(self) {
         self.thread.stack_pointer.store(self.at as u64, Relaxed);
         self.thread.on_cpu.store(false, Release);
