@@ -30,6 +30,7 @@
 //! [`HARD`] waits for the readers.
 
 mod garbage;
+mod guard;
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rcu.rs"]
 mod loom_tests;
@@ -38,17 +39,17 @@ mod slot;
 mod tests;
 
 pub use garbage::{RcuHead, RcuList};
+pub use guard::ReadGuard;
 pub use slot::RcuSlot;
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
-use super::{
-    CacheAligned, Carve, CpuGuard, CpuLocal, LastHits, PerCpu, PreemptOff, SpinLock, UniqueId, lockdep,
-};
+use super::{CacheAligned, Carve, CpuLocal, PerCpu, SpinLock, UniqueId, lockdep};
 use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
 use core::ptr::NonNull;
 use garbage::Garbage;
+use guard::{DEPTH, Reader};
 
 /// Number of objects that a CPU retires between two attempts to advance the epoch.
 pub const SOFT: u32 = 64;
@@ -56,9 +57,6 @@ pub const SOFT: u32 = 64;
 pub const HARD: u32 = 256;
 /// Objects reclaimed between two moments where the thread may be preempted.
 const BATCH: u32 = 32;
-
-/// Lower half of a reader's word: how many sections nest. Upper half: the epoch at which the outermost began.
-const DEPTH: u64 = u32::MAX as u64;
 
 /// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
 ///
@@ -95,16 +93,9 @@ pub struct Rcu<'m, C: Cpu> {
     cpus: PerCpu<'m, Local<C>, C>,
 }
 
-/// The line that each read section of the CPU writes.
-struct Reader<C: Cpu> {
-    word: AtomicU64<C>,
-    hits: LastHits<C>,
-}
-
 /// The data of one CPU.
 struct Local<C: Cpu> {
-    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
-    /// in `advance`.
+    /// What its read sections write.
     reader: CacheAligned<Reader<C>>,
     /// Objects in `garbage`, for others to read.
     count: CacheAligned<AtomicU64<C>>,
@@ -115,22 +106,6 @@ struct Local<C: Cpu> {
 /// [`Rcu::bound`] makes it.
 struct BoundReclaim<'r, R>(&'r R);
 
-/// A read section. What was reachable when it began stays in memory until it ends; preemption is off. It ends
-/// on the thread that began it:
-///
-/// ```compile_fail,E0277
-/// fn is_send<T: Send>() {}
-/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::ReadGuard<'static, C>>(); }
-/// ```
-#[must_use = "the read section ends once this is dropped"]
-pub struct ReadGuard<'a, C: Cpu> {
-    local: CpuGuard<'a, Local<C>, C>,
-    rcu: &'a Rcu<'a, C>,
-}
-
-// SAFETY: it has an `CpuGuard`, which does, from before it is made until it is dropped.
-unsafe impl<C: Cpu> PreemptOff<C> for ReadGuard<'_, C> {}
-
 impl<'m, C: Cpu> Rcu<'m, C> {
     /// Bytes that each CPU takes.
     pub const BYTES_PER_CPU: usize = PerCpu::<'m, Local<C>, C>::BYTES_PER_CPU;
@@ -138,7 +113,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// Read-copy-update for `nr_cpus` CPUs; `None` when the memory does not suffice.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
         let local = |_| Local {
-            reader: CacheAligned(Reader { word: AtomicU64::new(0), hits: LastHits::new() }),
+            reader: CacheAligned(Reader::new()),
             count: CacheAligned(AtomicU64::new(0)),
             garbage: CpuLocal::new(Garbage::new()),
         };
@@ -156,23 +131,6 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     #[inline(always)]
     pub fn id(&self) -> UniqueId {
         self.id
-    }
-
-    /// Begins a read section. Sections nest, and may end in any order.
-    #[inline]
-    #[track_caller]
-    pub fn read(&self) -> ReadGuard<'_, C> {
-        let local = self.cpus.get_cpu();
-        if cfg!(debug_assertions) {
-            C::with_context(|context| context.read_section_entered());
-        }
-        let word = local.reader.word.load(Relaxed);
-        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(word) };
-        local.reader.word.store(word + 1, Release);
-        if !mutant!("rcu.read-fence-skipped") {
-            light_fence::<C>();
-        }
-        ReadGuard { local, rcu: self }
     }
 
     /// Retires an object: it is reclaimed once no reader can hold it. May reclaim others.
@@ -422,70 +380,8 @@ fn assert_may_wait<C: Cpu>() {
     }
 }
 
-/// The word of a CPU that is in a section already.
-///
-/// # Panics
-/// If more sections nest than the word counts: leaked guards, as nothing else nests so deep.
-#[cold]
-fn nested(word: u64) -> u64 {
-    assert!(word & DEPTH < DEPTH, "read sections nest too deep");
-    word
-}
-
-#[cold]
-#[inline(never)]
-#[track_caller]
-fn foreign_section() -> ! {
-    panic!("a read section of another RCU: it does not keep in memory what is read here")
-}
-
-impl<C: Cpu> ReadGuard<'_, C> {
-    /// The RCU whose read section it is.
-    #[inline(always)]
-    pub fn rcu(&self) -> UniqueId {
-        self.rcu.id
-    }
-
-    /// What this CPU found last, among all structures that are read under this RCU.
-    #[inline(always)]
-    pub(super) fn last_hits(&self) -> &LastHits<C> {
-        &self.local.reader.hits
-    }
-
-    /// Checks that this is a read section of the RCU `rcu`, under which a structure is retired. One load and
-    /// one compare.
-    ///
-    /// # Panics
-    /// If it is one of another RCU.
-    #[inline(always)]
-    #[track_caller]
-    pub fn assert_of(&self, rcu: impl Into<Option<UniqueId>>) {
-        if Some(self.rcu.id) != rcu.into() && !mutant!("rcu.section-not-checked") {
-            foreign_section();
-        }
-    }
-}
-
-impl<C: Cpu> Drop for ReadGuard<'_, C> {
-    #[inline]
-    fn drop(&mut self) {
-        let word = self.local.reader.word.load(Relaxed);
-        let word = if word & DEPTH == 1 { 0 } else { word - 1 };
-        self.local.reader.word.store(word, Release);
-        if cfg!(debug_assertions) {
-            C::with_context(|context| context.read_section_left());
-        }
-    }
-}
-
 impl<C: Cpu> fmt::Debug for Rcu<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "epoch {}, {} objects wait", self.epoch.load(Relaxed), self.garbage())
-    }
-}
-
-impl<C: Cpu> fmt::Debug for ReadGuard<'_, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("reading")
     }
 }

@@ -1,0 +1,122 @@
+//! Read sections: the guard, and the word of a CPU that says that it reads.
+
+use super::{Local, Rcu};
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU64, Ordering::*, light_fence};
+use crate::sync::{CpuGuard, LastHits, PreemptOff, UniqueId};
+use core::fmt;
+
+/// Lower half of a reader's word: how many sections nest. Upper half: the epoch at which the outermost began.
+pub(super) const DEPTH: u64 = u32::MAX as u64;
+
+/// The line that each read section of the CPU writes.
+pub(super) struct Reader<C: Cpu> {
+    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
+    /// in `advance`.
+    pub(super) word: AtomicU64<C>,
+    hits: LastHits<C>,
+}
+
+impl<C: Cpu> Reader<C> {
+    /// Of a CPU that reads nothing.
+    pub(super) const fn new() -> Self {
+        Self { word: AtomicU64::new(0), hits: LastHits::new() }
+    }
+}
+
+/// A read section. What was reachable when it began stays in memory until it ends; preemption is off. It ends
+/// on the thread that began it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::ReadGuard<'static, C>>(); }
+/// ```
+#[must_use = "the read section ends once this is dropped"]
+pub struct ReadGuard<'a, C: Cpu> {
+    local: CpuGuard<'a, Local<C>, C>,
+    rcu: &'a Rcu<'a, C>,
+}
+
+// SAFETY: it has an `CpuGuard`, which does, from before it is made until it is dropped.
+unsafe impl<C: Cpu> PreemptOff<C> for ReadGuard<'_, C> {}
+
+impl<C: Cpu> Rcu<'_, C> {
+    /// Begins a read section. Sections nest, and may end in any order.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> ReadGuard<'_, C> {
+        let local = self.cpus.get_cpu();
+        if cfg!(debug_assertions) {
+            C::with_context(|context| context.read_section_entered());
+        }
+        let word = local.reader.word.load(Relaxed);
+        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(word) };
+        local.reader.word.store(word + 1, Release);
+        if !mutant!("rcu.read-fence-skipped") {
+            light_fence::<C>();
+        }
+        ReadGuard { local, rcu: self }
+    }
+}
+
+/// The word of a CPU that is in a section already.
+///
+/// # Panics
+/// If more sections nest than the word counts: leaked guards, as nothing else nests so deep.
+#[cold]
+fn nested(word: u64) -> u64 {
+    assert!(word & DEPTH < DEPTH, "read sections nest too deep");
+    word
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn foreign_section() -> ! {
+    panic!("a read section of another RCU: it does not keep in memory what is read here")
+}
+
+impl<C: Cpu> ReadGuard<'_, C> {
+    /// The RCU whose read section it is.
+    #[inline(always)]
+    pub fn rcu(&self) -> UniqueId {
+        self.rcu.id
+    }
+
+    /// What this CPU found last, among all structures that are read under this RCU.
+    #[inline(always)]
+    pub(in crate::sync) fn last_hits(&self) -> &LastHits<C> {
+        &self.local.reader.hits
+    }
+
+    /// Checks that this is a read section of the RCU `rcu`, under which a structure is retired. One load and
+    /// one compare.
+    ///
+    /// # Panics
+    /// If it is one of another RCU.
+    #[inline(always)]
+    #[track_caller]
+    pub fn assert_of(&self, rcu: impl Into<Option<UniqueId>>) {
+        if Some(self.rcu.id) != rcu.into() && !mutant!("rcu.section-not-checked") {
+            foreign_section();
+        }
+    }
+}
+
+impl<C: Cpu> Drop for ReadGuard<'_, C> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = self.local.reader.word.load(Relaxed);
+        let word = if word & DEPTH == 1 { 0 } else { word - 1 };
+        self.local.reader.word.store(word, Release);
+        if cfg!(debug_assertions) {
+            C::with_context(|context| context.read_section_left());
+        }
+    }
+}
+
+impl<C: Cpu> fmt::Debug for ReadGuard<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("reading")
+    }
+}
