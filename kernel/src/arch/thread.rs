@@ -1,4 +1,5 @@
-//! The machine's part of threads: a stack, and the switch from one to another. The scheduler is
+//! The machine's part of threads: a stack, the switch from one to another (`switch`), and kernel threads that
+//! run functions to their ends (`run_all`). The scheduler is
 //! `task::sched`; it may err, and the machine ends then, because this file checks what it is asked for:
 //!
 //! ```text
@@ -7,11 +8,16 @@
 //!   on_cpu               taken by who prepares it or switches to it; given up when its stack was left
 //! ```
 
-use super::cpu::{InterruptsOff, PreemptOff};
+mod run_all;
+mod switch;
+
+pub use run_all::run_all;
+pub use switch::{Previous, end_and_switch_to, switch_to};
+
 use super::percpu::{self, PerCpu};
 use super::registers::{self, FS_BASE};
 use super::space::{self, STACKS};
-use super::spaces::{self, OwnedSpace, Space, SpaceSlot};
+use super::spaces::{OwnedSpace, Space, SpaceSlot};
 use super::sse::SseState;
 use super::trap::{Frame, Saved};
 use super::upcalls::sched;
@@ -74,7 +80,6 @@ static THREADS: [Thread; MAX_THREADS] = [const { Thread::new() }; MAX_THREADS];
 pub const BOOT_THREAD: usize = percpu::MAX_CPUS;
 
 unsafe extern "C" {
-    fn switch_stacks(save: *mut u64, load: u64);
     fn kernel_thread_entry();
     fn user_thread_entry();
 }
@@ -329,106 +334,6 @@ impl ThreadSlot {
     }
 }
 
-/// The thread whose stack this CPU has just left.
-#[must_use = "no CPU can run the thread before it is released"]
-pub struct Previous(&'static Thread);
-
-impl Previous {
-    /// From now on another CPU may run the thread.
-    pub fn release(self) -> &'static Thread {
-        self.0.on_cpu.store(false, Release);
-        self.0
-    }
-}
-
-/// Switches from the running thread to `next`; returns when a CPU, perhaps another, switches back.
-///
-/// # Panics
-/// Where `next` runs or has nothing to continue, and where a part of the kernel relies on this thread
-/// staying.
-pub fn switch_to(next: &'static Thread, off: &InterruptsOff, _stay: &PreemptOff) {
-    let me = percpu::thread();
-    let load = take(next);
-    // SAFETY: `take` has made `next` this CPU's and found where it goes on. What this thread was is kept in
-    // its stack pointer, until a CPU takes it in the same way.
-    unsafe { switch(me, next, me.0.stack_pointer.as_ptr(), load, off) };
-    after_switch();
-}
-
-/// Switches to `next` for good: the running thread has nothing to continue, and may be prepared again.
-///
-/// # Panics
-/// As [`switch_to`], and where something on the thread's stack is kept elsewhere.
-pub fn end_and_switch_to(next: &'static Thread, off: &InterruptsOff, _stay: &PreemptOff) -> ! {
-    let me = percpu::thread();
-    assert_eq!(me.pinned.load(Relaxed), 0, "thread {} ends beneath a space of its own", me.index());
-    let load = take(next);
-    me.0.stack_pointer.store(0, Relaxed);
-    let mut nowhere = 0;
-    // SAFETY: as in `switch_to`; this thread's stack is in use until the other one has released it.
-    unsafe { switch(me, next, &raw mut nowhere, load, off) };
-    unreachable!("a thread that ended runs");
-}
-
-/// Makes a thread this CPU's; its stack pointer.
-fn take(next: &Thread) -> u64 {
-    assert!(!cpu::interrupts_are_on(), "threads are switched with interrupts on");
-    assert_eq!(percpu::preempt_depth(), 1, "a thread that must stay on its CPU is switched");
-    assert!(!next.on_cpu.swap(true, Acquire), "thread {} runs twice", next.index());
-    let load = next.stack_pointer.load(Relaxed);
-    assert_ne!(load, 0, "thread {} has nothing to continue", next.index());
-    load
-}
-
-/// # Safety
-/// `me` runs, with interrupts and preemption off; this CPU has taken `next`, which goes on at `load`. `save`
-/// is valid for a write.
-unsafe fn switch(me: Current, next: &'static Thread, save: *mut u64, load: u64, off: &InterruptsOff) {
-    let cpu = percpu::this();
-    spaces::load_space_of(cpu, &next.space, off);
-    cpu.quiesced();
-    cpu.previous.set(me.0);
-    // SAFETY: this CPU runs `next` from here on: with interrupts off nothing comes in between.
-    unsafe { enter_stack(cpu, next) };
-    if next.fs_base() != me.fs_base() {
-        // SAFETY: FS is the program's; the kernel does not use it. Bases are programs' addresses.
-        unsafe { registers::write_msr(FS_BASE, next.fs_base()) };
-    }
-    // SAFETY: the caller's promise: the words at `load` are those that the routine has pushed, or
-    // `FreshStack`.
-    unsafe { switch_stacks(save, load) };
-}
-
-/// Called first on the new stack.
-fn after_switch() {
-    let previous = percpu::this().previous.take().expect("there was a thread before");
-    sched::after_switch(Previous(previous));
-}
-
-/// The body of a kernel thread, called by `trap.s` with the words that `prepare_to_call` has pushed.
-#[unsafe(no_mangle)]
-extern "C" fn kernel_thread_begins(function: unsafe extern "C" fn(usize), argument: usize) -> ! {
-    after_switch();
-    // SAFETY: it ends the `PreemptOff` of the thread that switched to this one, which has its own depth again
-    // when it runs.
-    unsafe { percpu::preempt_on() };
-    cpu::section_ends();
-    // SAFETY: a thread begins with nothing that relies on interrupts being off.
-    unsafe { registers::enable_interrupts() };
-    // SAFETY: `prepare_to_call` was promised that this function may be called with this argument.
-    unsafe { function(argument) };
-    sched::exit_thread()
-}
-
-/// The start of a program's thread, called by `trap.s`; returns with interrupts off.
-#[unsafe(no_mangle)]
-extern "C" fn user_thread_begins() {
-    after_switch();
-    // SAFETY: as in `kernel_thread_begins`.
-    unsafe { percpu::preempt_on() };
-    registers::disable_interrupts();
-}
-
 /// Preemption came on while a reschedule is due. Does nothing where interrupts are off: the return from the
 /// next interrupt reschedules.
 #[cold]
@@ -436,39 +341,4 @@ pub fn preempt() {
     if cpu::interrupts_are_on() {
         sched::yield_now();
     }
-}
-
-/// One thread's part of [`run_all`].
-struct Part<'a> {
-    program: &'a (dyn Fn() + Sync),
-    /// Threads that have not ended their parts.
-    left: &'a AtomicU32,
-}
-
-/// Runs `programs[n]` in a thread of its own, on CPU `n` where `pinned`, and returns when all have ended.
-pub fn run_all(programs: &[&(dyn Fn() + Sync)], pinned: bool) {
-    let left = AtomicU32::new(programs.len() as u32);
-    let nothing = Part { program: &|| (), left: &left };
-    let mut parts = [const { None }; MAX_THREADS];
-    let mut threads = [BOOT_THREAD; MAX_THREADS];
-    for (n, &program) in programs.iter().enumerate() {
-        let part = parts[n].insert(Part { program, ..nothing });
-        let thread = sched::alloc_thread().expect("there are threads and memory for stacks");
-        // SAFETY: the part is not moved or dropped before the assertion below has found that every thread has
-        // run its own, and no thread uses it after that.
-        unsafe { thread.prepare_to_call(run_part, ptr::from_ref(part).expose_provenance()) };
-        sched::start(thread, if pinned { 1 << n } else { u64::MAX });
-        threads[n] = thread.index();
-    }
-    threads[..programs.len()].iter().for_each(|&index| sched::join(Thread::at(index)));
-    assert_eq!(left.load(Acquire), 0, "a thread that was joined still runs");
-}
-
-/// # Safety
-/// `argument` is the exposed address of a [`Part`] that lives until its `left` is counted down.
-unsafe extern "C" fn run_part(argument: usize) {
-    // SAFETY: the caller's promise.
-    let Part { program, left } = unsafe { &*ptr::with_exposed_provenance::<Part<'_>>(argument) };
-    program();
-    left.fetch_sub(1, Release);
 }
