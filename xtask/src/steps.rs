@@ -9,6 +9,7 @@ pub fn test() -> Vec<fn() -> Step> {
     vec![
         layering,
         workspace_tests,
+        hostile_calls,
         models,
         no_std_links,
         no_std_link_can_fail,
@@ -80,6 +81,13 @@ fn layering() -> Step {
 
 fn workspace_tests() -> Step {
     Step { name: "tests", action: Action::Command(cargo(&["test", "--quiet", "--workspace"])) }
+}
+
+/// Every public function with hostile arguments, as users build it: the workspace's tests have debug
+/// assertions.
+fn hostile_calls() -> Step {
+    let test = cargo(&["test", "--quiet", "--release", "--package", "interleaf-hostile"]);
+    Step { name: "hostile calls, in release", action: Action::Command(test) }
 }
 
 /// The loom models: the library's tests whose names begin with `loom_`, under `cfg(loom)`.

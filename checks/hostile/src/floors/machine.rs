@@ -1,0 +1,109 @@
+//! The platform's contract, as far as it is safe: contexts, defaults of the traits, and the formats.
+
+use crate::odd::{self, LEVELS, NUMBERS};
+use crate::world::{Lab, on_cpu, with_vm};
+use crate::{call, called};
+use interleaf::machine::conformance::{Harness, Rule};
+use interleaf::machine::{AccessKind, Context, Cpu, Entry, Format, Leaf, Machine, Marker};
+use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
+use interleaf::units::{Rights, VirtAddr};
+use interleaf_lab::machine::host::Host;
+
+/// Calls every function of the floor.
+pub fn run() {
+    contexts();
+    on_cpu(defaults);
+    with_vm(|machine, _| reads(machine));
+    formats::<X86_64>();
+    formats::<X86_64La57>();
+    formats::<Aarch64>();
+    for rule in Rule::ALL {
+        call!(Rule::sentence, *rule);
+    }
+}
+
+fn contexts() {
+    let forged = call!(Context::new).expect("a context of no thread");
+    call!(Context::held, &forged);
+    call!(Context::in_read_section, &forged);
+    call!(Context::helper_ns, &forged);
+    call!(Context::take_helper_ns, &forged);
+    // A callback that panics, and one that asks for the context again.
+    called!(Cpu::with_context => Host::with_context(|_| panic!("a callback that panics")));
+    Host::with_context(|context| Host::with_context(|again| assert_eq!(again.held(), context.held())));
+}
+
+fn defaults(machine: &Lab) {
+    for kind in [AccessKind::Load, AccessKind::Write, AccessKind::Fence] {
+        call!(AccessKind::writes, kind);
+        called!(Cpu::access => Host::access(usize::MAX, usize::MAX, kind));
+    }
+    called!(Cpu::yield_now => Host::yield_now());
+    for cpu in odd::cpus() {
+        called!(Machine::node_of => machine.node_of(cpu));
+    }
+    for from in odd::nodes() {
+        for to in odd::nodes() {
+            called!(Machine::distance => machine.distance(from, to));
+        }
+    }
+    for value in NUMBERS {
+        called!(Machine::event => machine.event("", value));
+    }
+    let lazy = Lazy;
+    called!(Harness::patience => Harness::<Lab>::patience(&lazy));
+    called!(Harness::rounds => Harness::<Lab>::rounds(&lazy));
+    called!(Harness::rounds_ns => Harness::<Lab>::rounds_ns(&lazy));
+    called!(Harness::run_with_helper => lazy.run_with_helper(machine, &|| panic!("a program that panics")));
+}
+
+/// A harness that does nothing of what it should.
+struct Lazy;
+
+impl Harness<Lab> for Lazy {
+    fn run(&self, _: &Lab, programs: &[&(dyn Fn() + Sync)]) {
+        programs.iter().for_each(|program| program());
+    }
+    fn load(&self, _: &Lab, at: VirtAddr) -> Option<u64> {
+        Some(at.0)
+    }
+}
+
+/// What the trait's safe methods that read take.
+fn reads(machine: &Lab) {
+    let mut bytes = [0; 64];
+    for pfn in odd::pfns() {
+        for offset in [0, 4095, 4096, usize::MAX] {
+            called!(Machine::read => machine.read(pfn, offset, &mut bytes));
+        }
+        called!(Machine::window => machine.window(pfn.addr()));
+        called!(Machine::table => machine.table(pfn));
+    }
+    for start in odd::vpns() {
+        for end in odd::vpns() {
+            called!(Machine::flush_range => machine.flush_range(interleaf::units::VpnRange { start, end }));
+        }
+    }
+    for mask in odd::cpu_masks().filter(|mask| mask.is_empty() || mask.count() == 256) {
+        called!(Machine::interrupt => machine.interrupt(&mask));
+    }
+    machine.flush_all();
+    machine.barrier_all();
+}
+
+fn formats<F: Format>() {
+    for level in LEVELS {
+        for word in NUMBERS {
+            for store in [false, true] {
+                called!(Format::used => F::used(word, store));
+            }
+            let _ = called!(Format::decode => F::decode(word, level));
+        }
+        for pfn in odd::pfns() {
+            let leaf = Leaf { pfn, rights: Rights::all(), accessed: true, dirty: true };
+            for entry in [Entry::Absent, Entry::Table(pfn), Entry::Leaf(leaf), Entry::Marker(Marker::Busy)] {
+                called!(Format::encode => F::encode(entry, level));
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The address space: addresses and lengths at all edges, spaces of another machine, spaces that are loaded
+//! in no order, and guards that are forgotten.
+
+use crate::odd::{self, NUMBERS};
+use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
+use crate::{call, called};
+use interleaf::frame::RecordInit;
+use interleaf::space::{
+    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Layout,
+};
+use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
+use interleaf::sync::PreemptGuard;
+use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
+use interleaf::units::{Access, NodeMask, VirtAddr, Vpn, VpnRange};
+use interleaf::vma::{FlagAdvice, PolicyMode, PolicyRequest, VmaFlags};
+use interleaf::work::WorkerPool;
+use interleaf_lab::check::library::boot_map;
+use interleaf_lab::machine::host::Host;
+use interleaf_lab::machine::soft::MachineConfig;
+use std::mem::forget;
+
+type Space<'v> = AddressSpace<'v, Lab>;
+
+/// Calls every function of the floor.
+pub fn run() {
+    on_cpu(vms);
+    counters();
+    with_vm(layouts);
+    with_vm(|machine, vm| {
+        with_space(machine, vm, arguments);
+        with_space(machine, vm, policies);
+        with_space(machine, vm, inspection);
+        with_space(machine, vm, guards);
+        with_space(machine, vm, |space| shared(vm, space));
+    });
+    with_vm(orders);
+    on_lost_cpu(forgotten);
+    on_lost_cpu(torn_down_while_loaded);
+}
+
+fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {
+    let layout = Layout { max_mappings: 3000, max_commit_pages: 1 << 30, ..Layout::linux::<X86_64>() };
+    call!(AddressSpace::new, vm, layout, Path::Speculative).expect("an answer").expect("memory for a space")
+}
+
+/// Calls `f` with a space that this CPU runs; then everything is recounted.
+fn with_space(machine: &Lab, vm: &Vm<'_, Lab>, f: impl FnOnce(&Space<'_>)) {
+    let space = new_space(vm);
+    let running = called!(AddressSpace::activate => space.activate(None)).expect("nothing runs here");
+    f(&space);
+    must_add_up(machine, vm, &[&space]);
+    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+    use_pages(machine, &space);
+    must_add_up(machine, vm, &[&space]);
+    drop(running);
+}
+
+fn vms(machine: &Lab) {
+    let boot_memory = boot_map(machine).claim(machine).expect("nobody has it");
+    let vm = call!(Vm::start, boot_memory, RecordInit::Deferred).expect("an answer").expect("memory");
+    let workers = WorkerPool::without_helpers(machine);
+    let vm = called!(Vm::with_workers => vm.with_workers(&workers)).expect("any pool will do");
+    call!(Vm::machine, &vm);
+    call!(Vm::memory, &vm);
+    call!(Vm::shootdown_stats, &vm);
+    call!(Vm::garbage, &vm);
+    call!(Vm::totals, &vm);
+    drop(call!(Vm::read, &vm));
+    for _ in 0..3 {
+        call!(Vm::settle, &vm);
+        call!(Vm::trim, &vm);
+    }
+    call!(Vm::each_part, &vm, |_, _| panic!("a visit that panics"));
+    must_work(machine, &vm);
+    // A second one over the same memory is refused, also when the first has ended; so is one that has
+    // nothing.
+    assert!(call!(Vm::new, machine, boot_map(machine)).is_none_or(|vm| vm.is_err()));
+    drop(vm);
+    assert!(call!(Vm::new, machine, boot_map(machine)).is_none_or(|vm| vm.is_err()));
+    let empty = interleaf::frame::BootMap::new(&[]).expect("no region is sound");
+    assert!(call!(Vm::new, machine, empty).is_none_or(|vm| vm.is_err()));
+    let other = Lab::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
+    forget(Vm::new(&other, boot_map(&other)).expect("memory"));
+}
+
+fn counters() {
+    on_cpu(|_| {
+        let counters: Counters<'_, Host> =
+            call!(Counters::carve, &mut crate::world::Heap, 2).flatten().expect("memory");
+        let none: Counters<'_, Host> = Counters::carve(&mut crate::world::Heap, 0).expect("none is enough");
+        for counter in Counter::ALL {
+            call!(Counter::name, *counter);
+            for counters in [&counters, &none] {
+                let pinned = PreemptGuard::<Host>::new();
+                call!(Counters::count, counters, *counter);
+                call!(Counters::count_each, counters, [*counter; 3]);
+                call!(Counters::count_here, counters, *counter, &pinned);
+                call!(Counters::count_many, counters, *counter, u64::MAX);
+            }
+        }
+        call!(Counters::extent, &counters);
+        let totals = call!(Counters::totals, &counters).expect("totals");
+        for earlier in [totals, call!(Counters::totals, &none).expect("totals")] {
+            call!(Totals::since, &earlier, &totals);
+        }
+        call!(Totals::get, &totals, Counter::PgFault);
+        called!(Totals::iter => totals.iter().count());
+        for fallback in Fallback::ALL {
+            call!(Fallback::counter, fallback);
+        }
+    });
+}
+
+/// Layouts that make no sense.
+fn layouts(_: &Lab, vm: &Vm<'_, Lab>) {
+    called!(Layout::linux => Layout::linux::<X86_64La57>());
+    called!(Layout::linux => Layout::linux::<Aarch64>());
+    let usual =
+        call!(VirtAddr::vpn, VirtAddr(0)).map(|_| called!(Layout::linux => Layout::linux::<X86_64>()));
+    let usual = usual.flatten().expect("a layout");
+    for user in odd::vpn_ranges().step_by(19) {
+        for base in odd::vpns().step_by(9) {
+            let mut areas = usual.areas;
+            (areas.user, areas.mmap_base, areas.legacy_base) = (user, base, Vpn(!base.0));
+            let layout = Layout { areas, heap_start: base.addr(), max_mappings: base.0 as usize, ..usual };
+            let Some(Ok(space)) = call!(AddressSpace::new, vm, layout, Path::Locked) else { continue };
+            let mapped = call!(AddressSpace::map, &space, &MapRequest::anonymous(1 << 20));
+            if let Some(Ok(base)) = mapped {
+                space.unmap(base, 1 << 20).expect("it was mapped");
+            }
+            call!(AddressSpace::brk, &space, VirtAddr(u64::MAX));
+        }
+    }
+}
+
+fn arguments(space: &Space<'_>) {
+    call!(AddressSpace::vm, space);
+    call!(AddressSpace::layout, space);
+    call!(AddressSpace::root, space);
+    for (nth, addr) in odd::virt_addrs().enumerate() {
+        for len in NUMBERS {
+            map(space, addr, len, NUMBERS[(nth + 5) % NUMBERS.len()] as u32);
+            let access = VmaFlags::from_bits_retain(len as u32 ^ addr.0 as u32);
+            let _ = call!(AddressSpace::protect, space, addr, len, access);
+            for advice in [
+                Advice::DontNeed,
+                Advice::Free,
+                Advice::WillNeed,
+                Advice::Cold,
+                Advice::Flag(FlagAdvice::NoHugePage),
+            ] {
+                let _ = call!(AddressSpace::advise, space, addr, len, advice);
+            }
+            if len <= 1 << 20 {
+                let _ = call!(AddressSpace::advise, space, addr, len, Advice::PopulateRead);
+                let _ = call!(AddressSpace::advise, space, addr, len, Advice::PopulateWrite);
+                let _ = call!(AddressSpace::mincore, space, addr, len, |_, _| ());
+            }
+            let _ = call!(AddressSpace::unmap, space, addr, len);
+        }
+        for access in [Access::Read, Access::Write, Access::Execute] {
+            let _ = call!(AddressSpace::fault, space, Fault { addr, access });
+        }
+        call!(AddressSpace::brk, space, addr);
+    }
+    let panics = |_: Vpn, _: bool| panic!("a visit that panics");
+    let base = space.map(&MapRequest::anonymous(8192)).expect("room");
+    let _ = call!(AddressSpace::mincore, space, base, 8192, panics);
+}
+
+fn map(space: &Space<'_>, addr: VirtAddr, len_bytes: u64, flags: u32) {
+    let usual = call!(MapRequest::anonymous, len_bytes).expect("a request");
+    for place in [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)] {
+        for sharing in [Sharing::Private, Sharing::Shared] {
+            // What is locked or populated is charged at once: no more than the machine has.
+            let small = len_bytes <= FRAMES * 4096 / 16;
+            let flags = VmaFlags::from_bits_retain(flags) | VmaFlags::NORESERVE;
+            let request = MapRequest { place, flags, sharing, populate: small, ..usual };
+            let _ = call!(AddressSpace::choose_place, space, &request);
+            if let Some(Ok(at)) = call!(AddressSpace::map, space, &request)
+                && small
+            {
+                let _ = call!(AddressSpace::unmap, space, at, len_bytes / 2);
+            }
+        }
+    }
+}
+
+fn policies(space: &Space<'_>) {
+    let base = space.map(&MapRequest::anonymous(64 * 4096)).expect("room");
+    for addr in odd::virt_addrs().chain([base]) {
+        for len in NUMBERS {
+            for mode in [PolicyMode::Default, PolicyMode::Bind, PolicyMode::Interleave, PolicyMode::Local] {
+                let request = PolicyRequest::of(mode, len ^ 1);
+                for misplaced in [Misplaced::Keep, Misplaced::Refuse, Misplaced::Report] {
+                    let _ = call!(AddressSpace::set_policy, space, addr, len, request, misplaced);
+                }
+            }
+        }
+    }
+    assert!(NodeMask::ALL.contains(interleaf::units::NodeId(0)));
+}
+
+fn inspection(space: &Space<'_>) {
+    let base = space.map(&MapRequest::anonymous(64 * 4096)).expect("room");
+    for page in odd::vpns().chain([base.vpn()]) {
+        call!(AddressSpace::resident_frame, space, page);
+        call!(AddressSpace::vma_at, space, page.addr());
+        call!(AddressSpace::vma_at, space, VirtAddr(page.0));
+        for len in NUMBERS {
+            call!(AddressSpace::is_any_mapped, space, page.addr(), len);
+        }
+    }
+    call!(AddressSpace::nr_mappings, space);
+    call!(AddressSpace::each_vma, space, |_| ());
+    call!(AddressSpace::each_vma, space, |_| panic!("a visit that panics"));
+    call!(AddressSpace::each_part, space, |_, _| panic!("a visit that panics"));
+    call!(AddressSpace::page_table, space);
+    let _ = call!(AddressSpace::check_index, space).expect("an answer").expect("it is in order");
+    call!(AddressSpace::cpus_racy, space);
+    assert_eq!(call!(AddressSpace::runs_nowhere, space), Some(false));
+}
+
+/// Guards of odd ranges, and of another space.
+fn guards(space: &Space<'_>) {
+    let other = new_space(space.vm());
+    for range in odd::vpn_ranges().step_by(7) {
+        let inverted = VpnRange { start: range.end, end: range.start };
+        drop(call!(AddressSpace::write_two, space, range, inverted));
+        drop(call!(AddressSpace::write_all, space));
+        if let Some(guard) = call!(AddressSpace::write, space, range) {
+            hold(call!(RangeGuard::held, &guard).expect("proof"), [space, &other], range);
+        }
+        drop(call!(AddressSpace::share_all, space));
+        if let Some(guard) = call!(AddressSpace::share, space, range) {
+            hold(call!(RangeReadGuard::held, &guard).expect("proof"), [space, &other], range);
+        }
+    }
+    called!(AddressSpace::write_all => {
+        let _guard = space.write_all();
+        panic!("a writer that panics");
+    });
+}
+
+fn hold(held: Held<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
+    for space in spaces {
+        for range in [range, VpnRange { start: Vpn(0), end: Vpn(u64::MAX) }] {
+            call!(Held::assert_covers, held, space, range);
+            call!(Held::assert_may_read, held, space, range);
+        }
+    }
+    let old = || panic!("a mapping that panics");
+    call!(Held::assert_may_replace, held, old, &[None; 5]);
+}
+
+/// Memory shared with itself, with odd addresses, and with a space of another machine.
+fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
+    let other = new_space(vm);
+    let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(16 * 4096) };
+    let base = space.map(&request).expect("room");
+    space.advise(base, 16 * 4096, Advice::PopulateWrite).expect("memory");
+    for from in odd::virt_addrs().chain([base, VirtAddr(base.0 + 4096)]) {
+        for len_bytes in [0, 4096, 16 * 4096, u64::MAX] {
+            for place in [Place::Hint(VirtAddr(0)), Place::Fixed(base), Place::Fixed(from)] {
+                let request = MapRequest { len_bytes, place, ..request };
+                for (to, of) in [(space, space), (&other, space), (space, &other)] {
+                    let _ = call!(AddressSpace::map_shared, to, of, from, &request);
+                }
+            }
+        }
+    }
+    use interleaf_lab::machine::soft::current;
+    let kept = current::suspend();
+    on_cpu(|machine| {
+        let vm = Vm::new(machine, boot_map(machine)).expect("memory");
+        let foreign = new_space(&vm);
+        let _ = called!(AddressSpace::map_shared => foreign.map_shared(space, base, &request));
+        assert_eq!(foreign.nr_mappings(), 0, "memory of another machine is mapped");
+        drop(foreign);
+        must_work(machine, &vm);
+    });
+    current::resume(kept);
+    drop(other);
+    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+}
+
+/// Spaces that are loaded twice, given up twice, and given up in the wrong order.
+fn orders(machine: &Lab, vm: &Vm<'_, Lab>) {
+    let (one, two) = (new_space(vm), new_space(vm));
+    for (a, b) in [(&one, &two), (&two, &one), (&one, &one)] {
+        let active = called!(AddressSpace::activate => a.activate(None)).expect("nothing is loaded");
+        call!(Active::space, &active);
+        assert!(called!(AddressSpace::activate => drop(b.activate(None))).is_none(), "one is loaded already");
+        let same = call!(AddressSpace::active_here, a).flatten();
+        called!(Active::enter_lazy_tlb => active.enter_lazy_tlb());
+        let next = called!(AddressSpace::activate => b.activate(Some(active)));
+        // A space that another is loaded in place of, and one that was given up before.
+        called!(AddressSpace::activate => drop(a.activate(same)));
+        crate::call::without_message(|| drop(next));
+        while let Some(left) = one.active_here().or_else(|| two.active_here()) {
+            drop(left);
+        }
+        assert!(machine.root().is_none(), "this CPU runs nothing");
+        assert!(one.runs_nowhere() && two.runs_nowhere());
+    }
+    let running = one.activate(None);
+    use_pages(machine, &one);
+    drop(running);
+    assert_eq!(one.protect(VirtAddr(0), 4096, VmaFlags::READ), Err(Error::NoMemory));
+    must_work(machine, vm);
+}
+
+/// Guards that are forgotten lock for ever, and a space that is forgotten stays.
+fn forgotten(machine: &Lab) {
+    let vm = Vm::new(machine, boot_map(machine)).expect("memory");
+    let space = new_space(&vm);
+    let running = space.activate(None);
+    use_pages(machine, &space);
+    let base = space.map(&MapRequest::anonymous(8192)).expect("room");
+    forget(space.share_all());
+    call!(AddressSpace::fault, &space, Fault { addr: base, access: Access::Write });
+    forget(running);
+    forget(space);
+    vm.memory().check().expect("frames add up");
+}
+
+/// A space ends while this CPU has it loaded: refused, its tables stay.
+fn torn_down_while_loaded(machine: &Lab) {
+    let vm = Vm::new(machine, boot_map(machine)).expect("memory");
+    let space = new_space(&vm);
+    forget(space.activate(None));
+    use_pages(machine, &space);
+    let root = space.root();
+    let dropped = crate::call::without_message(|| drop(space));
+    let kind = vm.memory().meta(root).map(|meta| meta.state().kind());
+    assert!(
+        machine.root() != Some(root) || kind == Some(interleaf::frame::Kind::Table),
+        "the root that a CPU has loaded is freed: {dropped:?}"
+    );
+}

@@ -1,0 +1,155 @@
+//! Mappings: records, decisions and the address search, with attributes that no space would have.
+
+use crate::call;
+use crate::odd::{self, NUMBERS};
+use core::num::NonZeroUsize;
+use interleaf::units::{NodeMask, Vpn, VpnRange};
+use interleaf::vma::{self, Vma, VmaState};
+use interleaf::vma::{
+    AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
+};
+use interleaf_lab::machine::host::Host;
+
+/// Calls every function of the floor.
+pub fn run() {
+    identities();
+    flags();
+    attributes();
+    policies();
+    records();
+}
+
+fn identities() {
+    for a in NUMBERS {
+        call!(AnonId::new, a);
+        call!(AnonId::inherited, a);
+        for b in NUMBERS {
+            let (a, b) = (AnonId::from_bits(a), AnonId::from_bits(b));
+            let agree = call!(AnonId::agrees, a, b);
+            assert_eq!(agree, call!(AnonId::agrees, b, a), "{a:?} and {b:?}");
+            call!(AnonId::or, a, b);
+        }
+        let id = call!(AnonId::from_bits, a).expect("any bits are an identity");
+        call!(AnonId::bits, id);
+        call!(AnonId::is_none, id);
+        call!(AnonId::is_inherited, id);
+    }
+}
+
+fn flags() {
+    for bits in NUMBERS {
+        let flags = VmaFlags::from_bits_retain(bits as u32);
+        call!(VmaFlags::rights, flags);
+        call!(VmaFlags::commits_memory, flags);
+        call!(VmaFlags::new_anonymous, flags);
+        call!(VmaFlags::new_shared, flags);
+        for access in NUMBERS {
+            call!(VmaFlags::with_access, flags, VmaFlags::from_bits_retain(access as u32));
+        }
+        for advice in [FlagAdvice::Normal, FlagAdvice::WipeOnFork, FlagAdvice::NoHugePage] {
+            call!(VmaFlags::advised, flags, advice);
+        }
+    }
+    call!(VmaFlags::heap);
+}
+
+/// Attributes of inverted ranges, unknown flags and forged backings.
+pub fn odd_attributes() -> impl Iterator<Item = VmaAttributes> + Clone {
+    let ranges = odd::vpns()
+        .step_by(3)
+        .flat_map(|start| odd::vpns().step_by(5).map(move |end| VpnRange { start, end }));
+    ranges.enumerate().map(|(nth, range)| VmaAttributes {
+        range,
+        flags: VmaFlags::from_bits_retain(NUMBERS[nth % NUMBERS.len()] as u32),
+        backing: NonZeroUsize::new(nth % 3).map(BackingId),
+        offset: NUMBERS[nth % 7],
+        anon: AnonId::from_bits(NUMBERS[nth % 11]),
+        policy: odd_policy(nth as u64),
+    })
+}
+
+/// A policy over nodes that no machine has.
+fn odd_policy(nodes: u64) -> Policy {
+    PolicyRequest::of(PolicyMode::Interleave, nodes).resolve(NodeMask::ALL).unwrap_or_default()
+}
+
+fn attributes() {
+    for one in odd_attributes() {
+        call!(VmaAttributes::rights, &one);
+        call!(VmaAttributes::is_private_anonymous, &one);
+        call!(VmaAttributes::with_flags, &one, VmaFlags::all());
+        for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
+            call!(VmaAttributes::offset_at, &one, page);
+        }
+        call!(VmaAttributes::over, &one, VpnRange { start: one.range.end, end: one.range.start });
+        call!(VmaAttributes::moved_to, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
+        call!(VmaAttributes::anonymous, one.range, one.flags);
+        let backing = BackingId(NonZeroUsize::MAX);
+        call!(VmaAttributes::backed, one.range, one.flags, backing, one.offset);
+    }
+}
+
+fn policies() {
+    use PolicyMode::{Bind, Default, Local, Preferred, PreferredMany, WeightedInterleave};
+    for mode in [Default, Preferred, Bind, PolicyMode::Interleave, Local, PreferredMany, WeightedInterleave] {
+        for nodes in NUMBERS {
+            let asked = call!(PolicyRequest::of, mode, nodes).expect("any request can be made");
+            for bits in 0..=9 {
+                let flags = PolicyFlags::from_bits_retain(if bits == 9 { u32::MAX } else { bits });
+                let asked = PolicyRequest { flags, ..asked };
+                for populated in odd::node_masks() {
+                    let policy = call!(PolicyRequest::resolve, asked, populated).flatten();
+                    policy.into_iter().for_each(|policy| policy_of(policy, populated));
+                }
+            }
+        }
+    }
+}
+
+fn policy_of(policy: Policy, populated: NodeMask) {
+    call!(Policy::is_default, policy);
+    call!(Policy::mode, policy);
+    call!(Policy::flags, policy);
+    call!(Policy::nodes, policy);
+    for populated in [populated, NodeMask::from_bits(0), NodeMask::ALL] {
+        call!(Policy::effective, policy, populated);
+        for offset in [0, 1, u64::MAX] {
+            call!(Policy::placement, policy, offset, populated);
+        }
+    }
+}
+
+fn records() {
+    for one in odd_attributes().step_by(3) {
+        for state in [VmaState::Stale, VmaState::Live, VmaState::Busy, VmaState::Frozen] {
+            let record: Vma<Host> = call!(Vma::new, one, state).expect("a record");
+            call!(Vma::thaw, &record);
+            call!(Vma::freeze, &record);
+            call!(Vma::make_live, &record);
+            call!(Vma::freeze, &record);
+            for anon in [AnonId::NONE, AnonId::from_bits(u64::MAX), AnonId::new(7), AnonId::inherited(0)] {
+                call!(Vma::give_anon, &record, anon);
+            }
+            call!(Vma::mark_stale, &record);
+            call!(Vma::mark_stale, &record);
+            call!(Vma::make_live, &record);
+            call!(Vma::thaw, &record);
+            call!(Vma::state, &record);
+            call!(Vma::is_live, &record);
+            call!(Vma::anon, &record);
+            let now = call!(Vma::attributes, &record).expect("attributes");
+            assert_eq!((now.range, now.flags, now.offset), (one.range, one.flags, one.offset));
+            assert_eq!(call!(Vma::range, &record), Some(one.range));
+            assert_eq!(call!(Vma::flags, &record), Some(one.flags));
+            assert_eq!(call!(Vma::policy, &record), Some(one.policy));
+            assert_eq!(call!(Vma::backing, &record), Some(one.backing));
+            call!(Vma::rights, &record);
+            call!(Vma::is_private_anonymous, &record);
+            for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
+                call!(Vma::contains, &record, page);
+                call!(Vma::frame_offset, &record, page);
+            }
+            call!(vma::same_for_fault, &one, &now, Vpn(u64::MAX));
+        }
+    }
+}
