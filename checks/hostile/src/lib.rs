@@ -11,8 +11,8 @@
 //! | [`world`] | machines that are abused, and the workload that shows that they still work |
 //! | [`floors`] | the calls |
 //!
-//! `tests/every_function.rs` fails where a public function is not called; functions that macros make are listed
-//! too. `cargo run -p interleaf-hostile --example list` prints the list. What types forbid is shown by
+//! `tests/every_function.rs` fails where a public function is not called; functions that macros make are
+//! listed too. `cargo run -p interleaf-hostile --example list` prints the list. What types forbid is shown by
 //! `compile_fail` tests in the library's documentation.
 #![forbid(unsafe_code)]
 
