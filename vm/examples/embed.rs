@@ -9,7 +9,7 @@
 //! ```
 
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
-use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, TablePage};
+use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, RootTable, TablePage};
 use interleaf::space::{AddressSpace, Counter, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{
@@ -127,7 +127,7 @@ unsafe impl Machine for FlatMachine {
         // SAFETY: the bytes lie in a frame of the caller's.
         unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), from.len()) }
     }
-    fn load_root(&self, _root: Option<Pfn>) {}
+    fn load_root(&self, _root: Option<RootTable>) {}
     fn flush_range(&self, _range: VpnRange) {}
     fn flush_all(&self) {}
     unsafe fn set_interrupt_handler(&self, _handler: Option<Callback<Self>>) {}

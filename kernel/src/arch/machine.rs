@@ -9,7 +9,7 @@ use core::arch::asm;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
 use interleaf::frame::BootMap;
-use interleaf::machine::{Callback, Cpu, Machine, TablePage};
+use interleaf::machine::{Callback, Cpu, Machine, RootTable, TablePage};
 use interleaf::sync::wait_until;
 use interleaf::table::format::X86_64;
 use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange};
@@ -172,9 +172,9 @@ unsafe impl Machine for Metal {
         unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
     }
 
-    fn load_root(&self, root: Option<Pfn>) {
-        // SAFETY: the library loads roots of its spaces, and frees none that is loaded anywhere.
-        unsafe { space::load(root) };
+    fn load_root(&self, root: Option<RootTable>) {
+        // SAFETY: the contract of `RootTable::new` is that of `load`.
+        unsafe { space::load(root.map(RootTable::pfn)) };
     }
 
     fn flush_range(&self, range: VpnRange) {

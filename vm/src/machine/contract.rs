@@ -1,6 +1,6 @@
 //! The contract of the platform: memory, MMU and interrupts.
 
-use super::{Cpu, Format};
+use super::{Cpu, Format, RootTable};
 use crate::units::{CpuId, CpuMask, Level, NodeId, Order, Pfn, PfnRange, PhysAddr, VpnRange};
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -127,7 +127,7 @@ pub unsafe trait Machine: Sync + Sized {
     /// Slots of the root that cover no user address are the platform's: it may write its own half there, now
     /// and as long as the root is loaded anywhere. The library neither reads nor writes them, and frees a
     /// root as dirty.
-    fn load_root(&self, root: Option<Pfn>);
+    fn load_root(&self, root: Option<RootTable>);
     /// Drops cached translations of the range on this CPU, whatever sizes cover it. Preemption is off.
     fn flush_range(&self, range: VpnRange);
     /// Drops all cached translations on this CPU. Preemption is off.

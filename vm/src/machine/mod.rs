@@ -16,6 +16,7 @@
 //! | `contract` | the trait [`Machine`], and [`Callback`], the functions that it calls |
 //! | `context` | the library's state of each thread |
 //! | `format` | the trait [`Format`], and the kinds of entries |
+//! | `root_table` | [`RootTable`], a root that a CPU may load |
 //! | `conformance` | a suite that tests a platform's `Cpu` and `Machine` |
 //! | `testing` | the CPU and machine of unit tests and models |
 
@@ -24,6 +25,7 @@ mod context;
 mod contract;
 mod cpu;
 mod format;
+mod root_table;
 #[cfg(any(test, loom))]
 pub mod testing;
 
@@ -31,3 +33,4 @@ pub use context::{Context, Rank};
 pub use contract::{Callback, Machine, TablePage};
 pub use cpu::{AccessKind, Cpu, Irq};
 pub use format::{Entry, Format, Leaf, Marker};
+pub use root_table::RootTable;

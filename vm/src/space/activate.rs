@@ -47,7 +47,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// changed then.
     pub fn activate<'s>(&'s self, previous: Option<Active<'_, 'v, M>>) -> Active<'s, 'v, M> {
         let from = previous.and_then(|previous| previous.into_space_of(self));
-        self.vm.shootdown.switch(self.vm.machine, from.map(|from| &from.tlb), Some((&self.tlb, self.root())));
+        self.vm.shootdown.switch(
+            self.vm.machine,
+            from.map(|from| &from.tlb),
+            Some((&self.tlb, self.table.root_table())),
+        );
         Active { space: self, cpu: M::Cpu::id(), _not_send: PhantomData }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::frame::{Init, Memory, TableFrame};
-use crate::machine::{Format, Machine};
+use crate::machine::{Format, Machine, RootTable};
 use crate::sync::{AsymmetricLocks, HitSource, Rcu, ReadGuard, UniqueId};
 use crate::units::Pfn;
 use core::fmt;
@@ -61,6 +61,13 @@ impl<'m, M: Machine> PageTable<'m, M> {
     /// The frame of the root table.
     pub fn root(&self) -> Pfn {
         self.root
+    }
+
+    /// The root, for a CPU that is about to load it. The tree is not dropped while one has it loaded.
+    pub(crate) fn root_table(&self) -> RootTable {
+        // SAFETY: the tree's root, and only typed edits change the tables below; a space, which alone asks for
+        // this, refuses to end while a CPU has its root loaded, and leaks the root then.
+        unsafe { RootTable::new(self.root) }
     }
 
     /// The root table.

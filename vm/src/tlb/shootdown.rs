@@ -2,10 +2,10 @@
 
 use super::SpaceTlb;
 use super::mailbox::{FlushRequest, Mailbox};
-use crate::machine::{Cpu, Machine};
+use crate::machine::{Cpu, Machine, RootTable};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
 use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off};
-use crate::units::{CpuId, CpuMask, MAX_CPUS, Pfn, VpnRange};
+use crate::units::{CpuId, CpuMask, MAX_CPUS, VpnRange};
 use core::fmt;
 
 #[cfg(all(test, loom))]
@@ -70,7 +70,7 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         &self,
         machine: &M,
         from: Option<&SpaceTlb<C>>,
-        to: Option<(&SpaceTlb<C>, Pfn)>,
+        to: Option<(&SpaceTlb<C>, RootTable)>,
     ) {
         let own = self.cpus.get_cpu();
         let named = from.map_or(0, SpaceTlb::id);

@@ -11,7 +11,7 @@ use super::send_ptr::SendPtr;
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
-use interleaf::machine::{AccessKind, Callback, Format, Machine, TablePage};
+use interleaf::machine::{AccessKind, Callback, Format, Machine, RootTable, TablePage};
 use interleaf::units::{
     CpuId, CpuMask, Level, MAX_CPUS, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
 };
@@ -359,8 +359,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.write(pfn, offset, from);
     }
 
-    fn load_root(&self, root: Option<Pfn>) {
-        self.mmu().root.set(root);
+    fn load_root(&self, root: Option<RootTable>) {
+        self.mmu().root.set(root.map(RootTable::pfn));
         self.flush_all();
     }
 

@@ -1,7 +1,7 @@
 //! Rules of translation: tables built by hand, loads as user code, flushes.
 
 use super::{Harness, Rule, Suite};
-use crate::machine::{Entry, Format, Leaf, Machine};
+use crate::machine::{Entry, Format, Leaf, Machine, RootTable};
 use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 
 /// The first page that the suite maps; it lies in the middle of a table of every level.
@@ -30,6 +30,14 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
 
     fn first_tables(&self) -> Tables {
         Tables { root: self.frames.start }
+    }
+
+    /// Makes this CPU translate through the tables.
+    fn load(&self, tables: Tables) {
+        // SAFETY: `build` has made them of frames of the suite's, and they map such frames; the harness loads
+        // from pages that they map, and the suite ends with no root loaded.
+        let root = unsafe { RootTable::new(tables.root) };
+        self.with_preempt_off(|machine| machine.load_root(Some(root)));
     }
 
     fn second_tables(&self) -> Tables {
@@ -78,7 +86,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         self.with_preempt_off(|machine| machine.load_root(None));
         self.build(tables);
         (0..PAGES).for_each(|page| self.map(tables, page, Some(self.data(page))));
-        self.with_preempt_off(|machine| machine.load_root(Some(tables.root)));
+        self.load(tables);
         (0..PAGES).for_each(|page| {
             self.check(Rule::WalksTables, self.seen(page) == Some(self.data(page)));
         });
@@ -137,10 +145,10 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         let (first, second) = (self.mapped(), self.second_tables());
         self.build(second);
         self.map(second, 0, Some(self.data(7)));
-        self.with_preempt_off(|machine| machine.load_root(Some(second.root)));
+        self.load(second);
         self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(7)) && self.seen(1).is_none());
         self.map(first, 0, Some(self.data(6)));
-        self.with_preempt_off(|machine| machine.load_root(Some(first.root)));
+        self.load(first);
         self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(6)));
         self.with_preempt_off(|machine| machine.load_root(None));
         self.check(Rule::RootNone, (0..PAGES).all(|page| self.seen(page).is_none()));

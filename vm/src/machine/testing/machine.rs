@@ -2,7 +2,7 @@
 
 use super::mmu::Mmu;
 use super::{TestCpu, TestFormat, cpu};
-use crate::machine::{Callback, Cpu, Format, Leaf, Machine, TablePage};
+use crate::machine::{Callback, Cpu, Format, Leaf, Machine, RootTable, TablePage};
 use crate::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::units::{
     Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
@@ -118,6 +118,13 @@ impl<F: Format> TestMachine<F> {
     /// All frames of the arena.
     pub fn frames(&self) -> PfnRange {
         PfnRange::new(FIRST, FIRST.add((self.layout.size() / PAGE_SIZE) as u64))
+    }
+
+    /// A root in this machine's memory, which nothing but its software MMU follows.
+    pub fn root_table(&self, pfn: Pfn) -> RootTable {
+        assert!(self.frames().contains(pfn), "{pfn:?} is no memory");
+        // SAFETY: the MMU is a function that reads words of the arena, of any contents, and nothing else.
+        unsafe { RootTable::new(pfn) }
     }
 
     /// Makes all memory claimable again. What was made of it borrowed the machine, and so is gone, but for
@@ -271,9 +278,9 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         self.write(pfn, offset, from);
     }
 
-    fn load_root(&self, root: Option<Pfn>) {
+    fn load_root(&self, root: Option<RootTable>) {
         if let Some(mmu) = self.own_mmu() {
-            mmu.load(root);
+            mmu.load(root.map(RootTable::pfn));
         }
         self.flush_all();
     }

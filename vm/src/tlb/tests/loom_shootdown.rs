@@ -8,7 +8,7 @@ use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
 use crate::sync::testing::{Heap, run_model};
 use crate::sync::{Registration, refill_zeros};
-use crate::units::{Access, Level, Rights, Vpn};
+use crate::units::{Access, Level, Pfn, Rights, Vpn};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use loom::thread;
 use std::boxed::Box;
@@ -72,6 +72,7 @@ impl World {
 
     fn enter(&self, space: &SpaceTlb<TestCpu>) {
         let root = if space.id() == self.space.id() { self.root() } else { self.other_root() };
+        let root = self.machine.root_table(root);
         self.shootdown.switch(self.machine, None, Some((space, root)));
     }
 
@@ -180,12 +181,16 @@ fn loom_flush_against_a_cpu_that_changes_spaces() {
         2,
         &[take_away, |world| {
             world.enter(&world.other);
-            world.shootdown.switch(world.machine, Some(&world.other), Some((&world.space, world.root())));
+            world.shootdown.switch(
+                world.machine,
+                Some(&world.other),
+                Some((&world.space, world.machine.root_table(world.root()))),
+            );
             world.use_page();
             world.shootdown.switch(
                 world.machine,
                 Some(&world.space),
-                Some((&world.other, world.other_root())),
+                Some((&world.other, world.machine.root_table(world.other_root()))),
             );
             world.leave(&world.other);
         }],
@@ -269,7 +274,7 @@ fn broken_switch(world: &World, broken: Broken) {
         fence::<TestCpu>(SeqCst);
     }
     let seen = space.generation();
-    world.machine.load_root(Some(world.root()));
+    world.machine.load_root(Some(world.machine.root_table(world.root())));
     own.seen.store(seen, Release);
     own.loaded.store(space.id(), Release);
     own.entering.store(0, Release);

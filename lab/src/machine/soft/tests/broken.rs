@@ -6,7 +6,7 @@ use crate::machine::host::Host;
 use crate::machine::soft::*;
 use crate::os::affinity;
 use interleaf::machine::conformance::{self, Harness, Report, Rule};
-use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, Rank, TablePage};
+use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, Rank, RootTable, TablePage};
 use interleaf::sync::RawSpinLock;
 use interleaf::units::*;
 use std::marker::PhantomData;
@@ -185,10 +185,13 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         let less = breaks(Rule::ReadWriteExact) && offset + from.len() == PAGE_SIZE && !from.is_empty();
         self.inner.write(pfn, offset, if less { &from[1..] } else { from });
     }
-    fn load_root(&self, root: Option<Pfn>) {
+    fn load_root(&self, root: Option<RootTable>) {
         match root {
             None if breaks(Rule::RootNone) => (),
-            Some(root) if breaks(Rule::WalksTables) => self.inner.load_root(Some(root.add(1))),
+            Some(root) if breaks(Rule::WalksTables) => {
+                // SAFETY: it is broken on purpose: the frame after a root is a table too, of the wrong tree.
+                self.inner.load_root(Some(unsafe { RootTable::new(root.pfn().add(1)) }));
+            }
             Some(_) if breaks(Rule::RootSwitches) && self.inner.root().is_some() => (),
             root => self.inner.load_root(root),
         }

@@ -6,7 +6,7 @@ mod conformance;
 
 use super::*;
 use crate::machine::host::{Host, SwitchNotifier, with_switch_notifier, without_cpu};
-use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
+use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine, Marker, RootTable};
 use interleaf::sync::atomic::{AtomicU64, Ordering};
 use interleaf::units::*;
 use std::cell::Cell;
@@ -63,6 +63,11 @@ impl Format for Tiny {
 type TestMachine = SoftMachine<Host, Tiny>;
 
 const ROOT: Pfn = Pfn(256);
+
+fn root() -> RootTable {
+    // SAFETY: the tests build tables there, and nothing else runs on the machine.
+    unsafe { RootTable::new(ROOT) }
+}
 const PAGE: Vpn = Vpn(0x1_2345);
 const RW: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
 const RO: Rights = Rights::READ.union(Rights::USER);
@@ -99,7 +104,7 @@ fn entry(machine: &TestMachine) -> Entry {
 fn an_access_walks_once_marks_the_entry_and_then_hits() {
     let machine = machine(1);
     let _here = machine.enter(CpuId(0));
-    machine.load_root(Some(ROOT));
+    machine.load_root(Some(root()));
     map(&machine, 300, RW);
     let addr = PAGE.addr();
     assert_eq!(machine.read_u64(addr, &refuse), Ok(0xA5A5_A5A5_A5A5_A5A5));
@@ -116,7 +121,7 @@ fn an_access_walks_once_marks_the_entry_and_then_hits() {
 fn the_tlb_keeps_using_a_table_that_was_cut_out_until_the_flush() {
     let machine = machine(1);
     let _here = machine.enter(CpuId(0));
-    machine.load_root(Some(ROOT));
+    machine.load_root(Some(root()));
     map(&machine, 300, RW);
     machine.touch(PAGE.addr(), Access::Read, &refuse).unwrap();
     store(&machine, Pfn(ROOT.0 + 2), Level::Pmd, Entry::Absent);
@@ -137,7 +142,7 @@ fn the_tlb_keeps_using_a_table_that_was_cut_out_until_the_flush() {
 fn a_stale_entry_with_fewer_rights_is_walked_again_before_a_fault() {
     let machine = machine(1);
     let _here = machine.enter(CpuId(0));
-    machine.load_root(Some(ROOT));
+    machine.load_root(Some(root()));
     map(&machine, 300, RO);
     machine.touch(PAGE.addr(), Access::Read, &refuse).unwrap();
     assert_eq!(machine.touch(PAGE.addr(), Access::Write, &refuse), Err(Signal::Segv));
@@ -153,7 +158,7 @@ fn a_stale_entry_with_fewer_rights_is_walked_again_before_a_fault() {
 fn a_fault_handler_is_asked_until_the_access_works() {
     let machine = machine(1);
     let _here = machine.enter(CpuId(0));
-    machine.load_root(Some(ROOT));
+    machine.load_root(Some(root()));
     let asked = Cell::new(0);
     let handler = |addr: VirtAddr, access: Access| {
         assert_eq!((addr.vpn(), access), (PAGE, Access::Write));
@@ -172,7 +177,7 @@ fn a_fault_handler_is_asked_until_the_access_works() {
 fn bytes_cross_pages_and_a_kernel_page_is_not_for_user_code() {
     let machine = machine(1);
     let _here = machine.enter(CpuId(0));
-    machine.load_root(Some(ROOT));
+    machine.load_root(Some(root()));
     map(&machine, 300, Rights::READ);
     assert_eq!(machine.touch(PAGE.addr(), Access::Read, &refuse), Err(Signal::Segv));
     map(&machine, 300, RW);
@@ -195,7 +200,7 @@ fn bytes_cross_pages_and_a_kernel_page_is_not_for_user_code() {
 fn a_frame_that_changes_without_a_flush_is_noticed() {
     let machine = machine(1);
     let _here = machine.enter(CpuId(0));
-    machine.load_root(Some(ROOT));
+    machine.load_root(Some(root()));
     map(&machine, 300, RO);
     machine.touch(PAGE.addr(), Access::Read, &refuse).unwrap();
     map(&machine, 301, RW);
@@ -226,7 +231,7 @@ fn tasks_take_turns_at_one_cpu_between_instructions() {
         for _ in 0..3 {
             s.spawn(|| {
                 let _here = machine.enter(CpuId(0));
-                machine.load_root(Some(ROOT));
+                machine.load_root(Some(root()));
                 for _ in 0..20_000 {
                     let old = machine.read_u64(PAGE.addr(), &refuse).unwrap();
                     machine.write_u64(PAGE.addr(), old.wrapping_add(1), &refuse).unwrap();
