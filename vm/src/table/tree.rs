@@ -65,8 +65,8 @@ impl<'m, M: Machine> PageTable<'m, M> {
 
     /// The root, for a CPU that is about to load it. The tree is not dropped while one has it loaded.
     pub(crate) fn root_table(&self) -> RootTable {
-        // SAFETY: the tree's root, and only typed edits change the tables below; a space, which alone asks for
-        // this, refuses to end while a CPU has its root loaded, and leaks the root then.
+        // SAFETY: the tree's root, and only typed edits change the tables below; a space, which alone asks
+        // for this, refuses to end while a CPU has its root loaded, and leaks the root then.
         unsafe { RootTable::new(self.root) }
     }
 
