@@ -1,6 +1,7 @@
 //! The machine of the lab: CPUs that host threads enter, real memory, software TLBs.
 
-use super::arena::{Arena, Fill};
+use super::MachineConfig;
+use super::arena::Arena;
 use super::bus::{BoundHandler, Bus, INTERRUPT};
 use super::claims::Claims;
 use super::current::{self, CpuBinding};
@@ -21,25 +22,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What a machine is made of.
-#[derive(Clone, Debug)]
-pub struct MachineConfig {
-    /// Number of CPUs, 1 to 256.
-    pub nr_cpus: u32,
-    /// Where there is memory.
-    pub regions: Vec<PfnRange>,
-    /// What memory holds at first.
-    pub fill: Fill,
-}
-
-impl MachineConfig {
-    /// Dirty memory of `frames` frames from physical address 1 MiB, and `nr_cpus` CPUs.
-    pub fn small(nr_cpus: u32, frames: u64) -> Self {
-        let first = Pfn(256);
-        Self { nr_cpus, regions: vec![PfnRange::new(first, first.add(frames))], fill: Fill::Dirty }
-    }
-}
 
 /// A machine with CPUs of flavour `C` whose tables have format `F`.
 pub struct SoftMachine<C: Flavour, F: Format> {

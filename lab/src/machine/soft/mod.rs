@@ -16,6 +16,7 @@
 pub mod arena;
 pub mod bus;
 mod claims;
+mod config;
 pub mod current;
 mod entered;
 pub mod flavour;
@@ -34,11 +35,12 @@ mod user;
 pub mod walker;
 
 pub use arena::Fill;
+pub use config::MachineConfig;
 pub use entered::{Entered, Running};
 pub use flavour::Flavour;
 pub(crate) use harness::run_with_helper;
 pub use harness::{Threads, refuse};
-pub use machine::{MachineConfig, SoftMachine};
+pub use machine::SoftMachine;
 pub use switch_notifier::{SwitchNotifier, with_switch_notifier};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

@@ -1,5 +1,6 @@
 //! The allocator against a plain model, with small memories.
 
+mod misuse;
 mod pools;
 
 use super::*;
@@ -277,83 +278,6 @@ fn any_planned_mishap_fails_exactly_one_allocation() {
     }
     memory.plan_mishap(1);
     assert!(memory.alloc(Order(2), AllocRequest::DIRTY).is_none());
-    assert_whole(&memory);
-}
-
-#[test]
-#[should_panic(expected = "is not there to be taken back")]
-fn a_frame_freed_twice_is_caught() {
-    let machine = TestMachine::new(64);
-    let memory = memory(&machine);
-    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_pfn();
-    // SAFETY: the first is right, the second is what the test is about.
-    unsafe {
-        drop(Frame::from_pfn(&memory, pfn));
-        drop(Frame::from_pfn(&memory, pfn));
-    }
-}
-
-#[test]
-#[should_panic(expected = "is not there to be taken back")]
-fn a_foreign_frame_is_caught() {
-    let machine = TestMachine::new(64);
-    // SAFETY: none: this is what the test is about.
-    unsafe { drop(Frame::from_pfn(&memory(&machine), machine.frames().end)) };
-}
-
-#[test]
-#[should_panic(expected = "is not there to be taken back")]
-fn a_frame_inside_a_block_is_caught() {
-    let machine = TestMachine::new(64);
-    let memory = memory(&machine);
-    let block = memory.alloc(Order(2), AllocRequest::DIRTY).unwrap();
-    // SAFETY: none: this is what the test is about.
-    unsafe { drop(Frame::from_pfn(&memory, block.into_pfn().add(1))) };
-}
-
-#[test]
-#[should_panic(expected = "is not there to be taken back")]
-fn a_block_freed_as_one_of_another_order_is_caught() {
-    let machine = TestMachine::new(64);
-    let memory = memory(&machine);
-    let block = memory.alloc(Order(2), AllocRequest::DIRTY).unwrap();
-    // SAFETY: none: this is what the test is about.
-    unsafe { drop(Folio::from_pfn(&memory, block.into_pfn(), Order(3))) };
-}
-
-#[test]
-#[should_panic(expected = "has no reference to be taken back")]
-fn a_reference_to_a_free_frame_is_caught() {
-    let machine = TestMachine::new(64);
-    let memory = memory(&machine);
-    let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user().into_pfn();
-    // SAFETY: the first is right, the second is what the test is about.
-    unsafe {
-        drop(FrameRef::from_pfn(&memory, pfn));
-        drop(FrameRef::from_pfn(&memory, pfn));
-    }
-}
-
-#[test]
-fn counts_that_would_overflow_are_refused_before() {
-    let machine = TestMachine::new(64);
-    let memory = memory(&machine);
-    let first = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user();
-    let (pfn, most) = (first.pfn(), 1 << 31);
-    let meta = memory.meta(pfn).unwrap();
-    meta.set_mapcount(most);
-    let first = first.map().expect_err("the mapcount is at its limit");
-    assert_eq!(meta.mapcount(), most);
-    meta.set_mapcount(0);
-    let pinned = memory.try_get(pfn).unwrap().pin().unwrap();
-    assert_eq!((meta.pincount(), meta.state().refcount()), (1, 2));
-    drop(pinned);
-    assert_eq!((meta.pincount(), meta.state().refcount()), (0, 1));
-    meta.set_slab_word(most);
-    assert!(memory.try_get(pfn).unwrap().pin().is_err());
-    assert_eq!(meta.pincount(), most);
-    meta.set_slab_word(0);
-    drop(first);
     assert_whole(&memory);
 }
 
