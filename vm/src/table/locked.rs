@@ -30,7 +30,7 @@
 //! An embedder that builds a tree of its own, of memory that is not the library's, writes entries by the
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
-use super::{PageTable, Table};
+use super::{LeafBits, PageTable, Table};
 use crate::frame::{DetachedTable, FrameMeta, Init, MappedFrame, TableFrame, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::RawGuard;
@@ -48,32 +48,8 @@ pub struct LockedTable<'t, M: Machine> {
     held: RawGuard<'t, M::Cpu>,
 }
 
-/// What a leaf says besides its frame: what may be changed in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafBits {
-    /// The accesses that the hardware allows.
-    pub rights: Rights,
-    /// Set by the hardware on any access.
-    pub accessed: bool,
-    /// Set by the hardware on a store.
-    pub dirty: bool,
-}
-
 /// Slots whose use is noted together.
 const PART: usize = Level::ENTRIES / u32::BITS as usize;
-
-impl LeafBits {
-    /// The bits of a leaf.
-    #[inline(always)]
-    pub fn of(leaf: Leaf) -> Self {
-        Self { rights: leaf.rights, accessed: leaf.accessed, dirty: leaf.dirty }
-    }
-
-    #[inline(always)]
-    fn leaf(self, pfn: crate::units::Pfn) -> Leaf {
-        Leaf { pfn, rights: self.rights, accessed: self.accessed, dirty: self.dirty }
-    }
-}
 
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// The table with its lock held.
@@ -120,8 +96,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         M::Format::decode(self.read(slot), self.level())
     }
 
-    /// The table that `slot` points to, if it does: it is not detached while this one is locked.
+    /// The table that `slot` points to, if it does: it is not detached while this one is locked. `None` for
+    /// slots of the platform's.
     pub fn child(&self, slot: usize) -> Option<Table<'_, 't, M>> {
+        if self.table.is_platforms(slot) {
+            return None;
+        }
         let Entry::Table(pfn) = self.entry(slot) else { return None };
         // SAFETY: an entry of an attached table points to it, so it is attached; detaching it takes the lock
         // of this table, which is held as long as `self` is borrowed.
@@ -157,9 +137,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// absent.
     ///
     /// # Panics
-    /// Where entries of this level point to no tables, or the frame is of another memory.
+    /// Where entries of this level point to no tables, the slot is the platform's, or the frame is of another
+    /// memory.
     pub fn link<'f>(&mut self, slot: usize, table: TableFrame<'f, M>) -> Result<(), TableFrame<'f, M>> {
         assert!(self.level() != Level::Pte, "a table below a table of the last level");
+        assert!(!self.table.is_platforms(slot), "a slot of the platform's");
         if self.entry(slot) != Entry::Absent {
             return Err(table);
         }
@@ -171,7 +153,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Puts a marker into a slot that owns nothing: absent, the zero page, or another marker. `false`, and no
     /// change, where the slot owns a frame or a table. A translation of the zero page may be cached, and is
     /// for the caller to flush.
+    ///
+    /// # Panics
+    /// Where the slot is the platform's.
     pub fn mark(&mut self, slot: usize, marker: Marker) -> bool {
+        assert!(!self.table.is_platforms(slot), "a slot of the platform's");
         let zero = self.table.tree.memory.zero_frame();
         match self.entry(slot) {
             Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
@@ -234,11 +220,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
     /// it is, perhaps several times; `None` leaves it. Returns the leaf before, and whether it was changed;
-    /// `None` where the slot holds no leaf. The zero page never becomes writable.
+    /// `None` where the slot holds no leaf, or is the platform's. The zero page never becomes writable.
     ///
     /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
     /// continues that release; other changes of the entry are ordered by the lock.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
+        if self.table.is_platforms(slot) {
+            return None;
+        }
         let (level, zero) = (self.level(), self.table.tree.memory.zero_frame());
         let next = |word| {
             let Entry::Leaf(leaf) = M::Format::decode(word, level) else { return None };

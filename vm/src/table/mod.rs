@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `node` | a table page: its entries, lock, and *attached* |
 //! | `locked` | a table page whose lock is held: the edits of entries |
+//! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
@@ -20,6 +21,7 @@
 //! data, in [`format`](mod@format).
 
 pub mod format;
+mod leaf_bits;
 mod locked;
 mod node;
 mod sweep;
@@ -28,7 +30,8 @@ mod tests;
 mod tree;
 mod walk;
 
-pub use locked::{LeafBits, LockedTable};
+pub use leaf_bits::LeafBits;
+pub use locked::LockedTable;
 pub use node::Table;
 pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep};
 pub use tree::PageTable;

@@ -6,6 +6,7 @@
 //! | write an entry | the holder of the table's lock, if attached; hardware sets accessed and dirty |
 //! | note which parts may be in use | the holder of the table's lock: from an installation to a sweep |
 //! | clear *attached* | the holder of the table's lock and its parent's (protocol P5) |
+//! | slots of a space's root that cover no user address | the platform alone (`Machine::load_root`) |
 //!
 //! A table is detached by clearing *attached* under its own lock, before the parent's entry: a walker that
 //! finds it cleared under the lock starts again. It is freed after the flush and a grace period, when no
@@ -91,9 +92,22 @@ impl<'t, M: Machine> Table<'_, 't, M> {
         M::Format::decode(self.read(slot), self.level)
     }
 
-    /// The table that `slot` points to, if it does.
+    /// Whether the slot is the platform's: one of the root that covers no user address. What is there belongs
+    /// to no tree of the library's, and is not reached through one. In a tree [of all
+    /// CPUs](PageTable::of_all_cpus), which is the platform's own, there are no such slots.
+    #[inline(always)]
+    pub(super) fn is_platforms(&self, slot: usize) -> bool {
+        const USERS: usize = Level::ENTRIES / 2;
+        let is_beyond = self.level == M::Format::ROOT && slot >= USERS;
+        is_beyond && self.tree.is_walked() && !mutant!("table.platforms-slots-open")
+    }
+
+    /// The table that `slot` points to, if it does; `None` also for slots of the platform's.
     pub fn child<'s>(&self, slot: usize, reading: &'s ReadGuard<'_, M::Cpu>) -> Option<Table<'s, 't, M>> {
         self.tree.assert_reads(reading);
+        if self.is_platforms(slot) {
+            return None;
+        }
         let Entry::Table(pfn) = self.entry(slot) else { return None };
         // SAFETY: an entry of the tree points to it, so it was attached when the entry was read, in this read
         // section; a table that is detached later is retired, and stays one until the section has ended.

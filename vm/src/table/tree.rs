@@ -41,8 +41,9 @@ impl<'m, M: Machine> PageTable<'m, M> {
         }
     }
 
-    /// As [`new`](Self::new), for a tree that any CPU edits at any time: no CPU owns the locks. No table is
-    /// detached from it, and it is not walked without a lock.
+    /// As [`new`](Self::new), for a tree of the platform's own, which any CPU edits at any time: no CPU owns
+    /// the locks. No table is detached from it, and it is not walked without a lock. All slots of its root
+    /// are the tree's, where those of a space's root that cover no user address are the platform's.
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -75,6 +76,12 @@ impl<'m, M: Machine> PageTable<'m, M> {
     pub fn top<'r>(&self) -> Table<'r, '_, M> {
         // SAFETY: the root is an attached table until the tree is dropped, which the handle borrows.
         unsafe { Table::at(self, self.root, M::Format::ROOT) }
+    }
+
+    /// Whether the tree is walked without a lock, as a space's is; else it is the platform's own.
+    #[inline(always)]
+    pub(super) fn is_walked(&self) -> bool {
+        self.rcu.is_some()
     }
 
     /// Checks that the read section keeps tables of this tree from being freed.

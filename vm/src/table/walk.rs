@@ -25,7 +25,8 @@ impl<M: Machine> EntryRef<'_, '_, M> {
 }
 
 /// Walks from the root table towards `vpn` down to level `to`. Takes no lock and blocks no other CPU: the
-/// read section keeps every table it passes from being freed.
+/// read section keeps every table it passes from being freed. For a page above the user's half it ends at the
+/// root, as if nothing were there: those slots are the platform's.
 ///
 /// # Panics
 /// If the read section is not one of the tree's RCU; so do the other walks.
@@ -62,6 +63,10 @@ unsafe fn descend<'r, 't, M: Machine>(
     vpn: Vpn,
     to: Level,
 ) -> EntryRef<'r, 't, M> {
+    let slot = table.level().index(vpn);
+    if table.is_platforms(slot) {
+        return EntryRef { table, slot, word: M::Format::encode(Entry::Absent, table.level()) };
+    }
     loop {
         let slot = table.level().index(vpn);
         let word = table.read(slot);

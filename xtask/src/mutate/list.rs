@@ -369,6 +369,11 @@ pub const ALL: &[Mutation] = &[
         wrong: "an entry is adjusted by a load and a store",
         test: Unit("table::tests::entries"),
     },
+    Mutation {
+        point: "table.platforms-slots-open",
+        wrong: "a tree reaches the platform's slots of its root",
+        test: Unit("table::tests::platform"),
+    },
     Mutation { point: "table.install-relaxed", wrong: "an entry is installed without release", test: WALK },
     Mutation { point: "table.read-relaxed", wrong: "a walk reads entries without acquire", test: WALK },
     Mutation {

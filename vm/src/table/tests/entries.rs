@@ -8,7 +8,7 @@ use crate::table::{LeafBits, PageTable, walk};
 use crate::units::{Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
 use core::cell::Cell;
 
-fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
+pub(super) fn memory(machine: &TestMachine) -> Memory<'_, TestMachine> {
     let frames = machine.frames();
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE_SIZE as u64);
     let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };

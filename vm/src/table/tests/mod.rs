@@ -9,4 +9,6 @@ mod loom_cached;
 #[cfg(loom)]
 mod loom_entries;
 #[cfg(not(loom))]
+mod platform;
+#[cfg(not(loom))]
 mod sweep;
