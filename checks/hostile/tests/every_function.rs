@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Functions that are not called, and why.
-const NOT_CALLED: [(&str, &str); 14] = [
+const NOT_CALLED: [(&str, &str); 12] = [
     ("DetachedTable::pfn", NO_VALUE),
     ("DetachedTable::retire", NO_VALUE),
-    ("FrameTable::meta", NO_VALUE),
-    ("FrameTable::span", NO_VALUE),
     ("Gather::add", NO_VALUE),
     ("Gather::table", NO_VALUE),
     ("Report::holds", NO_VALUE),

@@ -91,15 +91,17 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.id
     }
 
-    /// The record of a frame. `None` where the frame is not the library's.
+    /// The record of a frame. `None` where the frame is not the library's, or its record is deferred and not
+    /// written yet: then the frame was never allocated.
     #[inline]
     pub fn meta(&self, pfn: Pfn) -> Option<&FrameMeta<M::Cpu>> {
-        self.table.meta(pfn)
+        self.deferred.is_written(pfn).then(|| self.table.meta(pfn)).flatten()
     }
 
-    /// The record of a frame that was allocated from this memory.
+    /// The record of a frame that a zone, a cache or an owned value of this memory names: it is written.
     #[inline]
     pub(super) fn meta_of(&self, pfn: Pfn) -> &FrameMeta<M::Cpu> {
+        debug_assert!(self.deferred.is_written(pfn), "{pfn:?} is used before its record was written");
         self.table.meta(pfn).expect("a frame of this memory has a record")
     }
 

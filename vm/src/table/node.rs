@@ -41,7 +41,6 @@ pub struct Table<'r, 't, M: Machine> {
     pub(super) tree: &'t PageTable<'t, M>,
     /// Used only while the table stays one: for `'r`, or while its lock is held and it is attached.
     words: Words<'t, M::Cpu>,
-    pfn: Pfn,
     level: Level,
     /// The read section that keeps the table in memory; the tree, for its root.
     _section: PhantomData<&'r ()>,
@@ -58,12 +57,12 @@ impl<'t, M: Machine> Table<'_, 't, M> {
         // SAFETY: the caller says that the frame is a table for the lifetime of the handle; a locked table,
         // which outlives the handle, keeps it one (see `LockedTable`).
         let words = unsafe { tree.memory.words(pfn) };
-        Self { tree, words, pfn, level, _section: PhantomData }
+        Self { tree, words, level, _section: PhantomData }
     }
 
     /// The frame that holds the table.
     pub fn pfn(&self) -> Pfn {
-        self.pfn
+        self.words.pfn()
     }
 
     /// The level of the table's entries.
@@ -119,7 +118,7 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     #[track_caller]
     pub fn lock(&self) -> Option<LockedTable<'t, M>> {
         let (memory, locks) = (self.tree.memory, &self.tree.locks);
-        let meta = memory.meta(self.pfn)?;
+        let meta = memory.meta_of_table(self.words);
         let held = locks.lock(meta.table_lock(), lockdep::table(self.level), memory.machine());
         self.if_attached(meta, held)
     }
@@ -128,7 +127,7 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     #[track_caller]
     pub fn lock_below(&self, above: &LockedTable<'t, M>) -> Option<LockedTable<'t, M>> {
         assert!(core::ptr::eq(self.tree, above.tree()), "the table above is of another tree");
-        let meta = self.tree.memory.meta(self.pfn)?;
+        let meta = self.tree.memory.meta_of_table(self.words);
         let held = self.tree.locks.lock_below(above.held(), meta.table_lock(), lockdep::table(self.level));
         self.if_attached(meta, held)
     }
@@ -147,8 +146,8 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     /// The handle for the holder of the lock, who needs no read section.
     #[inline(always)]
     fn for_holder(&self) -> Table<'t, 't, M> {
-        let Self { tree, words, pfn, level, .. } = *self;
-        Table { tree, words, pfn, level, _section: PhantomData }
+        let Self { tree, words, level, .. } = *self;
+        Table { tree, words, level, _section: PhantomData }
     }
 }
 
@@ -162,6 +161,6 @@ impl<M: Machine> Copy for Table<'_, '_, M> {}
 
 impl<M: Machine> fmt::Debug for Table<'_, '_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} table in {:?}", self.level, self.pfn)
+        write!(f, "{:?} table in {:?}", self.level, self.pfn())
     }
 }

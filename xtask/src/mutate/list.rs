@@ -278,6 +278,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("frame::boot::deferred"),
     },
     Mutation {
+        point: "deferred.unwritten-record-found",
+        wrong: "a lookup finds a record that is not written",
+        test: Unit("frame::boot::deferred::unwritten_tests"),
+    },
+    Mutation {
+        point: "deferred.written-noted-early",
+        wrong: "records are noted as written before they are",
+        test: Model("loom_a_record_is_found_once_it_is_written"),
+    },
+    Mutation {
         point: "zone.deferred-not-counted",
         wrong: "the watermark does not count deferred frames",
         test: Unit("frame::boot::deferred"),

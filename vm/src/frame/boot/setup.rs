@@ -4,13 +4,13 @@
 //! [`EarlySetup::new`] allocates everything from the boot map, so that the zones manage the rest of the map.
 //! [`EarlySetup::finish`] initialises the records that are not deferred and frees their frames to the zones.
 
-use super::deferred::{ClaimBitmap, Deferred, DeferredRange, max_deferred_ranges, plan_deferred};
+use super::deferred::{ClaimBitmap, Deferred, DeferredRange, SectionState};
+use super::deferred::{gaps, max_deferred_ranges, plan_deferred};
 use super::{BootError, BootMap, BootMemory, EarlyAllocator};
 use crate::frame::percpu::CpuCache;
 use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance};
 use crate::frame::{FrameTable, Init, Zone};
 use crate::machine::Machine;
-use crate::sync::atomic::AtomicU32;
 use crate::sync::{PerCpu, carve_slice, fill, fill_some};
 use crate::units::{CpuId, NodeId, PfnRange};
 
@@ -61,6 +61,7 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
             // SAFETY: the ranges lie in the table's span; nothing else uses the table yet.
             gaps(self.table.span(), deferred()).for_each(|frames| unsafe { self.table.clear(frames) });
         }
+        self.deferred.note_written_at_start(self.table.span());
         for (range, (_, init)) in self.zone_ranges.iter().zip(map.usable()) {
             let zone = &self.zones[range.zone as usize];
             gaps(range.frames, deferred()).for_each(|frames| zone.free_range(&self.table, frames, init));
@@ -71,7 +72,7 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
     }
 }
 
-/// The frame table, the initial contents of its memory, and which of its blocks are claimed.
+/// The frame table, the initial contents of its memory, and the state of its blocks.
 type Records<'m, M> = (FrameTable<'m, <M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
 
 fn alloc_records<'m, M: Machine>(
@@ -86,27 +87,15 @@ fn alloc_records<'m, M: Machine>(
         }
         RecordInit::Deferred => {
             // SAFETY: `finish` clears the records that are not deferred before the first allocation, and
-            // whoever claims a deferred block clears its records before its frames are free. What looks up a
-            // record by a number from outside may come before that: *Open* in docs/design/unsafe.md.
+            // whoever claims a deferred block clears its records before it notes that they are written and
+            // frees the frames. `Memory::meta` refuses frames whose record is not noted as written.
             let (table, init) = unsafe { FrameTable::carve_uninit(&mut allocator, span)? };
-            let words = carve_slice(&mut allocator, ClaimBitmap::<M::Cpu>::nr_words(table.span()))?;
-            let words = fill(words, |_| AtomicU32::new(0));
-            Some((table, init, ClaimBitmap::new(span, words)))
+            let sections = carve_slice(&mut allocator, ClaimBitmap::<M::Cpu>::nr_sections(table.span()))?;
+            let sections = fill(sections, |_| SectionState::new());
+            let claims = ClaimBitmap::new(table.span(), sections);
+            Some((table, init, claims))
         }
     }
-}
-
-/// The parts of `within` that lie in none of the ranges, which ascend and do not overlap.
-fn gaps(within: PfnRange, ranges: impl Iterator<Item = PfnRange>) -> impl Iterator<Item = PfnRange> {
-    let end = PfnRange::new(within.end, within.end);
-    let mut at = within.start;
-    let relevant = ranges.filter(move |range| range.overlaps(within)).chain([end]);
-    let gap = move |range: PfnRange| {
-        let gap = PfnRange::new(at, range.start);
-        at = at.max(range.end);
-        gap
-    };
-    relevant.map(gap).filter(|gap| !gap.is_empty())
 }
 
 /// The nodes that have usable memory: one zone each.

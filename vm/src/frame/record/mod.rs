@@ -16,5 +16,5 @@ pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
 pub(in crate::frame) use state::buddy_of;
 pub use state::{FrameState, Kind};
-pub use table::FrameTable;
+pub(in crate::frame) use table::FrameTable;
 pub(crate) use words::Words;

@@ -14,7 +14,7 @@ use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 
 /// The records of a span of frames.
-pub struct FrameTable<'m, C: Cpu> {
+pub(in crate::frame) struct FrameTable<'m, C: Cpu> {
     records: NonNull<FrameMeta<C>>,
     first: Pfn,
     len: u64,
@@ -53,8 +53,8 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
     /// Records for `span` that are not initialised. The records of a block start on a frame of their own.
     ///
     /// # Safety
-    /// Unless the memory is zeroed, as the result says, no record is read before [`clear`](FrameTable::clear)
-    /// or [`clear_blocks`](FrameTable::clear_blocks) has written it.
+    /// Unless the memory is zeroed, as the result says, no record is looked up before
+    /// [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks) has written it.
     pub(in crate::frame) unsafe fn carve_uninit<M>(
         from: &mut EarlyAllocator<'_, 'm, M>,
         span: PfnRange,
@@ -75,13 +75,13 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
     /// Makes the records of `frames` zero: *reserved*.
     ///
     /// # Safety
-    /// The frames are in the span, and no other code uses their records meanwhile.
+    /// The frames are in the span. Their records were not looked up yet, and are not meanwhile.
     pub(in crate::frame) unsafe fn clear(&self, frames: PfnRange) {
         debug_assert!(self.span().covers(frames));
         // SAFETY: within the records carved, as the caller promises.
         let at = unsafe { self.records.add((frames.start.0 - self.first.0) as usize) };
         let bytes = frames.len() as usize * Self::RECORD;
-        // SAFETY: as above, and no other code uses them; all bytes zero is a valid record.
+        // SAFETY: as above, and nobody has a reference to them; all bytes zero is a valid record.
         unsafe { at.cast::<u8>().write_bytes(0, bytes) };
         Self::forget(at.addr().get(), bytes);
     }
@@ -98,8 +98,8 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         let bytes = blocks.len() as usize * Self::RECORD;
         let first = machine.phys_of(at.cast()).pfn();
         let frames = PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64));
-        // SAFETY: frames of the records carved, which the caller says no other code uses; all bytes zero is a
-        // valid record.
+        // SAFETY: frames of the records carved, to which the caller says that nobody has a reference; all
+        // bytes zero is a valid record.
         unsafe { machine.zero_nontemporal(frames) };
         Self::forget(at.addr().get(), bytes);
     }
@@ -111,11 +111,14 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         let _ = (start, bytes);
     }
 
-    /// The record of `pfn`. `None` for a frame outside the span.
+    /// The record of `pfn`. `None` for a frame outside the span. [`Memory::meta`](crate::frame::Memory::meta)
+    /// refuses also frames whose record is not written; all other callers have the number from a zone, a
+    /// cache or a value of `owned`, to which a frame comes only after its record was written.
     #[inline(always)]
     pub fn meta(&self, pfn: Pfn) -> Option<&FrameMeta<C>> {
         let index = pfn.0.wrapping_sub(self.first.0);
-        // SAFETY: the index is below the number of records carved, and records are shared for good.
+        // SAFETY: the index is below the number of records carved; any bytes are a valid record, which is
+        // atomics; and records are shared for good.
         (index < self.len).then(|| unsafe { self.records.add(index as usize).as_ref() })
     }
 

@@ -1,6 +1,6 @@
 //! Frames used as 512 shared words: page tables, and the indexes of objects.
 
-use crate::frame::{Kind, Memory};
+use crate::frame::{FrameMeta, Kind, Memory};
 use crate::machine::{Cpu, Machine, TablePage};
 use crate::sync::atomic::AtomicU64;
 use crate::units::Pfn;
@@ -10,10 +10,17 @@ use core::marker::PhantomData;
 /// it is used only as long as the frame is a table.
 pub(crate) struct Words<'m, C> {
     page: &'m TablePage,
+    pfn: Pfn,
     _cpu: PhantomData<fn() -> C>,
 }
 
 impl<'m, C: Cpu> Words<'m, C> {
+    /// The frame of the words.
+    #[inline(always)]
+    pub(crate) fn pfn(self) -> Pfn {
+        self.pfn
+    }
+
     /// Word `slot`, which is below 512.
     #[inline(always)]
     pub(crate) fn at(self, slot: usize) -> &'m AtomicU64<C> {
@@ -49,6 +56,12 @@ impl<M: Machine> Memory<'_, M> {
     #[inline(always)]
     pub(crate) unsafe fn words(&self, pfn: Pfn) -> Words<'_, M::Cpu> {
         debug_assert_eq!(self.meta_of(pfn).state().kind(), Kind::Table, "{pfn:?} holds no words");
-        Words { page: self.machine.table(pfn), _cpu: PhantomData }
+        Words { page: self.machine.table(pfn), pfn, _cpu: PhantomData }
+    }
+
+    /// The record of a table frame of this memory.
+    #[inline(always)]
+    pub(crate) fn meta_of_table(&self, words: Words<'_, M::Cpu>) -> &FrameMeta<M::Cpu> {
+        self.meta_of(words.pfn)
     }
 }

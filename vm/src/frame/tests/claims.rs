@@ -19,10 +19,10 @@ fn a_claim_takes_the_lowest_blocks_that_are_wanted_and_unclaimed() {
 
 #[test]
 fn a_claim_changes_the_unclaimed_blocks_of_its_own_section_only() {
-    type Word = AtomicU32<crate::machine::testing::TestCpu>;
-    let words: Vec<Word> = (0..600).map(|_| Word::new(0)).collect();
+    type State = SectionState<crate::machine::testing::TestCpu>;
+    let words: Vec<State> = (0..600).map(|_| State::new()).collect();
     let span = range(0, 600 * SECTION_FRAMES);
-    assert_eq!(ClaimBitmap::<crate::machine::testing::TestCpu>::nr_words(span), words.len());
+    assert_eq!(ClaimBitmap::<crate::machine::testing::TestCpu>::nr_sections(span), words.len());
     let claims = ClaimBitmap::new(span, &words);
     assert!((0..600).all(|section| claims.unclaimed(section, span) == u32::MAX));
     for section in [599, 0, 17, 16, 299] {

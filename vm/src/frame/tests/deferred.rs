@@ -73,6 +73,7 @@ fn eager<'m>(machine: &'m TestMachine, regions: &[Region]) -> Result<TestMemory<
             setup.zones[range.zone as usize].free_range(&setup.table, range.frames, init);
         }
         setup.deferred.ranges = &[];
+        setup.deferred.note_written_at_start(setup.table.span());
     })
 }
 

@@ -1,7 +1,7 @@
 //! A helper of the job against an allocation that initialises on demand, in every order.
 
 use super::*;
-use crate::frame::{AllocRequest, BootMap, Folio, Priority, RecordInit, Region, RegionKind};
+use crate::frame::{AllocRequest, BootMap, Folio, FrameState, Priority, RecordInit, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
 use crate::sync::testing::run_model;
 use crate::units::{NodeId, PAGE_SIZE};
@@ -88,6 +88,26 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
             let last = take().expect("the block was unclaimed, claimed or free, and never lost");
             helper.join().unwrap();
             assert!(memory.deferred.ranges()[0].frames.contains(last), "{held} were there");
+        });
+    });
+}
+
+#[test]
+fn loom_a_record_is_found_once_it_is_written() {
+    run_model(2, || {
+        with_memory(1, |memory| {
+            let range = &memory.deferred.ranges()[0];
+            let pfn = range.frames.start.add(7);
+            let helper = loom::thread::spawn(move || {
+                TestCpu::become_cpu(1);
+                memory.initialise_blocks(range, range.next(), 1)
+            });
+            // Records that are not written hold no state at all: the memory is not zeroed.
+            let inside = |state: FrameState| state.may_lie_inside();
+            assert!(memory.meta(pfn).is_none_or(|meta| inside(meta.state())), "found before it was written");
+            assert!(memory.try_get(pfn).is_none());
+            assert_eq!(helper.join().unwrap(), 1);
+            assert!(memory.meta(pfn).is_some_and(|meta| inside(meta.state())), "not found when written");
         });
     });
 }

@@ -1,7 +1,7 @@
-//! Which deferred blocks are claimed: one bit for each block, one word for each section of 128 MiB.
+//! Which blocks are claimed and which have their records written: two bits for each block, two words for each
+//! section of 128 MiB.
 //!
-//! A terabyte has 32 KiB of such words. Start makes them zero, which takes less than a microsecond; firmware
-//! that hands over zeroed memory saves even that.
+//! A terabyte has 64 KiB of such words. Start makes them zero, which takes about a microsecond.
 
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
@@ -12,13 +12,22 @@ const SECTION_BLOCKS: u64 = u32::BITS as u64;
 /// Frames in a section.
 pub const SECTION_FRAMES: u64 = SECTION_BLOCKS * Order::MAX.frames();
 
-/// The words of all sections that a frame table has a part in.
+/// The state of all sections that a frame table has a part in.
 #[derive(Debug)]
 pub(in crate::frame) struct ClaimBitmap<'m, C: Cpu> {
     first_section: u64,
-    /// Bit b: block b of the section is claimed. Relaxed: it only says which CPU initialises the block; what
-    /// that CPU writes is published by the zone's lock.
-    words: &'m [AtomicU32<C>],
+    sections: &'m [SectionState<C>],
+}
+
+/// The state of the blocks of one section. Bit b is about block b.
+#[derive(Debug)]
+pub(in crate::frame) struct SectionState<C: Cpu> {
+    /// A CPU has claimed the block. Relaxed: it only says which CPU initialises the block; what that CPU
+    /// writes is published by `written` and by the zone's lock.
+    claimed: AtomicU32<C>,
+    /// The records of the block are written, at start or by the CPU that claimed it. Set with release after
+    /// the stores to the records; pairs with the acquire load of `is_written`.
+    written: AtomicU32<C>,
 }
 
 /// Blocks of one section that one CPU has claimed: no other touches their records until they are freed.
@@ -29,21 +38,29 @@ pub(super) struct ClaimedBlocks {
     pub blocks: u32,
 }
 
+impl<C: Cpu> SectionState<C> {
+    /// No block is claimed, no record is written.
+    pub const fn new() -> Self {
+        Self { claimed: AtomicU32::new(0), written: AtomicU32::new(0) }
+    }
+}
+
 impl<'m, C: Cpu> ClaimBitmap<'m, C> {
-    /// How many words the frames of `span` need.
-    pub fn nr_words(span: PfnRange) -> usize {
+    /// Number of sections that the frames of `span` lie in.
+    pub fn nr_sections(span: PfnRange) -> usize {
         (span.end.0.div_ceil(SECTION_FRAMES) - section_of(span.start)) as usize
     }
 
-    /// A bitmap of zero words: no block is claimed. Their number is [`nr_words`](ClaimBitmap::nr_words) of
-    /// `span`, or 0 where no block is deferred.
-    pub fn new(span: PfnRange, words: &'m [AtomicU32<C>]) -> Self {
-        Self { first_section: section_of(span.start), words }
+    /// The blocks of `span`, none of them claimed or written. There are
+    /// [`nr_sections`](ClaimBitmap::nr_sections) of `span`, or none where no block is deferred: then all
+    /// records are written.
+    pub fn new(span: PfnRange, sections: &'m [SectionState<C>]) -> Self {
+        Self { first_section: section_of(span.start), sections }
     }
 
     /// Claims up to `most` blocks of `frames` in a section. `None` where all of them are claimed already.
     pub(super) fn claim(&self, section: u64, frames: PfnRange, most: u32) -> Option<ClaimedBlocks> {
-        let (word, wanted) = (self.word(section)?, blocks_in(section, frames));
+        let (word, wanted) = (&self.section(section)?.claimed, blocks_in(section, frames));
         let claim = |word| next_claim(word, wanted, most).map(|blocks| word | blocks);
         let before = if mutant!("deferred.claim-not-atomic") {
             let before = word.load(Relaxed);
@@ -58,12 +75,35 @@ impl<'m, C: Cpu> ClaimBitmap<'m, C> {
 
     /// Blocks of `frames` in a section that are not claimed; stale at once.
     pub fn unclaimed(&self, section: u64, frames: PfnRange) -> u32 {
-        let claimed = self.word(section).map_or(u32::MAX, |word| word.load(Relaxed));
+        let claimed = self.section(section).map_or(u32::MAX, |state| state.claimed.load(Relaxed));
         blocks_in(section, frames) & !claimed
     }
 
-    fn word(&self, section: u64) -> Option<&AtomicU32<C>> {
-        self.words.get(usize::try_from(section.checked_sub(self.first_section)?).ok()?)
+    /// Notes that the records of claimed blocks are written, for lookups by any CPU.
+    pub(super) fn note_written(&self, claimed: ClaimedBlocks) {
+        if let Some(state) = self.section(claimed.section) {
+            state.written.fetch_or(claimed.blocks, Release);
+        }
+    }
+
+    /// As [`note_written`](Self::note_written), of the blocks that lie wholly in `frames`, at start.
+    pub fn note_all_written(&self, frames: PfnRange) {
+        for section in sections_of(frames) {
+            self.note_written(ClaimedBlocks { section, blocks: blocks_in(section, frames) });
+        }
+    }
+
+    /// Whether the record of a frame of the span is written.
+    #[inline]
+    pub fn is_written(&self, pfn: Pfn) -> bool {
+        let block = pfn.0 / Order::MAX.frames() % SECTION_BLOCKS;
+        // Acquire: see `written`.
+        self.section(section_of(pfn)).is_none_or(|state| state.written.load(Acquire) >> block & 1 != 0)
+    }
+
+    #[inline]
+    fn section(&self, section: u64) -> Option<&SectionState<C>> {
+        self.sections.get(usize::try_from(section.checked_sub(self.first_section)?).ok()?)
     }
 }
 

@@ -37,10 +37,14 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 #[path = "../../tests/deferred.rs"]
 mod tests;
+#[cfg(all(test, not(loom)))]
+#[path = "../../tests/unwritten.rs"]
+mod unwritten_tests;
 
-pub(super) use claims::ClaimBitmap;
 pub use claims::SECTION_FRAMES;
+pub(super) use claims::{ClaimBitmap, SectionState};
 pub use job::NodeInitReport;
+pub(super) use range::gaps;
 use range::whole_blocks;
 pub(super) use range::{DeferredRange, max_deferred_ranges, plan_deferred};
 
@@ -75,6 +79,22 @@ impl<'m, C: Cpu> Deferred<'m, C> {
         self.init == Init::Dirty
     }
 
+    /// Notes that the records of all frames of `span` are written, but for those of deferred blocks.
+    pub fn note_written_at_start(&self, span: PfnRange) {
+        let size = Order::MAX.frames();
+        let end = span.end.0.checked_next_multiple_of(size).map_or(span.end, Pfn);
+        let span = PfnRange::new(Pfn(span.start.0 / size * size), end);
+        let written = gaps(span, self.ranges.iter().map(|range| range.frames));
+        written.for_each(|frames| self.claims.note_all_written(frames));
+    }
+
+    /// Whether the record of a frame is written, so that any CPU may look it up: it is not in a deferred
+    /// block, or the block was claimed and initialised.
+    #[inline]
+    pub fn is_written(&self, pfn: Pfn) -> bool {
+        self.claims.is_written(pfn) || mutant!("deferred.unwritten-record-found")
+    }
+
     /// Whether the block that starts at `pfn`, a multiple of its size, is deferred and unclaimed; stale at
     /// once.
     pub fn is_unclaimed(&self, pfn: Pfn) -> bool {
@@ -93,7 +113,11 @@ impl<M: Machine> Memory<'_, M> {
         let _preempt_off = PreemptGuard::<M::Cpu>::new();
         let claimed = self.deferred.claims.claim(section, range.frames, most);
         if let Some(claimed) = claimed {
+            if mutant!("deferred.written-noted-early") {
+                self.deferred.claims.note_written(claimed);
+            }
             self.write_records(claimed);
+            self.deferred.claims.note_written(claimed);
             self.free_claimed(range, claimed);
         }
         claimed.map_or(0, |claimed| claimed.blocks.count_ones())
@@ -111,9 +135,10 @@ impl<M: Machine> Memory<'_, M> {
         let whole = whole_blocks(frames);
         let before = PfnRange::new(frames.start, whole.start.min(frames.end));
         let after = PfnRange::new(whole.end.max(before.end), frames.end);
-        // SAFETY: the three are parts of the table, which was carved uninitialised; the claim says that no
-        // other CPU writes these records, and none reads those of a block that was not freed to its zone yet.
-        // The middle part is whole blocks.
+        // SAFETY: the three are parts of the table, which was carved uninitialised. The claim says that no
+        // other CPU writes these records. They were not looked up, and are not before they are noted as
+        // written: `Memory::meta` refuses them, and to zones, caches and values their frames come by
+        // `free_claimed` only, after that. The middle part is whole blocks.
         unsafe {
             self.table.clear(before);
             if !whole.is_empty() {

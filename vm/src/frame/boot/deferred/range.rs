@@ -69,6 +69,22 @@ pub(in crate::frame) fn plan_deferred(
     defer(whole_blocks(PfnRange::new(at, end)), last, None);
 }
 
+/// The parts of `within` that lie in none of the ranges, which ascend and do not overlap.
+pub(in crate::frame) fn gaps(
+    within: PfnRange,
+    ranges: impl Iterator<Item = PfnRange>,
+) -> impl Iterator<Item = PfnRange> {
+    let end = PfnRange::new(within.end, within.end);
+    let mut at = within.start;
+    let relevant = ranges.filter(move |range| range.overlaps(within)).chain([end]);
+    let gap = move |range: PfnRange| {
+        let gap = PfnRange::new(at, range.start);
+        at = at.max(range.end);
+        gap
+    };
+    relevant.map(gap).filter(|gap| !gap.is_empty())
+}
+
 impl<C: Cpu> DeferredRange<C> {
     /// A range without claimed blocks.
     pub fn new(frames: PfnRange, zone: u8, usable: Option<Init>) -> Self {
