@@ -7,7 +7,8 @@
 //!
 //! It is the special case of `tree_edit` in which only the lowest level changes: the leaf covers all pages
 //! that change, and the copy is neither too full nor (unless it is the root) too empty. Such an edit descends
-//! once and keeps only the slot that points to the leaf.
+//! once and keeps only the slot that points to the leaf. A leaf that is the root and loses its last item gets
+//! no copy.
 
 use super::RootRef;
 use super::node::{IndexNode, NodeSlot};
@@ -45,9 +46,14 @@ impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
         }
         let (from, count) = (leaf.rank_of_end(first), leaf.count());
         let to = (from..count).find(|&slot| leaf.key(slot) > last).unwrap_or(count);
-        let least = if parent.is_some() { IndexNode::<C, F>::MIN } else { 1 };
+        let least = if parent.is_some() { IndexNode::<C, F>::MIN } else { 0 };
         let fits = (least..=F).contains(&(from + nr_new + count - to));
         fits.then_some(Self { leaf, parent, removed: from..to, count })
+    }
+
+    /// Whether no item is left, with `nr_new` new ones. Then the leaf is the root.
+    pub(super) fn removes_all(&self, nr_new: usize) -> bool {
+        nr_new == 0 && self.removed == (0..self.count)
     }
 
     /// Fills an empty node with the kept slots and the new items.

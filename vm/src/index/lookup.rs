@@ -63,7 +63,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     #[track_caller]
     pub fn before<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
         let RootRef { mut node, height } = self.root(section)?;
-        let page = vpn.0.checked_sub(1)?;
+        let page = vpn.0.checked_sub(1)?.min(VACANT - 1);
         let mut before = None;
         for level in (0..height).rev() {
             let slot = node.child_slot(page);
@@ -134,7 +134,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// The slot in its leaf of the item that contains `page`, or else of the first item after it.
     #[track_caller]
     fn slot_at_or_after<'g>(&self, section: &'g ReadGuard<'_, C>, page: u64) -> Option<SlotRef<'g, C, F>> {
-        let RootRef { mut node, height } = self.root(section).filter(|_| page != VACANT)?;
+        let RootRef { mut node, height } = self.root(section).filter(|_| page < VACANT)?;
         let mut after = None;
         for level in (0..height).rev() {
             let slot = node.child_slot(page);

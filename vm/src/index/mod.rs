@@ -71,13 +71,16 @@ pub use replace::{MAX_NEW, Replacement};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use crate::sync::{CacheAligned, HitSource, UniqueId};
-use crate::units::VpnRange;
+use crate::units::{Vpn, VpnRange};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::needs_drop;
 
 /// Slots in a node, unless a user asks for another number.
 pub const FAN_OUT: usize = 16;
+
+/// Items lie below this page: the end of what an index holds. Lookups take any page.
+pub const END: Vpn = Vpn(i64::MAX as u64);
 
 /// An upper bound of the height of any tree that fits into memory.
 const MAX_HEIGHT: usize = 24;

@@ -5,7 +5,7 @@
 
 use super::node::NodeSlot;
 use super::tree_edit::TreeEdit;
-use super::{FAN_OUT, IndexItem, IndexMemory, NoMemory, RangeIndex, Ranged};
+use super::{END, FAN_OUT, IndexItem, IndexMemory, NoMemory, RangeIndex, Ranged};
 use crate::machine::Cpu;
 use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
@@ -48,7 +48,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// An allocation failed; nothing has changed.
     ///
     /// # Panics
-    /// If there are too many new items, or they are empty or not ascending; if another replacement is
+    /// If there are too many new items, or they are empty, not ascending, or end beyond [`END`]; if another replacement is
     /// prepared at the same time, or the memory is not the one that the index was made for. Debug builds also
     /// panic if an item outside of `old` would be removed.
     pub fn prepare<'a, N: IndexMemory<T, C, F>>(
@@ -128,8 +128,11 @@ impl<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> NewItems<'a, T, C, 
         assert!(self.len < MAX_NEW, "a replacement adds at most {MAX_NEW} items");
         let (range, guard_pages) = (value.range(), value.guard_pages());
         let end = self.slots[..self.len].last().map_or(0, NodeSlot::end);
-        let is_ascending = end <= range.start.0 && range.start < range.end;
-        assert!(is_ascending || mutant!("index.order-not-checked"), "items empty or out of order");
+        let is_ascending = end <= range.start.0 && range.start < range.end && range.end <= END;
+        assert!(
+            is_ascending || mutant!("index.order-not-checked"),
+            "items empty, out of order or beyond the end"
+        );
         let item = self.memory.alloc_item().ok_or(NoMemory)?;
         // SAFETY: the memory is valid for an item, and only this function uses it.
         unsafe { item.write(MaybeUninit::new(IndexItem::new(value))) };

@@ -5,7 +5,7 @@ use super::level_edit::{Inserted, LevelEdit};
 use super::node::{IndexNode, NodeSlot};
 use super::node_list::NodeList;
 use super::path::{NodePath, SlotRef};
-use super::{EditGuard, IndexItem, IndexMemory, MAX_HEIGHT, NoMemory, RangeIndex, Ranged, RootRef};
+use super::{END, EditGuard, IndexItem, IndexMemory, MAX_HEIGHT, NoMemory, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
 use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
@@ -65,7 +65,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         memory: &'a N,
     ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
         let guard = self.begin_edit();
-        let pages = hull(old, new);
+        let pages = hull(old, new).intersect(VpnRange::new(Vpn(0), END));
         // SAFETY: the edit has the guard, which it drops last.
         let root = unsafe { RootRef::from_word(self.root.load(Acquire)) };
         let Some(root) = root.filter(|_| !pages.is_empty()) else {
@@ -95,19 +95,25 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         if new.is_empty() && edit.removed.is_empty() {
             return Ok(TreeEdit::unchanged(self, memory, RemovedItems::None, guard));
         }
-        let node = memory.alloc_node().ok_or(NoMemory)?;
-        // SAFETY: the memory was allocated just now, for a node, and only this function has it. (The first
-        // page of the copy is its parent's key, which does not change.)
-        let copy = unsafe { IndexNode::init(node, 0) };
-        edit.fill(copy, new);
-        // SAFETY: the one is the edit's to free, the other stays in the tree until the edit is published,
-        // which is when the list ends.
-        let (built, replaced) = unsafe { (NodeList::of(copy), NodeList::of(edit.leaf)) };
-        let node = built.only();
-        let store = match edit.parent {
-            Some(parent) => PublishingStore::Slot { parent, level: 1, page: pages.start.0, node },
-            None => PublishingStore::Root(RootRef::<C, F>::word(node, 0)),
+        let (built, store) = if edit.removes_all(new.len()) {
+            (NodeList::EMPTY, PublishingStore::Root(0))
+        } else {
+            let node = memory.alloc_node().ok_or(NoMemory)?;
+            // SAFETY: the memory was allocated just now, for a node, and only this function has it. (The first
+            // page of the copy is its parent's key, which does not change.)
+            let copy = unsafe { IndexNode::init(node, 0) };
+            edit.fill(copy, new);
+            // SAFETY: the edit frees it, or it is published and the list forgotten.
+            let built = unsafe { NodeList::of(copy) };
+            let node = built.only();
+            let store = match edit.parent {
+                Some(parent) => PublishingStore::Slot { parent, level: 1, page: pages.start.0, node },
+                None => PublishingStore::Root(RootRef::<C, F>::word(node, 0)),
+            };
+            (built, store)
         };
+        // SAFETY: it stays in the tree until the edit is published, which is when the list ends.
+        let replaced = unsafe { NodeList::of(edit.leaf) };
         let removed = RemovedItems::InLeaf(edit.leaf, edit.removed);
         Ok(TreeEdit { index: self, memory, store: Some(store), removed, built, replaced, _guard: guard })
     }

@@ -94,7 +94,7 @@ fn new_items_that_are_empty_or_out_of_order_are_refused() {
     let index = Index::new(&store);
     for new in [[value(5, 6), value(1, 2)], [value(1, 4), value(3, 6)], [value(1, 2), value(3, 3)]] {
         let message = refusal(|| index.prepare(VpnRange::default(), new, &store).map(drop));
-        assert!(message.contains("items empty or out of order"), "{message}");
+        assert!(message.contains("items empty, out of order or beyond the end"), "{message}");
     }
     assert_eq!((store.items.get(), store.nodes.get()), (0, 0), "nothing is lost");
 }

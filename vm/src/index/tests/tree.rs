@@ -291,16 +291,23 @@ fn the_lowest_and_the_highest_page_may_be_used() {
     let rcu = Rcu::<TestCpu>::carve(&mut Heap, 1).unwrap();
     let nodes = HeapMemory::at_once(&rcu);
     let tree = Tree::<4>::new(&nodes);
-    replace(&tree, VpnRange::default(), &[item(0, 1), item(u64::MAX - 2, u64::MAX)], &nodes);
+    replace(&tree, VpnRange::default(), &[item(0, 1), item(END.0 - 2, END.0)], &nodes);
     let section = rcu.read();
-    assert!(tree.find(&section, Vpn(u64::MAX)).is_none());
-    assert!(tree.find(&section, Vpn(u64::MAX - 1)).is_some());
-    assert!(tree.at_or_after(&section, Vpn(u64::MAX)).is_none());
+    assert!(tree.find(&section, Vpn(END.0 - 1)).is_some());
+    for beyond in [END.0, 1 << 63, u64::MAX - 1, u64::MAX].map(Vpn) {
+        assert!(tree.find(&section, beyond).is_none());
+        assert!(tree.at_or_after(&section, beyond).is_none());
+        assert_eq!(tree.before(&section, beyond).unwrap().range.end, END);
+        assert!(tree.iter(&section, VpnRange::new(beyond, Vpn(u64::MAX))).next().is_none());
+        let nothing = tree.prepare(VpnRange::new(beyond, Vpn(u64::MAX)), [], &nodes).unwrap();
+        nothing.publish();
+    }
+    assert_eq!(tree.iter(&section, pages(0, END.0)).count(), 2);
     assert!(tree.before(&section, Vpn(0)).is_none());
     assert_eq!(tree.lowest_gap(&section, pages(0, u64::MAX), u64::MAX, 1), None);
     assert_eq!(tree.lowest_gap(&section, pages(0, u64::MAX), 0, 1), None);
     assert_eq!(tree.highest_gap(&section, pages(0, u64::MAX), 1, u64::MAX), None);
-    assert_eq!(tree.highest_gap(&section, pages(0, u64::MAX), 1, 1), Some(Vpn(u64::MAX - 3)));
+    assert_eq!(tree.highest_gap(&section, pages(0, u64::MAX), 1, 1), Some(Vpn(u64::MAX - 1)));
 }
 
 #[test]
