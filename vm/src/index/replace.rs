@@ -48,9 +48,9 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     /// An allocation failed; nothing has changed.
     ///
     /// # Panics
-    /// If there are too many new items, or they are empty, not ascending, or end beyond [`END`]; if another replacement is
-    /// prepared at the same time, or the memory is not the one that the index was made for. Debug builds also
-    /// panic if an item outside of `old` would be removed.
+    /// If there are too many new items, or they are empty, not ascending, or end beyond [`END`]; if another
+    /// replacement is prepared at the same time, or the memory is not the one that the index was made for.
+    /// Debug builds also panic if an item outside of `old` would be removed.
     pub fn prepare<'a, N: IndexMemory<T, C, F>>(
         &'a self,
         old: VpnRange,

@@ -99,8 +99,8 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
             (NodeList::EMPTY, PublishingStore::Root(0))
         } else {
             let node = memory.alloc_node().ok_or(NoMemory)?;
-            // SAFETY: the memory was allocated just now, for a node, and only this function has it. (The first
-            // page of the copy is its parent's key, which does not change.)
+            // SAFETY: the memory was allocated just now, for a node, and only this function has it. (The
+            // first page of the copy is its parent's key, which does not change.)
             let copy = unsafe { IndexNode::init(node, 0) };
             edit.fill(copy, new);
             // SAFETY: the edit frees it, or it is published and the list forgotten.
