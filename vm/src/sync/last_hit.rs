@@ -23,6 +23,13 @@
 //! The object may have been unlinked a moment ago, as after any lookup under RCU. The words are one CPU's, so
 //! no other CPU writes them between two reads; the token for them is the read section, whose thread stays on
 //! its CPU.
+//!
+//! The subtle case: a handler of interrupts looks up, while the code that it interrupts is between two of the
+//! words. Its read section is an inner one, as the interrupted code is in one too. So an inner section has no
+//! last hit: as it begins it clears the numbers of the sources, so that [`get`](LastHit::get) returns nothing
+//! in it, and [`set`](LastHit::set) does nothing in it. The version and the words do not change, then, and
+//! the interrupted code goes on with those that it was about to read or write. That costs a lookup nothing,
+//! and two stores where sections nest, which no operation that is frequent does.
 
 use super::atomic::{AtomicU64, Ordering::*};
 use super::{ReadGuard, UniqueId};
@@ -78,6 +85,13 @@ impl<C: Cpu> LastHits<C> {
         &self.item
     }
 
+    /// Forgets the hits, by one store for each: a [`LastHit::get`] or [`LastHit::set`] of code that this
+    /// interrupts remains right, which finds nothing, or caches nothing, at worst.
+    pub(super) fn clear(&self) {
+        self.item.source.store(0, Relaxed);
+        self.table.source.store(0, Relaxed);
+    }
+
     /// A table of the lowest level: the region that it covers, and its frame.
     #[inline(always)]
     pub fn table(&self) -> &LastHit<C, 2> {
@@ -91,11 +105,15 @@ impl<C: Cpu> HitSource<C> {
         Self { id: UniqueId::new(), version: AtomicU64::new(0) }
     }
 
-    /// Invalidates every cached hit. One writer at a time calls this after it has unlinked something and
-    /// before it retires it.
+    /// Invalidates every cached hit. A writer calls this after it has unlinked something and before it
+    /// retires it. Two may do so at once.
     pub fn invalidate(&self) {
-        // Release: a lookup that reads the new version finds nothing that was unlinked before it.
-        self.version.store(self.version.load(Relaxed) + 1, Release);
+        if mutant!("last-hit.invalidation-lost") {
+            return self.version.store(self.version.load(Relaxed) + 1, Release);
+        }
+        // Release: a lookup that reads the new version, or one that another writer makes of it, finds nothing
+        // that was unlinked before it.
+        self.version.fetch_add(1, Release);
     }
 
     /// The version to look up under, read before the lookup; pairs with [`invalidate`](Self::invalidate).
@@ -128,14 +146,13 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
         valid.then(|| core::array::from_fn(|word| hit.words[word].load(Relaxed)))
     }
 
-    /// Caches a hit.
+    /// Caches a hit, unless the section is not this CPU's only one of its RCU.
     ///
     /// # Safety
     /// 1. The words are the result of a lookup in the structure that has the source of `found_at`, which
     ///    began after that version was read, in the read section `section`.
     /// 2. Whatever the words name is retired under the RCU of the section, and only after it was unlinked and
-    ///    the source then [invalidated](HitSource::invalidate). Two invalidations of the source never run at
-    ///    once.
+    ///    the source then [invalidated](HitSource::invalidate).
     /// 3. Every hit of the source that any CPU caches is words of the same meaning.
     #[inline(always)]
     pub unsafe fn set(
@@ -144,6 +161,9 @@ impl<C: Cpu, const WORDS: usize> LastHit<C, WORDS> {
         found_at: HitVersion<'_, C>,
         words: [u64; WORDS],
     ) {
+        if !section.is_only() && !mutant!("last-hit.set-in-inner-section") {
+            return;
+        }
         let hit = part(section.last_hits());
         hit.source.store(found_at.source.id.get(), Relaxed);
         hit.version.store(found_at.version, Relaxed);
@@ -170,3 +190,10 @@ impl<C: Cpu, const WORDS: usize> fmt::Debug for LastHit<C, WORDS> {
         write!(f, "last hit in structure {:?} at version {:?}", self.source, self.version)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_last_hit.rs"]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+#[path = "tests/last_hit.rs"]
+mod tests;

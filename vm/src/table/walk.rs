@@ -109,8 +109,7 @@ pub fn walk_cached<'r, 't, M: Machine>(
     if entry.table.level() == Level::Pte {
         // SAFETY: (1) the table was found in this tree, after the version was read and in the read section.
         // (3) All hits of this tree are cached here. (2) A table that is detached invalidates hits before
-        // anybody can retire it (`LockedTable::detach`); that no two do so at once is *open* in
-        // docs/design/unsafe.md.
+        // anybody can retire it (`LockedTable::detach`).
         unsafe { LastHit::set(reading, LastHits::table, version, [region, entry.table.pfn().0]) };
     }
     entry

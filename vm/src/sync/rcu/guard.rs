@@ -50,7 +50,7 @@ impl<C: Cpu> Rcu<'_, C> {
             C::with_context(|context| context.read_section_entered());
         }
         let word = local.reader.word.load(Relaxed);
-        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(word) };
+        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(&local.reader, word) };
         local.reader.word.store(word + 1, Release);
         if !mutant!("rcu.read-fence-skipped") {
             light_fence::<C>();
@@ -59,13 +59,17 @@ impl<C: Cpu> Rcu<'_, C> {
     }
 }
 
-/// The word of a CPU that is in a section already.
+/// Prepares an inner section, which has no last hit; see `last_hit`. Returns the word of the CPU, which is in
+/// a section already.
 ///
 /// # Panics
 /// If more sections nest than the word counts: leaked guards, as nothing else nests so deep.
 #[cold]
-fn nested(word: u64) -> u64 {
+fn nested<C: Cpu>(reader: &Reader<C>, word: u64) -> u64 {
     assert!(word & DEPTH < DEPTH, "read sections nest too deep");
+    if !mutant!("last-hit.kept-for-inner-section") {
+        reader.hits.clear();
+    }
     word
 }
 
@@ -87,6 +91,12 @@ impl<C: Cpu> ReadGuard<'_, C> {
     #[inline(always)]
     pub(in crate::sync) fn last_hits(&self) -> &LastHits<C> {
         &self.local.reader.hits
+    }
+
+    /// Whether the CPU is in one read section of this RCU, this one.
+    #[inline(always)]
+    pub(in crate::sync) fn is_only(&self) -> bool {
+        self.local.reader.word.load(Relaxed) & DEPTH == 1
     }
 
     /// Checks that this is a read section of the RCU `rcu`, under which a structure is retired. One load and
