@@ -120,21 +120,6 @@ pub const ALL: &[Mutation] = &[
         test: Unit("sync::percpu::tests"),
     },
     Mutation {
-        point: "last-hit.kept-for-inner-section",
-        wrong: "a handler of interrupts uses a last hit that is half written",
-        test: Unit("sync::last_hit::tests"),
-    },
-    Mutation {
-        point: "last-hit.set-in-inner-section",
-        wrong: "a handler of interrupts changes a last hit that is being read",
-        test: Unit("sync::last_hit::tests"),
-    },
-    Mutation {
-        point: "last-hit.invalidation-lost",
-        wrong: "of two invalidations at once one is lost",
-        test: Model("loom_two_invalidations_at_once_leave_no_hit_of_before"),
-    },
-    Mutation {
         point: "boot.memory-not-claimed",
         wrong: "two systems have the same memory",
         test: Unit("frame::boot::map::tests"),

@@ -1,7 +1,8 @@
-//! The points of the index, RCU and the pools: checks without which safe code could break memory safety.
+//! The points of the index, RCU, last hits, per-CPU data and the pools: checks without which safe code could
+//! break memory safety.
 
 use super::Mutation;
-use super::Test::Unit;
+use super::Test::{Model, Unit};
 
 const MISUSE: super::Test = Unit("index::tests::misuse");
 
@@ -36,5 +37,20 @@ pub const ALL: &[Mutation] = &[
         point: "slab.memory-not-checked",
         wrong: "a pool allocates from another memory",
         test: Unit("a_pool_is_not_used_with_another_memory"),
+    },
+    Mutation {
+        point: "last-hit.kept-for-inner-section",
+        wrong: "a handler of interrupts uses a last hit that is half written",
+        test: Unit("sync::last_hit::tests"),
+    },
+    Mutation {
+        point: "last-hit.set-in-inner-section",
+        wrong: "a handler of interrupts changes a last hit that is being read",
+        test: Unit("sync::last_hit::tests"),
+    },
+    Mutation {
+        point: "last-hit.invalidation-lost",
+        wrong: "of two invalidations at once one is lost",
+        test: Model("loom_two_invalidations_at_once_leave_no_hit_of_before"),
     },
 ];
