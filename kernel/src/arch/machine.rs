@@ -4,7 +4,7 @@ use super::apic::Vector;
 use super::cpu::PreemptOff;
 use super::percpu::{self, MAX_CPUS};
 use super::space::{self, DIRECT_BYTES};
-use super::{Core, Once, apic, helpers, registers};
+use super::{Core, Once, apic, helpers, registers, spaces};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, fence};
@@ -173,6 +173,9 @@ unsafe impl Machine for Metal {
     }
 
     fn load_root(&self, root: Option<RootTable>) {
+        if root.is_none() {
+            spaces::root_is_gone();
+        }
         // SAFETY: the contract of `RootTable::new` is that of `load`.
         unsafe { space::load(root.map(RootTable::pfn)) };
     }

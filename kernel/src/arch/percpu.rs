@@ -48,7 +48,9 @@ pub struct PerCpu {
     id: AtomicU32,
     /// The thread that ran before, between the switch of stacks and the first instructions after it.
     pub(super) previous: ThreadSlot,
-    /// The space whose root is loaded, perhaps lazily.
+    /// The space whose root is loaded, perhaps lazily; emptied when another root is ([`root_is_gone`]).
+    ///
+    /// [`root_is_gone`]: super::spaces::root_is_gone
     pub(super) loaded: SpaceSlot,
     /// When interrupts went off, and the longest time they were, in cycles.
     off_since: AtomicU64,

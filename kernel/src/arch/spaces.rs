@@ -3,8 +3,16 @@
 //! # Lazy roots
 //!
 //! A CPU keeps the root of the last space it ran while it runs threads that have none (idle, kernel threads):
-//! coming back costs nothing. It stays in the space's mask and is flushed with it, until something else is
-//! loaded, [`leave_lazy_space`] is called, or the space ends ([`OwnedSpace`]).
+//! coming back costs nothing. It stays in the space's mask until something else is loaded,
+//! [`leave_lazy_space`] is called, the space ends ([`OwnedSpace`]), or it is asked to flush: then the library
+//! leaves the space in the interrupt, and says so by loading no root ([`root_is_gone`]).
+//!
+//! ```text
+//!   thread of A ──► idle              A is loaded, lazily; a request to flush: nothing is loaded
+//!          idle ──► kernel thread     nothing to do
+//!          idle ──► thread of A       A runs again, or is loaded anew where it was left
+//!          idle ──► thread of B       B is loaded
+//! ```
 //!
 //! # How long a space lives
 //!
@@ -20,7 +28,7 @@ use core::mem;
 use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
-use interleaf::space::{Active, AddressSpace};
+use interleaf::space::{Active, AddressSpace, LazyTlb};
 use interleaf::sync::wait_until;
 
 /// An address space of this machine.
@@ -89,6 +97,12 @@ impl SpaceSlot {
         self.0.load(Relaxed).is_null()
     }
 
+    /// Whether both hold the same space, or none.
+    #[inline(always)]
+    fn is_same(&self, other: &SpaceSlot) -> bool {
+        ptr::eq(self.0.load(Relaxed), other.0.load(Relaxed))
+    }
+
     /// The space.
     ///
     /// # Safety
@@ -129,28 +143,40 @@ impl SpaceSlot {
 type ActiveSpace<'s> = Active<'s, 'static, Metal>;
 
 /// The CPU keeps what it has loaded.
-fn keep(active: Option<ActiveSpace<'_>>) {
+fn keep(active: ActiveSpace<'_>) {
     mem::forget(active);
 }
 
-/// Loads the space of a thread that is about to run on this CPU, unless it has none or it is loaded.
-pub(super) fn load_space_of(cpu: &PerCpu, next: &SpaceSlot, _off: &InterruptsOff) {
+/// The CPU keeps what it has loaded, until it is asked to flush.
+fn keep_lazily(lazy: LazyTlb<'_, 'static, Metal>) {
+    mem::forget(lazy);
+}
+
+/// Loads the space of a thread that is about to run on this CPU after another one, unless it has none or it
+/// is loaded. A thread that runs in a space has it loaded, and not lazily.
+pub(super) fn load_space_of(cpu: &PerCpu, before: &SpaceSlot, next: &SpaceSlot, _off: &InterruptsOff) {
+    if before.is_same(next) {
+        return;
+    }
     // SAFETY: a space that is loaded here does not end: its drop waits until this CPU has left it (`evict`),
-    // and this CPU leaves it only with `cpu.loaded` cleared, in this file, with interrupts off. A space that
-    // is in a thread's slot is counted, and does not end either.
+    // and this CPU leaves it only with `cpu.loaded` cleared (`root_is_gone`), with interrupts off. A space
+    // that is in a thread's slot is counted, and does not end either.
     let (wanted, loaded) = unsafe { (next.get(), cpu.loaded.get()) };
-    match (loaded, wanted) {
+    let active = loaded.and_then(|loaded| loaded.space.active_here());
+    match (active, wanted) {
         (None, None) => {}
-        (Some(loaded), Some(wanted)) if ptr::eq(loaded, wanted) => {}
-        (Some(loaded), None) => keep(loaded.space.active_here().inspect(ActiveSpace::enter_lazy_tlb)),
-        (loaded, Some(wanted)) => {
-            let previous = loaded.and_then(|loaded| loaded.space.active_here());
-            keep(Some(wanted.space.activate(previous)));
+        (Some(active), None) => keep_lazily(active.enter_lazy_tlb()),
+        (Some(active), Some(wanted)) if ptr::eq(active.space(), &wanted.space) => keep(active),
+        (active, Some(wanted)) => {
+            keep(wanted.space.activate(active));
+            cpu.loaded.set(Some(wanted));
         }
     }
-    if wanted.is_some() {
-        cpu.loaded.set(wanted);
-    }
+}
+
+/// This CPU translates through no space from here on. Interrupts are off, or it had none.
+pub(super) fn root_is_gone() {
+    percpu::this().loaded.set(None);
 }
 
 /// Leaves the space that this CPU keeps although the running thread has none.
@@ -159,8 +185,8 @@ pub fn leave_lazy_space(_off: &InterruptsOff) {
     // SAFETY: as in `load_space_of`; the thread's own slot is compared, and nothing else.
     let (loaded, own) = unsafe { (cpu.loaded.get(), thread.space().get()) };
     let Some(loaded) = loaded.filter(|loaded| !own.is_some_and(|own| ptr::eq(own, *loaded))) else { return };
-    cpu.loaded.set(None);
     drop(loaded.space.active_here());
+    debug_assert!(cpu.loaded.is_empty(), "a CPU that has left a space names it");
 }
 
 /// Runs `f` on this thread in a space, of which it has none yet.
@@ -181,8 +207,10 @@ pub fn leave_space(then: impl FnOnce()) -> ! {
 fn change_own_space(change: impl FnOnce(&SpaceSlot)) {
     with_interrupts_off(|off| {
         let _stay = PreemptOff::new();
-        let thread = percpu::thread();
+        let (thread, before) = (percpu::thread(), SpaceSlot::new());
+        // SAFETY: compared, and nothing else.
+        before.set(unsafe { thread.space().get() });
         change(thread.space());
-        load_space_of(percpu::this(), thread.space(), off);
+        load_space_of(percpu::this(), &before, thread.space(), off);
     });
 }

@@ -7,6 +7,7 @@
 //! | `refused` | an access of ring 3 that is refused counts as one fault |
 //! | `idle` | an idle CPU counts as idle only while it waits, whatever ended the wait |
 //! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
+//! | `lazy` | a CPU that keeps a space without running it is interrupted once, however often it is flushed |
 //! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
 //! | `all` | these, one after the other |
 //! | `panic`, `guard` | a panic, and a full stack: both end the machine with a report |
@@ -15,6 +16,7 @@
 mod conformance;
 mod faults;
 mod idle;
+mod lazy;
 mod refused;
 mod storm;
 mod world;
@@ -33,6 +35,7 @@ const TESTS: &[(&str, Test)] = &[
     ("refused", refused::once_each),
     ("idle", idle::ends_with_the_wait),
     ("flushes", faults::interrupt_only_who_runs_the_space),
+    ("lazy", lazy::interrupted_once),
     ("storm", storm::in_one_space),
     ("spaces", storm::in_many_spaces),
 ];

@@ -9,8 +9,9 @@ use crate::memory::{self, tables};
 use crate::task::sched;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing};
+use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing};
 use interleaf::table::format::X86_64;
+use interleaf::tlb::ShootdownStats;
 use interleaf::units::{CpuId, PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_kernel::core::elf::{Program, Segment};
@@ -140,10 +141,16 @@ pub fn run(file: &[u8], options: &Options<'_>) -> u8 {
 
 /// Runs a program in its space, and waits for its end.
 fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u8 {
+    let vm = memory::vm();
+    let (before, flushes) = (vm.shootdown_stats(), vm.totals().get(Counter::TlbFlush));
     let loaded = spaces::in_space(space, || load(space, program, options));
     let Some(code) = loaded.and_then(|frame| run_thread(space, &frame)) else { return CANNOT_RUN };
-    let stats = memory::vm().shootdown_stats();
-    crate::println!("the program ended with {code}; CPUs were interrupted {} times to flush", stats.sent);
+    let flushes = vm.totals().get(Counter::TlbFlush) - flushes;
+    let ShootdownStats { sent, lazy_entered, lazy_left, .. } = vm.shootdown_stats().since(&before);
+    crate::println!(
+        "the program ended with {code}; CPUs were interrupted {sent} times in {flushes} flushes; \
+         {lazy_entered} times one kept the root and ran something else, {lazy_left} times it left when asked"
+    );
     code
 }
 

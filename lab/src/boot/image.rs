@@ -13,6 +13,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("cost", "What the smallest operations cost, in ticks: a call, faults, unmapping"),
     ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
     ("faults", "A page reads zero until it is written, and keeps what was written"),
+    ("map_touch_unmap", "Map, touch and unmap a page over and over: the kernel counts the interrupts"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),
     ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),

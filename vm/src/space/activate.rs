@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   no space ── activate(None) ──► Active ── other.activate(Some(active)) ──► Active
-//!                                    │ drop
-//!                                    ▼
-//!                                 no space
+//!      ▲                            │  │  ▲
+//!      ├──────────── drop ──────────┘  │  │ resume
+//!      │                enter_lazy_tlb ▼  │
+//!      └──── a request to flush ──── LazyTlb
 //! ```
 //!
 //! [`Active`] is the one proof of a loaded root, and belongs to the CPU that loaded it. The CPU is in the set
@@ -23,8 +24,8 @@ use core::mem::ManuallyDrop;
 /// translate through no space.
 ///
 /// It is the CPU's and not a thread's. Who keeps it while threads come and go keeps it with the CPU: a
-/// scheduler activates the next thread's space from it, and a kernel thread or an idle CPU may leave the root
-/// loaded, [lazily](Self::enter_lazy_tlb). Whoever keeps it as a thread keeps preemption off, or gives it up
+/// scheduler activates the next thread's space from it, and while the CPU idles or runs a kernel thread it
+/// may keep the root, [lazily](Self::enter_lazy_tlb). Whoever keeps it as a thread keeps preemption off, or gives it up
 /// whenever the thread gives up the CPU.
 ///
 /// # Panics
@@ -56,9 +57,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The [`Active`] of this CPU if it has this space loaded: one that was forgotten, as a scheduler does
-    /// that keeps addresses of spaces with its CPUs.
+    /// that keeps addresses of spaces with its CPUs. Where the CPU kept the space lazily, it runs it again.
     pub fn active_here(&self) -> Option<Active<'_, 'v, M>> {
-        let cpu = self.vm.shootdown.cpu_that_has_loaded(&self.tlb)?;
+        let cpu = self.vm.shootdown.resume(&self.tlb)?;
         Some(Active { space: self, cpu, _not_send: PhantomData })
     }
 
@@ -75,9 +76,18 @@ impl<'s, 'v, M: Machine> Active<'s, 'v, M> {
     }
 
     /// The CPU keeps the space loaded, but runs no thread of it for now: it gives up the ownership of the
-    /// space's tables, and stays in the set of CPUs that are flushed with the space.
-    pub fn enter_lazy_tlb(&self) {
-        self.space.table.release_ownership();
+    /// space's tables, stays in the set of CPUs that are flushed with the space, and leaves the space when
+    /// it is asked to flush. It touches no memory of the space meanwhile.
+    ///
+    /// # Panics
+    /// Where the CPU has left the space by way of another [`Active`].
+    pub fn enter_lazy_tlb(self) -> LazyTlb<'s, 'v, M> {
+        assert_own_cpu::<M::Cpu>(self.cpu);
+        let active = ManuallyDrop::new(self);
+        let (space, cpu) = (active.space, active.cpu);
+        space.table.release_ownership();
+        space.vm.shootdown.enter_lazy(&space.tlb);
+        LazyTlb { space, cpu, _not_send: PhantomData }
     }
 
     /// Ends as the previous space of one that is activated; where that is of another system, by leaving.
@@ -85,23 +95,68 @@ impl<'s, 'v, M: Machine> Active<'s, 'v, M> {
         if !core::ptr::eq(self.space.vm, next.vm) {
             return None;
         }
-        self.assert_own_cpu();
+        assert_own_cpu::<M::Cpu>(self.cpu);
         let active = ManuallyDrop::new(self);
         active.space.table.release_ownership();
         Some(active.space)
     }
+}
 
-    fn assert_own_cpu(&self) {
-        let this = M::Cpu::id();
-        assert!(this == self.cpu, "{this:?} gives up a space that {:?} has loaded", self.cpu);
-    }
+fn assert_own_cpu<C: Cpu>(owner: CpuId) {
+    let this = C::id();
+    assert!(this == owner, "{this:?} gives up a space that {owner:?} has loaded");
 }
 
 impl<M: Machine> Drop for Active<'_, '_, M> {
     fn drop(&mut self) {
-        self.assert_own_cpu();
+        assert_own_cpu::<M::Cpu>(self.cpu);
         self.space.table.release_ownership();
         self.space.vm.shootdown.switch(self.space.vm.machine, Some(&self.space.tlb), None);
+    }
+}
+
+/// A space that this CPU has loaded and runs no thread of: an idle CPU, or one that runs a kernel thread. It
+/// leaves the space when it is asked to flush, by loading the machine's own root
+/// ([`Machine::load_root`] of `None`), or when this is dropped.
+///
+/// It is the CPU's, as [`Active`].
+///
+/// # Panics
+/// On another CPU than its own, resuming or dropping it panics, and changes nothing.
+#[must_use = "the CPU leaves the space once this is dropped"]
+pub struct LazyTlb<'s, 'v, M: Machine> {
+    space: &'s AddressSpace<'v, M>,
+    cpu: CpuId,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl<'s, 'v, M: Machine> LazyTlb<'s, 'v, M> {
+    /// The space.
+    pub fn space(&self) -> &'s AddressSpace<'v, M> {
+        self.space
+    }
+
+    /// The CPU runs the space again, or activates another one from it. `None` where it has left the space
+    /// meanwhile.
+    pub fn resume(self) -> Option<Active<'s, 'v, M>> {
+        ManuallyDrop::new(self).active()
+    }
+
+    fn active(&self) -> Option<Active<'s, 'v, M>> {
+        assert_own_cpu::<M::Cpu>(self.cpu);
+        self.space.active_here()
+    }
+}
+
+impl<M: Machine> Drop for LazyTlb<'_, '_, M> {
+    fn drop(&mut self) {
+        drop(self.active());
+    }
+}
+
+impl<M: Machine> fmt::Debug for LazyTlb<'_, '_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} on {:?}, lazily", self.space, self.cpu)
     }
 }
 

@@ -28,7 +28,7 @@ mod layout;
 mod ops;
 mod vm;
 
-pub use activate::Active;
+pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
 pub use edit::{Held, RangeGuard, RangeReadGuard};
 pub use error::Error;

@@ -46,8 +46,11 @@ impl Mailbox {
         Self { space, requests: [none; REQUESTS], used: 0, newest: 0, overflowed: false }
     }
 
-    /// Adds a request; a full mailbox asks for a full flush.
-    pub fn post(&mut self, request: FlushRequest) {
+    /// Adds a request; a full mailbox asks for a full flush. Returns whether the mailbox was empty: where it
+    /// was not, the interrupt for what it held is still to come, and answers this request too.
+    #[must_use = "who posts the first request interrupts the CPU"]
+    pub fn post(&mut self, request: FlushRequest) -> bool {
+        let was_empty = self.newest == 0;
         self.newest = self.newest.max(request.generation);
         match self.requests.get_mut(self.used) {
             Some(slot) if request.is_small() => {
@@ -56,6 +59,7 @@ impl Mailbox {
             }
             _ => self.overflowed = true,
         }
+        was_empty
     }
 
     /// Takes all requests out.
@@ -63,6 +67,11 @@ impl Mailbox {
         let taken = *self;
         *self = Mailbox::new(self.space);
         taken
+    }
+
+    /// Whether a CPU that has seen generation `seen` is asked for anything.
+    pub fn asks_for_more(&self, seen: u64) -> bool {
+        self.newest > seen
     }
 
     /// The flushes that a CPU needs that has seen generation `seen`.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `gather` | collects unhooked translations, flushes once, then frees |
 //! | `shootdown` | flushes other CPUs: requests, interrupts, acknowledgements, and the switch of spaces |
+//! | `lazy` | CPUs that keep a space without running it: they leave it when they are asked to flush |
 //! | `mailbox` | the flush requests that wait for a CPU |
 //! | `space` | a space's side: generation, mask of the CPUs that run it, pending flushes |
 //!
@@ -31,6 +32,12 @@
 //! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes
 //! everything. A full mailbox becomes a full flush, never a lost one. Nothing is allocated.
 //!
+//! # Who is interrupted
+//!
+//! A CPU that runs the space, once for each mailbox full of requests: whoever posts the first one interrupts
+//! it. A CPU that only keeps the space's root (it idles, or runs a kernel thread) at most once from each time
+//! that it ran the space: it answers by leaving it ([`lazy`]). No other CPU.
+//!
 //! # Orders (protocol P7)
 //!
 //! ```text
@@ -44,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod gather;
+mod lazy;
 mod mailbox;
 mod shootdown;
 mod space;

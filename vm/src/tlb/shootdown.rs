@@ -13,34 +13,55 @@ use core::fmt;
 mod loom_shootdown;
 
 /// One CPU's state.
-struct CpuTlb<C: Cpu> {
+pub(super) struct CpuTlb<C: Cpu> {
     /// The space whose root this CPU is about to load, 0 for none. Written before the generation is read.
     entering: AtomicU64<C>,
     /// The space whose root is loaded, 0 for none. Written by this CPU, with release after the root is
     /// loaded, and before `entering` is cleared.
-    loaded: AtomicU64<C>,
+    pub(super) loaded: AtomicU64<C>,
     /// The generation of the loaded space that this CPU's translations are at least as new as. Written by
     /// this CPU with interrupts off, with release after the flush: the acknowledgement that flushers wait
     /// for.
-    seen: AtomicU64<C>,
-    mailbox: SpinLock<Mailbox, C, { lockdep::MAILBOX.0 }>,
-    /// Requests sent by this CPU to others, and answered by it. Statistics.
+    pub(super) seen: AtomicU64<C>,
+    /// 1 while this CPU keeps the loaded space and runs no thread of it: see [`lazy`](super::lazy). Read and
+    /// written by this CPU alone, so relaxed.
+    pub(super) lazy: AtomicU64<C>,
+    pub(super) mailbox: SpinLock<Mailbox, C, { lockdep::MAILBOX.0 }>,
+    /// See [`ShootdownStats`].
     sent: AtomicU64<C>,
     answered: AtomicU64<C>,
+    pub(super) lazy_entered: AtomicU64<C>,
+    pub(super) lazy_left: AtomicU64<C>,
 }
 
 /// The flush state of all CPUs of a machine.
 pub struct Shootdown<'m, C: Cpu> {
-    cpus: PerCpu<'m, CpuTlb<C>, C>,
+    pub(super) cpus: PerCpu<'m, CpuTlb<C>, C>,
 }
 
-/// Number of requests that CPUs have sent to each other and answered.
+/// How often CPUs did something, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShootdownStats {
-    /// Interrupts sent, counted once for each target.
+    /// Interrupts sent to flush, counted once for each target.
     pub sent: u64,
     /// Interrupts answered.
     pub answered: u64,
+    /// Times that a CPU began to keep a space without running a thread of it.
+    pub lazy_entered: u64,
+    /// Times that a CPU answered a request by leaving a space that it kept so.
+    pub lazy_left: u64,
+}
+
+impl ShootdownStats {
+    /// What happened since `before`, which was read earlier.
+    pub fn since(&self, before: &ShootdownStats) -> ShootdownStats {
+        ShootdownStats {
+            sent: self.sent.wrapping_sub(before.sent),
+            answered: self.answered.wrapping_sub(before.answered),
+            lazy_entered: self.lazy_entered.wrapping_sub(before.lazy_entered),
+            lazy_left: self.lazy_left.wrapping_sub(before.lazy_left),
+        }
+    }
 }
 
 impl<'m, C: Cpu> Shootdown<'m, C> {
@@ -54,9 +75,12 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             entering: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
             seen: AtomicU64::new(0),
+            lazy: AtomicU64::new(0),
             mailbox: SpinLock::new(Mailbox::new(0)),
             sent: AtomicU64::new(0),
             answered: AtomicU64::new(0),
+            lazy_entered: AtomicU64::new(0),
+            lazy_left: AtomicU64::new(0),
         })?;
         Some(Self { cpus })
     }
@@ -79,6 +103,7 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             let (id, root) = to.map_or((0, None), |(space, root)| (space.id(), Some(root)));
             // Release: a CPU that reads it also sees this CPU's earlier stores of `loaded`.
             own.entering.store(id, if mutant!("shootdown.entering-relaxed") { Relaxed } else { Release });
+            own.lazy.store(0, Relaxed);
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
@@ -102,12 +127,6 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             }
             self.catch_up(machine, &own);
         });
-    }
-
-    /// This CPU, if it has the space loaded.
-    pub(crate) fn cpu_that_has_loaded(&self, space: &SpaceTlb<C>) -> Option<CpuId> {
-        let own = self.cpus.get_cpu();
-        (own.loaded.load(Relaxed) == space.id()).then(C::id)
     }
 
     /// Flushes `range`, edited before the call, on every CPU that runs `space`. Returns when all have done
@@ -136,31 +155,32 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         // CPUs that were sent no request are waited for as well: a CPU that is leaving has nothing to answer,
         // but its walker follows the old root until the next one is loaded.
         if !mutant!("shootdown.wait-skipped") {
-            others.iter().for_each(|cpu| wait_until::<C>(|| self.has_seen(cpu, space, generation)));
+            others.iter().for_each(|cpu| {
+                wait_until::<C>(|| self.has_seen(cpu, space, generation));
+                self.clear_departed(cpu, space);
+            });
         }
     }
 
     /// Handles a request of this CPU itself at once, with all requests that other CPUs have posted meanwhile.
     fn flush_local<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, request: FlushRequest) {
         let own = self.cpus.of(C::id());
-        if own.loaded.load(Relaxed) != space.id() {
-            return;
-        }
         with_interrupts_off::<C, _>(|| {
-            own.mailbox.lock().post(request);
-            self.catch_up(machine, own);
+            if own.loaded.load(Relaxed) == space.id() {
+                let _ = own.mailbox.lock().post(request);
+                self.catch_up(machine, own);
+            }
         });
     }
 
     /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind. Returns
-    /// these CPUs.
+    /// those that are to be interrupted: the poster that found the mailbox empty interrupts for all.
     fn post(&self, space: &SpaceTlb<C>, request: FlushRequest, others: &CpuMask) -> CpuMask {
         let mut targets = CpuMask::EMPTY;
         for cpu in others.iter().filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
             with_interrupts_off::<C, _>(|| {
                 let mut mailbox = self.cpus.of(cpu).mailbox.lock();
-                if mailbox.space == space.id() {
-                    mailbox.post(request);
+                if mailbox.space == space.id() && mailbox.post(request) {
                     targets.insert(cpu);
                 }
             });
@@ -173,6 +193,9 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
     /// `switch`'s stores, with which it pairs.
     fn has_seen(&self, cpu: CpuId, space: &SpaceTlb<C>, generation: u64) -> bool {
         let cpu = self.cpus.of(cpu);
+        if mutant!("shootdown.lazy-cpu-left-out") && cpu.lazy.load(Relaxed) != 0 {
+            return true;
+        }
         let entering = cpu.entering.load(Acquire);
         if cpu.loaded.load(Acquire) == space.id() {
             cpu.seen.load(Acquire) >= generation
@@ -181,7 +204,7 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         }
     }
 
-    /// Answers the requests in this CPU's mailbox. Interrupts are off.
+    /// Answers the requests in this CPU's mailbox by flushing. Interrupts are off.
     fn catch_up<M: Machine<Cpu = C>>(&self, machine: &M, own: &CpuTlb<C>) {
         let mailbox = own.mailbox.lock().take();
         if let Some(newest) = mailbox.catch_up(own.seen.load(Relaxed)).apply(machine) {
@@ -199,6 +222,8 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         self.cpus.iter().fold(ShootdownStats::default(), |sum, (_, cpu)| ShootdownStats {
             sent: sum.sent + cpu.sent.load(Relaxed),
             answered: sum.answered + cpu.answered.load(Relaxed),
+            lazy_entered: sum.lazy_entered + cpu.lazy_entered.load(Relaxed),
+            lazy_left: sum.lazy_left + cpu.lazy_left.load(Relaxed),
         })
     }
 }
@@ -219,7 +244,11 @@ impl<C: Cpu, M: Machine<Cpu = C>> Handler<M> for Shootdown<'static, C> {
         let own = state.cpus.get_cpu();
         with_interrupts_off::<C, _>(|| {
             own.answered.add_own(1);
-            state.catch_up(machine, &own);
+            if own.lazy.load(Relaxed) != 0 {
+                state.leave_if_asked(machine, &own);
+            } else {
+                state.catch_up(machine, &own);
+            }
         });
     }
 }

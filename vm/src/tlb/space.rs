@@ -15,8 +15,8 @@ pub struct SpaceTlb<C: Cpu> {
     generation: AtomicU64<C>,
     /// Weakening edits whose flush has not ended; see [`PendingFlush`].
     flushes_pending: AtomicU32<C>,
-    /// CPUs whose translations may come from this space. Set before the generation is read, cleared after
-    /// another root is loaded.
+    /// CPUs whose translations may come from this space. Set by its CPU before it reads the generation,
+    /// cleared after another root is loaded: by the CPU, or by a flusher, where the CPU left in an interrupt.
     cpus: [AtomicU64<C>; MAX_CPUS / 64],
 }
 

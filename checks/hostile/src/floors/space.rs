@@ -6,7 +6,7 @@ use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use
 use crate::{call, called};
 use interleaf::frame::RecordInit;
 use interleaf::space::{
-    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Layout,
+    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Layout, LazyTlb,
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
@@ -292,8 +292,10 @@ fn orders(machine: &Lab, vm: &Vm<'_, Lab>) {
         call!(Active::space, &active);
         assert!(called!(AddressSpace::activate => drop(b.activate(None))).is_none(), "one is loaded already");
         let same = call!(AddressSpace::active_here, a).flatten();
-        called!(Active::enter_lazy_tlb => active.enter_lazy_tlb());
-        let next = called!(AddressSpace::activate => b.activate(Some(active)));
+        let lazy = called!(Active::enter_lazy_tlb => active.enter_lazy_tlb()).expect("it is loaded");
+        call!(LazyTlb::space, &lazy);
+        let active = called!(LazyTlb::resume => lazy.resume()).flatten();
+        let next = called!(AddressSpace::activate => b.activate(active));
         // A space that another is loaded in place of, and one that was given up before.
         called!(AddressSpace::activate => drop(a.activate(same)));
         crate::call::without_message(|| drop(next));

@@ -4,7 +4,7 @@ use crate::world::{Heap, Lab, LyingCarve, must_work, on_cpu, with_vm};
 use crate::{call, called, odd};
 use interleaf::space::Vm;
 use interleaf::sync::Rcu;
-use interleaf::tlb::{Gather, PendingFlush, Shootdown, SpaceTlb};
+use interleaf::tlb::{Gather, PendingFlush, Shootdown, ShootdownStats, SpaceTlb};
 use interleaf_lab::machine::host::Host;
 
 /// Calls every function of the floor.
@@ -41,7 +41,9 @@ fn shootdowns(machine: &Lab) {
         assert!(call!(Shootdown::flush, &none, machine, &one, range).is_none(), "this CPU has no slot");
     }
     call!(Shootdown::extent, &shootdown);
-    call!(Shootdown::stats, &shootdown);
+    let stats = call!(Shootdown::stats, &shootdown).expect("counts");
+    let later = ShootdownStats { sent: u64::MAX, ..stats };
+    call!(ShootdownStats::since, &stats, &later);
 }
 
 fn gathers(machine: &Lab, vm: &Vm<'_, Lab>) {

@@ -67,7 +67,7 @@ fn take(next: &Thread) -> u64 {
 /// is valid for a write.
 unsafe fn switch(me: Current, next: &'static Thread, save: *mut u64, load: u64, off: &InterruptsOff) {
     let cpu = percpu::this();
-    spaces::load_space_of(cpu, &next.space, off);
+    spaces::load_space_of(cpu, &me.0.space, &next.space, off);
     cpu.quiesced();
     cpu.previous.set(me.0);
     // SAFETY: this CPU runs `next` from here on: with interrupts off nothing comes in between.

@@ -139,9 +139,7 @@ impl WorkloadRunner<'_> {
         tasks.iter().for_each(|task| sum.add(task));
         let counted = self.vm.totals().since(&totals);
         sum.check(&counted)?;
-        let now = self.vm.shootdown_stats();
-        let interrupts =
-            ShootdownStats { sent: now.sent - shots.sent, answered: now.answered - shots.answered };
+        let interrupts = self.vm.shootdown_stats().since(&shots);
         Ok(RunResult { tasks, sum, counted, interrupts })
     }
 

@@ -3,8 +3,8 @@
 use super::world::{PAGE, boot_map, space_of, store};
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
-use crate::space::{MapRequest, Vm};
-use crate::units::{Access, CpuId};
+use crate::space::{AddressSpace, MapRequest, Vm};
+use crate::units::{Access, CpuId, VirtAddr};
 use core::mem;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,14 +95,83 @@ fn a_lazy_cpu_is_flushed_and_keeps_the_space_from_ending() {
     let base = space.map(&MapRequest::anonymous(PAGE)).unwrap();
     store(&space, base);
     assert!(machine.translate(base.vpn(), Access::Write).is_some());
-    active.enter_lazy_tlb();
-    mem::forget(active);
+    mem::forget(active.enter_lazy_tlb());
     assert!(!space.runs_nowhere() && space_of(&vm).active_here().is_none());
-    let active = space.active_here().unwrap();
     space.unmap(base, PAGE).unwrap();
     assert!(!machine.has_cached(0, base.vpn()));
-    drop(space.activate(Some(active)));
+    drop(space.activate(space.active_here()));
     assert!(space.runs_nowhere() && space.active_here().is_none());
+    drop(space.activate(None).enter_lazy_tlb());
+    assert!(space.runs_nowhere() && vm.shootdown_stats().sent == 0);
+}
+
+/// Runs `flushes` on CPU 0 while this thread is CPU 1 and answers interrupts.
+fn while_cpu_0(machine: &TestMachine, flushes: impl FnOnce() + Send) {
+    let run = || {
+        machine.run_as(0);
+        flushes();
+    };
+    thread::scope(|scope| {
+        let flushing = scope.spawn(run);
+        while !flushing.is_finished() {
+            TestCpu::relax();
+        }
+    });
+}
+
+#[test]
+fn a_lazy_cpu_is_interrupted_once_and_leaves_the_space() {
+    let machine = TestMachine::with_cpus(600, 2);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    let space = space_of(&vm);
+    let cycles = || (0..20).for_each(|_| map_touch_unmap(&space));
+    machine.run_as(1);
+    for time in 1..=3 {
+        let lazy = space.activate(None).enter_lazy_tlb();
+        while_cpu_0(&machine, cycles);
+        assert!(space.runs_nowhere() && space.active_here().is_none());
+        assert!(lazy.resume().is_none());
+        let stats = vm.shootdown_stats();
+        assert_eq!((stats.sent, stats.lazy_entered, stats.lazy_left), (time, time, time));
+    }
+    // A CPU that runs the space, after it was lazy as well, is interrupted for each flush, and stays.
+    let active = space.activate(None).enter_lazy_tlb().resume().unwrap();
+    while_cpu_0(&machine, cycles);
+    assert!(!space.runs_nowhere());
+    let stats = vm.shootdown_stats();
+    assert_eq!((stats.sent, stats.lazy_left), (3 + 20, 3));
+    drop(active);
+    assert!(space.runs_nowhere());
+}
+
+#[test]
+fn a_cpu_that_left_lazily_starts_with_nothing_cached_when_it_comes_back() {
+    let machine = TestMachine::with_cpus(600, 2);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    let (space, other) = (space_of(&vm), space_of(&vm));
+    machine.run_as(1);
+    let active = space.activate(None);
+    let base = space.map(&MapRequest::anonymous(2 * PAGE)).unwrap();
+    let second = VirtAddr(base.0 + PAGE);
+    for page in [base, second] {
+        store(&space, page);
+        assert!(machine.translate(page.vpn(), Access::Write).is_some());
+    }
+    let lazy = active.enter_lazy_tlb();
+    while_cpu_0(&machine, || space.unmap(base, PAGE).unwrap());
+    assert!(!machine.has_cached(1, second.vpn()), "a CPU keeps translations of a space that it has left");
+    assert!(machine.translate(second.vpn(), Access::Write).is_none(), "a lazy CPU translates through the space");
+    let visiting = other.activate(lazy.resume());
+    let active = space.activate(Some(visiting));
+    assert!(machine.translate(second.vpn(), Access::Write).is_some());
+    drop(active);
+    assert!(space.runs_nowhere() && other.runs_nowhere());
+}
+
+fn map_touch_unmap(space: &AddressSpace<'_, TestMachine>) {
+    let base = space.map(&MapRequest::anonymous(PAGE)).unwrap();
+    store(space, base);
+    space.unmap(base, PAGE).unwrap();
 }
 
 fn message_of(why: &(dyn Any + Send)) -> &str {
