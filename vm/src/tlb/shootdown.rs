@@ -9,6 +9,9 @@ use crate::units::{CpuId, CpuMask, MAX_CPUS, VpnRange};
 use core::fmt;
 
 #[cfg(all(test, loom))]
+#[path = "tests/loom_lazy.rs"]
+mod loom_lazy;
+#[cfg(all(test, loom))]
 #[path = "tests/loom_shootdown.rs"]
 mod loom_shootdown;
 

@@ -55,6 +55,26 @@ pub const ALL: &[Mutation] = &[
         test: FLUSH,
     },
     Mutation {
+        point: "shootdown.lazy-cpu-left-out",
+        wrong: "a flush leaves out the CPUs that keep the space lazily",
+        test: Model("loom_a_table_is_used_anew_after_a_lazy_cpu_has_left"),
+    },
+    Mutation {
+        point: "shootdown.left-before-root",
+        wrong: "a lazy CPU says that it has left before it has loaded another root",
+        test: Model("loom_a_table_is_used_anew_after_a_lazy_cpu_has_left"),
+    },
+    Mutation {
+        point: "shootdown.departed-kept",
+        wrong: "a CPU that left in an interrupt stays in the mask",
+        test: Unit("space::tests::activate"),
+    },
+    Mutation {
+        point: "shootdown.return-ignored",
+        wrong: "a CPU that has come back is taken out of the mask",
+        test: Model("loom_a_cpu_that_comes_back_while_it_is_taken_out_of_the_mask"),
+    },
+    Mutation {
         point: "index.version-not-advanced",
         wrong: "a CPU's last hit outlives its replacement",
         test: Model("loom_a_cached_item_against_its_replacement_and_reclaim"),

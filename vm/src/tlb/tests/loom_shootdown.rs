@@ -16,13 +16,13 @@ use std::vec::Vec;
 
 type Tests = TestMachine<TwoLevels>;
 
-const PAGE: Vpn = Vpn(7);
+pub(super) const PAGE: Vpn = Vpn(7);
 
 /// Two spaces on a machine; the first has a page.
-struct World {
-    machine: &'static Tests,
-    shootdown: Registration<'static, Tests, Shootdown<'static, TestCpu>>,
-    space: SpaceTlb<TestCpu>,
+pub(super) struct World {
+    pub(super) machine: &'static Tests,
+    pub(super) shootdown: Registration<'static, Tests, Shootdown<'static, TestCpu>>,
+    pub(super) space: SpaceTlb<TestCpu>,
     other: SpaceTlb<TestCpu>,
     /// A flush of the page has returned. The host's, so that it orders nothing.
     is_gone: AtomicBool,
@@ -30,7 +30,7 @@ struct World {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     all: AtomicUsize,
     used: AtomicUsize,
     missed: AtomicUsize,
@@ -39,11 +39,11 @@ struct Seen {
 }
 
 impl World {
-    fn root(&self) -> Pfn {
+    pub(super) fn root(&self) -> Pfn {
         self.machine.frames().start
     }
 
-    fn table(&self) -> Pfn {
+    pub(super) fn table(&self) -> Pfn {
         self.root().add(1)
     }
 
@@ -51,7 +51,7 @@ impl World {
         self.root().add(2)
     }
 
-    fn set(&self, entry: Entry) {
+    pub(super) fn set(&self, entry: Entry) {
         self.machine.set_entry(self.table(), Level::Pte, PAGE, entry);
     }
 
@@ -63,6 +63,8 @@ impl World {
         for cpu in (0..self.machine.nr_cpus()).rev() {
             self.machine.run_as(cpu);
             self.enter(&self.space);
+            self.shootdown.enter_lazy(&self.space);
+            self.shootdown.resume(&self.space);
             self.leave(&self.space);
         }
         self.shootdown.stats();
@@ -70,18 +72,18 @@ impl World {
         refill_zeros();
     }
 
-    fn enter(&self, space: &SpaceTlb<TestCpu>) {
+    pub(super) fn enter(&self, space: &SpaceTlb<TestCpu>) {
         let root = if space.id() == self.space.id() { self.root() } else { self.other_root() };
         let root = self.machine.root_table(root);
         self.shootdown.switch(self.machine, None, Some((space, root)));
     }
 
-    fn leave(&self, space: &SpaceTlb<TestCpu>) {
+    pub(super) fn leave(&self, space: &SpaceTlb<TestCpu>) {
         self.shootdown.switch(self.machine, Some(space), None);
     }
 
     /// As a program does: interrupts come between instructions.
-    fn use_page(&self) {
+    pub(super) fn use_page(&self) {
         TestCpu::take_interrupt();
         match self.machine.translate(PAGE, Access::Write) {
             Some(_) => {
@@ -93,14 +95,14 @@ impl World {
     }
 
     /// Takes the page away.
-    fn take_away(&self) {
+    pub(super) fn take_away(&self) {
         let _pending = self.space.begin_edit();
         self.set(Entry::Absent);
         self.flush();
     }
 
     /// Flushes it, having seen that it is gone.
-    fn flush(&self) {
+    pub(super) fn flush(&self) {
         self.shootdown.flush(self.machine, &self.space, VpnRange::new(PAGE, PAGE.add(1)));
         for cpu in 0..self.machine.nr_cpus() {
             assert!(!self.machine.has_cached(cpu, PAGE), "a CPU has a flushed page cached");
@@ -110,17 +112,17 @@ impl World {
 }
 
 /// Runs each of `cpus` on its CPU, the first on the main thread.
-fn explore(preemptions: usize, cpus: &'static [fn(&'static World)]) -> &'static Seen {
+pub(super) fn explore(preemptions: usize, cpus: &'static [fn(&'static World)]) -> &'static Seen {
     explore_from(preemptions, |_| {}, cpus)
 }
 
-fn enter_and_use(world: &World) {
+pub(super) fn enter_and_use(world: &World) {
     world.enter(&world.space);
     world.use_page();
 }
 
 /// As [`explore`], after CPU 1 has done `first`.
-fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'static World)]) -> &'static Seen {
+pub(super) fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'static World)]) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(preemptions, move || {
         seen.all.fetch_add(1, Relaxed);
@@ -154,12 +156,12 @@ fn spawn(world: &'static World, cpu: u32, run: fn(&'static World)) -> thread::Jo
     })
 }
 
-fn assert_telling(seen: &Seen) {
+pub(super) fn assert_telling(seen: &Seen) {
     let (used, missed) = (seen.used.load(Relaxed), seen.missed.load(Relaxed));
     assert!(used > 0 && missed > 0, "the model must see the page used and missed");
 }
 
-fn take_away(world: &'static World) {
+pub(super) fn take_away(world: &'static World) {
     world.take_away();
 }
 
