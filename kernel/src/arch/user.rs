@@ -75,7 +75,10 @@ unsafe fn copy(to: usize, from: usize, len: usize) -> Result<(), BadAddress> {
         "a program's memory is touched where its fault could not be resolved"
     );
     debug_assert_eq!(percpu::thread().context().held(), 0, "a program's memory is touched under a lock");
-    debug_assert!(percpu::thread().has_space(), "a program's memory is touched by a thread that has no space");
+    debug_assert!(
+        percpu::thread().has_space(),
+        "a program's memory is touched by a thread that has no space"
+    );
     // SAFETY: the routine accesses the two ranges, and goes on at its end where a fault in it is not
     // resolved. Of the kernel's memory it reads or writes the slice alone.
     let missing = open(|| unsafe { copy_user(to, from, len) });

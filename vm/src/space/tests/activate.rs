@@ -160,7 +160,10 @@ fn a_cpu_that_left_lazily_starts_with_nothing_cached_when_it_comes_back() {
     let lazy = active.enter_lazy_tlb();
     while_cpu_0(&machine, || space.unmap(base, PAGE).unwrap());
     assert!(!machine.has_cached(1, second.vpn()), "a CPU keeps translations of a space that it has left");
-    assert!(machine.translate(second.vpn(), Access::Write).is_none(), "a lazy CPU translates through the space");
+    assert!(
+        machine.translate(second.vpn(), Access::Write).is_none(),
+        "a lazy CPU translates through the space"
+    );
     let visiting = other.activate(lazy.resume());
     let active = space.activate(Some(visiting));
     assert!(machine.translate(second.vpn(), Access::Write).is_some());

@@ -87,7 +87,10 @@ fn loom_a_table_is_used_anew_after_a_lazy_cpu_has_left() {
     fn walk_lazily(world: &'static World) {
         for _ in 0..2 {
             let found = world.machine.translate(PAGE, Access::Write);
-            assert!(found.is_none_or(|leaf| leaf.pfn != world.root()), "a walker follows a table that was freed");
+            assert!(
+                found.is_none_or(|leaf| leaf.pfn != world.root()),
+                "a walker follows a table that was freed"
+            );
             TestCpu::take_interrupt();
         }
         if world.shootdown.resume(&world.space).is_some() {

@@ -122,7 +122,11 @@ pub(super) fn enter_and_use(world: &World) {
 }
 
 /// As [`explore`], after CPU 1 has done `first`.
-pub(super) fn explore_from(preemptions: usize, first: fn(&World), cpus: &'static [fn(&'static World)]) -> &'static Seen {
+pub(super) fn explore_from(
+    preemptions: usize,
+    first: fn(&World),
+    cpus: &'static [fn(&'static World)],
+) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(preemptions, move || {
         seen.all.fetch_add(1, Relaxed);
