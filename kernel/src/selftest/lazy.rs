@@ -1,5 +1,5 @@
-//! CPUs that keep the root of a space while they idle or run a kernel thread: interrupted once, then they have
-//! left.
+//! CPUs that keep the root of a space while they idle or run a kernel thread: interrupted once, then they
+//! have left.
 
 use super::world::{fail, map, store, with_space};
 use crate::arch::spaces::{self, OwnedSpace};

@@ -8,29 +8,30 @@
 //!      └─────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! An idle CPU, or one that runs a kernel thread, keeps the root of the last space that it ran: coming back is
-//! free where nothing was flushed meanwhile. It stays in the space's mask. To the first request it answers by
-//! leaving the space: it loads the machine's own root, and is asked no more. So a CPU that does not run a
+//! An idle CPU, or one that runs a kernel thread, keeps the root of the last space that it ran: coming back
+//! is free where nothing was flushed meanwhile. It stays in the space's mask. To the first request it answers
+//! by leaving the space: it loads the machine's own root, and is asked no more. So a CPU that does not run a
 //! space is interrupted for it at most once from each time that it ran it, however often the others flush.
 //!
-//! *Lazy* is a word of the CPU's own: the interrupt that acts on it runs on the same CPU, so no order
-//! between CPUs depends on it. Leaving is the second half of a switch to no space, in the same order; flushers
-//! wait for it as for any CPU that leaves, and so does whatever is freed after a flush: tables too.
+//! *Lazy* is a word of the CPU's own: the interrupt that acts on it runs on the same CPU, so no order between
+//! CPUs depends on it. Leaving is the second half of a switch to no space, in the same order; flushers wait
+//! for it as for any CPU that leaves, and so does whatever is freed after a flush: tables too.
 //!
 //! # Who takes the CPU out of the mask
 //!
 //! The interrupt knows the space by its number alone. The flushers whose request made the CPU leave still
-//! wait for it, and have the space at hand: they clear the bit ([`Shootdown::clear_departed`]), under the lock
-//! of the CPU's mailbox. A CPU that comes back puts the space's number into its mailbox under the same lock
-//! before it sets its bit:
+//! wait for it, and have the space at hand: they clear the bit ([`Shootdown::clear_departed`]), under the
+//! lock of the CPU's mailbox. A CPU that comes back puts the space's number into its mailbox under the same
+//! lock before it sets its bit:
 //!
 //! ```text
 //!   flusher   lock { mailbox is for another space, another is loaded: clear the bit }
 //!   CPU                                             lock { mailbox is for this space }  set the bit
 //! ```
 //!
-//! In this order the bit is set at last; in the other one the flusher finds the space's number, and leaves the
-//! bit alone. A CPU that is on its way out by a switch has the space loaded still, or clears the bit itself.
+//! In this order the bit is set at last; in the other one the flusher finds the space's number, and leaves
+//! the bit alone. A CPU that is on its way out by a switch has the space loaded still, or clears the bit
+//! itself.
 
 use super::mailbox::Mailbox;
 use super::shootdown::CpuTlb;

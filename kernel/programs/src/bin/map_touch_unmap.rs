@@ -1,8 +1,8 @@
 //! Mapping, touching and unmapping a page over and over: the kernel says how many interrupts that took.
 //!
-//! `map_touch_unmap [THREADS] [ROUNDS] [MOVE]`. Each thread stays on a CPU of its own where there are as many,
-//! but moves to the next one every MOVE rounds, if that is not 0. A CPU that runs no thread of the program
-//! is interrupted at most once from each time that it ran one, so with one thread there are no more
+//! `map_touch_unmap [THREADS] [ROUNDS] [MOVE]`. Each thread stays on a CPU of its own where there are as
+//! many, but moves to the next one every MOVE rounds, if that is not 0. A CPU that runs no thread of the
+//! program is interrupted at most once from each time that it ran one, so with one thread there are no more
 //! interrupts than times that a CPU stopped to run it.
 #![cfg_attr(metal, no_std, no_main)]
 

@@ -1,5 +1,5 @@
-//! A CPU that keeps a space without running it, against flushes: it leaves in the interrupt, and may come back
-//! while the flusher takes it out of the mask.
+//! A CPU that keeps a space without running it, against flushes: it leaves in the interrupt, and may come
+//! back while the flusher takes it out of the mask.
 
 use super::loom_shootdown::{PAGE, World, assert_telling, explore, explore_from, take_away};
 use crate::machine::testing::TestCpu;
