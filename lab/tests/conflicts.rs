@@ -1,11 +1,13 @@
 //! For which lines two operations contend, pinned; and what speculation saves, counted.
 
 use interleaf::space::Path;
-use interleaf_lab::check::conflicts::{Cost, Pair, fight, of_faults};
+use interleaf_lab::check::conflicts::{Cost, Fights, Pair, Scene, Where, fight, of_faults};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Faults, or calls, of each CPU.
 const EACH: u64 = 10_000;
+/// Operations of each CPU in a scene.
+const EACH_OF_SCENE: u64 = 1000;
 const PINNED: &str = include_str!("conflicts.txt");
 
 fn path_name(path: Path) -> &'static str {
@@ -15,28 +17,53 @@ fn path_name(path: Path) -> &'static str {
     }
 }
 
-/// The pinned names of a pair.
-fn pinned(pair: Pair, path: Path) -> BTreeSet<String> {
-    let heading = format!("[{}, {}]", pair.name(), path_name(path));
+/// The names that are pinned under a heading.
+fn pinned(heading: &str) -> BTreeSet<String> {
+    let heading = format!("[{heading}]");
     let section = PINNED.lines().skip_while(|line| *line != heading).skip(1);
     let names = section.take_while(|line| !line.starts_with('['));
     names.filter(|line| !line.is_empty() && !line.starts_with('#')).map(String::from).collect()
 }
 
-/// A new conflict fails, and one that is gone must be taken out of the list: so the list only gets shorter.
+/// What differs from the pinned names: a new conflict fails, and one that is gone must be taken out of the
+/// list, so that the list only gets shorter.
+fn unlike_pinned(heading: &str, fights: &Fights) -> Option<String> {
+    println!("[{heading}]\n{fights}");
+    let (pinned, seen) = (pinned(heading), fights.by_name.keys().cloned().collect());
+    let new: Vec<_> = BTreeSet::difference(&seen, &pinned).collect();
+    if !new.is_empty() {
+        return Some(format!("{heading} fight for something new: {new:#?}\n{}", fights.in_full));
+    }
+    // Some assertions of debug builds read what release builds leave alone.
+    let gone: Vec<_> = pinned.difference(&seen).collect();
+    let may_be_gone = cfg!(not(debug_assertions));
+    let stays = may_be_gone || gone.is_empty();
+    (!stays).then(|| format!("{heading}: take out of conflicts.txt: {gone:#?}"))
+}
+
 fn fights_for_no_more_than_pinned(pair: Pair) {
     for path in [Path::Speculative, Path::Locked] {
-        let (fights, pinned) = (fight(pair, path, EACH), pinned(pair, path));
         let heading = format!("{}, {}", pair.name(), path_name(path));
-        println!("[{heading}]\n{fights}");
-        let seen: BTreeSet<String> = fights.by_name.keys().cloned().collect();
-        let new: Vec<_> = seen.difference(&pinned).collect();
-        assert!(new.is_empty(), "{heading} fight for something new: {new:#?}\n{}", fights.in_full);
-        // Some assertions of debug builds read what release builds leave alone.
-        let gone: Vec<_> = pinned.difference(&seen).collect();
-        let may_be_gone = cfg!(not(debug_assertions));
-        assert!(may_be_gone || gone.is_empty(), "{heading}: take out of conflicts.txt: {gone:#?}");
+        let unlike = unlike_pinned(&heading, &fight(pair, path, EACH));
+        assert!(unlike.is_none(), "{}", unlike.unwrap_or_default());
     }
+}
+
+/// All scenes are played before one fails: a change shows in many.
+fn scenes_fight_for_no_more_than_pinned(place: Where) {
+    let played = Scene::all(place).map(|scene| (scene.name(), scene.fight(Path::Speculative, EACH_OF_SCENE)));
+    let unlike: Vec<_> = played.filter_map(|(name, fights)| unlike_pinned(&name, &fights)).collect();
+    assert!(unlike.is_empty(), "{}", unlike.join("\n"));
+}
+
+#[test]
+fn cpus_in_two_spaces_fight_for_no_more_than_pinned() {
+    scenes_fight_for_no_more_than_pinned(Where::TwoSpaces);
+}
+
+#[test]
+fn cpus_in_one_space_fight_for_no_more_than_pinned() {
+    scenes_fight_for_no_more_than_pinned(Where::OneSpace);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub fn of_faults(path: Path, faults: u64) -> Cost {
     // The first fault of a mapping gives it its identity.
     touch(0);
     let ((), seen) = footprint(|| (1..=faults).for_each(touch));
-    Cost::of(faults, &seen, &Names::of_now(&machine, &vm, &space))
+    Cost::of(faults, &seen, &Names::of_now(&machine, &vm, &[&space]))
 }
 
 impl Cost {

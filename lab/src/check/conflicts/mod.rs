@@ -8,9 +8,12 @@
 mod cost;
 mod names;
 mod scenarios;
+mod scenes;
+mod turns;
 
 pub use cost::{Cost, of_faults};
 pub use scenarios::{Pair, fight};
+pub use scenes::{Operation, Scene, Where};
 
 use crate::machine::watch::{Conflict, Footprint, Labels, conflicts};
 use names::Names;
@@ -49,16 +52,23 @@ impl Fights {
         }
         fights
     }
+
+    /// The lines that both write, by name.
+    pub fn written_by_both(&self) -> impl Iterator<Item = (&str, &Fight)> {
+        self.by_name.iter().filter_map(|(name, fight)| Some((name.strip_prefix(BOTH_WRITE)?, fight)))
+    }
 }
+
+const BOTH_WRITE: &str = "both write: ";
 
 /// `both write: NAME` or `one writes: NAME`.
 fn called(conflict: &Conflict, names: &Names) -> String {
-    let how = if conflict.both_write { "both write" } else { "one writes" };
+    let how = if conflict.both_write { BOTH_WRITE } else { "one writes: " };
     let uses = conflict.first.iter().chain(&conflict.second);
     let mut fields: Vec<_> = uses.filter(|used| used.kind.writes()).map(|used| names.of(used)).collect();
     fields.sort();
     fields.dedup();
-    format!("{how}: {}", fields.join(" + "))
+    format!("{how}{}", fields.join(" + "))
 }
 
 fn writes(conflict: &Conflict) -> u64 {

@@ -27,12 +27,12 @@ impl Names {
     pub(super) fn of_now<C: Flavour, F: Format>(
         machine: &SoftMachine<C, F>,
         vm: &Vm<'_, SoftMachine<C, F>>,
-        space: &AddressSpace<'_, SoftMachine<C, F>>,
+        spaces: &[&AddressSpace<'_, SoftMachine<C, F>>],
     ) -> Self {
         let mut parts = Vec::new();
         // Smaller parts lie in larger ones and are reported later.
         vm.each_part(|name, range| parts.push((range, name)));
-        space.each_part(|name, range| parts.push((range, name)));
+        spaces.iter().for_each(|space| space.each_part(|name, range| parts.push((range, name))));
         let (memory, span) = (vm.memory(), vm.memory().span());
         for zone in memory.zones() {
             let start = (&raw const *zone).addr();

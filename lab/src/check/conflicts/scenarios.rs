@@ -1,19 +1,13 @@
 //! The pairs of operations that are recorded against each other.
 
 use super::Fights;
-use super::names::Names;
+use super::turns::{Machine, Space, in_turns};
 use crate::check::library::boot_map;
-use crate::machine::soft::{MachineConfig, SoftMachine};
-use crate::machine::watch::{Watch, footprint};
-use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
+use crate::machine::soft::MachineConfig;
+use interleaf::space::{Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
-use std::sync::Barrier;
-use std::thread;
-
-type Machine = SoftMachine<Watch, X86_64>;
-type Space<'v> = AddressSpace<'v, Machine>;
 
 /// What is recorded against what. Each has the first and the second half of its memory, or a mapping of its
 /// own, in tables of its own.
@@ -43,9 +37,6 @@ impl Pair {
     }
 }
 
-/// Pages that each CPU touches between two turns: more than a cache of frames holds, so that every turn
-/// refills it.
-const TURN: u64 = 100;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes that the tables of one CPU's part cover: parts begin at multiples of it.
 const PART: u64 = 512 << 30;
@@ -65,22 +56,12 @@ pub fn fight(pair: Pair, path: Path, each: u64) -> Fights {
     let parts = parts(&space, pair);
     drop(cpu);
     (0..2).for_each(|me| warm(&machine, &space, pair, me, parts[me as usize]));
-    let turns = Barrier::new(2);
-    let work = |me: u32| {
-        let _cpu = machine.enter(CpuId(me));
-        let _running = space.activate(None);
-        let (_, footprint) = footprint(|| take_turns(&space, pair, me, parts[me as usize], each, &turns));
-        footprint
-    };
-    let (first, second) = thread::scope(|scope| {
-        let second = scope.spawn(|| work(1));
-        (work(0), second.join().expect("the second CPU comes to its end"))
-    });
-    // A space ends on a CPU, and its parts have names while it stays where it is.
+    let operate = |me: u32, n| operate(&space, pair, me, parts[me as usize], n);
+    let fights = in_turns([&space, &space], each, operate);
+    // A space ends on a CPU.
     let _cpu = machine.enter(CpuId(0));
-    let names = Names::of_now(&machine, &vm, &space);
     drop(space);
-    Fights::of(&first, &second, &names, &names.labels())
+    fights
 }
 
 /// Where each CPU works.
@@ -115,17 +96,6 @@ fn warm(machine: &Machine, space: &Space<'_>, pair: Pair, me: u32, part: VirtAdd
         operate(space, pair, me, part, 0);
     } else {
         space.fault(Fault { addr: part, access: Access::Write }).expect("mapped");
-    }
-}
-
-fn take_turns(space: &Space<'_>, pair: Pair, me: u32, part: VirtAddr, each: u64, turns: &Barrier) {
-    for turn in 0..each.div_ceil(TURN) {
-        for whose in 0..2 {
-            turns.wait();
-            if whose == me {
-                (turn * TURN..each.min((turn + 1) * TURN)).for_each(|n| operate(space, pair, me, part, n));
-            }
-        }
     }
 }
 

@@ -91,6 +91,9 @@ pub struct Figure {
     /// More than one number, where the question asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<Curve>,
+    /// What `value` is the sum of, by name, where the question asks for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<(String, f64)>,
     /// Whether the run was long enough to hold the figure against its bar.
     #[serde(skip)]
     judged: bool,
@@ -115,6 +118,7 @@ impl Figure {
             holds: None,
             command: format!("interleaf bench {name}"),
             curve: None,
+            parts: Vec::new(),
             judged: true,
         }
     }
@@ -192,6 +196,11 @@ impl Figure {
     pub fn with_curve(mut self, x: &'static str, points: Vec<(f64, f64)>) -> Figure {
         self.curve = Some(Curve { x, points });
         self
+    }
+
+    /// Says what the value is the sum of.
+    pub fn with_parts(self, parts: Vec<(String, f64)>) -> Figure {
+        Figure { parts, ..self }
     }
 }
 

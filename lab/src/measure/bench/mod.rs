@@ -32,6 +32,7 @@ mod ordering;
 mod paths;
 mod replay;
 mod space;
+mod spaces;
 mod sync;
 
 pub use super::options::Options;
@@ -50,6 +51,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
     frames::BENCHMARK,
     fault::BENCHMARK,
     space::BENCHMARK,
+    spaces::SCALING,
+    spaces::SHARED,
+    spaces::WAITING,
     paths::BENCHMARK,
     index::BENCHMARK,
     metadata::BENCHMARK,

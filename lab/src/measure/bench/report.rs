@@ -86,6 +86,7 @@ impl Report {
         }
         for figure in &self.figures {
             text += &curve_text(figure);
+            text += &parts_text(figure);
         }
         text + &self.verdict()
     }
@@ -102,6 +103,15 @@ fn curve_text(figure: &Figure) -> String {
     let Some(curve) = &figure.curve else { return String::new() };
     let title = format!("{}: {} by {}", figure.name, figure.unit, curve.x);
     format!("{}\n", chart::ascii(&title, &curve.points))
+}
+
+fn parts_text(figure: &Figure) -> String {
+    if figure.parts.is_empty() {
+        return String::new();
+    }
+    let row = |(name, value): &(String, f64)| vec![table::number(*value), name.clone()];
+    let rows = table::of(&[figure.unit, "of"], figure.parts.iter().map(row));
+    format!("{}\n{rows}\n", figure.name)
 }
 
 /// Figures as a table: the number, what it is held against, the interval, what the run can resolve, the bar.
