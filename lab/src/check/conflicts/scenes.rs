@@ -26,13 +26,8 @@ pub enum Operation {
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Operation; 5] = [
-        Operation::MapUnmap,
-        Operation::Touch,
-        Operation::Protect,
-        Operation::DontNeed,
-        Operation::Fault,
-    ];
+    pub const ALL: [Operation; 5] =
+        [Operation::MapUnmap, Operation::Touch, Operation::Protect, Operation::DontNeed, Operation::Fault];
 
     const fn name(self) -> &'static str {
         match self {
