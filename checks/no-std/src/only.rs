@@ -16,7 +16,7 @@ unsafe impl Sync for OneThread {}
 static CONTEXT: OneThread = OneThread(Context::new());
 
 // SAFETY: 1: CPU 0 of 1. 2, 3: the program has one thread. 4: no CPU sends an interrupt. 5: `sleep` returns
-// at once. 6: nothing is observed. 7: there is no handler.
+// at once. 6: nothing is observed. 7: there is no handler. 8: there is one machine.
 unsafe impl Cpu for Only {
     fn id() -> CpuId {
         CpuId(0)

@@ -46,10 +46,11 @@ pub fn idle_if(nothing_to_do: impl FnOnce() -> bool) {
 
 // SAFETY: by the contract's numbers. 1: GS leads to this CPU's structure, whose number `percpu::init` has
 // set; `thread::switch_to` asserts that only its own guard keeps the thread on the CPU. 2: that assertion,
-// and a switch is a full fence; the count's last bit but one would take 2^31 calls. 3: `percpu::thread` is
-// the running thread, and `Current` alone leads to a context. 4: interrupts are real. 5: the word is loaded
-// under the lock of the waiters; `wake` takes the address. 6: nothing is observed. 7: the interrupt flag; who
-// turns it on says why nothing relies on it (`registers::enable_interrupts`).
+// and a switch is a full fence; `Metal::call_handler` asserts what a handler leaves; the count's last bit but
+// one would take 2^31 calls. 3: `percpu::thread` is the running thread, and `Current` alone leads to a
+// context. 4: interrupts are real. 5: the word is loaded under the lock of the waiters; `wake` takes the
+// address. 6: nothing is observed. 7: the interrupt flag; who turns it on says why nothing relies on it
+// (`registers::enable_interrupts`). 8: there is one machine.
 unsafe impl Cpu for Core {
     #[inline(always)]
     fn id() -> CpuId {

@@ -77,9 +77,11 @@ impl Metal {
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
             let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
+            let depth = percpu::preempt_depth();
             // SAFETY: `set_interrupt_handler` keeps the two together: the data was stored before the
             // function, and another function is not stored before every CPU has left this handler.
             unsafe { call(self, self.handler_data.load(Relaxed)) };
+            assert_eq!(percpu::preempt_depth(), depth, "a handler of interrupts has left preemption off");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::units::CpuId;
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 
 /// The kind of an access to shared memory, as the observation hook reports it.
@@ -43,13 +44,14 @@ pub struct Irq(pub usize);
 ///
 /// 1. *Number.* [`id`](Cpu::id) is below [`Machine::nr_cpus`](super::Machine::nr_cpus) of the machine that
 ///    the thread runs on, and stays the same from a [`preempt_off`](Cpu::preempt_off) to the matching
-///    [`preempt_on`](Cpu::preempt_on).
-/// 2. *Exclusion.* From a `preempt_off` to the matching `preempt_on` no other thread of the machine runs on
-///    this CPU, and the thread itself runs on no other: also while it calls [`relax`](Cpu::relax),
+///    [`preempt_on`](Cpu::preempt_on); so does [`machine`](Cpu::machine). Both together are the CPU.
+/// 2. *Exclusion.* From a `preempt_off` to the matching `preempt_on` no other thread runs on this CPU, and
+///    the thread itself runs on no other: also while it calls [`relax`](Cpu::relax),
 ///    [`yield_now`](Cpu::yield_now) or [`sleep`](Cpu::sleep), and however deep the calls nest (an
 ///    implementation whose count would overflow panics). What a thread has done on a CPU with preemption off
 ///    happens before what the next thread does there. Interrupt handlers may run on the CPU meanwhile; each
-///    runs to its end before the thread goes on.
+///    runs to its end before the thread goes on, and where one has left preemption off, by a guard that it
+///    forgot, the thread does not go on.
 /// 3. *Context.* [`with_context`](Cpu::with_context) passes the one context of the running thread, which
 ///    began as [`Context::new`]. No other thread has a reference to it at the same time, and a thread's
 ///    context is not exchanged while the thread lives.
@@ -64,9 +66,16 @@ pub struct Irq(pub usize);
 ///    rule 2 allows.
 /// 7. *Interrupts.* From an [`interrupts_off`](Cpu::interrupts_off) until its state is restored no handler
 ///    runs on this CPU.
+/// 8. *Machine.* [`machine`](Cpu::machine) is the number of the machine that the thread runs on, and no other
+///    machine ever has that number, whatever the type of its CPUs. Where
+///    [`SEVERAL_MACHINES`](Cpu::SEVERAL_MACHINES) is false, all CPUs of this type are of one machine.
 pub unsafe trait Cpu: Sized + 'static {
     /// Whether [`access`](Cpu::access) is called. If not, the door compiles to plain instructions.
     const OBSERVED: bool = false;
+
+    /// Whether the program has several machines with CPUs of this type. If not, nobody compares their
+    /// numbers: then data of a CPU is found without one.
+    const SEVERAL_MACHINES: bool = false;
 
     /// Observes an access of `len` bytes at `addr`. `Location::caller()` is the place in the source.
     #[inline(always)]
@@ -77,6 +86,12 @@ pub unsafe trait Cpu: Sized + 'static {
 
     /// The CPU that this code runs on.
     fn id() -> CpuId;
+
+    /// The number of the machine that this code runs on.
+    #[inline(always)]
+    fn machine() -> NonZeroU32 {
+        NonZeroU32::MIN
+    }
 
     /// Calls `f` with the state that the library keeps for the running thread.
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R;

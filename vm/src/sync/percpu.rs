@@ -26,6 +26,10 @@
 //! fn check<C: interleaf::machine::Cpu>() { is_send::<interleaf::sync::CpuRef<'static, u32, C>>(); }
 //! ```
 //!
+//! A slot belongs to the CPU of its number *of one machine*, whose CPU first asks for its slot. Where there
+//! are several machines ([`Cpu::SEVERAL_MACHINES`]), a CPU of another machine is refused; elsewhere the check
+//! is no instruction.
+//!
 //! Data that only its CPU touches lies in a [`CpuLocal`] inside the slot: plain memory, no
 //! read-modify-write, written through [`CpuGuard::with`]. A value that another CPU may use in an emergency
 //! lies in an [`AsymmetricCell`](super::asymmetric). Both are found in the slot by a function that is checked
@@ -39,11 +43,14 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, Ordering::*, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
 
 /// One `T` for each CPU, each on cache lines of its own, in memory that lasts for `'m`.
 pub struct PerCpu<'m, T, C: Cpu> {
     slots: &'m [CacheAligned<T>],
+    /// The number of the machine whose CPUs the slots are of; 0: no CPU has asked for its slot. Unused unless
+    /// there are several. Relaxed: it changes once, and only says which CPUs go on.
+    machine: AtomicU32,
     _cpu: PhantomData<fn() -> C>,
 }
 
@@ -53,7 +60,7 @@ impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
 
     /// An array for no CPU.
     pub const fn none() -> Self {
-        Self { slots: &[], _cpu: PhantomData }
+        Self::of_slots(&[])
     }
 
     /// An array for `nr_cpus` CPUs in carved memory. Values are never dropped. `None` if the memory does not
@@ -61,7 +68,11 @@ impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32, mut init: impl FnMut(CpuId) -> T) -> Option<Self> {
         let slots = carve_slice(from, nr_cpus as usize)?;
         let slots = fill(slots, |cpu| CacheAligned(init(CpuId(cpu as u32))));
-        Some(Self { slots, _cpu: PhantomData })
+        Some(Self::of_slots(slots))
+    }
+
+    const fn of_slots(slots: &'m [CacheAligned<T>]) -> Self {
+        Self { slots, machine: AtomicU32::new(0), _cpu: PhantomData }
     }
 
     /// Number of CPUs.
@@ -92,20 +103,37 @@ impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
     /// The slot of the CPU that this runs on. Preemption is off until the guard is dropped.
     ///
     /// # Panics
-    /// If the array is for fewer CPUs.
+    /// If the array is for fewer CPUs, or those of another machine.
     #[inline]
     pub fn get_cpu(&self) -> CpuGuard<'_, T, C> {
         let preempt_off = PreemptGuard::new();
-        CpuGuard { slot: self.of(C::id()), _preempt_off: preempt_off }
+        CpuGuard { slot: self.own(), _preempt_off: preempt_off }
     }
 
     /// The slot of the CPU that this runs on, as long as `_preempt_off` keeps the thread there.
     ///
     /// # Panics
-    /// If the array is for fewer CPUs.
+    /// If the array is for fewer CPUs, or those of another machine.
     #[inline(always)]
     pub fn this_cpu<'a>(&'a self, _preempt_off: &'a impl PreemptOff<C>) -> CpuRef<'a, T, C> {
-        CpuRef { slot: self.of(C::id()), _cpu: PhantomData }
+        CpuRef { slot: self.own(), _cpu: PhantomData }
+    }
+
+    /// The slot of the CPU that this runs on. Preemption is off.
+    #[inline(always)]
+    fn own(&self) -> &T {
+        if C::SEVERAL_MACHINES && self.machine.load(Relaxed) != C::machine().get() {
+            self.bind(C::machine().get());
+        }
+        self.of(C::id())
+    }
+
+    /// The first machine is the one whose CPUs the slots are of from now on.
+    #[cold]
+    fn bind(&self, machine: u32) {
+        let bound = self.machine.compare_exchange(0, machine, Relaxed, Relaxed).err();
+        let is_bound = bound.is_none_or(|bound| bound == machine);
+        assert!(is_bound || mutant!("percpu.machine-not-checked"), "data of the CPUs of another machine");
     }
 }
 
@@ -229,9 +257,10 @@ impl<T, C: Cpu> CpuGuard<'_, T, C> {
         }
         let _in_use = InUse::begin(&local.in_use);
         // SAFETY: the part lies in this CPU's slot, as `part` has checked, and slots of one array are
-        // disjoint. Preemption is off, by `self`: so only this stack could hold another reference, or a
-        // handler that interrupts it and ends before it goes on (rule 2 of `Cpu`); `in_use` says that none
-        // does, and the compiler keeps its stores around the use.
+        // disjoint. The slot is that of the CPU's number, of one machine only (`PerCpu::own`): so of one CPU
+        // (rules 1 and 8 of `Cpu`). Preemption is off, by `self`: so only this stack could hold another
+        // reference, or a handler that interrupts it and ends before it goes on (rule 2); `in_use` says that
+        // none does, and the compiler keeps its stores around the use.
         Some(f(unsafe { &mut *local.value.get() }))
     }
 }

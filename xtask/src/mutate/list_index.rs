@@ -53,4 +53,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "of two invalidations at once one is lost",
         test: Model("loom_two_invalidations_at_once_leave_no_hit_of_before"),
     },
+    Mutation {
+        point: "percpu.machine-not-checked",
+        wrong: "CPUs of one number, of two machines, use one slot",
+        test: Unit("sync::percpu::tests"),
+    },
+    Mutation {
+        point: "asymmetric.machine-not-named",
+        wrong: "CPUs of one number, of two machines, own one set of locks",
+        test: Unit("sync::asymmetric::tests"),
+    },
 ];

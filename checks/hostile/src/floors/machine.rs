@@ -39,6 +39,12 @@ fn defaults(machine: &Lab) {
         called!(Cpu::access => Host::access(usize::MAX, usize::MAX, kind));
     }
     called!(Cpu::yield_now => Host::yield_now());
+    let elsewhere = std::thread::scope(|scope| {
+        let number = || called!(Cpu::machine => Host::machine());
+        scope.spawn(move || (number(), on_cpu(|_| number()))).join().expect("numbers")
+    });
+    assert_eq!(elsewhere.0, None, "no machine");
+    assert!(elsewhere.1.is_some_and(|number| number != Host::machine()), "another machine");
     for cpu in odd::cpus() {
         called!(Machine::node_of => machine.node_of(cpu));
     }

@@ -163,6 +163,25 @@ fn per_cpu() {
         });
     }
     called!(PerCpu::carve => PerCpu::<u64, Host>::carve(&mut Heap, 2, |_| panic!("a value that panics")));
+    other_machine();
+}
+
+/// CPU 0 of two machines: only one has a slot.
+fn other_machine() {
+    let array = PerCpu::<CpuLocal<u64>, Host>::carve(&mut Heap, 2, |_| CpuLocal::new(0)).expect("memory");
+    let guard = array.get_cpu();
+    let add = || called!(CpuGuard::with => guard.with(|slot| slot, |value| *value += 1)).flatten();
+    add().expect("a slot");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            on_cpu(|_| {
+                assert!(called!(PerCpu::get_cpu => _ = array.get_cpu()).is_none(), "another machine's slot");
+                let pinned = PreemptGuard::new();
+                assert!(called!(PerCpu::this_cpu => _ = array.this_cpu(&pinned)).is_none());
+            });
+        });
+    });
+    assert_eq!(guard.with(|slot| slot, |value| *value), Some(1));
 }
 
 /// A part of no slot.

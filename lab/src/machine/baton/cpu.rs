@@ -7,6 +7,7 @@ use crate::machine::soft::{Flavour, current};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
 use interleaf::units::CpuId;
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -17,12 +18,14 @@ pub enum Baton {}
 
 // SAFETY: 1: `current::cpu` panics where the thread has entered no CPU of a machine, and `leave` where
 // preemption is off; the scheduler suspends a CPU and returns to it with its number. 2: a CPU is a fiber, and
-// runs nothing else; all fibers run on one thread, in turns. 3: the scheduler keeps one context for each
+// runs nothing else; all fibers run on one thread, in turns; `handle_interrupts` asserts what a handler
+// leaves. 3: the scheduler keeps one context for each
 // fiber. 4: `relax` handles interrupts. 5: `sleep` loads the word, and leaves the fiber only where it may
 // leave its CPU; `wake` takes the address. 6: `access` steps the scheduler, which uses nothing of the
-// library. 7: `handle_interrupts` looks at the flag.
+// library. 7: `handle_interrupts` looks at the flag. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Baton {
     const OBSERVED: bool = true;
+    const SEVERAL_MACHINES: bool = true;
 
     #[track_caller]
     fn access(addr: usize, _len: usize, kind: AccessKind) {
@@ -33,6 +36,10 @@ unsafe impl Cpu for Baton {
 
     fn id() -> CpuId {
         current::cpu()
+    }
+
+    fn machine() -> NonZeroU32 {
+        current::machine()
     }
 
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {

@@ -7,6 +7,7 @@ use crate::os::futex;
 use interleaf::machine::{Context, Cpu, Irq};
 use interleaf::units::CpuId;
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Instant;
@@ -21,14 +22,22 @@ const RELAXES_BEFORE_YIELD: u32 = 256;
 
 // SAFETY: 1: `current::cpu` panics where the thread has entered no CPU of a machine, and `leave` where
 // preemption is off. 2: `current::enter` occupies the CPU, in a word that one thread at a time can set, with
-// acquire and release; a thread leaves its CPU in `current::leave` only. The count has 64 bits. 3:
+// acquire and release; a thread leaves its CPU in `current::leave` only; `handle_interrupts` asserts what a
+// handler leaves. The count has 64 bits. 3:
 // thread-local. 4: `relax` handles interrupts. 5: a futex, which reads the word and nothing else; the thread
 // has left its CPU meanwhile, which it cannot with preemption or interrupts off. 6: nothing is observed. 7:
-// `handle_interrupts` looks at the flag.
+// `handle_interrupts` looks at the flag. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Host {
+    const SEVERAL_MACHINES: bool = true;
+
     #[inline]
     fn id() -> CpuId {
         current::cpu()
+    }
+
+    #[inline]
+    fn machine() -> NonZeroU32 {
+        current::machine()
     }
 
     #[inline]

@@ -43,6 +43,9 @@ pub struct Line {
 
 impl Bus {
     /// A bus for `nr_cpus` CPUs, with a number of its own in this process.
+    ///
+    /// # Panics
+    /// Where every number was given out.
     pub fn new(nr_cpus: u32) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let line = |_| Line {
@@ -52,7 +55,8 @@ impl Bus {
             queue: RunQueue::default(),
         };
         // Relaxed: the number only has to be unlike all others.
-        Self { id: NEXT.fetch_add(1, Relaxed), lines: (0..nr_cpus).map(line).collect() }
+        let id = NEXT.fetch_update(Relaxed, Relaxed, |id| id.checked_add(1)).expect("numbers of machines");
+        Self { id, lines: (0..nr_cpus).map(line).collect() }
     }
 
     /// The number of this bus, never 0.

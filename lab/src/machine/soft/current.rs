@@ -10,6 +10,7 @@ use interleaf::machine::{Context, Irq};
 use interleaf::units::CpuId;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -73,6 +74,15 @@ pub fn cpu() -> CpuId {
     let cpu = binding().cpu;
     assert!(cpu != NO_CPU.cpu, "this thread runs on no CPU: enter one first");
     cpu
+}
+
+/// The number of the machine that this thread runs on.
+///
+/// # Panics
+/// Where it runs on none.
+#[inline]
+pub fn machine() -> NonZeroU32 {
+    NonZeroU32::new(binding().machine).expect("this thread runs on no machine: enter a CPU first")
 }
 
 /// Calls `f` with the context that the library keeps for this thread.
@@ -241,6 +251,9 @@ pub fn preempt_depth() -> u64 {
 }
 
 /// Runs the handler for every interrupt that has come, unless interrupts are off.
+///
+/// # Panics
+/// Where the handler leaves preemption off.
 #[inline]
 pub fn handle_interrupts() {
     if pending() & INTERRUPT != 0 && interrupts_on() {
@@ -255,8 +268,10 @@ fn handle_interrupts_now() {
     let line = bus.line(binding().cpu);
     while line.lower(INTERRUPT) != 0 {
         CURRENT.with(|current| current.interrupts_off.set(true));
+        let depth = preempt_depth();
         line.run_interrupt_handler();
         CURRENT.with(|current| current.interrupts_off.set(false));
+        assert_eq!(preempt_depth(), depth, "a handler of interrupts has left preemption off");
     }
 }
 

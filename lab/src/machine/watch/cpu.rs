@@ -5,6 +5,7 @@ use crate::machine::host::Host;
 use crate::machine::soft::{Flavour, current};
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
 use interleaf::units::CpuId;
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::atomic::AtomicU32;
 
@@ -12,9 +13,10 @@ use std::sync::atomic::AtomicU32;
 #[derive(Debug)]
 pub enum Watch {}
 
-// SAFETY: 1 to 5, 7: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own.
+// SAFETY: 1 to 5, 7, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own.
 unsafe impl Cpu for Watch {
     const OBSERVED: bool = true;
+    const SEVERAL_MACHINES: bool = true;
 
     #[inline]
     #[track_caller]
@@ -31,6 +33,11 @@ unsafe impl Cpu for Watch {
     #[inline]
     fn id() -> CpuId {
         Host::id()
+    }
+
+    #[inline]
+    fn machine() -> NonZeroU32 {
+        Host::machine()
     }
 
     #[inline]

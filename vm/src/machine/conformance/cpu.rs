@@ -6,7 +6,9 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn cpu(&self) {
+        let machine = AtomicU32::new(0);
         self.on_one_cpu(|| {
+            machine.store(M::Cpu::machine().get(), Relaxed);
             self.id(0);
             self.clock();
             self.interrupt_state();
@@ -14,6 +16,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         });
         self.on_two_cpus(|me| {
             self.id(me);
+            self.check(Rule::MachineStays, M::Cpu::machine().get() == machine.load(Relaxed));
             self.clock();
         });
         self.contexts();
@@ -22,11 +25,13 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
 
     fn id(&self, me: u32) {
         self.check(Rule::IdBelowCount, M::Cpu::id().0 < self.machine.nr_cpus());
+        let machine = M::Cpu::machine();
         (0..3).for_each(|_| M::Cpu::preempt_off());
         self.check(Rule::IdStays, M::Cpu::id().0 == me);
         for _ in 0..3 {
             (0..100).for_each(|_| M::Cpu::relax());
             self.check(Rule::IdStays, M::Cpu::id().0 == me);
+            self.check(Rule::MachineStays, M::Cpu::machine() == machine);
             // SAFETY: one of the three above; the loop ends as many.
             unsafe { M::Cpu::preempt_on() };
         }

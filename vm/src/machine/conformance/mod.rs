@@ -84,6 +84,7 @@ macro_rules! rules {
 rules! {
     IdBelowCount: "a CPU's id is below the number of CPUs",
     IdStays: "a CPU's id is its own and stays while preemption is off, however deep",
+    MachineStays: "all CPUs of a machine name it by one number, which stays",
     ContextOfThread: "the context is one for each thread and keeps what is noted in it",
     ClockForward: "the clock never goes back",
     InterruptsNest: "turning interrupts off returns the state before, and restoring restores it",

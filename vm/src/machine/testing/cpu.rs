@@ -4,6 +4,7 @@ use super::machine::InterruptLines;
 use crate::machine::{Context, Cpu, Irq};
 use crate::units::CpuId;
 use core::cell::{Cell, RefCell};
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use std::thread::yield_now;
 #[cfg(not(loom))]
 std::thread_local! {
     static ME: Cell<u32> = const { Cell::new(0) };
+    static MACHINE: Cell<NonZeroU32> = const { Cell::new(NonZeroU32::MIN) };
     static LINES: RefCell<Option<Arc<InterruptLines>>> = const { RefCell::new(None) };
     static CONTEXT: Context = const { Context::new() };
     static INTERRUPTS_OFF: Cell<bool> = const { Cell::new(false) };
@@ -22,6 +24,7 @@ std::thread_local! {
 #[cfg(loom)]
 loom::thread_local! {
     static ME: Cell<u32> = Cell::new(0);
+    static MACHINE: Cell<NonZeroU32> = Cell::new(NonZeroU32::MIN);
     static LINES: RefCell<Option<Arc<InterruptLines>>> = RefCell::new(None);
     static CONTEXT: Context = Context::new();
     static INTERRUPTS_OFF: Cell<bool> = Cell::new(false);
@@ -40,6 +43,12 @@ impl TestCpu {
     /// Makes this thread run on CPU `id` from now on.
     pub fn become_cpu(id: u32) {
         ME.with(|me| me.set(id));
+    }
+
+    /// Makes this thread run on a machine with this number from now on. Every thread begins on the first.
+    #[cfg(not(loom))]
+    pub fn become_cpu_of_machine(machine: u32) {
+        MACHINE.with(|mine| mine.set(NonZeroU32::new(machine).unwrap()));
     }
 }
 
@@ -68,10 +77,15 @@ pub(super) fn handle_interrupt() {
 // numbers; both exist in the library's own tests only. A thread stays the CPU that it is until it calls them,
 // and nothing here runs another thread on it. 3: thread-local. 4: `relax` takes the interrupt. 5: `sleep`
 // accesses the word only where loom models it, by loads. 6: nothing is observed. 7: `handle_interrupt`
-// looks at the flag.
+// looks at the flag. 8: tests share nothing between machines, but where they give them different numbers.
 unsafe impl Cpu for TestCpu {
+    const SEVERAL_MACHINES: bool = true;
+
     fn id() -> CpuId {
         CpuId(ME.with(Cell::get))
+    }
+    fn machine() -> NonZeroU32 {
+        MACHINE.with(Cell::get)
     }
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
         CONTEXT.with(f)

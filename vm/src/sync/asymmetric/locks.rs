@@ -22,22 +22,22 @@
 
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Cpu, Machine, Rank};
-use crate::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PreemptGuard, RawGuard, RawSpinLock, lockdep, wait_until};
 use core::fmt;
 
 /// No CPU owns the locks; those that did have released them.
-const NO_OWNER: u32 = 0;
+const NO_OWNER: u64 = 0;
 /// Every lock is taken by its own word.
-const UNOWNED: u32 = u32::MAX;
+const UNOWNED: u64 = u64::MAX;
 /// The ownership is being revoked.
-const REVOKED: u32 = u32::MAX - 1;
+const REVOKED: u64 = u64::MAX - 1;
 
 /// The ownership of a set of spin locks.
 pub struct AsymmetricLocks<C: Cpu> {
-    /// [`NO_OWNER`], a CPU's number and 1, [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own number
-    /// is the mark that the owner looks for.
-    owner: AtomicU32<C>,
+    /// [`NO_OWNER`], a CPU (see [`this_cpu`]), [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own
+    /// value is the mark that the owner looks for.
+    owner: AtomicU64<C>,
     /// Number of the locks that the owner holds.
     held: OwnerCount<C>,
 }
@@ -45,12 +45,12 @@ pub struct AsymmetricLocks<C: Cpu> {
 impl<C: Cpu> AsymmetricLocks<C> {
     /// For locks that no CPU has taken yet.
     pub const fn new() -> Self {
-        Self { owner: AtomicU32::new(NO_OWNER), held: OwnerCount::new() }
+        Self { owner: AtomicU64::new(NO_OWNER), held: OwnerCount::new() }
     }
 
     /// For locks that every CPU takes by their words, always.
     pub const fn unowned() -> Self {
-        Self { owner: AtomicU32::new(UNOWNED), held: OwnerCount::new() }
+        Self { owner: AtomicU64::new(UNOWNED), held: OwnerCount::new() }
     }
 
     /// Waits for `lock`, which is one of the set. Preemption is off until the guard is dropped.
@@ -121,7 +121,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     /// Enters a section of `this_cpu`, which was the owner a moment ago; false if it no longer is.
     #[inline(always)]
     #[track_caller]
-    fn enter(&self, this_cpu: u32, rank: Rank) -> bool {
+    fn enter(&self, this_cpu: u64, rank: Rank) -> bool {
         // The owner's locks have no words: only this keeps it from taking one twice.
         if self.held.get() != 0 && !mutant!("asymmetric.owner-locks-twice") {
             already_held::<C>(rank);
@@ -135,7 +135,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     #[track_caller]
     fn lock_slow<'a, M: Machine<Cpu = C>>(
         &'a self,
-        this_cpu: u32,
+        this_cpu: u64,
         lock: &'a RawSpinLock<C>,
         rank: Rank,
         machine: &M,
@@ -162,7 +162,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
 
     /// Revokes the ownership of another CPU, unless a third CPU does.
     #[cold]
-    fn revoke<M: Machine<Cpu = C>>(&self, owner: u32, machine: &M) {
+    fn revoke<M: Machine<Cpu = C>>(&self, owner: u64, machine: &M) {
         if self.owner.compare_exchange(owner, REVOKED, AcqRel, Relaxed).is_ok() {
             wait_for_owners(machine, core::iter::once(&self.held));
             self.owner.store(UNOWNED, Release);
@@ -178,10 +178,13 @@ fn already_held<C: Cpu>(rank: Rank) -> ! {
     panic!("a lock of the set is held by this CPU already")
 }
 
-/// This CPU, as an owner.
+/// This CPU, as an owner: its number and 1 in the lower half, and its machine's in the upper half where there
+/// are several.
 #[inline(always)]
-fn this_cpu<C: Cpu>(_preempt_off: &PreemptGuard<C>) -> u32 {
-    C::id().0 + 1
+fn this_cpu<C: Cpu>(_preempt_off: &PreemptGuard<C>) -> u64 {
+    let is_named = C::SEVERAL_MACHINES && !mutant!("asymmetric.machine-not-named");
+    let machine = if is_named { u64::from(C::machine().get()) << 32 } else { 0 };
+    machine | (u64::from(C::id().0) + 1)
 }
 
 impl<C: Cpu> Default for AsymmetricLocks<C> {
@@ -196,7 +199,7 @@ impl<C: Cpu> fmt::Debug for AsymmetricLocks<C> {
             NO_OWNER => f.write_str("locks without an owner yet"),
             REVOKED => f.write_str("locks being revoked"),
             UNOWNED => f.write_str("unowned locks"),
-            owner => write!(f, "locks owned by CPU {}", owner - 1),
+            owner => write!(f, "locks owned by CPU {}", owner as u32 - 1),
         }
     }
 }

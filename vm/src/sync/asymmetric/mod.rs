@@ -48,7 +48,9 @@ use super::atomic::{AtomicU32, Ordering::*, light_fence};
 use super::wait_until;
 use crate::machine::{Cpu, Machine};
 
-/// Number of critical sections that an owner is in. Written by the owner alone, with preemption off.
+/// Number of critical sections that an owner is in. Written by the owner alone, with preemption off, by a
+/// load and a store: a handler of interrupts that comes between them leaves no section open (rule 2 of
+/// `Cpu`).
 #[repr(transparent)]
 struct OwnerCount<C: Cpu>(AtomicU32<C>);
 

@@ -11,8 +11,9 @@ pub(super) const DEPTH: u64 = u32::MAX as u64;
 
 /// The line that each read section of the CPU writes.
 pub(super) struct Reader<C: Cpu> {
-    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone; pairs with `barrier_all`
-    /// in `advance`.
+    /// 0: no reader; else epoch and depth, see [`DEPTH`]. Written by its CPU alone, by a load and a store: a
+    /// handler of interrupts that comes between them leaves no section open (rule 2 of `Cpu`). Pairs with
+    /// `barrier_all` in `advance`.
     pub(super) word: AtomicU64<C>,
     hits: LastHits<C>,
 }

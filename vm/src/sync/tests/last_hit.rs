@@ -20,9 +20,8 @@ std::thread_local! {
     static HANDLER: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
 }
 
-// SAFETY: each thread is a CPU of a machine of its own, whose data no other thread has. 3: thread-local. 4 to
-// 7: nobody else interrupts, waits, or sleeps; `access` is called with what the handler may do between any
-// two instructions.
+// SAFETY: each thread is the one CPU of a machine whose data no other thread has. 3: thread-local. 4 to 7:
+// no other CPU interrupts, and none waits or sleeps; `access` calls what an interrupt may call there.
 unsafe impl Cpu for Interrupted {
     const OBSERVED: bool = true;
 

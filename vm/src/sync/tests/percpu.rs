@@ -51,6 +51,26 @@ fn a_cpu_beyond_the_array_is_refused() {
     .unwrap();
 }
 
+/// Calls `f` on a new thread that is CPU 0 of the machine with this number.
+fn on_machine<R: Send>(machine: u32, f: impl FnOnce() -> R + Send) -> R {
+    let run = || {
+        TestCpu::become_cpu_of_machine(machine);
+        f()
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+#[test]
+fn the_slots_are_those_of_one_machine() {
+    let slots = slots(1);
+    let add = || slots.get_cpu().with(|slot| slot, |n| *n += 1);
+    assert_eq!(on_machine(2, add), Some(()));
+    let message = on_machine(1, || panics(add));
+    assert!(message.contains("another machine"), "{message}");
+    assert!(on_machine(3, || panics(|| _ = slots.this_cpu(&PreemptGuard::new()))).contains("another machine"));
+    assert_eq!(on_machine(2, add), Some(()));
+}
+
 #[test]
 fn interrupts_come_on_again_when_the_outermost_section_ends_or_unwinds() {
     let off = || {

@@ -10,6 +10,7 @@ use interleaf::machine::{Callback, Context, Cpu, Irq, Machine, Rank, RootTable, 
 use interleaf::sync::RawSpinLock;
 use interleaf::units::*;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, PoisonError};
@@ -30,6 +31,7 @@ pub(super) struct Bad<C>(PhantomData<C>);
 // SAFETY: as `C`, but for the one rule that it breaks: in the suite, where nothing relies on it.
 unsafe impl<C: Flavour> Cpu for Bad<C> {
     const OBSERVED: bool = C::OBSERVED;
+    const SEVERAL_MACHINES: bool = C::SEVERAL_MACHINES;
 
     #[track_caller]
     fn access(addr: usize, len: usize, kind: interleaf::machine::AccessKind) {
@@ -42,6 +44,11 @@ unsafe impl<C: Flavour> Cpu for Bad<C> {
             CpuId(id) if breaks(Rule::IdStays) => CpuId((id + CALLS.fetch_add(1, Relaxed)) % 2),
             id => id,
         }
+    }
+    fn machine() -> NonZeroU32 {
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        let call = if breaks(Rule::MachineStays) { CALLS.fetch_add(1, Relaxed) % 2 } else { 0 };
+        C::machine().saturating_add(call)
     }
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
         if breaks(Rule::ContextOfThread) { f(&Context::new()) } else { C::with_context(f) }

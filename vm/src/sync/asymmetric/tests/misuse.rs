@@ -31,6 +31,24 @@ fn ownership_is_kept_while_one_of_the_locks_is_held() {
     assert_eq!(format!("{locks:?}"), "locks without an owner yet");
 }
 
+/// Two CPUs of one number are two CPUs: both would hold a lock of the set.
+#[test]
+fn a_cpu_of_another_machine_does_not_own_the_locks() {
+    let machine = TestMachine::with_cpus(1, 2);
+    let (locks, lock) = (AsymmetricLocks::<TestCpu>::new(), RawSpinLock::new());
+    drop(locks.lock(&lock, table(Level::Pte), &machine));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            TestCpu::become_cpu_of_machine(2);
+            locks.release_ownership();
+            assert_eq!(format!("{locks:?}"), "locks owned by CPU 0");
+            drop(locks.lock(&lock, table(Level::Pte), &machine));
+            assert_eq!(format!("{locks:?}"), "unowned locks");
+        });
+    });
+    drop(locks.lock(&lock, table(Level::Pte), &machine));
+}
+
 #[test]
 fn a_lock_below_one_of_another_set_is_refused() {
     let machine = TestMachine::with_cpus(1, 2);
