@@ -67,7 +67,9 @@ fn the_slots_are_those_of_one_machine() {
     assert_eq!(on_machine(2, add), Some(()));
     let message = on_machine(1, || panics(add));
     assert!(message.contains("another machine"), "{message}");
-    assert!(on_machine(3, || panics(|| _ = slots.this_cpu(&PreemptGuard::new()))).contains("another machine"));
+    assert!(
+        on_machine(3, || panics(|| _ = slots.this_cpu(&PreemptGuard::new()))).contains("another machine")
+    );
     assert_eq!(on_machine(2, add), Some(()));
 }
 
