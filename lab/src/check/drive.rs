@@ -96,15 +96,8 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
     /// One load or store of a byte. The frame it goes to is looked at while the instruction lasts.
     fn access(&self, addr: u64, access: Access, store: Option<u8>) -> CallResult {
         let faults = Faults::new(self.space);
-        let done = self.machine.with_byte(VirtAddr(addr), access, &faults, |at| {
-            self.audit(at, access);
-            let (pfn, offset, mut byte) = (at.pfn(), at.offset(), [0]);
-            match store {
-                Some(value) => self.machine.write(pfn, offset, &[value]),
-                None => self.machine.read(pfn, offset, &mut byte),
-            }
-            byte[0]
-        });
+        let look = |at| self.audit(at, access);
+        let done = self.machine.touch_looked_at(VirtAddr(addr), access, store, &faults, look);
         match (done, access, faults.why()) {
             (Ok(_), Access::Write, _) => CallResult::Written,
             (Ok(byte), ..) => CallResult::Byte(byte),

@@ -37,11 +37,41 @@ type Fiber = Coroutine<(), usize, usize>;
 
 /// One fiber.
 struct Slot {
+    /// The number of its stack.
+    stack: u64,
     /// Borrowed while the fiber runs.
     fiber: RefCell<Fiber>,
     /// The handle with which the fiber suspends itself; null until it has started. It lies on the fiber's own
     /// stack.
     yielder: Cell<*const Yielder<(), usize>>,
+}
+
+thread_local! {
+    /// The number of the stack that runs.
+    static STACK: Cell<u64> = const { Cell::new(0) };
+    static NEXT_STACK: Cell<u64> = const { Cell::new(1) };
+}
+
+/// The number of the stack that runs, of those that this thread ever had: 0 for the thread's own, and another
+/// for each fiber. Calls on one stack end in the reverse of the order in which they began; of calls on two
+/// stacks either may end first.
+pub fn current_stack() -> u64 {
+    STACK.get()
+}
+
+/// A stack runs until this is dropped; then the one before it goes on.
+struct OnStack(u64);
+
+impl OnStack {
+    fn enter(stack: u64) -> Self {
+        Self(STACK.replace(stack))
+    }
+}
+
+impl Drop for OnStack {
+    fn drop(&mut self) {
+        STACK.set(self.0);
+    }
 }
 
 /// Stacks of one host thread, one of which runs.
@@ -52,7 +82,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A set of fibers with the running thread in slot 0.
+    /// A set of fibers with the running stack in slot 0.
     pub fn new() -> Rc<Self> {
         Rc::new(Self { fibers: RefCell::new(Vec::new()), running: Cell::new(HOST) })
     }
@@ -78,9 +108,9 @@ impl Ring {
             entry();
             parent
         });
-        self.fibers
-            .borrow_mut()
-            .push(Rc::new(Slot { fiber: RefCell::new(fiber), yielder: Cell::new(null()) }));
+        let stack = NEXT_STACK.replace(NEXT_STACK.get() + 1);
+        let slot_of_it = Slot { stack, fiber: RefCell::new(fiber), yielder: Cell::new(null()) };
+        self.fibers.borrow_mut().push(Rc::new(slot_of_it));
         Ok(slot)
     }
 
@@ -152,6 +182,7 @@ impl Ring {
                 eprintln!("a fiber ended and its parent has ended before");
                 abort();
             }
+            let _on_its_stack = OnStack::enter(slot.stack);
             next = match slot.fiber.borrow_mut().resume(()) {
                 CoroutineResult::Yield(to) => to,
                 CoroutineResult::Return(parent) => parent,

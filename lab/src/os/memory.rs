@@ -3,16 +3,26 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
 /// A reserved piece of the host's address space. What is not [`open`](Reservation::open)ed faults when
-/// touched.
-#[derive(Debug)]
+/// touched. Clones are the same piece, which the last of them gives back.
+#[derive(Clone, Debug)]
 pub struct Reservation {
+    start: NonNull<u8>,
+    len_bytes: usize,
+    _mapping: Arc<Mapping>,
+}
+
+/// Unmaps a reservation when it is dropped.
+#[derive(Debug)]
+struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
 }
 
-// SAFETY: the value is an address and a length; threads order their own accesses to the memory.
+// SAFETY: the value is an address, a length, and a count of clones, which is atomic; threads order their own
+// accesses to the memory.
 unsafe impl Send for Reservation {}
 // SAFETY: as above; no method changes the value.
 unsafe impl Sync for Reservation {}
@@ -30,7 +40,7 @@ impl Reservation {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(Self { start, len_bytes })
+        Ok(Self { start, len_bytes, _mapping: Arc::new(Mapping { start, len_bytes }) })
     }
 
     /// Makes a part readable and writable; it reads as zeroes until written.
@@ -86,10 +96,10 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours. Only pointers into it were given out, by a borrow of this value; each
-        // block that dereferences one says why the value still lives.
+        // SAFETY: the mapping is ours. Only pointers into it were given out, by a borrow of a reservation;
+        // each block that dereferences one says why that, or a clone of it, still lives.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
     }
 }

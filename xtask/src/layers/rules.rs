@@ -20,6 +20,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "lab/src/machine/host/cpu",
     "lab/src/machine/baton/cpu",
     "lab/src/machine/watch/cpu",
+    "lab/tests/recount",
     "kernel/src/arch",
     "kernel/plugin/src/qemu",
     "kernel/programs/src/sys",

@@ -8,6 +8,7 @@ use crate::os::memory::Reservation;
 use interleaf::units::{PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What memory holds before the library gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +24,12 @@ pub enum Fill {
 /// The byte that [`Fill::Dirty`] memory holds.
 pub const DIRTY_BYTE: u8 = 0xA5;
 
-/// Real memory at physical addresses.
-#[derive(Debug)]
+/// Real memory at physical addresses. Clones are the same memory.
+#[derive(Clone, Debug)]
 pub struct Arena {
     memory: Reservation,
     first: PhysAddr,
-    regions: Vec<PfnRange>,
+    regions: Arc<[PfnRange]>,
 }
 
 impl Arena {
@@ -43,7 +44,7 @@ impl Arena {
         };
         let frames = usize::try_from(last.end.0 - first.start.0).map_err(io::Error::other)?;
         let memory = Reservation::new(frames << PAGE_SHIFT)?;
-        let arena = Self { memory, first: first.start.addr(), regions: regions.to_vec() };
+        let arena = Self { memory, first: first.start.addr(), regions: regions.into() };
         arena.regions.iter().try_for_each(|&region| arena.prepare(region, fill))?;
         Ok(arena)
     }

@@ -5,10 +5,11 @@ use super::arena::Arena;
 use super::bus::{BoundHandler, Bus, INTERRUPT};
 use super::claims::Claims;
 use super::current::{self, CpuBinding};
+use super::device;
 use super::entered::{Entered, Running};
 use super::flavour::Flavour;
 use super::helpers::Helpers;
-use super::send_ptr::SendPtr;
+use super::mmu::{Borrow, Mmu};
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
@@ -16,57 +17,48 @@ use interleaf::machine::{AccessKind, Callback, Format, Machine, RootTable, Table
 use interleaf::units::{
     CpuId, CpuMask, Level, MAX_CPUS, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
 };
-use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A machine with CPUs of flavour `C` whose tables have format `F`.
+///
+/// The value may be moved, also where a handler's registration was leaked: its parts lie in allocations of
+/// their own, and a handler is called with a value of its own that shares them.
 pub struct SoftMachine<C: Flavour, F: Format> {
+    /// Dropped first. `None` in the values that handlers are called with.
+    _owner: Option<Owner>,
     arena: Arena,
     bus: Arc<Bus>,
-    cpus: Box<[Mmu]>,
+    cpus: Arc<[Mmu]>,
     membarrier: Membarrier,
-    /// Number of nodes; CPUs are assigned to them round robin.
-    nodes: u32,
+    shared: Arc<Shared>,
+    _types: PhantomData<fn() -> (C, F)>,
+}
+
+/// What the machine and the values that its handlers get share.
+struct Shared {
+    /// Number of nodes; CPUs are assigned to them round robin. Relaxed: set before the machine is used.
+    nodes: AtomicU32,
     helpers: Helpers,
     /// Frames that were claimed.
     claims: Claims,
     violations: Mutex<Vec<Violation>>,
-    _types: PhantomData<fn() -> (C, F)>,
 }
 
-/// State that only the thread that runs on the CPU touches.
-#[repr(align(128))]
-struct Mmu {
-    root: Cell<Option<Pfn>>,
-    tlb: UnsafeCell<Tlb>,
-    /// A reference to the TLB is in use: another would not be exclusive.
-    borrowed: Cell<bool>,
+/// Held by the machine alone: its end is that of the handlers and the helpers.
+struct Owner {
+    bus: Arc<Bus>,
+    shared: Arc<Shared>,
 }
 
-// SAFETY: an `Mmu` is reached through `SoftMachine::mmu`, which checks that the thread runs on its CPU, or by
-// `inspect`, which checks that no other thread runs there. Entering a CPU is an acquire, leaving it a
-// release.
-unsafe impl Sync for Mmu {}
-
-/// The one reference to a TLB is in use.
-struct Borrow<'m>(&'m Cell<bool>);
-
-impl<'m> Borrow<'m> {
-    #[inline(always)]
-    fn of(borrowed: &'m Cell<bool>) -> Self {
-        assert!(!borrowed.replace(true), "a TLB is used inside of it");
-        Self(borrowed)
-    }
-}
-
-impl Drop for Borrow<'_> {
-    #[inline(always)]
+impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.set(false);
+        self.bus.set_interrupt_handler(None);
+        self.shared.helpers.stop();
     }
 }
 
@@ -79,25 +71,28 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         if !(1..=MAX_CPUS as u32).contains(&config.nr_cpus) {
             return Err(io::Error::other(format!("a machine has 1 to {MAX_CPUS} CPUs")));
         }
-        let mmu =
-            |_| Mmu { root: Cell::new(None), tlb: UnsafeCell::new(Tlb::new()), borrowed: Cell::new(false) };
-        Ok(Self {
-            arena: Arena::new(&config.regions, config.fill)?,
-            bus: Arc::new(Bus::new(config.nr_cpus)),
-            cpus: (0..config.nr_cpus).map(mmu).collect(),
-            membarrier: Membarrier::register()?,
-            nodes: 1,
+        let bus = Arc::new(Bus::new(config.nr_cpus));
+        let shared = Arc::new(Shared {
+            nodes: AtomicU32::new(1),
             helpers: Helpers::new(),
             claims: Claims::default(),
             violations: Mutex::new(Vec::new()),
+        });
+        Ok(Self {
+            _owner: Some(Owner { bus: bus.clone(), shared: shared.clone() }),
+            arena: Arena::new(&config.regions, config.fill)?,
+            bus,
+            cpus: (0..config.nr_cpus).map(|_| Mmu::new()).collect(),
+            membarrier: Membarrier::register()?,
+            shared,
             _types: PhantomData,
         })
     }
 
     /// The same machine with its CPUs on `nodes` nodes: each is on the node of its number modulo `nodes`.
     #[must_use]
-    pub fn with_nodes(mut self, nodes: u32) -> Self {
-        self.nodes = nodes.max(1);
+    pub fn with_nodes(self, nodes: u32) -> Self {
+        self.shared.nodes.store(nodes.max(1), Relaxed);
         self
     }
 
@@ -106,12 +101,17 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         &self.arena
     }
 
+    /// The frames that were claimed.
+    pub(super) fn claims(&self) -> &Claims {
+        &self.shared.claims
+    }
+
     /// Makes all memory claimable again, for another system. What was made of it borrowed the machine, and so
     /// is gone, but for handlers, which are removed.
     pub fn reclaim_memory(&mut self) {
         self.bus.set_interrupt_handler(None);
-        self.helpers.set_program::<C>(None);
-        self.claims.forget();
+        self.shared.helpers.set_program::<C>(None);
+        self.shared.claims.lock().clear();
     }
 
     /// What the CPUs share.
@@ -131,18 +131,18 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         cpus: impl IntoIterator<Item = CpuId>,
         at_start: impl Fn(CpuId) + Clone + Send + 'static,
     ) {
-        cpus.into_iter().for_each(|cpu| self.helpers.start(&self.bus, cpu, at_start.clone()));
+        cpus.into_iter().for_each(|cpu| self.shared.helpers.start(&self.bus, cpu, at_start.clone()));
     }
 
     /// Has this thread do what a helper does: run the program, until that returns. At once where none is
     /// installed.
     pub fn help(&self) {
-        self.helpers.help();
+        self.shared.helpers.help();
     }
 
     /// The violations that the TLBs have noticed so far.
     pub fn violations(&self) -> Vec<Violation> {
-        self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Passes the contents of the TLB of `cpu` to `page` and `table`: pages, and tables with the level of the
@@ -217,42 +217,28 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 
     #[cold]
     pub(super) fn report(&self, violation: Violation) {
-        self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
+        self.shared.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }
 
     /// Binds a handler, or a program, to this machine.
     fn bind(&self, handler: Callback<Self>) -> BoundHandler {
-        let machine = SendPtr(self);
-        Arc::new(move || {
-            // SAFETY: dropping the machine removes the handler, which waits for the CPUs that run it. That
-            // the machine stays in its place until then is *open* in docs/design/unsafe.md.
-            let machine = unsafe { &*machine.get() };
-            // SAFETY: and that caller promised that the function may be called with this data, on any CPU,
-            // meanwhile.
-            unsafe { (handler.call)(machine, handler.data) }
-        })
-    }
-
-    /// Zeroes a block, as a device of this machine: the lab does so to frames that no Rust code borrows from,
-    /// idle ones and those of user memory.
-    pub fn zero(&self, pfn: Pfn, order: Order) {
-        let block = self.block(pfn.addr(), order.bytes(), AccessKind::Write);
-        // SAFETY: the block lies in the arena.
-        unsafe { block.write_bytes(0, order.bytes()) };
-    }
-
-    /// Writes bytes of a frame, as a device; see [`zero`](Self::zero).
-    pub fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
-        let at = PhysAddr(pfn.addr().0 + offset as u64);
-        let to = self.block(at, from.len(), AccessKind::Write);
-        // SAFETY: the bytes lie in the arena; `from` is ordinary memory elsewhere.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
+        let machine = Self {
+            _owner: None,
+            arena: self.arena.clone(),
+            bus: self.bus.clone(),
+            cpus: self.cpus.clone(),
+            membarrier: self.membarrier,
+            shared: self.shared.clone(),
+            _types: PhantomData,
+        };
+        // SAFETY: the caller that set the callback promised that it may be called with its data, on any CPU,
+        // until another is set or the machine is dropped: then this closure has been removed, and none runs.
+        Arc::new(move || unsafe { (handler.call)(&machine, handler.data) })
     }
 
     /// The block in the window, after the access was reported to the observer.
     #[track_caller]
-    fn block(&self, at: PhysAddr, len_bytes: usize, kind: AccessKind) -> NonNull<u8> {
+    pub(super) fn block(&self, at: PhysAddr, len_bytes: usize, kind: AccessKind) -> NonNull<u8> {
         let block = self.arena.block(at, len_bytes);
         if C::OBSERVED {
             C::access(block.addr().get(), len_bytes, kind);
@@ -278,7 +264,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
-        NodeId(cpu.0 % self.nodes)
+        NodeId(cpu.0 % self.shared.nodes.load(Relaxed))
     }
 
     /// Nodes lie in a row.
@@ -304,11 +290,13 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     fn claim_memory(&self, frames: &[PfnRange]) -> bool {
-        self.claims.claim(self.arena.regions(), frames)
+        self.shared.claims.claim(self.arena.regions(), frames)
     }
 
     unsafe fn zero(&self, pfn: Pfn, order: Order) {
-        self.zero(pfn, order);
+        let block = self.block(pfn.addr(), order.bytes(), AccessKind::Write);
+        // SAFETY: the block lies in the arena and its frames are the caller's.
+        unsafe { block.write_bytes(0, order.bytes()) };
     }
 
     unsafe fn zero_nontemporal(&self, frames: PfnRange) {
@@ -331,14 +319,19 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
         assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
         let at = PhysAddr(pfn.addr().0 + offset as u64);
+        assert!(self.arena.regions().iter().any(|region| region.contains(pfn)), "no memory at {pfn:?}");
         let from = self.block(at, to.len(), AccessKind::Read);
-        // SAFETY: the bytes lie in the arena; `to` is ordinary memory elsewhere. That nobody writes them
-        // meanwhile is *open* in docs/design/unsafe.md.
-        unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+        // SAFETY: the bytes lie in one frame of a region, which the host has mapped; `to` is borrowed
+        // exclusively.
+        unsafe { device::copy_out(from, to) };
     }
 
     unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        self.write(pfn, offset, from);
+        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        let to = self.block(at, from.len(), AccessKind::Write);
+        // SAFETY: the bytes lie in the arena, and are the caller's.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
     }
 
     fn load_root(&self, root: Option<RootTable>) {
@@ -370,14 +363,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        self.helpers.set_program::<C>(help.map(|help| self.bind(help)));
-    }
-}
-
-impl<C: Flavour, F: Format> Drop for SoftMachine<C, F> {
-    fn drop(&mut self) {
-        self.bus.set_interrupt_handler(None);
-        self.helpers.stop();
+        self.shared.helpers.set_program::<C>(help.map(|help| self.bind(help)));
     }
 }
 

@@ -14,17 +14,19 @@
 //! docs/design/machines.md has the details.
 
 pub mod arena;
+mod bare;
 pub mod bus;
 mod claims;
 mod config;
 pub mod current;
+mod device;
 mod entered;
 pub mod flavour;
 mod harness;
 mod helpers;
 mod machine;
+mod mmu;
 pub mod run_queue;
-mod send_ptr;
 mod set;
 pub mod stream;
 pub(crate) mod switch_notifier;
@@ -35,6 +37,7 @@ mod user;
 pub mod walker;
 
 pub use arena::Fill;
+pub use bare::BareMemory;
 pub use config::MachineConfig;
 pub use entered::{Entered, Running};
 pub use flavour::Flavour;

@@ -1,7 +1,8 @@
 //! What a task does to its address space when it gives up its CPU and when it has one again, known to its
-//! thread for as long as a call runs.
+//! stack for as long as a call runs.
 
-use std::cell::Cell;
+use crate::os::fiber;
+use std::cell::RefCell;
 use std::mem::transmute;
 
 /// What a task does to its address space when it gives up its CPU and when it has one again.
@@ -12,31 +13,46 @@ pub trait SwitchNotifier {
     fn sched_in(&self);
 }
 
-thread_local!(static SWITCH: Cell<Option<&'static dyn SwitchNotifier>> = const { Cell::new(None) });
+/// A notifier, and the stack that the call runs on for which it is installed.
+type Installed = (u64, &'static dyn SwitchNotifier);
 
-/// Puts back what was installed before, however the call ends.
-struct Restore(Option<&'static dyn SwitchNotifier>);
+thread_local! {
+    /// Those of all calls under way on this thread, each stack's in the order in which they began.
+    static INSTALLED: RefCell<Vec<Installed>> = const { RefCell::new(Vec::new()) };
+}
 
-impl Drop for Restore {
+/// Takes the last notifier of a stack out, however the call ends.
+struct TakeOut(u64);
+
+impl Drop for TakeOut {
     fn drop(&mut self) {
-        SWITCH.set(self.0);
+        INSTALLED.with_borrow_mut(|installed| {
+            let last = installed.iter().rposition(|&(stack, _)| stack == self.0);
+            last.map(|last| installed.remove(last));
+        });
     }
 }
 
-/// Runs `f`; whenever this thread gives up its CPU meanwhile, `switch` is notified.
+/// Runs `f`; whenever this stack gives up its CPU meanwhile, `switch` is notified. Each fiber of a thread has
+/// notifiers of its own.
 pub fn with_switch_notifier<R>(switch: &dyn SwitchNotifier, f: impl FnOnce() -> R) -> R {
-    // SAFETY: only the lifetime changes. The reference stays in this module's thread-local, from where only
-    // `installed` borrows it, on this thread, for the length of a call that runs inside of `f`; and it is
-    // taken out before this call returns or unwinds, thus while the borrow that we were given still lasts.
+    // SAFETY: only the lifetime changes. The reference stays in this module's list, from where only
+    // `installed` borrows it, on this stack, for the length of a call that runs inside of `f`; and it is taken
+    // out before this call returns or unwinds, thus while the borrow that we were given still lasts: calls on
+    // one stack end in the reverse of the order in which they began, so the last of this stack is this one.
     let lasting = unsafe { transmute::<&dyn SwitchNotifier, &'static dyn SwitchNotifier>(switch) };
-    let _restore = Restore(SWITCH.replace(Some(lasting)));
+    let stack = fiber::current_stack();
+    INSTALLED.with_borrow_mut(|installed| installed.push((stack, lasting)));
+    let _take_out = TakeOut(stack);
     f()
 }
 
-/// Calls `f` with the notifier installed on this thread. `f` cannot keep it: it must take a reference of any
-/// lifetime.
+/// Calls `f` with the notifier installed last on this stack. `f` cannot keep it: it must take a reference of
+/// any lifetime.
 pub(crate) fn installed<R>(f: impl for<'a> FnOnce(Option<&'a dyn SwitchNotifier>) -> R) -> R {
-    f(SWITCH.get())
+    let here = fiber::current_stack();
+    let last = |installed: &Vec<Installed>| installed.iter().rfind(|(stack, _)| *stack == here).copied();
+    f(INSTALLED.with_borrow(last).map(|(_, switch)| switch))
 }
 
 #[cfg(test)]

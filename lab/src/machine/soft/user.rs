@@ -5,10 +5,12 @@
 //! free it waits for this CPU's acknowledgement. Flavours that let other CPUs run in the middle of an
 //! instruction therefore have interrupts off in it.
 
+use super::device;
 use super::flavour::Flavour;
 use super::machine::SoftMachine;
 use super::tlb::Tlb;
 use super::walker::{is_canonical, walk};
+use interleaf::frame::FrameRef;
 use interleaf::machine::{AccessKind, Format, Machine};
 use interleaf::sync::with_interrupts_off;
 use interleaf::units::{Access, PAGE_SIZE, Pfn, PhysAddr, Rights, VirtAddr};
@@ -72,20 +74,43 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.instruction(addr, access, faults, |at| at)
     }
 
-    /// Runs an instruction of the caller's making: `use_it` gets the physical address that `addr` translates
-    /// to, which stays this page's until it returns. It must not wait for another CPU.
+    /// Loads one byte, or stores `store` there and gives that back. `look` is called with the physical address
+    /// that `addr` translates to, which stays this page's until the instruction is over. It must not wait for
+    /// another CPU.
     ///
     /// # Errors
     /// As [`access`](Self::access).
     #[inline]
-    pub fn with_byte<R>(
+    #[track_caller]
+    pub fn touch_looked_at(
         &self,
         addr: VirtAddr,
         access: Access,
+        store: Option<u8>,
         faults: &impl FaultHandler,
-        mut use_it: impl FnMut(PhysAddr) -> R,
-    ) -> Result<R, Signal> {
-        self.instruction(addr, access, faults, |at| use_it(self.phys_of(at)))
+        mut look: impl FnMut(PhysAddr),
+    ) -> Result<u8, Signal> {
+        self.instruction(addr, access, faults, |at| {
+            look(self.phys_of(at));
+            self.seen(at, 1, if store.is_some() { AccessKind::Store } else { AccessKind::Load });
+            // SAFETY: as in `touch`.
+            let byte = unsafe { AtomicU8::from_ptr(at.as_ptr()) };
+            match store {
+                Some(value) => {
+                    byte.store(value, Relaxed);
+                    value
+                }
+                None => byte.load(Relaxed),
+            }
+        })
+    }
+
+    /// Zeroes a frame of user memory as a device does, whatever CPUs do with it meanwhile.
+    pub fn zero_user(&self, frame: &FrameRef<'_, Self>) {
+        let at = self.block(frame.pfn().addr(), PAGE_SIZE, AccessKind::Write);
+        // SAFETY: the frame lies in the arena, and is user memory as long as there is a reference to it: no
+        // Rust code borrows from that, and programs reach it by atomics.
+        unsafe { device::zero(at, PAGE_SIZE) };
     }
 
     /// Loads 8 bytes, aligned to 8.

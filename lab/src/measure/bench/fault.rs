@@ -9,9 +9,10 @@ use crate::error::Failure;
 use crate::machine::soft::Entered;
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity::AffinityGuard;
+use interleaf::frame::FrameRef;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::units::{Access, CpuId, Order, PAGE_SIZE, Pfn, VirtAddr, Vpn};
+use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr, Vpn};
 use std::cell::RefCell;
 use std::time::Instant;
 
@@ -69,11 +70,10 @@ impl<'v> Room<'v> {
     }
 
     /// The frames behind `pages` pages, in their order.
-    fn frames(&self, pages: u64, into: &mut Vec<Pfn>) {
-        into.clear();
-        let first = self.base.vpn();
+    fn frames<'r>(&'r self, pages: u64, into: &mut Vec<UserFrame<'r>>) {
+        let (first, memory) = (self.base.vpn(), self.space.vm().memory());
         let frame = |index| self.space.resident_frame(Vpn(first.0 + index)).expect("it was touched").0;
-        into.extend((0..pages).map(frame));
+        into.extend((0..pages).map(|index| memory.try_get(frame(index)).expect("user memory")));
     }
 
     fn forget(&self, pages: u64) {
@@ -81,10 +81,13 @@ impl<'v> Room<'v> {
     }
 }
 
+/// A frame of a page, which is not freed as long as this exists.
+type UserFrame<'r> = FrameRef<'r, TimedMachine>;
+
 /// Zeroes frames one by one; nanoseconds for all.
-fn zero(machine: &TimedMachine, frames: &[Pfn]) -> f64 {
+fn zero(machine: &TimedMachine, frames: &[UserFrame<'_>]) -> f64 {
     let start = Instant::now();
-    frames.iter().for_each(|&pfn| machine.zero(pfn, Order::BASE));
+    frames.iter().for_each(|frame| machine.zero_user(frame));
     start.elapsed().as_nanos() as f64
 }
 
@@ -97,6 +100,7 @@ fn write_warm(options: &Options, room: &Room<'_>, pages: u64) -> Figure {
             let faults = room.faults(pages, Access::Write);
             room.frames(pages, &mut frames.borrow_mut());
             total += faults - zero(room.space.vm().machine(), &frames.borrow());
+            frames.borrow_mut().clear();
             room.forget(pages);
         }
         total / (rounds * pages) as f64
@@ -107,6 +111,7 @@ fn write_warm(options: &Options, room: &Room<'_>, pages: u64) -> Figure {
 fn write_cold(options: &Options, room: &Room<'_>, pages: u64) -> Figure {
     let frames = RefCell::new(Vec::with_capacity(pages as usize));
     let ours = || {
+        frames.borrow_mut().clear();
         let faults = room.faults(pages, Access::Write);
         room.frames(pages, &mut frames.borrow_mut());
         room.forget(pages);

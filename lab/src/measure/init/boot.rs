@@ -147,8 +147,7 @@ impl BootMachine {
     }
 
     fn make_dirty(&self, machine: &TimedMachine) {
-        let dirt = [DIRTY_BYTE; PAGE_SIZE];
-        (self.records.start.0..self.records.end.0).for_each(|pfn| machine.write(Pfn(pfn), 0, &dirt));
+        machine.bare_memory().fill(self.records, DIRTY_BYTE);
     }
 
     /// Where the records are going to lie.

@@ -3,6 +3,7 @@
 mod broken;
 mod claim;
 mod conformance;
+mod moved;
 
 use super::*;
 use crate::machine::host::{Host, SwitchNotifier, with_switch_notifier, without_cpu};
@@ -74,7 +75,7 @@ const RO: Rights = Rights::READ.union(Rights::USER);
 
 fn machine(nr_cpus: u32) -> TestMachine {
     let machine = SoftMachine::new(&MachineConfig::small(nr_cpus, 64)).unwrap();
-    (0..4).for_each(|table| machine.zero(Pfn(ROOT.0 + table), Order::BASE));
+    machine.bare_memory().fill(PfnRange::new(ROOT, ROOT.add(4)), 0);
     for (n, level) in [Level::P4d, Level::Pud, Level::Pmd].into_iter().enumerate() {
         let next = Pfn(ROOT.0 + n as u64 + 1);
         store(&machine, Pfn(ROOT.0 + n as u64), level, Entry::Table(next));
