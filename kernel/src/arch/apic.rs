@@ -7,19 +7,48 @@ use super::ports::Port;
 use super::space::APIC_PAGE;
 use core::ptr;
 
-/// Registers that are used, by their offset in the page.
+/// Registers that are read, by their offset in the page.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Register {
     Id = 0x20,
-    End = 0xb0,
-    Spurious = 0xf0,
     CommandLow = 0x300,
-    CommandHigh = 0x310,
-    Timer = 0x320,
-    TimerInitial = 0x380,
     TimerCurrent = 0x390,
-    TimerDivide = 0x3e0,
+}
+
+/// The command register, in two halves: writing the lower one sends.
+const COMMAND_LOW: usize = 0x300;
+const COMMAND_HIGH: usize = 0x310;
+
+/// What is written to this CPU's controller, but for commands: nothing here concerns another CPU, or makes an
+/// interrupt of another vector than those of [`Vector`].
+#[derive(Clone, Copy)]
+enum Setting {
+    /// The interrupt that is handled is over.
+    End,
+    /// The controller is on.
+    On,
+    TimerOff,
+    /// The timer interrupts again and again.
+    TimerPeriodic,
+    /// Ticks that the timer counts down; 0 stops it.
+    TimerTicks(u32),
+    /// A tick is a cycle of the bus.
+    TimerDivide1,
+}
+
+impl Setting {
+    /// The register's offset, and the word.
+    const fn encode(self) -> (usize, u32) {
+        match self {
+            Setting::End => (0xb0, 0),
+            Setting::On => (0xf0, 0x100 | Vector::SPURIOUS.0 as u32),
+            Setting::TimerOff => (0x320, MASKED),
+            Setting::TimerPeriodic => (0x320, PERIODIC | Vector::TIMER.0 as u32),
+            Setting::TimerTicks(ticks) => (0x380, ticks),
+            Setting::TimerDivide1 => (0x3e0, 0b1011),
+        }
+    }
 }
 
 /// A vector of the controller's interrupts: one whose entry expects no error code.
@@ -55,10 +84,21 @@ fn read(register: Register) -> u32 {
     unsafe { at.read_volatile() }
 }
 
-fn write(register: Register, value: u32) {
-    let at = ptr::with_exposed_provenance_mut::<u32>(APIC_PAGE + register as usize);
-    // SAFETY: as `read`; the controller writes no memory. What it does to other CPUs is said by `command`.
+/// Writes a register.
+///
+/// # Safety
+/// `offset` is a register's, and what the controller then does, to this CPU or to another, is wanted.
+unsafe fn store(offset: usize, value: u32) {
+    let at = ptr::with_exposed_provenance_mut::<u32>(APIC_PAGE + offset);
+    // SAFETY: as in `read`; the controller writes no memory.
     unsafe { at.write_volatile(value) }
+}
+
+fn write(setting: Setting) {
+    let (offset, value) = setting.encode();
+    // SAFETY: what a setting does is harmless at any time: a wrong one delays interrupts, or sends this CPU
+    // the timer's, which it takes where it has interrupts on.
+    unsafe { store(offset, value) };
 }
 
 /// Masks the two 8259 controllers, which would interrupt with vectors of exceptions. Called once.
@@ -72,8 +112,8 @@ pub fn mask_legacy_pics() {
 
 /// Turns this CPU's controller on.
 pub fn init() {
-    write(Register::Spurious, 0x100 | u32::from(Vector::SPURIOUS.0));
-    write(Register::Timer, MASKED);
+    write(Setting::On);
+    write(Setting::TimerOff);
 }
 
 /// This CPU's number at the controllers.
@@ -83,7 +123,7 @@ pub fn id() -> u32 {
 
 /// Acknowledges an interrupt.
 pub fn end_of_interrupt() {
-    write(Register::End, 0);
+    write(Setting::End);
 }
 
 /// Sends a command to another CPU's controller. Interrupts are off between the two halves: a handler might
@@ -93,8 +133,10 @@ pub fn end_of_interrupt() {
 /// The other CPU may be interrupted, or restarted, as the command says.
 unsafe fn command(to: u32, what: u32) {
     with_interrupts_off(|_| {
-        write(Register::CommandHigh, to << 24);
-        write(Register::CommandLow, what);
+        // SAFETY: the upper half sends nothing.
+        unsafe { store(COMMAND_HIGH, to << 24) };
+        // SAFETY: the caller's promise.
+        unsafe { store(COMMAND_LOW, what) };
         // Until this CPU's controller has delivered it, which waits for no other CPU.
         while read(Register::CommandLow) & 1 << 12 != 0 {
             core::hint::spin_loop();
@@ -135,22 +177,22 @@ pub unsafe fn start(to: u32, page: u8) {
 
 /// Ticks of the timer in 10 ms.
 pub fn calibrate() -> u32 {
-    write(Register::TimerDivide, 0b1011);
-    write(Register::TimerInitial, u32::MAX);
+    write(Setting::TimerDivide1);
+    write(Setting::TimerTicks(u32::MAX));
     clock::delay_us(10_000);
     let left = read(Register::TimerCurrent);
-    write(Register::TimerInitial, 0);
+    write(Setting::TimerTicks(0));
     u32::MAX - left
 }
 
 /// The timer interrupts this CPU no more.
 pub fn no_ticks() {
-    write(Register::Timer, MASKED);
+    write(Setting::TimerOff);
 }
 
 /// Makes the timer interrupt this CPU once in `ticks` ticks.
 pub fn tick_every(ticks: u32) {
-    write(Register::TimerDivide, 0b1011);
-    write(Register::Timer, PERIODIC | u32::from(Vector::TIMER.0));
-    write(Register::TimerInitial, ticks.max(1));
+    write(Setting::TimerDivide1);
+    write(Setting::TimerPeriodic);
+    write(Setting::TimerTicks(ticks.max(1)));
 }

@@ -33,7 +33,10 @@ static INSTALLING: AtomicBool = AtomicBool::new(false);
 ///
 /// # Panics
 /// Where another caller is at it.
-pub fn install(help: Option<Callback<Metal>>) {
+///
+/// # Safety
+/// As for [`Machine::set_helper_handler`].
+pub unsafe fn install(help: Option<Callback<Metal>>) {
     assert!(!INSTALLING.swap(true, Acquire), "two handlers for helpers at once");
     if GENERATION.load(Relaxed) & 1 == 1 {
         GENERATION.fetch_add(1, SeqCst);
@@ -52,14 +55,15 @@ pub fn install(help: Option<Callback<Metal>>) {
 
 /// The handler that is installed, to be restored later. The caller excludes `install` meanwhile.
 pub fn handler() -> Option<Callback<Metal>> {
-    (GENERATION.load(SeqCst) & 1 == 1).then(|| Callback { call: call(), data: DATA.load(Relaxed) })
+    let is_installed = GENERATION.load(SeqCst) & 1 == 1;
+    call().filter(|_| is_installed).map(|call| Callback { call, data: DATA.load(Relaxed) })
 }
 
-/// The function of the installed handler.
-fn call() -> unsafe fn(&Metal, usize) {
-    // SAFETY: `install` stored a function of this type before it made the generation odd, which the caller
-    // saw.
-    unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(CALL.load(Relaxed)) }
+/// The function of the handler that was installed last; `None` before the first.
+fn call() -> Option<unsafe fn(&Metal, usize)> {
+    let call = CALL.load(Relaxed);
+    // SAFETY: what is not null is a function of this type: `install` alone stores there.
+    (!call.is_null()).then(|| unsafe { core::mem::transmute::<*mut (), unsafe fn(&Metal, usize)>(call) })
 }
 
 /// Starts a helper on each CPU. Returns their number, which is less where memory runs out.
@@ -78,12 +82,14 @@ extern "C" fn helper_main(_: usize) {
             continue;
         }
         RUNNING.fetch_add(1, SeqCst);
-        if GENERATION.load(SeqCst) == generation {
+        if GENERATION.load(SeqCst) == generation
+            && let Some(call) = call()
+        {
             last = generation;
             // SAFETY: the generation said, after this helper had counted itself, that the handler is
-            // installed; `install` waits until no helper is counted. It may be called with its data on any
-            // CPU.
-            unsafe { call()(&MACHINE, DATA.load(Relaxed)) };
+            // installed, function and data; `install` waits until no helper is counted. It may be called with
+            // its data on any CPU, by the contract of `install`.
+            unsafe { call(&MACHINE, DATA.load(Relaxed)) };
         }
         RUNNING.fetch_sub(1, SeqCst);
     }

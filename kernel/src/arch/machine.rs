@@ -71,15 +71,21 @@ impl Metal {
         self.online.fetch_add(1, AcqRel);
     }
 
-    /// Runs the handler: another CPU has asked for it. Interrupts are off.
+    /// Runs the handler: another CPU has asked for it.
+    ///
+    /// # Panics
+    /// With interrupts on, or where this CPU says that it idles: `barrier_all` would pass it by.
     pub(super) fn call_handler(&self) {
+        let is_awaited = registers::flags() & registers::INTERRUPTS_ON == 0;
+        assert!(is_awaited && percpu::this().quiescence().is_some(), "a handler beside barriers");
         let call = self.handler.load(Acquire);
         if !call.is_null() {
             // SAFETY: only functions of this type are stored.
             let call: unsafe fn(&Metal, usize) = unsafe { core::mem::transmute(call) };
             let depth = percpu::preempt_depth();
             // SAFETY: `set_interrupt_handler` keeps the two together: the data was stored before the
-            // function, and another function is not stored before every CPU has left this handler.
+            // function, and another function is not stored before a barrier that this CPU, as was just
+            // checked, takes part in, and not before interrupts are on again: after this call.
             unsafe { call(self, self.handler_data.load(Relaxed)) };
             assert_eq!(percpu::preempt_depth(), depth, "a handler of interrupts has left preemption off");
         }
@@ -94,8 +100,12 @@ impl Metal {
         call.map(|call| Callback { call, data: self.handler_data.load(Relaxed) })
     }
 
-    fn zero_words(&self, from: Pfn, words: usize) {
-        // SAFETY: the frames are the caller's.
+    /// Zeroes so many words.
+    ///
+    /// # Safety
+    /// As for [`Machine::zero`], of the frames that they fill.
+    unsafe fn zero_words(&self, from: Pfn, words: usize) {
+        // SAFETY: the frames are RAM, which the window covers, and the caller's.
         unsafe {
             asm!("rep stosq", inout("rcx") words => _, inout("rdi") self.window(from.addr()).as_ptr() => _,
                  in("rax") 0u64, options(nostack, preserves_flags));
@@ -147,11 +157,13 @@ unsafe impl Machine for Metal {
     }
 
     unsafe fn zero(&self, pfn: Pfn, order: Order) {
-        self.zero_words(pfn, order.bytes() / 8);
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.zero_words(pfn, order.bytes() / 8) };
     }
 
     unsafe fn zero_nontemporal(&self, frames: PfnRange) {
-        self.zero_words(frames.start, frames.len() as usize * PAGE_SIZE / 8);
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.zero_words(frames.start, frames.len() as usize * PAGE_SIZE / 8) };
     }
 
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
@@ -160,15 +172,20 @@ unsafe impl Machine for Metal {
     }
 
     fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        assert!(offset + to.len() <= PAGE_SIZE);
+        assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
+        assert!(pfn.0 < DIRECT_BYTES / PAGE_SIZE as u64, "{pfn:?} has no window");
         let from = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
-        // SAFETY: the bytes lie in one frame of RAM, and `to` is ordinary memory elsewhere. That nobody
-        // writes them meanwhile is *open* in docs/design/unsafe.md.
-        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
+        // SAFETY: the bytes lie in the direct map, which maps RAM alone: where there is none the instruction
+        // faults, which ends the machine. It writes `to` and nothing else. The compiler knows nothing of what
+        // it reads, so it races with no access of Rust's.
+        unsafe {
+            asm!("rep movsb", inout("rcx") to.len() => _, inout("rsi") from => _,
+                 inout("rdi") to.as_mut_ptr() => _, options(nostack, preserves_flags));
+        }
     }
 
     unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset + from.len() <= PAGE_SIZE);
+        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
         let to = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
         // SAFETY: the bytes lie in a frame of the caller's.
         unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
@@ -205,7 +222,8 @@ unsafe impl Machine for Metal {
     }
 
     unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        helpers::install(help);
+        // SAFETY: the caller's promise is the same.
+        unsafe { helpers::install(help) };
     }
 
     fn interrupt(&self, targets: &CpuMask) {

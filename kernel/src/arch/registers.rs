@@ -8,6 +8,9 @@ use interleaf::units::{Pfn, PhysAddr, VirtAddr};
 pub const STAR: u32 = 0xc000_0081;
 /// Where `syscall` enters.
 pub const LSTAR: u32 = 0xc000_0082;
+/// The flag that says that interrupts are on.
+pub const INTERRUPTS_ON: usize = 1 << 9;
+
 /// The flags that `syscall` clears.
 pub const FMASK: u32 = 0xc000_0084;
 /// Base of FS: a program's thread-local data.
