@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
 
 /// A reserved piece of the host's address space. What is not [`open`](Reservation::open)ed faults when
@@ -17,7 +17,8 @@ pub struct Reservation {
 /// Unmaps a reservation when it is dropped.
 #[derive(Debug)]
 struct Mapping {
-    start: NonNull<u8>,
+    /// An address whose provenance is exposed.
+    start: usize,
     len_bytes: usize,
 }
 
@@ -40,7 +41,8 @@ impl Reservation {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(Self { start, len_bytes, _mapping: Arc::new(Mapping { start, len_bytes }) })
+        let mapping = Mapping { start: start.as_ptr().expose_provenance(), len_bytes };
+        Ok(Self { start, len_bytes, _mapping: Arc::new(mapping) })
     }
 
     /// Makes a part readable and writable; it reads as zeroes until written.
@@ -100,7 +102,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours. Only pointers into it were given out, by a borrow of a reservation;
         // each block that dereferences one says why that, or a clone of it, still lives.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+        unsafe { libc::munmap(with_exposed_provenance_mut(self.start), self.len_bytes) };
     }
 }
 
