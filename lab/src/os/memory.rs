@@ -40,7 +40,8 @@ impl Reservation {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::<u8>::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        let start =
+            NonNull::<u8>::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         let mapping = Mapping { start: start.as_ptr().expose_provenance(), len_bytes };
         Ok(Self { start, len_bytes, _mapping: Arc::new(mapping) })
     }
