@@ -15,9 +15,10 @@ use crate::error::Failure;
 use crate::machine::host::{Host, TaskSpace, with_switch_notifier};
 use crate::machine::soft::Flavour;
 use crate::measure::timed_machine::{self, TimedMachine};
+use interleaf::frame::FrameRef;
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::units::{Access, CpuId, Order, PAGE_SIZE, Pfn, VirtAddr, Vpn};
+use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr, Vpn};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Instant;
@@ -54,6 +55,8 @@ pub const WAITING: Benchmark = Benchmark {
 
 type Space<'v> = AddressSpace<'v, TimedMachine>;
 
+type UserFrame<'s> = FrameRef<'s, TimedMachine>;
+
 const FRAMES: u64 = 1 << 13;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Pages of a mapping that is touched.
@@ -80,20 +83,21 @@ fn with_spaces(
     let vm = timed_machine::vm(&machine)?;
     let space = |_: &usize| Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative);
     let spaces: Vec<Space<'_>> = cpus.iter().map(space).collect::<Result<_, _>>().map_err(Failure::of)?;
-    let frames = spaces.iter().map(touched_frames).collect();
+    let frames: Vec<Vec<UserFrame<'_>>> = spaces.iter().map(touched_frames).collect();
     drop(entered);
-    let figures = measure(&Bench { options, cpus, vm: &vm, spaces: &spaces, frames });
+    let figures = measure(&Bench { options, cpus, vm: &vm, spaces: &spaces, frames: &frames });
     // A space ends on a CPU.
     let _entered = machine.enter(CpuId(0));
+    drop(frames);
     drop(spaces);
     Ok(figures)
 }
 
 /// The frames of a mapping that stays, in the order of its pages.
-fn touched_frames(space: &Space<'_>) -> Vec<Pfn> {
-    let base = map_and_touch(space);
+fn touched_frames<'s>(space: &'s Space<'_>) -> Vec<UserFrame<'s>> {
+    let (base, memory) = (map_and_touch(space), space.vm().memory());
     let frame = |page| space.resident_frame(Vpn(base.vpn().0 + page)).expect("it was touched").0;
-    (0..TOUCHED).map(frame).collect()
+    (0..TOUCHED).map(|page| memory.try_get(frame(page)).expect("user memory")).collect()
 }
 
 fn map_and_touch(space: &Space<'_>) -> VirtAddr {
@@ -135,7 +139,7 @@ struct Bench<'a, 'v> {
     /// One for each CPU.
     spaces: &'a [Space<'v>],
     /// For each CPU, frames of its space.
-    frames: Vec<Vec<Pfn>>,
+    frames: &'a [Vec<UserFrame<'a>>],
 }
 
 impl Bench<'_, '_> {
@@ -152,7 +156,7 @@ impl Bench<'_, '_> {
     /// Each CPU zeroes frames of its own again and again.
     fn scaling_of_memset(&self) -> f64 {
         let (times, machine) = (self.options.size(1500, 2), self.vm.machine());
-        let zero = |index: usize| self.frames[index].iter().for_each(|&pfn| machine.zero(pfn, Order::BASE));
+        let zero = |index: usize| self.frames[index].iter().for_each(|frame| machine.zero_user(frame));
         self.scaling(|cpus| pinned_threads::rate(cpus, times, zero))
     }
 
