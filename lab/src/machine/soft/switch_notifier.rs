@@ -37,9 +37,10 @@ impl Drop for TakeOut {
 /// notifiers of its own.
 pub fn with_switch_notifier<R>(switch: &dyn SwitchNotifier, f: impl FnOnce() -> R) -> R {
     // SAFETY: only the lifetime changes. The reference stays in this module's list, from where only
-    // `installed` borrows it, on this stack, for the length of a call that runs inside of `f`; and it is taken
-    // out before this call returns or unwinds, thus while the borrow that we were given still lasts: calls on
-    // one stack end in the reverse of the order in which they began, so the last of this stack is this one.
+    // `installed` borrows it, on this stack, for the length of a call that runs inside of `f`; and it is
+    // taken out before this call returns or unwinds, thus while the borrow that we were given still lasts:
+    // calls on one stack end in the reverse of the order in which they began, so the last of this stack is
+    // this one.
     let lasting = unsafe { transmute::<&dyn SwitchNotifier, &'static dyn SwitchNotifier>(switch) };
     let stack = fiber::current_stack();
     INSTALLED.with_borrow_mut(|installed| installed.push((stack, lasting)));

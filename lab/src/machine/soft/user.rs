@@ -74,9 +74,9 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.instruction(addr, access, faults, |at| at)
     }
 
-    /// Loads one byte, or stores `store` there and gives that back. `look` is called with the physical address
-    /// that `addr` translates to, which stays this page's until the instruction is over. It must not wait for
-    /// another CPU.
+    /// Loads one byte, or stores `store` there and gives that back. `look` is called with the physical
+    /// address that `addr` translates to, which stays this page's until the instruction is over. It must not
+    /// wait for another CPU.
     ///
     /// # Errors
     /// As [`access`](Self::access).
