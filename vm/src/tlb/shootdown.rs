@@ -183,7 +183,9 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         for cpu in others.iter().filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
             with_interrupts_off::<C, _>(|| {
                 let mut mailbox = self.cpus.of(cpu).mailbox.lock();
-                if mailbox.space == space.id() && mailbox.post(request) {
+                if mailbox.space == space.id()
+                    && (mailbox.post(request) || mutant!("shootdown.interrupts-not-shared"))
+                {
                     targets.insert(cpu);
                 }
             });

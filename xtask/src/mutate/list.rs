@@ -70,6 +70,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::activate"),
     },
     Mutation {
+        point: "shootdown.interrupts-not-shared",
+        wrong: "a request is sent an interrupt of its own although one is on its way",
+        test: Lab("lazy", "a_cpu_that_keeps_a_space_is_interrupted_once_by_two_that_flush"),
+    },
+    Mutation {
         point: "shootdown.return-ignored",
         wrong: "a CPU that has come back is taken out of the mask",
         test: Model("loom_a_cpu_that_comes_back_while_it_is_taken_out_of_the_mask"),

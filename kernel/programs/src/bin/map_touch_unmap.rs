@@ -8,13 +8,15 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use interleaf_programs::say::granted;
-use interleaf_programs::sys::{self, Args, Region, Rights, THREADS};
+use interleaf_programs::sys::{self, AllowedCpus, Args, Region, Rights, THREADS};
 use interleaf_programs::{GOOD, holds, program, say};
 
 program!(begin);
 
 static ROUNDS: AtomicUsize = AtomicUsize::new(0);
 static MOVE: AtomicUsize = AtomicUsize::new(0);
+/// Moves of all threads.
+static MOVES: AtomicUsize = AtomicUsize::new(0);
 
 fn begin(args: Args) -> u8 {
     let threads = args.number(1, 1).clamp(1, THREADS);
@@ -24,23 +26,29 @@ fn begin(args: Args) -> u8 {
         core::array::from_fn(|index| (1..threads).contains(&index).then(|| sys::spawn(run, index)));
     run(0);
     others.into_iter().flatten().for_each(|thread| granted("clone", thread).join());
-    say!("map_touch_unmap: {threads} threads, {} rounds each, every page came empty", ROUNDS.load(Relaxed));
+    say!(
+        "map_touch_unmap: {threads} threads, {} rounds each, {} moves, every page came empty",
+        ROUNDS.load(Relaxed),
+        MOVES.load(Relaxed)
+    );
     GOOD
 }
 
 fn run(index: usize) {
     let (rounds, every) = (ROUNDS.load(Relaxed), MOVE.load(Relaxed));
+    let cpus = AllowedCpus::of_this_thread();
+    let move_to = |turn: usize| cpus.is_some_and(|cpus| cpus.move_to(turn % cpus.count()));
     let mut moves = 0;
-    sys::move_to_cpu(index % sys::cpus());
+    move_to(index);
     for round in 0..rounds {
         if every != 0 && round % every == every - 1 {
-            moves += 1;
-            sys::move_to_cpu((index + moves) % sys::cpus());
+            moves += usize::from(move_to(index + moves + 1));
         }
         let page = granted("mmap", Region::map(1, Rights::WRITE));
-        holds!(page.read(0, 0) == 0, "thread {index}, round {round}: a fresh page is not empty");
-        page.write(0, 0, 1 + round as u64);
-        holds!(page.read(0, 0) == 1 + round as u64, "thread {index}, round {round}: a page lost its word");
+        page.write(0, round % 512, 1);
+        let words = [round, round + 1].map(|word| page.read(0, word % 512));
+        holds!(words == [1, 0], "thread {index}, round {round}: a fresh page holds {words:?}");
         granted("munmap", page.unmap());
     }
+    MOVES.fetch_add(moves, Relaxed);
 }

@@ -17,7 +17,7 @@ pub use entry::Args;
 pub use entry::start;
 pub use memory::{PAGE, Region, Rights, Shared, heap_end};
 pub use signal::{SegFault, on_segfault};
-pub use thread::{THREADS, Thread, cpus, move_to_cpu, spawn, wait_on, wake, yield_now};
+pub use thread::{AllowedCpus, THREADS, Thread, cpus, move_to_cpu, spawn, wait_on, wake, yield_now};
 
 use core::arch::asm;
 

@@ -111,27 +111,46 @@ pub fn yield_now() {
     let _ = unsafe { call(nr::SCHED_YIELD, [0; 6]) };
 }
 
+/// The CPUs that a thread may run on, also after it was kept on one of them.
+#[derive(Clone, Copy, Debug)]
+pub struct AllowedCpus {
+    mask: [u64; 16],
+}
+
+impl AllowedCpus {
+    /// Those of the calling thread; `None` where the kernel refuses to tell.
+    pub fn of_this_thread() -> Option<Self> {
+        let mut mask = [0u64; 16];
+        let bytes = size_of_val(&mask);
+        // SAFETY: the kernel writes at most `bytes` bytes to the array.
+        let answer = unsafe { call(nr::SCHED_GETAFFINITY, [0, bytes, mask.as_mut_ptr() as usize, 0, 0, 0]) };
+        (answer.is_ok() && mask != [0; 16]).then_some(Self { mask })
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.mask.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Keeps the calling thread on the `index`th of them, and returns whether the kernel agreed.
+    pub fn move_to(&self, index: usize) -> bool {
+        let is_allowed = |cpu: &usize| self.mask[cpu / 64] >> (cpu % 64) & 1 != 0;
+        let Some(cpu) = (0..self.mask.len() * 64).filter(is_allowed).nth(index) else { return false };
+        let mut only = [0u64; 16];
+        only[cpu / 64] = 1 << (cpu % 64);
+        let bytes = size_of_val(&only);
+        // SAFETY: the kernel only reads the array.
+        unsafe { call(nr::SCHED_SETAFFINITY, [0, bytes, only.as_ptr() as usize, 0, 0, 0]) }.is_ok()
+    }
+}
+
 /// Number of CPUs that the program may run on; 2 where the kernel refuses to tell.
 pub fn cpus() -> usize {
-    let mut mask = [0u64; 16];
-    let bytes = size_of_val(&mask);
-    // SAFETY: the kernel writes at most `bytes` bytes to the array.
-    let answer = unsafe { call(nr::SCHED_GETAFFINITY, [0, bytes, mask.as_mut_ptr() as usize, 0, 0, 0]) };
-    let count: u32 = mask.iter().map(|word| word.count_ones()).sum();
-    if answer.is_ok() && count > 0 { count as usize } else { 2 }
+    AllowedCpus::of_this_thread().map_or(2, |cpus| cpus.count())
 }
 
 /// Keeps the calling thread on the `index`th of the CPUs that it may run on, and returns whether the kernel
 /// agreed.
 pub fn move_to_cpu(index: usize) -> bool {
-    let mut mask = [0u64; 16];
-    let bytes = size_of_val(&mask);
-    // SAFETY: the kernel writes at most `bytes` bytes to the array.
-    let answer = unsafe { call(nr::SCHED_GETAFFINITY, [0, bytes, mask.as_mut_ptr() as usize, 0, 0, 0]) };
-    let mut allowed = (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 != 0);
-    let (Ok(_), Some(cpu)) = (answer, allowed.nth(index)) else { return false };
-    let mut only = [0u64; 16];
-    only[cpu / 64] = 1 << (cpu % 64);
-    // SAFETY: the kernel only reads the array.
-    unsafe { call(nr::SCHED_SETAFFINITY, [0, bytes, only.as_ptr() as usize, 0, 0, 0]) }.is_ok()
+    AllowedCpus::of_this_thread().is_some_and(|cpus| cpus.move_to(index))
 }
