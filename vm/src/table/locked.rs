@@ -357,7 +357,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
         let tree = self.table.tree;
-        let detached = tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu);
+        let detached = tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu_id());
         debug_assert!(detached.is_some(), "a locked table is attached");
         let too_early = mutant!("table.hits-invalidated-early");
         if too_early {

@@ -5,9 +5,9 @@
 //! holds, so either the sweep sees the fault's entry, or the fault sees the mark that the sweep's caller put
 //! on the mapping before.
 
-use super::{LockedTable, PageTable, Table};
+use super::{EntryRef, LockedTable, PageTable, Table, walk, walk_cached};
 use crate::frame::{DetachedTable, Unhooked};
-use crate::machine::{Entry, Machine};
+use crate::machine::{Cpu, Entry, Format, Machine};
 use crate::units::{Level, Vpn, VpnRange};
 use core::ops::Range;
 
@@ -53,91 +53,68 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     }
 }
 
-/// A table was detached during the sweep; only callers that share the space's lock can meet that.
-struct Detached;
-
 /// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above
 /// that hold a larger leaf or a marker. Absent parts are skipped at the highest level where they are absent.
 ///
-/// The caller keeps tables from being freed: it holds the space's lock.
+/// Each table is found in a read section, which ends once it is locked: `visit` may wait for readers. A table
+/// that is detached meanwhile is left for the one that is there now.
 pub(crate) fn sweep<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
     mut visit: impl FnMut(SlotRun<'_, 'm, M>),
 ) {
-    let root = tree.top();
+    let Some(rcu) = tree.rcu else { return };
     let mut rest = range;
     while !rest.is_empty() {
-        let mut done = rest.start;
-        if sweep_table(table_of_all(root, rest), rest, &mut done, &mut visit).is_ok() {
-            return;
+        let reading = rcu.read();
+        let found = walk_cached(tree, rest.start, &reading).table.lock();
+        drop(reading);
+        match found {
+            Some(mut table) => rest.start = sweep_table(&mut table, rest, &mut visit),
+            None => M::Cpu::relax(),
         }
-        rest = VpnRange::new(done, range.end);
     }
 }
 
-/// The lowest table on the way down from `root` that covers all of `range`, which is not empty.
-fn table_of_all<'m, M: Machine>(root: Table<'m, 'm, M>, range: VpnRange) -> Table<'m, 'm, M> {
-    let apart = range.start.0 ^ (range.end.0 - 1);
-    let mut table = root;
-    while apart < table.level().entry_pages()
-        && let Some(child) = child_of(table, table.level().index(range.start))
-    {
-        table = child;
-    }
-    table
-}
-
-/// Sweeps the part of `range` that `table` covers. `done` is advanced past pages that need no second visit.
+/// Sweeps the part of `range` that `table` covers, up to an entry that points to a table. Returns the first
+/// page not swept.
+#[inline(always)]
 fn sweep_table<'m, M: Machine>(
-    table: Table<'m, 'm, M>,
+    table: &mut LockedTable<'m, M>,
     range: VpnRange,
-    done: &mut Vpn,
     visit: &mut impl FnMut(SlotRun<'_, 'm, M>),
-) -> Result<(), Detached> {
-    if table.level() == Level::Pte {
-        let mut locked = table.lock().ok_or(Detached)?;
-        let start = Level::Pte.index(range.start);
-        visit(SlotRun { table: &mut locked, slots: start..start + range.len() as usize, first: range.start });
-        *done = range.end;
-        return Ok(());
+) -> Vpn {
+    if table.level() != Level::Pte {
+        return sweep_slots(table, range, visit);
     }
-    let mut at = range.start;
-    while at < range.end {
-        let part = part_of_entry(table.level(), at, range.end);
-        match child_of(table, table.level().index(at)) {
-            Some(child) => {
-                sweep_table(child, part, done, visit)?;
-                at = part.end;
-            }
-            None => at = sweep_slots(table, VpnRange::new(at, range.end), visit)?,
-        }
-        *done = at;
-    }
-    Ok(())
+    let start = Level::Pte.index(range.start);
+    let end = Level::ENTRIES.min(start + range.len() as usize);
+    visit(SlotRun { table, slots: start..end, first: range.start });
+    range.start.add((end - start) as u64)
 }
 
-/// Goes on under the table's lock while slots hold no table. Returns the first page not swept.
+/// As [`sweep_table`], of a table above the last level: before it was locked, a fault may have linked tables.
 fn sweep_slots<'m, M: Machine>(
-    table: Table<'m, 'm, M>,
+    table: &mut LockedTable<'m, M>,
     range: VpnRange,
     visit: &mut impl FnMut(SlotRun<'_, 'm, M>),
-) -> Result<Vpn, Detached> {
+) -> Vpn {
     let level = table.level();
-    let mut locked = table.lock().ok_or(Detached)?;
+    let end = range.end.min(Vpn((range.start.0 & !(level.table_pages() - 1)) + level.table_pages()));
     let mut at = range.start;
-    while at < range.end {
+    while at < end {
         let slot = level.index(at);
-        match locked.entry(slot) {
+        match table.entry(slot) {
+            _ if table.table().is_platforms(slot) => {}
             Entry::Table(_) => break,
             Entry::Absent => {}
             Entry::Leaf(_) | Entry::Marker(_) => {
-                visit(SlotRun { table: &mut locked, slots: slot..slot + 1, first: at });
+                visit(SlotRun { table, slots: slot..slot + 1, first: at });
             }
         }
-        at = part_of_entry(level, at, range.end).end;
+        at = part_of_entry(level, at, end).end;
     }
-    Ok(at)
+    at
 }
 
 /// The part of `[at, end)` that the entry of `level` holding `at` covers.
@@ -157,7 +134,7 @@ pub(crate) fn may_cover_table(range: VpnRange, gap: VpnRange) -> bool {
 /// Detaches the tables on the way to `range` that cover nothing outside `gap`, lowest levels first, and hands
 /// each to `out` with the pages it covered. The root stays.
 ///
-/// The caller holds the space's lock to write; `gap` contains `range` and no mapping, and the leaves of
+/// The caller keeps other writers of the space out; `gap` contains `range` and no mapping, and the leaves of
 /// `range` are cleared. A table without a mapping was always detached when its last mapping went, so only
 /// those on the way to `range` can have lost theirs.
 pub(crate) fn detach_tables<'m, M: Machine>(
@@ -166,41 +143,49 @@ pub(crate) fn detach_tables<'m, M: Machine>(
     gap: VpnRange,
     mut out: impl FnMut(DetachedTable<'m, M>, VpnRange),
 ) {
-    detach_below(tree.top(), range, gap, &mut out);
-}
-
-fn detach_below<'m, M: Machine>(
-    parent: Table<'m, 'm, M>,
-    range: VpnRange,
-    gap: VpnRange,
-    out: &mut impl FnMut(DetachedTable<'m, M>, VpnRange),
-) {
-    let level = parent.level();
-    let mut at = range.start;
-    while at < range.end {
-        let part = part_of_entry(level, at, range.end);
-        let slot = level.index(at);
-        if let Some(child) = child_of(parent, slot) {
-            if child.level() != Level::Pte {
-                detach_below(child, part, gap, out);
-            }
+    let mut parents = Level::Pte;
+    while parents < M::Format::ROOT
+        && let Some(level) = parents.above()
+    {
+        parents = level;
+        let mut at = range.start;
+        while at < range.end {
             let start = Vpn(at.0 & !(level.entry_pages() - 1));
             let covered = VpnRange::new(start, start.add(level.entry_pages()));
-            if gap.covers(covered)
-                && let Some(table) = detach_child(parent, slot, child)
-            {
-                out(table, covered);
+            let mut passed = level;
+            if gap.covers(covered) {
+                let (detached, found) = detach_at(tree, level, at);
+                passed = found;
+                if let Some(table) = detached {
+                    out(table, covered);
+                }
             }
+            at = part_of_entry(passed, at, range.end).end;
         }
-        at = part.end;
     }
+}
+
+/// Detaches the table that the entry of `page` at `level` points to, if there is one; and the level of the
+/// entry that was found, which is higher where that is absent. In a read section, which ends before the table
+/// is handed on: its new owner may wait for readers.
+fn detach_at<'m, M: Machine>(
+    tree: &'m PageTable<'m, M>,
+    level: Level,
+    page: Vpn,
+) -> (Option<DetachedTable<'m, M>>, Level) {
+    let Some(rcu) = tree.rcu else { return (None, level) };
+    let reading = rcu.read();
+    let EntryRef { table: parent, slot, .. } = walk(tree, page, level, &reading);
+    let is_reached = parent.level() == level;
+    let child = if is_reached { parent.child(slot, &reading) } else { None };
+    (child.and_then(|child| detach_child(parent, slot, child)), parent.level())
 }
 
 /// P5: *attached* first, under the child's own lock, then the parent's entry.
 fn detach_child<'m, M: Machine>(
-    parent: Table<'m, 'm, M>,
+    parent: Table<'_, 'm, M>,
     slot: usize,
-    child: Table<'m, 'm, M>,
+    child: Table<'_, 'm, M>,
 ) -> Option<DetachedTable<'m, M>> {
     let inverted = mutant!("sweep.child-locked-before-parent");
     let (first, second) = if inverted { (child, parent) } else { (parent, child) };
@@ -208,15 +193,6 @@ fn detach_child<'m, M: Machine>(
     let second = first.as_ref().and_then(|first| second.lock_below(first));
     let (mut parent, child) = if inverted { (second?, first?) } else { (first?, second?) };
     let detached = parent.detach(slot, child);
-    debug_assert!(detached.is_some(), "only the holder of the space's lock detaches tables");
+    debug_assert!(detached.is_some(), "only one writer of the space detaches tables");
     detached
-}
-
-/// The table that `slot` points to, if it does.
-#[inline(always)]
-fn child_of<'m, M: Machine>(table: Table<'m, 'm, M>, slot: usize) -> Option<Table<'m, 'm, M>> {
-    let Entry::Table(pfn) = table.entry(slot) else { return None };
-    // SAFETY: *Open* in docs/design/unsafe.md: an entry of the tree points to it, and it leans on the callers
-    // of `sweep` and `detach_tables`, the floor `space`, whose lock keeps it from being detached.
-    Some(unsafe { Table::at(table.tree, pfn, table.level().below()?) })
 }

@@ -17,7 +17,7 @@ pub struct PageTable<'m, M: Machine> {
     pub(super) hits: HitSource<M::Cpu>,
     /// The RCU under which detached tables are retired; `None`: no table is ever detached, and there are no
     /// walks without a lock.
-    pub(super) rcu: Option<UniqueId>,
+    pub(super) rcu: Option<&'m Rcu<'m, M::Cpu>>,
     /// The locks of all its table pages.
     pub(super) locks: AsymmetricLocks<M::Cpu>,
     /// The root outlives the tree.
@@ -29,13 +29,13 @@ impl<'m, M: Machine> PageTable<'m, M> {
     ///
     /// # Panics
     /// Where the root is of another memory.
-    pub fn new(memory: &'m Memory<'m, M>, root: TableFrame<'m, M>, rcu: &'m Rcu<M::Cpu>) -> Self {
+    pub fn new(memory: &'m Memory<'m, M>, root: TableFrame<'m, M>, rcu: &'m Rcu<'m, M::Cpu>) -> Self {
         let root = root.attach(memory);
         Self {
             memory,
             root,
             hits: HitSource::new(),
-            rcu: Some(rcu.id()),
+            rcu: Some(rcu),
             locks: AsymmetricLocks::new(),
             is_leaked: false,
         }
@@ -84,11 +84,16 @@ impl<'m, M: Machine> PageTable<'m, M> {
         self.rcu.is_some()
     }
 
+    /// Which RCU it is.
+    pub(super) fn rcu_id(&self) -> Option<UniqueId> {
+        self.rcu.map(Rcu::id)
+    }
+
     /// Checks that the read section keeps tables of this tree from being freed.
     #[inline(always)]
     #[track_caller]
     pub(super) fn assert_reads(&self, reading: &ReadGuard<'_, M::Cpu>) {
-        reading.assert_of(self.rcu);
+        reading.assert_is_of(self.rcu);
     }
 
     /// Keeps the root for good: a CPU may walk it even after the tree is dropped.
@@ -110,7 +115,7 @@ impl<M: Machine> Drop for PageTable<'_, M> {
             return;
         }
         // The platform may have written its own half of the root.
-        if let Some(root) = self.memory.detach_table(self.root, Init::Dirty, self.rcu) {
+        if let Some(root) = self.memory.detach_table(self.root, Init::Dirty, self.rcu_id()) {
             // SAFETY: handles borrow the tree, so no walk is in it.
             unsafe { root.free_unwalked() };
         }

@@ -14,6 +14,11 @@ pub const ALL: &[Mutation] = &[
         test: MISUSE,
     },
     Mutation {
+        point: "rcu.tree-section-not-checked",
+        wrong: "a walk goes ahead under the read guard of another RCU",
+        test: Unit("table::tests::sweep"),
+    },
+    Mutation {
         point: "index.memory-not-checked",
         wrong: "an index is edited with the memory of another",
         test: MISUSE,

@@ -100,6 +100,19 @@ impl<C: Cpu> ReadGuard<'_, C> {
         self.local.reader.word.load(Relaxed) & DEPTH == 1
     }
 
+    /// As [`assert_of`](Self::assert_of), where the RCU itself is at hand.
+    ///
+    /// # Panics
+    /// As that.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn assert_is_of(&self, rcu: Option<&Rcu<'_, C>>) {
+        let is_of = rcu.is_some_and(|rcu| core::ptr::addr_eq(self.rcu, rcu));
+        if !is_of && !mutant!("rcu.tree-section-not-checked") {
+            foreign_section();
+        }
+    }
+
     /// Checks that this is a read section of the RCU `rcu`, under which a structure is retired. One load and
     /// one compare.
     ///

@@ -1,5 +1,5 @@
-//! A CPU that walks by its last hit, against one that detaches that table, retires it, and uses its frame
-//! anew after the grace period.
+//! A CPU that walks or sweeps by its last hit, against one that detaches that table, retires it, and uses its
+//! frame anew after the grace period.
 
 use super::loom_entries::{Machine, Tree, with_tree};
 use crate::frame::{Memory, Priority};
@@ -8,7 +8,7 @@ use crate::machine::testing::TestCpu;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::testing::run_model;
 use crate::sync::{Rcu, refill_zeros};
-use crate::table::{PageTable, detach_tables, walk_cached};
+use crate::table::{PageTable, detach_tables, sweep, walk_cached};
 use crate::units::{Level, Vpn, VpnRange};
 use core::sync::atomic::AtomicUsize;
 use loom::thread;
@@ -60,6 +60,14 @@ fn walk_once(tree: &'static Tree, rcu: &Rcu<'static, TestCpu>, seen: &Seen, lock
     drop(locked);
 }
 
+/// Sweeps the page: all that the table that holds it, or the root, may hold there is nothing.
+fn sweep_once(tree: &'static Tree, seen: &Seen) {
+    sweep(tree, VpnRange::new(PAGE, PAGE.add(1)), |mut run| {
+        count(&seen.locked);
+        run.each_used(|_, slot, _| panic!("slot {slot} of a frame that was given away"));
+    });
+}
+
 /// Detaches the table, retires it, lets as many epochs pass as readers allow, and uses its frame anew if it
 /// is free.
 fn detach_and_use_anew(
@@ -86,7 +94,15 @@ fn detach_and_use_anew(
     }
 }
 
-fn explore(preemptions: usize, locks: bool) -> &'static Seen {
+/// What the other CPU does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    Walks,
+    WalksAndLocks,
+    Sweeps,
+}
+
+fn explore(preemptions: usize, other: Other) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(preemptions, move || {
         with_tree(PageTable::new, |tree, memory, rcu| {
@@ -100,7 +116,10 @@ fn explore(preemptions: usize, locks: bool) -> &'static Seen {
             refill_zeros();
             let walker = thread::spawn(move || {
                 TestCpu::become_cpu(1);
-                (0..2).for_each(|_| walk_once(tree, rcu, seen, locks));
+                (0..2).for_each(|_| match other {
+                    Other::Sweeps => sweep_once(tree, seen),
+                    other => walk_once(tree, rcu, seen, other == Other::WalksAndLocks),
+                });
             });
             detach_and_use_anew(tree, memory, rcu, seen);
             walker.join().unwrap();
@@ -108,17 +127,25 @@ fn explore(preemptions: usize, locks: bool) -> &'static Seen {
         });
     });
     std::eprintln!("{seen:?}");
-    assert!([&seen.cached, &seen.absent, &seen.anew].iter().all(|count| count.load(Relaxed) > 0), "{seen:?}");
+    let ends = [&seen.absent, &seen.anew];
+    let ends = if other == Other::Sweeps { &ends[1..] } else { &ends[..] };
+    assert!(ends.iter().chain([&&seen.cached]).all(|count| count.load(Relaxed) > 0), "{seen:?}");
     seen
 }
 
 #[test]
 fn loom_a_cached_table_against_its_detaching_and_reuse() {
-    explore(3, false);
+    explore(3, Other::Walks);
 }
 
 #[test]
 fn loom_a_cached_table_is_not_locked_once_it_is_detached() {
-    let seen = explore(2, true);
+    let seen = explore(2, Other::WalksAndLocks);
     assert!(seen.locked.load(Relaxed) > 0 && seen.detached.load(Relaxed) > 0, "{seen:?}");
+}
+
+#[test]
+fn loom_a_sweep_beside_the_detaching_of_its_table() {
+    let seen = explore(2, Other::Sweeps);
+    assert!(seen.locked.load(Relaxed) > 0, "{seen:?}");
 }

@@ -14,8 +14,11 @@ use std::boxed::Box;
 
 pub(super) type Machine = TestMachine<TwoLevels>;
 pub(super) type Tree = PageTable<'static, Machine>;
-type NewTree =
-    fn(&'static Memory<'static, Machine>, TableFrame<'static, Machine>, &'static Rcu<TestCpu>) -> Tree;
+type NewTree = fn(
+    &'static Memory<'static, Machine>,
+    TableFrame<'static, Machine>,
+    &'static Rcu<'static, TestCpu>,
+) -> Tree;
 
 const SLOT: usize = 3;
 

@@ -20,7 +20,7 @@ fn table<'m>(memory: &'m Memory<'m, TestMachine>) -> TableFrame<'m, TestMachine>
 }
 
 /// Calls `f` with a tree like that of a space.
-fn with_tree(f: impl FnOnce(&PageTable<'_, TestMachine>, &Memory<'_, TestMachine>, &Rcu<'_, TestCpu>)) {
+pub fn with_tree(f: impl FnOnce(&PageTable<'_, TestMachine>, &Memory<'_, TestMachine>, &Rcu<'_, TestCpu>)) {
     let machine = TestMachine::new(100);
     let memory = memory(&machine);
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();

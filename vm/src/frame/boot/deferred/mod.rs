@@ -115,6 +115,8 @@ impl<M: Machine> Memory<'_, M> {
         if let Some(claimed) = claimed {
             if mutant!("deferred.written-noted-early") {
                 self.deferred.claims.note_written(claimed);
+                // Models let other threads run here only, between two accesses.
+                M::Cpu::relax();
             }
             self.write_records(claimed);
             self.deferred.claims.note_written(claimed);
