@@ -131,8 +131,8 @@ fn jobs_inside_jobs_end_while_a_cpu_goes_offline() {
     assert!(came > 100, "{came}");
 }
 
-fn cpus(of: impl IntoIterator<Item = u32>) -> CpuMask {
-    let mut mask = CpuMask::EMPTY;
+fn cpus(of: impl IntoIterator<Item = u32>) -> CpuMask<[u64; 1]> {
+    let mut mask = CpuMask::new();
     of.into_iter().for_each(|cpu| mask.insert(CpuId(cpu)));
     mask
 }

@@ -28,6 +28,8 @@ thread_local!(static CONTEXT: Context = const { Context::new() });
 // SAFETY: 1: CPU 0 of 1. 2, 3: the program starts no thread; each thread has a context of its own. 4: no CPU
 // sends an interrupt. 5: nothing sleeps. 6: nothing is observed. 7: there is no handler. 8: one machine.
 unsafe impl Cpu for OneCpu {
+    type CpuWords = [u64; 1];
+
     fn id() -> CpuId {
         CpuId(0)
     }

@@ -72,8 +72,11 @@ pub fn cpus() -> impl Iterator<Item = CpuId> + Clone {
     [0, 1, 2, 63, 64, most - 1, most, most + 1, u32::MAX / 2, u32::MAX].into_iter().map(CpuId)
 }
 
+/// Words for as many CPUs as any machine has.
+pub type AllWords = [u64; MAX_CPUS / 64];
+
 /// Sets of CPUs.
-pub fn cpu_masks() -> impl Iterator<Item = CpuMask> {
+pub fn cpu_masks() -> impl Iterator<Item = CpuMask<AllWords>> {
     let words = [0, 1, u64::MAX];
     words.into_iter().map(|word| CpuMask::from_words([word; MAX_CPUS / 64]))
 }

@@ -18,6 +18,8 @@ static CONTEXT: OneThread = OneThread(Context::new());
 // SAFETY: 1: CPU 0 of 1. 2, 3: the program has one thread. 4: no CPU sends an interrupt. 5: `sleep` returns
 // at once. 6: nothing is observed. 7: there is no handler. 8: there is one machine.
 unsafe impl Cpu for Only {
+    type CpuWords = [u64; 1];
+
     fn id() -> CpuId {
         CpuId(0)
     }

@@ -1,7 +1,7 @@
 //! The operations that running code has on its CPU.
 
 use super::Context;
-use crate::units::CpuId;
+use crate::units::{CpuId, CpuWords};
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 
@@ -76,6 +76,11 @@ pub unsafe trait Cpu: Sized + 'static {
     /// Whether the program has several machines with CPUs of this type. If not, nobody compares their
     /// numbers: then data of a CPU is found without one.
     const SEVERAL_MACHINES: bool = false;
+
+    /// The words of a set of CPUs, as many as the platform's machines need: `[u64; 1]` for machines of up to
+    /// 64 CPUs, `[u64; 64]` for 4 096. Sets lie in every space, in every work slot, and on stacks. A machine
+    /// of more CPUs than they can name is refused when memory, a worker pool or a system is made of it.
+    type CpuWords: CpuWords;
 
     /// Observes an access of `len` bytes at `addr`. `Location::caller()` is the place in the source.
     #[inline(always)]

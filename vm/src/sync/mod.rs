@@ -10,6 +10,7 @@
 //! | [`Plain`] | a field of plain data under a lock |
 //! | [`RawSpinLock`], [`SpinLock`] | locks that never sleep |
 //! | [`asymmetric`] | ownership without a fence: spin locks of one CPU, caches that others may revoke |
+//! | `AtomicCpuMask` | a set of CPUs that they change themselves |
 //! | [`RwLock`] | a sleeping reader-writer lock |
 //! | [`lockdep`] | the lock ladder: ranks of all locks, checked in debug builds |
 //! | [`PerCpu`], [`CpuLocal`] | data of one CPU |
@@ -30,6 +31,7 @@ pub mod atomic;
 mod bounded_list;
 mod cache_aligned;
 mod carve;
+mod cpu_mask;
 pub mod handler;
 mod last_hit;
 pub mod lockdep;
@@ -48,6 +50,7 @@ pub use asymmetric::AsymmetricLocks;
 pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
 pub use carve::{Carve, MachineMemory, carve_slice, carve_value, fill, fill_some};
+pub(crate) use cpu_mask::AtomicCpuMask;
 pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};

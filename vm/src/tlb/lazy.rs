@@ -96,7 +96,7 @@ impl<C: Cpu> Shootdown<'_, C> {
             let mailbox = state.mailbox.lock();
             let returns = mailbox.space == space.id() && !mutant!("shootdown.return-ignored");
             if !returns && !is_loaded() {
-                space.clear_cpu(cpu);
+                space.cpus.remove(cpu);
             }
         });
     }

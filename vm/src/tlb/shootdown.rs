@@ -5,7 +5,7 @@ use super::mailbox::{FlushRequest, Mailbox};
 use crate::machine::{Cpu, Machine, RootTable};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
 use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off};
-use crate::units::{CpuId, CpuMask, MAX_CPUS, VpnRange};
+use crate::units::{CpuId, CpuMask, CpuWords, VpnRange};
 use core::fmt;
 
 #[cfg(all(test, loom))]
@@ -68,10 +68,10 @@ impl ShootdownStats {
 }
 
 impl<'m, C: Cpu> Shootdown<'m, C> {
-    /// The state of `nr_cpus` CPUs that have no space loaded. `None` where memory does not suffice, or a
-    /// [`CpuMask`] cannot name them all.
+    /// The state of `nr_cpus` CPUs that have no space loaded. `None` where memory does not suffice, or
+    /// [`Cpu::CpuWords`] cannot name them all.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
-        if nr_cpus as usize > MAX_CPUS {
+        if nr_cpus > C::CpuWords::MAX_CPUS {
             return None;
         }
         let cpus = PerCpu::carve(from, nr_cpus, |_| CpuTlb {
@@ -110,7 +110,7 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             *own.mailbox.lock() = Mailbox::new(id);
             let mut seen = 0;
             if let Some((space, _)) = to {
-                space.set_cpu(C::id());
+                space.cpus.insert(C::id());
                 // P7, pairs with the fence in `flush`: a flusher that sees neither the mask's bit nor
                 // `entering` advanced the generation before this read, and made its edit before that.
                 if !mutant!("shootdown.enter-fence-skipped") {
@@ -126,7 +126,7 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             if let Some(space) = from
                 && space.id() != id
             {
-                space.clear_cpu(C::id());
+                space.cpus.remove(C::id());
             }
             self.catch_up(machine, &own);
         });
@@ -139,30 +139,34 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         let generation = space.advance();
         // P7, pairs with the fence in `switch`.
         fence::<C>(SeqCst);
-        let mut others = space.cpus_racy();
-        let request = FlushRequest { generation, range };
-        if others.contains(C::id()) {
-            others.remove(C::id());
-            if !mutant!("shootdown.own-cpu-skipped") {
-                self.flush_local(machine, space, request);
-            }
+        let (me, request) = (C::id(), FlushRequest { generation, range });
+        if space.cpus.contains(me) && !mutant!("shootdown.own-cpu-skipped") {
+            self.flush_local(machine, space, request);
         }
-        if others.is_empty() {
+        if !space.cpus.has_other_than(me) {
             return;
         }
-        let targets = self.post(space, request, &others);
+        let mut targets = CpuMask::new();
+        self.post(space, request, &mut targets);
         if !targets.is_empty() {
             own.sent.add_own(u64::from(targets.count()));
-            machine.interrupt(&targets);
+            machine.interrupt(targets.as_mask());
         }
         // CPUs that were sent no request are waited for as well: a CPU that is leaving has nothing to answer,
-        // but its walker follows the old root until the next one is loaded.
+        // but its walker follows the old root until the next one is loaded. The mask is read anew: a CPU that
+        // is in it no more has left, and one that came after the fence has seen the generation.
         if !mutant!("shootdown.wait-skipped") {
-            others.iter().for_each(|cpu| {
+            Self::others(space).for_each(|cpu| {
                 wait_until::<C>(|| self.has_seen(cpu, space, generation));
                 self.clear_departed(cpu, space);
             });
         }
+    }
+
+    /// The CPUs in the space's mask but this one, at the moment when each word of the mask is read.
+    fn others(space: &SpaceTlb<C>) -> impl Iterator<Item = CpuId> {
+        let me = C::id();
+        space.cpus.iter_after(me).filter(move |&cpu| cpu != me)
     }
 
     /// Handles a request of this CPU itself at once, with all requests that other CPUs have posted meanwhile.
@@ -176,11 +180,11 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         });
     }
 
-    /// Puts the request into the mailboxes of those CPUs that have the space loaded and are behind. Returns
-    /// those that are to be interrupted: the poster that found the mailbox empty interrupts for all.
-    fn post(&self, space: &SpaceTlb<C>, request: FlushRequest, others: &CpuMask) -> CpuMask {
-        let mut targets = CpuMask::EMPTY;
-        for cpu in others.iter().filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
+    /// Puts the request into the mailboxes of those other CPUs that have the space loaded and are behind, and
+    /// adds those to `targets` that are to be interrupted: the poster that found the mailbox empty interrupts
+    /// for all.
+    fn post(&self, space: &SpaceTlb<C>, request: FlushRequest, targets: &mut CpuMask<C::CpuWords>) {
+        for cpu in Self::others(space).filter(|&cpu| !self.has_seen(cpu, space, request.generation)) {
             with_interrupts_off::<C, _>(|| {
                 let mut mailbox = self.cpus.of(cpu).mailbox.lock();
                 if mailbox.space == space.id()
@@ -190,7 +194,6 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
                 }
             });
         }
-        targets
     }
 
     /// Whether `cpu` translates through no entry older than `generation` of `space`: it has the space loaded

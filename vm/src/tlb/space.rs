@@ -1,8 +1,9 @@
 //! A space's record of the CPUs that translate through it.
 
 use crate::machine::Cpu;
+use crate::sync::AtomicCpuMask;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use crate::units::{CpuId, CpuMask, MAX_CPUS};
+use crate::units::CpuMask;
 
 /// A space's side of the shootdown: its generation, the CPUs that run it, and the number of edits
 /// that wait for their flush.
@@ -17,7 +18,7 @@ pub struct SpaceTlb<C: Cpu> {
     flushes_pending: AtomicU32<C>,
     /// CPUs whose translations may come from this space. Set by its CPU before it reads the generation,
     /// cleared after another root is loaded: by the CPU, or by a flusher, where the CPU left in an interrupt.
-    cpus: [AtomicU64<C>; MAX_CPUS / 64],
+    pub(super) cpus: AtomicCpuMask<C>,
 }
 
 impl<C: Cpu> SpaceTlb<C> {
@@ -29,7 +30,7 @@ impl<C: Cpu> SpaceTlb<C> {
             id,
             generation: AtomicU64::new(1),
             flushes_pending: AtomicU32::new(0),
-            cpus: [const { AtomicU64::new(0) }; MAX_CPUS / 64],
+            cpus: AtomicCpuMask::new(),
         }
     }
 
@@ -48,23 +49,15 @@ impl<C: Cpu> SpaceTlb<C> {
         self.generation.fetch_add(1, AcqRel) + 1
     }
 
-    pub(super) fn set_cpu(&self, cpu: CpuId) {
-        self.cpus[cpu.index() / 64].fetch_or(1 << (cpu.0 % 64), AcqRel);
-    }
-
-    pub(super) fn clear_cpu(&self, cpu: CpuId) {
-        self.cpus[cpu.index() / 64].fetch_and(!(1 << (cpu.0 % 64)), AcqRel);
-    }
-
     /// The CPUs that run the space or keep its root lazily. Stale at once.
-    pub fn cpus_racy(&self) -> CpuMask {
-        CpuMask::from_words(core::array::from_fn(|at| self.cpus[at].load(Relaxed)))
+    pub fn cpus_racy(&self) -> CpuMask<C::CpuWords> {
+        self.cpus.snapshot_racy()
     }
 
-    /// Whether no CPU runs the space or keeps its root lazily. Acquire pairs with `clear_cpu`: what a CPU did
-    /// while it had the space loaded comes before what follows.
+    /// Whether no CPU runs the space or keeps its root lazily. Acquires from the CPUs' removal: what a
+    /// CPU did while it had the space loaded comes before what follows.
     pub fn is_loaded_nowhere(&self) -> bool {
-        self.cpus.iter().all(|word| word.load(Acquire) == 0)
+        self.cpus.is_empty()
     }
 
     /// Raises the count of edits that wait for their flush, before the first edit that takes rights away

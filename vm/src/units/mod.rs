@@ -17,12 +17,14 @@
 //! | `range` | half-open ranges of both |
 //! | `level` | [`Level`] of a table, [`PageSize`] of a leaf |
 //! | `rights` | rights of a mapping, kinds of access |
-//! | `cpu` | CPUs, nodes, and sets of them |
+//! | `cpu` | CPUs, nodes, sets of nodes |
+//! | `cpu_mask` | sets of CPUs, as wide as a platform needs them |
 
 #![forbid(unsafe_code)]
 
 mod addr;
 mod cpu;
+mod cpu_mask;
 mod level;
 mod number;
 mod range;
@@ -31,7 +33,9 @@ mod rights;
 mod tests;
 
 pub use addr::{PhysAddr, VirtAddr};
-pub use cpu::{CpuId, CpuMask, CpuMaskIter, MAX_CPUS, MAX_NODES, NodeId, NodeMask};
+pub use cpu::{CpuId, MAX_NODES, NodeId, NodeMask};
+pub(crate) use cpu_mask::bits;
+pub use cpu_mask::{CpuMask, CpuMaskIter, CpuWords, MAX_CPUS};
 pub use level::{Level, PageSize};
 pub use number::{Order, Pfn, Vpn};
 pub use range::{PfnRange, VpnRange};

@@ -63,10 +63,10 @@ pub struct Finished {
 pub struct Ordered<'a, T, P, S, C: Cpu, const N: usize> {
     dispatch: &'a Dispatch<'a, C>,
     /// The CPUs whose helpers are reserved for this queue.
-    reserved: CpuMask,
+    reserved: CpuMask<C::CpuWords>,
     parallel: P,
     serial: S,
-    ring: SpinLock<Ring<T, N>, C, { lockdep::ORDER.0 }>,
+    ring: SpinLock<Ring<T, C::CpuWords, N>, C, { lockdep::ORDER.0 }>,
     /// Counts serial parts done, items lost and workers detached. Submitters that wait sleep on it.
     changes: AtomicU32<C>,
     /// Number of submitters that wait.
@@ -125,20 +125,20 @@ impl<M: Machine> WorkerPool<'_, M> {
     {
         const { assert!(N > 0, "a queue without room") };
         let dispatch = self.dispatch();
-        let mut both = *sets.0;
-        sets.1.iter().for_each(|cpu| both.insert(cpu));
-        let reserved = dispatch.reserve(&both);
+        let mut both = CpuMask::<<M::Cpu as Cpu>::CpuWords>::new();
+        sets.0.iter().chain(sets.1.iter()).for_each(|cpu| both.insert(cpu));
+        let reserved = dispatch.reserve(both.as_mask());
         let queue = Ordered {
             dispatch,
-            reserved: reserved.cpus,
+            reserved: reserved.cpus.clone(),
             parallel,
             serial,
-            ring: SpinLock::new(Ring::new(CpuMask::EMPTY, CpuMask::EMPTY)),
+            ring: SpinLock::new(Ring::new(CpuMask::new(), CpuMask::new())),
             changes: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
         };
         queue.set_cpus(sets.0, sets.1)?;
-        let published = dispatch.publish(&queue, Helpers::reserved(reserved.cpus), || {
+        let published = dispatch.publish(&queue, Helpers::reserved(reserved.cpus.as_mask()), || {
             // Submitted items are finished also where `f` unwinds.
             let _flush = FlushOnDrop(&queue);
             f(&queue)
@@ -182,7 +182,7 @@ where
     /// If a set would be left without a helper: nothing is changed.
     pub fn set_cpus(&self, parallel: &CpuMask, serial: &CpuMask) -> Result<(), NotStarted> {
         let usable = |set: &CpuMask| {
-            let mut usable = CpuMask::EMPTY;
+            let mut usable = CpuMask::new();
             let is_usable = |cpu: &CpuId| self.reserved.contains(*cpu) && self.dispatch.has_helper_racy(*cpu);
             set.iter().filter(is_usable).for_each(|cpu| usable.insert(cpu));
             usable
@@ -203,7 +203,7 @@ where
     }
 
     /// Works on parallel parts, and sleeps where there is none, until `done` returns true under the lock.
-    fn wait_until(&self, mut done: impl FnMut(&mut Ring<T, N>) -> bool) {
+    fn wait_until(&self, mut done: impl FnMut(&mut Ring<T, C::CpuWords, N>) -> bool) {
         self.waiting.fetch_add(1, Relaxed);
         // Pairs with the fence of `announce`: either that sees this submitter waiting, or this sees the
         // change.
@@ -252,7 +252,7 @@ where
 
     /// Notifies all parallel workers: a busy one may stay busy for long.
     fn notify_parallel(&self) {
-        let parallel = self.ring.lock().parallel;
+        let parallel = self.ring.lock().parallel.clone();
         parallel.iter().for_each(|cpu| {
             self.dispatch.notify(cpu);
         });

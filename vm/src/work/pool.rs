@@ -4,9 +4,9 @@ use super::dispatch::{Dispatch, Helpers, PollLimit};
 use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::{JobRun, MAX_HELPERS};
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
-use crate::units::CpuId;
+use crate::units::{CpuId, CpuMask};
 use core::fmt;
 
 /// The helpers of a machine, if there are any; runs jobs and ordered queues.
@@ -46,7 +46,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
 
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
     /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.1 KiB for each node, and a
-    /// few more; or if a [`CpuMask`](crate::units::CpuMask) cannot name all CPUs.
+    /// few more; or if [`Cpu::CpuWords`] cannot name all CPUs.
     pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
         let helpers = Registration::register(machine, from)?;
         Some(Self { helpers: Some(helpers), ..Self::without_helpers(machine) })
@@ -96,7 +96,8 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         #[cfg(loom)]
         run.touch_words();
         let work = || run.work_as_caller();
-        let helpers = Helpers::idle(max_helpers, job.nodes);
+        let cpus = CpuMask::<<M::Cpu as Cpu>::CpuWords>::first(dispatch.nr_cpus());
+        let helpers = Helpers::idle(max_helpers, job.nodes, cpus.as_mask());
         let published = if max_helpers > 0 { dispatch.publish(&run, helpers, work) } else { None };
         let ((), spent) = published.unwrap_or_else(|| (work(), Spent::default()));
         run.result().map(|()| spent)

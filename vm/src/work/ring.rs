@@ -11,7 +11,7 @@
 //! parts are done strictly in order, one at a time, each on the CPU asked for, or on another of the set where
 //! that CPU is not in it.
 
-use crate::units::{CpuId, CpuMask};
+use crate::units::{CpuId, CpuMask, CpuWords};
 
 /// Progress of a record.
 enum Part<T> {
@@ -32,21 +32,21 @@ struct Record<T> {
 }
 
 /// See the module.
-pub(super) struct Ring<T, const N: usize> {
+pub(super) struct Ring<T, W, const N: usize> {
     records: [Record<T>; N],
     head: u64,
     begun: u64,
     tail: u64,
     /// Whether a serial part is under way.
     is_served: bool,
-    pub(super) parallel: CpuMask,
-    pub(super) serial: CpuMask,
+    pub(super) parallel: CpuMask<W>,
+    pub(super) serial: CpuMask<W>,
     /// Records whose parallel part panicked: they were dropped without a serial part.
     pub(super) lost: u64,
 }
 
-impl<T, const N: usize> Ring<T, N> {
-    pub(super) fn new(parallel: CpuMask, serial: CpuMask) -> Self {
+impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
+    pub(super) fn new(parallel: CpuMask<W>, serial: CpuMask<W>) -> Self {
         let records = core::array::from_fn(|_| Record { part: Part::Free, wanted: CpuId(0) });
         Self { records, head: 0, begun: 0, tail: 0, is_served: false, parallel, serial, lost: 0 }
     }
@@ -108,11 +108,13 @@ impl<T, const N: usize> Ring<T, N> {
         if self.is_served || self.head == self.tail {
             return None;
         }
-        let (number, serial) = (self.head, self.serial);
+        let number = self.head;
         let record = self.record(number);
-        matches!(record.part, Part::Ready(_)).then(|| {
+        let (is_ready, wanted) = (matches!(record.part, Part::Ready(_)), record.wanted);
+        is_ready.then(|| {
+            let serial = &self.serial;
             let instead = || serial.iter().nth((number % u64::from(serial.count().max(1))) as usize);
-            if serial.contains(record.wanted) { Some(record.wanted) } else { instead() }
+            if serial.contains(wanted) { Some(wanted) } else { instead() }
         })
     }
 

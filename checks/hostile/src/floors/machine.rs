@@ -90,7 +90,9 @@ fn reads(machine: &Lab) {
             called!(Machine::flush_range => machine.flush_range(interleaf::units::VpnRange { start, end }));
         }
     }
-    for mask in odd::cpu_masks().filter(|mask| mask.is_empty() || mask.count() == 256) {
+    for mask in
+        odd::cpu_masks().filter(|mask| mask.is_empty() || mask.count() as usize == interleaf::units::MAX_CPUS)
+    {
         called!(Machine::interrupt => machine.interrupt(&mask));
     }
     machine.flush_all();

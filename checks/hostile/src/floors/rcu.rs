@@ -195,6 +195,6 @@ fn handlers(machine: &Lab) {
 }
 
 fn interrupt_self(machine: &Lab) {
-    machine.interrupt(&interleaf::units::CpuMask::first(1));
+    machine.interrupt(&interleaf::units::CpuMask::from_words([1]));
     <Host as interleaf::machine::Cpu>::relax();
 }

@@ -121,16 +121,22 @@ fn cpus() {
     for cpu in odd::cpus() {
         call!(CpuId::index, cpu);
         for mask in odd::cpu_masks() {
-            let mut changed = mask;
+            let mut changed = mask.clone();
             call!(CpuMask::contains, &mask, cpu);
             call!(CpuMask::insert, &mut changed, cpu);
             call!(CpuMask::remove, &mut changed, cpu);
         }
-        let first = call!(CpuMask::first, cpu.0);
+        let first: Option<CpuMask<[u64; 3]>> = call!(CpuMask::first, cpu.0);
         first.into_iter().for_each(|mask| check_mask(&mask));
     }
     odd::cpu_masks().for_each(|mask| check_mask(&mask));
-    call!(CpuMask::from_words, [u64::MAX; interleaf::units::MAX_CPUS / 64]);
+    let mut mask = call!(CpuMask::from_words, [u64::MAX; 2]).expect("a set");
+    assert_eq!(call!(CpuMask::words, &mask), Some(&[u64::MAX; 2][..]));
+    call!(CpuMask::words_mut, &mut mask).expect("words").fill(0);
+    assert!(call!(CpuMask::as_mask, &mask).expect("a set").is_empty());
+    assert_eq!(call!(CpuMask::new), Some(mask));
+    let none: &CpuMask = &CpuMask::from_words([]);
+    check_mask(none);
 }
 
 fn check_mask(mask: &CpuMask) {

@@ -18,7 +18,7 @@ pub fn run() {
     on_cpu(|machine| {
         let pool: Pool<'_> = call!(WorkerPool::without_helpers, machine).expect("a pool");
         abuse(&pool);
-        ordered(&pool, CpuMask::first(256), CpuMask::first(256));
+        ordered(&pool, &CpuMask::<[u64; 4]>::first(256), &CpuMask::<[u64; 64]>::first(9999));
     });
     on_cpu(|machine| {
         let mut boot_memory = boot_map(machine).claim(machine).expect("nobody has it");
@@ -33,10 +33,10 @@ pub fn run() {
             Host::relax();
         }
         abuse(&pool);
-        let masks: Vec<CpuMask> = odd::cpu_masks().chain([CpuMask::first(2)]).collect();
+        let masks: Vec<CpuMask<odd::AllWords>> = odd::cpu_masks().chain([CpuMask::first(2)]).collect();
         for parallel in &masks {
             for serial in &masks {
-                ordered(&pool, *parallel, *serial);
+                ordered(&pool, parallel, serial);
             }
         }
         abuse(&pool);
@@ -148,7 +148,7 @@ fn must_work(pool: &Pool<'_>) {
 }
 
 /// A queue on these CPUs; items are lost where their function panics, and only there.
-fn ordered(pool: &Pool<'_>, parallel: CpuMask, serial: CpuMask) -> Option<u64> {
+fn ordered(pool: &Pool<'_>, parallel: &CpuMask, serial: &CpuMask) -> Option<u64> {
     let served = AtomicU64::new(0);
     let finish = |item: u64| {
         served.fetch_add(1, SeqCst);
@@ -156,7 +156,7 @@ fn ordered(pool: &Pool<'_>, parallel: CpuMask, serial: CpuMask) -> Option<u64> {
     };
     let begin = |item: &mut u64| *item = item.wrapping_mul(3);
     let result = called!(WorkerPool::ordered => {
-        pool.ordered::<u64, _, _, _, 4>((&parallel, &serial), begin, finish, |queue| {
+        pool.ordered::<u64, _, _, _, 4>((parallel, serial), begin, finish, |queue| {
             for (nth, cpu) in odd::cpus().cycle().take(40).enumerate() {
                 call!(Ordered::submit, queue, nth as u64, cpu);
             }

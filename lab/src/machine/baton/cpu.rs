@@ -24,6 +24,8 @@ pub enum Baton {}
 // leave its CPU; `wake` takes the address. 6: `access` steps the scheduler, which uses nothing of the
 // library. 7: `handle_interrupts` looks at the flag. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Baton {
+    type CpuWords = [u64; 64];
+
     const OBSERVED: bool = true;
     const SEVERAL_MACHINES: bool = true;
 

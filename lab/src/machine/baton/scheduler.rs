@@ -40,6 +40,8 @@ pub(super) struct Scheduler {
     keep: usize,
     policy: RefCell<Policy>,
     cpus: RefCell<Rc<[CpuState]>>,
+    /// The CPUs that can run, at the last choice: kept for its memory.
+    ready: RefCell<Vec<usize>>,
     /// The CPU that runs; none outside of [`Scheduler::run`].
     running: Cell<Option<usize>>,
     closing: Cell<bool>,
@@ -70,6 +72,7 @@ impl Scheduler {
             keep,
             policy: RefCell::new(Policy::new(seed, 1)),
             cpus: RefCell::new(Rc::new([])),
+            ready: RefCell::default(),
             running: Cell::new(None),
             closing: Cell::new(false),
             steps: Cell::new(0),
@@ -249,16 +252,16 @@ impl Scheduler {
     /// Lets the CPU run that the seed chooses; comes back when it chooses this one again.
     fn leave_it(&self, hint: SwitchHint) {
         let me = self.running.get().expect("a CPU runs");
-        let (mut ready, mut count) = ([0; interleaf::units::MAX_CPUS], 0);
         let cpus = self.cpus.borrow().clone();
-        for (at, _) in cpus.iter().enumerate().filter(|(_, cpu)| cpu.status.get() == Status::Ready) {
-            ready[count] = at;
-            count += 1;
-        }
-        if count == 0 {
+        let mut ready = self.ready.borrow_mut();
+        ready.clear();
+        ready.extend((0..cpus.len()).filter(|&at| cpus[at].status.get() == Status::Ready));
+        if ready.is_empty() {
+            drop(ready);
             return self.none_can_run(&cpus);
         }
-        let next = self.policy.borrow_mut().choose(&ready[..count], me, hint);
+        let next = self.policy.borrow_mut().choose(&ready, me, hint);
+        drop(ready);
         if next != me {
             self.switches.set(self.switches.get() + 1);
             let slot = cpus[next].fiber.get();

@@ -28,6 +28,7 @@ const RELAXES_BEFORE_YIELD: u32 = 256;
 // has left its CPU meanwhile, which it cannot with preemption or interrupts off. 6: nothing is observed. 7:
 // `handle_interrupts` looks at the flag. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Host {
+    type CpuWords = [u64; 64];
     const SEVERAL_MACHINES: bool = true;
 
     #[inline]

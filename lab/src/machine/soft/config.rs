@@ -6,7 +6,7 @@ use interleaf::units::{Pfn, PfnRange};
 /// What a machine is made of.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
-    /// Number of CPUs, 1 to 256.
+    /// Number of CPUs, 1 to 4 096.
     pub nr_cpus: u32,
     /// Where there is memory.
     pub regions: Vec<PfnRange>,

@@ -15,7 +15,7 @@ use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Callback, Format, Machine, RootTable, TablePage};
 use interleaf::units::{
-    CpuId, CpuMask, Level, MAX_CPUS, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
+    CpuId, CpuMask, CpuWords, Level, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
 };
 use std::fmt;
 use std::io;
@@ -68,8 +68,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     /// # Errors
     /// What the host says: no memory, no membarrier.
     pub fn new(config: &MachineConfig) -> io::Result<Self> {
-        if !(1..=MAX_CPUS as u32).contains(&config.nr_cpus) {
-            return Err(io::Error::other(format!("a machine has 1 to {MAX_CPUS} CPUs")));
+        if !(1..=C::CpuWords::MAX_CPUS).contains(&config.nr_cpus) {
+            return Err(io::Error::other(format!("a machine has 1 to {} CPUs", C::CpuWords::MAX_CPUS)));
         }
         let bus = Arc::new(Bus::new(config.nr_cpus));
         let shared = Arc::new(Shared {

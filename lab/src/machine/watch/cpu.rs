@@ -15,6 +15,8 @@ pub enum Watch {}
 
 // SAFETY: 1 to 5, 7, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own.
 unsafe impl Cpu for Watch {
+    type CpuWords = [u64; 64];
+
     const OBSERVED: bool = true;
     const SEVERAL_MACHINES: bool = true;
 

@@ -1,7 +1,7 @@
 //! Why a boot map is refused.
 
 use super::{BootMap, MAX_PHYS_BITS};
-use crate::units::{MAX_CPUS, PAGE_SIZE};
+use crate::units::PAGE_SIZE;
 use core::fmt;
 
 /// Why boot memory is refused. `region` counts from 0 in the order given.
@@ -36,7 +36,7 @@ pub enum BootError {
     },
     /// More nodes with usable memory than [`Memory`](crate::frame::Memory) has zones.
     TooManyNodes,
-    /// More CPUs than [`MAX_CPUS`], so than a [`CpuMask`](crate::units::CpuMask) can name.
+    /// More CPUs than the platform's [`Cpu::CpuWords`](crate::machine::Cpu::CpuWords) can name.
     TooManyCpus,
     /// The machine refuses to give a usable region ([`Machine::claim_memory`]): it is no memory, or in use,
     /// as after a first system on the same memory.
@@ -65,7 +65,9 @@ impl fmt::Display for BootError {
             BootError::Unsorted { region } => write!(f, "boot region {region} lies before the one before it"),
             BootError::Overlap { region } => write!(f, "boot region {region} overlaps the one before it"),
             BootError::TooManyNodes => f.write_str("usable boot memory belongs to too many nodes"),
-            BootError::TooManyCpus => write!(f, "the machine has more than {MAX_CPUS} CPUs"),
+            BootError::TooManyCpus => {
+                f.write_str("the machine has more CPUs than the platform's sets of CPUs can name")
+            }
             BootError::NotFree => f.write_str("usable boot memory is no memory of the machine, or in use"),
             BootError::NoMemory => f.write_str("the boot map has no usable region"),
             BootError::TooSmall => f.write_str("usable boot memory does not hold the frame records"),

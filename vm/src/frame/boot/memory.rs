@@ -2,8 +2,8 @@
 
 use super::{BootError, BootMap};
 use crate::frame::Init;
-use crate::machine::Machine;
-use crate::units::{MAX_CPUS, PfnRange, PhysAddr};
+use crate::machine::{Cpu, Machine};
+use crate::units::{CpuWords, PfnRange, PhysAddr};
 
 /// The usable memory of a boot map, claimed from a machine: the one owner of it.
 ///
@@ -20,11 +20,11 @@ impl BootMap {
     /// Claims the usable regions from `machine`.
     ///
     /// # Errors
-    /// [`BootError::TooManyCpus`] where the machine has more CPUs than a
-    /// [`CpuMask`](crate::units::CpuMask) can name; [`BootError::NotFree`] where it refuses the memory.
+    /// [`BootError::TooManyCpus`] where the machine has more CPUs than its
+    /// [`Cpu::CpuWords`] can name; [`BootError::NotFree`] where it refuses the memory.
     /// Nothing has been claimed then.
     pub fn claim<M: Machine>(self, machine: &M) -> Result<BootMemory<'_, M>, BootError> {
-        if machine.nr_cpus() as usize > MAX_CPUS {
+        if machine.nr_cpus() > <M::Cpu as Cpu>::CpuWords::MAX_CPUS {
             return Err(BootError::TooManyCpus);
         }
         let (mut frames, mut len) = ([PfnRange::default(); Self::MAX_REGIONS], 0);

@@ -2,7 +2,7 @@
 
 use super::{Harness, Rule, Suite};
 use crate::machine::{Callback, Cpu, Machine};
-use crate::units::{CpuId, CpuMask};
+use crate::units::CpuMask;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
 
 /// Number of times that CPUs 0 and 1 have run the handler, for runs that may be under way at once. A static,
@@ -65,7 +65,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 let before = [counts.of(0), counts.of(1)];
                 meet();
                 if me == 0 {
-                    self.machine.interrupt(&CpuMask::from_words([set, 0, 0, 0]));
+                    self.machine.interrupt(&CpuMask::from_words([set]));
                 }
                 meet();
                 let reached = !hit(me) || self.wait(|| counts.of(me) > before[me as usize]);
@@ -85,8 +85,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         self.on_two_cpus(|me| {
             let mut meet = self.meeting(&meetings);
             let other = 1 - me;
-            let mut target = CpuMask::EMPTY;
-            target.insert(CpuId(other));
+            let target = CpuMask::from_words([1 << other]);
             for _ in 0..10 {
                 let before = counts.of(other);
                 meet();
@@ -104,7 +103,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             let mut meet = self.meeting(&meetings);
             if me == 0 {
                 meet();
-                self.machine.interrupt(&CpuMask::from_words([0b10, 0, 0, 0]));
+                self.machine.interrupt(&CpuMask::from_words([0b10]));
                 meet();
                 return;
             }
@@ -127,7 +126,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             let before = counts.of(me);
             meet();
             if me == 0 {
-                self.machine.interrupt(&CpuMask::first(2));
+                self.machine.interrupt(&CpuMask::from_words([0b11]));
             }
             meet();
             (0..100).for_each(|_| M::Cpu::relax());

@@ -4,7 +4,7 @@
 mod mappings;
 
 use crate::index::IndexStats;
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::space::{AddressSpace, Vm};
 use crate::table::PageTable;
 use crate::units::CpuMask;
@@ -26,7 +26,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The CPUs that translate through the space. Stale at once.
-    pub fn cpus_racy(&self) -> CpuMask {
+    pub fn cpus_racy(&self) -> CpuMask<<M::Cpu as Cpu>::CpuWords> {
         self.tlb.cpus_racy()
     }
 

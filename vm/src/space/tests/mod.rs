@@ -2,6 +2,7 @@
 
 mod activate;
 mod layout;
+mod many_cpus;
 mod odd;
 mod refusal;
 mod start;

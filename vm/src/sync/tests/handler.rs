@@ -5,7 +5,7 @@ use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::testing::Heap;
-use crate::units::{CpuId, CpuMask};
+use crate::units::CpuMask;
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
@@ -28,9 +28,7 @@ impl Handler<TestMachine> for Counter<'static> {
 }
 
 fn interrupt(machine: &TestMachine) {
-    let mut own = CpuMask::EMPTY;
-    own.insert(CpuId(0));
-    machine.interrupt(&own);
+    machine.interrupt(&CpuMask::from_words([1]));
     TestCpu::relax();
 }
 

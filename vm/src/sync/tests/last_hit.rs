@@ -23,6 +23,8 @@ std::thread_local! {
 // SAFETY: each thread is the one CPU of a machine whose data no other thread has. 3: thread-local. 4 to 7:
 // no other CPU interrupts, and none waits or sleeps; `access` calls what an interrupt may call there.
 unsafe impl Cpu for Interrupted {
+    type CpuWords = [u64; 1];
+
     const OBSERVED: bool = true;
 
     fn access(_addr: usize, _len: usize, _kind: AccessKind) {

@@ -233,13 +233,14 @@ fn loom_two_cpus_that_flush_each_other() {
 /// Two flushes up to where they wait: the requests of both are posted before either is answered.
 fn take_away_in_two_flushes(world: &'static World) {
     world.set(Entry::Absent);
-    let (shootdown, space, mut cpu1) = (&world.shootdown, &world.space, CpuMask::EMPTY);
-    cpu1.insert(CpuId(1));
+    let (shootdown, space) = (&world.shootdown, &world.space);
     let range = VpnRange::new(PAGE, PAGE.add(1));
     for _ in 0..2 {
         let request = FlushRequest { generation: space.advance(), range };
         fence::<TestCpu>(SeqCst);
-        world.machine.interrupt(&shootdown.post(space, request, &cpu1));
+        let mut targets = CpuMask::new();
+        shootdown.post(space, request, &mut targets);
+        world.machine.interrupt(targets.as_mask());
     }
     wait_until::<TestCpu>(|| shootdown.has_seen(CpuId(1), space, space.generation()));
     assert!(!world.machine.has_cached(1, PAGE), "a CPU has a flushed page cached");
@@ -275,7 +276,7 @@ fn broken_switch(world: &World, broken: Broken) {
         own.entering.store(space.id(), Release);
     }
     *own.mailbox.lock() = Mailbox::new(space.id());
-    space.set_cpu(TestCpu::id());
+    space.cpus.insert(TestCpu::id());
     if broken != Broken::NoFence {
         fence::<TestCpu>(SeqCst);
     }

@@ -73,7 +73,8 @@ impl<C: Cpu> Helper<'_, C> {
     fn joinable(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         let node = self.worker.node;
         let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.has_room_racy());
-        slots.filter(move |slot| slot.joinable_from_racy().contains(node))
+        let cpu = self.worker.cpu;
+        slots.filter(move |slot| slot.joinable_from_racy().contains(node) && slot.is_for_racy(cpu))
     }
 
     /// Visits the item of `slot`, unless there is no room any more, or the helper is reserved.

@@ -24,11 +24,11 @@ pub use work_slot::{Helpers, Progress, Visit, Work};
 use super::Spent;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
-use crate::sync::{Carve, PerCpu};
-use crate::units::{CpuId, CpuMask, MAX_CPUS, NodeId, NodeMask};
+use crate::sync::{AtomicCpuMask, Carve, PerCpu};
+use crate::units::{CpuId, CpuMask, CpuWords, NodeId, NodeMask};
 use core::cell::Cell;
 use work_slot::{Item, NR_SLOTS, NodeSlots, WorkSlot};
-use worker_slot::{Parked, RESERVED, WorkerSlot};
+use worker_slot::{RESERVED, WorkerSlot};
 
 /// Workers that a caller, or a helper that joins, notifies at once.
 const FANOUT: usize = if cfg!(loom) { 1 } else { 2 };
@@ -49,7 +49,8 @@ pub struct Dispatch<'m, C: Cpu> {
     workers: PerCpu<'m, WorkerSlot<C>, C>,
     /// Work slots of each node, indexed by the number of the node as a `CpuId`.
     nodes: PerCpu<'m, NodeSlots<C>, C>,
-    parked: Parked<C>,
+    /// The parked workers.
+    parked: AtomicCpuMask<C>,
     // Counts and limits. Relaxed: they order nothing.
     max_helpers: AtomicU32<C>,
     /// Helpers in visits, and reserved ones.
@@ -65,9 +66,10 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         Self::new(PerCpu::none(), PerCpu::none())
     }
 
-    /// Slots for all CPUs and nodes. `None` if the memory does not suffice, or for CPUs beyond [`MAX_CPUS`].
+    /// Slots for all CPUs and nodes. `None` if the memory does not suffice, or for more CPUs than
+    /// [`Cpu::CpuWords`] can name.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Option<Self> {
-        if nr_cpus as usize > MAX_CPUS {
+        if nr_cpus > C::CpuWords::MAX_CPUS {
             return None;
         }
         let workers = PerCpu::carve(from, nr_cpus, |cpu| WorkerSlot::new(cpu, node_of(cpu)))?;
@@ -76,10 +78,11 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         Some(Self::new(workers, nodes))
     }
 
-    const fn new(workers: PerCpu<'m, WorkerSlot<C>, C>, nodes: PerCpu<'m, NodeSlots<C>, C>) -> Self {
+    fn new(workers: PerCpu<'m, WorkerSlot<C>, C>, nodes: PerCpu<'m, NodeSlots<C>, C>) -> Self {
         let (max_helpers, poll_limit) = (AtomicU32::new(u32::MAX), AtomicU32::new(PollLimit::SHORT.0));
         let (at_work, unreserved) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { workers, nodes, parked: Parked::new(), max_helpers, at_work, unreserved, poll_limit }
+        let parked = AtomicCpuMask::new();
+        Self { workers, nodes, parked, max_helpers, at_work, unreserved, poll_limit }
     }
 
     pub fn nr_cpus(&self) -> u32 {
@@ -158,7 +161,12 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     /// Publishes `work` while `own` runs. When this returns, or unwinds, no helper visits the work or will,
     /// and their time is charged to this thread. `None`, without `own`, where no work slot is free. Waits for
     /// the visits under way, and may sleep.
-    pub fn publish<R>(&self, work: &dyn Work<C>, to: Helpers, own: impl FnOnce() -> R) -> Option<(R, Spent)> {
+    pub fn publish<R>(
+        &self,
+        work: &dyn Work<C>,
+        to: Helpers<'_>,
+        own: impl FnOnce() -> R,
+    ) -> Option<(R, Spent)> {
         let item = Item { work, held: C::with_context(|context| context.held()) };
         let mut nodes = self.nodes_from(self.node_of(C::id()));
         let number = nodes.find_map(|node| Some(node * NR_SLOTS + self.nodes.of(CpuId(node)).take()?))?;
@@ -168,15 +176,17 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         // `published` does not go before `close` has returned, else nothing goes on. (2) The slot was taken
         // above, for `published` alone, which frees it after `close`.
         unsafe { self.slot(number).open(&item, to) };
-        for worker in to.reserved.iter().map(|cpu| self.workers.of(cpu)) {
-            worker.assigned.store(number, Relaxed);
-            worker.notify(); // Releases the assignment.
+        if to.nodes.is_none() {
+            for worker in to.cpus.iter().map(|cpu| self.workers.of(cpu)) {
+                worker.assigned.store(number, Relaxed);
+                worker.notify(); // Releases the assignment.
+            }
         }
         // Pairs with the fence of `Helper::park`: either this sees it as parked, or that sees the item.
         if !mutant!("dispatch.publish-fence-skipped") {
             fence::<C>(SeqCst);
         }
-        self.notify_parked(C::id(), to.nodes);
+        self.notify_parked(C::id(), self.slot(number));
         let result = own();
         drop(published);
         Some((result, spent.get()))
@@ -195,13 +205,19 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         self.nodes_from(node).flat_map(|node| self.nodes.of(CpuId(node)).in_use())
     }
 
-    /// Notifies parked workers of `nodes`, [`FANOUT`] at most, from the CPU behind `me` on.
-    fn notify_parked(&self, me: CpuId, nodes: NodeMask) {
+    /// Notifies parked workers that may join the item of `slot`, [`FANOUT`] at most, from the CPU behind `me`
+    /// on.
+    fn notify_parked(&self, me: CpuId, slot: &WorkSlot<C>) {
+        let nodes = slot.joinable_from_racy();
+        if nodes == NodeMask::EMPTY {
+            return;
+        }
         let is_notified = |&cpu: &CpuId| {
             let worker = self.workers.of(cpu);
-            nodes.contains(worker.node) && self.parked.remove(cpu) && worker.notify_idle()
+            let is_wanted = nodes.contains(worker.node) && slot.is_for_racy(cpu);
+            is_wanted && self.parked.remove(cpu) && worker.notify_idle()
         };
-        self.parked.iter_from(me, self.nr_cpus()).filter(is_notified).take(FANOUT).for_each(drop);
+        self.parked.iter_after(me).filter(is_notified).take(FANOUT).for_each(drop);
     }
 
     /// Notifies parked workers for each published item that has room.
@@ -210,8 +226,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         if !mutant!("dispatch.room-fence-skipped") {
             fence::<C>(SeqCst);
         }
-        let nodes = self.slots_in_use(NodeId(0)).map(WorkSlot::joinable_from_racy);
-        nodes.filter(|nodes| *nodes != NodeMask::EMPTY).for_each(|nodes| self.notify_parked(me, nodes));
+        self.slots_in_use(NodeId(0)).for_each(|slot| self.notify_parked(me, slot));
     }
 }
 
@@ -249,13 +264,13 @@ impl Drop for Closing {
 #[must_use = "the workers are released when this is dropped"]
 pub struct Reserved<'d, C: Cpu> {
     dispatch: &'d Dispatch<'d, C>,
-    pub cpus: CpuMask,
+    pub cpus: CpuMask<C::CpuWords>,
 }
 
 impl<C: Cpu> Dispatch<'_, C> {
     /// Reserves the idle helpers of `cpus`, as many as the limit allows.
     pub fn reserve(&self, cpus: &CpuMask) -> Reserved<'_, C> {
-        let mut reserved = Reserved { dispatch: self, cpus: CpuMask::EMPTY };
+        let mut reserved = Reserved { dispatch: self, cpus: CpuMask::new() };
         let workers = cpus.iter().filter(|cpu| cpu.0 < self.nr_cpus());
         for cpu in workers.filter(|&cpu| self.begin_work(self.workers.of(cpu), RESERVED)) {
             reserved.cpus.insert(cpu);

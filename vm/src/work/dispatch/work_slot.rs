@@ -5,8 +5,8 @@
 use super::worker_slot::WorkerSlot;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use crate::sync::{SpinLock, lockdep};
-use crate::units::{CpuId, CpuMask, NodeId, NodeMask};
+use crate::sync::{AtomicCpuMask, SpinLock, lockdep};
+use crate::units::{CpuId, CpuMask, NodeId, NodeMask, bits};
 use crate::work::Spent;
 
 /// Work slots of a node. A job that finds none free is done by its caller.
@@ -39,38 +39,38 @@ pub(super) struct Item<'a, C: Cpu> {
 
 /// The helpers that may join an item.
 #[derive(Clone, Copy, Debug)]
-pub struct Helpers {
+pub struct Helpers<'a> {
     /// How many at once.
     pub(super) max: u32,
-    /// Idle helpers of these nodes.
-    pub(super) nodes: NodeMask,
-    /// Reserved helpers of these CPUs.
-    pub(super) reserved: CpuMask,
+    /// Idle helpers of these nodes; `None` where the helpers are reserved ones.
+    pub(super) nodes: Option<NodeMask>,
+    /// Helpers of these CPUs.
+    pub(super) cpus: &'a CpuMask,
 }
 
-impl Helpers {
-    const NONE: Self = Self::idle(0, NodeMask::EMPTY);
-
-    /// Idle helpers of `nodes`, up to `max` at once.
-    pub const fn idle(max: u32, nodes: NodeMask) -> Self {
-        Self { max, nodes, reserved: CpuMask::EMPTY }
+impl<'a> Helpers<'a> {
+    /// Idle helpers of `nodes` and `cpus`, up to `max` at once.
+    pub const fn idle(max: u32, nodes: NodeMask, cpus: &'a CpuMask) -> Self {
+        Self { max, nodes: Some(nodes), cpus }
     }
 
     /// The helpers of these CPUs, which the caller has reserved.
-    pub const fn reserved(cpus: CpuMask) -> Self {
-        Self { max: u32::MAX, nodes: NodeMask::EMPTY, reserved: cpus }
+    pub const fn reserved(cpus: &'a CpuMask) -> Self {
+        Self { max: u32::MAX, nodes: None, cpus }
     }
 }
 
 /// The item of a slot, and its visits.
 struct State<C: Cpu> {
     item: *const Item<'static, C>,
-    /// `max` is 0 where the slot is closed, or all of the work has begun.
-    helpers: Helpers,
+    /// Helpers that may join at once; 0 where the slot is closed, or all of the work has begun.
+    max: u32,
+    /// As in [`Helpers`].
+    nodes: Option<NodeMask>,
     /// Visits under way.
     visits: u32,
     /// CPUs whose helpers have visited.
-    visitors: CpuMask,
+    visitors: CpuMask<C::CpuWords>,
     /// Nanoseconds of the visits that have ended.
     helper_ns: u64,
     /// The caller sleeps until the last visit has ended.
@@ -81,23 +81,24 @@ struct State<C: Cpu> {
 unsafe impl<C: Cpu> Send for State<C> {}
 
 impl<C: Cpu> State<C> {
-    const fn new(item: *const Item<'static, C>, helpers: Helpers) -> Self {
-        let visitors = CpuMask::EMPTY;
-        Self { item, helpers, visits: 0, visitors, helper_ns: 0, is_awaited: false }
+    fn new(item: *const Item<'static, C>, max: u32, nodes: Option<NodeMask>) -> Self {
+        let visitors = CpuMask::new();
+        Self { item, max, nodes, visits: 0, visitors, helper_ns: 0, is_awaited: false }
     }
 
     /// Nodes whose idle helpers may join.
     fn joinable_from(&self) -> NodeMask {
-        if self.visits < self.helpers.max { self.helpers.nodes } else { NodeMask::EMPTY }
+        if self.visits < self.max { self.nodes.unwrap_or(NodeMask::EMPTY) } else { NodeMask::EMPTY }
     }
 
-    /// Adds a visit of the helper of a CPU, idle on a node or reserved. False where it may not join.
+    /// Adds a visit of the helper of a CPU of the set, idle on a node or reserved. False where it may not
+    /// join.
     fn join(&mut self, cpu: CpuId, idle_on: Option<NodeId>) -> bool {
-        let is_wanted = match idle_on {
-            Some(node) => self.helpers.nodes.contains(node),
-            None => self.helpers.reserved.contains(cpu),
+        let is_wanted = match (self.nodes, idle_on) {
+            (Some(nodes), Some(node)) => nodes.contains(node),
+            (nodes, idle_on) => nodes.is_none() && idle_on.is_none(),
         };
-        let may_join = is_wanted && self.visits < self.helpers.max;
+        let may_join = is_wanted && self.visits < self.max;
         if may_join {
             self.visits += 1;
             self.visitors.insert(cpu);
@@ -110,7 +111,7 @@ impl<C: Cpu> State<C> {
         self.visits -= 1;
         self.helper_ns = self.helper_ns.saturating_add(took_ns);
         if is_drained {
-            self.helpers.max = 0;
+            self.max = 0;
         }
         self.visits == 0 && core::mem::take(&mut self.is_awaited)
     }
@@ -118,7 +119,7 @@ impl<C: Cpu> State<C> {
     /// Closes the slot. `None` while a visit is under way; then, `sleeps` has the last one wake the caller.
     fn close(&mut self, sleeps: bool) -> Option<Spent> {
         if !mutant!("dispatch.closed-slot-joined") {
-            self.helpers.max = 0;
+            self.max = 0;
         }
         self.is_awaited = sleeps && self.visits > 0;
         let is_left = self.visits == 0 || mutant!("dispatch.visits-not-awaited");
@@ -139,13 +140,15 @@ pub(super) struct WorkSlot<C: Cpu> {
     state: SpinLock<State<C>, C, { lockdep::JOB.0 }>,
     /// [`State::joinable_from`], to be polled. Relaxed: the lock decides, and `Dispatch` has the fences.
     joinable: AtomicU64<C>,
+    /// [`Helpers::cpus`]. Changed under the lock, while the slot is closed.
+    cpus: AtomicCpuMask<C>,
     /// Number of visits that have ended; it may wrap. Relaxed: changed under the lock.
     ended: AtomicU32<C>,
 }
 
 impl<C: Cpu> NodeSlots<C> {
-    pub(super) const fn new() -> Self {
-        Self { in_use: AtomicU64::new(0), slots: [const { WorkSlot::new() }; NR_SLOTS as usize] }
+    pub(super) fn new() -> Self {
+        Self { in_use: AtomicU64::new(0), slots: core::array::from_fn(|_| WorkSlot::new()) }
     }
 
     /// A slot, by its number modulo [`NR_SLOTS`].
@@ -171,9 +174,9 @@ impl<C: Cpu> NodeSlots<C> {
 }
 
 impl<C: Cpu> WorkSlot<C> {
-    const fn new() -> Self {
-        let state = SpinLock::new(State::new(core::ptr::null(), Helpers::NONE));
-        Self { state, joinable: AtomicU64::new(0), ended: AtomicU32::new(0) }
+    fn new() -> Self {
+        let state = SpinLock::new(State::new(core::ptr::null(), 0, None));
+        Self { state, joinable: AtomicU64::new(0), cpus: AtomicCpuMask::new(), ended: AtomicU32::new(0) }
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut State<C>) -> R) -> R {
@@ -188,9 +191,12 @@ impl<C: Cpu> WorkSlot<C> {
     /// # Safety
     /// 1. The item stays in place, and is shared only, until [`WorkSlot::close`] has returned.
     /// 2. The caller has taken the slot, and frees it after that: nobody else opens it meanwhile.
-    pub(super) unsafe fn open(&self, item: &Item<'_, C>, helpers: Helpers) {
+    pub(super) unsafe fn open(&self, item: &Item<'_, C>, helpers: Helpers<'_>) {
         let item = (&raw const *item).cast::<Item<'static, C>>();
-        self.change(|state| *state = State::new(item, helpers));
+        self.change(|state| {
+            self.cpus.assign(helpers.cpus);
+            *state = State::new(item, helpers.max, helpers.nodes);
+        });
     }
 
     /// Closes the slot to helpers, and waits until the last visit has ended. Returns what the visits cost.
@@ -220,10 +226,18 @@ impl<C: Cpu> WorkSlot<C> {
         NodeMask::from_bits(self.joinable.load(Relaxed))
     }
 
+    /// Whether the helper may join among those of its node; may be stale.
+    pub(super) fn is_for_racy(&self, cpu: CpuId) -> bool {
+        self.cpus.contains(cpu)
+    }
+
     /// Begins a visit of a helper, idle or reserved. `None` where it may not join.
     pub(super) fn join<'s>(&'s self, worker: &'s WorkerSlot<C>, is_reserved: bool) -> Option<Visit<'s, C>> {
         let idle_on = (!is_reserved).then_some(worker.node);
-        let item = self.change(|state| state.join(worker.cpu, idle_on).then_some(state.item))?;
+        let item = self.change(|state| {
+            let joins = self.cpus.contains(worker.cpu) && state.join(worker.cpu, idle_on);
+            joins.then_some(state.item)
+        })?;
         // SAFETY: the visit was added, under the lock, while the slot was open (`max` is 0 before and after).
         // So its caller has not returned from `close`, and does not before the visit is subtracted, which is
         // the last step of `Visit::drop`; until then the item stays in place (`open`, 1), and the visits that
@@ -283,15 +297,6 @@ impl<C: Cpu> Drop for Visit<'_, C> {
         // The last step: the item may be gone from here on.
         self.slot.leave(took_ns, self.is_drained);
     }
-}
-
-/// The bits that are set, lowest first.
-fn bits(mut word: u64) -> impl Iterator<Item = u32> {
-    core::iter::from_fn(move || {
-        let bit = word.trailing_zeros();
-        word &= word.wrapping_sub(1);
-        (bit < 64).then_some(bit)
-    })
 }
 
 #[cfg(all(test, not(loom)))]

@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::vec::Vec;
 
+/// The CPUs of all models.
+const ALL: &CpuMask = &CpuMask::from_words([0b111]);
+
 type TestDispatch = Dispatch<'static, TestCpu>;
 
 fn dispatch(nr_cpus: u32) -> Arc<TestDispatch> {
@@ -124,7 +127,7 @@ impl Work<TestCpu> for Counted {
 /// Publishes work once, does `own` meanwhile, and returns the number of visits.
 fn publish(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce()) -> u32 {
     let counted = Counted::leaked(pauses);
-    dispatch.publish(counted, Helpers::idle(1, NodeMask::ALL), own).unwrap();
+    dispatch.publish(counted, Helpers::idle(1, NodeMask::ALL, ALL), own).unwrap();
     counted.end()
 }
 
@@ -203,7 +206,7 @@ impl Work<TestCpu> for Meeting {
 
 /// The caller waits in its own part until `helpers` have come, as a long chunk would.
 fn meet(dispatch: &TestDispatch, helpers: u32) -> u32 {
-    meet_on(dispatch, Helpers::idle(helpers, NodeMask::ALL), || ())
+    meet_on(dispatch, Helpers::idle(helpers, NodeMask::ALL, ALL), || ())
 }
 
 fn meet_on(dispatch: &TestDispatch, helpers: Helpers, own: impl FnOnce()) -> u32 {
@@ -228,7 +231,7 @@ fn loom_work_published_between_a_visit_and_a_sleep_is_visited() {
 fn loom_a_helper_that_parks_while_the_limit_is_raised_is_notified() {
     let seen = explore(1, 2, |dispatch| {
         dispatch.set_max_helpers(0);
-        meet_on(dispatch, Helpers::idle(1, NodeMask::ALL), || dispatch.set_max_helpers(1))
+        meet_on(dispatch, Helpers::idle(1, NodeMask::ALL, ALL), || dispatch.set_max_helpers(1))
     });
     assert!(seen[1] > 0 && seen[0] == 0, "{seen:?}");
 }
@@ -274,7 +277,7 @@ fn loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room() 
         let threads = [spawn_helper(&dispatch, 1), spawn_helper(&dispatch, 2)];
         wait_until_parked(&dispatch, 2);
         let blocking = Blocking { dispatch: &dispatch, step: AtomicU32::new(0) };
-        let one_of = |node: u32| Helpers::idle(1, NodeMask::of(NodeId(node)));
+        let one_of = |node: u32| Helpers::idle(1, NodeMask::of(NodeId(node)), ALL);
         let published = dispatch.publish(&blocking, one_of(1), || {
             while blocking.step.load(Acquire) < 1 {
                 thread::yield_now();
@@ -288,21 +291,17 @@ fn loom_a_helper_that_the_limit_kept_from_work_is_notified_when_there_is_room() 
     });
 }
 
-fn cpu_1() -> CpuMask {
-    let mut cpus = CpuMask::EMPTY;
-    cpus.insert(CpuId(1));
-    cpus
-}
+const CPU_1: &CpuMask = &CpuMask::from_words([0b10]);
 
 /// Reserves the helper, publishes work for it, does `own` meanwhile, and returns the number of visits; `None`
 /// where there was no idle helper.
 fn publish_for_reserved(dispatch: &TestDispatch, pauses: u32, own: impl FnOnce(&Counted)) -> Option<u32> {
-    let reserved = dispatch.reserve(&cpu_1());
+    let reserved = dispatch.reserve(CPU_1);
     if reserved.cpus.is_empty() {
         return None;
     }
     let counted = Counted::leaked(pauses);
-    dispatch.publish(counted, Helpers::reserved(reserved.cpus), || own(counted)).unwrap();
+    dispatch.publish(counted, Helpers::reserved(reserved.cpus.as_mask()), || own(counted)).unwrap();
     Some(counted.end())
 }
 
@@ -321,8 +320,8 @@ fn loom_a_reserved_worker_leaves_before_its_caller_returns_and_takes_other_work_
 fn loom_a_notification_between_two_items_of_a_reserved_worker_is_not_lost() {
     let seen = explore(1, 2, |dispatch| {
         wait_for_helper(dispatch);
-        let reserved = dispatch.reserve(&cpu_1());
-        let helpers = Helpers { max: 1, ..Helpers::reserved(reserved.cpus) };
+        let reserved = dispatch.reserve(CPU_1);
+        let helpers = Helpers { max: 1, ..Helpers::reserved(reserved.cpus.as_mask()) };
         meet_on(dispatch, helpers, || ()) + meet_on(dispatch, helpers, || ())
     });
     assert!(seen[2] > 0 && seen[..2] == [0, 0], "{seen:?}");
@@ -334,7 +333,7 @@ fn loom_a_worker_is_busy_or_reserved_and_never_both() {
         let counted = Counted::leaked(0);
         // A visit to the first item is under way, or none begins.
         let second = || publish_for_reserved(dispatch, 0, |_| ());
-        let (reserved, _) = dispatch.publish(counted, Helpers::idle(1, NodeMask::ALL), second).unwrap();
+        let (reserved, _) = dispatch.publish(counted, Helpers::idle(1, NodeMask::ALL, ALL), second).unwrap();
         counted.end() + reserved.map_or(0, |_| 2)
     });
     assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
@@ -378,7 +377,7 @@ fn loom_a_worker_that_is_notified_visits_again() {
         assert_eq!(pieces.done.load(Relaxed) + pieces.submitted.load(Relaxed), 0);
         let helper = spawn_helper(&dispatch, 1);
         wait_for_helper(&dispatch);
-        let reserved = dispatch.reserve(&cpu_1());
+        let reserved = dispatch.reserve(CPU_1);
         let submit_both = || {
             for piece in 0..2 {
                 pieces.submitted.store(piece + 1, Release);
@@ -389,7 +388,7 @@ fn loom_a_worker_that_is_notified_visits_again() {
                 }
             }
         };
-        dispatch.publish(pieces, Helpers::reserved(reserved.cpus), submit_both).unwrap();
+        dispatch.publish(pieces, Helpers::reserved(reserved.cpus.as_mask()), submit_both).unwrap();
         drop(reserved);
         dispatch.close();
         helper.join().unwrap();

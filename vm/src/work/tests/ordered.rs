@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::thread;
 use std::vec::Vec;
 
-fn cpus(of: &[u32]) -> CpuMask {
-    let mut mask = CpuMask::EMPTY;
+fn cpus(of: &[u32]) -> CpuMask<[u64; 1]> {
+    let mut mask = CpuMask::new();
     of.iter().for_each(|&cpu| mask.insert(CpuId(cpu)));
     mask
 }
@@ -105,8 +105,8 @@ fn where_all_records_are_taken_the_submitter_works() {
 fn a_queue_without_a_helper_for_a_part_is_not_opened_and_says_which() {
     with_helpers(2, |workers| {
         let open = |parallel: &[u32], serial: &[u32]| {
-            let sets = (&cpus(parallel), &cpus(serial));
-            workers.ordered::<u64, _, _, _, 2>(sets, |_| (), |_| (), |_| ()).err()
+            let (parallel, serial) = (cpus(parallel), cpus(serial));
+            workers.ordered::<u64, _, _, _, 2>((&parallel, &serial), |_| (), |_| (), |_| ()).err()
         };
         assert_eq!(open(&[], &[1]), Some(NotStarted::NoParallelWorker));
         assert_eq!(open(&[1, 7], &[0, 8]), Some(NotStarted::NoSerialWorker));

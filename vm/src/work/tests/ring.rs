@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn cpus(of: &[u32]) -> CpuMask {
-    let mut mask = CpuMask::EMPTY;
+fn cpus(of: &[u32]) -> CpuMask<[u64; 1]> {
+    let mut mask = CpuMask::new();
     of.iter().for_each(|&cpu| mask.insert(CpuId(cpu)));
     mask
 }
 
 #[test]
 fn records_end_in_any_order_and_are_served_in_order() {
-    let mut ring = Ring::<char, 3>::new(cpus(&[0, 1]), cpus(&[1, 2]));
+    let mut ring = Ring::<char, _, 3>::new(cpus(&[0, 1]), cpus(&[1, 2]));
     for item in ['a', 'b', 'c'] {
         ring.submit(item, CpuId(2)).unwrap();
     }
@@ -35,7 +35,7 @@ fn records_end_in_any_order_and_are_served_in_order() {
 
 #[test]
 fn a_cpu_that_is_not_in_the_set_is_replaced_by_one_of_the_set() {
-    let mut ring = Ring::<u32, 4>::new(cpus(&[0]), cpus(&[1, 3]));
+    let mut ring = Ring::<u32, _, 4>::new(cpus(&[0]), cpus(&[1, 3]));
     (0..4).for_each(|item| ring.submit_done(item, CpuId(item)).unwrap());
     let mut turn = || {
         let turn = ring.turn();
@@ -44,7 +44,7 @@ fn a_cpu_that_is_not_in_the_set_is_replaced_by_one_of_the_set() {
         turn.flatten().map(|cpu| cpu.0)
     };
     assert_eq!([turn(), turn(), turn(), turn()], [Some(1), Some(1), Some(1), Some(3)]);
-    ring.serial = CpuMask::EMPTY;
+    ring.serial = CpuMask::new();
     ring.submit_done(4, CpuId(3)).unwrap();
     assert_eq!(ring.turn(), Some(None));
 }

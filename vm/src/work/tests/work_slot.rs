@@ -6,9 +6,7 @@ use crate::machine::testing::TestCpu;
 const ON_NODES: NodeMask = NodeMask::from_bits(0b110);
 
 fn opened(max: u32) -> State<TestCpu> {
-    let mut reserved = CpuMask::EMPTY;
-    reserved.insert(CpuId(3));
-    State::new(core::ptr::null(), Helpers { max, nodes: ON_NODES, reserved })
+    State::new(core::ptr::null(), max, Some(ON_NODES))
 }
 
 #[test]
@@ -16,12 +14,45 @@ fn only_an_open_slot_with_room_is_joined_and_only_by_helpers_it_is_for() {
     let mut state = opened(2);
     assert!(!state.join(CpuId(0), Some(NodeId(0))) && !state.join(CpuId(4), None));
     assert!(state.join(CpuId(1), Some(NodeId(1))) && state.joinable_from() == ON_NODES);
-    assert!(state.join(CpuId(3), None) && state.joinable_from() == NodeMask::EMPTY);
+    assert!(state.join(CpuId(3), Some(NodeId(2))) && state.joinable_from() == NodeMask::EMPTY);
     assert!(!state.join(CpuId(2), Some(NodeId(2))), "two at once");
     assert!(
         !state.leave(5, false) && state.joinable_from() == ON_NODES && state.join(CpuId(1), Some(NodeId(1)))
     );
-    assert!(!State::<TestCpu>::new(core::ptr::null(), Helpers::NONE).join(CpuId(0), Some(NodeId(0))));
+    assert!(!opened(0).join(CpuId(1), Some(NodeId(1))), "closed");
+}
+
+#[test]
+fn reserved_helpers_join_the_slot_that_is_for_them_and_idle_ones_do_not() {
+    let mut state = State::<TestCpu>::new(core::ptr::null(), 2, None);
+    assert!(!state.join(CpuId(1), Some(NodeId(1))) && state.joinable_from() == NodeMask::EMPTY);
+    assert!(state.join(CpuId(3), None) && state.join(CpuId(4), None) && !state.join(CpuId(5), None));
+}
+
+#[test]
+fn a_helper_joins_only_where_its_cpu_is_in_the_set() {
+    let (far, slot) = (CpuId(64 * 63 + 63), WorkSlot::<TestCpu>::new());
+    let work = Nothing;
+    let item = Item { work: &work, held: 0 };
+    let mut cpus = CpuMask::<[u64; 64]>::first(2);
+    cpus.insert(far);
+    let helpers = Helpers::idle(9, NodeMask::ALL, &cpus);
+    // SAFETY: the item stays until the slot is closed below, and nobody else has the slot.
+    unsafe { slot.open(&item, helpers) };
+    for (cpu, joins) in [(CpuId(1), true), (CpuId(2), false), (CpuId(62), false), (far, true)] {
+        assert_eq!(slot.is_for_racy(cpu), joins, "{cpu:?}");
+        let worker = WorkerSlot::new(cpu, NodeId(0));
+        assert_eq!(slot.join(&worker, false).is_some(), joins, "{cpu:?}");
+    }
+    assert_eq!(slot.close(0).helpers, 2);
+}
+
+struct Nothing;
+
+impl Work<TestCpu> for Nothing {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
+        Progress::Exhausted
+    }
 }
 
 #[test]
@@ -56,6 +87,7 @@ fn every_slot_is_taken_once_until_it_is_freed() {
 }
 
 #[test]
-fn a_slot_takes_two_cache_lines() {
-    assert_eq!(size_of::<WorkSlot<TestCpu>>(), 128);
+fn a_slot_takes_two_cache_lines_and_what_its_sets_need_beyond_one_word() {
+    let two_sets = 2 * (size_of::<CpuMask<<TestCpu as Cpu>::CpuWords>>() - size_of::<u64>());
+    assert_eq!(size_of::<WorkSlot<TestCpu>>(), (128 + two_sets).next_multiple_of(64));
 }

@@ -159,7 +159,7 @@ fn an_interrupt_reaches_a_cpu_that_sleeps_or_has_nothing_to_do() {
         let mut memory = BootMap::new(&[region]).unwrap().claim(&machine).unwrap();
         let mark = Registration::<_, Mark>::register(&machine, &mut memory.early_allocator()).unwrap();
         let asks: Program<'_> = Box::new(|| {
-            let mut targets = CpuMask::first(3);
+            let mut targets = CpuMask::from_words([0b111]);
             targets.remove(CpuId(0));
             machine.interrupt(&targets);
             wait_until::<Baton>(|| mark.0.load(Acquire) == 6);

@@ -30,6 +30,8 @@ pub(super) struct Bad<C>(PhantomData<C>);
 
 // SAFETY: as `C`, but for the one rule that it breaks: in the suite, where nothing relies on it.
 unsafe impl<C: Flavour> Cpu for Bad<C> {
+    type CpuWords = C::CpuWords;
+
     const OBSERVED: bool = C::OBSERVED;
     const SEVERAL_MACHINES: bool = C::SEVERAL_MACHINES;
 
@@ -233,9 +235,10 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         unsafe { self.inner.set_interrupt_handler(relayed) };
     }
     fn interrupt(&self, targets: &CpuMask) {
-        self.inner.interrupt(if breaks(Rule::InterruptSpares) { &CpuMask::EMPTY } else { targets });
+        let none = CpuMask::from_words([0]);
+        self.inner.interrupt(if breaks(Rule::InterruptSpares) { &none } else { targets });
         if breaks(Rule::InterruptSpares) {
-            self.inner.interrupt(&CpuMask::first(2));
+            self.inner.interrupt(&CpuMask::from_words([0b11]));
         }
     }
     fn barrier_all(&self) {

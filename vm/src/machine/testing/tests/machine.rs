@@ -28,9 +28,7 @@ fn an_interrupted_cpu_runs_the_handler_in_its_next_wait_loop() {
     let callback = Callback { call: count, data: (&raw const calls).expose_provenance() };
     // SAFETY: the counter lives until after the last interrupt.
     unsafe { machine.set_interrupt_handler(Some(callback)) };
-    let mut targets = CpuMask::EMPTY;
-    targets.insert(CpuId(1));
-    machine.interrupt(&targets);
+    machine.interrupt(&CpuMask::from_words([0b10]));
     TestCpu::relax();
     TestCpu::relax();
     assert_eq!(calls.load(Relaxed), 1);
