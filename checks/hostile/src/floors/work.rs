@@ -173,7 +173,7 @@ fn ordered(pool: &Pool<'_>, parallel: &CpuMask, serial: &CpuMask) -> Option<u64>
     let count = AtomicU64::new(0);
     let unwound = called!(WorkerPool::ordered => {
         let serve = |_: u64| { count.fetch_add(1, SeqCst); };
-        pool.ordered::<u64, (), _, _, 2>((&parallel, &serial), |_| (), serve, |queue| {
+        pool.ordered::<u64, (), _, _, 2>((parallel, serial), |_| (), serve, |queue| {
             (0..7).for_each(|nth| queue.submit(nth, CpuId(u32::MAX)));
             panic!("a function that panics");
         })

@@ -34,7 +34,7 @@ fn a_handler_is_called_with_the_machine_that_it_was_set_in_wherever_that_is() {
     unsafe { machines[0].set_interrupt_handler(Some(Callback { call: note, data: 77 })) };
     machines.swap(0, 1);
     let _here = machines[1].enter(CpuId(0));
-    machines[1].interrupt(&CpuMask::first(1));
+    machines[1].interrupt(&CpuMask::from_words([1]));
     Host::relax();
     assert_eq!(CALLED_WITH.load(SeqCst), u64::from(id));
 }
