@@ -120,7 +120,7 @@ fn loom_an_ordered_queue_finishes_in_order_and_loses_no_wake_up() {
     let by_helper: &'static AtomicUsize = Box::leak(Box::default());
     run_model(2, || {
         with_helper(|workers| {
-            let (next, mut set) = (AtomicU32::new(0), CpuMask::new());
+            let (next, mut set) = (AtomicU32::new(0), CpuMask::<[u64; 1]>::new());
             set.insert(CpuId(1));
             let parallel = |_: &mut u32| {
                 by_helper.fetch_add(TestCpu::id().index(), Relaxed);
