@@ -24,6 +24,16 @@ pub const ALL: &[Mutation] = &[
         test: RANDOM,
     },
     Mutation {
+        point: "cpu-mask.summary-not-set",
+        wrong: "a CPU enters a word of a set that readers leave out",
+        test: Unit("space::tests::many_cpus"),
+    },
+    Mutation {
+        point: "cpu-mask.last-word-left-out",
+        wrong: "the last word of a set is not read",
+        test: Unit("space::tests::many_cpus"),
+    },
+    Mutation {
         point: "meta.mapcount-overflows",
         wrong: "a mapcount at its limit is raised",
         test: Unit("frame::tests"),
