@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use interleaf_programs::dice::mix;
 use interleaf_programs::say::granted;
-use interleaf_programs::sys::{self, Args, ENOMEM, ENOSYS, PAGE, Region, Rights, SegFault, Shared};
+use interleaf_programs::sys::{self, Args, CodePage, ENOMEM, ENOSYS, PAGE, Region, Rights, SegFault, Shared};
 use interleaf_programs::{BROKEN, GOOD, holds, program, say};
 
 program!(begin);
@@ -27,8 +27,8 @@ const TO_WRITE: usize = 2;
 const TO_EXECUTE: usize = 3;
 const NEW_PAGE: usize = 4;
 
-/// The instruction that returns, and others that must not be reached.
-const RETURN: u64 = 0xcccc_cccc_cccc_ccc3;
+/// A word that is written.
+const WORD: u64 = 0xcccc_cccc_cccc_ccc3;
 /// Pages of the region.
 const PAGES: usize = 16;
 
@@ -47,7 +47,10 @@ fn begin(args: Args) -> u8 {
         Err(ENOSYS) => say!("protect: this kernel has no handlers of signals; refusals were not tried"),
         other => {
             granted("rt_sigaction", other);
-            (0..args.number(1, 50)).for_each(|round| refusals(&region, round % PAGES));
+            for page in (0..args.number(1, 50)).map(|round| round % PAGES) {
+                refusals(&region, page);
+                executed(page);
+            }
         }
     }
     holes(&region);
@@ -75,9 +78,14 @@ fn repair(fault: SegFault) {
     FAULTS.fetch_add(1, Relaxed);
     ADDRESS.store(fault.address, Relaxed);
     MAPPED.store(fault.mapped, Relaxed);
+    let how = REPAIR.swap(NONE, Relaxed);
+    if let Some(code) = CodePage::at(fault.address) {
+        holds!(how == TO_WRITE || how == TO_EXECUTE, "an unexpected fault at {:#x}", fault.address);
+        let rights = if how == TO_WRITE { Rights::WRITE } else { Rights::EXECUTE };
+        return granted("the repair", code.protect(rights));
+    }
     let region = REGION.get();
     let first = fault.address.wrapping_sub(region.start()) / PAGE;
-    let how = REPAIR.swap(NONE, Relaxed);
     holds!(how != NONE && first < PAGES, "an unexpected fault at {:#x}", fault.address);
     let page = region.part(first, 1);
     let repaired = match how {
@@ -101,18 +109,30 @@ fn refused(what: &str, how: usize, address: usize, mapped: bool, act: impl FnOnc
     holds!(MAPPED.load(Relaxed) == mapped, "{what}: mapped should have been {mapped}");
 }
 
+/// A page of code: it is executed once that is allowed, and written again once that is.
+fn executed(page: usize) {
+    let (code, word) = (CodePage::nth(page), page * 3);
+    code.write(word);
+    refused("executing what may be written", TO_EXECUTE, code.start(), true, || code.execute());
+    code.execute();
+    refused("writing code", TO_WRITE, code.start() + word * 8, true, || code.write(word));
+    granted("mprotect", code.protect(Rights::READ));
+    refused("executing what may be read", TO_EXECUTE, code.start(), true, || code.execute());
+    granted("mprotect", code.protect(Rights::WRITE));
+}
+
 fn refusals(region: &Region, page: usize) {
     let (one, word) = (region.part(page, 1), page * 3);
     let address = one.start() + word * 8;
-    one.write(0, word, RETURN);
+    one.write(0, word, WORD);
     granted("mprotect", one.protect(Rights::READ));
     refused("writing what may be read", TO_WRITE, address, true, || one.write(0, word, mix(word as u64)));
     granted("mprotect", one.protect(Rights::NONE));
     refused("reading what may not be", TO_READ, address, true, || {
         holds!(one.read(0, word) == mix(word as u64), "the write after the repair was lost");
     });
-    refused("writing after the repair to read", TO_WRITE, one.start(), true, || one.write(0, 0, RETURN));
-    refused("executing what may be written", TO_EXECUTE, one.start(), true, || one.execute(0));
+    refused("writing after the repair to read", TO_WRITE, one.start(), true, || one.write(0, 0, WORD));
+    granted("mprotect", one.protect(Rights::EXECUTE));
     refused("writing what may be executed", TO_WRITE, address, true, || one.write(0, word, 1));
     granted("munmap", one.unmap());
     refused("reading what is not mapped", NEW_PAGE, address, false, || {

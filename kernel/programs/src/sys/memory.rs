@@ -20,6 +20,10 @@ impl Rights {
     pub const WRITE: Rights = Rights(3);
     /// Reading and executing.
     pub const EXECUTE: Rights = Rights(5);
+
+    pub(super) const fn bits(self) -> usize {
+        self.0
+    }
 }
 
 /// MAP_PRIVATE | MAP_ANONYMOUS, and MAP_FIXED.
@@ -145,13 +149,6 @@ impl Region {
     #[inline(never)]
     pub fn write_page(&self, page: usize) {
         self.write(page, 0, 1);
-    }
-
-    /// Executes the code at the start of page `page`, which must be an instruction that returns.
-    pub fn execute(&self, page: usize) {
-        let at = self.at(page, 0);
-        // SAFETY: the program has written `ret` there; it may fault on the fetch.
-        unsafe { asm!("call {}", in(reg) at, clobber_abi("C")) };
     }
 
     /// Fills the first `words` words of page `page` with zeroes, by one step for each, as a kernel does

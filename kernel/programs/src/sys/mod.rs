@@ -5,6 +5,7 @@
 //! statics, the first stack, the threads' static stacks) is never inside of a `Region`, as a kernel maps over
 //! mapped pages only on request, and a `Region` requests it only within itself.
 
+mod code;
 mod entry;
 mod memory;
 mod signal;
@@ -12,6 +13,7 @@ mod signal;
 mod string;
 mod thread;
 
+pub use code::CodePage;
 pub use entry::Args;
 #[doc(hidden)]
 pub use entry::start;

@@ -1,0 +1,170 @@
+//! What a child may be asked to do: a closed list, each with its arguments checked.
+//!
+//! A child has a copy of its parent's memory and code. Whoever could write there could have it make any
+//! system call, also one that writes to its parent. So steps change only the *windows*, ranges in which the
+//! child has nothing of its own, or are refused by Linux for their arguments alone.
+
+use super::SCRATCH_BYTES;
+use std::ops::Range;
+
+/// One step. Addresses and lengths in bytes; `slot` is a place in the scratch memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// mmap(2), anonymous or refused: there is no file.
+    Map {
+        /// Where it should go; binding with a FIXED flag.
+        hint: u64,
+        /// Bytes.
+        len: u64,
+        /// `PROT_*`.
+        prot: u32,
+        /// `MAP_*`.
+        flags: u32,
+    },
+    /// munmap(2).
+    Unmap {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// mprotect(2).
+    Protect {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// `PROT_*`.
+        prot: u32,
+    },
+    /// madvise(2).
+    Advise {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// `MADV_*`, or any other number.
+        advice: i32,
+    },
+    /// mbind(2) with a mask of 64 nodes in the scratch memory.
+    Bind {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// `MPOL_*` and its flags.
+        mode: u32,
+        /// `MPOL_MF_*`.
+        flags: u32,
+        /// Where the mask lies.
+        slot: u64,
+    },
+    /// brk(2). The heap starts in a window, grows over nothing, and shrinks to its start at most.
+    Break {
+        /// The new end.
+        end: u64,
+    },
+    /// mincore(2), to the scratch memory. An unmapped page follows that, at which Linux stops.
+    Resident {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// Where the answer goes.
+        slot: u64,
+    },
+    /// Reads the byte.
+    Read {
+        /// Where.
+        addr: u64,
+    },
+    /// Writes the byte.
+    Write {
+        /// Where.
+        addr: u64,
+        /// What.
+        value: u8,
+    },
+}
+
+/// The number of [`Step::Read`] and of [`Step::Write`] in the shared area, where other steps have that of
+/// their system call.
+pub(super) const READ: u64 = u64::MAX;
+pub(super) const WRITE: u64 = u64::MAX - 1;
+
+const PAGE: u64 = 4096;
+
+/// The ranges that steps may change, and the bounds by which Linux refuses arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    pub(super) windows: [Range<u64>; 2],
+    /// First byte after user space.
+    pub(super) task_end: u64,
+    /// First byte that may be mapped.
+    pub(super) min_addr: u64,
+}
+
+impl Bounds {
+    /// Whether the step changes nothing outside of the windows, whatever is mapped.
+    pub(super) fn admit(&self, step: &Step) -> bool {
+        match *step {
+            Step::Map { hint, len, flags, .. } => {
+                let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u32 != 0;
+                let beyond = len > self.task_end || hint > self.task_end - len || !hint.is_multiple_of(PAGE);
+                !fixed || beyond || self.within(hint, len) || hint < self.min_addr
+            }
+            Step::Unmap { addr, len } => {
+                addr > self.task_end || len > self.task_end - addr || self.harmless(addr, len)
+            }
+            Step::Protect { addr, len, .. } | Step::Advise { addr, len, .. } => self.harmless(addr, len),
+            Step::Bind { addr, len, slot, .. } => {
+                slot <= SCRATCH_BYTES as u64 - 8 && self.harmless(addr, len)
+            }
+            Step::Break { .. } => true,
+            Step::Resident { slot, .. } => slot < SCRATCH_BYTES as u64,
+            Step::Read { addr } | Step::Write { addr, .. } => addr >= self.task_end || self.within(addr, 1),
+        }
+    }
+
+    /// Whether a call on `[addr, addr + len)` stays in a window or is refused for its arguments alone.
+    fn harmless(&self, addr: u64, len: u64) -> bool {
+        let wraps = len.checked_next_multiple_of(PAGE).and_then(|len| addr.checked_add(len)).is_none();
+        wraps || !addr.is_multiple_of(PAGE) || addr >= self.task_end || self.within(addr, len)
+    }
+
+    /// Whether `[addr, addr + len)`, in whole pages, lies in one window.
+    fn within(&self, addr: u64, len: u64) -> bool {
+        let lies_in = |window: &Range<u64>| {
+            window.contains(&addr) && len <= window.end - addr && window.end.is_multiple_of(PAGE)
+        };
+        self.windows.iter().any(lies_in)
+    }
+}
+
+impl Step {
+    /// The number and the arguments, for scratch memory at `scratch`.
+    pub(super) fn encode(&self, scratch: u64) -> [u64; 7] {
+        let call = |number: libc::c_long, [a, b, c, d, e]: [u64; 5]| [number as u64, a, b, c, d, e, 0];
+        match *self {
+            Step::Map { hint, len, prot, flags } => {
+                call(libc::SYS_mmap, [hint, len, prot.into(), flags.into(), u64::MAX])
+            }
+            Step::Unmap { addr, len } => call(libc::SYS_munmap, [addr, len, 0, 0, 0]),
+            Step::Protect { addr, len, prot } => call(libc::SYS_mprotect, [addr, len, prot.into(), 0, 0]),
+            Step::Advise { addr, len, advice } => {
+                call(libc::SYS_madvise, [addr, len, advice.cast_unsigned().into(), 0, 0])
+            }
+            Step::Bind { addr, len, mode, flags, slot } => {
+                [libc::SYS_mbind as u64, addr, len, mode.into(), scratch + slot, 65, flags.into()]
+            }
+            Step::Break { end } => call(libc::SYS_brk, [end, 0, 0, 0, 0]),
+            Step::Resident { addr, len, slot } => call(libc::SYS_mincore, [addr, len, scratch + slot, 0, 0]),
+            Step::Read { addr } => [READ, addr, 0, 0, 0, 0, 0],
+            Step::Write { addr, value } => [WRITE, addr, value.into(), 0, 0, 0, 0],
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/child_step.rs"]
+mod tests;
