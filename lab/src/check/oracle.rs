@@ -56,10 +56,9 @@ impl Oracle {
 
     /// Carries out `calls` on emptied windows.
     fn results(&mut self, calls: &[Call]) -> Result<Vec<u64>> {
-        let scratch = self.child.scratch_addr();
         let mut steps = host::reset(&self.setting);
         let before = steps.len();
-        steps.extend(calls.iter().zip(slots(calls)).map(|(call, slot)| step(call, scratch + slot)));
+        steps.extend(calls.iter().zip(slots(calls)).map(|(call, slot)| step(call, slot)));
         let mut results = Vec::new();
         for part in steps.chunks(MAX_STEPS) {
             results.extend(self.child.run(part)?);
@@ -108,12 +107,12 @@ impl Oracle {
                 }
             }
         }
-        let mut vec = self.child.scratch_addr();
+        let mut slot = 0;
         let mut steps = Vec::new();
         for part in &parts {
             let len = part.end - part.start;
-            steps.push(Step::new(libc::SYS_mincore as u64, &[part.start, len, vec]));
-            vec += len / PAGE;
+            steps.push(Step::Resident { addr: part.start, len, slot });
+            slot += len / PAGE;
         }
         let done = self.child.run(&steps).expect("mincore changes nothing");
         assert!(done.iter().all(|&result| result == 0), "the host's map names only mapped pages");
@@ -200,26 +199,18 @@ fn slots(calls: &[Call]) -> Vec<u64> {
 
 /// `call` as a step; `slot` is where its `mincore` may write and its `mbind` finds the nodes.
 fn step(call: &Call, slot: u64) -> Step {
-    let no_file = u64::MAX;
     match *call {
         Call::Mmap { hint, len, prot, flags } => {
-            let (prot, flags) = (u64::from(prot.bits()), u64::from(flags.bits()));
-            Step::new(libc::SYS_mmap as u64, &[hint, len, prot, flags, no_file, 0])
+            Step::Map { hint, len, prot: prot.bits(), flags: flags.bits() }
         }
-        Call::Munmap { addr, len } => Step::new(libc::SYS_munmap as u64, &[addr, len]),
-        Call::Mprotect { addr, len, prot } => {
-            Step::new(libc::SYS_mprotect as u64, &[addr, len, u64::from(prot.bits())])
-        }
-        Call::Madvise { addr, len, advice } => {
-            Step::new(libc::SYS_madvise as u64, &[addr, len, u64::from(advice.cast_unsigned())])
-        }
-        Call::Mbind { addr, len, mode, flags, .. } => {
-            Step::new(libc::SYS_mbind as u64, &[addr, len, mode.into(), slot, 65, flags.into()])
-        }
-        Call::Brk { addr } => Step::new(libc::SYS_brk as u64, &[addr]),
-        Call::Mincore { addr, len } => Step::new(libc::SYS_mincore as u64, &[addr, len, slot]),
-        Call::Read { addr } => Step::new(Step::READ, &[addr]),
-        Call::Write { addr, value } => Step::new(Step::WRITE, &[addr, u64::from(value)]),
+        Call::Munmap { addr, len } => Step::Unmap { addr, len },
+        Call::Mprotect { addr, len, prot } => Step::Protect { addr, len, prot: prot.bits() },
+        Call::Madvise { addr, len, advice } => Step::Advise { addr, len, advice },
+        Call::Mbind { addr, len, mode, flags, .. } => Step::Bind { addr, len, mode, flags, slot },
+        Call::Brk { addr } => Step::Break { end: addr },
+        Call::Mincore { addr, len } => Step::Resident { addr, len, slot },
+        Call::Read { addr } => Step::Read { addr },
+        Call::Write { addr, value } => Step::Write { addr, value },
     }
 }
 

@@ -1,16 +1,12 @@
 //! Arranging the oracle's child: its address space, and whether this host is suitable.
 
-use super::calls::{MapFlags, PAGE, Prot};
+use super::calls::{MapFlags, Prot};
 use super::setting::Setting;
 use crate::os::child::{Child, Step};
+use crate::os::host_info;
 use std::fs::read_to_string;
 use std::io::{Error, Result};
 use std::ops::Range;
-
-/// `_LINUX_CAPABILITY_VERSION_3`.
-const CAPABILITY_VERSION: u64 = 0x2008_0522;
-/// `PR_SET_MM_MAP`.
-const SET_MM_MAP: u64 = 14;
 
 /// One line of `/proc/PID/maps`. Addresses in bytes.
 #[derive(Clone, Debug)]
@@ -82,25 +78,8 @@ fn stack_is_unlimited() -> Result<bool> {
 /// capabilities from it.
 pub(super) fn prepare(child: &mut Child, start_brk: u64) -> Result<Setting> {
     let mut setting = Setting { start_brk, ..host_limits()? };
-    let taken = lines(child.pid())?;
-    let mut steps = vec![Step::new(libc::SYS_prctl as u64, &[libc::PR_SET_THP_DISABLE as u64, 1])];
-    for gap in gaps(&setting, &taken)? {
-        let flags = MapFlags::SHARED | MapFlags::ANONYMOUS | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-        let args = [gap.start, gap.end - gap.start, 0, flags.bits().into(), u64::MAX, 0];
-        steps.push(Step::new(libc::SYS_mmap as u64, &args));
-    }
-    let scratch = child.scratch_addr();
-    let places = heap_places(child.pid(), &setting)?;
-    let len = places.len() as u64 * 8;
-    child.write_scratch(0, &places);
-    steps.push(Step::new(libc::SYS_prctl as u64, &[libc::PR_SET_MM as u64, SET_MM_MAP, scratch, len]));
-    child.write_scratch(64, &[CAPABILITY_VERSION, 0, 0, 0]);
-    steps.push(Step::new(libc::SYS_capset as u64, &[scratch + 64 * 8, scratch + 65 * 8]));
-    let results = child.run(&steps)?;
-    if let Some(at) = results.iter().position(|&result| result > u64::MAX - PAGE) {
-        let error = Error::from_raw_os_error(-(results[at] as i64) as i32);
-        return Err(unfit(&format!("leave to arrange a child's address space (step {at}: {error})")));
-    }
+    let gaps = gaps(&setting, &lines(child.pid())?)?;
+    child.prepare(&setting.windows, start_brk, &gaps).map_err(|error| unfit(&error.to_string()))?;
     let own = 3;
     setting.foreign_mappings =
         lines(child.pid())?.iter().filter(|line| line.end <= setting.task_end).count() - own;
@@ -111,21 +90,19 @@ pub(super) fn prepare(child: &mut Child, start_brk: u64) -> Result<Setting> {
 pub(super) fn reset(setting: &Setting) -> Vec<Step> {
     let [low, main] = &setting.windows;
     let cover = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE | MapFlags::FIXED;
+    let flags = cover.bits();
     let len = |window: &Range<u64>| window.end - window.start;
     vec![
-        Step::new(libc::SYS_mmap as u64, &[main.start, len(main), 0, cover.bits().into(), u64::MAX, 0]),
-        Step::new(libc::SYS_brk as u64, &[setting.start_brk]),
-        Step::new(libc::SYS_munmap as u64, &[low.start, len(low)]),
-        Step::new(libc::SYS_munmap as u64, &[main.start, len(main)]),
+        Step::Map { hint: main.start, len: len(main), prot: 0, flags },
+        Step::Break { end: setting.start_brk },
+        Step::Unmap { addr: low.start, len: len(low) },
+        Step::Unmap { addr: main.start, len: len(main) },
     ]
 }
 
 fn host_limits() -> Result<Setting> {
-    let number = |path: &str| -> Result<u64> {
-        read_to_string(path)?.trim().parse().map_err(|_| unfit(&format!("a number in {path}")))
-    };
-    let min_addr = number("/proc/sys/vm/mmap_min_addr")?.max(PAGE);
-    let max_mappings = number("/proc/sys/vm/max_map_count")? as usize;
+    let min_addr = host_info::mmap_min_addr()?;
+    let max_mappings = host_info::number("/proc/sys/vm/max_map_count")? as usize;
     let meminfo = read_to_string("/proc/meminfo")?;
     let kilobytes = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name));
@@ -135,10 +112,7 @@ fn host_limits() -> Result<Setting> {
         .zip(kilobytes("SwapTotal:"))
         .ok_or_else(|| unfit("MemTotal in /proc/meminfo"))?;
     let memory_pages = (total.0 + total.1) / 4;
-    // With five-level tables user space is larger, though Linux places nothing there unasked.
-    let cpu = read_to_string("/proc/cpuinfo")?;
-    let five_levels = cpu.split_whitespace().any(|flag| flag == "la57");
-    let task_end = (1 << if five_levels { 56 } else { 47 }) - PAGE;
+    let task_end = host_info::task_end()?;
     Ok(Setting { task_end, min_addr, max_mappings, memory_pages, ..Setting::default() })
 }
 
@@ -162,19 +136,6 @@ fn gaps(setting: &Setting, taken: &[HostLine]) -> Result<Vec<Range<u64>>> {
         free_from = free_from.max(range.end);
     }
     Ok(gaps)
-}
-
-/// The kernel's `struct prctl_mm_map` for `pid` with the heap at the start of the experiment's.
-fn heap_places(pid: i32, setting: &Setting) -> Result<Vec<u64>> {
-    let stat = read_to_string(format!("/proc/{pid}/stat"))?;
-    let after_name = stat.rsplit_once(") ").ok_or_else(|| unfit("/proc/PID/stat"))?.1;
-    let fields: Vec<u64> = after_name.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-    // Counted as proc(5) does: the first field after the name is the third.
-    let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-    let (brk, no_auxv, no_exe) = (setting.start_brk, 0, 0xffff_ffff << 32);
-    let code_and_data = [field(26), field(27), field(45), field(46)];
-    let rest = [brk, brk, field(28), field(48), field(49), field(50), field(51), no_auxv, no_exe];
-    Ok(code_and_data.into_iter().chain(rest).collect())
 }
 
 fn unfit(what: &str) -> Error {

@@ -8,37 +8,26 @@
 //! ```
 //!
 //! The child is a fork that never returns to Rust code of the parent: it loops in `serve`, allocates nothing,
-//! and knows only the shared area and two pipes. So whatever the steps do to its memory, only the child can
-//! break.
+//! and knows only the shared area and two pipes. What it is asked to do comes from a closed list ([`Step`])
+//! and changes only ranges in which it has nothing of its own: it stays a process of this code, which makes
+//! no other call.
+//!
+//! | file | holds |
+//! |---|---|
+//! | this one | the process, the area, the pipes |
+//! | `step` | the steps, and which are admitted |
+//! | `prepare` | arranging the address space |
+
+mod prepare;
+mod step;
+
+pub use step::Step;
 
 use super::touch;
 use std::io::{Error, ErrorKind, Result};
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// One step: a system call number, or [`Step::READ`] or [`Step::WRITE`], and arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// What to do.
-    pub number: u64,
-    /// With what.
-    pub args: [u64; 6],
-}
-
-impl Step {
-    /// Read the byte at the first argument.
-    pub const READ: u64 = u64::MAX;
-    /// Write the second argument to the byte at the first.
-    pub const WRITE: u64 = u64::MAX - 1;
-
-    /// A step with up to six arguments.
-    #[must_use]
-    pub fn new(number: u64, given: &[u64]) -> Self {
-        let mut args = [0; 6];
-        args[..given.len()].copy_from_slice(given);
-        Self { number, args }
-    }
-}
+use step::{Bounds, READ, WRITE};
 
 /// Most steps that one request can hold.
 pub const MAX_STEPS: usize = 4096;
@@ -48,6 +37,8 @@ pub const SCRATCH_BYTES: usize = 1 << 20;
 const STEP_WORDS: usize = 7;
 /// The shared area in words: steps (each becomes its result), then scratch.
 const AREA_WORDS: usize = MAX_STEPS * STEP_WORDS + SCRATCH_BYTES / 8;
+const AREA_BYTES: usize = AREA_WORDS * size_of::<AtomicU64>();
+const PAGE_BYTES: usize = 4096;
 
 /// The child, seen from its parent.
 #[derive(Debug)]
@@ -58,6 +49,8 @@ pub struct Child {
     /// The parent's ends: requests are written, completions read.
     request: i32,
     done: i32,
+    /// What steps may change, once the address space is arranged.
+    bounds: Option<Bounds>,
 }
 
 impl Child {
@@ -75,7 +68,7 @@ impl Child {
             pid => {
                 close(request[0]);
                 close(done[1]);
-                Ok(Self { pid, area, request: request[1], done: done[0] })
+                Ok(Self { pid, area, request: request[1], done: done[0], bounds: None })
             }
         }
     }
@@ -111,19 +104,33 @@ impl Child {
     ///
     /// # Errors
     /// `BrokenPipe` if the child died of them.
+    ///
+    /// # Panics
+    /// Where the child is not [prepared](Self::prepare), or a step would change anything outside of the
+    /// windows. None is carried out then.
     pub fn run(&mut self, steps: &[Step]) -> Result<Vec<u64>> {
-        assert!(steps.len() <= MAX_STEPS);
-        for (place, step) in self.area.chunks(STEP_WORDS).zip(steps) {
-            place[0].store(step.number, Relaxed);
-            for (word, &arg) in place[1..].iter().zip(&step.args) {
-                word.store(arg, Relaxed);
+        let bounds = self.bounds.as_ref().expect("the child's address space is arranged");
+        for step in steps {
+            assert!(bounds.admit(step), "{step:?} leaves the windows");
+        }
+        let scratch = self.scratch_addr();
+        let calls: Vec<_> = steps.iter().map(|step| step.encode(scratch)).collect();
+        self.carry_out(&calls)
+    }
+
+    /// Has the child carry out calls, each a number and arguments.
+    fn carry_out(&mut self, calls: &[[u64; STEP_WORDS]]) -> Result<Vec<u64>> {
+        assert!(calls.len() <= MAX_STEPS);
+        for (place, call) in self.area.chunks(STEP_WORDS).zip(calls) {
+            for (word, &value) in place.iter().zip(call) {
+                word.store(value, Relaxed);
             }
         }
         // The pipes order the two sides: the kernel's locks within write and read publish the area.
-        if !write_word(self.request, steps.len() as u64) || read_word(self.done).is_none() {
+        if !write_word(self.request, calls.len() as u64) || read_word(self.done).is_none() {
             return Err(Error::new(ErrorKind::BrokenPipe, "the child process died"));
         }
-        let results = self.area.chunks(STEP_WORDS).take(steps.len());
+        let results = self.area.chunks(STEP_WORDS).take(calls.len());
         Ok(results.map(|place| place[0].load(Relaxed)).collect())
     }
 
@@ -141,7 +148,7 @@ impl Drop for Child {
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
-            libc::munmap(self.area.as_ptr() as *mut libc::c_void, AREA_WORDS * size_of::<AtomicU64>());
+            libc::munmap(self.area.as_ptr() as *mut libc::c_void, AREA_BYTES + PAGE_BYTES);
         }
     }
 }
@@ -165,12 +172,13 @@ fn serve(area: &[AtomicU64], request: i32, done: i32) -> ! {
 
 fn carry_out(place: &[AtomicU64]) -> u64 {
     let [number, a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5, 6].map(|word| place[word].load(Relaxed));
-    // SAFETY: this process has one thread and SIGSEGV is caught. The parent's steps name only memory that
-    // nothing in this process refers to; should they not, only the child dies or answers nonsense.
+    // SAFETY: this process has one thread and SIGSEGV is caught. The area holds calls of `prepare` alone, or
+    // steps that `run` has admitted: they change ranges where nothing of this process lies, and the scratch
+    // memory, which is atomics.
     unsafe {
         match number {
-            Step::READ => touch::read_byte(a),
-            Step::WRITE => touch::write_byte(a, b as u8),
+            READ => touch::read_byte(a),
+            WRITE => touch::write_byte(a, b as u8),
             _ => raw_syscall(number, [a, b, c, d, e, f]),
         }
     }
@@ -194,16 +202,19 @@ unsafe fn raw_syscall(number: u64, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
     result
 }
 
-/// Maps the area that both processes see.
+/// Maps the area that both processes see, and a page after it that stays inaccessible: what Linux writes to
+/// the scratch memory ends there.
 fn shared_area() -> Result<&'static [AtomicU64]> {
     let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    let bytes = AREA_WORDS * size_of::<AtomicU64>();
     // SAFETY: a fresh mapping where the kernel likes; it is zeroed, and zero is a valid AtomicU64. Both
     // processes use it through atomics only. It is unmapped when the `Child`, the only holder of the slice,
     // is dropped.
     unsafe {
-        let start = libc::mmap(std::ptr::null_mut(), bytes, prot, flags, -1, 0);
+        let start = libc::mmap(std::ptr::null_mut(), AREA_BYTES + PAGE_BYTES, prot, flags, -1, 0);
         if start == libc::MAP_FAILED {
+            return Err(Error::last_os_error());
+        }
+        if libc::mprotect(start.byte_add(AREA_BYTES), PAGE_BYTES, libc::PROT_NONE) != 0 {
             return Err(Error::last_os_error());
         }
         Ok(std::slice::from_raw_parts(start.cast(), AREA_WORDS))
@@ -238,3 +249,5 @@ fn close(descriptor: i32) {
     // SAFETY: closes a descriptor that this module opened and uses no more.
     unsafe { libc::close(descriptor) };
 }
+
+const _: () = assert!(AREA_BYTES.is_multiple_of(PAGE_BYTES));

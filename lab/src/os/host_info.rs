@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::fs;
+use std::io::{Error, Result};
 
 /// What a reader needs to know about the machine to judge a figure.
 #[derive(Clone, Debug, Serialize)]
@@ -65,4 +66,31 @@ fn memory_bytes() -> Option<u64> {
 fn huge_mode() -> Option<String> {
     let line = first_line("/sys/kernel/mm/transparent_hugepage/enabled")?;
     Some(line.split_once('[')?.1.split_once(']')?.0.to_string())
+}
+
+/// The number that a file of `/proc` or `/sys` holds.
+///
+/// # Errors
+/// That it cannot be read, or holds none.
+pub fn number(path: &str) -> Result<u64> {
+    fs::read_to_string(path)?.trim().parse().map_err(|_| Error::other(format!("no number in {path}")))
+}
+
+/// The first byte after user space.
+///
+/// # Errors
+/// What Linux says of `/proc/cpuinfo`.
+pub fn task_end() -> Result<u64> {
+    // With five-level tables user space is larger, though Linux places nothing there unasked.
+    let cpu = fs::read_to_string("/proc/cpuinfo")?;
+    let five_levels = cpu.split_whitespace().any(|flag| flag == "la57");
+    Ok((1 << if five_levels { 56 } else { 47 }) - 4096)
+}
+
+/// The first byte that a process without capabilities may map.
+///
+/// # Errors
+/// As [`number`].
+pub fn mmap_min_addr() -> Result<u64> {
+    Ok(number("/proc/sys/vm/mmap_min_addr")?.max(4096))
 }
