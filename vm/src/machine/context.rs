@@ -2,7 +2,7 @@
 //!
 //! The lock ladder says that ranks are taken in ascending order (`sync::lockdep`). It belongs to the thread,
 //! not to the CPU: a thread that holds a sleeping lock may move between CPUs. Debug builds keep and check it;
-//! release builds never touch it.
+//! release builds never touch it. Whether a handler of interrupts runs is noted in every build.
 
 use core::cell::Cell;
 
@@ -44,12 +44,18 @@ pub struct Context {
     held: Cell<u64>,
     read_sections: Cell<u32>,
     helper_ns: Cell<u64>,
+    in_handler: Cell<bool>,
 }
 
 impl Context {
     /// The state of a thread that holds nothing.
     pub const fn new() -> Self {
-        Self { held: Cell::new(0), read_sections: Cell::new(0), helper_ns: Cell::new(0) }
+        Self {
+            held: Cell::new(0),
+            read_sections: Cell::new(0),
+            helper_ns: Cell::new(0),
+            in_handler: Cell::new(false),
+        }
     }
 
     /// Whether a lock of `rank` may be waited for: every lock held has a lower rank.
@@ -91,6 +97,17 @@ impl Context {
     /// before, for the next call.
     pub(crate) fn inherit_held(&self, held: u64) -> u64 {
         self.held.replace(held)
+    }
+
+    /// Notes whether a handler of interrupts runs, in place of the thread that it interrupts. Returns what
+    /// was noted before.
+    pub(crate) fn note_handler(&self, runs: bool) -> bool {
+        self.in_handler.replace(runs)
+    }
+
+    /// Whether a handler of interrupts runs, in place of the thread.
+    pub fn in_handler(&self) -> bool {
+        self.in_handler.get()
     }
 
     /// Adds `ns` nanoseconds that helpers worked for this thread.

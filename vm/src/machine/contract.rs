@@ -17,7 +17,8 @@ pub struct TablePage {
 /// start ([`Machine::set_helper_handler`]): `call(machine, data)`.
 ///
 /// As the handler of an interrupt it never blocks, takes no lock that is held across an acknowledgement,
-/// allocates nothing, and may run at any point where interrupts are on, also inside [`Cpu::relax`].
+/// allocates nothing, leaves preemption and the space of the CPU as they are, and may run at any point where
+/// interrupts are on, also inside [`Cpu::relax`].
 /// `sync::Registration` makes one safely.
 pub struct Callback<M> {
     /// The function; safe to call with this `data`, on any CPU, by the machine that it was set in, until

@@ -10,7 +10,7 @@
 //! was carved there. And what is carved lasts as long as the machine ([`MachineMemory`]).
 
 use super::{Carve, MachineMemory, carve_value};
-use crate::machine::{Callback, Machine};
+use crate::machine::{Callback, Cpu, Machine};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -103,7 +103,24 @@ unsafe fn call<M: Machine, H: Handler<M>>(machine: &M, data: usize) {
     let state = core::ptr::with_exposed_provenance::<H::State<'_>>(data);
     // SAFETY: by this function's contract; the state is only ever shared. `handle` works for a state of any
     // life, and so does nothing else with this one, whose life is the machine's memory's.
-    H::handle(unsafe { &*state }, machine);
+    let state = unsafe { &*state };
+    match H::EVENT {
+        Event::Interrupt => as_handler::<M::Cpu, _>(|| H::handle(state, machine)),
+        Event::Helper => H::handle(state, machine),
+    }
+}
+
+/// Calls `f` as a handler of interrupts: the thread's context says so until it returns or unwinds.
+pub(super) fn as_handler<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
+    /// Restores what the context said.
+    struct Restore<C: Cpu>(bool, PhantomData<fn() -> C>);
+    impl<C: Cpu> Drop for Restore<C> {
+        fn drop(&mut self) {
+            C::with_context(|context| context.note_handler(self.0));
+        }
+    }
+    let _restore = Restore::<C>(C::with_context(|context| context.note_handler(true)), PhantomData);
+    f()
 }
 
 impl<'m, M: Machine, H: Handler<M>> Deref for Registration<'m, M, H> {

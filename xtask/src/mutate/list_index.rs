@@ -68,4 +68,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "CPUs of one number, of two machines, own one set of locks",
         test: Unit("sync::asymmetric::tests"),
     },
+    Mutation {
+        point: "asymmetric.released-by-handler",
+        wrong: "a handler of interrupts releases locks that the code before it is taking",
+        test: Unit("sync::asymmetric::tests"),
+    },
 ];

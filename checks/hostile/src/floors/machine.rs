@@ -26,6 +26,7 @@ fn contexts() {
     let forged = call!(Context::new).expect("a context of no thread");
     call!(Context::held, &forged);
     call!(Context::in_read_section, &forged);
+    call!(Context::in_handler, &forged);
     call!(Context::helper_ns, &forged);
     call!(Context::take_helper_ns, &forged);
     // A callback that panics, and one that asks for the context again.

@@ -21,7 +21,7 @@
 //! is taken as the first was ([`lock_below`](AsymmetricLocks::lock_below)): b waits for both.
 
 use super::{OwnerCount, wait_for_owners};
-use crate::machine::{Cpu, Machine, Rank};
+use crate::machine::{Context, Cpu, Machine, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PreemptGuard, RawGuard, RawSpinLock, lockdep, wait_until};
 use core::fmt;
@@ -106,8 +106,14 @@ impl<C: Cpu> AsymmetricLocks<C> {
 
     /// Releases this CPU's ownership, if it has it and holds none of the locks: another CPU may become the
     /// owner.
+    ///
+    /// # Panics
+    /// In a handler of interrupts: the code that it interrupts may be about to count a lock that it takes as
+    /// the owner, in the word that is the next owner's then.
     #[inline]
     pub fn release_ownership(&self) {
+        let in_handler = C::with_context(Context::in_handler);
+        assert!(!in_handler || mutant!("asymmetric.released-by-handler"), "a handler releases table locks");
         let preempt_off = PreemptGuard::<C>::new();
         let this_cpu = this_cpu(&preempt_off);
         let is_idle = || self.held.get() == 0 || mutant!("asymmetric.released-while-held");

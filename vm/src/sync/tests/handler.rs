@@ -1,7 +1,7 @@
 //! Registrations that are dropped, leaked, or refused.
 
 use super::*;
-use crate::machine::Cpu;
+use crate::machine::Context;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::testing::Heap;
@@ -23,6 +23,7 @@ impl Handler<TestMachine> for Counter<'static> {
         state
     }
     fn handle(state: &Counter<'_>, _: &TestMachine) {
+        assert!(TestCpu::with_context(Context::in_handler));
         state.0.fetch_add(1, Relaxed);
     }
 }
@@ -30,6 +31,7 @@ impl Handler<TestMachine> for Counter<'static> {
 fn interrupt(machine: &TestMachine) {
     machine.interrupt(&CpuMask::from_words([1]));
     TestCpu::relax();
+    assert!(!TestCpu::with_context(Context::in_handler));
 }
 
 #[test]

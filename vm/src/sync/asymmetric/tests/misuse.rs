@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::handler::as_handler;
 use crate::sync::lockdep::table;
 use crate::sync::testing::Heap;
 use crate::sync::{PerCpu, RawSpinLock};
@@ -47,6 +48,23 @@ fn a_cpu_of_another_machine_does_not_own_the_locks() {
         });
     });
     drop(locks.lock(&lock, table(Level::Pte), &machine));
+}
+
+/// It may have come after the owner has looked at the ownership, and before it counts the lock that it takes.
+#[test]
+fn a_handler_of_interrupts_does_not_release_ownership() {
+    let machine = TestMachine::with_cpus(1, 1);
+    let (locks, lock) = (AsymmetricLocks::<TestCpu>::new(), RawSpinLock::new());
+    drop(locks.lock(&lock, table(Level::Pte), &machine));
+    let release = || panics(|| locks.release_ownership());
+    let nested = || {
+        as_handler::<TestCpu, _>(|| ());
+        release()
+    };
+    assert!(as_handler::<TestCpu, _>(nested));
+    assert_eq!(format!("{locks:?}"), "locks owned by CPU 0");
+    assert!(!release());
+    assert_eq!(format!("{locks:?}"), "locks without an owner yet");
 }
 
 #[test]
