@@ -113,13 +113,13 @@ unsafe fn call<M: Machine, H: Handler<M>>(machine: &M, data: usize) {
 /// Calls `f` as a handler of interrupts: the thread's context says so until it returns or unwinds.
 pub(super) fn as_handler<C: Cpu, R>(f: impl FnOnce() -> R) -> R {
     /// Restores what the context said.
-    struct Restore<C: Cpu>(bool, PhantomData<fn() -> C>);
-    impl<C: Cpu> Drop for Restore<C> {
+    struct HandlerEnds<C: Cpu>(bool, PhantomData<fn() -> C>);
+    impl<C: Cpu> Drop for HandlerEnds<C> {
         fn drop(&mut self) {
             C::with_context(|context| context.note_handler(self.0));
         }
     }
-    let _restore = Restore::<C>(C::with_context(|context| context.note_handler(true)), PhantomData);
+    let _restore = HandlerEnds::<C>(C::with_context(|context| context.note_handler(true)), PhantomData);
     f()
 }
 
