@@ -91,15 +91,13 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             debug_assert!(self.batch.is_empty());
             return;
         }
-        if mutant!("gather.freed-before-flush") {
-            self.batch.free(self.memory, self.rcu);
-        }
-        if !mutant!("gather.flush-skipped") {
-            self.shootdown.flush(self.memory.machine(), self.space, self.hull);
-        }
         self.flushes += 1;
-        self.hull = VpnRange::default();
-        self.batch.free(self.memory, self.rcu);
+        let hull = core::mem::take(&mut self.hull);
+        self.batch.free_after(self.memory, self.rcu, || {
+            if !mutant!("gather.flush-skipped") {
+                self.shootdown.flush(self.memory.machine(), self.space, hull);
+            }
+        });
     }
 }
 

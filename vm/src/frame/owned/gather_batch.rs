@@ -75,9 +75,23 @@ impl GatherBatch {
         self.tables = Some(pfn);
     }
 
-    /// Frees all frames and tables. No CPU uses a translation to them any more; tables wait for the readers
-    /// too.
-    pub fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
+    /// Calls `flush`, which makes every CPU forget the translations that were added, and then frees all frames
+    /// and tables; tables wait for the readers too. Nothing else frees what was added.
+    #[inline]
+    pub fn free_after<M: Machine>(
+        &mut self,
+        memory: &Memory<'_, M>,
+        rcu: &Rcu<M::Cpu>,
+        flush: impl FnOnce(),
+    ) {
+        if mutant!("gather.freed-before-flush") {
+            self.free(memory, rcu);
+        }
+        flush();
+        self.free(memory, rcu);
+    }
+
+    fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
         self.free_exclusive(memory);
         let shared = self.shared.iter().flatten().take(self.nr_shared);
         shared.for_each(|&pfn| memory.put_mapping(pfn));
