@@ -75,8 +75,8 @@ impl GatherBatch {
         self.tables = Some(pfn);
     }
 
-    /// Calls `flush`, which makes every CPU forget the translations that were added, and then frees all frames
-    /// and tables; tables wait for the readers too. Nothing else frees what was added.
+    /// Calls `flush`, which makes every CPU forget the translations that were added, and then frees all
+    /// frames and tables; tables wait for the readers too. Nothing else frees what was added.
     #[inline]
     pub fn free_after<M: Machine>(
         &mut self,
