@@ -120,9 +120,10 @@ unsafe impl Machine for FlatMachine {
         unsafe { self.window(to.addr()).copy_from(self.window(from.addr()), order.bytes()) }
     }
     fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        let from = self.window(PhysAddr(pfn.addr().0 + offset as u64));
-        // SAFETY: the bytes lie in a frame of the caller's.
-        unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
+        assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
+        let from = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
+        // SAFETY: the bytes lie in a frame of the allocation; one thread has no other that writes them.
+        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) }
     }
     unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         let to = self.window(PhysAddr(pfn.addr().0 + offset as u64));
