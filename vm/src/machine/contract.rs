@@ -123,7 +123,8 @@ pub unsafe trait Machine: Sync + Sized {
     unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]);
 
     /// Makes this CPU translate through `root`, or through no root of the library. Implies
-    /// [`flush_all`](Machine::flush_all). Preemption is off.
+    /// [`flush_all`](Machine::flush_all). Preemption is off. The interrupt handler calls it as well, with
+    /// `None`, on a CPU that keeps a space without running it.
     ///
     /// Slots of the root that cover no user address are the platform's: it may write its own half there, now
     /// and as long as the root is loaded anywhere. The library neither reads nor writes them, and frees a

@@ -36,7 +36,7 @@
 //!
 //! A CPU that runs the space, once for each mailbox full of requests: whoever posts the first one interrupts
 //! it. A CPU that only keeps the space's root (it idles, or runs a kernel thread) at most once from each time
-//! that it ran the space: it answers by leaving it ([`lazy`]). No other CPU.
+//! that it ran the space: it answers by leaving it (`lazy`). No other CPU.
 //!
 //! # Orders (protocol P7)
 //!

@@ -80,9 +80,9 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::activate"),
     },
     Mutation {
-        point: "shootdown.interrupts-not-shared",
+        point: "mailbox.interrupts-not-shared",
         wrong: "a request is sent an interrupt of its own although one is on its way",
-        test: Lab("lazy", "a_cpu_that_keeps_a_space_is_interrupted_once_by_two_that_flush"),
+        test: Unit("tlb::tests::mailbox"),
     },
     Mutation {
         point: "shootdown.return-ignored",
