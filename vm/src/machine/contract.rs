@@ -170,6 +170,12 @@ pub unsafe trait Machine: Sync + Sized {
     unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
         let _ = handler;
     }
+    /// Takes out of `helpers`, all CPUs of the machine, those whose helpers may not work for the running
+    /// thread: its group's CPU set lacks them, or its quota is spent. The thread calls this when it publishes
+    /// a job or opens an ordered queue; what it says holds for that one. Returns soon.
+    fn restrict_helpers(&self, helpers: &mut CpuMask) {
+        let _ = helpers;
+    }
 
     /// Tracing: reports an event. Free unless overridden.
     #[inline(always)]

@@ -29,6 +29,10 @@ pub trait CpuWords: AsRef<[u64]> + AsMut<[u64]> + Clone + Send + Sync + sealed::
     fn as_mask(mask: &CpuMask<Self>) -> &CpuMask
     where
         Self: Sized;
+    /// As [`as_mask`](Self::as_mask), to be changed.
+    fn as_mask_mut(mask: &mut CpuMask<Self>) -> &mut CpuMask
+    where
+        Self: Sized;
     /// No CPU.
     fn empty() -> CpuMask<Self>
     where
@@ -51,6 +55,9 @@ impl<const N: usize> CpuWords for [u64; N] {
         core::array::from_fn(make)
     }
     fn as_mask(mask: &CpuMask<Self>) -> &CpuMask {
+        mask
+    }
+    fn as_mask_mut(mask: &mut CpuMask<Self>) -> &mut CpuMask {
         mask
     }
     fn empty() -> CpuMask<Self> {
@@ -93,6 +100,10 @@ impl<W: CpuWords> CpuMask<W> {
     /// The set, whatever its width.
     pub fn as_mask(&self) -> &CpuMask {
         W::as_mask(self)
+    }
+    /// As [`as_mask`](Self::as_mask), to be changed.
+    pub fn as_mask_mut(&mut self) -> &mut CpuMask {
+        W::as_mask_mut(self)
     }
 }
 

@@ -125,8 +125,10 @@ impl<M: Machine> WorkerPool<'_, M> {
     {
         const { assert!(N > 0, "a queue without room") };
         let dispatch = self.dispatch();
-        let mut both = CpuMask::<<M::Cpu as Cpu>::CpuWords>::new();
-        sets.0.iter().chain(sets.1.iter()).for_each(|cpu| both.insert(cpu));
+        let mut both = self.helper_cpus();
+        let words = both.words_mut().iter_mut().enumerate();
+        let wanted = |set: &CpuMask, at: usize| set.words().get(at).copied().unwrap_or(0);
+        words.for_each(|(at, word)| *word &= wanted(sets.0, at) | wanted(sets.1, at));
         let reserved = dispatch.reserve(both.as_mask());
         let queue = Ordered {
             dispatch,

@@ -3,10 +3,10 @@
 use super::dispatch::{Dispatch, Helpers, PollLimit};
 use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
-use super::run::{JobRun, MAX_HELPERS};
+use super::run::{JobRun, MAX_HELPERS_UNDONE};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
-use crate::units::{CpuId, CpuMask};
+use crate::units::{CpuId, CpuMask, NodeId};
 use core::fmt;
 
 /// The helpers of a machine, if there are any; runs jobs and ordered queues.
@@ -45,8 +45,8 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     }
 
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
-    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.1 KiB for each node, and a
-    /// few more; or if [`Cpu::CpuWords`] cannot name all CPUs.
+    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.2 KiB for each node and 1 KiB
+    /// more for each of the [`Cpu::CpuWords`] but the first, and a few more; or if those cannot name all CPUs.
     pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
         let helpers = Registration::register(machine, from)?;
         Some(Self { helpers: Some(helpers), ..Self::without_helpers(machine) })
@@ -60,6 +60,12 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     /// Limits the helpers at work at once, for all jobs together; helpers at work go on.
     pub fn set_max_helpers(&self, max: u32) {
         self.dispatch().set_max_helpers(max);
+    }
+
+    /// Limits the helpers at work at once on a node, for all jobs together; as
+    /// [`set_max_helpers`](Self::set_max_helpers). A node without CPUs has no helpers.
+    pub fn set_max_helpers_on(&self, node: NodeId, max: u32) {
+        self.dispatch().set_max_helpers_on(node, max);
     }
 
     /// Sets how long idle helpers, and callers that wait for theirs, poll before they sleep.
@@ -90,17 +96,26 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     {
         let Some(partition) = Partition::new(job) else { return Ok(Spent::default()) };
         let dispatch = self.dispatch();
-        let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers).min(MAX_HELPERS);
+        let most = if job.undo.is_some() { MAX_HELPERS_UNDONE } else { u32::MAX };
+        let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers).min(most);
         let max_helpers = max_helpers.min(dispatch.nr_available_racy());
+        let cpus = if max_helpers > 0 { self.helper_cpus() } else { CpuMask::new() };
+        let max_helpers = max_helpers.min(cpus.count());
         let mut run = JobRun::new(job, partition, max_helpers + 1, dispatch);
         #[cfg(loom)]
         run.touch_words();
         let work = || run.work_as_caller();
-        let cpus = CpuMask::<<M::Cpu as Cpu>::CpuWords>::first(dispatch.nr_cpus());
         let helpers = Helpers::idle(max_helpers, job.nodes, cpus.as_mask());
         let published = if max_helpers > 0 { dispatch.publish(&run, helpers, work) } else { None };
         let ((), spent) = published.unwrap_or_else(|| (work(), Spent::default()));
         run.result().map(|()| spent)
+    }
+
+    /// The CPUs whose helpers may work for this thread.
+    pub(super) fn helper_cpus(&self) -> CpuMask<<M::Cpu as Cpu>::CpuWords> {
+        let mut cpus = CpuMask::first(self.dispatch().nr_cpus());
+        self.machine.restrict_helpers(cpus.as_mask_mut());
+        cpus
     }
 
     pub(super) fn dispatch(&self) -> &Dispatch<'_, M::Cpu> {

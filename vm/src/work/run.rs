@@ -14,8 +14,8 @@ const ERROR: u32 = 1;
 const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
 
-/// Most helpers of one job: there is room to note a broken-off chunk of each worker.
-pub(super) const MAX_HELPERS: u32 = 63;
+/// Most helpers of a job that is undone: there is room to note a broken-off chunk of each worker.
+pub(super) const MAX_HELPERS_UNDONE: u32 = 63;
 
 /// The state of a job while it runs; undone when dropped, if it is stopped.
 pub(super) struct JobRun<'a, W, E, C: Cpu> {
@@ -32,8 +32,9 @@ pub(super) struct JobRun<'a, W, E, C: Cpu> {
     /// Why no other chunk begins; 0 while chunks begin. Relaxed: results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
-    /// Ranges (from, to) that broken-off chunks did not do, one for each worker at most.
-    broken_off: BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
+    /// Ranges (from, to) that broken-off chunks did not do, one for each worker at most; for a job that is
+    /// undone.
+    broken_off: BoundedList<(u64, u64), C, { MAX_HELPERS_UNDONE as usize + 1 }>,
 }
 
 /// Stops a job: no other chunk begins. True for the first call.
@@ -114,6 +115,7 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
     fn call(&self, worker: u32, range: Range<u64>) {
         let is_stopped = || self.is_stopped();
         let Self { stopped, broken_off, .. } = self;
+        let broken_off = self.job.undo.is_some().then_some(broken_off);
         let chunk = Chunk::new(range, worker, &is_stopped);
         let mut guard = BreakOff { stopped, broken_off, chunk, why: PANIC };
         if let Err(error) = (self.job.work)(&guard.chunk) {
@@ -172,7 +174,7 @@ impl<W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> Work<C> for Job
 /// A chunk under way; dropped where it fails or unwinds: stops the job and notes the part that is not done.
 struct BreakOff<'r, C: Cpu> {
     stopped: &'r AtomicU32<C>,
-    broken_off: &'r BoundedList<(u64, u64), C, { MAX_HELPERS as usize + 1 }>,
+    broken_off: Option<&'r BoundedList<(u64, u64), C, { MAX_HELPERS_UNDONE as usize + 1 }>>,
     chunk: Chunk<'r>,
     why: u32,
 }
@@ -181,8 +183,10 @@ impl<C: Cpu> Drop for BreakOff<'_, C> {
     #[cold]
     fn drop(&mut self) {
         stop(self.stopped, self.why);
-        if !mutant!("job.break-off-not-noted") {
-            let is_noted = self.broken_off.push((self.chunk.done.get(), self.chunk.end));
+        if let Some(broken_off) = self.broken_off
+            && !mutant!("job.break-off-not-noted")
+        {
+            let is_noted = broken_off.push((self.chunk.done.get(), self.chunk.end));
             debug_assert!(is_noted, "more chunks broken off than workers");
         }
     }

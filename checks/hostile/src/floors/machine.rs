@@ -95,6 +95,8 @@ fn reads(machine: &Lab) {
         odd::cpu_masks().filter(|mask| mask.is_empty() || mask.count() as usize == interleaf::units::MAX_CPUS)
     {
         called!(Machine::interrupt => machine.interrupt(&mask));
+        let mut helpers = mask;
+        called!(Machine::restrict_helpers => machine.restrict_helpers(helpers.as_mask_mut()));
     }
     machine.flush_all();
     machine.barrier_all();

@@ -133,6 +133,7 @@ fn cpus() {
     let mut mask = call!(CpuMask::from_words, [u64::MAX; 2]).expect("a set");
     assert_eq!(call!(CpuMask::words, &mask), Some(&[u64::MAX; 2][..]));
     call!(CpuMask::words_mut, &mut mask).expect("words").fill(0);
+    call!(CpuMask::as_mask_mut, &mut mask).expect("a set").insert(CpuId(128));
     assert!(call!(CpuMask::as_mask, &mask).expect("a set").is_empty());
     assert_eq!(call!(CpuMask::new), Some(mask));
     let none: &CpuMask = &CpuMask::from_words([]);

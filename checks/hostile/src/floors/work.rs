@@ -64,6 +64,7 @@ fn abuse(pool: &Pool<'_>) {
     }
     for max in [0, 1, u32::MAX] {
         call!(WorkerPool::set_max_helpers, pool, max);
+        odd::nodes().for_each(|node| drop(call!(WorkerPool::set_max_helpers_on, pool, node, max)));
         call!(WorkerPool::set_poll_limit, pool, PollLimit(max.min(100)));
         odd_jobs(pool);
     }
@@ -138,6 +139,7 @@ fn failing_jobs(pool: &Pool<'_>) {
 /// What a pool is for.
 fn must_work(pool: &Pool<'_>) {
     pool.set_max_helpers(u32::MAX);
+    odd::nodes().for_each(|node| pool.set_max_helpers_on(node, u32::MAX));
     let sum = AtomicU64::new(0);
     let add = |chunk: &Chunk<'_>| {
         sum.fetch_add(chunk.range().sum::<u64>(), SeqCst);

@@ -32,6 +32,8 @@ pub struct TestMachine<F: Format = TestFormat> {
     program: Mutex<Option<Program>>,
     /// CPUs on each node.
     pub cpus_per_node: AtomicU32,
+    /// The CPUs of the first word whose helpers refuse to work.
+    pub refused_helpers: AtomicU64,
     /// By CPU.
     mmus: Vec<Mmu>,
     /// Calls of `flush_range`.
@@ -108,6 +110,7 @@ impl<F: Format> TestMachine<F> {
             claims: Mutex::new(Vec::new()),
             program: Mutex::new(None),
             cpus_per_node: AtomicU32::new(u32::MAX),
+            refused_helpers: AtomicU64::new(0),
             mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
             range_flushes: AtomicU64::new(0),
             full_flushes: AtomicU64::new(0),
@@ -319,6 +322,10 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
         NodeId(cpu.0 / self.cpus_per_node.load(Relaxed))
+    }
+
+    fn restrict_helpers(&self, helpers: &mut CpuMask) {
+        helpers.words_mut()[0] &= !self.refused_helpers.load(Relaxed);
     }
 
     unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {

@@ -72,7 +72,7 @@ impl<C: Cpu> Helper<'_, C> {
     /// The slots whose items the helper may join.
     fn joinable(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         let node = self.worker.node;
-        let slots = self.dispatch.slots_in_use(node).filter(|_| self.dispatch.has_room_racy());
+        let slots = self.dispatch.slots_in_use(node).filter(move |_| self.dispatch.has_room_racy(node));
         let cpu = self.worker.cpu;
         slots.filter(move |slot| slot.joinable_from_racy().contains(node) && slot.is_for_racy(cpu))
     }
@@ -115,7 +115,7 @@ struct AtWork<'d, C: Cpu> {
 impl<C: Cpu> Drop for AtWork<'_, C> {
     fn drop(&mut self) {
         self.worker.end();
-        self.dispatch.end_work();
+        self.dispatch.end_work(self.worker);
     }
 }
 

@@ -44,6 +44,34 @@ impl PollLimit {
     pub const NONE: Self = Self(0);
 }
 
+/// A limit of the helpers at work at once, and their number: in visits, or reserved. Relaxed: it orders
+/// nothing.
+struct Limit<C: Cpu> {
+    max: AtomicU32<C>,
+    at_work: AtomicU32<C>,
+}
+
+impl<C: Cpu> Limit<C> {
+    const fn new() -> Self {
+        Self { max: AtomicU32::new(u32::MAX), at_work: AtomicU32::new(0) }
+    }
+
+    fn has_room_racy(&self) -> bool {
+        self.at_work.load(Relaxed) < self.max.load(Relaxed)
+    }
+
+    /// Counts one more; false where the limit is reached.
+    fn begin(&self) -> bool {
+        let max = self.max.load(Relaxed);
+        self.at_work.update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1)).is_ok()
+    }
+
+    /// Counts one less. Whether the limit was reached.
+    fn end(&self) -> bool {
+        self.at_work.fetch_sub(1, Relaxed) >= self.max.load(Relaxed)
+    }
+}
+
 /// The work slots and worker slots of a pool.
 pub struct Dispatch<'m, C: Cpu> {
     workers: PerCpu<'m, WorkerSlot<C>, C>,
@@ -51,10 +79,9 @@ pub struct Dispatch<'m, C: Cpu> {
     nodes: PerCpu<'m, NodeSlots<C>, C>,
     /// The parked workers.
     parked: AtomicCpuMask<C>,
-    // Counts and limits. Relaxed: they order nothing.
-    max_helpers: AtomicU32<C>,
-    /// Helpers in visits, and reserved ones.
-    at_work: AtomicU32<C>,
+    /// Of all helpers; each node has a limit of its own.
+    limit: Limit<C>,
+    // Relaxed: they order nothing.
     /// Helpers that are present, less the reserved ones. Below 0 for a moment where a reserved one leaves.
     unreserved: AtomicU32<C>,
     poll_limit: AtomicU32<C>,
@@ -79,10 +106,8 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     }
 
     fn new(workers: PerCpu<'m, WorkerSlot<C>, C>, nodes: PerCpu<'m, NodeSlots<C>, C>) -> Self {
-        let (max_helpers, poll_limit) = (AtomicU32::new(u32::MAX), AtomicU32::new(PollLimit::SHORT.0));
-        let (at_work, unreserved) = (AtomicU32::new(0), AtomicU32::new(0));
-        let parked = AtomicCpuMask::new();
-        Self { workers, nodes, parked, max_helpers, at_work, unreserved, poll_limit }
+        let (unreserved, poll_limit) = (AtomicU32::new(0), AtomicU32::new(PollLimit::SHORT.0));
+        Self { workers, nodes, parked: AtomicCpuMask::new(), limit: Limit::new(), unreserved, poll_limit }
     }
 
     pub fn nr_cpus(&self) -> u32 {
@@ -104,37 +129,56 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     }
 
     pub fn set_max_helpers(&self, max: u32) {
-        self.max_helpers.store(max, Relaxed);
+        self.limit.max.store(max, Relaxed);
         self.notify_for_published(C::id());
+    }
+
+    pub fn set_max_helpers_on(&self, node: NodeId, max: u32) {
+        if node.0 < self.nr_nodes() {
+            self.limit_on(node).max.store(max, Relaxed);
+            self.notify_for_published(C::id());
+        }
+    }
+
+    fn limit_on(&self, node: NodeId) -> &Limit<C> {
+        &self.nodes.of(CpuId(node.0)).limit
     }
 
     /// Number of helpers that could join an item published now; may be stale.
     pub fn nr_available_racy(&self) -> u32 {
         let unreserved = self.unreserved.load(Relaxed).cast_signed().max(0);
-        self.max_helpers.load(Relaxed).min(unreserved.cast_unsigned())
+        self.limit.max.load(Relaxed).min(unreserved.cast_unsigned())
     }
 
-    /// Whether one more helper may be at work; may be stale.
-    fn has_room_racy(&self) -> bool {
-        self.at_work.load(Relaxed) < self.max_helpers.load(Relaxed)
+    /// Whether one more helper of a node may be at work; may be stale.
+    fn has_room_racy(&self, node: NodeId) -> bool {
+        self.limit.has_room_racy() && self.limit_on(node).has_room_racy()
     }
 
-    /// Counts an idle helper as at work, BUSY or RESERVED. False where it is not idle, or the limit reached.
+    /// Counts an idle helper as at work, BUSY or RESERVED. False where it is not idle, or a limit reached.
     fn begin_work(&self, worker: &WorkerSlot<C>, state: u32) -> bool {
-        let max = self.max_helpers.load(Relaxed);
-        if self.at_work.update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1)).is_err() {
+        let node = self.limit_on(worker.node);
+        if !node.begin() {
+            return false;
+        }
+        if !self.limit.begin() {
+            self.announce_room(node.end());
             return false;
         }
         let begins = worker.take(state);
         if !begins {
-            self.end_work();
+            self.end_work(worker);
         }
         begins
     }
 
-    /// A helper is no longer at work. Where the limit was reached, others may have parked.
-    fn end_work(&self) {
-        let was_full = self.at_work.fetch_sub(1, Relaxed) >= self.max_helpers.load(Relaxed);
+    /// A helper is no longer at work.
+    fn end_work(&self, worker: &WorkerSlot<C>) {
+        self.announce_room(self.limit_on(worker.node).end() | self.limit.end());
+    }
+
+    /// Where a limit was reached, and is no longer, others may have parked.
+    fn announce_room(&self, was_full: bool) {
         if was_full && !mutant!("dispatch.room-not-announced") {
             self.notify_for_published(C::id());
         }
@@ -215,6 +259,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         let is_notified = |&cpu: &CpuId| {
             let worker = self.workers.of(cpu);
             let is_wanted = nodes.contains(worker.node) && slot.is_for_racy(cpu);
+            let is_wanted = is_wanted && self.limit_on(worker.node).has_room_racy();
             is_wanted && self.parked.remove(cpu) && worker.notify_idle()
         };
         self.parked.iter_after(me).filter(is_notified).take(FANOUT).for_each(drop);
@@ -292,8 +337,9 @@ impl<C: Cpu> Drop for Reserved<'_, C> {
     fn drop(&mut self) {
         for cpu in self.cpus.iter() {
             self.dispatch.unreserved.fetch_add(1, Relaxed);
-            self.dispatch.workers.of(cpu).release();
-            self.dispatch.end_work();
+            let worker = self.dispatch.workers.of(cpu);
+            worker.release();
+            self.dispatch.end_work(worker);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! steps under the slot's lock, *join* and *leave* the helpers'. Helpers poll `in_use` and `joinable`, which
 //! may be stale; a caller that waits for the last visit polls `ended`, and then sleeps on it.
 
+use super::Limit;
 use super::worker_slot::WorkerSlot;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -131,6 +132,8 @@ impl<C: Cpu> State<C> {
 pub(super) struct NodeSlots<C: Cpu> {
     /// A bit for each slot in use. Acquire and release: a caller sees the slot as the previous one left it.
     in_use: AtomicU64<C>,
+    /// Of the node's helpers.
+    pub(super) limit: Limit<C>,
     slots: [WorkSlot<C>; NR_SLOTS as usize],
 }
 
@@ -148,7 +151,11 @@ pub(super) struct WorkSlot<C: Cpu> {
 
 impl<C: Cpu> NodeSlots<C> {
     pub(super) fn new() -> Self {
-        Self { in_use: AtomicU64::new(0), slots: core::array::from_fn(|_| WorkSlot::new()) }
+        Self {
+            in_use: AtomicU64::new(0),
+            limit: Limit::new(),
+            slots: core::array::from_fn(|_| WorkSlot::new()),
+        }
     }
 
     /// A slot, by its number modulo [`NR_SLOTS`].

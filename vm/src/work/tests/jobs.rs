@@ -304,6 +304,38 @@ fn the_limit_and_the_nodes_select_the_helpers() {
         assert_eq!(meet_on(1, job()), (0, Vec::from([0])));
         workers.set_max_helpers(u32::MAX);
         assert_eq!(meet_on(4, job()).0, 3);
+        workers.set_max_helpers_on(NodeId(1), 1);
+        assert_eq!(meet_on(3, job()).0, 2);
+        workers.set_max_helpers_on(NodeId(1), 0);
+        let (helpers, workers_seen) = meet_on(2, job());
+        assert!(helpers == 1 && workers_seen.iter().all(|worker| [0, 2].contains(worker)));
+        workers.set_max_helpers_on(NodeId(1), u32::MAX);
+        assert_eq!(meet_on(4, job()).0, 3);
+        let refused = &workers.machine().refused_helpers;
+        refused.store(0b10, Relaxed);
+        let (helpers, workers_seen) = meet_on(3, job());
+        assert!(helpers == 2 && workers_seen.iter().all(|worker| [0, 3, 4].contains(worker)));
+        refused.store(0b1111, Relaxed);
+        assert_eq!(meet_on(1, job()), (0, Vec::from([0])));
+    });
+}
+
+#[test]
+fn a_job_has_as_many_helpers_as_there_are_and_63_where_it_may_be_undone() {
+    with_helpers(70, |workers| {
+        let helpers_of = |nr_workers: u32, undo: Option<&(dyn Fn(core::ops::Range<u64>) + Sync)>| {
+            let here = AtomicU32::new(0);
+            let job = Job::new(0..7000, |_: &Chunk<'_>| {
+                here.fetch_add(1, SeqCst);
+                while here.load(SeqCst) < nr_workers {
+                    TestCpu::relax();
+                }
+                Ok::<(), ()>(())
+            });
+            workers.run(&Job { undo, ..job }).unwrap().helpers
+        };
+        assert_eq!(helpers_of(71, None), 70);
+        assert_eq!(helpers_of(64, Some(&|_| ())), 63);
     });
 }
 

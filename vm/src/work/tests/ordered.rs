@@ -111,6 +111,9 @@ fn a_queue_without_a_helper_for_a_part_is_not_opened_and_says_which() {
         assert_eq!(open(&[], &[1]), Some(NotStarted::NoParallelWorker));
         assert_eq!(open(&[1, 7], &[0, 8]), Some(NotStarted::NoSerialWorker));
         assert_eq!(open(&[1], &[2]), None);
+        workers.machine().refused_helpers.store(0b100, Relaxed);
+        assert_eq!(open(&[1], &[2]), Some(NotStarted::NoSerialWorker));
+        workers.machine().refused_helpers.store(0, Relaxed);
         workers.dismiss(CpuId(1));
         assert_eq!(open(&[1], &[2]), Some(NotStarted::NoParallelWorker));
         assert_eq!(open(&[2], &[2]), None);
