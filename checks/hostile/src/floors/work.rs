@@ -64,7 +64,9 @@ fn abuse(pool: &Pool<'_>) {
     }
     for max in [0, 1, u32::MAX] {
         call!(WorkerPool::set_max_helpers, pool, max);
-        odd::nodes().for_each(|node| drop(call!(WorkerPool::set_max_helpers_on, pool, node, max)));
+        for node in odd::nodes() {
+            call!(WorkerPool::set_max_helpers_on, pool, node, max);
+        }
         call!(WorkerPool::set_poll_limit, pool, PollLimit(max.min(100)));
         odd_jobs(pool);
     }
