@@ -31,7 +31,8 @@ fn dispatch_on(nr_cpus: u32, node_of: impl Fn(CpuId) -> NodeId) -> Arc<TestDispa
     let dispatch = Arc::new(Dispatch::carve(&mut Heap, nr_cpus, node_of).unwrap());
     // In its place, and touched before threads are spawned: shadows go by address.
     dispatch.set_poll_limit(PollLimit::NONE);
-    assert!((0..nr_cpus).all(|cpu| !dispatch.has_helper_racy(CpuId(cpu))) && dispatch.has_room_racy());
+    assert!((0..nr_cpus).all(|cpu| !dispatch.has_helper_racy(CpuId(cpu))));
+    assert!((0..dispatch.nr_nodes()).all(|node| dispatch.has_room_racy(NodeId(node))));
     dispatch
 }
 

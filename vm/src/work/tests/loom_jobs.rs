@@ -73,6 +73,7 @@ fn with_helper(f: impl FnOnce(&WorkerPool<'static, TestMachine>)) {
     let workers = WorkerPool::spawn(machine, &mut Heap).unwrap();
     workers.set_poll_limit(PollLimit::NONE);
     workers.set_max_helpers(1);
+    workers.set_max_helpers_on(NodeId(0), 1);
     assert!(!workers.has_helper_racy(CpuId(1)));
     let helper = thread::spawn(|| {
         machine.run_as(1);
