@@ -45,8 +45,9 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     }
 
     /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
-    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.2 KiB for each node and 1 KiB
-    /// more for each of the [`Cpu::CpuWords`] but the first, and a few more; or if those cannot name all CPUs.
+    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.2 KiB for each node and 1
+    /// KiB more for each of the [`Cpu::CpuWords`] but the first, and a few more; or if those cannot name all
+    /// CPUs.
     pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
         let helpers = Registration::register(machine, from)?;
         Some(Self { helpers: Some(helpers), ..Self::without_helpers(machine) })
