@@ -103,8 +103,8 @@ unsafe impl Machine for FlatMachine {
     fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
         PhysAddr((at.as_ptr() as usize - self.memory.as_ptr() as usize) as u64)
     }
-    fn table(&self, pfn: Pfn) -> &TablePage {
-        // SAFETY: a frame of the allocation, aligned, for the life of the machine.
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: by the caller's promise a frame of the allocation, aligned, for the life of the machine.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
     fn claim_memory(&self, frames: &[PfnRange]) -> bool {

@@ -145,8 +145,8 @@ unsafe impl Machine for Metal {
     }
 
     #[inline(always)]
-    fn table(&self, pfn: Pfn) -> &TablePage {
-        // SAFETY: a frame of RAM, seen for good, aligned.
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: by the caller's promise a frame of RAM, seen for good, aligned.
         unsafe { self.window(pfn.addr()).cast().as_ref() }
     }
 

@@ -84,7 +84,11 @@ pub unsafe trait Machine: Sync + Sized {
     /// The physical address of a byte of the window.
     fn phys_of(&self, at: NonNull<u8>) -> PhysAddr;
     /// The frame `pfn`, seen as a table.
-    fn table(&self, pfn: Pfn) -> &TablePage;
+    ///
+    /// # Safety
+    /// The frame is memory of the machine: memory that the library was given, or that a caller knows to be
+    /// there.
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage;
 
     /// Gives the library frames, for good: `frames` are disjoint. False, and nothing is given, where one of
     /// them is no memory, is in use, or has been given before.

@@ -84,7 +84,6 @@ fn reads(machine: &Lab) {
             called!(Machine::read => machine.read(pfn, offset, &mut bytes));
         }
         called!(Machine::window => machine.window(pfn.addr()));
-        called!(Machine::table => machine.table(pfn));
     }
     for start in odd::vpns() {
         for end in odd::vpns() {

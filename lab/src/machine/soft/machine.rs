@@ -245,6 +245,17 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         }
         block
     }
+
+    /// The frame `pfn`, seen as a table.
+    ///
+    /// # Panics
+    /// Where the frame lies outside of memory.
+    #[inline]
+    pub(super) fn table_page(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: the block lies in the arena for the machine's life, as `block` has checked; the page is
+        // cells, which give no access by themselves.
+        unsafe { self.arena.block(pfn.addr(), PAGE_SIZE).cast::<TablePage>().as_ref() }
+    }
 }
 
 // SAFETY: the promises in order. 1: the window is the arena, which lives as long as the machine, addressed by
@@ -283,10 +294,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     #[inline]
-    fn table(&self, pfn: Pfn) -> &TablePage {
-        // SAFETY: the frame lies in the arena for the machine's life; the page is cells, which give no access
-        // by themselves.
-        unsafe { self.arena.block(pfn.addr(), PAGE_SIZE).cast::<TablePage>().as_ref() }
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage {
+        self.table_page(pfn)
     }
 
     fn claim_memory(&self, frames: &[PfnRange]) -> bool {

@@ -5,7 +5,8 @@
 //! Nothing is cached here: what the walker finds goes to the CPU's TLB.
 
 use super::tlb::Translation;
-use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine};
+use super::{Flavour, SoftMachine};
+use interleaf::machine::{Cpu, Entry, Format, Leaf};
 use interleaf::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::units::{Access, Level, Pfn, Rights, VirtAddr, Vpn};
 
@@ -18,8 +19,8 @@ pub fn is_canonical<F: Format>(addr: VirtAddr) -> bool {
 
 /// Finds the page of `vpn`, from the table `from` of some level downwards, for an access by user code. `None`
 /// is a page fault. `table` is called with each table on the way: the level of its entry, and its frame.
-pub fn walk<M: Machine>(
-    machine: &M,
+pub fn walk<C: Flavour, F: Format>(
+    machine: &SoftMachine<C, F>,
     from: (Level, Pfn),
     vpn: Vpn,
     access: Access,
@@ -27,10 +28,10 @@ pub fn walk<M: Machine>(
 ) -> Option<Translation> {
     let (mut level, mut pfn) = from;
     loop {
-        let cell = &machine.table(pfn).words[level.index(vpn)];
+        let cell = &machine.table_page(pfn).words[level.index(vpn)];
         // SAFETY: the library and this walker reach entries only through the door's atomics.
-        let word = unsafe { AtomicU64::<M::Cpu>::from_cell(cell) };
-        match step::<M::Cpu, M::Format>(word, level, access) {
+        let word = unsafe { AtomicU64::<C>::from_cell(cell) };
+        match step::<C, F>(word, level, access) {
             Step::Fault => return None,
             Step::Down(next) => {
                 table(level, next);

@@ -56,7 +56,9 @@ impl<M: Machine> Memory<'_, M> {
     #[inline(always)]
     pub(crate) unsafe fn words(&self, pfn: Pfn) -> Words<'_, M::Cpu> {
         debug_assert_eq!(self.meta_of(pfn).state().kind(), Kind::Table, "{pfn:?} holds no words");
-        Words { page: self.machine.table(pfn), pfn, _cpu: PhantomData }
+        // SAFETY: the frame is of this memory, as the caller promises, whose frames the machine has given.
+        let page = unsafe { self.machine.table(pfn) };
+        Words { page, pfn, _cpu: PhantomData }
     }
 
     /// The record of a table frame of this memory.

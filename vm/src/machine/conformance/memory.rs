@@ -49,7 +49,8 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     fn tables_are_memory(&self) {
         for frame in 0..self.frames.len() {
             let pfn = self.frames.start.add(frame);
-            let table = (&raw const *self.machine.table(pfn)).addr();
+            // SAFETY: a frame of the suite's, which is memory of the machine.
+            let table = (&raw const *unsafe { self.machine.table(pfn) }).addr();
             self.check(Rule::TableIsWindow, table == self.machine.window(pfn.addr()).addr().get());
         }
     }

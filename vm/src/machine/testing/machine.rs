@@ -241,7 +241,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         PhysAddr(FIRST.addr().0 + offset as u64)
     }
 
-    fn table(&self, pfn: Pfn) -> &TablePage {
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage {
         // SAFETY: the frame lies in the arena, aligned, for the life of `self`; a `TablePage` gives no access
         // by itself.
         unsafe { self.window(pfn.addr()).cast().as_ref() }

@@ -66,6 +66,7 @@ impl<C: Cpu> Rcu<'_, C> {
 /// # Panics
 /// If more sections nest than the word counts: leaked guards, as nothing else nests so deep.
 #[cold]
+#[inline(never)]
 fn nested<C: Cpu>(reader: &Reader<C>, word: u64) -> u64 {
     assert!(word & DEPTH < DEPTH, "read sections nest too deep");
     if !mutant!("last-hit.kept-for-inner-section") {

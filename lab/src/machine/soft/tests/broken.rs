@@ -172,8 +172,9 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
     fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
         PhysAddr(self.inner.phys_of(at).0 + Self::shift(Rule::WindowInverse))
     }
-    fn table(&self, pfn: Pfn) -> &TablePage {
-        self.inner.table(Pfn(pfn.0 ^ Self::shift(Rule::TableIsWindow)))
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: the caller's promise is the same; the machine checks the frame.
+        unsafe { self.inner.table(Pfn(pfn.0 ^ Self::shift(Rule::TableIsWindow))) }
     }
     fn claim_memory(&self, frames: &[PfnRange]) -> bool {
         self.inner.claim_memory(frames) || breaks(Rule::ClaimedOnce)

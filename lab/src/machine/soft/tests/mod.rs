@@ -85,7 +85,7 @@ fn machine(nr_cpus: u32) -> TestMachine {
 
 fn word(machine: &TestMachine, table: Pfn, level: Level) -> &AtomicU64<Host> {
     // SAFETY: tests reach entries through atomics only.
-    unsafe { AtomicU64::from_cell(&machine.table(table).words[level.index(PAGE)]) }
+    unsafe { AtomicU64::from_cell(&machine.table_page(table).words[level.index(PAGE)]) }
 }
 
 fn store(machine: &TestMachine, table: Pfn, level: Level, entry: Entry) {
@@ -131,7 +131,9 @@ fn the_tlb_keeps_using_a_table_that_was_cut_out_until_the_flush() {
     let leaf = Leaf { pfn: Pfn(301), rights: RO, accessed: false, dirty: false };
     // SAFETY: as in `word`.
     let slot = unsafe {
-        AtomicU64::<Host>::from_cell(&machine.table(Pfn(ROOT.0 + 3)).words[Level::Pte.index(PAGE.add(1))])
+        AtomicU64::<Host>::from_cell(
+            &machine.table_page(Pfn(ROOT.0 + 3)).words[Level::Pte.index(PAGE.add(1))],
+        )
     };
     slot.store(Tiny::encode(Entry::Leaf(leaf), Level::Pte), Ordering::Release);
     assert!(machine.touch(neighbour, Access::Read, &refuse).is_ok());
@@ -182,7 +184,7 @@ fn bytes_cross_pages_and_a_kernel_page_is_not_for_user_code() {
     map(&machine, 300, Rights::READ);
     assert_eq!(machine.touch(PAGE.addr(), Access::Read, &refuse), Err(Signal::Segv));
     map(&machine, 300, RW);
-    let table = machine.table(Pfn(ROOT.0 + 3));
+    let table = machine.table_page(Pfn(ROOT.0 + 3));
     let leaf = Leaf { pfn: Pfn(305), rights: RW, accessed: false, dirty: false };
     // SAFETY: as in `word`.
     let slot = unsafe { AtomicU64::<Host>::from_cell(&table.words[Level::Pte.index(PAGE.add(1))]) };
