@@ -7,6 +7,7 @@ pub mod calls;
 pub mod compare;
 pub mod conflicts;
 pub mod drive;
+pub mod fairness;
 pub mod generate;
 pub mod library;
 pub mod mishap;

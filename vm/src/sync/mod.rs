@@ -56,7 +56,7 @@ pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
 pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
-pub use rwlock::{RwLock, RwReadGuard, RwWriteGuard};
+pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, refill_zeros};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};

@@ -67,6 +67,10 @@ struct Queue {
     nr_writers: u32,
     /// The ticket of the next writer that waits.
     next_ticket: u32,
+    /// The first writer's ticket when the reader that waits longest began to wait.
+    ticket_at_first_reader: u32,
+    /// [`LongestWaits::writers_before_reader`].
+    most_writers: u32,
 }
 
 impl Queue {
@@ -74,6 +78,17 @@ impl Queue {
     fn first_ticket(&self) -> u32 {
         self.next_ticket.wrapping_sub(self.nr_writers)
     }
+}
+
+/// The longest waits for a lock so far, each counted in grants to the other side between a request and its
+/// own grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestWaits {
+    /// Number of writers that were granted the lock while one reader waited.
+    pub writers_before_reader: u32,
+    /// Number of phases of readers while one writer waited, less the number of writers that waited ahead of
+    /// it.
+    pub phases_before_writer: u32,
 }
 
 /// A phase-fair sleeping reader-writer lock of a fixed rank, without data.
@@ -84,6 +99,8 @@ pub struct RwLock<C: Cpu, const RANK: u8> {
     reader_phase: AtomicU32<C>,
     /// One more than the ticket that was granted last of those that share the word.
     granted: [AtomicU32<C>; TICKET_WORDS],
+    /// [`LongestWaits::phases_before_writer`]. Written by a writer that holds the lock.
+    most_phases: AtomicU32<C>,
     queue: SpinLock<Queue, C, { lockdep::RWLOCK_QUEUE.0 }>,
 }
 
@@ -118,7 +135,22 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
             word: AtomicU32::new(0),
             reader_phase: AtomicU32::new(0),
             granted: [const { AtomicU32::new(0) }; TICKET_WORDS],
-            queue: SpinLock::new(Queue { nr_readers: 0, nr_writers: 0, next_ticket: 0 }),
+            most_phases: AtomicU32::new(0),
+            queue: SpinLock::new(Queue {
+                nr_readers: 0,
+                nr_writers: 0,
+                next_ticket: 0,
+                ticket_at_first_reader: 0,
+                most_writers: 0,
+            }),
+        }
+    }
+
+    /// The longest waits so far. Those of requests that were granted without a wait are not counted.
+    pub fn longest_waits(&self) -> LongestWaits {
+        LongestWaits {
+            writers_before_reader: self.queue.lock().most_writers,
+            phases_before_writer: self.most_phases.load(Relaxed),
         }
     }
 
@@ -169,6 +201,9 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         if self.take_or_wait(taken_by_reader, READER_WAITS) {
             return;
         }
+        if queue.nr_readers == 0 {
+            queue.ticket_at_first_reader = queue.first_ticket();
+        }
         queue.nr_readers += 1;
         let (phase, next_writer) = (self.reader_phase.load(Relaxed), queue.first_ticket());
         drop(queue);
@@ -192,8 +227,13 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         let phase = self.reader_phase.load(Relaxed);
         drop(queue);
         self.wait(self.ticket_word(ticket), |now| now == ticket.wrapping_add(1));
+        let phases = self.reader_phase.load(Relaxed).wrapping_sub(phase);
+        let beyond_ahead = phases.saturating_sub(nr_ahead);
+        if beyond_ahead > self.most_phases.load(Relaxed) {
+            self.most_phases.store(beyond_ahead, Relaxed);
+        }
         debug_assert!(
-            self.reader_phase.load(Relaxed).wrapping_sub(phase) <= nr_ahead + 1,
+            beyond_ahead <= 1,
             "a writer waits for one phase of readers for each writer ahead, and one more"
         );
     }
@@ -248,6 +288,8 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         let waiting = self.word.load(Relaxed) & WRITER_WAITS;
         self.word.store(waiting | (nr_readers + nr_holding), Release);
         if nr_readers > 0 {
+            let writers = queue.first_ticket().wrapping_sub(queue.ticket_at_first_reader);
+            queue.most_writers = queue.most_writers.max(writers);
             self.reader_phase.fetch_add(1, Release);
         }
         &self.reader_phase

@@ -83,6 +83,7 @@ fn sleeping_locks() {
         panic!("a reader that panics");
     });
     drop(call!(RwLock::write, &lock).expect("whoever panicked has left"));
+    assert_eq!(call!(RwLock::longest_waits, &lock).expect("nobody holds its queue").writers_before_reader, 0);
     let no_rank: RwLock<Host, 200> = RwLock::new();
     drop(call!(RwLock::read, &no_rank));
     // A reader that is forgotten: the lock is read for ever, and never written.

@@ -19,6 +19,7 @@ pub mod pinned_threads;
 pub mod report;
 pub mod yardstick;
 
+mod fair;
 mod fault;
 mod frames;
 mod helped;
@@ -48,12 +49,14 @@ pub const BENCHMARKS: &[Benchmark] = &[
     locks::BENCHMARK,
     yardstick::BENCHMARK,
     sync::BENCHMARK,
+    fair::LOCK,
     frames::BENCHMARK,
     fault::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     spaces::SHARED,
     spaces::WAITING,
+    fair::MUNMAP,
     paths::BENCHMARK,
     index::BENCHMARK,
     metadata::BENCHMARK,

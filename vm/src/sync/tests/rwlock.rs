@@ -79,3 +79,52 @@ fn more_readers_than_the_word_counts_are_refused() {
     lock.word.store(READERS, Relaxed);
     let _reader = lock.read();
 }
+
+/// Waits until a bit of the word is set.
+fn await_bit(lock: &Lock, bit: u32) {
+    while lock.word.load(Relaxed) & bit == 0 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_reader_behind_a_waiting_writer_counts_one_grant_and_the_writer_none() {
+    let lock = Lock::new();
+    let reader = lock.read();
+    thread::scope(|scope| {
+        let lock = &lock;
+        scope.spawn(move || {
+            TestCpu::become_cpu(1);
+            let _writer = lock.write();
+        });
+        await_bit(lock, WRITER_WAITS);
+        scope.spawn(move || {
+            TestCpu::become_cpu(2);
+            let _reader = lock.read();
+        });
+        await_bit(lock, READER_WAITS);
+        drop(reader);
+    });
+    assert_eq!(lock.longest_waits(), LongestWaits { writers_before_reader: 1, phases_before_writer: 0 });
+}
+
+#[test]
+fn a_writer_behind_waiting_readers_counts_one_phase_and_the_readers_no_grant() {
+    let lock = Lock::new();
+    let writer = lock.write();
+    thread::scope(|scope| {
+        let lock = &lock;
+        scope.spawn(move || {
+            TestCpu::become_cpu(1);
+            let _reader = lock.read();
+        });
+        await_bit(lock, READER_WAITS);
+        scope.spawn(move || {
+            TestCpu::become_cpu(2);
+            let _writer = lock.write();
+        });
+        await_bit(lock, WRITER_WAITS);
+        drop(writer);
+    });
+    assert_eq!(lock.longest_waits(), LongestWaits { writers_before_reader: 0, phases_before_writer: 1 });
+}
