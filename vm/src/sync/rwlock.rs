@@ -310,6 +310,12 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
 }
 
 impl<'a, C: Cpu, const RANK: u8> RwWriteGuard<'a, C, RANK> {
+    /// Whether a reader waits; stale at once.
+    #[inline]
+    pub(crate) fn is_reader_waiting(&self) -> bool {
+        self.lock.word.load(Relaxed) & READER_WAITS != 0
+    }
+
     /// Holds the lock for reading from now on, and begins a phase of readers: no writer comes between.
     #[inline]
     pub fn downgrade(self) -> RwReadGuard<'a, C, RANK> {

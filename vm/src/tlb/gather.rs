@@ -1,13 +1,13 @@
 //! Collects unhooked translations, flushes them once, and frees frames and tables after the flush.
 //!
-//! A gather begins before the first edit and ends after the flush; the space's count of pending flushes is
-//! raised meanwhile (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull
+//! A gather begins before the first edit and ends after the flush; the space's count of pending flushes has
+//! been raised before and is lowered afterwards (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull
 //! once. If it found nothing to edit but another gather of the space is under way, it flushes the whole range
 //! of the call, because an entry that it read as absent may have been cleared by the other gather, whose
 //! flush has not ended: of two MADV_DONTNEED of one page, the second must not return before the page has left
 //! every TLB.
 
-use super::{PendingFlush, Shootdown, SpaceTlb};
+use super::{PendingFlush, Shootdown};
 use crate::frame::{DetachedTable, GatherBatch, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
@@ -19,8 +19,7 @@ pub struct Gather<'a, 'm, M: Machine> {
     memory: &'a Memory<'m, M>,
     rcu: &'a Rcu<'a, M::Cpu>,
     shootdown: &'a Shootdown<'a, M::Cpu>,
-    space: &'a SpaceTlb<M::Cpu>,
-    pending: PendingFlush<'a, M::Cpu>,
+    pending: &'a PendingFlush<'a, M::Cpu>,
     /// All pages edited since the last flush; empty for none.
     hull: VpnRange,
     batch: GatherBatch,
@@ -29,20 +28,19 @@ pub struct Gather<'a, 'm, M: Machine> {
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
-    /// Runs `edit` on the space: translations that it removes from tables and adds to the gather are flushed,
-    /// and their frames freed, when this returns. `asked` is the range of the operation. Returns the number
-    /// of flushes.
+    /// Runs `edit` on the space that `pending` was raised for: translations that it removes from tables and
+    /// adds to the gather are flushed, and their frames freed, when this returns. `asked` is the range of the
+    /// operation. Returns the number of flushes.
     pub fn during(
         memory: &'a Memory<'m, M>,
         rcu: &'a Rcu<'a, M::Cpu>,
         shootdown: &'a Shootdown<'a, M::Cpu>,
-        space: &'a SpaceTlb<M::Cpu>,
+        pending: &'a PendingFlush<'a, M::Cpu>,
         asked: VpnRange,
         edit: impl FnOnce(&mut Self),
     ) -> u64 {
-        let pending = space.begin_edit();
         let (hull, batch) = (VpnRange::default(), GatherBatch::default());
-        let mut gather = Self { memory, rcu, shootdown, space, pending, hull, batch, flushes: 0 };
+        let mut gather = Self { memory, rcu, shootdown, pending, hull, batch, flushes: 0 };
         edit(&mut gather);
         if gather.pending.overlaps_another() {
             gather.weakened(asked);
@@ -95,7 +93,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         let hull = core::mem::take(&mut self.hull);
         self.batch.free_after(self.memory, self.rcu, || {
             if !mutant!("gather.flush-skipped") {
-                self.shootdown.flush(self.memory.machine(), self.space, hull);
+                self.shootdown.flush(self.memory.machine(), self.pending.space(), hull);
             }
         });
     }

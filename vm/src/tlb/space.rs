@@ -70,7 +70,7 @@ impl<C: Cpu> SpaceTlb<C> {
     }
 
     /// Whether an edit may have happened whose flush has not ended. Called under the lock of the edited
-    /// table.
+    /// table, or after a section under the space's lock that met the edit's mappings.
     #[inline]
     pub fn is_flush_pending(&self) -> bool {
         self.flushes_pending.load(Acquire) > 0
@@ -85,7 +85,11 @@ pub struct PendingFlush<'a, C: Cpu> {
     space: &'a SpaceTlb<C>,
 }
 
-impl<C: Cpu> PendingFlush<'_, C> {
+impl<'a, C: Cpu> PendingFlush<'a, C> {
+    pub(super) fn space(&self) -> &'a SpaceTlb<C> {
+        self.space
+    }
+
     /// Whether another edit of the space waits for its flush too: then entries that this one found absent may
     /// still be cached.
     pub fn overlaps_another(&self) -> bool {

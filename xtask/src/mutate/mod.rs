@@ -16,11 +16,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `list`, `list_jobs`, `list_index` | the points, what is wrong there, and which test notices |
+//! | `list`, `list_jobs`, `list_index`, `list_edit` | the points, what is wrong there, and which test notices |
 //! | `points` | the points that stand in the sources, against the list |
 //! | `program` | building the test programs, and running one with a time limit |
 
 mod list;
+mod list_edit;
 mod list_index;
 mod list_jobs;
 mod points;
@@ -58,7 +59,7 @@ struct Mutation {
 
 /// All mutations.
 fn all() -> impl Iterator<Item = &'static Mutation> {
-    list::ALL.iter().chain(list_jobs::ALL).chain(list_index::ALL)
+    list::ALL.iter().chain(list_jobs::ALL).chain(list_index::ALL).chain(list_edit::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; `--list` only names them.

@@ -51,10 +51,11 @@ fn gathers(machine: &Lab, vm: &Vm<'_, Lab>) {
     let shootdown = Shootdown::carve(&mut Heap, 2).expect("memory");
     let space = SpaceTlb::<Host>::new(9);
     for asked in odd::vpn_ranges().step_by(9) {
-        called!(Gather::during => Gather::during(vm.memory(), &rcu, &shootdown, &space, asked, |gather| {
+        let pending = space.begin_edit();
+        called!(Gather::during => Gather::during(vm.memory(), &rcu, &shootdown, &pending, asked, |gather| {
             call!(Gather::weakened, gather, asked);
         }));
-        called!(Gather::during => Gather::during(vm.memory(), &rcu, &shootdown, &space, asked, |gather| {
+        called!(Gather::during => Gather::during(vm.memory(), &rcu, &shootdown, &pending, asked, |gather| {
             gather.weakened(asked);
             panic!("an edit that panics");
         }));

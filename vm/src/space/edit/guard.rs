@@ -19,12 +19,19 @@
 //! assert that; release builds know no ranges. The right is passed on as [`Held`], which costs nothing.
 //!
 //! All guards take one lock of the space today, so a guard excludes more than its range. Only the freeing of
-//! empty tables in the hole next to a range relies on that.
+//! empty tables in the hole next to a range relies on that: that no *writer* is anywhere.
+//!
+//! # After a writer has published
+//!
+//! What is left of its call, editing entries and flushing, keeps out other writers only
+//! ([`published`](AddressSpace::published), [`PublishedGuard`]): locked faults, mincore, MADV_DONTNEED and
+//! whoever lists mappings go on beside it. docs/design/locking.md says step by step why they may.
 
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Destination, Error, MapRequest};
 use crate::sync::{RwReadGuard, RwWriteGuard, lockdep};
-use crate::units::{Vpn, VpnRange};
+use crate::tlb::PendingFlush;
+use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::{VmaAttributes, VmaState};
 use core::fmt;
 use core::marker::PhantomData;
@@ -37,8 +44,28 @@ const ALL: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 52) };
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct RangeGuard<'a, M: Machine> {
     held: Held<'a>,
-    _lock: RwWriteGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
+    lock: RwWriteGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
 }
+
+/// A range whose mappings a writer has replaced, and whose entries it edits now. No other writer is in it, so
+/// no page of it is mapped again before the flush has ended (protocol P3); readers may be.
+#[must_use = "the range is unlocked once this is dropped"]
+pub struct PublishedGuard<'a, M: Machine> {
+    held: Held<'a>,
+    /// Raised before readers are let in: a fault that is refused because of the new mappings sees it.
+    pending: PendingFlush<'a, M::Cpu>,
+    _lock: PublishedLock<'a, M>,
+}
+
+/// The space's lock after its holder has published.
+enum PublishedLock<'a, M: Machine> {
+    Alone { _lock: RwWriteGuard<'a, M::Cpu, { lockdep::SPACE.0 }> },
+    WithReaders { _lock: RwReadGuard<'a, M::Cpu, { lockdep::SPACE.0 }> },
+}
+
+/// Pages from which on editing entries lasts long enough to let readers in, though none waits: what a table
+/// of leaves covers. Builds with debug assertions, and models, always let them in.
+const LONG_EDIT: u64 = if cfg!(any(debug_assertions, loom)) { 0 } else { Level::Pte.table_pages() };
 
 /// A range of a space, locked to read: no writer replaces its mappings.
 #[must_use = "the range is unlocked once this is dropped"]
@@ -63,13 +90,13 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Locks a range to write. Sleeps while other guards hold it.
     #[inline]
     pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
-        RangeGuard { _lock: self.lock.write(), held: Held::new(self.tlb.id(), [range, range]) }
+        RangeGuard { lock: self.lock.write(), held: Held::new(self.tlb.id(), [range, range]) }
     }
 
     /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
     pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
         let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
-        RangeGuard { _lock: self.lock.write(), held: Held::new(self.tlb.id(), ranges) }
+        RangeGuard { lock: self.lock.write(), held: Held::new(self.tlb.id(), ranges) }
     }
 
     /// Locks the whole space to write.
@@ -86,6 +113,58 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Locks the whole space to read.
     pub fn share_all(&self) -> RangeReadGuard<'_, M> {
         self.share(ALL)
+    }
+
+    /// Ends the part of a writer that is alone, once it has published: it goes on to edit the entries of
+    /// `edited`. Readers are let in if one waits, or if the edit may last.
+    #[inline]
+    pub(in crate::space) fn published<'a>(
+        &'a self,
+        guard: RangeGuard<'a, M>,
+        edited: VpnRange,
+    ) -> PublishedGuard<'a, M> {
+        let RangeGuard { held, lock } = guard;
+        held.assert_covers(self, edited);
+        let is_late = mutant!("published.pending-too-late");
+        let early = if is_late { None } else { Some(self.tlb.begin_edit()) };
+        let _lock = if edited.len() >= LONG_EDIT || lock.is_reader_waiting() {
+            let _lock = if mutant!("published.writer-let-in") {
+                drop(lock);
+                self.lock.read()
+            } else {
+                lock.downgrade()
+            };
+            PublishedLock::WithReaders { _lock }
+        } else {
+            PublishedLock::Alone { _lock: lock }
+        };
+        PublishedGuard { held, pending: early.unwrap_or_else(|| self.tlb.begin_edit()), _lock }
+    }
+
+    /// Locks a range to read, for a caller that looks at entries: those of each mapping are its own.
+    pub(in crate::space) fn share_live(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let guard = self.share(range);
+        if !self.is_any_busy(range) {
+            return guard;
+        }
+        drop(guard);
+        self.share_after_writers(range)
+    }
+
+    /// Unlocks the range, for a caller that is about to say that pages are not mapped, or not so: it waits
+    /// for the flush of who published that, as one that is told so may try to use the pages.
+    pub(in crate::space) fn unlock_after_flush(&self, guard: RangeReadGuard<'_, M>, range: VpnRange) {
+        drop(guard);
+        if self.tlb.is_flush_pending() {
+            drop(self.share_after_writers(range));
+        }
+    }
+
+    /// Locks a range to read, once no edit of a writer is under way.
+    #[inline(never)]
+    pub(in crate::space) fn share_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let RangeGuard { held, lock } = self.write(range);
+        RangeReadGuard { held, _lock: lock.downgrade() }
     }
 
     /// Chooses the pages for a request and locks them to write, as one step: no other writer maps pages there
@@ -114,6 +193,20 @@ impl<M: Machine> RangeGuard<'_, M> {
     fn narrow(self, range: VpnRange) -> Self {
         let held = self.held.narrow(range);
         Self { held, ..self }
+    }
+}
+
+impl<'a, M: Machine> PublishedGuard<'a, M> {
+    /// Proof of the locked pages.
+    #[inline(always)]
+    pub fn held(&self) -> Held<'_> {
+        self.held
+    }
+
+    /// The edit that waits for its flush.
+    #[inline(always)]
+    pub fn pending(&self) -> &PendingFlush<'a, M::Cpu> {
+        &self.pending
     }
 }
 
@@ -225,6 +318,12 @@ fn hull(range: VpnRange) -> VpnRange {
 impl<M: Machine> fmt::Debug for RangeGuard<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "locked to write: {:?}", self.held)
+    }
+}
+
+impl<M: Machine> fmt::Debug for PublishedGuard<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "published: {:?}", self.held)
     }
 }
 

@@ -21,6 +21,25 @@ impl<M: Machine> AddressSpace<'_, M> {
         (vma.range().start < range.end && !range.is_empty()).then(|| vma.attributes())
     }
 
+    /// Whether entries of a mapping in the range may be those of the mappings that it replaces. Called with
+    /// the range locked to read.
+    pub(in crate::space) fn is_any_busy(&self, range: VpnRange) -> bool {
+        if !self.tlb.is_flush_pending() {
+            return false;
+        }
+        let reading = self.vm.rcu.read();
+        let mut rest = range;
+        while let Some(vma) = self.vmas.at_or_after(&reading, rest.start)
+            && vma.range().start < rest.end
+        {
+            if !vma.is_live() {
+                return true;
+            }
+            rest.start = vma.range().end;
+        }
+        false
+    }
+
     /// Visits the part of each mapping that lies in the range, in order, until `visit` fails; it may replace
     /// that mapping. Returns whether no page of the range lies in a hole.
     pub(in crate::space) fn each_part_in<E>(

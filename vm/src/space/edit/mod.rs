@@ -16,5 +16,5 @@ mod replace;
 mod tests;
 mod zap;
 
-pub use guard::{Held, RangeGuard, RangeReadGuard};
+pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
 pub use replace::VmaEdit;

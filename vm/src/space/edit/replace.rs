@@ -11,7 +11,7 @@
 //! speculates. So a mapping that has none is frozen before it is looked at: made *busy*, in which state it
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
-use super::{Held, RangeGuard};
+use super::{Held, PublishedGuard, RangeGuard};
 use crate::index::IndexMemory;
 use crate::machine::Machine;
 use crate::object::Object;
@@ -178,7 +178,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Makes the busy mapping at `page` live.
-    pub(in crate::space) fn make_live(&self, guard: &RangeGuard<'_, M>, page: Vpn) {
+    pub(in crate::space) fn make_live(&self, guard: &PublishedGuard<'_, M>, page: Vpn) {
         guard.held().assert_covers(self, VpnRange::new(page, page.add(1)));
         let reading = self.vm.rcu.read();
         if let Some(vma) = self.vmas.find(&reading, page) {

@@ -5,11 +5,11 @@
 //! that of a fault which replaces the zero page: it holds the table's lock instead
 //! ([`flush_page`](AddressSpace::flush_page)).
 
-use super::{Held, RangeGuard};
+use super::{Held, PublishedGuard};
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter};
 use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep};
-use crate::tlb::Gather;
+use crate::tlb::{Gather, PendingFlush};
 use crate::units::{Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
@@ -23,9 +23,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         range: VpnRange,
         edit: impl FnOnce(&mut Gather<'_, 'v, M>),
     ) {
+        self.gather_pending(held, &self.tlb.begin_edit(), range, edit);
+    }
+
+    /// As [`gather`](Self::gather), for an edit that counts as pending already.
+    #[inline]
+    fn gather_pending(
+        &self,
+        held: Held<'_>,
+        pending: &PendingFlush<'_, M::Cpu>,
+        range: VpnRange,
+        edit: impl FnOnce(&mut Gather<'_, 'v, M>),
+    ) {
         held.assert_covers(self, range);
         let vm = self.vm;
-        let flushes = Gather::during(&vm.memory, &vm.rcu, &vm.shootdown, &self.tlb, range, edit);
+        let flushes = Gather::during(&vm.memory, &vm.rcu, &vm.shootdown, pending, range, edit);
         if flushes > 0 {
             vm.count_many(Counter::TlbFlush, flushes);
         }
@@ -37,12 +49,31 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self,
         held: Held<'_>,
         range: VpnRange,
+        edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
+    ) {
+        self.gather(held, range, |gather| self.edit_swept(range, gather, edit));
+    }
+
+    /// As [`edit_entries`](Self::edit_entries), for a writer that has published.
+    pub(in crate::space) fn edit_pending_entries(
+        &self,
+        guard: &PublishedGuard<'_, M>,
+        range: VpnRange,
+        edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
+    ) {
+        self.gather_pending(guard.held(), guard.pending(), range, |gather| {
+            self.edit_swept(range, gather, edit);
+        });
+    }
+
+    fn edit_swept(
+        &self,
+        range: VpnRange,
+        gather: &mut Gather<'_, 'v, M>,
         mut edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
     ) {
-        self.gather(held, range, |gather| {
-            sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
-                run.each_used(|table, slot, page| edit(table, slot, page, gather));
-            });
+        sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
+            run.each_used(|table, slot, page| edit(table, slot, page, gather));
         });
     }
 
@@ -58,16 +89,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.gather(held, range, |gather| self.unhook_leaves(range, gather));
     }
 
-    /// As [`zap`](Self::zap), and frees the tables that cover only pages of the hole that now contains the
+    /// As [`zap`](Self::zap), for a writer that has published.
+    pub(in crate::space) fn zap_pending(&self, guard: &PublishedGuard<'_, M>, range: VpnRange) {
+        self.gather_pending(guard.held(), guard.pending(), range, |gather| self.unhook_leaves(range, gather));
+    }
+
+    /// As [`zap_pending`](Self::zap_pending), and frees the tables that cover only pages of the hole that now contains the
     /// range. `touching` are the mappings that begin or end where the range does, where that is known.
     pub(in crate::space) fn zap_and_free_tables(
         &self,
-        guard: &RangeGuard<'_, M>,
+        guard: &PublishedGuard<'_, M>,
         range: VpnRange,
         touching: [Option<VmaAttributes>; 2],
     ) {
         let hole = self.hole_around(guard, range, touching);
-        self.gather(guard.held(), range, |gather| {
+        self.gather_pending(guard.held(), guard.pending(), range, |gather| {
             self.unhook_leaves(range, gather);
             if let Some(hole) = hole {
                 self.free_tables(range, hole, gather);
@@ -93,7 +129,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// guard's range: as far as the guard's lock keeps other writers out, which is everywhere today.
     fn hole_around(
         &self,
-        guard: &RangeGuard<'_, M>,
+        guard: &PublishedGuard<'_, M>,
         range: VpnRange,
         [left, right]: [Option<VmaAttributes>; 2],
     ) -> Option<VpnRange> {

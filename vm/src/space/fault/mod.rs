@@ -65,7 +65,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let (outcome, first) = match self.path {
             Path::Locked => {
                 vm.count(Counter::PgFault);
-                match self.attempt_locked(fault, &mut prepared) {
+                match self.attempt_locked(fault, &mut prepared, false) {
                     Ok(()) => return Ok(Outcome::Locked),
                     Err(reason) => (Outcome::Locked, Some(reason)),
                 }
@@ -129,17 +129,27 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         attempt(self, fault, &Speculated, prepared)
     }
 
-    /// Tries once under the space's lock, shared.
+    /// Tries once under the space's lock, shared: at once, or after all edits under way.
     #[inline(always)]
-    fn attempt_locked(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        let page = fault.addr.vpn();
-        let guard = self.share(VpnRange::new(page, page.add(1)));
+    fn attempt_locked(
+        &self,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        after_writers: bool,
+    ) -> Result<(), Fallback> {
+        let page = VpnRange::new(fault.addr.vpn(), fault.addr.vpn().add(1));
+        let guard = if after_writers { self.share_after_writers(page) } else { self.share(page) };
         attempt(self, fault, &Locked::new(&guard), prepared)
     }
 
     /// Resolves the fault under the space's lock, shared, with as many attempts as that takes; `first` is why
     /// the first attempt gave up, if that was made. Not part of [`fault`](Self::fault), whose first attempts
     /// go without a call and without preparing for a second one.
+    ///
+    /// A fault may be refused because of mappings whose publisher has not flushed yet: then other accesses of
+    /// the same thread, through this CPU's TLB, would still be served. Such a refusal is looked at again when
+    /// no edit is under way; so what it says has happened before it. The same for a mapping that is busy: its
+    /// publisher holds the lock, shared, until it is live.
     #[inline(never)]
     fn fault_locked(
         &self,
@@ -149,10 +159,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> Result<(), FaultError> {
         // Whether the backing's index has lacked memory though all that waited had been done.
         let mut has_waited = false;
+        let mut after_writers = false;
         loop {
-            let result = first.take().map_or_else(|| self.attempt_locked(fault, prepared), Err);
+            let result =
+                first.take().map_or_else(|| self.attempt_locked(fault, prepared, after_writers), Err);
             let Err(reason) = result else { return Ok(()) };
             match reason {
+                Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged
+                    if !after_writers && self.is_edit_pending() =>
+                {
+                    after_writers = true;
+                }
                 Fallback::VmaMissing => return Err(FaultError::NotMapped),
                 Fallback::VmaAccess => return Err(FaultError::NotAllowed),
                 Fallback::NoMemory => {
@@ -166,6 +183,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => M::Cpu::relax(),
             }
         }
+    }
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Whether the flush of an edit may not have ended whose mappings the caller has just met under the
+    /// space's lock. An edit that counts no more has ended since.
+    fn is_edit_pending(&self) -> bool {
+        !mutant!("fault.refused-before-flush") && self.tlb.is_flush_pending()
     }
 }
 

@@ -22,24 +22,24 @@ impl<M: Machine> AddressSpace<'_, M> {
             if self.heap_end.load(Relaxed) != old {
                 continue;
             }
-            if !self.move_break(&guard, from, to) {
-                return VirtAddr(old);
+            if to < from {
+                // Kept until the new end is stored: no other writer sees the old one.
+                let unmapped = self.unmap_range(guard, VpnRange::new(to, from));
+                return self.end_heap(matches!(unmapped, Ok(Some(_))), old, end);
             }
-            self.heap_end.store(end.0, Relaxed);
-            return end;
+            let grown = VpnRange::new(from, to);
+            let has_grown = grown.is_empty() || self.grow_heap(&guard, grown).is_ok();
+            return self.end_heap(has_grown, old, end);
         }
     }
 
-    /// Grows or shrinks the heap's mapping; returns whether it could.
-    fn move_break(&self, guard: &RangeGuard<'_, M>, old: Vpn, new: Vpn) -> bool {
-        match new.cmp(&old) {
-            core::cmp::Ordering::Equal => true,
-            core::cmp::Ordering::Less => {
-                let released = VpnRange::new(new, old);
-                self.first_in(guard.held(), released).is_some() && self.unmap_range(guard, released).is_ok()
-            }
-            core::cmp::Ordering::Greater => self.grow_heap(guard, VpnRange::new(old, new)).is_ok(),
+    /// Notes where the heap ends now; returns that.
+    fn end_heap(&self, has_moved: bool, old: u64, end: VirtAddr) -> VirtAddr {
+        if !has_moved {
+            return VirtAddr(old);
         }
+        self.heap_end.store(end.0, Relaxed);
+        end
     }
 
     fn grow_heap(&self, guard: &RangeGuard<'_, M>, grown: VpnRange) -> Result<(), Error> {

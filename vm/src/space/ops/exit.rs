@@ -31,6 +31,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
         // The root goes with the table.
+        let guard = self.published(guard, all);
         self.zap_and_free_tables(&guard, all, [None; 2]);
     }
 

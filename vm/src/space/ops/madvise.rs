@@ -72,7 +72,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             _ => Ok(()),
         });
-        unless_holes(mapped?)
+        let result = mapped.and_then(unless_holes);
+        if result.is_err() {
+            self.unlock_after_flush(guard, range);
+        }
+        result
     }
 
     fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {

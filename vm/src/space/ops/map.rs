@@ -2,7 +2,8 @@
 //!
 //! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
 //! (MAP_FIXED) is born busy (protocol P3): the old ones are marked stale, the busy one takes their place in
-//! the index, their entries are cleared and flushed, and only then is it made live.
+//! the index, their entries are cleared and flushed, and only then is it made live. Readers are in the space
+//! from the publication on; whoever needs the entries of a busy mapping waits.
 
 use crate::machine::Machine;
 use crate::object::Object;
@@ -94,11 +95,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         let (guard, destination) = self.place(request)?;
         let range = destination.range();
         let attributes = self.attributes_of(guard.held(), request, destination)?;
-        if let Err(error) = self.put(&guard, destination, attributes) {
+        if let Err(error) = self.put(guard, destination, attributes) {
             self.release_backing(attributes.backing, range);
             return Err(error);
         }
-        drop(guard);
         if request.populate {
             let access = if attributes.flags.contains(VmaFlags::WRITE) && request.sharing == Sharing::Private
             {
@@ -203,16 +203,17 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Puts a mapping into the index, over mappings in its range, joined with the neighbours it agrees with.
+    /// Unlocks the range.
     pub(in crate::space) fn put(
         &self,
-        guard: &RangeGuard<'_, M>,
+        guard: RangeGuard<'_, M>,
         destination: Destination,
         new: VmaAttributes,
     ) -> Result<(), Error> {
         if let Destination::Taken(_) = destination {
             return self.put_over(guard, new);
         }
-        let edit = VmaEdit::new(self, guard);
+        let edit = VmaEdit::new(self, &guard);
         let next = edit.at(new.range.end);
         let merged = merge(edit.ending_at(new.range.start), new, next);
         edit.replace(
@@ -223,8 +224,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// P3: busy while the entries of the replaced mappings are cleared.
-    fn put_over(&self, guard: &RangeGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
-        let edit = VmaEdit::new(self, guard);
+    fn put_over(&self, guard: RangeGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
+        let edit = VmaEdit::new(self, &guard);
         let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));
         // As in Linux only a hole in the middle of one mapping counts as a split.
         let is_hole = |vma: VmaAttributes| vma.range.start < new.range.start && new.range.end < vma.range.end;
@@ -246,8 +247,9 @@ impl<M: Machine> AddressSpace<'_, M> {
             VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
         });
         edit.replace(covered, &pieces, new.range)?;
-        self.zap(guard.held(), new.range);
-        self.make_live(guard, new.range.start);
+        let guard = self.published(guard, new.range);
+        self.zap_pending(&guard, new.range);
+        self.make_live(&guard, new.range.start);
         Ok(())
     }
 }

@@ -27,10 +27,13 @@ impl<M: Machine> AddressSpace<'_, M> {
         if range.end > self.layout.areas.user.end {
             return Err(Error::NoMemory);
         }
-        let guard = self.share(range);
+        let guard = self.share_live(range);
         let mut page = range.start;
         while page < range.end {
-            let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
+            let Some(vma) = self.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
+                self.unlock_after_flush(guard, range);
+                return Err(Error::NoMemory);
+            };
             let end = vma.range.end.min(range.end);
             while page < end {
                 visit(page, self.frame_behind(&vma, page).is_some());
@@ -43,7 +46,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's.
     /// Locks the page to read; the frame may be freed once this returns.
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
-        let guard = self.share(VpnRange::new(page, page.add(1)));
+        let guard = self.share_live(VpnRange::new(page, page.add(1)));
         let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1)))?;
         Some((self.frame_behind(&vma, page)?, vma.backing.is_some()))
     }

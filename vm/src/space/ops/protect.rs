@@ -1,10 +1,17 @@
 //! mprotect: the mappings of a range get other rights, and so do their entries.
+//!
+//! ```text
+//!   mapping by mapping: decide, publish ─► let readers in ─► change entries ─► flush, once
+//! ```
+//!
+//! A locked fault beside the second half meets mappings with the new rights and entries with the old ones or
+//! the new ones, as a fault that speculates always could.
 
 use crate::machine::{Leaf, Machine};
 use crate::space::Error;
-use crate::space::edit::VmaEdit;
+use crate::space::edit::{PublishedGuard, VmaEdit};
 use crate::space::vm::Reserve;
-use crate::space::{AddressSpace, Held, RangeGuard};
+use crate::space::{AddressSpace, RangeGuard};
 use crate::table::LeafBits;
 use crate::units::{Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Charge, VmaFlags, protect};
@@ -29,15 +36,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.write(range);
         let reserve = self.reserve_for(guard.held(), range)?;
         let mut rest = range;
-        while !rest.is_empty() {
-            let end = self.protect_one(&guard, rest, access, reserve.as_ref())?;
-            rest = VpnRange::new(end, range.end);
+        let mut result = Ok(());
+        while !rest.is_empty() && result.is_ok() {
+            match self.protect_one(&guard, rest, access, reserve.as_ref()) {
+                Ok(end) => rest.start = end,
+                Err(error) => result = Err(error),
+            }
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
         }
-        Ok(())
+        // Those of the mappings that have changed, also where a later one has not.
+        let changed = VpnRange::new(range.start, rest.start);
+        if !changed.is_empty() {
+            self.set_rights(&self.published(guard, changed), changed, access.rights());
+        }
+        result
     }
 
-    /// Changes the first mapping of the range, which must begin in it. Returns where it ends.
+    /// Changes the first mapping of the range, which must begin in it; not its entries. Returns where it ends.
     fn protect_one(
         &self,
         guard: &RangeGuard<'_, M>,
@@ -55,14 +70,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             self.limits(guard.held()).commit(pages)?;
         }
         self.apply_change(edit, &decided.change, [prev, Some(vma), next], reserve)?;
-        self.set_rights(guard.held(), part, access.rights());
         Ok(part.end)
     }
 
     /// Gives the leaves of the range at most `rights`. The right to write comes back by a fault, which may
     /// have to do more than set a bit.
-    fn set_rights(&self, held: Held<'_>, range: VpnRange, rights: Rights) {
-        self.edit_entries(held, range, |table, slot, page, gather| {
+    fn set_rights(&self, guard: &PublishedGuard<'_, M>, range: VpnRange, rights: Rights) {
+        self.edit_pending_entries(guard, range, |table, slot, page, gather| {
             if let Some((old, true)) = table.adjust(slot, |leaf| with_rights(leaf, rights))
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")

@@ -9,7 +9,7 @@
 
 use crate::machine::Machine;
 use crate::space::Error;
-use crate::space::edit::VmaEdit;
+use crate::space::edit::{PublishedGuard, VmaEdit};
 use crate::space::{AddressSpace, RangeGuard};
 use crate::units::{VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaState, cut};
@@ -24,17 +24,18 @@ impl<M: Machine> AddressSpace<'_, M> {
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
         let unaligned = if mutant!("unmap.wrong-errno") { Error::NoMemory } else { Error::Invalid };
         let range = self.user_range(addr, len_bytes).ok_or(unaligned)?;
-        let guard = self.write(range);
-        self.unmap_range(&guard, range)
+        self.unmap_range(self.write(range), range).map(drop)
     }
 
-    pub(in crate::space) fn unmap_range(
-        &self,
-        guard: &RangeGuard<'_, M>,
+    /// Unmaps the pages of the range. `Ok` with the guard that keeps other writers out until the caller drops
+    /// it; `None` where nothing was mapped.
+    pub(in crate::space) fn unmap_range<'a>(
+        &'a self,
+        guard: RangeGuard<'a, M>,
         range: VpnRange,
-    ) -> Result<(), Error> {
-        let edit = VmaEdit::new(self, guard);
-        let Some(first) = edit.first_in(range) else { return Ok(()) };
+    ) -> Result<Option<PublishedGuard<'a, M>>, Error> {
+        let edit = VmaEdit::new(self, &guard);
+        let Some(first) = edit.first_in(range) else { return Ok(None) };
         let splits = first.range.start < range.start && first.range.end > range.end;
         if splits {
             self.limits(guard.held()).may_split()?;
@@ -53,9 +54,10 @@ impl<M: Machine> AddressSpace<'_, M> {
             self.zap(guard.held(), range);
         }
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
+        let guard = self.published(guard, range);
         if !zaps_first {
-            self.zap_and_free_tables(guard, range, [left, right]);
+            self.zap_and_free_tables(&guard, range, [left, right]);
         }
-        Ok(())
+        Ok(Some(guard))
     }
 }

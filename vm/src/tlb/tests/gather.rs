@@ -24,8 +24,9 @@ fn flushes_beside(nr_pending: usize) -> u64 {
     let shootdown = Shootdown::<TestCpu>::carve(&mut Heap, 1).unwrap();
     let space = SpaceTlb::new(1);
     let pending: std::vec::Vec<_> = (0..nr_pending).map(|_| space.begin_edit()).collect();
-    let flushes = Gather::during(&memory, &rcu, &shootdown, &space, RANGE, |_| ());
-    drop(pending);
+    let own = space.begin_edit();
+    let flushes = Gather::during(&memory, &rcu, &shootdown, &own, RANGE, |_| ());
+    drop((own, pending));
     assert!(!space.is_flush_pending());
     flushes
 }

@@ -20,24 +20,24 @@ use loom::thread;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 
-type Tests = TestMachine<TwoLevels>;
-type TestSpace = Space<TwoLevels>;
+pub(super) type Tests = TestMachine<TwoLevels>;
+pub(super) type TestSpace = Space<TwoLevels>;
 /// What a CPU does, and whether it found the page there.
-type Program = fn(&'static Tests, &'static TestSpace) -> bool;
+pub(super) type Program = fn(&'static Tests, &'static TestSpace) -> bool;
 
 /// One model.
 #[derive(Clone, Copy)]
-struct Pair {
+pub(super) struct Pair {
     /// Prepares the space. Runs on CPU 0, which does not run the space.
-    before: fn(&TestSpace),
+    pub(super) before: fn(&TestSpace),
     /// The programs of both CPUs.
-    cpus: [Program; 2],
+    pub(super) cpus: [Program; 2],
     /// Looks at the space when both CPUs have left it.
-    after: fn(&TestSpace),
+    pub(super) after: fn(&TestSpace),
 }
 
 /// Returns the number of executions in which CPU 1 missed the page, and in which it found it.
-fn explore(pair: Pair) -> [usize; 2] {
+pub(super) fn explore_pair(pair: Pair) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(2, move || {
         with_leaked(Tests::of_format(96, 2), |machine| {
@@ -86,7 +86,7 @@ fn one_execution(
     found
 }
 
-fn assert_both(seen: [usize; 2]) {
+pub(super) fn assert_both(seen: [usize; 2]) {
     assert!(seen.iter().all(|&count| count > 0), "the model must see the page found and missed: {seen:?}");
 }
 
@@ -114,14 +114,14 @@ fn store_twice(machine: &'static Tests, space: &'static TestSpace) -> bool {
 }
 
 /// The mapping, in a table that another mapping keeps.
-fn mapped(space: &TestSpace) {
+pub(super) fn mapped(space: &TestSpace) {
     map(space, START, PAGES);
     map(space, START.add(8), 1);
     touch(space, START.add(8));
 }
 
 /// Its first page was written.
-fn written(space: &TestSpace) {
+pub(super) fn written(space: &TestSpace) {
     mapped(space);
     touch(space, START);
 }
@@ -133,7 +133,7 @@ fn read(space: &TestSpace) {
 }
 
 /// Asserts that no CPU has a translation of the first page cached that `is_wrong`.
-fn assert_none_cached(machine: &Tests, is_wrong: impl Fn(&Leaf) -> bool) {
+pub(super) fn assert_none_cached(machine: &Tests, is_wrong: impl Fn(&Leaf) -> bool) {
     for cpu in 0..2 {
         assert!(
             !machine.cached(cpu, START).is_some_and(|leaf| is_wrong(&leaf)),
@@ -160,7 +160,7 @@ fn loom_a_store_against_mprotect() {
     let after = |space: &TestSpace| {
         assert!(!leaf(space).is_some_and(|leaf| leaf.rights.contains(Rights::WRITE)), "left writable");
     };
-    assert_both(explore(Pair { before: written, cpus: [protect, store_twice], after }));
+    assert_both(explore_pair(Pair { before: written, cpus: [protect, store_twice], after }));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn loom_a_store_against_dontneed() {
         assert_none_cached(machine, |leaf| Some(leaf.pfn) == old);
         true
     };
-    let seen = explore(Pair { before: written, cpus: [drop_page, store_twice], after: |_| () });
+    let seen = explore_pair(Pair { before: written, cpus: [drop_page, store_twice], after: |_| () });
     assert_eq!(seen[0], 0, "the page stays mapped");
 }
 
@@ -185,7 +185,7 @@ fn loom_two_dontneed_of_one_page() {
         assert_none_cached(machine, |_| true);
         found
     };
-    assert_both(explore(Pair { before: written, cpus: [use_and_drop; 2], after: |_| () }));
+    assert_both(explore_pair(Pair { before: written, cpus: [use_and_drop; 2], after: |_| () }));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn loom_a_store_against_a_mapping_put_over_it() {
         map(space, START, PAGES);
         true
     };
-    let seen = explore(Pair { before: written, cpus: [map_over, store_twice], after: |_| () });
+    let seen = explore_pair(Pair { before: written, cpus: [map_over, store_twice], after: |_| () });
     assert_eq!(seen[0], 0, "the page is mapped before and after");
 }
 
@@ -214,7 +214,7 @@ fn loom_a_store_to_the_zero_page_against_a_reader() {
         assert_none_cached(machine, |leaf| leaf.pfn == zero);
         found
     };
-    assert_both(explore(Pair { before: read, cpus: [read_twice, store_and_look], after: |_| () }));
+    assert_both(explore_pair(Pair { before: read, cpus: [read_twice, store_and_look], after: |_| () }));
 }
 
 #[test]
@@ -226,13 +226,13 @@ fn loom_a_store_to_the_zero_page_against_unmap() {
     };
     let after =
         |space: &TestSpace| assert!(!has_leaf(space, START), "a leaf is left where nothing is mapped");
-    assert_both(explore(Pair { before: read, cpus: [unmap_all, store_twice], after }));
+    assert_both(explore_pair(Pair { before: read, cpus: [unmap_all, store_twice], after }));
 }
 
 #[test]
 fn loom_two_faults_link_one_table() {
     let untouched = |space: &TestSpace| map(space, START, PAGES);
     let after = |space: &TestSpace| assert!(leaf(space).is_some(), "a page that was stored to");
-    let seen = explore(Pair { before: untouched, cpus: [store_to_start; 2], after });
+    let seen = explore_pair(Pair { before: untouched, cpus: [store_to_start; 2], after });
     assert_eq!(seen[0], 0, "the page is mapped");
 }

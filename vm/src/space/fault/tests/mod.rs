@@ -15,4 +15,6 @@ mod loom_fault;
 #[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
+mod loom_published;
+#[cfg(loom)]
 mod world;
