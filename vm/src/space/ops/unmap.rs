@@ -4,8 +4,9 @@
 //!   decide what remains at the ends ─► mark stale, publish ─► clear entries ─► cut tables ─► flush ─► free
 //! ```
 //!
-//! The range is locked to write from the decision to the end of the flush, so that no address is used again
-//! before (protocol P3). Faults elsewhere speculate meanwhile.
+//! The range is locked to write until the new mappings are published, and from then to the end of the flush
+//! it keeps out other writers, so that no address is used again before (protocol P3); readers are let in.
+//! Faults elsewhere speculate meanwhile.
 
 use crate::machine::Machine;
 use crate::space::Error;
