@@ -65,7 +65,7 @@ enum PublishedLock<'a, M: Machine> {
 
 /// Pages from which on editing entries lasts long enough to let readers in, though none waits: what a table
 /// of leaves covers. Builds with debug assertions, and models, always let them in.
-const LONG_EDIT: u64 = if cfg!(any(debug_assertions, loom)) { 0 } else { Level::Pte.table_pages() };
+const LONG_EDIT: u64 = if cfg!(any(debug_assertions, loom)) { 1 } else { Level::Pte.table_pages() };
 
 /// A range of a space, locked to read: no writer replaces its mappings.
 #[must_use = "the range is unlocked once this is dropped"]
