@@ -1,11 +1,11 @@
 //! Collects unhooked translations, flushes them once, and frees frames and tables after the flush.
 //!
 //! A gather begins before the first edit and ends after the flush; the space's count of pending flushes has
-//! been raised before and is lowered afterwards (protocol P8). It knows the hull of the pages edited. When it ends it flushes the hull
-//! once. If it found nothing to edit but another gather of the space is under way, it flushes the whole range
-//! of the call, because an entry that it read as absent may have been cleared by the other gather, whose
-//! flush has not ended: of two MADV_DONTNEED of one page, the second must not return before the page has left
-//! every TLB.
+//! been raised before and is lowered afterwards (protocol P8). It knows the hull of the pages edited. When it
+//! ends it flushes the hull once. If it found nothing to edit but another gather of the space is under way,
+//! it flushes the whole range of the call, because an entry that it read as absent may have been cleared by
+//! the other gather, whose flush has not ended: of two MADV_DONTNEED of one page, the second must not return
+//! before the page has left every TLB.
 
 use super::{PendingFlush, Shootdown};
 use crate::frame::{DetachedTable, GatherBatch, Memory, Unhooked};

@@ -16,7 +16,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `list`, `list_jobs`, `list_index`, `list_edit` | the points, what is wrong there, and which test notices |
+//! | `list`, `list_jobs`, `list_index`, `list_edit` | the points, what is wrong there, which test notices |
 //! | `points` | the points that stand in the sources, against the list |
 //! | `program` | building the test programs, and running one with a time limit |
 

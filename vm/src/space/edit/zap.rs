@@ -94,8 +94,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.gather_pending(guard.held(), guard.pending(), range, |gather| self.unhook_leaves(range, gather));
     }
 
-    /// As [`zap_pending`](Self::zap_pending), and frees the tables that cover only pages of the hole that now contains the
-    /// range. `touching` are the mappings that begin or end where the range does, where that is known.
+    /// As [`zap_pending`](Self::zap_pending), and frees the tables that cover only pages of the hole that now
+    /// contains the range. `touching` are the mappings that begin or end where the range does, where that is
+    /// known.
     pub(in crate::space) fn zap_and_free_tables(
         &self,
         guard: &PublishedGuard<'_, M>,

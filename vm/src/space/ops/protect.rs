@@ -52,7 +52,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         result
     }
 
-    /// Changes the first mapping of the range, which must begin in it; not its entries. Returns where it ends.
+    /// Changes the first mapping of the range, which must begin in it; not its entries. Returns where it
+    /// ends.
     fn protect_one(
         &self,
         guard: &RangeGuard<'_, M>,
