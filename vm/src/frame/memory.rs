@@ -7,8 +7,8 @@ use super::zone::{DistanceList, ZoneRange};
 use super::{AllocRequest, BootError, BootMap, BootMemory, FrameMeta, FrameTable, Kind, RecordInit, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::{PerCpu, SpinLock, UniqueId, lockdep};
-use crate::units::{Pfn, PfnRange};
+use crate::sync::{GarbageLimits, PerCpu, SpinLock, UniqueId, lockdep};
+use crate::units::{PAGE_SIZE, Pfn, PfnRange};
 use core::fmt;
 
 /// All physical memory of a machine.
@@ -78,6 +78,12 @@ impl<'m, M: Machine> Memory<'m, M> {
         memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);
         Ok(memory)
+    }
+
+    /// How much garbage each CPU of the machine may hold.
+    pub fn garbage_limits(&self) -> GarbageLimits {
+        let frames: u64 = self.zones.iter().map(Zone::managed).sum();
+        GarbageLimits::for_memory(frames * PAGE_SIZE as u64, self.machine.nr_cpus())
     }
 
     /// The machine whose memory this is.

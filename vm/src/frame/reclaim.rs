@@ -3,7 +3,7 @@
 use super::{BoundPool, Init, Memory};
 use crate::machine::Machine;
 use crate::sync::{Rcu, RcuHead, Reclaim, UniqueId};
-use crate::units::Pfn;
+use crate::units::{PAGE_SIZE, Pfn};
 use core::ptr::NonNull;
 
 /// The tags of a retired table, by the contents of its words; a pool's tag is its address, which is neither.
@@ -24,7 +24,7 @@ impl<M: Machine> Memory<'_, M> {
             // still hold the table: the parent's entry was cleared before. Had it not been, a walker would
             // find a frame that it may read, and no Rust object: tables are cells reached through the door.
             Some(meta) if meta.retire() => unsafe {
-                rcu.retire(self.machine, meta.retire_head(), tag, self);
+                rcu.retire(self.machine, meta.retire_head(), tag, PAGE_SIZE, self);
             },
             _ => self.refuse(pfn),
         }

@@ -93,7 +93,8 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
             unsafe {
                 item.as_ref().value().before_unlink();
                 visit(item.as_ref().value());
-                unlinked.push::<C>(IndexItem::head(item), memory.item_tag());
+                let bytes = size_of::<IndexItem<T>>();
+                unlinked.push::<C>(IndexItem::head(item), memory.item_tag(), bytes);
             }
         });
         let nr_items = &index.writer.nr_items;

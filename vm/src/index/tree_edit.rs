@@ -284,9 +284,10 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
         }
         self.built = NodeList::EMPTY;
         for node in core::mem::replace(&mut self.replaced, NodeList::EMPTY).iter::<C, F>() {
+            let (tag, bytes) = (self.memory.node_tag(), size_of::<IndexNode<C, F>>());
             // SAFETY: the store above unlinked it; only this edit uses its head, and it stays until it is
             // reclaimed.
-            unsafe { unlinked.push::<C>(IndexNode::head(node), self.memory.node_tag()) };
+            unsafe { unlinked.push::<C>(IndexNode::head(node), tag, bytes) };
         }
     }
 }

@@ -63,9 +63,6 @@ pub struct AddressSpace<'v, M: Machine> {
     lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
     /// Generations and running CPUs.
     tlb: SpaceTlb<M::Cpu>,
-    /// Anonymous identities assigned so far. Relaxed: only uniqueness matters. On a line that no other fault
-    /// reads.
-    identities: CacheAligned<AtomicU64<M::Cpu>>,
     /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
     heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
@@ -79,7 +76,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
         layout.check::<M::Format>()?;
         let root = vm.memory.alloc_table(crate::frame::Priority::Normal).ok_or(Error::NoMemory)?;
-        let number = vm.next_space();
+        let number = vm.numbers.next();
         let records = vm.index_allocator();
         Ok(Self {
             vm,
@@ -90,7 +87,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             records,
             lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
-            identities: CacheAligned(AtomicU64::new(0)),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
     }

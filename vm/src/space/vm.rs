@@ -5,8 +5,7 @@ use crate::frame::{
     BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit,
 };
 use crate::machine::Machine;
-use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{Rcu, ReadGuard, Registration};
+use crate::sync::{CpuNumbers, GarbageLimits, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
 use crate::vma::Vma;
@@ -29,8 +28,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) counters: Counters<'m, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
-    /// Spaces made so far; the next one's number. Relaxed: only uniqueness matters.
-    pub(super) spaces: AtomicU64<M::Cpu>,
+    /// Numbers of spaces, and of the identities of private copies.
+    pub(super) numbers: CpuNumbers<'m, M::Cpu>,
 }
 
 impl<'m, M: Machine> Vm<'m, M> {
@@ -51,13 +50,14 @@ impl<'m, M: Machine> Vm<'m, M> {
         let machine = memory.machine();
         let nr_cpus = machine.nr_cpus();
         let mut allocator = memory.early_allocator();
-        let rcu = Rcu::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
+        let numbers = CpuNumbers::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown = Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
         let memory = Memory::start(memory, start)?;
+        let rcu = Rcu::carve_with(&mut memory.boot_allocator(), nr_cpus, memory.garbage_limits())
+            .ok_or(BootError::TooSmall)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        let (workers, spaces) = (None, AtomicU64::new(0));
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, workers, spaces })
+        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, workers: None, numbers })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.
@@ -96,6 +96,11 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Never called in a read section.
     pub fn settle(&self) {
         self.rcu.wait(self.machine, &self.memory);
+    }
+
+    /// How much garbage each CPU may hold.
+    pub fn garbage_limits(&self) -> GarbageLimits {
+        self.memory.garbage_limits()
     }
 
     /// Frees all memory that is kept for later: garbage of this CPU, slabs without objects. Never called
@@ -140,10 +145,6 @@ impl<'m, M: Machine> Vm<'m, M> {
 
     pub(super) fn count_many(&self, counter: Counter, times: u64) {
         self.counters.count_many(counter, times);
-    }
-
-    pub(super) fn next_space(&self) -> u64 {
-        self.spaces.fetch_add(1, Relaxed) + 1
     }
 }
 

@@ -20,6 +20,7 @@
 //! | [`CacheAligned`] | padding against false sharing |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`LastHit`], [`HitSource`] | the result of a CPU's last lookup under RCU |
+//! | [`CpuNumbers`] | numbers of spaces and of private copies, each given once, by each CPU from its own |
 //! | [`UniqueId`] | which RCU a guard is of, which memory an object is of |
 //! | [`wait_until`] | the one wait loop |
 //!
@@ -32,6 +33,7 @@ mod bounded_list;
 mod cache_aligned;
 mod carve;
 mod cpu_mask;
+mod cpu_numbers;
 pub mod handler;
 mod last_hit;
 pub mod lockdep;
@@ -51,11 +53,12 @@ pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
 pub use carve::{Carve, MachineMemory, carve_slice, carve_value, fill, fill_some};
 pub(crate) use cpu_mask::AtomicCpuMask;
+pub use cpu_numbers::CpuNumbers;
 pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
-pub use rcu::{Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
+pub use rcu::{GarbageLimits, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
 pub(crate) use shadow::{forget, refill_zeros};

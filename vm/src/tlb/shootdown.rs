@@ -4,7 +4,7 @@ use super::SpaceTlb;
 use super::mailbox::{FlushRequest, Mailbox};
 use crate::machine::{Cpu, Machine, RootTable};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
-use crate::sync::{Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off};
+use crate::sync::{CacheAligned, Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off};
 use crate::units::{CpuId, CpuMask, CpuWords, VpnRange};
 use core::fmt;
 
@@ -29,7 +29,8 @@ pub(super) struct CpuTlb<C: Cpu> {
     /// 1 while this CPU keeps the loaded space and runs no thread of it: see [`lazy`](super::lazy). Read and
     /// written by this CPU alone, so relaxed.
     pub(super) lazy: AtomicU64<C>,
-    pub(super) mailbox: SpinLock<Mailbox, C, { lockdep::MAILBOX.0 }>,
+    /// Written by the CPUs that ask, so not on the line of what the CPU itself writes.
+    pub(super) mailbox: CacheAligned<SpinLock<Mailbox, C, { lockdep::MAILBOX.0 }>>,
     /// See [`ShootdownStats`].
     sent: AtomicU64<C>,
     answered: AtomicU64<C>,
@@ -79,7 +80,7 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
             loaded: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             lazy: AtomicU64::new(0),
-            mailbox: SpinLock::new(Mailbox::new(0)),
+            mailbox: CacheAligned(SpinLock::new(Mailbox::new(0))),
             sent: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             lazy_entered: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! A space's record of the CPUs that translate through it.
 
 use crate::machine::Cpu;
-use crate::sync::AtomicCpuMask;
+use crate::sync::{AtomicCpuMask, CacheAligned};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::units::CpuMask;
 
@@ -9,13 +9,14 @@ use crate::units::CpuMask;
 /// that wait for their flush.
 #[derive(Debug)]
 pub struct SpaceTlb<C: Cpu> {
-    /// Never 0 and never used twice, so that a CPU's note of the loaded space is unambiguous.
+    /// Never 0 and never used twice, so that a CPU's note of the loaded space is unambiguous. It lies with the
+    /// mask, which changes when a CPU loads or unloads the space; what changes with each flush lies elsewhere.
     id: u64,
     /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the
     /// one in `enter`.
-    generation: AtomicU64<C>,
+    generation: CacheAligned<AtomicU64<C>>,
     /// Weakening edits whose flush has not ended; see [`PendingFlush`].
-    flushes_pending: AtomicU32<C>,
+    flushes_pending: CacheAligned<AtomicU32<C>>,
     /// CPUs whose translations may come from this space. Set by its CPU before it reads the generation,
     /// cleared after another root is loaded: by the CPU, or by a flusher, where the CPU left in an interrupt.
     pub(super) cpus: AtomicCpuMask<C>,
@@ -28,8 +29,8 @@ impl<C: Cpu> SpaceTlb<C> {
         debug_assert_ne!(id, 0);
         Self {
             id,
-            generation: AtomicU64::new(1),
-            flushes_pending: AtomicU32::new(0),
+            generation: CacheAligned(AtomicU64::new(1)),
+            flushes_pending: CacheAligned(AtomicU32::new(0)),
             cpus: AtomicCpuMask::new(),
         }
     }

@@ -33,8 +33,8 @@ impl AnonId {
     pub const BITS: u32 = 62;
     const INHERITED: u64 = 1 << 61;
 
-    /// An identity made in this address space, from a number that is not 0. Numbers count up from 1 and stay
-    /// below 2^61.
+    /// An identity made in this address space, from a number that is not 0, below 2^61, and no other
+    /// identity's.
     pub const fn new(number: u64) -> Self {
         Self(number & (Self::INHERITED - 1))
     }

@@ -4,7 +4,6 @@ use super::system::{QuiescentSystem, require};
 use crate::machine::soft::Flavour;
 use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};
-use interleaf::sync::rcu::HARD;
 
 /// Where all spaces speculate, every fault is counted as done speculatively or under one reason to fall back;
 /// where none does, under neither. Errors are found under the lock alone. Garbage keeps its bound.
@@ -19,11 +18,15 @@ pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F
     };
     let says = || format!("{faults} faults: {speculated} speculated, {fallbacks} fell back, {errors} errors");
     require(speculated + fallbacks == due && errors <= may_fail, says)?;
-    let bound = u64::from(system.machine.bus().nr_cpus()) * u64::from(HARD + SLACK);
+    let most = system.vm.garbage_limits().most_bytes() as u64 / SMALLEST_BYTES + SLACK;
+    let bound = u64::from(system.machine.bus().nr_cpus()) * most;
     let garbage = system.vm.garbage();
     require(garbage <= bound, || format!("{garbage} objects wait for readers, at most {bound} may"))
 }
 
 /// What one operation may leave beyond the bound before it looks: the records of a replacement are deferred
 /// together.
-const SLACK: u32 = 64;
+const SLACK: u64 = 64;
+
+/// Bytes of the smallest object that is retired, a mapping's record.
+const SMALLEST_BYTES: u64 = 64;

@@ -26,9 +26,10 @@
 
 mod stack;
 
-pub(in crate::frame) use stack::{CachedFrame, Count, Stack, pack, unpack};
+pub(in crate::frame) use stack::{CachedFrame, Count, LEN, Stack, pack, unpack};
 
 use crate::machine::Cpu;
+use crate::sync::Plain;
 use crate::sync::asymmetric::AsymmetricCell;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use core::fmt;
@@ -58,13 +59,12 @@ pub(in crate::frame) struct CpuCache<C: Cpu> {
     pub uncached: AtomicU64<C>,
     /// Frames that other CPUs drained. Written under the drain lock.
     pub drained: AtomicU64<C>,
-    /// The last batch: its size and direction, as [`next_batch`] packs them. Used by this CPU only.
-    last_batch: AtomicU32<C>,
+    last_batch: LastBatch<C>,
     frames: AsymmetricCell<FrameStack<C>, C>,
 }
 
 /// A CPU's free frames.
-pub(in crate::frame) type FrameStack<C> = Stack<C, CAPACITY>;
+pub(in crate::frame) type FrameStack<C> = Stack<C, [Plain<u64, C>; CAPACITY]>;
 
 /// The direction of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl<C: Cpu> CpuCache<C> {
             spilled: AtomicU64::new(0),
             uncached: AtomicU64::new(0),
             drained: AtomicU64::new(0),
-            last_batch: AtomicU32::new(0),
-            frames: AsymmetricCell::new(Stack::new()),
+            last_batch: LastBatch::new(),
+            frames: AsymmetricCell::new(Stack::new([const { Plain::new(0) }; CAPACITY])),
         }
     }
 
@@ -116,21 +116,36 @@ impl<C: Cpu> CpuCache<C> {
 
     /// Number of frames of the next batch. Called by the CPU itself.
     pub fn next_batch(&self, kind: BatchKind) -> usize {
-        let next = next_batch(self.last_batch.load(Relaxed), kind);
-        self.last_batch.store(next, Relaxed);
+        self.last_batch.next(kind, MAX_BATCH)
+    }
+}
+
+/// The last batch of a CPU: its size and direction, as [`next_batch`] packs them. Used by this CPU only.
+pub(in crate::frame) struct LastBatch<C: Cpu>(AtomicU32<C>);
+
+impl<C: Cpu> LastBatch<C> {
+    /// There was none.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Number of words of the next batch, at most `most`.
+    pub fn next(&self, kind: BatchKind, most: usize) -> usize {
+        let next = next_batch(self.0.load(Relaxed), kind, most);
+        self.0.store(next, Relaxed);
         (next >> 1) as usize
     }
 }
 
 /// The batch after `last`: twice as many in the same direction, a small one after a turn. Bit 0 is the
-/// direction, the rest the number of frames.
-const fn next_batch(last: u32, kind: BatchKind) -> u32 {
+/// direction, the rest the number of words.
+const fn next_batch(last: u32, kind: BatchKind, most: usize) -> u32 {
     let (len, before) = ((last >> 1) as usize, last & 1);
     let doubled = if before == kind as u32 { 2 * len } else { BATCH };
     let next = if doubled < BATCH {
         BATCH
-    } else if doubled > MAX_BATCH {
-        MAX_BATCH
+    } else if doubled > most {
+        most
     } else {
         doubled
     };

@@ -5,13 +5,16 @@ use crate::machine::Cpu;
 use crate::sync::Plain;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::Pfn;
+use core::marker::PhantomData;
 
 /// A frame, and the known contents of its bytes.
 pub(in crate::frame) type CachedFrame = (Pfn, Init);
 
-/// Words, coldest first. The number of words is kept beside it, in a [`Count`] that other CPUs may read.
-pub(in crate::frame) struct Stack<C: Cpu, const N: usize> {
-    slots: [Plain<u64, C>; N],
+/// Words, coldest first, in `S`. The number of words is kept beside it, in a [`Count`] that other CPUs may
+/// read.
+pub(in crate::frame) struct Stack<C: Cpu, S> {
+    slots: S,
+    _cpu: PhantomData<fn() -> C>,
 }
 
 /// How many words a stack holds (bits 0..10), and how many were popped since the start (bits 10..64: at a
@@ -20,7 +23,7 @@ pub(in crate::frame) struct Stack<C: Cpu, const N: usize> {
 pub(in crate::frame) struct Count<C: Cpu>(AtomicU64<C>);
 
 const POPPED_SHIFT: u32 = 10;
-const LEN: u64 = (1 << POPPED_SHIFT) - 1;
+pub(in crate::frame) const LEN: u64 = (1 << POPPED_SHIFT) - 1;
 const POPPED: u64 = 1 << POPPED_SHIFT;
 
 /// Set in the word of a frame that is known to be zero.
@@ -64,11 +67,14 @@ impl<C: Cpu> Count<C> {
     }
 }
 
-impl<C: Cpu, const N: usize> Stack<C, N> {
+impl<C: Cpu, S: AsRef<[Plain<u64, C>]> + AsMut<[Plain<u64, C>]>> Stack<C, S> {
     /// An empty stack.
-    pub const fn new() -> Self {
-        const { assert!(N as u64 <= LEN) };
-        Self { slots: [const { Plain::new(0) }; N] }
+    ///
+    /// # Panics
+    /// If there are more slots than a [`Count`] counts.
+    pub fn new(slots: S) -> Self {
+        assert!(slots.as_ref().len() as u64 <= LEN);
+        Self { slots, _cpu: PhantomData }
     }
 
     /// Pops the warmest word.
@@ -76,7 +82,7 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
     pub fn pop(&mut self, count: &Count<C>) -> Option<u64> {
         let old = count.0.load(Relaxed);
         let left = (old & LEN).wrapping_sub(1);
-        let word = self.slots.get(left as usize)?.get();
+        let word = self.slots.as_ref().get(left as usize)?.get();
         count.0.store(old.wrapping_add(POPPED - 1), Relaxed);
         Some(word)
     }
@@ -85,7 +91,7 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
     #[inline(always)]
     pub fn push(&mut self, count: &Count<C>, word: u64) -> bool {
         let old = count.0.load(Relaxed);
-        let Some(slot) = self.slots.get_mut((old & LEN) as usize) else { return false };
+        let Some(slot) = self.slots.as_mut().get_mut((old & LEN) as usize) else { return false };
         slot.set(word);
         count.0.store(old + 1, Relaxed);
         true
@@ -94,7 +100,7 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
     /// Pushes words, the last one warmest, as many as fit. Returns how many.
     pub fn push_batch(&mut self, count: &Count<C>, words: &[u64]) -> usize {
         let len = count.len();
-        let free = &mut self.slots[len..];
+        let free = &mut self.slots.as_mut()[len..];
         let pushed = words.len().min(free.len());
         for (slot, &word) in free.iter_mut().zip(words) {
             slot.set(word);
@@ -107,7 +113,7 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
     /// the first words did not fit.
     pub fn refill(&mut self, count: &Count<C>, words: &[u64]) -> usize {
         let len = count.len();
-        let free = &mut self.slots[len..];
+        let free = &mut self.slots.as_mut()[len..];
         let left = words.len().saturating_sub(free.len());
         for (slot, &word) in free.iter_mut().zip(words[left..].iter().rev()) {
             slot.set(word);
@@ -120,12 +126,13 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
     pub fn take_coldest(&mut self, count: &Count<C>, words: &mut [u64]) -> usize {
         let len = count.len();
         let taken = len.min(words.len());
-        for (to, from) in words.iter_mut().zip(&self.slots[..taken]) {
+        let slots = self.slots.as_mut();
+        for (to, from) in words.iter_mut().zip(&slots[..taken]) {
             *to = from.get();
         }
         for at in taken..len {
-            let word = self.slots[at].get();
-            self.slots[at - taken].set(word);
+            let word = slots[at].get();
+            slots[at - taken].set(word);
         }
         count.set_len(len - taken);
         taken
@@ -133,6 +140,6 @@ impl<C: Cpu, const N: usize> Stack<C, N> {
 
     /// The words, coldest first.
     pub fn words(&self, count: &Count<C>) -> impl Iterator<Item = u64> {
-        self.slots[..count.len()].iter().map(Plain::get)
+        self.slots.as_ref()[..count.len()].iter().map(Plain::get)
     }
 }

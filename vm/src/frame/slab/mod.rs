@@ -9,6 +9,12 @@
 //! |---|---|
 //! | `pool` | [`Pool`], and with its memory, [`BoundPool`]: the stacks, refill, spill and drain |
 //! | `slabs` | slabs: frames divided into objects, and the lists of them |
+//! | `words` | the memory of the stacks |
+//!
+//! A CPU's stack holds the garbage of three epochs, as much as [`GarbageLimits`](crate::sync::GarbageLimits)
+//! allow: what was retired in one epoch comes back at once, and is allocated until the next comes. So a CPU
+//! that replaces objects at a steady rate takes them from its stack and frees them to it; the slabs, which
+//! other CPUs write too, see batches of them only when the rate changes.
 //!
 //! A frame divided into objects is a slab; its header is its frame's record, so objects lie from the first
 //! byte on, and an object's slab is found from its address. Free objects are words on the same stacks as
@@ -25,5 +31,6 @@
 
 mod pool;
 mod slabs;
+mod words;
 
 pub use pool::{BoundPool, Pool};

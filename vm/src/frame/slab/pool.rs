@@ -1,11 +1,14 @@
 //! A pool: a stack of free objects on each CPU, and slabs behind them.
 
 use super::slabs::{SlabLayout, SlabLists};
-use crate::frame::percpu::{BATCH, Count, Stack};
+use super::words::CarvedWords;
+use crate::frame::percpu::{BATCH, BatchKind, Count, LEN, LastBatch, Stack};
 use crate::frame::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
-use crate::sync::{CpuGuard, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, carve_value, lockdep};
+use crate::sync::{
+    CacheAligned, CpuGuard, GarbageLimits, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, carve_value, lockdep,
+};
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::marker::PhantomData;
@@ -30,8 +33,9 @@ struct PoolCore<'m, C: Cpu> {
     layout: SlabLayout,
     /// The memory that the slabs are frames of.
     memory: UniqueId,
-    slabs: SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>,
-    drain: SpinLock<(), C, { lockdep::DRAIN.0 }>,
+    /// Not on a line that every allocation reads.
+    slabs: CacheAligned<SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>>,
+    drain: CacheAligned<SpinLock<(), C, { lockdep::DRAIN.0 }>>,
     caches: PerCpu<'m, ObjectCache<C>, C>,
 }
 
@@ -40,10 +44,27 @@ struct PoolCore<'m, C: Cpu> {
 struct ObjectCache<C: Cpu> {
     count: Count<C>,
     objects: AsymmetricCell<ObjectStack<C>, C>,
+    last_batch: LastBatch<C>,
 }
 
-/// At most two batches of free objects.
-type ObjectStack<C> = Stack<C, { 2 * BATCH }>;
+/// Free objects, as many as [`stack_len`] says.
+type ObjectStack<C> = Stack<C, CarvedWords<C>>;
+
+/// The most objects of a batch between a stack and the slabs.
+const MAX_BATCH: usize = 2 * BATCH;
+
+/// Number of objects of `stride` bytes that a CPU's stack holds: the garbage of three epochs, where that
+/// consists of them; no fewer than two batches.
+const fn stack_len(stride: u32, limits: GarbageLimits) -> usize {
+    let (objects, most) = (3 * limits.lot_bytes() / stride as usize, LEN as usize / 16 * 16);
+    if objects < 2 * MAX_BATCH {
+        2 * MAX_BATCH
+    } else if objects > most {
+        most
+    } else {
+        objects
+    }
+}
 
 impl<C: Cpu> ObjectCache<C> {
     fn objects(&self) -> &AsymmetricCell<ObjectStack<C>, C> {
@@ -59,9 +80,23 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let layout = const { SlabLayout::of(size_of::<T>(), align_of::<T>()) };
         let mut allocator = memory.boot_allocator();
-        let cache = |_| ObjectCache { count: Count::new(), objects: AsymmetricCell::new(Stack::new()) };
-        let caches = PerCpu::carve(&mut allocator, memory.machine.nr_cpus(), cache)?;
-        let (slabs, drain) = (SpinLock::new(SlabLists::new()), SpinLock::new(()));
+        let (nr_cpus, len) = (memory.machine.nr_cpus(), stack_len(layout.stride, memory.garbage_limits()));
+        let mut words = memory.boot_allocator();
+        let mut is_complete = true;
+        let cache = |_| {
+            // SAFETY: they go into this pool, which is used for `'m` at most.
+            let words = unsafe { CarvedWords::carve(&mut words, len) };
+            is_complete &= words.is_some();
+            let stack = Stack::new(words.unwrap_or(CarvedWords::none()));
+            let (objects, last_batch) = (AsymmetricCell::new(stack), LastBatch::new());
+            ObjectCache { count: Count::new(), objects, last_batch }
+        };
+        let caches = PerCpu::carve(&mut allocator, nr_cpus, cache)?;
+        if !is_complete {
+            return None;
+        }
+        let slabs = CacheAligned(SpinLock::new(SlabLists::new()));
+        let drain = CacheAligned(SpinLock::new(()));
         let core = PoolCore { layout, memory: memory.id(), slabs, drain, caches };
         let core = carve_value(&mut allocator, core)?;
         Some(Self { core, _objects: PhantomData })
@@ -130,8 +165,9 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     /// # Safety
     /// As [`Rcu::defer`], 1 and 2; and the object is one of this pool.
     pub unsafe fn retire(&self, rcu: &Rcu<M::Cpu>, head: NonNull<RcuHead>) {
+        let bytes = self.core.layout.stride as usize;
         // SAFETY: the caller's promise; the tag is this pool's, which is one of the memory.
-        unsafe { rcu.retire(self.memory.machine, head, self.tag(), self.memory) }
+        unsafe { rcu.retire(self.memory.machine, head, self.tag(), bytes, self.memory) }
     }
 
     /// Frees as many frames as possible: drains every CPU's stack, and keeps no spare slab.
@@ -149,9 +185,8 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     fn refill(&self, cache: LocalObjects<'_, M::Cpu>) -> Option<u64> {
         // While the owner uses the stack, so that a CPU that revokes it finds these objects in the slabs or
         // in the stack.
-        let taken = AsymmetricCell::with(&cache, ObjectCache::objects, |stack| {
-            self.refill_stack(&cache.count, stack)
-        });
+        let taken =
+            AsymmetricCell::with(&cache, ObjectCache::objects, |stack| self.refill_stack(&cache, stack));
         drop(cache);
         // SAFETY: this pool's lists.
         let taken = taken.unwrap_or_else(|| unsafe { self.alloc_one(&mut self.core.slabs.lock()) });
@@ -159,12 +194,13 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     }
 
     /// Moves a batch from the slabs to the stack, all but the first object, which is returned.
-    fn refill_stack(&self, count: &Count<M::Cpu>, stack: &mut ObjectStack<M::Cpu>) -> Option<u64> {
-        let mut batch = [0; BATCH];
+    fn refill_stack(&self, cache: &ObjectCache<M::Cpu>, stack: &mut ObjectStack<M::Cpu>) -> Option<u64> {
+        let mut batch = [0; MAX_BATCH];
+        let batch = &mut batch[..cache.last_batch.next(BatchKind::Refill, MAX_BATCH)];
         // SAFETY: this pool's lists.
-        let taken = unsafe { self.alloc_batch(&mut self.core.slabs.lock(), &mut batch) };
+        let taken = unsafe { self.alloc_batch(&mut self.core.slabs.lock(), batch) };
         let (&first, rest) = batch[..taken].split_first()?;
-        let left = stack.refill(count, rest);
+        let left = stack.refill(&cache.count, rest);
         if left > 0 {
             // SAFETY: allocated just now, and not given out.
             unsafe { self.free_to_slabs(&rest[..left]) };
@@ -233,8 +269,9 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     #[inline(never)]
     unsafe fn spill(&self, cache: LocalObjects<'_, M::Cpu>, word: u64) {
         let shifted = AsymmetricCell::with(&cache, ObjectCache::objects, |stack| {
-            let mut batch = [0; BATCH];
-            let taken = stack.take_coldest(&cache.count, &mut batch);
+            let mut batch = [0; MAX_BATCH];
+            let batch = &mut batch[..cache.last_batch.next(BatchKind::Spill, MAX_BATCH)];
+            let taken = stack.take_coldest(&cache.count, batch);
             stack.push(&cache.count, word);
             // SAFETY: what lies in a stack was freed to it, or allocated for it, and is taken from it here.
             unsafe { self.free_to_slabs(&batch[..taken]) };
@@ -251,7 +288,7 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     /// As [`free`](Self::free), for each.
     unsafe fn free_to_slabs(&self, words: &[u64]) {
         let memory = self.memory;
-        let (mut emptied, mut nr_emptied) = ([Pfn(0); BATCH], 0);
+        let (mut emptied, mut nr_emptied) = ([Pfn(0); MAX_BATCH], 0);
         let mut slabs = self.core.slabs.lock();
         for &word in words {
             // SAFETY: the lists are this pool's, whose slabs are frames of this memory; for the object the
@@ -271,7 +308,7 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     fn drain_and<R>(&self, then: impl FnOnce() -> R) -> R {
         let _drain = self.core.drain.lock();
         let drain_one = |cache: &ObjectCache<M::Cpu>, stack: &mut ObjectStack<M::Cpu>| {
-            let mut batch = [0; BATCH];
+            let mut batch = [0; MAX_BATCH];
             while let taken @ 1.. = stack.take_coldest(&cache.count, &mut batch) {
                 // SAFETY: as in `spill`.
                 unsafe { self.free_to_slabs(&batch[..taken]) };

@@ -6,11 +6,15 @@ use crate::machine::testing::TestCpu;
 use crate::units::Pfn;
 
 const ALL: u64 = 64;
-type Small = Stack<TestCpu, { ALL as usize }>;
+type Small = Stack<TestCpu, [Plain<u64, TestCpu>; ALL as usize]>;
+
+fn small() -> Small {
+    Stack::new([const { Plain::new(0) }; ALL as usize])
+}
 
 #[test]
 fn the_warmest_word_is_popped_first_and_the_coldest_are_spilled() {
-    let (mut stack, count) = (Small::new(), Count::new());
+    let (mut stack, count) = (small(), Count::new());
     assert!((0..ALL).all(|word| stack.push(&count, word)));
     assert!(!stack.push(&count, 99));
     assert_eq!(stack.pop(&count), Some(ALL - 1));
@@ -24,7 +28,7 @@ fn the_warmest_word_is_popped_first_and_the_coldest_are_spilled() {
 
 #[test]
 fn a_refill_is_popped_in_order_and_the_words_that_do_not_fit_are_left_over() {
-    let (mut stack, count) = (Small::new(), Count::new());
+    let (mut stack, count) = (small(), Count::new());
     assert_eq!(stack.refill(&count, &[1, 2, 3]), 0);
     assert_eq!(stack.pop(&count), Some(1));
     let more: std::vec::Vec<_> = (10..10 + ALL).collect();
@@ -35,7 +39,7 @@ fn a_refill_is_popped_in_order_and_the_words_that_do_not_fit_are_left_over() {
 
 #[test]
 fn a_batch_pushed_together_is_popped_last_first() {
-    let (mut stack, count) = (Small::new(), Count::new());
+    let (mut stack, count) = (small(), Count::new());
     let many: std::vec::Vec<_> = (0..ALL - 1).collect();
     assert_eq!(stack.push_batch(&count, &many), many.len());
     assert_eq!(stack.push_batch(&count, &[100, 101]), 1);
@@ -44,11 +48,8 @@ fn a_batch_pushed_together_is_popped_last_first() {
 
 #[test]
 fn batches_double_in_one_direction_and_start_small_after_a_turn() {
-    let mut last = 0;
-    let mut next = |kind| {
-        last = next_batch(last, kind);
-        (last >> 1) as usize
-    };
+    let last = LastBatch::<TestCpu>::new();
+    let mut next = |kind| last.next(kind, MAX_BATCH);
     assert_eq!([BatchKind::Refill; 4].map(&mut next), [BATCH, 2 * BATCH, MAX_BATCH, MAX_BATCH]);
     assert_eq!([BatchKind::Spill; 2].map(&mut next), [BATCH, 2 * BATCH]);
     assert_eq!(next(BatchKind::Refill), BATCH);

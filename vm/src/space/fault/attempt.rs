@@ -37,7 +37,6 @@ use super::{Fallback, Fault};
 use crate::machine::{Cpu, Entry, Format, Machine, Marker};
 use crate::space::counters::Counter;
 use crate::space::{AddressSpace, Held, RangeReadGuard};
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
 use crate::units::{Level, Vpn, VpnRange};
@@ -127,7 +126,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let before = Vpn(attributes.range.start.0.wrapping_sub(1));
         let prev = self.vmas.find(reading, before).map(Vma::attributes);
         let next = self.vmas.find(reading, attributes.range.end).map(Vma::attributes);
-        let fresh = || AnonId::new(self.identities.fetch_add(1, Relaxed) + 1);
+        let fresh = || AnonId::new(self.vm.numbers.next());
         let reused = reusable_anon(prev, &attributes, next).filter(|_| !mutant!("merge.identity-not-reused"));
         vma.give_anon(reused.unwrap_or_else(fresh))
     }

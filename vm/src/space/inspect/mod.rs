@@ -36,7 +36,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         visit("the space's lock", extent(&self.lock));
         visit("the root of the space's index", extent(&self.vmas));
         visit("the space's flush generations", extent(&self.tlb));
-        visit("the space's last identity", extent(&self.identities));
         visit("the end of the space's heap", extent(&self.heap_end));
     }
 }
@@ -53,9 +52,9 @@ impl<M: Machine> Vm<'_, M> {
         visit("the RCU epoch", extent(&self.rcu));
         visit("the memory's fixed fields", extent(&self.memory));
         visit("the pools of nodes and mappings", extent(&self.mappings));
-        visit("the last space's number", extent(&self.spaces));
         visit("a CPU's read sections, last hits and garbage", self.rcu.extent_of_cpus());
         visit("a CPU's counters", self.counters.extent());
+        visit("a CPU's count of numbers", self.numbers.extent());
         visit("a CPU's flush requests", self.shootdown.extent());
         visit("a CPU's cache of frames", self.memory.extent_of_caches());
     }

@@ -1,12 +1,15 @@
 //! Lists of retired objects, by the epoch at which they were retired. Plain memory: one CPU, or a lock, owns
 //! it.
 
-use super::{HARD, SOFT};
+use super::GarbageLimits;
 use crate::machine::{AccessKind, Cpu};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem;
 use core::ptr::NonNull;
+
+/// The epoch at the start.
+pub(super) const FIRST_EPOCH: u64 = 1;
 
 /// Epochs from stamping to freeing.
 pub(super) const GRACE: u64 = 3;
@@ -45,6 +48,8 @@ impl fmt::Debug for RcuHead {
 pub struct RcuList {
     ends: Option<(NonNull<RcuHead>, NonNull<RcuHead>)>,
     len: u32,
+    /// Bytes of all objects that were added, those popped since among them.
+    bytes: usize,
 }
 
 // SAFETY: the list owns its objects' heads; the list's owner may follow them from any thread.
@@ -53,7 +58,7 @@ unsafe impl Send for RcuList {}
 impl RcuList {
     /// An empty list.
     pub const fn new() -> Self {
-        Self { ends: None, len: 0 }
+        Self { ends: None, len: 0, bytes: 0 }
     }
 
     /// Number of objects.
@@ -61,15 +66,15 @@ impl RcuList {
         self.len
     }
 
-    /// Adds an object.
+    /// Adds an object of `bytes` bytes, for as much as it counts as garbage.
     ///
     /// # Safety
     /// Until it is popped, the object is valid whenever the list, or one that it is moved to, is used, and
     /// its head is in no other use.
-    pub unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize) {
+    pub unsafe fn push<C: Cpu>(&mut self, object: NonNull<RcuHead>, tag: usize, bytes: usize) {
         // SAFETY: the caller says that the head is this list's from now on.
         unsafe { write::<C>(object, None, Some(tag)) };
-        self.append::<C>(RcuList { ends: Some((object, object)), len: 1 });
+        self.append::<C>(RcuList { ends: Some((object, object)), len: 1, bytes });
     }
 
     fn append<C: Cpu>(&mut self, other: RcuList) {
@@ -82,6 +87,7 @@ impl RcuList {
             (mine, others) => mine.or(others),
         };
         self.len += other.len;
+        self.bytes += other.bytes;
     }
 
     /// The oldest object and its tag.
@@ -139,67 +145,79 @@ struct EpochList {
 pub(super) struct Garbage {
     lists: [EpochList; GRACE as usize],
     free: RcuList,
-    /// Objects in the lists.
-    len: u32,
-    /// The length at which to poll next.
-    poll_at: u32,
+    /// Bytes of all objects that were ever added, and of those that have left `lists`.
+    added: usize,
+    left: usize,
+    /// The value of `added` at which to poll next.
+    poll_at: usize,
+    /// The epoch when this CPU looked last.
+    looked: u64,
+    limits: GarbageLimits,
     /// A caller on this stack is reclaiming a batch.
     reclaiming: bool,
 }
 
 impl Garbage {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(limits: GarbageLimits) -> Self {
         let lists = [const { EpochList { stamp: 0, list: RcuList::new() } }; GRACE as usize];
-        Self { lists, free: RcuList::new(), len: 0, poll_at: SOFT, reclaiming: false }
+        let (poll_at, looked) = (limits.lot, FIRST_EPOCH);
+        Self { lists, free: RcuList::new(), added: 0, left: 0, poll_at, looked, limits, reclaiming: false }
     }
 
+    /// Number of objects, but those of a batch that is being reclaimed.
     pub(super) fn len(&self) -> u32 {
-        self.len
+        self.free.len + self.lists.iter().map(|of_epoch| of_epoch.list.len).sum::<u32>()
     }
 
     /// Adds objects stamped `epoch` and returns whether it is time to poll.
     pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: RcuList) -> bool {
-        self.len += objects.len;
         self.put::<C>(epoch, objects);
-        let due = self.len >= self.poll_at && !self.reclaiming;
-        if due {
-            self.poll_at = self.len + SOFT;
-        }
-        due || self.is_full()
+        self.added >= self.poll_at && !self.reclaiming
+    }
+
+    /// Bytes of the objects that wait.
+    fn waiting(&self) -> usize {
+        self.added - self.left
     }
 
     fn put<C: Cpu>(&mut self, stamp: u64, list: RcuList) {
         let of_epoch = &mut self.lists[(stamp % GRACE) as usize];
+        self.added += list.bytes;
         if of_epoch.stamp < stamp {
+            self.left += of_epoch.list.bytes;
             of_epoch.stamp = stamp;
             self.free.append::<C>(mem::replace(&mut of_epoch.list, list));
         } else if of_epoch.stamp == stamp {
             of_epoch.list.append::<C>(list);
         } else {
+            self.left += list.bytes;
             self.free.append::<C>(list);
         }
     }
 
+    /// Looks at the epoch and returns whether it has moved since the last look.
+    pub(super) fn look(&mut self, epoch: u64) -> bool {
+        mem::replace(&mut self.looked, epoch) != epoch
+    }
+
     /// Takes over the garbage of another CPU, whatever its stamps.
     pub(super) fn merge<C: Cpu>(&mut self, other: Garbage) {
-        self.len += other.len;
         self.free.append::<C>(other.free);
         other.lists.into_iter().for_each(|of_epoch| self.put::<C>(of_epoch.stamp, of_epoch.list));
     }
 
     /// Adds objects that are free already.
     pub(super) fn add_free<C: Cpu>(&mut self, list: RcuList) {
-        self.len += list.len;
         self.free.append::<C>(list);
     }
 
     /// Takes out all objects but those of a batch that a caller on this stack is reclaiming.
     pub(super) fn take_all(&mut self) -> Garbage {
-        let mut taken = Garbage::new();
+        let mut taken = Garbage::new(self.limits);
         mem::swap(&mut taken.lists, &mut self.lists);
         mem::swap(&mut taken.free, &mut self.free);
-        taken.len = taken.free.len + taken.lists.iter().map(|of_epoch| of_epoch.list.len).sum::<u32>();
-        self.len -= taken.len;
+        taken.added = self.waiting();
+        self.left = self.added;
         taken
     }
 
@@ -208,12 +226,11 @@ impl Garbage {
         for of_epoch in &mut self.lists {
             let grace = GRACE - u64::from(mutant!("rcu.grace-of-two"));
             if of_epoch.stamp + grace <= epoch {
+                self.left += of_epoch.list.bytes;
                 self.free.append::<C>(mem::take(&mut of_epoch.list));
             }
         }
-        let free = mem::take(&mut self.free);
-        self.len -= free.len;
-        free
+        mem::take(&mut self.free)
     }
 
     /// Takes out the objects that are free at `epoch`, to reclaim them; `None` if there are none, or if a
@@ -223,21 +240,21 @@ impl Garbage {
             return None;
         }
         let free = self.take_free::<C>(epoch);
+        // The next poll comes after a lot more, and at the limit with every object more.
+        self.poll_at = self.added + self.limits.lot.min(self.limits.most.saturating_sub(self.waiting()));
         self.reclaiming = free.len > 0;
         self.reclaiming.then_some(free)
     }
 
     /// Ends the reclaiming that [`Garbage::begin`] began; `rest` was not reclaimed yet.
     pub(super) fn end<C: Cpu>(&mut self, mut rest: RcuList) {
-        self.len += rest.len;
         rest.append::<C>(mem::take(&mut self.free));
         self.free = rest;
         self.reclaiming = false;
-        self.poll_at = self.len + SOFT;
     }
 
     /// Whether it is time to wait for the readers.
     pub(super) fn is_full(&self) -> bool {
-        self.len >= HARD && !self.reclaiming
+        self.waiting() >= self.limits.most && !self.reclaiming
     }
 }

@@ -26,11 +26,16 @@
 //! know that the accesses of the last one are over.
 //!
 //! Garbage lies in lists of the CPU that retired it, linked through the objects, one list for each of the
-//! three epochs that may still be waiting. Every [`SOFT`] objects `retire` tries to advance; a CPU that has
-//! [`HARD`] waits for the readers.
+//! three epochs that may still be waiting. After each lot of bytes `retire` polls; a CPU that has the most
+//! that [`GarbageLimits`] allow waits for the readers.
+//!
+//! An advance interrupts every CPU and writes a line that every reader reads, so one serves all: a CPU that
+//! polls advances only if the epoch has not moved since it looked last. So however many CPUs retire, there is
+//! one advance for each lot of the CPU that retires most.
 
 mod garbage;
 mod guard;
+mod limits;
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rcu.rs"]
 mod loom_tests;
@@ -40,6 +45,7 @@ mod tests;
 
 pub use garbage::{RcuHead, RcuList};
 pub use guard::ReadGuard;
+pub use limits::GarbageLimits;
 pub use slot::RcuSlot;
 
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
@@ -51,10 +57,6 @@ use core::ptr::NonNull;
 use garbage::Garbage;
 use guard::{DEPTH, Reader};
 
-/// Number of objects that a CPU retires between two attempts to advance the epoch.
-pub const SOFT: u32 = 64;
-/// Number of waiting objects at which a CPU waits for the readers.
-pub const HARD: u32 = 256;
 /// Objects reclaimed between two moments where the thread may be preempted.
 const BATCH: u32 = 32;
 
@@ -81,8 +83,9 @@ pub struct Rcu<'m, C: Cpu> {
     /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of the
     /// CPU that frees.
     epoch: CacheAligned<AtomicU64<C>>,
-    /// Held while the epoch is advanced; guards the garbage of CPUs that went offline.
-    advance: SpinLock<Garbage, C, { lockdep::RCU.0 }>,
+    /// Held while the epoch is advanced; guards the garbage of CPUs that went offline. Not on the line of
+    /// `cpus`, which each read section reads.
+    advance: CacheAligned<SpinLock<Garbage, C, { lockdep::RCU.0 }>>,
     /// Objects among `advance`'s garbage.
     orphaned: AtomicU64<C>,
     /// The number of the [`Reclaim`] whose objects all garbage is; 0 before the first. Relaxed: it changes
@@ -110,16 +113,21 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// Bytes that each CPU takes.
     pub const BYTES_PER_CPU: usize = PerCpu::<'m, Local<C>, C>::BYTES_PER_CPU;
 
-    /// Read-copy-update for `nr_cpus` CPUs; `None` when the memory does not suffice.
+    /// Read-copy-update for `nr_cpus` CPUs with little garbage; `None` when the memory does not suffice.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
+        Self::carve_with(from, nr_cpus, GarbageLimits::SMALL)
+    }
+
+    /// As [`carve`](Self::carve), with as much garbage as `limits` say.
+    pub fn carve_with(from: &mut impl Carve<'m>, nr_cpus: u32, limits: GarbageLimits) -> Option<Self> {
         let local = |_| Local {
             reader: CacheAligned(Reader::new()),
             count: CacheAligned(AtomicU64::new(0)),
-            garbage: CpuLocal::new(Garbage::new()),
+            garbage: CpuLocal::new(Garbage::new(limits)),
         };
         Some(Self {
-            epoch: CacheAligned(AtomicU64::new(1)),
-            advance: SpinLock::new(Garbage::new()),
+            epoch: CacheAligned(AtomicU64::new(garbage::FIRST_EPOCH)),
+            advance: CacheAligned(SpinLock::new(Garbage::new(limits))),
             orphaned: AtomicU64::new(0),
             reclaimer: AtomicU64::new(0),
             id: UniqueId::new(),
@@ -136,7 +144,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// Retires an object: it is reclaimed once no reader can hold it. May reclaim others.
     /// Allocates nothing.
     ///
-    /// Past [`HARD`] waiting objects it waits for readers. So it is never called in a read section, nor with
+    /// `bytes` is how much the object counts for. Past the most that [`GarbageLimits`] allow it waits for readers. So it is never called in a read section, nor with
     /// a lock that a reader may wait for (table pages and everything further down the ladder): debug builds
     /// check it. [`Rcu::defer`] may be called there.
     ///
@@ -150,12 +158,13 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         machine: &M,
         object: NonNull<RcuHead>,
         tag: usize,
+        bytes: usize,
         reclaim: &impl Reclaim,
     ) {
         let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
-            one.push::<C>(object, tag);
+            one.push::<C>(object, tag, bytes);
             self.retire_all(machine, one, reclaim);
         }
     }
@@ -197,11 +206,17 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     ///    object is not retired twice.
     /// 3. It is one that `reclaim` frees, `tag` says how, and it stays valid until it is reclaimed or the
     ///    last value with the same [`id`](Reclaim::id) is gone.
-    pub unsafe fn defer(&self, object: NonNull<RcuHead>, tag: usize, reclaim: &impl Reclaim) -> bool {
+    pub unsafe fn defer(
+        &self,
+        object: NonNull<RcuHead>,
+        tag: usize,
+        bytes: usize,
+        reclaim: &impl Reclaim,
+    ) -> bool {
         let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
-            one.push::<C>(object, tag);
+            one.push::<C>(object, tag, bytes);
             self.defer_all(one, reclaim)
         }
     }
@@ -223,14 +238,20 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_IN_USE)
     }
 
-    /// Tries to advance the epoch, then reclaims this CPU's free objects. Does not wait for readers. May be
-    /// called wherever [`Rcu::retire`] may.
+    /// Tries to advance the epoch, unless it has moved since this CPU's last poll, then reclaims this CPU's
+    /// free objects. Does not wait for readers. May be called wherever [`Rcu::retire`] may.
     ///
     /// # Panics
     /// As [`Rcu::defer`].
     pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         let reclaim = self.bound(reclaim);
-        self.advance(|| machine.barrier_all());
+        if !self.look() {
+            self.advance(|| machine.barrier_all());
+            // An own advance is no reason to leave out the next one.
+            if !mutant!("rcu.own-advance-taken-for-anothers") {
+                self.look();
+            }
+        }
         self.reclaim_free(&reclaim);
     }
 
@@ -356,6 +377,13 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         }
         local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_IN_USE);
         true
+    }
+
+    /// Looks at the epoch and returns whether it has moved since this CPU's last look. Relaxed: what has not
+    /// arrived yet costs an advance more.
+    fn look(&self) -> bool {
+        let epoch = self.epoch.load(Relaxed);
+        self.cpus.get_cpu().with(garbage_of, |garbage| garbage.look(epoch)).expect(NOT_IN_USE)
     }
 
     fn is_full(&self) -> bool {

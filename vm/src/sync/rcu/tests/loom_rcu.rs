@@ -77,7 +77,7 @@ impl World {
         // SAFETY: nothing new is published.
         let old = unsafe { self.slot.publish(None) }.unwrap();
         // SAFETY: unlinked by us, once; the head is the object's first field.
-        unsafe { self.rcu.defer(old.cast(), 0, &self.bin()) };
+        unsafe { self.rcu.defer(old.cast(), 0, 1, &self.bin()) };
     }
 
     fn advance(&self, times: usize, barrier_all: fn()) {

@@ -8,6 +8,12 @@ use std::thread;
 
 const GONE: u64 = 0xdead;
 
+/// What an object of the tests counts for.
+const BYTES: usize = 1024;
+/// Objects of a lot, and the most that wait.
+const LOT: u64 = (GarbageLimits::SMALL.lot_bytes() / BYTES) as u64;
+const MOST: u64 = (GarbageLimits::SMALL.most_bytes() / BYTES) as u64;
+
 #[repr(C)]
 struct Object {
     head: RcuHead,
@@ -50,7 +56,7 @@ fn world(nr_cpus: u32) -> (TestMachine, Rcu<'static, TestCpu>, Bin) {
 
 fn retire(rcu: &Rcu<TestCpu>, machine: &TestMachine, bin: &impl Reclaim, object: NonNull<Object>) {
     // SAFETY: objects are made for one use and never freed.
-    unsafe { rcu.retire(machine, object.cast(), 7, bin) };
+    unsafe { rcu.retire(machine, object.cast(), 7, BYTES, bin) };
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn sections_nest_and_end_in_any_order() {
     let (outer, inner) = (rcu.read(), rcu.read());
     drop(outer);
     // SAFETY: the object is made for one use and never freed.
-    unsafe { rcu.defer(object(1).cast(), 7, &bin) };
+    unsafe { rcu.defer(object(1).cast(), 7, BYTES, &bin) };
     (0..10).for_each(|_| rcu.poll(&machine, &bin));
     assert_eq!(bin.count.load(Relaxed), 0, "the inner section is still open");
     drop(inner);
@@ -100,19 +106,69 @@ fn sections_nest_and_end_in_any_order() {
 }
 
 #[test]
-fn garbage_stays_below_the_hard_bound_without_readers() {
+fn without_readers_four_lots_wait_at_most() {
     let (machine, rcu, bin) = world(1);
     for n in 1..=10_000 {
         retire(&rcu, &machine, &bin, object(n));
-        assert!(rcu.garbage() < u64::from(HARD));
+        assert!(rcu.garbage() <= 4 * LOT);
         assert_eq!(rcu.garbage() + bin.count.load(Relaxed), n);
     }
     rcu.wait(&machine, &bin);
     assert_eq!(bin.count.load(Relaxed), 10_000);
 }
 
+/// The machine of the tests executes the barrier of each advance that finds no reader: so epochs are advances.
 #[test]
-fn retiring_past_the_hard_bound_waits_for_the_reader() {
+fn one_advance_serves_all_cpus() {
+    for nr_cpus in [1, 2, 5] {
+        let (machine, rcu, bin) = world(nr_cpus);
+        for _ in 0..20 * LOT {
+            for cpu in 0..nr_cpus {
+                TestCpu::become_cpu(cpu);
+                retire(&rcu, &machine, &bin, object(1));
+            }
+        }
+        let advances = rcu.epoch.load(Relaxed) - 1;
+        assert!((20..=21).contains(&advances), "{advances} advances for 20 lots of each of {nr_cpus} CPUs");
+        assert!(rcu.garbage() <= 4 * LOT * u64::from(nr_cpus));
+    }
+    TestCpu::become_cpu(0);
+}
+
+/// The worst for one CPU is that another moves the epoch just after it has looked.
+#[test]
+fn four_lots_wait_at_most_whenever_another_cpu_advances() {
+    let (machine, rcu, bin) = world(2);
+    for other in 0..3 * LOT {
+        for n in 0..30 * LOT {
+            TestCpu::become_cpu(0);
+            retire(&rcu, &machine, &bin, object(1));
+            let own = rcu.cpus.of(crate::units::CpuId(0)).count.load(Relaxed);
+            assert!(own <= 4 * LOT, "{own} objects wait");
+            TestCpu::become_cpu(1);
+            if n % (other + 1) == other {
+                rcu.poll(&machine, &bin);
+            }
+        }
+    }
+    TestCpu::become_cpu(0);
+}
+
+#[test]
+fn limits_follow_the_memory() {
+    let limits = |bytes, nr_cpus| GarbageLimits::for_memory(bytes, nr_cpus);
+    assert_eq!(limits(0, 0), GarbageLimits::SMALL);
+    assert_eq!(limits(64 << 20, 8), GarbageLimits::SMALL);
+    assert_eq!((limits(64 << 20, 2).lot_bytes(), limits(64 << 20, 2).most_bytes()), (64 << 10, 512 << 10));
+    assert_eq!(limits(u64::MAX, 1), GarbageLimits::LARGE);
+    for (bytes, nr_cpus) in [(1 << 30, 4), (16 << 30, 192), (100 << 20, 1)] {
+        let most = limits(bytes, nr_cpus).most_bytes() as u64;
+        assert!(most * u64::from(nr_cpus) <= bytes / 64 || most == GarbageLimits::SMALL.most_bytes() as u64);
+    }
+}
+
+#[test]
+fn retiring_past_the_most_that_may_wait_waits_for_the_reader() {
     let (machine, rcu, bin) = world(2);
     let (entered, done) = (AtomicBool::new(false), Count::new(0));
     thread::scope(|scope| {
@@ -120,21 +176,21 @@ fn retiring_past_the_hard_bound_waits_for_the_reader() {
             TestCpu::become_cpu(1);
             let _section = rcu.read();
             entered.store(true, Release);
-            while rcu.garbage() < u64::from(HARD) {
+            while rcu.garbage() < MOST {
                 thread::yield_now();
             }
             (0..50).for_each(|_| thread::yield_now());
-            assert!(done.load(Relaxed) < u64::from(HARD), "the retiring CPU did not wait");
+            assert!(done.load(Relaxed) < MOST, "the retiring CPU did not wait");
         });
         while !entered.load(Acquire) {
             thread::yield_now();
         }
-        for _ in 0..2 * HARD {
+        for _ in 0..2 * MOST {
             retire(&rcu, &machine, &bin, object(1));
             done.fetch_add(1, Relaxed);
         }
     });
-    assert!(rcu.garbage() < u64::from(HARD));
+    assert!(rcu.garbage() < MOST);
 }
 
 #[test]
@@ -168,7 +224,7 @@ fn garbage_of_a_cpu_that_went_idle_is_reclaimed_by_another() {
         TestCpu::become_cpu(cpu);
         for _ in 0..10 {
             // SAFETY: objects are made for one use and never freed.
-            unsafe { rcu.defer(object(1).cast(), 7, &bin) };
+            unsafe { rcu.defer(object(1).cast(), 7, BYTES, &bin) };
             rcu.poll(&machine, &bin);
         }
         rcu.orphan(&bin);
