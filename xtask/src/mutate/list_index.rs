@@ -39,6 +39,26 @@ pub const ALL: &[Mutation] = &[
         test: Unit("garbage_of_one_reclaimer_is_given_to_no_other"),
     },
     Mutation {
+        point: "rcu.own-advance-taken-for-anothers",
+        wrong: "a CPU leaves out an advance because of its own last one",
+        test: Unit("one_advance_serves_all_cpus"),
+    },
+    Mutation {
+        point: "rcu.move-not-noticed",
+        wrong: "every CPU that polls advances the epoch, though another has just done so",
+        test: Unit("one_advance_serves_all_cpus"),
+    },
+    Mutation {
+        point: "rcu.full-not-awaited",
+        wrong: "a CPU that has the most garbage goes on without waiting for the readers",
+        test: Unit("retiring_past_the_most_that_may_wait_waits_for_the_reader"),
+    },
+    Mutation {
+        point: "numbers.cpu-left-out",
+        wrong: "two CPUs give the same numbers",
+        test: Unit("no_number_is_given_twice_whichever_cpus_ask"),
+    },
+    Mutation {
         point: "slab.memory-not-checked",
         wrong: "a pool allocates from another memory",
         test: Unit("a_pool_is_not_used_with_another_memory"),

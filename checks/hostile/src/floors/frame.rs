@@ -106,6 +106,7 @@ fn deferred(machine: &Lab) {
 fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
     let memory = vm.memory();
     call!(Memory::machine, memory);
+    call!(Memory::garbage_limits, memory);
     call!(Memory::id, memory);
     call!(Memory::span, memory);
     call!(Memory::zero_frame, memory);

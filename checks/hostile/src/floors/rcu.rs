@@ -6,7 +6,9 @@ use crate::{call, called};
 use interleaf::frame::Memory;
 use interleaf::machine::Machine;
 use interleaf::sync::{Carve, Event, Handler, Registration};
-use interleaf::sync::{HitSource, LastHit, LastHits, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard};
+use interleaf::sync::{
+    CpuNumbers, GarbageLimits, HitSource, LastHit, LastHits, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard,
+};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::MachineConfig;
@@ -34,6 +36,7 @@ fn sections(_: &Lab) {
     for nr_cpus in [1 << 24, u32::MAX] {
         assert!(called!(Rcu::carve => Rcu::<Host>::carve(&mut Heap, nr_cpus).is_none()).unwrap_or(true));
     }
+    limits();
     assert_ne!(call!(Rcu::id, &own), call!(Rcu::id, &foreign));
     call!(Rcu::extent_of_cpus, &own);
     let slot: RcuSlot<String, Host> = call!(RcuSlot::new, &own).expect("a slot");
@@ -52,6 +55,26 @@ fn sections(_: &Lab) {
     many.into_iter().for_each(drop);
     call!(RcuHead::new);
     call!(RcuList::new);
+}
+
+/// Limits of any memory, and numbers for no CPU.
+fn limits() {
+    for bytes in [0, 1, 1 << 20, u64::MAX] {
+        for nr_cpus in [0, 1, u32::MAX] {
+            let limits = call!(GarbageLimits::for_memory, bytes, nr_cpus).expect("limits");
+            let (lot, most) =
+                (call!(GarbageLimits::lot_bytes, &limits), call!(GarbageLimits::most_bytes, &limits));
+            assert!(lot > Some(0) && lot < most && most <= Some(GarbageLimits::LARGE.most_bytes()));
+            assert!(
+                called!(Rcu::carve_with => Rcu::<Host>::carve_with(&mut Heap, 1, limits).is_some()).is_some()
+            );
+        }
+    }
+    let numbers: CpuNumbers<'_, Host> = call!(CpuNumbers::carve, &mut Heap, 2).flatten().expect("memory");
+    assert_ne!(call!(CpuNumbers::next, &numbers), call!(CpuNumbers::next, &numbers));
+    call!(CpuNumbers::extent, &numbers);
+    let none: CpuNumbers<'_, Host> = CpuNumbers::carve(&mut Heap, 0).expect("no memory is enough");
+    assert!(call!(CpuNumbers::next, &none).is_none(), "this CPU has no numbers");
 }
 
 fn reclaiming(machine: &Lab) {

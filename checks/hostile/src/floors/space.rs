@@ -64,6 +64,7 @@ fn vms(machine: &Lab) {
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);
     call!(Vm::garbage, &vm);
+    call!(Vm::garbage_limits, &vm);
     call!(Vm::totals, &vm);
     drop(call!(Vm::read, &vm));
     for _ in 0..3 {

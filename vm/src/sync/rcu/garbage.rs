@@ -255,6 +255,6 @@ impl Garbage {
 
     /// Whether it is time to wait for the readers.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting() >= self.limits.most && !self.reclaiming
+        self.waiting() >= self.limits.most && !self.reclaiming && !mutant!("rcu.full-not-awaited")
     }
 }

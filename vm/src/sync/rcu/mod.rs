@@ -39,6 +39,7 @@ mod limits;
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rcu.rs"]
 mod loom_tests;
+mod reclaim;
 mod slot;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -56,9 +57,6 @@ use core::fmt;
 use core::ptr::NonNull;
 use garbage::Garbage;
 use guard::{DEPTH, Reader};
-
-/// Objects reclaimed between two moments where the thread may be preempted.
-const BATCH: u32 = 32;
 
 /// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
 ///
@@ -104,10 +102,6 @@ struct Local<C: Cpu> {
     count: CacheAligned<AtomicU64<C>>,
     garbage: CpuLocal<Garbage>,
 }
-
-/// The reclaimer whose objects all garbage of the RCU is, which are valid as long as this exists. Only
-/// [`Rcu::bound`] makes it.
-struct BoundReclaim<'r, R>(&'r R);
 
 impl<'m, C: Cpu> Rcu<'m, C> {
     /// Bytes that each CPU takes.
@@ -245,7 +239,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// As [`Rcu::defer`].
     pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         let reclaim = self.bound(reclaim);
-        if !self.look() {
+        if !self.look() || mutant!("rcu.move-not-noticed") {
             self.advance(|| machine.barrier_all());
             // An own advance is no reason to leave out the next one.
             if !mutant!("rcu.own-advance-taken-for-anothers") {
@@ -300,24 +294,6 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         own + self.orphaned.load(Relaxed)
     }
 
-    /// Checks that all garbage is, and stays, that of `reclaim`.
-    #[inline]
-    fn bound<'r, R: Reclaim>(&self, reclaim: &'r R) -> BoundReclaim<'r, R> {
-        let id = reclaim.id().get();
-        if self.reclaimer.load(Relaxed) != id {
-            self.bind(id);
-        }
-        BoundReclaim(reclaim)
-    }
-
-    /// The first reclaimer is the one to which all garbage belongs from now on.
-    #[cold]
-    fn bind(&self, id: u64) {
-        let bound = self.reclaimer.compare_exchange(0, id, Relaxed, Relaxed).err();
-        let is_bound = bound.is_none_or(|bound| bound == id);
-        assert!(is_bound || mutant!("rcu.reclaimer-not-checked"), "the garbage is another reclaimer's");
-    }
-
     /// One step of the epoch, unless a reader or another CPU's advance is in the way.
     fn advance(&self, barrier_all: impl FnOnce()) {
         let Some(_advancing) = self.advance.try_lock() else { return };
@@ -338,45 +314,6 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     fn has_reader_before(&self, epoch: u64) -> bool {
         let earlier = |word: u64| word != 0 && word >> 32 != epoch & DEPTH;
         self.cpus.iter().any(|(_, local)| earlier(local.reader.word.load(Acquire)))
-    }
-
-    /// Takes over the free objects of CPUs that went offline.
-    fn adopt<R: Reclaim>(&self, _valid: &BoundReclaim<'_, R>) {
-        if self.orphaned.load(Relaxed) == 0 {
-            return;
-        }
-        let Some(mut orphans) = self.advance.try_lock() else { return };
-        let free: RcuList = orphans.take_free::<C>(self.epoch.load(Acquire));
-        drop(orphans);
-        let count = u64::from(free.len());
-        self.orphaned.fetch_sub(count, Relaxed);
-        let local = self.cpus.get_cpu();
-        local.count.add_own(count);
-        local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_IN_USE);
-    }
-
-    fn reclaim_free<R: Reclaim>(&self, reclaim: &BoundReclaim<'_, R>) {
-        self.adopt(reclaim);
-        while self.reclaim_batch(self.epoch.load(Acquire), reclaim) {}
-    }
-
-    /// Reclaims a batch of this CPU's objects that are free at `epoch`; false if there was none. The garbage
-    /// is not in use meanwhile, so that reclaiming may retire again; objects retired then wait for another
-    /// turn.
-    fn reclaim_batch<R: Reclaim>(&self, epoch: u64, reclaim: &BoundReclaim<'_, R>) -> bool {
-        let local = self.cpus.get_cpu();
-        let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_IN_USE);
-        let Some(mut free) = free else { return false };
-        for _ in 0..BATCH {
-            let Some((object, tag)) = free.pop::<C>() else { break };
-            local.count.add_own(u64::MAX);
-            // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed
-            // since. It was retired for a reclaimer of the one id that this RCU takes, which is that of
-            // `reclaim`, as `bound` has checked both times.
-            unsafe { reclaim.0.reclaim(tag, object) };
-        }
-        local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_IN_USE);
-        true
     }
 
     /// Looks at the epoch and returns whether it has moved since this CPU's last look. Relaxed: what has not

@@ -135,7 +135,7 @@ fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
         world.unlink_and_defer();
         let bin = world.bin();
         let epoch = world.rcu.epoch.load(Acquire);
-        world.rcu.reclaim_batch(epoch + early, &BoundReclaim(&bin));
+        world.rcu.reclaim_batch(epoch + early, &world.rcu.bound(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         advancer.join().unwrap();
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
@@ -204,7 +204,7 @@ fn retirement_seen_late(early: u64) -> &'static Seen {
         world.rcu.advance(full_fence);
         TestCpu::become_cpu(0);
         let bin = world.bin();
-        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire) + early, &BoundReclaim(&bin));
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire) + early, &world.rcu.bound(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     })
@@ -239,7 +239,7 @@ fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
         world.unlink_and_defer();
         world.advance(3, full_fence);
         let bin = world.bin();
-        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &BoundReclaim(&bin));
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &world.rcu.bound(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });
@@ -264,7 +264,7 @@ fn loom_rcu_nested_sections_protect_until_the_last_ends() {
         world.unlink_and_defer();
         world.advance(3, full_fence);
         let bin = world.bin();
-        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &BoundReclaim(&bin));
+        world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &world.rcu.bound(&bin));
         seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
         seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     });
@@ -290,8 +290,8 @@ fn loom_rcu_orphaned_garbage_is_reclaimed_by_another_cpu_after_the_reader() {
                 TestCpu::become_cpu(2);
                 world.advance(3, full_fence);
                 let bin = world.bin();
-                world.rcu.adopt(&BoundReclaim(&bin));
-                world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &BoundReclaim(&bin));
+                world.rcu.adopt(&world.rcu.bound(&bin));
+                world.rcu.reclaim_batch(world.rcu.epoch.load(Acquire), &world.rcu.bound(&bin));
                 bin.0.get()
             }
         });
