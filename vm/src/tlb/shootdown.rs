@@ -4,7 +4,9 @@ use super::SpaceTlb;
 use super::mailbox::{FlushRequest, Mailbox};
 use crate::machine::{Cpu, Machine, RootTable};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
-use crate::sync::{CacheAligned, Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off};
+use crate::sync::{
+    CacheAligned, Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off,
+};
 use crate::units::{CpuId, CpuMask, CpuWords, VpnRange};
 use core::fmt;
 

@@ -1,8 +1,8 @@
 //! A space's record of the CPUs that translate through it.
 
 use crate::machine::Cpu;
-use crate::sync::{AtomicCpuMask, CacheAligned};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::sync::{AtomicCpuMask, CacheAligned};
 use crate::units::CpuMask;
 
 /// A space's side of the shootdown: its generation, the CPUs that run it, and the number of edits
