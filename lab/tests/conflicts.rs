@@ -1,7 +1,7 @@
 //! For which lines two operations contend, pinned; and what speculation saves, counted.
 
 use interleaf::space::Path;
-use interleaf_lab::check::conflicts::{Cost, Fights, Pair, Scene, Where, fight, of_faults};
+use interleaf_lab::check::conflicts::{Cost, Fights, Operation, Pair, Scene, Where, fight, of_faults};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Faults, or calls, of each CPU.
@@ -59,6 +59,17 @@ fn scenes_fight_for_no_more_than_pinned(place: Where) {
 #[test]
 fn cpus_in_two_spaces_fight_for_no_more_than_pinned() {
     scenes_fight_for_no_more_than_pinned(Where::TwoSpaces);
+}
+
+/// What is left is the epoch, which moves once for each lot of garbage.
+#[test]
+fn two_spaces_write_common_lines_less_than_once_in_four_pairs_of_mmaps() {
+    for operation in [Operation::MapUnmap, Operation::Touch] {
+        let scene = Scene { first: operation, second: operation, place: Where::TwoSpaces };
+        let fights = scene.fight(Path::Speculative, EACH_OF_SCENE);
+        let writes: u64 = fights.written_by_both().map(|(_, fight)| fight.writes).sum();
+        assert!(4 * writes < EACH_OF_SCENE, "{writes} in {EACH_OF_SCENE}, {}:\n{fights}", scene.name());
+    }
 }
 
 #[test]

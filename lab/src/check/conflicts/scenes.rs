@@ -110,6 +110,9 @@ const PART: u64 = 512 << 30;
 /// index.
 const NEIGHBOURS: u64 = 24;
 
+/// Operations that a CPU does before it is recorded.
+const WARM: u64 = 1000;
+
 /// Where one CPU works, and what it does there.
 struct Part<'s, 'v> {
     space: &'s Space<'v>,
@@ -118,7 +121,8 @@ struct Part<'s, 'v> {
 }
 
 impl<'s, 'v> Part<'s, 'v> {
-    /// Prepares the part, and does the operation once: the first of all does more than the others.
+    /// Prepares the part, and does the operation as often as it does more than later: the first of all, and
+    /// those until the pools hold what waits for readers.
     fn new(space: &'s Space<'v>, number: u64, operation: Operation, each: u64) -> Self {
         let part = Self { space, start: VirtAddr((1 + 2 * number) * PART), operation };
         // A touched page that stays keeps the tables.
@@ -130,7 +134,8 @@ impl<'s, 'v> Part<'s, 'v> {
             Operation::Protect | Operation::DontNeed => part.map(16, 1),
             Operation::Fault => part.map(1024, each + 1),
         }
-        part.operate(0);
+        let warm = if operation == Operation::Fault { 1 } else { WARM };
+        (0..warm).for_each(|_| part.operate(0));
         part
     }
 

@@ -17,12 +17,12 @@ pub(in crate::frame) struct Stack<C: Cpu, S> {
     _cpu: PhantomData<fn() -> C>,
 }
 
-/// How many words a stack holds (bits 0..10), and how many were popped since the start (bits 10..64: at a
-/// hundred million a second they wrap after five years). One word, so that a pop is one store. Written by the
+/// How many words a stack holds (bits 0..11), and how many were popped since the start (bits 11..64: at a
+/// hundred million a second they wrap after three years). One word, so that a pop is one store. Written by the
 /// CPU that may use the stack; others read it, stale.
 pub(in crate::frame) struct Count<C: Cpu>(AtomicU64<C>);
 
-const POPPED_SHIFT: u32 = 10;
+const POPPED_SHIFT: u32 = 11;
 pub(in crate::frame) const LEN: u64 = (1 << POPPED_SHIFT) - 1;
 const POPPED: u64 = 1 << POPPED_SHIFT;
 

@@ -12,7 +12,7 @@
 //! | `words` | the memory of the stacks |
 //!
 //! A CPU's stack holds the garbage of three epochs, as much as [`GarbageLimits`](crate::sync::GarbageLimits)
-//! allow: what was retired in one epoch comes back at once, and is allocated until the next comes. So a CPU
+//! allow: all of it comes back at once where other CPUs move the epoch meanwhile. So a CPU
 //! that replaces objects at a steady rate takes them from its stack and frees them to it; the slabs, which
 //! other CPUs write too, see batches of them only when the rate changes.
 //!

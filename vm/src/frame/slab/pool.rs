@@ -53,10 +53,11 @@ type ObjectStack<C> = Stack<C, CarvedWords<C>>;
 /// The most objects of a batch between a stack and the slabs.
 const MAX_BATCH: usize = 2 * BATCH;
 
-/// Number of objects of `stride` bytes that a CPU's stack holds: the garbage of three epochs, where that
-/// consists of them; no fewer than two batches.
+/// Number of objects of `stride` bytes that a CPU's stack holds: the garbage of three epochs and the lot that
+/// waits for the next poll, where they consist of such objects, and one lot that is left when all of that
+/// comes back at once; no fewer than two batches.
 const fn stack_len(stride: u32, limits: GarbageLimits) -> usize {
-    let (objects, most) = (3 * limits.lot_bytes() / stride as usize, LEN as usize / 16 * 16);
+    let (objects, most) = (5 * limits.lot_bytes() / stride as usize, LEN as usize / 16 * 16);
     if objects < 2 * MAX_BATCH {
         2 * MAX_BATCH
     } else if objects > most {
