@@ -9,8 +9,9 @@ use crate::units::CpuMask;
 /// that wait for their flush.
 #[derive(Debug)]
 pub struct SpaceTlb<C: Cpu> {
-    /// Never 0 and never used twice, so that a CPU's note of the loaded space is unambiguous. It lies with the
-    /// mask, which changes when a CPU loads or unloads the space; what changes with each flush lies elsewhere.
+    /// Never 0 and never used twice, so that a CPU's note of the loaded space is unambiguous. It lies with
+    /// the mask, which changes when a CPU loads or unloads the space; what changes with each flush lies
+    /// elsewhere.
     id: u64,
     /// Edits that must be flushed, counted. Advanced after the edit; the fence in `advance` pairs with the
     /// one in `enter`.

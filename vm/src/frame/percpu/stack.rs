@@ -18,8 +18,8 @@ pub(in crate::frame) struct Stack<C: Cpu, S> {
 }
 
 /// How many words a stack holds (bits 0..11), and how many were popped since the start (bits 11..64: at a
-/// hundred million a second they wrap after three years). One word, so that a pop is one store. Written by the
-/// CPU that may use the stack; others read it, stale.
+/// hundred million a second they wrap after three years). One word, so that a pop is one store. Written by
+/// the CPU that may use the stack; others read it, stale.
 pub(in crate::frame) struct Count<C: Cpu>(AtomicU64<C>);
 
 const POPPED_SHIFT: u32 = 11;

@@ -4,10 +4,10 @@
 
 /// How many bytes of retired objects wait on one CPU.
 ///
-/// After each `lot` bytes a CPU polls. What it retired before a poll was stamped with the epoch that this poll
-/// looked at, or an earlier one. From each poll to the next the epoch moves by one at least, by another CPU or
-/// by this one, where no reader and no advance under way hinders it: so the objects are free at the third poll
-/// after it, and four lots wait at most. `most` is eight, to leave readers time.
+/// After each `lot` bytes a CPU polls. What it retired before a poll was stamped with the epoch that this
+/// poll looked at, or an earlier one. From each poll to the next the epoch moves by one at least, by another
+/// CPU or by this one, where no reader and no advance under way hinders it: so the objects are free at the
+/// third poll after it, and four lots wait at most. `most` is eight, to leave readers time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GarbageLimits {
     pub(super) lot: usize,
@@ -24,9 +24,8 @@ impl GarbageLimits {
     pub const LARGE: Self = Self::of_most(2 << 20);
 
     /// The limits for `nr_cpus` CPUs with `bytes` of memory: the garbage of all is a 64th part of it at most,
-    /// but each may have as much as in [`SMALL`](Self::SMALL), and none more than in
-    /// [`LARGE`](Self::LARGE), beyond which lots make nothing faster: three of them leave a CPU's second-level
-    /// cache.
+    /// but each may have as much as in [`SMALL`](Self::SMALL), and none more than in [`LARGE`](Self::LARGE),
+    /// beyond which lots make nothing faster: three of them leave a CPU's second-level cache.
     pub const fn for_memory(bytes: u64, nr_cpus: u32) -> Self {
         let share = bytes / 64 / if nr_cpus == 0 { 1 } else { nr_cpus as u64 };
         if share <= Self::SMALL.most as u64 {

@@ -138,9 +138,10 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// Retires an object: it is reclaimed once no reader can hold it. May reclaim others.
     /// Allocates nothing.
     ///
-    /// `bytes` is how much the object counts for. Past the most that [`GarbageLimits`] allow it waits for readers. So it is never called in a read section, nor with
-    /// a lock that a reader may wait for (table pages and everything further down the ladder): debug builds
-    /// check it. [`Rcu::defer`] may be called there.
+    /// `bytes` is how much the object counts for. Past the most that [`GarbageLimits`] allow it waits for
+    /// readers. So it is never called in a read section, nor with a lock that a reader may wait for (table
+    /// pages and everything further down the ladder): debug builds check it. [`Rcu::defer`] may be called
+    /// there.
     ///
     /// # Panics
     /// As [`Rcu::defer`].

@@ -117,7 +117,8 @@ fn without_readers_four_lots_wait_at_most() {
     assert_eq!(bin.count.load(Relaxed), 10_000);
 }
 
-/// The machine of the tests executes the barrier of each advance that finds no reader: so epochs are advances.
+/// The machine of the tests executes the barrier of each advance that finds no reader: so epochs are
+/// advances.
 #[test]
 fn one_advance_serves_all_cpus() {
     for nr_cpus in [1, 2, 5] {
