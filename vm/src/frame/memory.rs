@@ -82,8 +82,16 @@ impl<'m, M: Machine> Memory<'m, M> {
 
     /// How much garbage each CPU of the machine may hold.
     pub fn garbage_limits(&self) -> GarbageLimits {
-        let frames: u64 = self.zones.iter().map(Zone::managed).sum();
-        GarbageLimits::for_memory(frames * PAGE_SIZE as u64, self.machine.nr_cpus())
+        GarbageLimits::for_memory(self.bytes(), self.machine.nr_cpus())
+    }
+
+    /// Each CPU's share of the memory, in bytes.
+    pub(super) fn bytes_of_cpu(&self) -> u64 {
+        self.bytes() / u64::from(self.machine.nr_cpus().max(1))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.zones.iter().map(Zone::managed).sum::<u64>() * PAGE_SIZE as u64
     }
 
     /// The machine whose memory this is.

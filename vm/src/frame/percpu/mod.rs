@@ -121,16 +121,16 @@ impl<C: Cpu> CpuCache<C> {
 }
 
 /// The last batch of a CPU: its size and direction, as [`next_batch`] packs them. Used by this CPU only.
-pub(in crate::frame) struct LastBatch<C: Cpu>(AtomicU32<C>);
+struct LastBatch<C: Cpu>(AtomicU32<C>);
 
 impl<C: Cpu> LastBatch<C> {
     /// There was none.
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
     /// Number of words of the next batch, at most `most`.
-    pub fn next(&self, kind: BatchKind, most: usize) -> usize {
+    fn next(&self, kind: BatchKind, most: usize) -> usize {
         let next = next_batch(self.0.load(Relaxed), kind, most);
         self.0.store(next, Relaxed);
         (next >> 1) as usize

@@ -2,7 +2,7 @@
 
 use super::slabs::{SlabLayout, SlabLists};
 use super::words::CarvedWords;
-use crate::frame::percpu::{BATCH, BatchKind, Count, LEN, LastBatch, Stack};
+use crate::frame::percpu::{BATCH, Count, LEN, Stack};
 use crate::frame::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
@@ -44,27 +44,18 @@ struct PoolCore<'m, C: Cpu> {
 struct ObjectCache<C: Cpu> {
     count: Count<C>,
     objects: AsymmetricCell<ObjectStack<C>, C>,
-    last_batch: LastBatch<C>,
 }
 
 /// Free objects, as many as [`stack_len`] says.
 type ObjectStack<C> = Stack<C, CarvedWords<C>>;
 
-/// The most objects of a batch between a stack and the slabs.
-const MAX_BATCH: usize = 2 * BATCH;
-
 /// Number of objects of `stride` bytes that a CPU's stack holds: the garbage of three epochs and the lot that
 /// waits for the next poll, where they consist of such objects, and one lot that is left when all of that
-/// comes back at once; no fewer than two batches.
-const fn stack_len(stride: u32, limits: GarbageLimits) -> usize {
-    let (objects, most) = (5 * limits.lot_bytes() / stride as usize, LEN as usize / 16 * 16);
-    if objects < 2 * MAX_BATCH {
-        2 * MAX_BATCH
-    } else if objects > most {
-        most
-    } else {
-        objects
-    }
+/// comes back at once. Two batches at least; beyond that, no more than a stack whose words take 1/1024 of the
+/// CPU's share of memory.
+fn stack_len(stride: u32, limits: GarbageLimits, share_bytes: u64) -> usize {
+    let words = (share_bytes / 1024 / size_of::<u64>() as u64).min(LEN / 16 * 16) as usize;
+    (5 * limits.lot_bytes() / stride as usize).min(words).max(2 * BATCH)
 }
 
 impl<C: Cpu> ObjectCache<C> {
@@ -81,7 +72,10 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let layout = const { SlabLayout::of(size_of::<T>(), align_of::<T>()) };
         let mut allocator = memory.boot_allocator();
-        let (nr_cpus, len) = (memory.machine.nr_cpus(), stack_len(layout.stride, memory.garbage_limits()));
+        let (nr_cpus, len) = (
+            memory.machine.nr_cpus(),
+            stack_len(layout.stride, memory.garbage_limits(), memory.bytes_of_cpu()),
+        );
         let mut words = memory.boot_allocator();
         let mut is_complete = true;
         let cache = |_| {
@@ -89,8 +83,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
             let words = unsafe { CarvedWords::carve(&mut words, len) };
             is_complete &= words.is_some();
             let stack = Stack::new(words.unwrap_or(CarvedWords::none()));
-            let (objects, last_batch) = (AsymmetricCell::new(stack), LastBatch::new());
-            ObjectCache { count: Count::new(), objects, last_batch }
+            ObjectCache { count: Count::new(), objects: AsymmetricCell::new(stack) }
         };
         let caches = PerCpu::carve(&mut allocator, nr_cpus, cache)?;
         if !is_complete {
@@ -196,10 +189,9 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
 
     /// Moves a batch from the slabs to the stack, all but the first object, which is returned.
     fn refill_stack(&self, cache: &ObjectCache<M::Cpu>, stack: &mut ObjectStack<M::Cpu>) -> Option<u64> {
-        let mut batch = [0; MAX_BATCH];
-        let batch = &mut batch[..cache.last_batch.next(BatchKind::Refill, MAX_BATCH)];
+        let mut batch = [0; BATCH];
         // SAFETY: this pool's lists.
-        let taken = unsafe { self.alloc_batch(&mut self.core.slabs.lock(), batch) };
+        let taken = unsafe { self.alloc_batch(&mut self.core.slabs.lock(), &mut batch) };
         let (&first, rest) = batch[..taken].split_first()?;
         let left = stack.refill(&cache.count, rest);
         if left > 0 {
@@ -270,9 +262,8 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     #[inline(never)]
     unsafe fn spill(&self, cache: LocalObjects<'_, M::Cpu>, word: u64) {
         let shifted = AsymmetricCell::with(&cache, ObjectCache::objects, |stack| {
-            let mut batch = [0; MAX_BATCH];
-            let batch = &mut batch[..cache.last_batch.next(BatchKind::Spill, MAX_BATCH)];
-            let taken = stack.take_coldest(&cache.count, batch);
+            let mut batch = [0; BATCH];
+            let taken = stack.take_coldest(&cache.count, &mut batch);
             stack.push(&cache.count, word);
             // SAFETY: what lies in a stack was freed to it, or allocated for it, and is taken from it here.
             unsafe { self.free_to_slabs(&batch[..taken]) };
@@ -289,7 +280,7 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     /// As [`free`](Self::free), for each.
     unsafe fn free_to_slabs(&self, words: &[u64]) {
         let memory = self.memory;
-        let (mut emptied, mut nr_emptied) = ([Pfn(0); MAX_BATCH], 0);
+        let (mut emptied, mut nr_emptied) = ([Pfn(0); BATCH], 0);
         let mut slabs = self.core.slabs.lock();
         for &word in words {
             // SAFETY: the lists are this pool's, whose slabs are frames of this memory; for the object the
@@ -309,7 +300,7 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     fn drain_and<R>(&self, then: impl FnOnce() -> R) -> R {
         let _drain = self.core.drain.lock();
         let drain_one = |cache: &ObjectCache<M::Cpu>, stack: &mut ObjectStack<M::Cpu>| {
-            let mut batch = [0; MAX_BATCH];
+            let mut batch = [0; BATCH];
             while let taken @ 1.. = stack.take_coldest(&cache.count, &mut batch) {
                 // SAFETY: as in `spill`.
                 unsafe { self.free_to_slabs(&batch[..taken]) };
