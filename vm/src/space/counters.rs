@@ -97,7 +97,7 @@ impl<'m, C: Cpu> Counters<'m, C> {
     }
 
     /// Counts one, on the lines of the CPU on which `pinned` keeps the thread.
-    #[inline]
+    #[inline(always)]
     pub fn count_here(&self, counter: Counter, pinned: &impl PreemptOff<C>) {
         self.cpus.this_cpu(pinned)[counter as usize].add_own(1);
     }
