@@ -48,8 +48,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
 /// One `T` for each CPU, each on cache lines of its own, in memory that lasts for `'m`.
 pub struct PerCpu<'m, T, C: Cpu> {
     slots: &'m [CacheAligned<T>],
-    /// The machine whose CPUs the slots are of.
-    machine: BoundMachine,
+    /// The number of the machine whose CPUs the slots are of; 0: no CPU has asked for its slot. Unused unless
+    /// there are several. Relaxed: it changes once, and only says which CPUs go on.
+    machine: AtomicU32,
     _cpu: PhantomData<fn() -> C>,
 }
 
@@ -71,7 +72,7 @@ impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
     }
 
     const fn of_slots(slots: &'m [CacheAligned<T>]) -> Self {
-        Self { slots, machine: BoundMachine::new(), _cpu: PhantomData }
+        Self { slots, machine: AtomicU32::new(0), _cpu: PhantomData }
     }
 
     /// Number of CPUs.
@@ -121,32 +122,16 @@ impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
     /// The slot of the CPU that this runs on. Preemption is off.
     #[inline(always)]
     fn own(&self) -> &T {
-        self.machine.assert_here::<C>();
-        self.of(C::id())
-    }
-}
-
-/// The number of a machine: that whose CPU first asks. 0: none yet. Unused unless there are several machines.
-/// Relaxed: it changes once, and only says which CPUs go on.
-pub(super) struct BoundMachine(AtomicU32);
-
-impl BoundMachine {
-    /// Of no machine yet.
-    pub(super) const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
-    /// Checks that this runs on the machine, which it is from now on if it was none.
-    #[inline(always)]
-    pub(super) fn assert_here<C: Cpu>(&self) {
-        if C::SEVERAL_MACHINES && self.0.load(Relaxed) != C::machine().get() {
+        if C::SEVERAL_MACHINES && self.machine.load(Relaxed) != C::machine().get() {
             self.bind(C::machine().get());
         }
+        self.of(C::id())
     }
 
+    /// The first machine is the one whose CPUs the slots are of from now on.
     #[cold]
     fn bind(&self, machine: u32) {
-        let bound = self.0.compare_exchange(0, machine, Relaxed, Relaxed).err();
+        let bound = self.machine.compare_exchange(0, machine, Relaxed, Relaxed).err();
         let is_bound = bound.is_none_or(|bound| bound == machine);
         assert!(is_bound || mutant!("percpu.machine-not-checked"), "data of the CPUs of another machine");
     }

@@ -22,25 +22,22 @@
 
 use super::{OwnerCount, wait_for_owners};
 use crate::machine::{Context, Cpu, Machine, Rank};
-use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::percpu::BoundMachine;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{PreemptGuard, RawGuard, RawSpinLock, lockdep, wait_until};
 use core::fmt;
 
 /// No CPU owns the locks; those that did have released them.
-const NO_OWNER: u32 = 0;
+const NO_OWNER: u64 = 0;
 /// Every lock is taken by its own word.
-const UNOWNED: u32 = u32::MAX;
+const UNOWNED: u64 = u64::MAX;
 /// The ownership is being revoked.
-const REVOKED: u32 = u32::MAX - 1;
+const REVOKED: u64 = u64::MAX - 1;
 
 /// The ownership of a set of spin locks.
 pub struct AsymmetricLocks<C: Cpu> {
-    /// [`NO_OWNER`], a CPU's number and 1, [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own number
-    /// is the mark that the owner looks for.
-    owner: AtomicU32<C>,
-    /// The machine whose CPUs take the locks, as in [`PerCpu`](crate::sync::PerCpu).
-    machine: BoundMachine,
+    /// [`NO_OWNER`], a CPU (see [`this_cpu`]), [`REVOKED`], or [`UNOWNED`]. Anything but the owner's own
+    /// value is the mark that the owner looks for.
+    owner: AtomicU64<C>,
     /// Number of the locks that the owner holds.
     held: OwnerCount<C>,
 }
@@ -48,12 +45,12 @@ pub struct AsymmetricLocks<C: Cpu> {
 impl<C: Cpu> AsymmetricLocks<C> {
     /// For locks that no CPU has taken yet.
     pub const fn new() -> Self {
-        Self { owner: AtomicU32::new(NO_OWNER), machine: BoundMachine::new(), held: OwnerCount::new() }
+        Self { owner: AtomicU64::new(NO_OWNER), held: OwnerCount::new() }
     }
 
     /// For locks that every CPU takes by their words, always.
     pub const fn unowned() -> Self {
-        Self { owner: AtomicU32::new(UNOWNED), machine: BoundMachine::new(), held: OwnerCount::new() }
+        Self { owner: AtomicU64::new(UNOWNED), held: OwnerCount::new() }
     }
 
     /// Waits for `lock`, which is one of the set. Preemption is off until the guard is dropped.
@@ -73,7 +70,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     ) -> RawGuard<'a, C> {
         lockdep::acquire::<C>(rank);
         let preempt_off = PreemptGuard::new();
-        let this_cpu = self.this_cpu(&preempt_off);
+        let this_cpu = this_cpu(&preempt_off);
         // Relaxed: `enter` loads it again.
         if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu, rank) {
             return RawGuard::of_owner(&self.held.0, rank, preempt_off);
@@ -118,7 +115,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
         let in_handler = C::with_context(Context::in_handler);
         assert!(!in_handler || mutant!("asymmetric.released-by-handler"), "a handler releases table locks");
         let preempt_off = PreemptGuard::<C>::new();
-        let this_cpu = self.this_cpu(&preempt_off);
+        let this_cpu = this_cpu(&preempt_off);
         let is_idle = || self.held.get() == 0 || mutant!("asymmetric.released-while-held");
         if self.owner.load(Relaxed) == this_cpu && is_idle() {
             // Release: pairs with the next owner's exchange. It fails if the ownership is being revoked.
@@ -127,19 +124,10 @@ impl<C: Cpu> AsymmetricLocks<C> {
         }
     }
 
-    /// This CPU, as an owner. Panics on a CPU of another machine, which could have the owner's number.
-    #[inline(always)]
-    fn this_cpu(&self, _preempt_off: &PreemptGuard<C>) -> u32 {
-        if !mutant!("asymmetric.machine-not-named") {
-            self.machine.assert_here::<C>();
-        }
-        C::id().0 + 1
-    }
-
     /// Enters a section of `this_cpu`, which was the owner a moment ago; false if it no longer is.
     #[inline(always)]
     #[track_caller]
-    fn enter(&self, this_cpu: u32, rank: Rank) -> bool {
+    fn enter(&self, this_cpu: u64, rank: Rank) -> bool {
         // The owner's locks have no words: only this keeps it from taking one twice.
         if self.held.get() != 0 && !mutant!("asymmetric.owner-locks-twice") {
             already_held::<C>(rank);
@@ -153,7 +141,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     #[track_caller]
     fn lock_slow<'a, M: Machine<Cpu = C>>(
         &'a self,
-        this_cpu: u32,
+        this_cpu: u64,
         lock: &'a RawSpinLock<C>,
         rank: Rank,
         machine: &M,
@@ -180,7 +168,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
 
     /// Revokes the ownership of another CPU, unless a third CPU does.
     #[cold]
-    fn revoke<M: Machine<Cpu = C>>(&self, owner: u32, machine: &M) {
+    fn revoke<M: Machine<Cpu = C>>(&self, owner: u64, machine: &M) {
         if self.owner.compare_exchange(owner, REVOKED, AcqRel, Relaxed).is_ok() {
             wait_for_owners(machine, core::iter::once(&self.held));
             self.owner.store(UNOWNED, Release);
@@ -196,6 +184,15 @@ fn already_held<C: Cpu>(rank: Rank) -> ! {
     panic!("a lock of the set is held by this CPU already")
 }
 
+/// This CPU, as an owner: its number and 1 in the lower half, and its machine's in the upper half where there
+/// are several.
+#[inline(always)]
+fn this_cpu<C: Cpu>(_preempt_off: &PreemptGuard<C>) -> u64 {
+    let is_named = C::SEVERAL_MACHINES && !mutant!("asymmetric.machine-not-named");
+    let machine = if is_named { u64::from(C::machine().get()) << 32 } else { 0 };
+    machine | (u64::from(C::id().0) + 1)
+}
+
 impl<C: Cpu> Default for AsymmetricLocks<C> {
     fn default() -> Self {
         Self::new()
@@ -208,7 +205,7 @@ impl<C: Cpu> fmt::Debug for AsymmetricLocks<C> {
             NO_OWNER => f.write_str("locks without an owner yet"),
             REVOKED => f.write_str("locks being revoked"),
             UNOWNED => f.write_str("unowned locks"),
-            owner => write!(f, "locks owned by CPU {}", owner - 1),
+            owner => write!(f, "locks owned by CPU {}", owner as u32 - 1),
         }
     }
 }
