@@ -6,7 +6,7 @@ use super::Test::{Model, Unit};
 
 const MISUSE: super::Test = Unit("index::tests::misuse");
 
-/// All of them. Their numbers follow those of `list_jobs`.
+/// All of them.
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "rcu.section-not-checked",

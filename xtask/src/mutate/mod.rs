@@ -16,7 +16,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `list`, `list_jobs`, `list_index`, `list_edit` | the points, what is wrong there, which test notices |
+//! | `list` and `list_*` | the points, what is wrong there, which test notices |
 //! | `points` | the points that stand in the sources, against the list |
 //! | `program` | building the test programs, and running one with a time limit |
 
@@ -24,6 +24,7 @@ mod list;
 mod list_edit;
 mod list_index;
 mod list_jobs;
+mod list_memory;
 mod points;
 mod program;
 #[cfg(test)]
@@ -59,7 +60,12 @@ struct Mutation {
 
 /// All mutations.
 fn all() -> impl Iterator<Item = &'static Mutation> {
-    list::ALL.iter().chain(list_jobs::ALL).chain(list_index::ALL).chain(list_edit::ALL)
+    list::ALL
+        .iter()
+        .chain(list_memory::ALL)
+        .chain(list_jobs::ALL)
+        .chain(list_index::ALL)
+        .chain(list_edit::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; `--list` only names them.

@@ -1,0 +1,180 @@
+//! The points of locks, ownership, sets of CPUs, boot memory and frames.
+
+use super::Mutation;
+use super::Test::{Lab, Model, Unit};
+
+const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
+const GROWTH: super::Test = Model("loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed");
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "cpu-mask.summary-not-set",
+        wrong: "a CPU enters a word of a set that readers leave out",
+        test: Unit("space::tests::many_cpus"),
+    },
+    Mutation {
+        point: "cpu-mask.last-word-left-out",
+        wrong: "the last word of a set is not read",
+        test: Unit("space::tests::many_cpus"),
+    },
+    Mutation {
+        point: "meta.mapcount-overflows",
+        wrong: "a mapcount at its limit is raised",
+        test: Unit("frame::tests"),
+    },
+    Mutation {
+        point: "asymmetric.owner-not-awaited",
+        wrong: "ownership is revoked while the owner is inside",
+        test: Model("loom_asymmetric_locks"),
+    },
+    Mutation {
+        point: "asymmetric.barrier-skipped",
+        wrong: "ownership is revoked without a barrier",
+        test: Model("loom_asymmetric_locks"),
+    },
+    Mutation {
+        point: "asymmetric.owner-locks-twice",
+        wrong: "the owner of a set of locks takes one of them twice",
+        test: Unit("sync::asymmetric"),
+    },
+    Mutation {
+        point: "asymmetric.owner-not-rechecked",
+        wrong: "the owner does not check that it still is the owner",
+        test: Model("loom_asymmetric_locks"),
+    },
+    Mutation {
+        point: "asymmetric.given-back-relaxed",
+        wrong: "ownership is released without a release store",
+        test: Model("loom_asymmetric_locks"),
+    },
+    Mutation {
+        point: "asymmetric.released-while-held",
+        wrong: "an owner releases its ownership while it holds a lock",
+        test: Unit("sync::asymmetric::tests"),
+    },
+    Mutation {
+        point: "asymmetric.below-foreign-lock",
+        wrong: "a lock is taken by its word below a lock that is not of its set",
+        test: Unit("sync::asymmetric::tests"),
+    },
+    Mutation {
+        point: "asymmetric.two-revokers",
+        wrong: "two revokers use the same value at once",
+        test: Unit("sync::asymmetric::tests"),
+    },
+    Mutation {
+        point: "percpu.foreign-part",
+        wrong: "data of no CPU, or of another, is used as this CPU's",
+        test: Unit("sync::percpu::tests"),
+    },
+    Mutation {
+        point: "boot.memory-not-claimed",
+        wrong: "two systems have the same memory",
+        test: Unit("frame::boot::map::tests"),
+    },
+    Mutation {
+        point: "carve.layout-unchecked",
+        wrong: "boot memory that is too small or not aligned is used",
+        test: Unit("sync::carve::tests"),
+    },
+    Mutation {
+        point: "bounded-list.count-wraps",
+        wrong: "a list that stays full gives out its places again",
+        test: Unit("sync::bounded_list::tests"),
+    },
+    Mutation {
+        point: "bounded-list.reserved-first",
+        wrong: "values are read while one of them is being pushed",
+        test: Model("loom_bounded_list"),
+    },
+    Mutation {
+        point: "asymmetric.left-relaxed",
+        wrong: "the owner leaves a section without release",
+        test: Model("loom_asymmetric_locks"),
+    },
+    Mutation { point: "spin.taken-relaxed", wrong: "a spin lock is taken without acquire", test: UNMAP },
+    Mutation {
+        point: "spin.released-relaxed",
+        wrong: "a spin lock is released without release",
+        test: UNMAP,
+    },
+    Mutation {
+        point: "rcu.read-fence-skipped",
+        wrong: "a read section begins without its fence",
+        test: Model("loom_rcu_reader_against_retire_and_advance_by_another"),
+    },
+    Mutation {
+        point: "buddy.never-merged",
+        wrong: "free buddies are not merged",
+        test: Unit("frame::tests::random_allocations"),
+    },
+    Mutation {
+        point: "deferred.claim-not-atomic",
+        wrong: "a deferred block is claimed by a load and a store",
+        test: Model("loom_helper_and_allocation_share_the_blocks_of_a_section"),
+    },
+    Mutation {
+        point: "alloc.deferred-not-awaited",
+        wrong: "an allocation does not wait for blocks that are being initialised",
+        test: GROWTH,
+    },
+    Mutation {
+        point: "zone.counted-before-freed",
+        wrong: "a zone counts frames as its own before it has them",
+        test: GROWTH,
+    },
+    Mutation {
+        point: "deferred.edge-block-deferred",
+        wrong: "a block with the start of a region in it is deferred",
+        test: Unit("frame::boot::deferred"),
+    },
+    Mutation {
+        point: "deferred.edge-records-not-written",
+        wrong: "records of blocks with an edge in them are not written at start",
+        test: Unit("frame::boot::deferred"),
+    },
+    Mutation {
+        point: "deferred.unwritten-record-found",
+        wrong: "a lookup finds a record that is not written",
+        test: Unit("frame::boot::deferred::unwritten_tests"),
+    },
+    Mutation {
+        point: "deferred.written-noted-early",
+        wrong: "records are noted as written before they are",
+        test: Model("loom_a_record_is_found_once_it_is_written"),
+    },
+    Mutation {
+        point: "zone.deferred-not-counted",
+        wrong: "the watermark does not count deferred frames",
+        test: Unit("frame::boot::deferred"),
+    },
+    Mutation {
+        point: "zone.block-list-not-linked",
+        wrong: "a chain of deferred blocks is linked by its head alone",
+        test: Unit("frame::boot::deferred"),
+    },
+    Mutation {
+        point: "alloc.searched-after-drain",
+        wrong: "the zones are searched after a drain, when other CPUs may have refilled their caches",
+        test: Lab("scarce", "who_asks_for_no_more_than_there_is_gets_it_whatever_other_cpus_hold"),
+    },
+    Mutation {
+        point: "rwlock.writers-first",
+        wrong: "a writer that releases the lock grants it to the next writer though readers wait",
+        test: Lab(
+            "fair",
+            "a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
+        ),
+    },
+    Mutation {
+        point: "rwlock.granted-without-acquire",
+        wrong: "a writer does not see what all readers of the phase before did",
+        test: Model("loom_rwlock"),
+    },
+    Mutation {
+        point: "rcu.grace-of-two",
+        wrong: "garbage is free after two epochs",
+        test: Model("loom_rcu_reader_against_an_unlinking_that_waits_in_a_store_buffer"),
+    },
+];
