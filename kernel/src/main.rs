@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! qemu-system-x86_64 -accel tcg -M q35 -cpu max -smp N -m M -nodefaults -no-user-config -display none
-//!     -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4
+//!     -no-reboot -serial stdio -debugcon file:/dev/stderr -device isa-debug-exit,iobase=0xf4,iosize=4
 //!     -kernel interleaf-kernel [-initrd PROGRAM] [-append LINE]
 //! ```
 //!
@@ -18,9 +18,13 @@
 //! | `start=deferred` | most frame records are initialised later, by all CPUs |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
-//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`. An
-//! orderly end with `code` from 0 to 0x3f has the value `0x10 + code`: a program's exit code modulo 64, so
-//! 139 & 0x3f = 11 for an unhandled SIGSEGV. A panic has the value 0x7f.
+//! A byte of the program's words that is no visible ASCII is `%` and two hexadecimal digits, and `%` alone is
+//! an empty word.
+//!
+//! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: 0x10
+//! for an orderly end, whose exit code has been written to the debug console (port 0xe9) as the line `exit
+//! code N`; 0x11 where the program cannot be loaded, 0x12 where frames were lost, 0x7f for a panic. A program
+//! that a signal ends has the code 128 + its number.
 //!
 //! Built with `cargo build --profile kernel -p interleaf-kernel`, or `kernel-checked` for debug assertions.
 //! With another profile this is an ordinary program that says so, so that `cargo build` and `cargo test` stay
@@ -66,7 +70,8 @@ fn main() {
 mod metal {
     use crate::arch::loader::{self, Loader, StartInfo};
     use crate::arch::{Core, MACHINE, boot, clock, console};
-    use crate::task::{process, sched};
+    use crate::task::program::NoCode;
+    use crate::task::{program, sched};
     use crate::{memory, report, selftest};
     use interleaf::frame::RecordInit;
     use interleaf::machine::{Cpu, Machine};
@@ -74,6 +79,8 @@ mod metal {
 
     /// How the machine ends, for isa-debug-exit.
     const ORDERLY: u8 = 0x10;
+    const NOT_LOADED: u8 = 0x11;
+    const LEAKED: u8 = 0x12;
 
     /// The order of booting.
     pub fn main_of_boot_cpu(start_info: StartInfo) -> ! {
@@ -98,12 +105,19 @@ mod metal {
             memory::mib(),
             Core::now_ns() / 1_000_000
         );
-        let code = match options.selftest {
-            Some(name) => selftest::run(name, &options),
-            None if loader.module().is_empty() => selftest::run("all", &options),
-            None => process::run(loader.module(), &options),
+        let ended = match options.selftest {
+            Some(name) => Ok(selftest::run(name, &options)),
+            None if loader.module().is_empty() => Ok(selftest::run("all", &options)),
+            None => program::run(loader.module(), &options),
         };
         report::longest_section(MACHINE.nr_cpus());
-        console::exit(ORDERLY + (code & 0x3f))
+        match ended {
+            Ok(code) => {
+                console::report_code(code);
+                console::exit(ORDERLY)
+            }
+            Err(NoCode::NotLoaded) => console::exit(NOT_LOADED),
+            Err(NoCode::Leaked) => console::exit(LEAKED),
+        }
     }
 }

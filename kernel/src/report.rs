@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::arch::trap::Frame;
-use crate::arch::{console, percpu, registers, space};
+use crate::arch::{MACHINE, console, percpu, registers, space};
 use core::fmt::Display;
 use core::panic::PanicInfo;
 use interleaf::units::{CpuId, VirtAddr};
@@ -49,6 +49,13 @@ fn who() {
     }
 }
 
+/// Prints why the last faults gave up speculating, and where.
+fn events() {
+    for (reason, address) in MACHINE.events().last() {
+        console::last_words(format_args!("  {} at {address:#x}\n", reason.counter().name()));
+    }
+}
+
 /// Prints the entries of the tables for an address.
 fn walk(address: VirtAddr) {
     const NAMES: [&str; 4] = ["pte", "pmd", "pud", "p4d"];
@@ -75,6 +82,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
             "  rsp {stack:#018x}  rflags {flags:#x}  {:?}\n",
             registers::root()
         ));
+        events();
     }
     console::exit(PANIC)
 }

@@ -24,6 +24,58 @@ fn json_is_one_object_with_its_names() {
     assert!(tour["sections"][0]["figures"].is_array());
 }
 
+/// Every subcommand that can run anywhere, small; `boot` and `record` have tests of their own.
+fn every_small_command() -> Vec<Vec<String>> {
+    let traces = format!("{}/traces", env!("CARGO_MANIFEST_DIR"));
+    let lines = [
+        "list".to_string(),
+        "bench list".to_string(),
+        "bench machine --small".to_string(),
+        "bench sync --small".to_string(),
+        "doctor".to_string(),
+        "tour --small".to_string(),
+        "fault mapper --rounds 1 --mib 1 --cpus 1".to_string(),
+        "init --memory 256M --threads 1 --runs 2".to_string(),
+        "check pairs --seeds 1".to_string(),
+        "check stress --rounds 1 --tasks 2".to_string(),
+        "check fuzz --executions 50 --only parse --seed 3".to_string(),
+        format!("replay {traces}/sqlite.trace {traces}/churn.trace"),
+        format!("trace info {traces}/python.trace"),
+    ];
+    lines.iter().map(|line| line.split(' ').map(str::to_string).collect()).collect()
+}
+
+#[test]
+fn json_is_one_object_everywhere_or_lines_where_help_says_so() {
+    for line in every_small_command() {
+        let mut arguments: Vec<&str> = line.iter().map(String::as_str).collect();
+        arguments.push("--json");
+        one_object(&arguments);
+    }
+    let help = interleaf(&["trace", "--help"]);
+    assert!(String::from_utf8_lossy(&help.stdout).contains("JSON lines"));
+    let trace = format!("{}/traces/sqlite.trace", env!("CARGO_MANIFEST_DIR"));
+    let dump = interleaf(&["trace", "dump", &trace, "--json"]);
+    for line in String::from_utf8(dump.stdout).unwrap().lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).unwrap().is_object());
+    }
+}
+
+#[test]
+fn text_fits_a_terminal_of_80_columns() {
+    for line in every_small_command() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_interleaf"));
+        let output = command.args(&line).env("COLUMNS", "80").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.is_empty(), "{line:?}");
+        for row in text.lines() {
+            // A path or a name may be longer than any terminal.
+            let longest_word = row.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+            assert!(row.chars().count() <= 80 || longest_word > 70, "{line:?}: {row}");
+        }
+    }
+}
+
 #[test]
 fn a_run_of_faults_says_where_each_fault_went() {
     let report = one_object(&["fault", "mapper", "--rounds", "1", "--mib", "1", "--cpus", "1", "--json"]);
@@ -33,7 +85,7 @@ fn a_run_of_faults_says_where_each_fault_went() {
     for run in runs {
         let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name} is missing"));
         let reasons = run["fell_back"].as_object().unwrap();
-        assert!(reasons.len() == 7 && reasons.keys().all(|reason| reason.starts_with("spf_")));
+        assert!(reasons.len() == 9 && reasons.keys().all(|reason| reason.starts_with("spf_")));
         let fell_back: u64 = reasons.values().filter_map(serde_json::Value::as_u64).sum();
         assert_eq!(count("speculated") + count("locked") + fell_back + count("errors"), count("faults"));
         assert!(run["latency_ns"]["p99"].is_number() && run["interrupts"].is_number());
@@ -87,7 +139,7 @@ fn a_figure_bears_every_name_of_the_schema() {
         "aa",
         "samples",
         "bar",
-        "holds",
+        "verdict",
         "command",
     ];
     for name in names {
@@ -95,6 +147,20 @@ fn a_figure_bears_every_name_of_the_schema() {
     }
     assert_eq!(figure["name"], "machine.rwlock_pair");
     assert!(report["context"].as_array().unwrap().iter().all(|f| f["name"] != "machine.rwlock_pair"));
+}
+
+#[test]
+fn the_peak_garbage_of_a_group_is_printed_and_bounded() {
+    let report = one_object(&["bench", "space", "--small", "--json"]);
+    let garbage = report["garbage"].as_array().unwrap();
+    assert_eq!(garbage.len(), 1, "the context runs no library");
+    assert_eq!(garbage[0]["group"], "space");
+    let number = |name: &str| garbage[0][name].as_u64().unwrap_or_else(|| panic!("{name} is missing"));
+    assert!(number("peak_objects") > 0 && number("peak_bytes") > 0);
+    assert!(number("peak_bytes") <= number("limit_bytes"));
+    number("longest_grace_ns");
+    let text = String::from_utf8(interleaf(&["bench", "space", "--small"]).stdout).unwrap();
+    assert!(text.contains("garbage at its peak"), "{text}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Vm};
-use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
+use interleaf::table::format::{Aarch64, Sv48, Sv57, X86_64, X86_64La57};
 use interleaf::units::{Access, CpuId};
 use interleaf::vma::VmaFlags;
 use interleaf_lab::check::calls::{Call, CallResult, Errno, Outcome, System};
@@ -53,6 +53,12 @@ fn locked_faults_on_aarch64_agree_with_the_model() {
 fn both_paths_on_five_levels_agree_with_the_model() {
     agrees::<X86_64La57>(Path::Speculative, 4000..4300);
     agrees::<X86_64La57>(Path::Locked, 4300..4600);
+}
+
+#[test]
+fn both_paths_on_riscv_agree_with_the_model() {
+    agrees::<Sv48>(Path::Speculative, 4600..4900);
+    agrees::<Sv57>(Path::Locked, 4900..5100);
 }
 
 /// The errors of each call, by its name; a heap that stays where it is counts as one.

@@ -1,7 +1,7 @@
 //! The checkers hold for a machine in use, and each notices when what it guards is broken on purpose.
 
 use interleaf::frame::{AllocRequest, Priority};
-use interleaf::machine::{Entry, Format, Leaf, Machine as _, Marker};
+use interleaf::machine::{Entry, Format, Leaf, Marker};
 use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::table::{LeafBits, LockedTable, PageTable, walk};
@@ -77,17 +77,24 @@ fn a_table_that_is_in_no_space_is_noticed() {
 
 #[test]
 fn a_mapcount_too_many_is_noticed() {
-    let wrong = recount_after(|vm, space, page| {
-        let (pfn, _) = space.resident_frame(page).expect("it was written");
-        std::mem::forget(vm.memory().try_get(pfn).expect("user memory").map());
+    let wrong = recount_after(|vm, _, _| {
+        let frame = vm.memory().alloc_zeroed(Priority::Normal).expect("memory");
+        std::mem::forget(frame.into_mapped());
     });
-    assert!(wrong.contains("mapcount and refcount are (2, 2)"), "{wrong}");
+    assert!(wrong.contains("0 entries show") && wrong.contains("are (1, 1)"), "{wrong}");
+}
+
+#[test]
+fn a_right_to_write_a_shared_frame_is_noticed() {
+    let wrong =
+        recount_after(|_, space, page| with_table(space, page, |table, slot| assert!(table.share(slot))));
+    assert!(wrong.contains("a writable shared frame"), "{wrong}");
 }
 
 #[test]
 fn a_leaf_without_a_mapping_is_noticed() {
     let wrong = recount_after(|_, space, page| {
-        let bits = LeafBits { rights: Rights::READ | Rights::USER, accessed: false, dirty: false };
+        let bits = LeafBits::new(Rights::READ | Rights::USER);
         with_table(space, page.add(8), |table, slot| table.install_zero(slot, bits));
     });
     assert!(wrong.starts_with("entries:") && wrong.contains("where nothing is mapped"), "{wrong}");
@@ -97,8 +104,9 @@ fn a_leaf_without_a_mapping_is_noticed() {
 fn a_right_to_write_the_zero_page_is_noticed() {
     let wrong = recount_after(|vm, space, page| {
         with_table(space, page.add(2), |table, slot| {
-            let Entry::Leaf(leaf) = table.entry(slot) else { panic!("the zero page is there") };
-            let writable = Entry::Leaf(Leaf { rights: leaf.rights | Rights::WRITE, ..leaf });
+            let Entry::Leaf(mut leaf) = table.entry(slot) else { panic!("the zero page is there") };
+            leaf.rights |= Rights::WRITE;
+            let writable = Entry::Leaf(leaf);
             // The library refuses to write such an entry.
             let word = X86_64::encode(writable, Level::Pte);
             // SAFETY: no other CPU runs; what the entry maps is then broken, as it should be, and nothing
@@ -113,8 +121,11 @@ fn a_right_to_write_the_zero_page_is_noticed() {
 fn a_right_taken_away_without_a_flush_is_noticed() {
     let wrong = recount_after(|_, space, page| {
         with_table(space, page, |table, slot| {
-            let read_only =
-                |leaf: Leaf| Some(LeafBits { rights: leaf.rights - Rights::WRITE, ..LeafBits::of(leaf) });
+            let read_only = |leaf: Leaf| {
+                let mut bits = LeafBits::of(leaf);
+                bits.rights -= Rights::WRITE;
+                Some(bits)
+            };
             assert!(table.adjust(slot, read_only).is_some_and(|(_, changed)| changed));
         });
     });

@@ -37,11 +37,20 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
     (request, kind == MapFlags::SHARED || kind == MapFlags::PRIVATE)
 }
 
+/// Flags that Linux's mmap has and this one has not yet, each with the error that says so: Linux's own where
+/// it has one, of a machine without reserved huge pages, and of a process that may lock no memory.
+const NOT_YET: [(MapFlags, Errno); 3] = [
+    (MapFlags::GROWSDOWN, Errno::EOPNOTSUPP),
+    (MapFlags::HUGETLB, Errno::ENOMEM),
+    (MapFlags::LOCKED, Errno::EPERM),
+];
+
 /// `mmap(addr, len, prot, flags, -1, 0)`.
 ///
-/// # Errors
-/// [`Errno::EBADF`] where the flags ask for a file; else as [`AddressSpace::map`], and [`Errno::EINVAL`]
-/// where they say neither shared nor private.
+/// # Errors [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows
+/// down, [`Errno::ENOMEM`] for huge pages of a pool and [`Errno::EPERM`] for locked memory, which are refused
+/// rather than ignored; else as [`AddressSpace::map`], and [`Errno::EINVAL`] where they say neither shared
+/// nor private.
 #[inline]
 pub fn mmap<M: Machine>(
     space: &AddressSpace<'_, M>,
@@ -50,8 +59,12 @@ pub fn mmap<M: Machine>(
     prot: u32,
     flags: u32,
 ) -> Result<VirtAddr, Errno> {
-    if !MapFlags::from_bits_retain(flags).contains(MapFlags::ANONYMOUS) {
+    let asked = MapFlags::from_bits_retain(flags);
+    if !asked.contains(MapFlags::ANONYMOUS) {
         return Err(Errno::EBADF);
+    }
+    if let Some(&(_, refused)) = NOT_YET.iter().find(|(flag, _)| asked.contains(*flag)) {
+        return Err(refused);
     }
     let (request, has_type) = map_request(addr, len_bytes, prot, flags);
     if !has_type {

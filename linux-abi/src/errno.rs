@@ -27,6 +27,8 @@ macro_rules! numbers {
 numbers! {
     /// Operation not permitted.
     EPERM,
+    /// No child processes.
+    ECHILD,
     /// No such process.
     ESRCH,
     /// Input or output error; of `mbind`: a page lies elsewhere.
@@ -47,6 +49,8 @@ numbers! {
     EINVAL,
     /// Function not implemented.
     ENOSYS,
+    /// Operation not supported.
+    EOPNOTSUPP,
     /// Connection timed out; the error of every wait that has a deadline.
     ETIMEDOUT,
 }
@@ -70,6 +74,8 @@ impl From<Error> for Errno {
             Error::Fault => Self::EFAULT,
             Error::Again => Self::EAGAIN,
             Error::Misplaced => Self::EIO,
+            // Errors of later versions.
+            _ => Errno::EINVAL,
         }
     }
 }

@@ -6,7 +6,8 @@
 //! | `flags` | `PROT_*`, `MAP_*`, `MREMAP_*` |
 //! | `advice` | `MADV_*`, and their meaning to the library |
 //! | `policy` | `MPOL_*`, likewise |
-//! | `number` | numbers of system calls |
+//! | `number`, `call_name` | numbers of system calls, and the name of each |
+//! | `elf` | static programs |
 //! | `task` | flags of calls about threads |
 //! | `calls` | the calls: untrusted words in, errors in Linux's order out |
 //!
@@ -17,7 +18,9 @@
 #![warn(missing_debug_implementations)]
 
 pub mod advice;
+mod call_name;
 mod calls;
+pub mod elf;
 mod errno;
 mod flags;
 pub mod number;
@@ -26,6 +29,7 @@ pub mod task;
 #[cfg(test)]
 mod tests;
 
+pub use call_name::call_name;
 pub use calls::{brk, check_mincore, madvise, map_request, mbind, mmap, mprotect, munmap};
 pub use errno::Errno;
 pub use flags::{MREMAP_DONTUNMAP, MREMAP_FIXED, MapFlags, Prot};

@@ -30,6 +30,7 @@ numbers! {
     VFORK __NR_vfork,
     EXECVE __NR_execve,
     EXIT __NR_exit,
+    WAIT4 __NR_wait4,
     SHMDT __NR_shmdt,
     GETPPID __NR_getppid,
     PERSONALITY __NR_personality,

@@ -13,6 +13,8 @@ flags! {
     CLONE_VM,
     /// The child is a thread of the process.
     CLONE_THREAD,
+    /// The parent waits until the child has ended or executes a program.
+    CLONE_VFORK,
     /// An argument is the child's thread-local storage.
     CLONE_SETTLS,
     /// The child's number is stored in the parent's memory.
@@ -25,6 +27,8 @@ flags! {
     FUTEX_WAIT,
     /// Wake sleepers.
     FUTEX_WAKE,
+    /// wait4 returns at once.
+    WNOHANG,
 }
 
 /// The bits of a futex operation that say what is done.

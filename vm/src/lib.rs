@@ -1,5 +1,53 @@
 //! Interleaf: the part of a kernel that owns physical page frames, page tables, address spaces and page
-//! faults.
+//! faults, as a library: `no_std`, without an allocator, for any platform that implements two traits.
+//!
+//! **What it claims**: page faults take no lock of the address space (they speculate, and fall back under the
+//! lock); unmapping returns when no CPU uses the old translation, after one flush; frame records of terabytes
+//! are initialised by all CPUs, or on demand; safe code cannot corrupt memory through it. Each is measured or
+//! checked by the project's own tests, models and benchmarks.
+//!
+//! # Quickstart
+//!
+//! A platform says where memory is ([`Machine`]) and what it knows of its CPU ([`Cpu`]); one CPU without
+//! interrupts needs four methods. Then:
+//!
+//! ```
+//! use interleaf::units::Access;
+//! use interleaf::{AddressSpace, BootMap, Fault, Layout, Machine, MapRequest, Outcome, Path, Vm};
+//!
+//! fn a_program<M: Machine>(machine: &M, memory: BootMap) -> Result<(), Box<dyn core::error::Error>> {
+//!     let vm = Vm::new(machine, memory)?; // takes over all frames
+//!     let space = AddressSpace::new(&vm, Layout::linux::<M::Format>(), Path::Speculative)?;
+//!     let base = space.map(&MapRequest::anonymous(1 << 20))?; // mmap
+//!     let active = space.activate(None); // this CPU translates through the space
+//!     let fault = Fault { addr: base, access: Access::Write }; // what the trap handler was told
+//!     assert_eq!(space.fault(fault), Ok(Outcome::Speculated)); // no lock of the space was taken
+//!     space.unmap(base, 1 << 20)?; // returns when no CPU can use the old translation
+//!     drop(active);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Programs that run, platform included: `vm/examples/` (`frames`, `tables`, `jobs`, `embed`, `riscv`).
+//! `docs/porting` leads through a platform rule by rule; [`machine::conformance`] tests it.
+//!
+//! # What is here
+//!
+//! | | start with | needs of the platform |
+//! |---|---|---|
+//! | frames: zones, CPU caches, NUMA policies, pools | [`Memory`] | a window onto memory |
+//! | tables alone: map, unmap, protect, query | [`Mapper`] | the same, and a flush |
+//! | formats: x86-64, AArch64, RISC-V, EPT | [`table::format`] | |
+//! | address spaces: anonymous, shared, fork | [`Vm`], [`AddressSpace`] | an MMU; interrupts between CPUs |
+//! | shootdown: one flush for each call, lazy CPUs | [`tlb`] | interrupts between CPUs |
+//! | jobs over ranges, ordered queues | [`Job`], [`WorkerPool`] | helpers, else callers do all |
+//! | locks, RCU, per-CPU data, lock order | [`sync`] | a barrier on all CPUs |
+//!
+//! Not here yet: files, huge pages in spaces, reclaim and swap, splitting of large pages of a mapper.
+//!
+//! Up to 4 096 CPUs and 64 nodes, pages of 4 KiB, 64-bit targets. There are no features to choose.
+//!
+//! # Floors
 //!
 //! The modules are floors; each knows only the floors below it (`units` is the lowest):
 //!
@@ -36,6 +84,17 @@ pub mod tlb;
 pub mod units;
 pub mod vma;
 pub mod work;
+
+pub use frame::{AllocRequest, BootMap, Memory};
+pub use machine::{Context, Cpu, Machine};
+pub use space::{AddressSpace, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
+pub use table::{GivenFrames, Mapper};
+pub use work::{Job, WorkerPool};
+
+/// The fault entries of the porting guide, compiled with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/porting/faults.md")]
+mod porting {}
 
 /// The readme's example, compiled with the documentation's.
 #[cfg(doctest)]

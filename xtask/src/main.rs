@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `steps` | the steps of `test` and `ci`, in order |
 //! | `runner` | running and timing steps, and listing those that cannot run |
-//! | `layers` | which module may name which, and where `unsafe` may stand |
+//! | `layers` | which module may name which, where `unsafe` may stand, which files the walks name |
 //! | `boots` | booting the kernel, and its programs on the host |
 //! | `storm` | many boots of one test |
 //! | `lines` | the lines that two faults fight for, as the emulator sees it |
@@ -14,6 +14,8 @@
 //! | `width` | lines that have grown too wide |
 //! | `words` | replaced names of types, and names declared twice |
 //! | `readme` | the marked blocks of README.md, from real runs |
+
+#![forbid(unsafe_code)]
 
 mod boots;
 mod layers;
@@ -41,7 +43,7 @@ usage: cargo xtask CHORE
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --selftest NAME
   layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
-           --only NAME,...
+           --only NAME,...; with --write first, the table in docs/design/mutations.md is brought up to date
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
   size     warn of files over 400 lines
   width    fail where a line has more than 110 columns

@@ -2,6 +2,7 @@
 
 use super::apic::Vector;
 use super::cpu::PreemptOff;
+use super::events::Events;
 use super::percpu::{self, MAX_CPUS};
 use super::space::{self, DIRECT_BYTES};
 use super::{Core, Once, apic, helpers, registers, spaces};
@@ -30,6 +31,8 @@ pub struct Metal {
     free: Once<BootMap>,
     /// The library has it.
     is_claimed: AtomicBool,
+    /// What the library reported last.
+    events: Events,
 }
 
 /// The machine.
@@ -41,6 +44,7 @@ pub static MACHINE: Metal = Metal {
     exchanging: AtomicBool::new(false),
     free: Once::new(),
     is_claimed: AtomicBool::new(false),
+    events: Events::new(),
 };
 
 impl Metal {
@@ -59,6 +63,11 @@ impl Metal {
     /// The usable regions are RAM that the window covers and that nothing else uses, now or later.
     pub(super) unsafe fn offer_memory(&self, map: BootMap) {
         self.free.set(map);
+    }
+
+    /// What the library reported last.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// CPUs that have started.
@@ -167,28 +176,13 @@ unsafe impl Machine for Metal {
     }
 
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
-        // SAFETY: both blocks are the caller's, and different.
-        unsafe { self.window(to.addr()).copy_from_nonoverlapping(self.window(from.addr()), order.bytes()) }
-    }
-
-    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
-        assert!(pfn.0 < DIRECT_BYTES / PAGE_SIZE as u64, "{pfn:?} has no window");
-        let from = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
-        // SAFETY: the bytes lie in the direct map, which maps RAM alone: where there is none the instruction
-        // faults, which ends the machine. It writes `to` and nothing else. The compiler knows nothing of what
-        // it reads, so it races with no access of Rust's.
+        let (from, to) = (self.window(from.addr()).as_ptr(), self.window(to.addr()).as_ptr());
+        // SAFETY: both blocks are memory, and the one copied to is the caller's. The compiler knows nothing
+        // of what the instruction reads, so it races with no access of Rust's.
         unsafe {
-            asm!("rep movsb", inout("rcx") to.len() => _, inout("rsi") from => _,
-                 inout("rdi") to.as_mut_ptr() => _, options(nostack, preserves_flags));
+            asm!("rep movsb", inout("rcx") order.bytes() => _, inout("rsi") from => _, inout("rdi") to => _,
+                 options(nostack, preserves_flags));
         }
-    }
-
-    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
-        let to = self.window(pfn.addr()).as_ptr().wrapping_add(offset);
-        // SAFETY: the bytes lie in a frame of the caller's.
-        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
     }
 
     fn load_root(&self, root: Option<RootTable>) {
@@ -207,6 +201,10 @@ unsafe impl Machine for Metal {
     fn flush_all(&self) {
         // SAFETY: the root that is loaded.
         unsafe { registers::set_root(registers::root()) };
+    }
+
+    fn event(&self, name: &'static str, value: u64) {
+        self.events.note(name, value);
     }
 
     unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {

@@ -20,6 +20,7 @@
 //! | `registers` | control and model-specific registers, CPU features |
 //! | `loader` | the loader's start information |
 //! | `bytes` | `memcpy` and its kin |
+//! | `events` | the last events that the library reported |
 //! | `suite` | the library's conformance suite on this machine |
 //! | `upcalls` | calls of machine code to the kernel above it |
 //! | `once` | a value that is set once |
@@ -30,6 +31,7 @@ mod bytes;
 pub mod clock;
 pub mod console;
 pub mod cpu;
+mod events;
 pub mod helpers;
 pub mod loader;
 pub mod machine;

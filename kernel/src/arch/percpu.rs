@@ -24,8 +24,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use interleaf::units::CpuId;
 
-/// The most CPUs.
-pub const MAX_CPUS: usize = 8;
+/// The most CPUs: as many as a set of them in one word has bits.
+pub const MAX_CPUS: usize = 64;
 
 /// No reschedule is due.
 pub const NO_RESCHED: u32 = 1 << 31;

@@ -11,7 +11,7 @@ use super::{Metal, Once};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 use interleaf::frame::{AllocRequest, Memory, Priority};
-use interleaf::machine::{Entry, Leaf};
+use interleaf::machine::{CacheType, Entry, Leaf};
 use interleaf::table::{LockedTable, PageTable};
 use interleaf::units::{Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn};
 
@@ -55,7 +55,7 @@ pub fn build(
     for range in ram {
         kernel.map_ram(range.clone(), giant)?;
     }
-    let device = Leaf { pfn: APIC_FRAME.pfn(), ..leaf(Rights::READ | Rights::WRITE) };
+    let device = leaf(APIC_FRAME.pfn(), Rights::READ | Rights::WRITE).cached_as(CacheType::Device);
     // SAFETY: the registers of this CPU's interrupt controller, which only `apic` uses.
     unsafe { kernel.map(VirtAddr(APIC_PAGE as u64).vpn(), PageSize::Base, device)? };
     // The table below the root must be there before roots of spaces copy it; stacks come later.
@@ -67,8 +67,8 @@ pub fn build(
 }
 
 /// An entry with these rights, for the kernel alone. Marked used, so that no walker has to write it.
-fn leaf(rights: Rights) -> Leaf {
-    Leaf { pfn: Pfn(0), rights, accessed: true, dirty: true }
+fn leaf(pfn: Pfn, rights: Rights) -> Leaf {
+    Leaf::new(pfn, rights).used(true)
 }
 
 impl<'m> Kernel<'m> {
@@ -79,7 +79,7 @@ impl<'m> Kernel<'m> {
             ImagePart::Data => Rights::READ | Rights::WRITE,
         };
         for page in range.step_by(PAGE_SIZE).filter(|&page| !space::is_guard(page)) {
-            let to = Leaf { pfn: space::image_frame(page), ..leaf(rights) };
+            let to = leaf(space::image_frame(page), rights);
             // SAFETY: the image's own frame, where it is linked, with the rights of its section.
             unsafe { self.map(VirtAddr(page as u64).vpn(), PageSize::Base, to)? };
         }
@@ -95,7 +95,7 @@ impl<'m> Kernel<'m> {
         while at < end {
             let fits = |size: &&PageSize| at.is_multiple_of(size.bytes()) && at + size.bytes() <= end;
             let size = sizes.iter().find(fits).copied().unwrap_or(PageSize::Base);
-            let to = Leaf { pfn: PhysAddr(at).pfn(), ..leaf(Rights::READ | Rights::WRITE) };
+            let to = leaf(PhysAddr(at).pfn(), Rights::READ | Rights::WRITE);
             // SAFETY: the direct map is the machine's window (Machine, rule 1), for the kernel alone; who
             // uses which bytes of it, their owners say.
             unsafe { self.map(VirtAddr(DIRECT_MAP as u64 + at).vpn(), size, to)? };
@@ -110,7 +110,7 @@ impl<'m> Kernel<'m> {
     /// The kernel may access the memory as the leaf allows, for ever, and nothing is mapped there yet.
     unsafe fn map(&self, page: Vpn, size: PageSize, to: Leaf) -> Result<(), NoMemory> {
         let mut table = self.table_for(page, size.level())?;
-        // SAFETY: as the caller says (1); a leaf (2); nothing ever unmaps or edits the kernel's tables (3).
+        // SAFETY: as the caller says (1); a leaf (2), not owned (3).
         unsafe { table.set_entry(size.level().index(page), Entry::Leaf(to)) };
         Ok(())
     }
@@ -159,7 +159,7 @@ fn map_pages(memory: &'static Memory<'static, Metal>, range: Range<usize>) -> Op
     for page in range.step_by(PAGE_SIZE).filter(|&page| !space::is_mapped(page..page + 1)) {
         let pfn = memory.alloc_frame(AllocRequest::ZEROED)?.into_pfn();
         TAKEN.fetch_add(1, Relaxed);
-        let to = Leaf { pfn, ..leaf(Rights::READ | Rights::WRITE) };
+        let to = leaf(pfn, Rights::READ | Rights::WRITE);
         // SAFETY: a frame that was just allocated and is never freed, for this page alone, which is not
         // mapped.
         unsafe { kernel.map(VirtAddr(page as u64).vpn(), PageSize::Base, to).ok()? };

@@ -11,7 +11,7 @@
 mod run_all;
 mod switch;
 
-pub use run_all::run_all;
+pub use run_all::{MAX_PARTS, run_all};
 pub use switch::{Previous, end_and_switch_to, switch_to};
 
 use super::percpu::{self, PerCpu};
@@ -29,8 +29,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::
 use interleaf::machine::Context;
 use interleaf::units::CpuId;
 
-/// Most threads, idle threads included.
-pub const MAX_THREADS: usize = 128;
+/// Most threads, idle threads included. The memory for a stack is taken when a number is first used.
+pub const MAX_THREADS: usize = 4096;
 /// Bytes of a thread's kernel stack, and from one to the next.
 pub const STACK_BYTES: usize = 32 << 10;
 const STACK_STRIDE: usize = 64 << 10;
@@ -58,6 +58,10 @@ pub struct Thread {
     pub affinity: AtomicU64,
     /// It runs only where no ordinary thread is ready.
     pub is_idle_priority: AtomicBool,
+    /// The number that programs know it by.
+    pub number: AtomicU32,
+    /// The process that it is a thread of, as a place in the table of processes.
+    pub process: AtomicU32,
     /// Not 0: the thread exits before it returns to ring 3, because its program ends.
     pub exit_pending: AtomicU32,
     /// Where a program wants a 0 stored and woken when the thread ends; 0 for nowhere.
@@ -85,6 +89,9 @@ unsafe extern "C" {
 }
 
 impl Thread {
+    /// Of a thread of the kernel's.
+    pub const NO_PROCESS: u32 = u32::MAX;
+
     const fn new() -> Self {
         Self {
             context: OwnContext(Context::new()),
@@ -98,6 +105,8 @@ impl Thread {
             state: AtomicU32::new(sched::FREE),
             affinity: AtomicU64::new(u64::MAX),
             is_idle_priority: AtomicBool::new(false),
+            number: AtomicU32::new(0),
+            process: AtomicU32::new(Self::NO_PROCESS),
             exit_pending: AtomicU32::new(0),
             clear_tid: AtomicU64::new(0),
             ended: AtomicU32::new(0),
@@ -154,6 +163,19 @@ impl Thread {
         stack.publish();
     }
 
+    /// Prepares the thread to run `function(value)` on its stack, where the value lies until then.
+    pub fn prepare_to_run<T: Send + 'static>(&self, value: T, function: fn(T)) {
+        let mut stack = FreshStack::of(self);
+        self.fs_base.store(0, Relaxed);
+        stack.push(Call { value, function });
+        let call = ptr::with_exposed_provenance::<Call<T>>(stack.at).addr();
+        let (entry, begin) =
+            ((kernel_thread_entry as *const ()).addr(), (begin_call::<T> as *const ()).addr());
+        // The entry passes rbx and r12 on to `kernel_thread_begins`.
+        stack.push([0, 0, 0, call, 0, begin, entry]);
+        stack.publish();
+    }
+
     /// Prepares the thread to begin in ring 3 with the registers of `frame`, in the space and with the
     /// thread-local base given. The space waits for its threads when it ends.
     ///
@@ -171,6 +193,21 @@ impl Thread {
         stack.push([0, 0, 0, 0, 0, 0, entry]);
         stack.publish();
     }
+}
+
+/// A function and its argument, on the stack of the thread that will call it.
+#[repr(align(16))]
+struct Call<T> {
+    value: T,
+    function: fn(T),
+}
+
+/// # Safety
+/// `argument` is the address of a `Call<T>` on this thread's stack, which is read once.
+unsafe extern "C" fn begin_call<T>(argument: usize) {
+    // SAFETY: the caller's promise.
+    let Call { value, function } = unsafe { ptr::with_exposed_provenance::<Call<T>>(argument).read() };
+    function(value);
 }
 
 /// The stack of a thread that runs nowhere and has nothing to continue: only who prepares it touches it.

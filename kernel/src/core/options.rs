@@ -46,9 +46,36 @@ impl<'a> Options<'a> {
     }
 
     /// The program's arguments, its name first.
-    pub fn argv(&self) -> impl Iterator<Item = &'a str> + Clone {
-        self.program.split_ascii_whitespace()
+    pub fn argv(&self) -> impl Iterator<Item = Argument<'a>> + Clone {
+        self.program.split_ascii_whitespace().map(Argument)
     }
+}
+
+/// An argument of the program, as the command line has it: a byte that is no visible ASCII is `%` and two
+/// hexadecimal digits; `%` alone is an empty argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argument<'a>(pub(super) &'a str);
+
+impl Argument<'_> {
+    /// Its bytes, the last one first, as they are pushed on a stack. A `%` that is followed by no two digits
+    /// stands for itself.
+    pub fn bytes_backwards(&self) -> impl Iterator<Item = u8> {
+        let mut rest = if self.0 == "%" { &[] } else { self.0.as_bytes() };
+        core::iter::from_fn(move || {
+            let (byte, left) = match rest {
+                [left @ .., b'%', high, low] if let Some(byte) = hexadecimal(*high, *low) => (byte, left),
+                [left @ .., byte] => (*byte, left),
+                [] => return None,
+            };
+            rest = left;
+            Some(byte)
+        })
+    }
+}
+
+fn hexadecimal(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte| char::from(byte).to_digit(16);
+    Some((digit(high)? << 4 | digit(low)?) as u8)
 }
 
 #[cfg(test)]

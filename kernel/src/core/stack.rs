@@ -10,8 +10,9 @@
 //! ```
 //! Source: System V ABI, AMD64 supplement, section 3.4.1.
 
-use super::elf::Program;
+use super::options::Argument;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf_linux_abi::elf::Program;
 
 /// Most bytes of the image of a stack.
 pub const MAX_BYTES: usize = 2048;
@@ -47,14 +48,14 @@ impl StackImage {
     /// Where the arguments are too many or too long.
     pub fn new<'a>(
         program: &Program<'_>,
-        argv: impl Iterator<Item = &'a str>,
+        argv: impl Iterator<Item = Argument<'a>>,
         top: VirtAddr,
     ) -> Result<Self, TooLong> {
         let mut image = Self { bytes: [0; MAX_BYTES], start: MAX_BYTES, top };
         let mut at = [0; MAX_ARGUMENTS];
         let mut argc = 0;
         for argument in argv {
-            *at.get_mut(argc).ok_or(TooLong)? = image.push_string(argument)?;
+            *at.get_mut(argc).ok_or(TooLong)? = image.push_argument(argument)?;
             argc += 1;
         }
         let random = image.push(&0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835u128.to_le_bytes())?;
@@ -95,9 +96,10 @@ impl StackImage {
         &self.bytes[self.start..]
     }
 
-    fn push_string(&mut self, text: &str) -> Result<u64, TooLong> {
+    fn push_argument(&mut self, argument: Argument<'_>) -> Result<u64, TooLong> {
         self.push(&[0])?;
-        self.push(text.as_bytes())
+        argument.bytes_backwards().try_for_each(|byte| self.push(&[byte]).map(drop))?;
+        Ok(self.start_addr().0)
     }
 
     fn push_word(&mut self, word: u64) -> Result<u64, TooLong> {

@@ -2,8 +2,7 @@
 
 use super::CallResult;
 use crate::arch::{Core, console, user};
-use crate::task::process::PROCESS;
-use crate::task::{sched, signal};
+use crate::task::{process, sched};
 use interleaf::machine::Cpu;
 use interleaf::units::VirtAddr;
 use interleaf_linux_abi::Errno;
@@ -38,7 +37,7 @@ pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> CallResult {
     if !(1..=64).contains(&signal) {
         return Err(Errno::EINVAL);
     }
-    let (mut handler, mut restorer) = if signal == SIGSEGV { signal::handler() } else { (0, 0) };
+    let (mut handler, mut restorer) = if signal == SIGSEGV { process::current().handler() } else { (0, 0) };
     if old != 0 {
         let words = [handler, 0, restorer, 0];
         let mut bytes = [0; 8 * HANDLER_WORDS];
@@ -50,7 +49,8 @@ pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> CallResult {
         user::read(VirtAddr(new), &mut bytes)?;
         handler = word(&bytes, 0);
         restorer = word(&bytes, 2);
-        signal::set_handler(if handler <= DEFAULT_OR_IGNORE { 0 } else { handler }, restorer);
+        let handler = if handler <= DEFAULT_OR_IGNORE { 0 } else { handler };
+        process::current().set_handler((handler, restorer));
     }
     Ok(0)
 }
@@ -83,7 +83,7 @@ pub fn duration_ns(at: u64) -> Result<u64, Errno> {
 /// There is no list of timers: a sleeping thread reads the clock whenever it is scheduled.
 pub fn nanosleep(at: u64) -> CallResult {
     let end = Core::now_ns().saturating_add(duration_ns(at)?);
-    while Core::now_ns() < end && !PROCESS.is_ending() {
+    while Core::now_ns() < end && !process::current().is_ending() {
         sched::yield_now();
     }
     Ok(0)

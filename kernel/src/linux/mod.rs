@@ -1,21 +1,25 @@
 //! System calls, with Linux's numbers for x86-64: what the self-test programs need. Everything else is
-//! `ENOSYS`.
+//! `ENOSYS`, and is named on the console once.
 //!
 //! | file | calls |
 //! |---|---|
 //! | `memory` | mmap munmap mprotect madvise mbind brk mincore |
-//! | `threads` | clone exit exit_group futex gettid set_tid_address arch_prctl, and sched_* |
-//! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn getpid getppid clock_gettime nanosleep |
+//! | `processes` | clone fork vfork wait4 getpid getppid exit_group |
+//! | `threads` | exit futex gettid set_tid_address arch_prctl, and sched_* |
+//! | `missing` | none: it names those that are not there |
+//! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn clock_gettime nanosleep |
 
 #![forbid(unsafe_code)]
 
 mod memory;
 mod misc;
+mod missing;
+mod processes;
 mod threads;
 
 use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::BadAddress;
-use crate::task::signal;
+use crate::task::{process, signal};
 use interleaf_linux_abi::{Errno, number};
 
 impl From<BadAddress> for Errno {
@@ -38,7 +42,7 @@ pub fn call(saved: &mut Saved) -> bool {
     let frame = &mut saved.frame;
     match frame.vector() {
         // The cheapest call there is; it shows what entering and leaving costs.
-        number::GETPPID => frame.rax = 0,
+        number::GETPPID => frame.rax = process::current().parent().into(),
         number::RT_SIGRETURN => {
             signal::sigreturn(saved);
             return true;
@@ -68,9 +72,12 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         number::MADVISE => memory::madvise(a[0], a[1], a[2]),
         number::MBIND => memory::mbind(arguments),
         number::NANOSLEEP => misc::nanosleep(a[0]),
-        number::GETPID => Ok(1),
-        number::CLONE => threads::clone(frame),
-        number::EXIT => threads::exit(),
+        number::GETPID => Ok(process::current().number().into()),
+        number::CLONE => processes::clone(frame),
+        number::FORK => processes::fork(frame),
+        number::VFORK => processes::vfork(frame),
+        number::WAIT4 => processes::wait4(arguments),
+        number::EXIT => threads::exit(a[0]),
         number::ARCH_PRCTL => threads::arch_prctl(a[0], a[1]),
         number::GETTID => Ok(threads::gettid()),
         number::FUTEX => threads::futex(arguments),
@@ -78,7 +85,7 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         number::SCHED_GETAFFINITY => threads::sched_getaffinity(a[0], a[1], a[2]),
         number::SET_TID_ADDRESS => threads::set_tid_address(a[0]),
         number::CLOCK_GETTIME => misc::clock_gettime(a[0], a[1]),
-        number::EXIT_GROUP => threads::exit_group(a[0]),
-        _ => Err(Errno::ENOSYS),
+        number::EXIT_GROUP => processes::exit_group(a[0]),
+        other => Err(missing::refuse(other)),
     }
 }

@@ -1,64 +1,22 @@
 //! Calls about threads.
 
 use super::{Arguments, CallResult};
-use crate::arch::thread::{MAX_THREADS, Thread};
-use crate::arch::trap::Frame;
+use crate::arch::thread::Thread;
 use crate::arch::{Core, MACHINE, percpu, user};
-use crate::task::process::PROCESS;
-use crate::task::sched;
+use crate::task::{process, sched};
 use core::sync::atomic::Ordering::*;
 use interleaf::machine::{Cpu, Machine};
 use interleaf::units::VirtAddr;
 use interleaf_linux_abi::Errno;
 use interleaf_linux_abi::task::*;
 
-/// A new thread that continues as this one, but for rax and the stack.
-pub fn clone(frame: &Frame) -> CallResult {
-    let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
-    let has = |flag| flags & flag != 0;
-    if !has(CLONE_VM) || !has(CLONE_THREAD) {
-        return Err(Errno::ENOSYS);
-    }
-    let me = percpu::thread();
-    if has(CLONE_SETTLS) && tls >= user::USER_END {
-        return Err(Errno::EPERM);
-    }
-    let thread = sched::alloc_thread().ok_or(Errno::EAGAIN)?;
-    let tid = (thread.index() as u32).to_le_bytes();
-    let wishes = [(CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)];
-    for (_, at) in wishes.into_iter().filter(|&(flag, _)| has(flag)) {
-        // Linux ignores a failure to store the number.
-        let _ = user::write(VirtAddr(at), &tid);
-    }
-    let mut child = frame.twin();
-    child.rax = 0;
-    child.rsp = if stack == 0 { frame.rsp } else { stack };
-    let fs_base = if has(CLONE_SETTLS) { tls } else { me.fs_base() };
-    me.prepare_sibling(thread, &child, fs_base).expect("a program's thread has a space");
-    if has(CLONE_CHILD_CLEARTID) {
-        thread.clear_tid.store(child_tid, Relaxed);
-    }
-    PROCESS.add_thread(thread);
-    sched::start(thread, me.affinity.load(Relaxed));
-    if PROCESS.is_ending() {
-        // The program's end may not have seen the new thread.
-        thread.exit_pending.store(1, Release);
-    }
-    Ok(thread.index() as u64)
-}
-
-/// Ends the thread. A program whose last thread ends in this way has exit code 0.
-pub fn exit() -> CallResult {
-    PROCESS.leave()
-}
-
-pub fn exit_group(code: u64) -> CallResult {
-    PROCESS.end(code as u32);
-    PROCESS.leave()
+/// Ends the thread. The code is the process's if it is the last one.
+pub fn exit(code: u64) -> CallResult {
+    process::current().exit_thread(code as u32)
 }
 
 pub fn gettid() -> u64 {
-    percpu::thread().index() as u64
+    percpu::thread().number.load(Relaxed).into()
 }
 
 pub fn set_tid_address(at: u64) -> CallResult {
@@ -84,16 +42,18 @@ pub fn arch_prctl(what: u64, value: u64) -> CallResult {
 
 /// The thread of a number; 0 is the calling one.
 fn thread_of(tid: u64) -> Result<&'static Thread, Errno> {
-    match tid {
-        0 => Ok(Thread::at(percpu::thread().index())),
-        tid if (tid as usize) < MAX_THREADS => Ok(Thread::at(tid as usize)),
-        _ => Err(Errno::ESRCH),
+    if tid == 0 {
+        return Ok(Thread::at(percpu::thread().index()));
     }
+    let has_number = |thread: &&Thread| {
+        thread.process.load(Acquire) != Thread::NO_PROCESS && u64::from(thread.number.load(Relaxed)) == tid
+    };
+    Thread::all().iter().find(has_number).ok_or(Errno::ESRCH)
 }
 
 /// Every CPU, one bit each.
 fn every_cpu() -> u64 {
-    (1 << MACHINE.nr_cpus()) - 1
+    u64::MAX >> (u64::BITS - MACHINE.nr_cpus())
 }
 
 pub fn sched_setaffinity(tid: u64, len: u64, at: u64) -> CallResult {
@@ -128,7 +88,9 @@ pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> CallR
     }
     match operation & FUTEX_COMMAND {
         FUTEX_WAIT => futex_wait(VirtAddr(at), value as u32, deadline(timeout)?),
-        FUTEX_WAKE => Ok(sched::wake(at as usize, value.min(i32::MAX as u64) as u32).into()),
+        FUTEX_WAKE => {
+            Ok(sched::wake(process::current().key(VirtAddr(at)), value.min(i32::MAX as u64) as u32).into())
+        }
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -145,6 +107,7 @@ fn deadline(timeout: u64) -> Result<Option<u64>, Errno> {
 /// wake-up can be missed and no fault can be resolved. So its page is made present before, and the call
 /// starts again where the page was unmapped in between.
 fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> CallResult {
+    let process = process::current();
     loop {
         let mut bytes = [0; 4];
         user::read(at, &mut bytes)?;
@@ -156,16 +119,16 @@ fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> CallResult 
             if Core::now_ns() >= deadline {
                 return Err(Errno::ETIMEDOUT);
             }
-            if PROCESS.is_ending() {
+            if process.is_ending() {
                 return Ok(0);
             }
             sched::yield_now();
             continue;
         }
         let mut seen = None;
-        sched::sleep(at.0 as usize, || {
+        sched::sleep(process.key(at), || {
             seen = user::try_load_u32(at);
-            seen == Some(expected) && !PROCESS.is_ending()
+            seen == Some(expected) && !process.is_ending()
         });
         match seen {
             Some(value) if value != expected => return Err(Errno::EAGAIN),

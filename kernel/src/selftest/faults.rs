@@ -8,7 +8,7 @@ use crate::arch::{Core, MACHINE, percpu, user};
 use crate::memory;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
-use interleaf::space::Counter;
+use interleaf::space::{Counter, Fallback};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_kernel::core::options::Options;
@@ -48,6 +48,23 @@ fn touch_everything(space: &OwnedSpace) -> bool {
     drop(stay);
     let clean = must(percpu::thread().context().held() == 0, "an error left a lock held");
     resolved && refused && end && pinned && clean
+}
+
+/// A fault that gives up speculating is heard, with its reason and its address.
+pub fn are_heard(options: &Options<'_>) -> bool {
+    let speculates = !options.locked;
+    with_space(options, |space| {
+        let base = map(space, 1);
+        let (hole, before) = (VirtAddr(page(base, 1).0 + 0x24), MACHINE.events().noted());
+        let passed = AtomicBool::new(false);
+        let body = || passed.store(spaces::in_space(space, || load(hole).is_err()), SeqCst);
+        thread::run_all(&[&body], false);
+        let heard = MACHINE.events().noted() - before;
+        let last = MACHINE.events().last().next();
+        must(passed.load(SeqCst), "a hole can be read")
+            && must((heard > 0) == speculates, "events are those of faults that speculate")
+            && must(!speculates || last == Some((Fallback::VmaMissing, hole.0)), "another event was heard")
+    })
 }
 
 /// Pages that are mapped, touched and unmapped.

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `conformance` | the library's suite for platforms |
 //! | `faults` | the kernel's own faults: resolved, or an error with no lock held |
+//! | `events` | a fault that gives up speculating is reported, with its reason and address |
 //! | `refused` | an access of ring 3 that is refused counts as one fault |
 //! | `idle` | an idle CPU counts as idle only while it waits, whatever ended the wait |
+//! | `garbage` | an idle CPU keeps no garbage |
 //! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
 //! | `lazy` | a CPU that keeps a space without running it is interrupted once, however often it is flushed |
 //! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
@@ -15,6 +17,7 @@
 
 mod conformance;
 mod faults;
+mod garbage;
 mod idle;
 mod lazy;
 mod refused;
@@ -32,8 +35,10 @@ type Test = fn(&Options<'_>) -> bool;
 const TESTS: &[(&str, Test)] = &[
     ("conformance", conformance::run),
     ("faults", faults::of_the_kernel),
+    ("events", faults::are_heard),
     ("refused", refused::once_each),
     ("idle", idle::ends_with_the_wait),
+    ("garbage", garbage::is_left_by_idle_cpus),
     ("flushes", faults::interrupt_only_who_runs_the_space),
     ("lazy", lazy::interrupted_once),
     ("storm", storm::in_one_space),

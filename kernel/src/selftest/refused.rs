@@ -5,7 +5,7 @@ use crate::arch::spaces::{self, OwnedSpace};
 use crate::arch::trap::Frame;
 use crate::arch::user;
 use crate::memory;
-use crate::task::{process, signal};
+use crate::task::program;
 use interleaf::space::Counter;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
@@ -36,9 +36,7 @@ pub fn once_each(options: &Options<'_>) -> bool {
         let code_written = spaces::in_space(space, || user::write(base, &CODE)).is_ok();
         let rights = VmaFlags::READ | VmaFlags::EXECUTE;
         let ready = code_written && space.protect(base, PAGE_SIZE as u64, rights).is_ok();
-        signal::set_handler(base.0 + HANDLER, 0);
         let counted = [VirtAddr(0), base].map(|at| refused(space, base, at));
-        signal::set_handler(0, 0);
         let right = ready && counted == [Some(REFUSED); 2];
         right || fail(format_args!("{REFUSED} refused stores, twice, counted as {counted:?}"))
     })
@@ -50,6 +48,6 @@ fn refused(space: &OwnedSpace, base: VirtAddr, at: VirtAddr) -> Option<u64> {
     let before = counted();
     let mut frame = Frame::at_start(base, page(base, PAGES));
     (frame.r12, frame.r13) = (REFUSED, at.0);
-    process::run_thread(space, &frame)?;
+    program::run_first(space, &frame, (base.0 + HANDLER, 0))?;
     Some(counted() - before)
 }

@@ -13,9 +13,9 @@
 
 use super::world::{Dice, fail, in_fresh_space, load, map, page, store, with_space};
 use crate::arch::spaces::{self, OwnedSpace};
-use crate::arch::thread::{self, MAX_THREADS};
+use crate::arch::thread::{self, MAX_PARTS};
 use crate::arch::{MACHINE, percpu};
-use crate::task::{process, sched};
+use crate::task::{program, sched};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use interleaf::machine::Machine;
 use interleaf::space::{Advice, MapRequest, Place};
@@ -59,19 +59,19 @@ pub fn in_one_space(options: &Options<'_>) -> bool {
 
 /// As many spaces as threads, two threads in each.
 pub fn in_many_spaces(options: &Options<'_>) -> bool {
-    let before = process::frames_in_use();
+    let before = program::frames_in_use();
     let wrong = AtomicU32::new(0);
     let one = || {
         let passed = in_fresh_space(options, |space| storm(space, 2));
         wrong.fetch_add(u32::from(!passed), Relaxed);
     };
     run_times(nr_threads(), &one);
-    wrong.load(Relaxed) == 0 && process::is_conserved(before)
+    wrong.load(Relaxed) == 0 && program::is_conserved(before)
 }
 
 /// Runs `program` in `times` threads at once, on any CPU.
 fn run_times(times: usize, program: &(dyn Fn() + Sync)) {
-    thread::run_all(&[program; MAX_THREADS / 4][..times], false);
+    thread::run_all(&[program; MAX_PARTS][..times], false);
 }
 
 fn storm(space: &OwnedSpace, threads: usize) -> bool {

@@ -4,7 +4,7 @@
 use crate::arch::spaces::{self, OwnedSpace};
 use crate::arch::user::{self, BadAddress};
 use crate::memory;
-use crate::task::process;
+use crate::task::program;
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path};
 use interleaf::table::format::X86_64;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
@@ -31,9 +31,9 @@ impl Dice {
 /// Runs `test` in a fresh space, ends the space, and looks whether every frame came back and the index of
 /// mappings is sound.
 pub fn with_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
-    let before = process::frames_in_use();
+    let before = program::frames_in_use();
     let passed = in_fresh_space(options, |space| test(space) && is_sound(space));
-    passed && process::is_conserved(before)
+    passed && program::is_conserved(before)
 }
 
 /// Runs `test` with a fresh space, and ends the space.

@@ -1,106 +1,450 @@
-//! The program in ring 3: loaded, started and ended; its exit code and the frames that it leaves behind.
+//! Processes: their numbers, their families, and how they end.
+//!
+//! ```text
+//!              reserve              the first thread starts           the last thread has left, and
+//!    FREE ───────────► RESERVED ───────────────────────────► RUNNING  the space is gone   ──► ZOMBIE
+//!      ▲                  │ cancel                                                              │
+//!      └──────────────────┴────────────────────── reaped by wait4, or at the end of all ◄──────┘
+//! ```
+//!
+//! A process of its own space has a *supervisor*, a kernel thread that owns the space: it starts the first
+//! thread, sleeps until the last one has left, and drops the space (`birth`). For the first process that is
+//! the thread that boots. A child of vfork runs in its parent's space and has none: its last thread ends it.
+//!
+//! The first process adopts orphans. When it ends, all others are ended, and waited for.
+//!
+//! `FAMILY` (rank 38) guards parents, shared spaces, and every step of a state: as long as it is held, a
+//! place in the table has the process that was found there.
 
 use crate::arch::apic::{self, Vector};
-use crate::arch::spaces::{self, OwnedSpace};
-use crate::arch::thread::{self, MAX_THREADS, Thread};
+use crate::arch::thread::Thread;
 use crate::arch::trap::Frame;
-use crate::arch::{Core, MACHINE, percpu, user};
-use crate::memory::{self, tables};
+use crate::arch::{Core, MACHINE, percpu, spaces, user};
 use crate::task::sched;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
-use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing};
-use interleaf::table::format::X86_64;
-use interleaf::tlb::ShootdownStats;
-use interleaf::units::{CpuId, PAGE_SIZE, VirtAddr};
-use interleaf::vma::VmaFlags;
-use interleaf_kernel::core::elf::{Program, Segment};
-use interleaf_kernel::core::options::Options;
-use interleaf_kernel::core::stack::StackImage;
+use interleaf::sync::SpinLock;
+use interleaf::units::{CpuId, VirtAddr};
 
-/// Exit codes of programs that never ran, that leaked, and that a signal ended: 128 + its number, modulo 64
-/// as any.
-const CANNOT_RUN: u8 = 0x3f;
-const LEAKED: u8 = 0x3e;
+/// Most processes.
+pub const MAX_PROCESSES: usize = 1024;
 
-/// Bytes of the first thread's stack.
-const STACK_BYTES: u64 = 8 << 20;
-/// Set in [`Process::ending`] beside the code.
-const ENDING: u32 = 0x100;
+const FREE: u32 = 0;
+const RESERVED: u32 = 1;
+const RUNNING: u32 = 2;
+const ZOMBIE: u32 = 3;
 
-/// The program. There is one at a time.
+/// Set in [`Process::ending`] beside the status.
+const ENDING: u32 = 1 << 31;
+/// The signal that cannot be handled.
+pub const SIGKILL: u32 = 9;
+
+/// A process. Words without a comment are read by anybody, and stale at once.
 pub struct Process {
-    /// 0, or the code that the program ends with. Set once, by the first that ends it.
+    state: AtomicU32,
+    number: AtomicU32,
+    /// Number of its parent; 0 for the first process. Changed under `FAMILY`.
+    parent: AtomicU32,
+    /// 0, or the status that the process ends with, and [`ENDING`]. Set once, by the first that ends it.
     ending: AtomicU32,
-    /// Threads that live. The boot thread sleeps on it.
+    /// Threads that live. The supervisor sleeps on it.
     alive: AtomicU32,
-    /// Which threads are the program's, one flag each.
-    members: [AtomicU32; MAX_THREADS],
+    /// The status of the thread that left last, where nobody has ended the process.
+    left_with: AtomicU32,
+    /// The place of the process whose space it shares, as a child of vfork, and 1 more; 0 for none. Changed
+    /// under `FAMILY`.
+    shares_space_of: AtomicU32,
+    /// Moves on when a child has ended; its threads in wait4 sleep on it.
+    children_ended: AtomicU32,
+    /// The handler of SIGSEGV and its restorer. Relaxed: set before the threads that may fault are started,
+    /// or by the thread itself.
+    handler: AtomicU64,
+    restorer: AtomicU64,
 }
 
-/// The program.
-pub static PROCESS: Process = Process {
-    ending: AtomicU32::new(0),
-    alive: AtomicU32::new(0),
-    members: [const { AtomicU32::new(0) }; MAX_THREADS],
-};
+static PROCESSES: [Process; MAX_PROCESSES] = [const { Process::new() }; MAX_PROCESSES];
+static FAMILY: SpinLock<(), Core, 38> = SpinLock::new(());
+/// The first process has ended: there are no new ones. Changed under `FAMILY`.
+static NO_MORE: AtomicBool = AtomicBool::new(false);
+/// The number of the next process or thread.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// How a process ended, as wait4 has it: the exit code in bits 8 to 15, or the signal in bits 0 to 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub u32);
+
+impl Status {
+    /// Of a process that ends by itself.
+    pub fn exited(code: u32) -> Self {
+        Self((code & 0xff) << 8)
+    }
+
+    /// Of a process that a signal ends.
+    pub fn killed(signal: u32) -> Self {
+        Self(signal & 0x7f)
+    }
+
+    /// One number for both, as shells have it: the exit code, or 128 + the signal.
+    pub fn code(self) -> u8 {
+        if self.0 & 0x7f == 0 { (self.0 >> 8) as u8 } else { 128 | (self.0 & 0x7f) as u8 }
+    }
+}
+
+/// The children that wait4 looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Children {
+    /// Any of them.
+    Any,
+    /// The one with this number.
+    Number(u32),
+}
+
+/// The answer to wait4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// Number and status of one that had ended. Its number is free.
+    Ended(u32, Status),
+    /// There are children, and none has ended.
+    NoneYet,
+    /// There is no such child.
+    NoChild,
+}
+
+/// A number that no process and no thread has had.
+fn next_number() -> u32 {
+    NEXT_NUMBER.fetch_add(1, Relaxed)
+}
+
+/// The process of the running thread.
+///
+/// # Panics
+/// Where a kernel thread asks.
+#[inline(always)]
+pub fn current() -> &'static Process {
+    &PROCESSES[percpu::thread().process.load(Relaxed) as usize]
+}
+
+/// The process with this number that runs. Its place may be another's at once.
+fn find(number: u32) -> Option<&'static Process> {
+    PROCESSES.iter().find(|process| process.is(RUNNING) && process.number() == number)
+}
 
 impl Process {
-    /// Whether the program ends.
+    const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            number: AtomicU32::new(0),
+            parent: AtomicU32::new(0),
+            ending: AtomicU32::new(0),
+            alive: AtomicU32::new(0),
+            left_with: AtomicU32::new(0),
+            shares_space_of: AtomicU32::new(0),
+            children_ended: AtomicU32::new(0),
+            handler: AtomicU64::new(0),
+            restorer: AtomicU64::new(0),
+        }
+    }
+
+    /// A process without threads, child of `parent`. `None` where there are too many, or the first one has
+    /// ended.
+    pub fn reserve(parent: Option<&Process>) -> Option<&'static Process> {
+        let _family = FAMILY.lock();
+        if NO_MORE.load(Relaxed) {
+            return None;
+        }
+        let process = PROCESSES.iter().find(|process| process.is(FREE))?;
+        process.number.store(next_number(), Relaxed);
+        process.parent.store(parent.map_or(0, Process::number), Relaxed);
+        process.set_handler(parent.map_or((0, 0), Process::handler));
+        let Process { ending, alive, left_with, shares_space_of, children_ended, .. } = process;
+        for word in [ending, alive, left_with, shares_space_of, children_ended] {
+            word.store(0, Relaxed);
+        }
+        process.state.store(RESERVED, Release);
+        Some(process)
+    }
+
+    /// Gives up a process that has not started.
+    pub fn cancel(&self) {
+        let _family = FAMILY.lock();
+        debug_assert!(self.is(RESERVED), "a process that has started is cancelled");
+        self.state.store(FREE, Release);
+    }
+
+    /// Its number.
+    #[inline(always)]
+    pub fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// The number of its parent; 0 for the first process.
+    #[inline(always)]
+    pub fn parent(&self) -> u32 {
+        self.parent.load(Relaxed)
+    }
+
+    fn is(&self, state: u32) -> bool {
+        self.state.load(Acquire) == state
+    }
+
+    fn slot(&self) -> u32 {
+        ((&raw const *self).addr() - (&raw const PROCESSES).addr()) as u32 / size_of::<Process>() as u32
+    }
+
+    /// The handler of SIGSEGV and its restorer; 0 for none.
+    pub fn handler(&self) -> (u64, u64) {
+        (self.handler.load(Relaxed), self.restorer.load(Relaxed))
+    }
+
+    /// Installs a handler for SIGSEGV and its restorer; 0 for none.
+    pub fn set_handler(&self, (handler, restorer): (u64, u64)) {
+        self.restorer.store(restorer, Relaxed);
+        self.handler.store(handler, Relaxed);
+    }
+
+    /// Whether the process ends.
+    #[inline(always)]
     pub fn is_ending(&self) -> bool {
         self.ending.load(Acquire) != 0
     }
 
-    /// Counts one more thread, before it starts.
-    pub fn add_thread(&self, thread: &Thread) {
-        self.alive.fetch_add(1, AcqRel);
-        self.members[thread.index()].store(1, Release);
+    /// Makes a thread one of the process, and counts it, before it starts; its number. The first one has the
+    /// process's.
+    pub fn add_thread(&self, thread: &Thread) -> u32 {
+        let is_first = self.alive.fetch_add(1, AcqRel) == 0;
+        let number = if is_first { self.number() } else { next_number() };
+        thread.number.store(number, Relaxed);
+        thread.process.store(self.slot(), Release);
+        self.state.store(RUNNING, Release);
+        number
     }
 
-    /// Ends the program: every thread leaves as soon as it notices, asleep, running or on its way to ring 3.
-    pub fn end(&self, code: u32) {
-        if self.ending.compare_exchange(0, ENDING | code & 0xff, AcqRel, Acquire).is_err() {
-            return;
+    /// The threads of the process.
+    fn threads(&self) -> impl Iterator<Item = &'static Thread> {
+        let slot = self.slot();
+        Thread::all().iter().filter(move |thread| thread.process.load(Acquire) == slot)
+    }
+
+    /// As [`add_thread`](Self::add_thread), of the first thread of a process that runs in the space of
+    /// `parent`. `None` where that space is about to end.
+    pub fn start_sharing(&self, thread: &Thread, parent: &Process) -> Option<u32> {
+        let _family = FAMILY.lock();
+        let owner = parent.owner();
+        if owner.is_ending() || owner.alive.load(Acquire) == 0 {
+            return None;
         }
-        for thread in Thread::all().iter().filter(|thread| self.members[thread.index()].load(Acquire) == 1) {
-            thread.exit_pending.store(1, Release);
-            sched::wake_thread(thread);
+        self.shares_space_of.store(owner.slot() + 1, Release);
+        Some(self.add_thread(thread))
+    }
+
+    /// The process in whose space it runs: itself, but for a child of vfork.
+    fn owner(&self) -> &Process {
+        match self.shares_space_of.load(Acquire) {
+            0 => self,
+            place => &PROCESSES[place as usize - 1],
         }
+    }
+
+    /// Ends the process: every thread leaves as soon as it notices, asleep, running or on its way to ring 3.
+    /// Children of vfork end with it, because they run in its space.
+    pub fn end(&self, status: Status) {
+        let family = FAMILY.lock();
+        self.end_alone(status);
+        let sharing = PROCESSES.iter().filter(|other| other.shares_space_with(self));
+        sharing.for_each(|other| other.end_alone(Status::killed(SIGKILL)));
+        drop(family);
         let others = (0..MACHINE.nr_cpus()).map(CpuId).filter(|&cpu| cpu != Core::id());
         others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), Vector::RESCHED));
     }
 
-    /// Ends the running thread; the last one wakes the thread that waits for the program.
-    pub fn leave(&self) -> ! {
+    /// Ends the process alone, if nobody has. Whoever calls it holds `FAMILY`, or is a thread of it.
+    fn end_alone(&self, status: Status) {
+        if self.ending.compare_exchange(0, ENDING | status.0, SeqCst, Acquire).is_err() {
+            return;
+        }
+        for thread in self.threads() {
+            thread.exit_pending.store(1, SeqCst);
+            sched::wake_thread(thread);
+        }
+    }
+
+    /// Ends the process that has this place, if it still has this number.
+    fn end_numbered(&self, number: u32) {
+        let is_there = {
+            let _family = FAMILY.lock();
+            let is_there = self.is(RUNNING) && self.number() == number;
+            if is_there {
+                self.end_alone(Status::killed(SIGKILL));
+            }
+            is_there
+        };
+        if is_there {
+            let others = (0..MACHINE.nr_cpus()).map(CpuId).filter(|&cpu| cpu != Core::id());
+            others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), Vector::RESCHED));
+        }
+    }
+
+    /// Ends the running thread, which is one of the process; the last one ends the process, or wakes the
+    /// supervisor, which does.
+    pub fn leave(&'static self) -> ! {
         let thread = percpu::thread();
         let clear = VirtAddr(thread.clear_tid.load(Relaxed));
         if clear.0 != 0 && user::write(clear, &[0; 4]).is_ok() {
-            sched::wake(clear.0 as usize, 1);
+            sched::wake(self.key(clear), 1);
         }
-        self.members[thread.index()].store(0, Release);
+        thread.process.store(Thread::NO_PROCESS, Release);
         thread.exit_pending.store(0, Relaxed);
+        let is_supervised = self.shares_space_of.load(Relaxed) == 0;
         spaces::leave_space(|| {
-            self.alive.fetch_sub(1, AcqRel);
-            Core::wake(&self.alive, 1);
+            let was_last = self.alive.fetch_sub(1, AcqRel) == 1;
+            if was_last && is_supervised {
+                Core::wake(&self.alive, 1);
+            } else if was_last {
+                self.has_ended();
+            }
         })
     }
 
-    /// Waits for the last thread; the program's code.
-    fn wait(&self) -> u8 {
+    /// Waits for the last thread, and for the processes that share the space. The supervisor's.
+    pub fn wait_for_all(&self) {
         loop {
             let alive = self.alive.load(Acquire);
             if alive == 0 {
-                return self.ending.load(Acquire) as u8;
+                break;
             }
             Core::sleep(&self.alive, alive);
         }
+        // None can come any more: `start_sharing` refuses.
+        let sharing = || {
+            let _family = FAMILY.lock();
+            let other = PROCESSES.iter().find(|other| other.shares_space_with(self))?;
+            Some((other, other.number()))
+        };
+        while let Some((other, number)) = sharing() {
+            other.end_numbered(number);
+            other.wait_for_end(number, || false);
+        }
+    }
+
+    /// Whether it runs in the space of `owner`, as a child of vfork.
+    fn shares_space_with(&self, owner: &Process) -> bool {
+        self.is(RUNNING) && self.shares_space_of.load(Acquire) == owner.slot() + 1
+    }
+
+    /// The key on which a thread of the process sleeps for an address of its own: apart from those of other
+    /// processes, and from the kernel's addresses, whose upper bits are all set.
+    pub fn key(&self, at: VirtAddr) -> usize {
+        // At most 1024: the place of the owner stays its own as long as threads run in its space.
+        (u64::from(self.owner().slot() + 1) << 48 | at.0) as usize
+    }
+
+    /// No thread is left, and its space is gone: what remains is its status, for its parent. The first
+    /// process adopts its children.
+    pub fn has_ended(&self) {
+        let first = PROCESSES[0].number();
+        let family = FAMILY.lock();
+        let mut has_orphans = false;
+        for orphan in PROCESSES.iter().filter(|other| !other.is(FREE) && other.parent() == self.number()) {
+            orphan.parent.store(first, Relaxed);
+            has_orphans = true;
+        }
+        let (parent, shared) = (self.parent(), self.shares_space_of.load(Relaxed));
+        self.state.store(ZOMBIE, Release);
+        drop(family);
+        for number in [parent, if has_orphans { first } else { 0 }] {
+            if let Some(parent) = find(number) {
+                parent.children_ended.fetch_add(1, AcqRel);
+                sched::wake(parent.children_ended.as_ptr().addr(), u32::MAX);
+            }
+        }
+        if shared != 0 {
+            sched::wake(self.state.as_ptr().addr(), u32::MAX);
+        }
+    }
+
+    /// Takes a child that has ended out of the table.
+    pub fn reap(&self, children: Children) -> Reaped {
+        let _family = FAMILY.lock();
+        let (me, mut answer) = (self.number(), Reaped::NoChild);
+        let has_started = |other: &&Process| other.is(RUNNING) || other.is(ZOMBIE);
+        for child in PROCESSES.iter().filter(has_started).filter(|other| other.parent() == me) {
+            if let Children::Number(number) = children
+                && number != child.number()
+            {
+                continue;
+            }
+            if child.is(ZOMBIE) {
+                let (number, status) = (child.number(), child.status());
+                child.state.store(FREE, Release);
+                return Reaped::Ended(number, status);
+            }
+            answer = Reaped::NoneYet;
+        }
+        answer
+    }
+
+    /// Sleeps until a child ends after `seen` was read of [`nr_children_ended`](Self::nr_children_ended), or
+    /// the process itself ends.
+    pub fn wait_for_children(&self, seen: u32) {
+        let still = || self.children_ended.load(Acquire) == seen && !self.is_ending();
+        sched::sleep(self.children_ended.as_ptr().addr(), still);
+    }
+
+    /// How many children have ended.
+    pub fn nr_children_ended(&self) -> u32 {
+        self.children_ended.load(Acquire)
+    }
+
+    /// Waits for the end of a process that shares the caller's space, or until the caller `gives_up`.
+    /// `number` is the process's, because another one may have its place then.
+    pub fn wait_for_end(&self, number: u32, gives_up: impl Fn() -> bool) {
+        let runs = || self.number() == number && self.is(RUNNING) && !gives_up();
+        while runs() {
+            sched::sleep(self.state.as_ptr().addr(), runs);
+        }
+    }
+
+    /// The status that it ends with, or has ended with.
+    pub fn status(&self) -> Status {
+        match self.ending.load(Acquire) {
+            0 => Status(self.left_with.load(Acquire)),
+            ending => Status(ending & !ENDING),
+        }
+    }
+
+    /// Ends the running thread with an exit code, which is the process's if it leaves last.
+    pub fn exit_thread(&'static self, code: u32) -> ! {
+        self.left_with.store(Status::exited(code).0, Release);
+        self.leave()
     }
 }
 
-/// A thread of the program is about to go back to ring 3, or not.
+/// Ends every process but the first, and forgets them all: the first one has ended. None is born meanwhile.
+pub fn end_all() {
+    let first = &PROCESSES[0];
+    let no_more = |is_so| {
+        let _family = FAMILY.lock();
+        NO_MORE.store(is_so, Relaxed);
+        if !is_so {
+            first.state.store(FREE, Release);
+        }
+    };
+    no_more(true);
+    while PROCESSES[1..].iter().any(|other| !other.is(FREE)) {
+        PROCESSES[1..].iter().for_each(|other| other.end_numbered(other.number()));
+        while let Reaped::Ended(..) = first.reap(Children::Any) {}
+        sched::yield_now();
+    }
+    no_more(false);
+}
+
+/// A thread of a process is about to go back to ring 3, or not.
 pub fn before_return_to_user(_: &mut Frame) {
-    if PROCESS.is_ending() {
-        PROCESS.leave();
+    // Cleared before the look: a process that ends from here on sets it again.
+    percpu::thread().exit_pending.swap(0, SeqCst);
+    let process = current();
+    if process.is_ending() {
+        process.leave();
     }
 }
 
@@ -116,123 +460,10 @@ pub fn exception(frame: &mut Frame) {
     kill(signal, frame, "an exception");
 }
 
-/// A signal ends the program.
+/// A signal ends the process.
 pub fn kill(signal: u32, frame: &Frame, what: &str) -> ! {
-    crate::println!("the program ends by signal {signal}: {what}\n{frame}");
-    PROCESS.end(128 + signal);
-    PROCESS.leave()
-}
-
-/// Runs a program and returns its exit code.
-pub fn run(file: &[u8], options: &Options<'_>) -> u8 {
-    let vm = memory::vm();
-    let parsed = Program::parse(file, VirtAddr(user::USER_END));
-    let Ok(program) = parsed.inspect_err(|why| crate::println!("the program cannot run: {why}")) else {
-        return CANNOT_RUN;
-    };
-    let path = if options.locked { Path::Locked } else { Path::Speculative };
-    let end = VirtAddr(program.end().0.next_multiple_of(PAGE_SIZE as u64));
-    let layout = Layout { heap_start: end, ..Layout::linux::<X86_64>() };
-    let before = frames_in_use();
-    let Ok(space) = AddressSpace::new(vm, layout, path) else { return CANNOT_RUN };
-    let code = spaces::with_owned(space, |space| run_in(space, &program, options));
-    if is_conserved(before) { code } else { LEAKED }
-}
-
-/// Runs a program in its space, and waits for its end.
-fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> u8 {
-    let vm = memory::vm();
-    let (before, flushes) = (vm.shootdown_stats(), vm.totals().get(Counter::TlbFlush));
-    let loaded = spaces::in_space(space, || load(space, program, options));
-    let Some(code) = loaded.and_then(|frame| run_thread(space, &frame)) else { return CANNOT_RUN };
-    let flushes = vm.totals().get(Counter::TlbFlush) - flushes;
-    let ShootdownStats { sent, lazy_entered, lazy_left, .. } = vm.shootdown_stats().since(&before);
-    crate::println!(
-        "the program ended with {code}; CPUs were interrupted {sent} times in {flushes} flushes; \
-         {lazy_entered} times one kept the root and ran something else, {lazy_left} times it left when asked"
-    );
-    code
-}
-
-/// Runs a thread of the program, which begins in ring 3 with these registers, and waits for the last one's
-/// end; the program's code. `None` where there is no thread.
-pub fn run_thread(space: &OwnedSpace, frame: &Frame) -> Option<u8> {
-    let thread = sched::alloc_thread()?;
-    PROCESS.add_thread(thread);
-    thread.prepare_user_thread(frame, space, 0);
-    sched::start(thread, u64::MAX);
-    Some(PROCESS.wait())
-}
-
-/// Loads the program into its space, in which this thread runs. `None` if that fails, after a line with the
-/// reason.
-fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Option<Frame> {
-    let refuse = |why: &str| crate::println!("the program cannot be loaded: {why}");
-    for segment in program.segments() {
-        if let Err(why) = place(space, &segment) {
-            refuse(why);
-            return None;
-        }
-    }
-    let top = VirtAddr(user::USER_END - 16 * PAGE_SIZE as u64);
-    let writable = VmaFlags::READ | VmaFlags::WRITE;
-    let mapped = map_fixed(space, VirtAddr(top.0 - STACK_BYTES), STACK_BYTES, writable);
-    let Ok(image) = StackImage::new(program, options.argv(), top) else {
-        refuse("its arguments do not fit");
-        return None;
-    };
-    if mapped.is_err() || user::write(image.start_addr(), image.bytes()).is_err() {
-        refuse("there is no memory for its stack");
-        return None;
-    }
-    Some(Frame::at_start(program.entry, image.start_addr()))
-}
-
-/// Maps a segment, fills it, and gives it its rights. Segments that share a page: the later one's rights hold
-/// for that page.
-fn place(space: &OwnedSpace, segment: &Segment<'_>) -> Result<(), &'static str> {
-    let page = PAGE_SIZE as u64;
-    let start = VirtAddr(segment.at.0 & !(page - 1));
-    let len = (segment.at.0 + segment.len_bytes).next_multiple_of(page) - start.0;
-    map_fixed(space, start, len, VmaFlags::READ | VmaFlags::WRITE)
-        .map_err(|_| "a segment cannot be mapped")?;
-    user::write(segment.at, segment.bytes).map_err(|_| "there is no memory for a segment")?;
-    let mut rights = VmaFlags::READ;
-    rights.set(VmaFlags::WRITE, segment.flags & 2 != 0);
-    rights.set(VmaFlags::EXECUTE, segment.flags & 1 != 0);
-    space.protect(start, len, rights).map_err(|_| "a segment's rights cannot be set")
-}
-
-fn map_fixed(
-    space: &OwnedSpace,
-    at: VirtAddr,
-    len_bytes: u64,
-    flags: VmaFlags,
-) -> Result<(), interleaf::space::Error> {
-    let place = Place::FixedNoReplace(at);
-    let request = MapRequest { place, flags, sharing: Sharing::Private, ..MapRequest::anonymous(len_bytes) };
-    space.map(&request).map(drop)
-}
-
-/// Frames in use by others than the kernel itself, after the caches of all CPUs were drained.
-pub fn frames_in_use() -> u64 {
-    let vm = memory::vm();
-    let trim: &(dyn Fn() + Sync) = &|| vm.trim();
-    let everywhere = [trim; percpu::MAX_CPUS];
-    // Twice: an object freed by one CPU may hold the last reference to one in another CPU's cache.
-    for _ in 0..2 {
-        thread::run_all(&everywhere[..MACHINE.nr_cpus() as usize], true);
-    }
-    vm.memory().stats().allocated() - tables::taken_since_boot()
-}
-
-/// Recounts all frames, and compares those in use with `before`.
-pub fn is_conserved(before: u64) -> bool {
-    let after = frames_in_use();
-    let census = memory::vm().memory().check();
-    let conserved = census.is_ok() && after == before;
-    if !conserved {
-        crate::println!("frames are lost: {before} were handed out before, {after} now; {census:?}");
-    }
-    conserved
+    let process = current();
+    crate::println!("process {} ends by signal {signal}: {what}\n{frame}", process.number());
+    process.end(Status::killed(signal));
+    process.leave()
 }

@@ -26,7 +26,7 @@ use crate::arch::cpu::{InterruptsOff, PreemptOff};
 use crate::arch::percpu;
 use crate::arch::thread::{self, MAX_THREADS, Previous, Thread};
 use crate::arch::{Core, cpu};
-use crate::memory::tables;
+use crate::memory::{self, tables};
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
 use interleaf::sync::SpinLock;
@@ -48,6 +48,9 @@ pub const EXITING: u32 = 5;
 pub const ZOMBIE: u32 = 6;
 /// As EXITING, of a detached thread: it is never joined.
 pub const EXITING_DETACHED: u32 = 7;
+
+/// Age in nanoseconds of garbage for which an idle CPU interrupts the others. Ticks wake it meanwhile.
+const GARBAGE_AGE_NS: u64 = 1_000_000;
 
 /// Nanoseconds between two ticks.
 const TICK_NS: u64 = 2_000_000;
@@ -229,6 +232,11 @@ pub fn alloc_thread() -> Option<&'static Thread> {
     Some(thread)
 }
 
+/// Gives back a thread that was allocated and not prepared.
+pub fn free_thread(thread: &Thread) {
+    thread.state.store(FREE, Release);
+}
+
 /// Makes an allocated and prepared thread ready.
 pub fn start(thread: &'static Thread, affinity: u64) {
     thread.affinity.store(affinity, Relaxed);
@@ -279,6 +287,7 @@ pub extern "C" fn idle(_: usize) {
     let cpu = Core::id();
     loop {
         yield_now();
+        memory::vm().idle(GARBAGE_AGE_NS);
         cpu::idle_if(|| {
             IDLE.fetch_or(1 << cpu.0, SeqCst);
             fence(SeqCst);

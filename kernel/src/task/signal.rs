@@ -11,13 +11,11 @@
 
 use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::{self, BadAddress};
-use crate::task::process;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use crate::task::process::{self, SIGKILL};
 use interleaf::space::FaultError;
 use interleaf::units::VirtAddr;
 
 const SIGSEGV: u32 = 11;
-const SIGKILL: u32 = 9;
 /// Bytes that compiled code may use below its stack pointer.
 const RED_ZONE: u64 = 128;
 
@@ -29,22 +27,6 @@ const INFO_WORDS: usize = 16;
 const WORDS: usize = 1 + CONTEXT_WORDS + INFO_WORDS;
 const BYTES: u64 = (WORDS * 8 + 512) as u64;
 
-/// The program's handler and restorer. Relaxed: set before the threads that may fault are started, or by the
-/// thread itself.
-static HANDLER: AtomicU64 = AtomicU64::new(0);
-static RESTORER: AtomicU64 = AtomicU64::new(0);
-
-/// Installs a handler for SIGSEGV; 0 for none. Returns the one before.
-pub fn set_handler(handler: u64, restorer: u64) -> u64 {
-    RESTORER.store(restorer, Relaxed);
-    HANDLER.swap(handler, Relaxed)
-}
-
-/// The handler of SIGSEGV and its restorer.
-pub fn handler() -> (u64, u64) {
-    (HANDLER.load(Relaxed), RESTORER.load(Relaxed))
-}
-
 /// A program's page fault could not be resolved: its handler is called, or it ends.
 #[cold]
 pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
@@ -54,7 +36,7 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
         FaultError::NotAllowed => 2,
         _ => process::kill(SIGKILL, frame, "there is no memory for a page"),
     };
-    let (handler, restorer) = handler();
+    let (handler, restorer) = process::current().handler();
     if handler == 0 {
         crate::println!("at {address:?}: {error}");
         process::kill(SIGSEGV, frame, "segmentation fault");

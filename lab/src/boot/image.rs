@@ -12,7 +12,9 @@ use std::process::Command;
 pub const PROGRAMS: &[(&str, &str)] = &[
     ("cost", "What the smallest operations cost, in ticks: a call, faults, unmapping"),
     ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
+    ("end", "Prints its words and ends with a code, or by a signal, as the first of them says"),
     ("faults", "A page reads zero until it is written, and keeps what was written"),
+    ("forks", "Parent and child each see their own memory; threads write while another forks; families end"),
     ("map_touch_unmap", "Map, touch and unmap a page over and over: the kernel counts the interrupts"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),

@@ -8,20 +8,42 @@ pub const MOST_BYTES: usize = 1024;
 /// Most words of a program.
 const MOST_WORDS: usize = 32;
 
-/// Refuses a word that the kernel's command line cannot hold: the line is split at spaces, and has no quotes.
+/// Refuses a program's words that the kernel cannot pass on.
 pub fn check_words(words: &[String]) -> Result<(), String> {
-    let cannot = |word: &&String| word.is_empty() || word.chars().any(|c| !c.is_ascii_graphic());
-    if let Some(word) = words.iter().find(cannot) {
-        return Err(format!("{word:?}: a program's words are of visible ASCII, without spaces"));
+    if let Some(word) = words.iter().find(|word| word.contains('\0')) {
+        return Err(format!("{word:?}: a program's words have no zero bytes"));
     }
     if words.len() > MOST_WORDS {
         return Err(format!("a program gets at most {MOST_WORDS} words, its name among them"));
     }
-    let bytes: usize = words.iter().map(|word| word.len() + 1).sum();
+    let bytes: usize = words.iter().map(|word| encoded(word).len() + 1).sum();
     if bytes > MOST_BYTES / 2 {
-        return Err(format!("the program's words have {bytes} bytes, at most {} fit", MOST_BYTES / 2));
+        return Err(format!("the program's words take {bytes} bytes, at most {} fit", MOST_BYTES / 2));
     }
     Ok(())
+}
+
+/// Refuses an option's value that would fall apart: the kernel's line is split at spaces.
+pub fn check_options(options: &[String]) -> Result<(), String> {
+    let cannot = |option: &&String| option.chars().any(|c| !c.is_ascii_graphic());
+    match options.iter().find(cannot) {
+        Some(option) => Err(format!("{option:?}: visible ASCII only, without spaces")),
+        None if options.iter().map(|option| option.len() + 1).sum::<usize>() > MOST_BYTES / 4 => {
+            Err("the kernel's options are too long".to_string())
+        }
+        None => Ok(()),
+    }
+}
+
+/// A word of the program as the kernel's line has it: bytes that are no visible ASCII, and `%`, as `%` and
+/// two hexadecimal digits; nothing at all as `%`. The kernel's `core::options` reads it.
+fn encoded(word: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'%' => "%25".to_string(),
+        b if b.is_ascii_graphic() => char::from(b).to_string(),
+        b => format!("%{b:02x}"),
+    };
+    if word.is_empty() { "%".to_string() } else { word.bytes().map(encode).collect() }
 }
 
 /// The kernel's command line: its options, then `--`, then the program's arguments.
@@ -29,7 +51,7 @@ pub fn kernel_line(boot: &Boot) -> String {
     let mut words = boot.options.clone();
     if let Some(program) = &boot.program {
         words.push("--".to_string());
-        words.extend(program.words.iter().cloned());
+        words.extend(program.words.iter().map(|word| encoded(word)));
     }
     words.join(" ")
 }
@@ -60,6 +82,8 @@ pub fn qemu_words(boot: &Boot) -> Vec<OsString> {
         ["-m", &memory],
         ["-display", "none"],
         ["-serial", "stdio"],
+        // The debug console, on port 0xe9: `outcome` says what comes there.
+        ["-debugcon", "file:/dev/stderr"],
         ["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
     ]
     .concat()

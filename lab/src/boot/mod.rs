@@ -137,4 +137,4 @@ pub struct Boot {
 }
 
 /// The numbers of CPUs that the kernel boots with.
-pub const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
+pub const CPUS: std::ops::RangeInclusive<usize> = 1..=64;

@@ -1,9 +1,19 @@
-//! What a machine's last status means.
+//! What a machine's last status and last words mean.
 //!
 //! The kernel ends the machine through QEMU's `isa-debug-exit` device: it writes a value `v`, and QEMU ends
-//! with status `v << 1 | 1`. An orderly end writes `0x10 + code`, a panic `0x7f`. Any other status was never
-//! written by the kernel: 0 is a machine that reset or switched itself off (`-no-reboot` makes a triple fault
-//! one), 1 is QEMU refusing its own command line.
+//! with status `v << 1 | 1`. That leaves seven bits, too few for an exit code, so the code goes another way:
+//! the kernel writes `exit code N` to the debug console, which is QEMU's standard error stream, and which no
+//! program in ring 3 can reach.
+//!
+//! | value | meaning |
+//! |---|---|
+//! | 0x10 | an orderly end, with the code that the debug console has |
+//! | 0x11 | the program could not be loaded; the console says why |
+//! | 0x12 | frames were lost; the console says how many |
+//! | 0x7f | a panic |
+//!
+//! Any other status was never written by the kernel: 0 is a machine that reset or switched itself off
+//! (`-no-reboot` makes a triple fault one), 1 is QEMU refusing its own command line.
 
 use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;
@@ -15,9 +25,13 @@ use std::process::ExitStatus;
 pub enum Outcome {
     /// In order, with the exit code of the program or of the self-tests.
     Ended {
-        /// 0 if everything held.
+        /// As the program has it, 128 + the number of the signal that ended it; 0 for self-tests that held.
         code: u8,
     },
+    /// The program could not be loaded.
+    NotLoaded,
+    /// The kernel lost frames.
+    Leaked,
     /// The kernel panicked, and said where on its console.
     Panicked,
     /// The machine reset: a triple fault, or a kernel that switched it off without a verdict.
@@ -33,37 +47,47 @@ pub enum Outcome {
     Killed {
         /// The signal's number.
         signal: i32,
+        /// The last line that QEMU printed; may be empty.
+        reason: String,
     },
-    /// A status that the kernel never writes.
+    /// A status that the kernel never writes, or an orderly end without a code.
     Odd {
         /// QEMU's status.
         status: i32,
+        /// The last line that QEMU printed; may be empty.
+        reason: String,
     },
 }
 
-/// The value of an orderly end with exit code 0.
+/// Values of the kernel's for isa-debug-exit: the module's table.
 const ORDERLY: i32 = 0x10;
-/// The largest exit code.
-const MOST_CODE: i32 = 0x3f;
-/// The value of a panic.
+const NOT_LOADED: i32 = 0x11;
+const LEAKED: i32 = 0x12;
 const PANIC: i32 = 0x7f;
 
+/// What the kernel writes to the debug console before the exit code.
+const CODE: &str = "exit code ";
+
 impl Outcome {
-    /// Reads QEMU's status; `complaint` is the last line QEMU printed on its own account.
-    pub fn of(status: ExitStatus, complaint: &str) -> Outcome {
-        let Some(code) = status.code() else {
-            return Outcome::Killed { signal: status.signal().unwrap_or(0) };
+    /// Reads QEMU's status, and what came on its standard error stream: the exit code, and messages of its
+    /// own.
+    pub fn of(status: ExitStatus, stderr: &str) -> Outcome {
+        let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+        let reason = || lines().rfind(|line| !line.starts_with(CODE)).unwrap_or_default().to_string();
+        let Some(status) = status.code() else {
+            return Outcome::Killed { signal: status.signal().unwrap_or(0), reason: reason() };
         };
-        let value = code >> 1;
-        match code {
-            0 => Outcome::Reset,
-            1 => Outcome::Refused { reason: complaint.to_string() },
-            _ if code & 1 == 0 => Outcome::Odd { status: code },
-            _ if value == PANIC => Outcome::Panicked,
-            _ if (ORDERLY..=ORDERLY + MOST_CODE).contains(&value) => {
-                Outcome::Ended { code: (value - ORDERLY) as u8 }
+        let exit_code = || lines().rev().find_map(|line| line.strip_prefix(CODE)?.parse().ok());
+        match (status, status >> 1) {
+            (0, _) => Outcome::Reset,
+            (1, _) => Outcome::Refused { reason: reason() },
+            (odd, ORDERLY) if odd & 1 == 1 => {
+                exit_code().map_or(Outcome::Odd { status, reason: reason() }, |code| Outcome::Ended { code })
             }
-            _ => Outcome::Odd { status: code },
+            (odd, NOT_LOADED) if odd & 1 == 1 => Outcome::NotLoaded,
+            (odd, LEAKED) if odd & 1 == 1 => Outcome::Leaked,
+            (odd, PANIC) if odd & 1 == 1 => Outcome::Panicked,
+            _ => Outcome::Odd { status, reason: reason() },
         }
     }
 
@@ -78,12 +102,21 @@ impl Outcome {
                 "QEMU refused, and did not say why".to_string()
             }
             Outcome::Refused { reason } => format!("QEMU refused: {reason}"),
-            Outcome::Killed { signal } => format!("QEMU was killed by signal {signal}"),
-            Outcome::Odd { status } => {
-                format!("QEMU ended with status {status}, which the kernel never writes")
+            Outcome::NotLoaded => "the kernel could not load the program: its console says why".to_string(),
+            Outcome::Leaked => "the kernel lost frames: its console says how many".to_string(),
+            Outcome::Killed { signal, reason } => {
+                format!("QEMU was killed by signal {signal}{}", said(reason))
+            }
+            Outcome::Odd { status, reason } => {
+                format!("QEMU ended with status {status}, which the kernel never writes{}", said(reason))
             }
         })
     }
+}
+
+/// QEMU's last line, if it printed one.
+fn said(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
 #[cfg(test)]

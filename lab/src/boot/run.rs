@@ -2,8 +2,8 @@
 //!
 //! A thread reads what the guest prints and passes it on piece by piece; the thread that waits for pieces
 //! also watches the clock. The pieces end when QEMU ends, or nearly so: its status is read then, within the
-//! rest of the time. Another thread drains the messages of QEMU itself, so that neither pipe can fill
-//! and block it.
+//! rest of the time. Another thread drains the standard error stream, which has QEMU's own messages and the
+//! debug console, so that neither pipe can fill and block it.
 
 use super::{Boot, Outcome, line};
 use crate::os::process;
@@ -37,7 +37,7 @@ pub fn run(boot: &Boot, mut console: impl FnMut(&[u8]) -> io::Result<()>) -> io:
     let deadline = start + Duration::from_secs(boot.timeout_s);
     let mut machine = Machine(command.spawn()?);
     let pieces = pieces_of(machine.0.stdout.take());
-    let complaint = last_line_of(machine.0.stderr.take());
+    let stderr = end_of(machine.0.stderr.take());
     let status = loop {
         match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(piece) => console(&piece)?,
@@ -47,8 +47,8 @@ pub fn run(boot: &Boot, mut console: impl FnMut(&[u8]) -> io::Result<()>) -> io:
     };
     // Ends a machine that has not: then the pipes close, and the threads with them.
     drop(machine);
-    let complaint = complaint.join().unwrap_or_default();
-    let outcome = status.map_or(Outcome::TimedOut, |status| Outcome::of(status, &complaint));
+    let stderr = stderr.join().unwrap_or_default();
+    let outcome = status.map_or(Outcome::TimedOut, |status| Outcome::of(status, &stderr));
     Ok(Run { outcome, took: start.elapsed() })
 }
 
@@ -104,8 +104,8 @@ fn pieces_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     pieces
 }
 
-/// Reads a pipe to its end and keeps its last line that is not empty.
-fn last_line_of(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+/// Reads a pipe to its end and keeps the last bytes of it.
+fn end_of(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let (mut kept, mut buffer) = (Vec::new(), [0; PIECE_BYTES]);
         let Some(mut pipe) = pipe else { return String::new() };
@@ -113,8 +113,6 @@ fn last_line_of(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<
             kept.extend_from_slice(&buffer[..length]);
             kept.drain(..kept.len().saturating_sub(PIECE_BYTES));
         }
-        let text = String::from_utf8_lossy(&kept);
-        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-        last.unwrap_or_default().to_string()
+        String::from_utf8_lossy(&kept).into_owned()
     })
 }

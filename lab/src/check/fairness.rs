@@ -26,6 +26,7 @@ pub fn longest_waits(seeds: Range<u64>) -> Result<(Summary, LongestWaits), Box<R
         *longest = LongestWaits {
             writers_before_reader: longest.writers_before_reader.max(waits.writers_before_reader),
             phases_before_writer: longest.phases_before_writer.max(waits.phases_before_writer),
+            writers_past_writer: longest.writers_past_writer.max(waits.writers_past_writer),
         };
     })?;
     let longest = *of_all.lock().unwrap_or_else(PoisonError::into_inner);

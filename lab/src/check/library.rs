@@ -5,7 +5,7 @@ use super::drive::Driver;
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use crate::machine::host::Host;
-use crate::machine::soft::{MachineConfig, SoftMachine};
+use crate::machine::soft::{Flavour, MachineConfig, SoftMachine};
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
@@ -163,7 +163,10 @@ pub(crate) fn map_lines<M: Machine>(
 }
 
 /// Contents of the page at `addr`, if it is resident. No CPU writes it meanwhile.
-pub(crate) fn page_state<M: Machine>(space: &AddressSpace<'_, M>, addr: u64) -> Option<PageState> {
+pub(crate) fn page_state<C: Flavour, F: Format>(
+    space: &AddressSpace<'_, SoftMachine<C, F>>,
+    addr: u64,
+) -> Option<PageState> {
     let (pfn, shared) = space.resident_frame(Vpn(addr / PAGE))?;
     let mut bytes = vec![0; PAGE as usize];
     space.vm().machine().read(pfn, 0, &mut bytes);

@@ -4,8 +4,8 @@ use crate::boot::{
     self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, Start, count, elf, image, line,
 };
 use crate::error::Failure;
-use crate::measure::bench::Figure;
 use crate::measure::bench::report::figures_table;
+use crate::measure::bench::{Figure, Verdict};
 use crate::show::{Output, Progress};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// The arguments of `interleaf boot`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How many CPUs the machine has, 1 to 8
+    /// How many CPUs the machine has, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 2)]
     cpus: usize,
     /// How much memory it has, 64M to 64G
@@ -99,7 +99,12 @@ impl Args {
     fn boot(&self) -> Result<Boot, Failure> {
         let refuse = |line: String| Failure::usage(line);
         if !CPUS.contains(&self.cpus) {
-            return Err(refuse(format!("--cpus {}: the kernel boots with 1 to 8", self.cpus)));
+            return Err(refuse(format!(
+                "--cpus {}: the kernel boots with {} to {}",
+                self.cpus,
+                CPUS.start(),
+                CPUS.end()
+            )));
         }
         let memory: Memory =
             self.memory.parse().map_err(|e| refuse(format!("--memory {}: {e}", self.memory)))?;
@@ -126,7 +131,7 @@ impl Args {
         let start = self.start.map(|start| format!("start={}", start.name()));
         let no_timer = self.no_timer.then(|| "count".to_string());
         let options: Vec<String> = path.into_iter().chain(start).chain(no_timer).chain(selftest).collect();
-        line::check_words(&options).map_err(Failure::usage)?;
+        line::check_options(&options).map_err(Failure::usage)?;
         Ok(options)
     }
 
@@ -217,7 +222,8 @@ fn counted(args: &Args) -> Result<(), Failure> {
     }
     progress.done();
     args.output.emit(&counts, |counts| figures_table(&counts.figures))?;
-    let missed: Vec<_> = counts.figures.iter().filter(|f| f.holds == Some(false)).map(|f| f.name).collect();
+    let missed: Vec<_> =
+        counts.figures.iter().filter(|f| f.verdict == Some(Verdict::No)).map(|f| f.name).collect();
     match args.check && !missed.is_empty() {
         true => Err(Failure::check(format!("{} of the bars missed: {}", missed.len(), missed.join(", ")))),
         false => Ok(()),

@@ -91,6 +91,12 @@ struct Played {
     seconds: f64,
 }
 
+/// What the tasks did, once for each path of faults. The field name is the JSON's and stays.
+#[derive(Debug, Serialize)]
+struct Stressed {
+    runs: Vec<Done>,
+}
+
 /// Checks, and fails with the first trouble.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.what {
@@ -160,7 +166,7 @@ fn stress(args: &Stress) -> Result<(), Failure> {
             stress::run::<X86_64>(&config).map_err(|wrong| Failure::check(format!("{config:?}: {wrong}")))?,
         );
     }
-    args.output.emit(&runs, |runs| runs.iter().map(text).collect())
+    args.output.emit(&Stressed { runs }, |stressed| stressed.runs.iter().map(text).collect())
 }
 
 impl Pairs {

@@ -20,6 +20,8 @@ pub mod tour;
 pub mod trace;
 
 use crate::error::Failure;
+use crate::os::terminal;
+use crate::show::width;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -66,13 +68,13 @@ impl Command {
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Command::Boot(args) => return boot::run(args),
+            Command::Record(args) => return record::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Check(args) => check::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Init(args) => init::run(args),
             Command::List(args) => list::run(args),
-            Command::Record(args) => record::run(args),
             Command::Replay(args) => replay::run(args),
             Command::Tour(args) => tour::run(args),
             Command::Trace(args) => trace::run(args),
@@ -82,10 +84,10 @@ impl Command {
 }
 
 /// Reads the command line, does what it says and returns the exit status: 0 for success, 1 for a check that
-/// failed, 2 for a line or an input that cannot be understood; `boot` ends as the program in its machine
-/// does.
+/// failed, 2 for a line or an input that cannot be understood; `boot` and `record` end as their program does.
 pub fn main() -> ExitCode {
     let line = Line::parse();
+    width::set_terminal(terminal::columns());
     match line.command.unwrap_or(Command::Tour(line.tour)).run() {
         Ok(code) => code,
         Err(failure) => failure.report(),

@@ -1,7 +1,8 @@
 //! `interleaf record -- CMD`: what a real program does to its memory.
 
 use crate::error::Failure;
-use crate::os::process::{self, HeldChild, monotonic_ns};
+use crate::os::pending_file::PendingFile;
+use crate::os::process::{self, ChildOutput, HeldChild, monotonic_ns};
 use crate::show::Output;
 use crate::trace::dump::status_text;
 use crate::trace::record::{self, Options, Progress, Recording, Refusal};
@@ -9,12 +10,19 @@ use crate::trace::{Account, Extent};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a trace says of a program, for who gives it to somebody.
+const REVEALS: &str = "a trace names the command line, the programs and the files that were mapped, and says \
+which page was touched when; it has no contents of memory, and of the environment only its size";
 
 /// The arguments of `interleaf record`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = format!("Ends as the command does: its exit status, or 128 + the signal.\n\
+Before you give a trace away: {REVEALS}."))]
 pub struct Args {
     /// Where the trace goes
     #[arg(short, long, default_value = "interleaf.trace")]
@@ -29,7 +37,7 @@ pub struct Args {
     /// medians
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
     measure_slowdown: Option<usize>,
-    /// Text or JSON.
+    /// Text or JSON; with JSON the command's own output goes to stderr.
     #[command(flatten)]
     format: Output,
     /// The command and its arguments
@@ -55,6 +63,7 @@ struct Report {
     duration_ns: u64,
     status: i32,
     account: Account,
+    mounted_tracefs: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     slowdown: Option<Slowdown>,
 }
@@ -68,36 +77,41 @@ struct Slowdown {
     ratio: f64,
 }
 
-/// Records a command.
-pub fn run(args: Args) -> Result<(), Failure> {
+/// Records a command, and ends as it did.
+///
+/// # Errors
+/// There is no recording.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
     process::ignore_interrupts();
     let extent = if args.user { Extent::Partial } else { Extent::Whole };
-    let options = Options { command: args.command.clone(), extent, ring_bytes: args.ring_mib << 20 };
+    let output = if args.format.json { ChildOutput::OnStderr } else { ChildOutput::Inherited };
+    let ring_bytes = args.ring_mib << 20;
+    let options = Options { command: args.command.clone(), extent, ring_bytes, output };
     let slowdown = args.measure_slowdown.map(|runs| slowdown(&options, runs)).transpose()?;
     let recording = record_to(&options, &args.output, args.format)?;
     let report = report(&args.output, recording, slowdown)?;
-    args.format.emit(&report, text)
+    args.format.emit(&report, text)?;
+    Ok(exit_code(report.status))
+}
+
+/// The exit status for a wait status, as shells have it.
+fn exit_code(status: i32) -> ExitCode {
+    match status & 0x7f {
+        0 => ExitCode::from((status >> 8) as u8),
+        signal => ExitCode::from(128 + signal as u8),
+    }
 }
 
 /// Records into a file beside `path`, which takes its name only when the recording is whole.
 fn record_to(options: &Options, path: &Path, format: Output) -> Result<Recording, Failure> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let file = File::create(&partial).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+    let refuse = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let (pending, file) = PendingFile::create(path).map_err(refuse)?;
     let bar = spinner(format);
     let recorded = record::record(options, BufWriter::new(file), progress(&bar)).map_err(failure);
     bar.finish_and_clear();
-    match recorded {
-        Ok(recording) => {
-            fs::rename(&partial, path)?;
-            Ok(recording)
-        }
-        Err(failure) => {
-            // The failure is reported; a file that cannot be removed changes nothing about it.
-            let _ = fs::remove_file(&partial);
-            Err(failure)
-        }
-    }
+    let recording = recorded?;
+    pending.commit().map_err(refuse)?;
+    Ok(recording)
 }
 
 fn failure(refusal: Refusal) -> Failure {
@@ -142,7 +156,7 @@ fn slowdown(options: &Options, runs: usize) -> Result<Slowdown, Failure> {
 }
 
 fn bare_run(options: &Options) -> Result<u64, Failure> {
-    let mut child = HeldChild::spawn(&options.command)?;
+    let mut child = HeldChild::spawn(&options.command, options.output)?;
     let start = monotonic_ns();
     child.release()?;
     process::wait_for(child.pid())?;
@@ -155,7 +169,7 @@ fn median(mut times: Vec<u64>) -> u64 {
 }
 
 fn report(path: &Path, recording: Recording, slowdown: Option<Slowdown>) -> Result<Report, Failure> {
-    let Recording { header, footer } = recording;
+    let Recording { header, footer, mounted_tracefs } = recording;
     Ok(Report {
         file: path.to_path_buf(),
         bytes: fs::metadata(path)?.len(),
@@ -167,12 +181,13 @@ fn report(path: &Path, recording: Recording, slowdown: Option<Slowdown>) -> Resu
         duration_ns: footer.duration_ns,
         status: footer.status,
         account: footer.account,
+        mounted_tracefs,
         slowdown,
     })
 }
 
 fn text(report: &Report) -> String {
-    let Report { events, faults, calls, processes, bytes, account, .. } = report;
+    let Report { events, faults, calls, processes, bytes, .. } = report;
     let seconds = report.duration_ns as f64 / 1e9;
     let partial = if report.partial { " (PARTIAL: no kernel mode, access unknown)" } else { "" };
     let mut lines = vec![
@@ -181,16 +196,7 @@ fn text(report: &Report) -> String {
             "{events} events in {seconds:.3} s: {faults} faults, {calls} calls, {processes} processes; lost 0"
         ),
         format!("the command ended with {}", status_text(report.status)),
-        format!(
-            "minflt + majflt {} = {} recorded - {} signalled - {} refused in the kernel \
-             + {} filled; unexplained {}",
-            account.counted,
-            account.recorded,
-            account.signalled,
-            account.refused,
-            account.filled,
-            account.unexplained
-        ),
+        account_text(report),
     ];
     if let Some(Slowdown { runs, bare_ns, recorded_ns, ratio }) = report.slowdown {
         let (bare, recorded) = (bare_ns as f64 / 1e9, recorded_ns as f64 / 1e9);
@@ -198,5 +204,32 @@ fn text(report: &Report) -> String {
             "slowdown {ratio:.3} ({recorded:.3} s to {bare:.3} s, medians of {runs} runs each)"
         ));
     }
+    if report.mounted_tracefs {
+        lines.push("tracefs was mounted at /sys/kernel/tracing for this, and stays mounted".to_string());
+    }
+    lines.push(REVEALS.to_string());
     lines.join("\n")
 }
+
+/// The kernel's count of faults as a sum of what was recorded and what was not.
+fn account_text(report: &Report) -> String {
+    let Account { counted, recorded, signalled, refused, filled, unexplained, .. } = report.account;
+    let rest = match unexplained {
+        0 => String::new(),
+        some => format!("; unexplained {some}"),
+    };
+    if report.partial {
+        return format!(
+            "minflt + majflt {counted} = {recorded} recorded - {signalled} signalled + {filled} not \
+             recorded, in kernel mode or filled without an exception{rest}"
+        );
+    }
+    format!(
+        "minflt + majflt {counted} = {recorded} recorded - {signalled} signalled - {refused} refused in the \
+         kernel + {filled} filled{rest}"
+    )
+}
+
+#[cfg(test)]
+#[path = "tests/record.rs"]
+mod tests;

@@ -80,7 +80,9 @@ fn one(file: &std::path::Path, args: &Args) -> Result<Report, Failure> {
     let progress = Progress::new(args.output, replay.progress_steps());
     let path = args.path.path();
     let mut report = replay.check(path, |program| progress.step(program)).map_err(refuse)?;
-    report.timed = Some(TimedReplay::with(&replay, path, |ready| ready.pairs(GLANCES)).map_err(refuse)?);
+    let timed = TimedReplay::with(&replay, path, |ready| (ready.pairs(GLANCES), ready.times()));
+    let (timed, times) = timed.map_err(refuse)?;
+    (report.timed, report.times) = (Some(timed), Some(times));
     progress.done();
     report.file = file.display().to_string();
     Ok(report)

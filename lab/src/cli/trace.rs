@@ -28,7 +28,7 @@ pub struct Args {
 enum What {
     /// Tables: where it was made, what is in it, the account of faults
     Info,
-    /// One line for each event
+    /// One line for each event; with --json, JSON lines: an object for each event
     Dump,
 }
 

@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod fault;
+pub mod garbage;
 pub mod init;
 mod options;
 pub mod timed_machine;

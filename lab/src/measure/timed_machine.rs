@@ -1,6 +1,7 @@
 //! The machine that the library's own figures are taken on: host CPUs, dirty memory, nothing observed.
 
 use super::Options;
+use super::garbage::MeasuredVm;
 use crate::error::Failure;
 use crate::machine::host::Host;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
@@ -36,9 +37,9 @@ pub fn boot_map(machine: &TimedMachine) -> Result<BootMap, Failure> {
     BootMap::new(&regions).map_err(|e| Failure::check(format!("boot map: {e}")))
 }
 
-/// The library on `machine`; the caller runs on one of its CPUs.
-pub fn vm(machine: &TimedMachine) -> Result<Vm<'_, TimedMachine>, Failure> {
-    Vm::new(machine, boot_map(machine)?).map_err(Failure::of)
+/// The library on `machine`; the caller runs on one of its CPUs. Its garbage is noted when it ends.
+pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
+    Vm::new(machine, boot_map(machine)?).map(MeasuredVm).map_err(Failure::of)
 }
 
 /// The library's memory on `machine`; the caller runs on one of its CPUs.

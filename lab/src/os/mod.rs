@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod child;
 pub mod fiber;
+pub mod fork_cost;
 pub mod futex;
 pub mod host_info;
 pub mod instructions;
@@ -11,9 +12,11 @@ pub mod lacking;
 pub mod membarrier;
 pub mod memory;
 pub mod pagemap;
+pub mod pending_file;
 pub mod perf;
 pub mod process;
 pub mod ptrace;
+pub mod terminal;
 pub mod touch;
 
 #[cfg(test)]

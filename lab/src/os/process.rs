@@ -8,6 +8,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::{fs::File, ptr};
 
+/// Where a child's standard output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChildOutput {
+    /// Where that of this process goes.
+    #[default]
+    Inherited,
+    /// To the standard error of this process, whose standard output is for a report.
+    OnStderr,
+}
+
 /// A child process that has not executed its program yet: it waits until it is released.
 #[derive(Debug)]
 pub struct HeldChild {
@@ -18,7 +28,10 @@ pub struct HeldChild {
 
 impl HeldChild {
     /// Forks a child that will execute `command`, found as a shell finds it.
-    pub fn spawn(command: &[impl AsRef<OsStr>]) -> io::Result<HeldChild> {
+    ///
+    /// # Errors
+    /// A word with a zero byte, or what the host says.
+    pub fn spawn(command: &[impl AsRef<OsStr>], output: ChildOutput) -> io::Result<HeldChild> {
         let words = command.iter().map(|w| CString::new(w.as_ref().as_bytes()));
         let words = words.collect::<Result<Vec<_>, _>>()?;
         let mut pointers: Vec<_> = words.iter().map(|w| w.as_ptr()).collect();
@@ -30,6 +43,9 @@ impl HeldChild {
             -1 => Err(io::Error::last_os_error()),
             // SAFETY: this is the child of the fork; `pointers` is a terminated list of terminated strings.
             0 => unsafe {
+                if output == ChildOutput::OnStderr {
+                    libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
+                }
                 wait_and_execute(&pointers, gate_out.as_raw_fd(), gate_in.as_raw_fd(), error_in.as_raw_fd())
             },
             pid => Ok(HeldChild { pid: pid as u32, gate: gate_in.into(), error: error_out.into() }),
@@ -79,7 +95,8 @@ unsafe fn wait_and_execute(words: &[*const libc::c_char], gate: i32, gate_in: i3
     }
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+/// A pipe's ends, to read and to write, closed when a program is executed.
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: two integers are written, which are then descriptors that belong to us alone.
     unsafe {

@@ -3,20 +3,20 @@
 use super::difference::{DifferenceKind as Kind, Differences};
 use super::final_map::{self, Gap};
 use super::life::{End, Life};
+use super::moves::Moves;
 use super::player::Player;
 use super::setup::ReplayMachine;
-use super::step::{Act, CallStep, STAND_IN, Step, Steps, Way};
+use super::step::{Act, CallStep, STAND_IN, Step, Steps, Way, pages};
 use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Limits, Mode, Sys};
 use interleaf::space::AddressSpace;
 use interleaf::units::{Access, CpuId, PageSize, Pfn, VirtAddr, Vpn};
+use interleaf::vma::VmaFlags;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
 const SAME_MOMENT_NS: u64 = 20_000_000;
-/// Number of events before and after that are searched for calls under way at the same time.
-const NEAR: usize = 4096;
 /// Number of events between two checks of the TLB against the tables.
 const INSPECT_EVERY: usize = 4096;
 
@@ -69,8 +69,12 @@ pub struct Checker<'a, 'v> {
     signalled: HashSet<usize>,
     /// The thread that faulted last on each page, and when.
     last_fault: HashMap<Vpn, (u32, u64)>,
-    /// Ranges of calls that are not built.
-    imposed: Vec<(u64, u64)>,
+    /// Calls that move memory, by time.
+    moves: Moves,
+    /// Ranges of calls that are not built: mappings may begin or end elsewhere there.
+    imposed: Vec<Range<u64>>,
+    /// Those of them whose pages Linux fills, keeps or refuses in ways that are not built.
+    imposed_pages: Vec<Range<u64>>,
     verdict: Verdict,
 }
 
@@ -84,7 +88,9 @@ impl<'a, 'v> Checker<'a, 'v> {
             limits,
             signalled: signalled(&life.events),
             last_fault: HashMap::new(),
+            moves: Moves::of(&life.events),
             imposed: Vec::new(),
+            imposed_pages: Vec::new(),
             verdict: Verdict::default(),
         }
     }
@@ -116,46 +122,47 @@ impl<'a, 'v> Checker<'a, 'v> {
         self.verdict.differences.add(kind, at, text);
     }
 
-    fn touch(&mut self, at: usize, addr: VirtAddr, access: Access) {
+    fn touch(&mut self, at: usize, addr: VirtAddr, access: Option<Access>) {
         let EventKind::Fault(fault) = self.life.events[at].kind else { return };
         let page = addr.vpn();
-        let before = self.space().resident_frame(page);
+        let before = self.space().resident_frame(page).map(|(frame, _)| frame);
+        let is_present = self.player.machine.leaf_at(page).is_some();
         let raised = self.player.counts.raised();
         let done = self.player.touch(addr, access);
         let raised = self.player.counts.raised() - raised;
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
-        self.note_zeroed(page, before.map(|(frame, _)| frame));
+        self.note_zeroed(page, before);
         let difference = match (done, self.signalled.contains(&at)) {
-            (Ok(()), false) => self.judge_fault(at, &fault, before, raised),
+            (Ok(()), false) => self.judge_fault(at, &fault, is_present, raised),
             (Err(_), true) => None,
             (Err(_), false) if fault.mode == Mode::Kernel => Some(Kind::KernelRefused),
             (Err(_), false) => Some(Kind::Refused),
             (Ok(()), true) => Some(if self.is_stand_in(addr) { Kind::FileFault } else { Kind::Allowed }),
         };
         if let Some(kind) = difference {
-            let was = if before.is_some() { "present" } else { "absent" };
+            let was = if is_present { "present" } else { "absent" };
+            let kind = if self.is_imposed(addr) && !kind.is_explained() { Kind::ImposedPage } else { kind };
             self.differ(kind, at, || format!("{fault:x?}: page {was} here, {raised} faults"));
         }
         let event = &self.life.events[at];
         self.last_fault.insert(page, (event.tid, event.time_ns));
     }
 
-    /// Whether what the processor met is what Linux's met.
-    fn judge_fault(
-        &self,
-        at: usize,
-        fault: &Fault,
-        before: Option<(Pfn, bool)>,
-        raised: u64,
-    ) -> Option<Kind> {
+    /// Whether the page is one that Linux treats as a call asked for that is not built.
+    fn is_imposed(&self, addr: VirtAddr) -> bool {
+        self.imposed_pages.iter().any(|range| range.contains(&addr.0))
+    }
+
+    /// Whether what the processor met is what Linux's met. `is_present` is the entry's, before the access.
+    fn judge_fault(&self, at: usize, fault: &Fault, is_present: bool, raised: u64) -> Option<Kind> {
         let addr = VirtAddr(fault.address);
-        let met = match (raised, before) {
+        let met = match (raised, is_present) {
             (0, _) => None,
-            (_, Some(_)) => Some(Cause::Protection),
-            (_, None) => Some(Cause::Absent),
+            (_, true) => Some(Cause::Protection),
+            (_, false) => Some(Cause::Absent),
         };
-        if met == Some(fault.cause) {
+        if met == Some(fault.cause) || fault.cause == Cause::Unknown {
             return None;
         }
         let event = &self.life.events[at];
@@ -192,6 +199,7 @@ impl<'a, 'v> Checker<'a, 'v> {
 
     fn call(&mut self, at: usize, call: &CallStep) {
         let populated = populated(call);
+        self.note_imposed_pages(at, call);
         let frame = |page: &Vpn| self.space().resident_frame(*page).map(|(frame, _)| frame);
         let before: Vec<_> = populated.iter().map(frame).collect();
         let ours = self.player.call(call);
@@ -203,7 +211,7 @@ impl<'a, 'v> Checker<'a, 'v> {
         let chosen = call.act.is_free_choice() && call.expected >= 0;
         self.verdict.places.of += u64::from(chosen);
         self.verdict.places.agreed += u64::from(chosen && agreed);
-        if matches!(call.way, Way::Imposed | Way::Left) {
+        if matches!(call.way, Way::Imposed) {
             self.note_imposed(at, call);
         }
         if !agreed {
@@ -241,35 +249,47 @@ impl<'a, 'v> Checker<'a, 'v> {
     /// Two calls that were under way at the same time took effect in an order that the recording cannot know.
     /// The place we chose is one that another such call gave back or took.
     fn judge_place(&self, at: usize, recorded: &Call, ours: i64) -> Kind {
-        let events = &self.life.events;
-        let near = &events[at.saturating_sub(NEAR)..events.len().min(at + NEAR)];
-        let ours = ours as u64..(ours as u64).saturating_add(place_len(recorded));
-        let meanwhile =
-            near.iter().filter(|event| event.tid != events[at].tid).any(|event| match &event.kind {
-                EventKind::Call(other) => {
-                    let overlap = other.start_ns <= recorded.end_ns && recorded.start_ns <= other.end_ns;
-                    overlap
-                        && moves_memory(other)
-                            .is_some_and(|range| range.start < ours.end && ours.start < range.end)
-                }
-                _ => false,
-            });
-        if meanwhile { Kind::Meanwhile } else { Kind::Place }
+        let ours = pages(ours as u64, place_len(recorded));
+        let beside = self.moves.any_beside(recorded, self.life.events[at].tid, &ours);
+        if beside { Kind::Meanwhile } else { Kind::Place }
     }
 
     /// What a call that is not built does to edges of mappings is not done here.
     fn note_imposed(&mut self, at: usize, call: &CallStep) {
         let EventKind::Call(recorded) = &self.life.events[at].kind else { return };
-        let range = |start: u64, len: u64| (start & !0xfff, start.saturating_add(len).next_multiple_of(4096));
         let [first, second, third, fourth, ..] = recorded.args;
-        match recorded.sys {
-            _ if call.expected < 0 => {}
-            Sys::Mremap => self.imposed.push(range(call.expected as u64, third)),
-            Sys::Mlockall | Sys::Munlockall => self.imposed.push((0, u64::MAX)),
-            Sys::Prctl => self.imposed.push(range(third, fourth)),
-            Sys::MapShadowStack => self.imposed.push(range(call.expected as u64, second)),
-            _ => self.imposed.push(range(first, second)),
+        self.imposed.push(match recorded.sys {
+            _ if call.expected < 0 => return,
+            Sys::Mremap => pages(call.expected as u64, third),
+            Sys::Mlockall | Sys::Munlockall => 0..u64::MAX,
+            Sys::Prctl => pages(third, fourth),
+            Sys::Mmap | Sys::MapShadowStack => pages(call.expected as u64, second),
+            _ => pages(first, second),
+        });
+    }
+
+    /// Notes, before a call that is not built is imposed, the pages that Linux treats as it asked.
+    fn note_imposed_pages(&mut self, at: usize, call: &CallStep) {
+        let EventKind::Call(recorded) = &self.life.events[at].kind else { return };
+        if call.way != Way::Imposed || call.expected < 0 {
+            return;
         }
+        let [first, old_len, new_len, ..] = recorded.args;
+        self.imposed_pages.push(match recorded.sys {
+            Sys::Mlock | Sys::Mlock2 => pages(first, old_len),
+            Sys::Mlockall => 0..u64::MAX,
+            Sys::Mmap => pages(call.expected as u64, old_len),
+            // The object of shared memory does not grow: beyond its end there is SIGBUS.
+            Sys::Mremap if new_len > old_len && self.is_shared(VirtAddr(first)) => {
+                pages((call.expected as u64).saturating_add(old_len), new_len - old_len)
+            }
+            _ => return,
+        });
+    }
+
+    fn is_shared(&self, addr: VirtAddr) -> bool {
+        let found = self.player.first_above(addr).filter(|vma| vma.range.start <= addr.vpn());
+        found.is_some_and(|vma| vma.flags.contains(VmaFlags::SHARED))
     }
 
     /// Every translation in the CPU's TLB is one that the space has: none of a frame that was freed.
@@ -289,7 +309,7 @@ impl<'a, 'v> Checker<'a, 'v> {
         self.verdict.map_compared = true;
         for gap in final_map::compare(&linux, &ours) {
             let at = self.last_event_at(gap.address());
-            let edge = |&(start, end): &(u64, u64)| start <= gap.address() && gap.address() <= end;
+            let edge = |range: &Range<u64>| range.start <= gap.address() && gap.address() <= range.end;
             let kind = match gap {
                 Gap::Edge(..) if self.imposed.iter().any(edge) => Kind::ImposedEdge,
                 Gap::Edge(..) => Kind::Edge,
@@ -321,28 +341,17 @@ impl<'a, 'v> Checker<'a, 'v> {
 /// The pages that a call makes present itself.
 fn populated(call: &CallStep) -> Vec<Vpn> {
     let start = match call.act {
-        _ if call.expected < 0 || call.act.populated_pages() == 0 => return Vec::new(),
+        _ if call.populated_pages() == 0 => return Vec::new(),
         Act::Madvise { addr, .. } => addr,
         _ => call.expected as u64,
     };
     let first = VirtAddr(start).vpn();
-    (0..call.act.populated_pages()).map(|page| first.add(page)).collect()
+    (0..call.populated_pages()).map(|page| first.add(page)).collect()
 }
 
 /// The length that a call that gives a place asks for.
 fn place_len(call: &Call) -> u64 {
     if call.sys == Sys::Mremap { call.args[2] } else { call.args[1] }
-}
-
-/// The pages that a call takes or gives back.
-fn moves_memory(call: &Call) -> Option<Range<u64>> {
-    let given = call.result.and_then(|result| u64::try_from(result).ok())?;
-    let start = match call.sys {
-        Sys::Munmap => call.args[0],
-        Sys::Mmap | Sys::Mremap => given,
-        _ => return None,
-    };
-    Some(start..start.saturating_add(place_len(call)).checked_next_multiple_of(4096)?)
 }
 
 /// Faults after which a signal that names their address was delivered to the same thread.

@@ -50,6 +50,7 @@ kinds! {
     OtherThread true "a page for which another thread had taken a fault just before",
     KernelRefused true "a fault in the kernel that made a call fail",
     Limit true "a call refused by a resource limit of the process",
+    ImposedPage true "a page that Linux fills, keeps or refuses as a call asked that is not built",
     ImposedEdge true "a mapping begins or ends elsewhere at the edge of a call that is not built",
 }
 

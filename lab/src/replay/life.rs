@@ -4,14 +4,16 @@
 //!   process 10   exec ............ vfork ............................ exit  life 1: exec to exit
 //!   process 11                       \ faults in 10's memory  exec .. exit  life 2; until exec in life 1
 //!   process 12   exec .... fork                                             life 3 ends at the fork
-//!   process 13                \ ...............................             left out: fork without exec
+//!   process 13                \ ...............                             left out: fork without exec
 //! ```
 //!
-//! A life is one address space from the exec that made it. Lives share nothing in a replay (a fork, which
-//! would share, ends the life), so they are replayed one after the other, each with its events in recorded
-//! order.
+//! A life is one address space from the exec that made it; that exec is its first event, but for faults that
+//! the kernel took in the new space before. Lives share nothing in a replay (a fork, which would share, ends
+//! the life), so they are replayed one after the other, each with its events in recorded order.
+//!
+//! Every event of a trace is in one life, or counted in [`LeftOut`].
 
-use crate::trace::{Event, Header, Image, Kind, Mode, Sys};
+use crate::trace::{Event, Header, Image, Kind, Mode, Started, Sys};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,18 +51,28 @@ pub enum End {
 pub struct LeftOut {
     /// Processes made by fork that never called exec.
     pub forked_processes: u64,
-    /// Events of theirs.
+    /// Events of processes made by fork, before their exec.
     pub forked_events: u64,
     /// Events of processes after they had forked.
     pub events_after_fork: u64,
     /// Events of processes after a call whose effect the trace does not say.
     pub events_after_untold: u64,
+    /// Events of processes whose beginning the trace does not tell.
+    pub events_of_strangers: u64,
+}
+
+impl LeftOut {
+    /// All events that are left out.
+    pub fn events(&self) -> u64 {
+        let LeftOut { forked_events, events_after_fork, events_after_untold, events_of_strangers, .. } = self;
+        forked_events + events_after_fork + events_after_untold + events_of_strangers
+    }
 }
 
 /// Cuts a trace into lives.
 pub fn lives(header: &Header, events: Vec<Event>) -> (Vec<Life>, LeftOut) {
     let mut cutter = Cutter::default();
-    cutter.begin(header.pid, Arc::new(header.image.clone()));
+    cutter.begin(header.pid, Arc::new(header.image.clone()), Vec::new());
     events.into_iter().for_each(|event| cutter.take(event));
     cutter.left_out.forked_processes = cutter.forked.values().filter(|&&alive| alive).count() as u64;
     (cutter.lives, cutter.left_out)
@@ -77,33 +89,36 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn begin(&mut self, pid: u32, start: Arc<Image>) {
+    fn begin(&mut self, pid: u32, start: Arc<Image>, events: Vec<Event>) {
         self.acts_in.insert(pid, self.lives.len());
-        self.lives.push(Life { pid, start, events: Vec::new(), end: End::Unseen });
+        self.lives.push(Life { pid, start, events, end: End::Unseen });
     }
 
     fn take(&mut self, event: Event) {
-        if let Kind::Exec(started) = &event.kind {
-            self.exec(event.pid, started.image.clone());
+        if let Kind::Exec(Started { image }) = &event.kind {
+            let image = image.clone();
+            self.exec(image, event);
             return;
         }
-        if self.forked.contains_key(&event.pid) && !self.acts_in.contains_key(&event.pid) {
-            self.left_out.forked_events += 1;
+        let Some(&at) = self.acts_in.get(&event.pid) else {
+            match self.forked.contains_key(&event.pid) {
+                true => self.left_out.forked_events += 1,
+                false => self.left_out.events_of_strangers += 1,
+            }
             self.follow_forked(&event);
             return;
-        }
-        let Some(&at) = self.acts_in.get(&event.pid) else { return };
-        match self.lives[at].end {
-            End::Forked => {
-                self.left_out.events_after_fork += 1;
-                self.follow_forked(&event);
-            }
-            End::Untold(_) => self.left_out.events_after_untold += 1,
-            _ => self.put(at, event),
-        }
+        };
+        let count = match self.lives[at].end {
+            End::Forked => &mut self.left_out.events_after_fork,
+            End::Untold(_) => &mut self.left_out.events_after_untold,
+            _ => return self.put(at, event),
+        };
+        *count += 1;
+        self.follow_forked(&event);
     }
 
-    fn exec(&mut self, pid: u32, image: Arc<Image>) {
+    fn exec(&mut self, image: Arc<Image>, event: Event) {
+        let pid = event.pid;
         if let Some(&at) = self.acts_in.get(&pid)
             && self.lives[at].pid == pid
             && self.lives[at].end == End::Unseen
@@ -111,9 +126,9 @@ impl Cutter {
             self.lives[at].end = End::Replaced;
         }
         self.forked.entry(pid).and_modify(|alone| *alone = false);
-        let early = self.take_early(pid, &image);
-        self.begin(pid, image);
-        self.lives.last_mut().expect("a life begins").events = early;
+        let mut events = self.take_early(pid, &image);
+        events.push(event);
+        self.begin(pid, image, events);
     }
 
     /// Before the event that says so, the kernel has made the new space and touched it, filling the program's
@@ -135,8 +150,14 @@ impl Cutter {
         if let Kind::Task(task) = event.kind
             && !task.is_thread()
         {
-            self.forked.insert(task.tid, true);
+            self.fork(task.tid);
         }
+    }
+
+    /// A number that an earlier process had may be used again.
+    fn fork(&mut self, pid: u32) {
+        self.acts_in.remove(&pid);
+        self.forked.insert(pid, true);
     }
 
     fn put(&mut self, at: usize, event: Event) {
@@ -147,7 +168,7 @@ impl Cutter {
                 self.acts_in.insert(task.tid, at);
             }
             Kind::Task(task) => {
-                self.forked.insert(task.tid, true);
+                self.fork(task.tid);
                 self.lives[at].end = End::Forked;
             }
             Kind::Exit(ended) if own => {

@@ -15,7 +15,9 @@
 //! | `setup` | the machine, and the space as it was at exec |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
 //! | `checker` `final_map` `difference` | compares it with what Linux did |
-//! | `timed` | the same without a checker, against the zeroing that it demands |
+//! | `moves` `contention` | calls under way at the same time; Linux's own times |
+//! | `huge` | signs of huge pages |
+//! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
 //! | `report` | the report |
 //! | `shipped` | the traces of this repository |
 //!
@@ -24,10 +26,13 @@
 #![forbid(unsafe_code)]
 
 mod checker;
+mod contention;
 mod difference;
 mod fault_counts;
 mod final_map;
+mod huge;
 mod life;
+mod moves;
 mod player;
 mod remap;
 mod report;
@@ -35,45 +40,51 @@ mod setup;
 pub mod shipped;
 mod step;
 mod timed;
+mod times;
 
 pub use checker::{Agreed, CallCount};
+pub use contention::Contended;
 pub use difference::{DifferenceKind, Differences, First};
 pub use fault_counts::Faults;
+pub use huge::HugePages;
 pub use life::{End, LeftOut};
 pub use report::{CallRow, DifferenceRow, Evidence, LifeReport, Report};
 pub use step::Way;
 pub use timed::{Timed, TimedReplay};
+pub use times::{CallTimes, FaultTimes, Times};
 
-use crate::trace::{Event, Extent, Header, TraceReader};
+use crate::trace::{Event, Header, TraceReader};
 use checker::{Checker, Verdict};
 use interleaf::space::{Counter, Path};
 use interleaf::units::CpuId;
 use life::Life;
 use player::Player;
 use std::io::Read;
-use step::Steps;
+use step::{Step, Steps};
 
 /// A trace, decoded and cut.
 pub struct Replay {
     header: Header,
+    recorded: u64,
     lives: Vec<(Life, Steps)>,
     left_out: LeftOut,
 }
 
 impl Replay {
-    /// Reads a whole trace.
+    /// Reads a whole trace. Events take at most a quarter of this machine's memory.
     ///
     /// # Errors
-    /// One line: the file is damaged, or was recorded without privilege.
-    pub fn read<R: Read>(reader: TraceReader<R>) -> Result<Replay, String> {
-        if reader.header().extent == Extent::Partial {
-            return Err(
-                "recorded without privilege, so kinds of faults are missing: replay needs a whole trace"
-                    .into(),
-            );
+    /// One line: the file is damaged, or too large to be replayed here.
+    pub fn read<R: Read>(mut reader: TraceReader<R>) -> Result<Replay, String> {
+        let most = memory_bytes() / 4 / (size_of::<Event>() + size_of::<Step>()) as u64;
+        let mut events = Vec::new();
+        while let Some(event) = reader.next().transpose().map_err(|damage| damage.to_string())? {
+            if events.len() as u64 >= most {
+                return Err(format!("more than {most} events, more than this machine's memory is for"));
+            }
+            events.push(event);
         }
-        let (header, events, _) = reader.read_all().map_err(|damage| damage.to_string())?;
-        Replay::of(header, events)
+        Replay::of(reader.header().clone(), events)
     }
 
     /// Reads a whole trace from memory.
@@ -89,13 +100,13 @@ impl Replay {
     /// # Errors
     /// One line: an event that no replay can perform, or more memory than this machine should give.
     pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
+        let recorded = events.len() as u64;
         let (lives, left_out) = life::lives(&header, events);
         let with_steps = |life: Life| Ok((Steps::of(&life.events)?, life)).map(|(steps, life)| (life, steps));
         let lives = lives.into_iter().map(with_steps).collect::<Result<Vec<_>, String>>()?;
-        let replay = Replay { header, lives, left_out };
-        let needs = setup::frames_for(&replay.lives) * 4096;
-        let has = crate::os::host_info::HostInfo::of_this_machine().memory_bytes;
-        if has > 0 && needs > has / 2 {
+        let replay = Replay { header, recorded, lives, left_out };
+        let needs = setup::frames_for(&replay.lives).saturating_mul(4096);
+        if needs > memory_bytes() / 2 {
             return Err(format!(
                 "replay needs {} MiB of memory, more than half of this machine's",
                 needs >> 20
@@ -118,7 +129,8 @@ impl Replay {
         let _cpu = machine.enter(CpuId(0));
         let vm = setup::vm(&machine)?;
         let before = vm.memory().check().expect("frames add up at the start").allocated;
-        let mut report = Report::new(&self.header, self.left_out);
+        let mut report = Report::new(&self.header, self.recorded, self.left_out);
+        report.huge = HugePages::of(&self.header, &self.lives);
         for (life, steps) in &self.lives {
             let counted = vm.totals();
             let layout = setup::layout(&self.header, life, steps);
@@ -143,5 +155,13 @@ impl Replay {
         }
         assert_eq!(machine.violations(), [], "the TLB saw the impossible");
         Ok(report)
+    }
+}
+
+/// Memory of this machine; without a bound where the host does not say.
+fn memory_bytes() -> u64 {
+    match crate::os::host_info::HostInfo::of_this_machine().memory_bytes {
+        0 => u64::MAX,
+        bytes => bytes,
     }
 }

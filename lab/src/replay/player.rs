@@ -48,36 +48,46 @@ impl<'a, 'v> Player<'a, 'v> {
         Self { machine, space, counts: FaultCounts::default(), stack_limit: stack_limit.unwrap_or(u64::MAX) }
     }
 
-    /// Plays everything. Returns how many answers of calls were not Linux's.
+    /// Plays everything. Returns how many answers were not Linux's.
     pub fn play(&self, all: &Steps) -> u64 {
-        let mut differ = 0;
-        for step in &all.steps {
-            match *step {
-                Step::Nothing => {}
-                Step::Touch { addr, access } => differ += u64::from(self.touch(addr, access).is_err()),
-                Step::Call(at) => {
-                    let call = &all.calls[at as usize];
-                    differ += u64::from(self.call(call) != call.expected);
-                }
-            }
-        }
-        differ
+        all.steps.iter().map(|step| u64::from(!self.step(step, all))).sum()
     }
 
-    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library
-    /// has no growth yet.
+    /// Plays one step of `all`. Returns whether the answer was Linux's.
+    #[inline]
+    pub fn step(&self, step: &Step, all: &Steps) -> bool {
+        match *step {
+            Step::Nothing => true,
+            Step::Touch { addr, access } => self.touch(addr, access).is_ok(),
+            Step::Call(at) => {
+                let call = &all.calls[at as usize];
+                self.call(call) == call.expected
+            }
+        }
+    }
+
+    /// Touches a byte; without a kind of access, as the mapping allows. Where nothing is mapped and a stack
+    /// is above, the stack grows, by hand: the library has no growth yet.
     ///
     /// # Errors
     /// The signal that the program would have got.
     #[inline]
-    pub fn touch(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
-        match self.machine.touch(addr, access, self) {
-            Ok(_) => Ok(()),
-            Err(signal) => self.grow_stack(addr).ok_or(signal).and_then(|()| {
-                self.counts.grew();
-                self.machine.touch(addr, access, self).map(drop)
-            }),
-        }
+    pub fn touch(&self, addr: VirtAddr, access: Option<Access>) -> Result<(), Signal> {
+        let touched = match access {
+            Some(access) => self.machine.touch(addr, access, self).map(drop),
+            None => self.touch_as_allowed(addr),
+        };
+        touched.or_else(|signal| {
+            self.grow_stack(addr).ok_or(signal)?;
+            self.counts.grew();
+            self.machine.touch(addr, access.unwrap_or(Access::Write), self).map(drop)
+        })
+    }
+
+    #[cold]
+    fn touch_as_allowed(&self, addr: VirtAddr) -> Result<(), Signal> {
+        let touch = |access| self.machine.touch(addr, access, self).map(drop);
+        touch(Access::Write).or_else(|_| touch(Access::Read)).or_else(|_| touch(Access::Execute))
     }
 
     #[cold]

@@ -6,7 +6,7 @@
 //! entries and no fault is taken for them.
 
 use super::player::{Player, answer};
-use super::step::{Act, CallStep};
+use super::step::{Act, CallStep, round_up};
 use interleaf::space::{Advice, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::{VmaAttributes, VmaFlags};
@@ -27,7 +27,10 @@ impl Player<'_, '_> {
     /// Imposes a call that Linux granted, and returns where the library's rules would have put the memory.
     pub(super) fn remap(&self, call: &CallStep) -> i64 {
         let Act::Mremap { addr, old_len, new_len, flags, to } = call.act else { return call.expected };
-        let round = |len: u64| len.next_multiple_of(PAGE);
+        let round = |len: u64| round_up(len, PAGE);
+        if addr.checked_add(round(old_len).max(round(new_len))).is_none() {
+            return answer(Err(Errno::EINVAL));
+        }
         let remap = Move { from: addr, old_len: round(old_len), new_len: round(new_len), flags };
         let Some(vma) = self.first_above(VirtAddr(addr)).filter(|vma| vma.range.start.addr().0 <= addr)
         else {
@@ -80,14 +83,15 @@ impl Player<'_, '_> {
         }
     }
 
+    /// A page that was only read keeps the zero page, so it is made present by a read.
     fn move_pages(&self, vma: &VmaAttributes, from: u64, to: u64, len: u64) {
+        let zero = self.space.vm().memory().zero_frame();
         let writable = vma.flags.contains(VmaFlags::WRITE);
-        let advice = if writable { Advice::PopulateWrite } else { Advice::PopulateRead };
         for offset in (0..len).step_by(PAGE_SIZE) {
-            if self.space.resident_frame(VirtAddr(from + offset).vpn()).is_some() {
-                // Not made present: the next access faults, and the difference is listed.
-                let _present = self.space.advise(VirtAddr(to + offset), PAGE, advice);
-            }
+            let Some((frame, _)) = self.space.resident_frame(VirtAddr(from + offset).vpn()) else { continue };
+            let advice = if writable && frame != zero { Advice::PopulateWrite } else { Advice::PopulateRead };
+            // Not made present: the next access faults, and the difference is listed.
+            let _present = self.space.advise(VirtAddr(to + offset), PAGE, advice);
         }
     }
 }

@@ -1,13 +1,16 @@
 //! The report of a replay: one object, or tables.
 
 use super::checker::{Agreed, CallCount, Verdict};
+use super::contention::{Contended, LinuxTimes};
 use super::difference::DifferenceKind;
 use super::fault_counts::Faults;
+use super::huge::HugePages;
 use super::life::{End, LeftOut, Life};
 use super::step::Way;
 use super::timed::Timed;
+use super::times::Times;
 use crate::show::table::{self, grouped, number};
-use crate::trace::{Header, Sys, dump};
+use crate::trace::{Extent, Header, Sys, dump};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -18,12 +21,16 @@ pub struct Report {
     pub file: String,
     /// The command that was recorded.
     pub command: Vec<String>,
-    /// Every address space that was replayed.
-    pub lives: Vec<LifeReport>,
+    /// Whether the trace was recorded without privilege: no faults of kernel mode, no kinds of access.
+    pub partial: bool,
+    /// Events of the trace: those replayed and those left out.
+    pub recorded: u64,
+    /// Events replayed: those of the lives.
+    pub events: u64,
     /// What was not replayed.
     pub left_out: LeftOut,
-    /// Events of the lives.
-    pub events: u64,
+    /// Every address space that was replayed.
+    pub lives: Vec<LifeReport>,
     /// Recorded faults that were performed as accesses.
     pub performed: u64,
     /// Of these, the ones that faulted here.
@@ -45,9 +52,16 @@ pub struct Report {
     pub evidence: Option<Evidence>,
     /// Frames zeroed for user pages.
     pub frames_zeroed: u64,
+    /// Signs of huge pages, which are not built.
+    pub huge: HugePages,
+    /// Faults that met a mapping call of another thread under Linux.
+    pub contended: Contended,
     /// What the replay took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timed: Option<Timed>,
+    /// Linux's recorded times beside ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
     #[serde(skip)]
     counts: BTreeMap<(Sys, Way), CallCount>,
     #[serde(skip)]
@@ -59,7 +73,7 @@ pub struct Report {
 pub struct LifeReport {
     /// The process.
     pub pid: u32,
-    /// Its program.
+    /// Its program, by the name it was called by.
     pub program: String,
     /// Events replayed.
     pub events: u64,
@@ -111,8 +125,9 @@ pub struct Evidence {
 
 impl Report {
     /// Nothing replayed yet.
-    pub(super) fn new(header: &Header, left_out: LeftOut) -> Self {
-        Self { command: header.command.clone(), left_out, ..Self::default() }
+    pub(super) fn new(header: &Header, recorded: u64, left_out: LeftOut) -> Self {
+        let partial = header.extent == Extent::Partial;
+        Self { command: header.command.clone(), partial, recorded, left_out, ..Self::default() }
     }
 
     /// Adds a life.
@@ -128,9 +143,12 @@ impl Report {
         self.maps.of += u64::from(verdict.map_compared);
         self.maps.agreed += u64::from(verdict.map_compared && !differs_at_end(&verdict));
         self.unexplained += unexplained;
+        let contended = LinuxTimes::of(&life.events).contended;
+        self.contended.faults += contended.faults;
+        self.contended.beside_a_call += contended.beside_a_call;
         self.lives.push(LifeReport {
             pid: life.pid,
-            program: life.start.program.clone(),
+            program: life.start.name().to_string(),
             events: life.events.len() as u64,
             end: end_text(&life.end),
             unexplained,
@@ -168,7 +186,7 @@ impl Report {
 
     /// The report as tables.
     pub fn text(&self) -> String {
-        let mut text = format!("{}: {}\n\n", self.file, self.command.join(" "));
+        let mut text = format!("{}: {}\n{}\n", self.file, self.command.join(" "), self.share_text());
         let life = |life: &LifeReport| {
             let LifeReport { pid, program, events, end, .. } = life;
             vec![pid.to_string(), program.clone(), grouped(*events as i64), end.clone()]
@@ -176,11 +194,38 @@ impl Report {
         text += &table::of(&["process", "program", "events", "replayed to"], self.lives.iter().map(life));
         text += &format!("\n{}\n", self.sums());
         text += &table::of(&["call", "replay", "times", "agreed"], self.calls.iter().map(call_cells));
+        text += &self.times.as_ref().map(Times::text).unwrap_or_default();
         text += &format!("\n{}", self.difference_text());
         if let Some(evidence) = &self.evidence {
             text += &evidence.lines();
         }
         text
+    }
+
+    /// How much was replayed, what was not and why, and what else limits the comparison.
+    fn share_text(&self) -> String {
+        let share = self.events as f64 / self.recorded.max(1) as f64 * 100.0;
+        // Rounded down: 100 is all.
+        let share = (share * 100.0).floor() / 100.0;
+        let mut text = format!("replayed {share:.2} % of {} events\n", grouped(self.recorded as i64));
+        let left = self.left_out;
+        let reasons = [
+            (left.forked_events, "of processes made by fork, before an exec: fork is not built"),
+            (left.events_after_fork, "of processes after they had forked: fork is not built"),
+            (left.events_after_untold, "of processes after a call whose effect a trace does not tell"),
+            (left.events_of_strangers, "of processes whose beginning the trace does not tell"),
+        ];
+        for (count, why) in reasons.into_iter().filter(|(count, _)| *count > 0) {
+            text += &format!("  left out {} {why}\n", grouped(count as i64));
+        }
+        if left.forked_processes > 0 {
+            text += &format!("  {} processes made by fork are left out whole\n", left.forked_processes);
+        }
+        if self.partial {
+            text += "PARTIAL: recorded without privilege: faults of user mode only, each replayed as the\n\
+                     mapping allows; causes of faults are not compared\n";
+        }
+        text + &self.huge.text()
     }
 
     fn sums(&self) -> String {
@@ -206,10 +251,6 @@ impl Report {
         row("places chosen alike", of(&self.places));
         row("final maps alike", of(&self.maps));
         row("frames zeroed for pages", grouped(self.frames_zeroed as i64));
-        let LeftOut { forked_processes, forked_events, events_after_fork, events_after_untold } =
-            self.left_out;
-        let left = forked_events + events_after_fork + events_after_untold;
-        row("events not replayed", format!("{left}, of {forked_processes} forked processes or after a fork"));
         if let Some(timed) = &self.timed {
             row("replay takes", format!("{} us", number(timed.replay_us)));
             row("its zeroing", format!("{} us; ratio {}", number(timed.zeroing_us), number(timed.ratio)));
@@ -246,7 +287,7 @@ fn call_cells(row: &CallRow) -> Vec<String> {
         Way::Carried => "carried out",
         Way::StandIn => "stand-in for a file",
         Way::Imposed => "imposed",
-        Way::Left => "left out",
+        Way::Left => "nothing to do",
     };
     vec![row.call.to_string(), way.to_string(), row.count.times.to_string(), row.count.agreed.to_string()]
 }

@@ -5,7 +5,7 @@ use super::step::{STAND_IN, Step, Steps};
 use crate::check::library::boot_map;
 use crate::machine::host::Host;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
-use crate::trace::{Header, Image, Mapping};
+use crate::trace::{Header, Image, Mapping, Sys};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
@@ -37,7 +37,7 @@ pub fn vm(machine: &ReplayMachine) -> Result<Vm<'_, ReplayMachine>, String> {
 /// records.
 pub fn frames_for(lives: &[(Life, Steps)]) -> u64 {
     let most = lives.iter().map(|(_, steps)| pages_of(steps)).max().unwrap_or(0);
-    (most * 2 + (1 << 13)).next_multiple_of(1 << 10)
+    most.saturating_mul(2).saturating_add(1 << 13).min(u64::MAX >> 13).next_multiple_of(1 << 10)
 }
 
 fn pages_of(steps: &Steps) -> u64 {
@@ -47,8 +47,8 @@ fn pages_of(steps: &Steps) -> u64 {
             touched.insert(addr.vpn());
         }
     }
-    let populated: u64 = steps.calls.iter().map(|call| call.act.populated_pages()).sum();
-    touched.len() as u64 + populated
+    let populated = steps.calls.iter().map(|call| call.populated_pages());
+    populated.fold(touched.len() as u64, u64::saturating_add)
 }
 
 /// Layout of the address space of a life, as far as the trace has it.
@@ -60,20 +60,39 @@ pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
         let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));
         found.and_then(|(_, text)| text.trim().parse::<u64>().ok())
     };
-    let stack = life.start.layout.start_stack;
+    let stack = stack_of(&life.start);
     let loaded = life.start.mappings.iter().map(|m| m.end).filter(|&end| end < stack).max();
     let chosen = steps.calls.iter().filter(|call| call.act.is_free_choice()).map(|call| call.chosen_end());
-    let mmap_base = chosen.filter(|&end| end < stack).chain(loaded).max().unwrap_or(TASK_END);
+    let below = |&end: &u64| end < stack && end <= TASK_END;
+    let mmap_base = chosen.chain(loaded).filter(below).max().unwrap_or(TASK_END);
     let always = setting("overcommit_memory") == Some(1);
     let page = |addr: u64| VirtAddr(addr).vpn();
-    let user = VpnRange::new(page(setting("mmap_min_addr").unwrap_or(1 << 16)), page(TASK_END));
-    // The kernel shows 0 for the start of the heap where the recorder lacks the right to see it.
-    let heap_start = VirtAddr(life.start.layout.start_brk).max(user.start.addr());
+    let lowest = setting("mmap_min_addr").unwrap_or(1 << 16).min(1 << 32);
     Layout {
-        areas: Areas { user, mmap_base: page(mmap_base), legacy_base: page(LEGACY_BASE) },
-        heap_start,
+        areas: Areas {
+            user: VpnRange::new(page(lowest), page(TASK_END)),
+            mmap_base: page(mmap_base.max(lowest)),
+            legacy_base: page(LEGACY_BASE),
+        },
+        heap_start: VirtAddr(heap_of(life, steps).clamp(lowest, TASK_END)),
         max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
         max_commit_pages: if always { u64::MAX >> 12 } else { header.host.memory_bytes / PAGE },
+    }
+}
+
+/// An address in the stack. The kernel shows 0 where the recorder lacks the right to see it.
+fn stack_of(start: &Image) -> u64 {
+    let mapped = || start.mappings.iter().find(|m| m.name == "[stack]").map_or(TASK_END, |m| m.start);
+    if start.layout.start_stack == 0 { mapped() } else { start.layout.start_stack }
+}
+
+/// Start of the heap; where the kernel did not show it, what the first `brk` answered.
+fn heap_of(life: &Life, steps: &Steps) -> u64 {
+    let asked = steps.calls.iter().find(|call| call.sys == Sys::Brk).map(|call| call.expected as u64);
+    let mapped = || life.start.mappings.iter().find(|m| m.name == "[heap]").map(|m| m.start);
+    match life.start.layout.start_brk {
+        0 => mapped().or(asked).unwrap_or(0),
+        start => start,
     }
 }
 

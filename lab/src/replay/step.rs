@@ -9,6 +9,7 @@ use interleaf::units::{Access, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
 use serde::Serialize;
+use std::ops::Range;
 
 /// What to do for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,8 @@ pub enum Step {
     Touch {
         /// Which.
         addr: VirtAddr,
-        /// How.
-        access: Access,
+        /// How; `None` where it was recorded without privilege: as the mapping allows.
+        access: Option<Access>,
     },
     /// Carry out the call of this number.
     Call(u32),
@@ -47,9 +48,9 @@ pub enum Way {
     Carried,
     /// The library has the call, and anonymous memory stands in for a file's.
     StandIn,
-    /// The library has not got the call; its effect is imposed by others.
+    /// The library has not got the call, or not on this memory; its effect is imposed by others, or assumed.
     Imposed,
-    /// Nothing is done: it changes no page, or it is not built.
+    /// Nothing is done: it failed where the library cannot tell why, or it changes no page.
     Left,
 }
 
@@ -84,12 +85,22 @@ pub struct Steps {
     pub steps: Vec<Step>,
     /// Those that are calls.
     pub calls: Vec<CallStep>,
+    /// Memory that calls have locked so far.
+    locked: Locked,
 }
 
+/// The longest mapping that is replayed: all of user space with tables of four levels.
+const MAPPED_MOST_BYTES: u64 = 1 << 47;
+/// The longest mremap that is replayed: its pages are moved one by one.
+const MOVED_MOST_BYTES: u64 = 64 << 30;
+
 impl Steps {
-    /// Decides what to do for each event. Refuses a fault whose access is not known.
+    /// Decides what to do for each event.
+    ///
+    /// # Errors
+    /// One line: a call that cannot have succeeded as recorded.
     pub fn of(events: &[Event]) -> Result<Steps, String> {
-        let mut all = Steps { steps: Vec::with_capacity(events.len()), calls: Vec::new() };
+        let mut all = Steps { steps: Vec::with_capacity(events.len()), ..Steps::default() };
         for event in events {
             let step = all.step(event)?;
             all.steps.push(step);
@@ -101,16 +112,18 @@ impl Steps {
         match &event.kind {
             Kind::Fault(fault) => {
                 let access = match fault.access {
-                    trace::Access::Read => Access::Read,
-                    trace::Access::Write => Access::Write,
-                    trace::Access::Execute => Access::Execute,
-                    trace::Access::Unknown => return Err("a fault whose access is not known".to_string()),
+                    trace::Access::Read => Some(Access::Read),
+                    trace::Access::Write => Some(Access::Write),
+                    trace::Access::Execute => Some(Access::Execute),
+                    trace::Access::Unknown => None,
                 };
                 Ok(Step::Touch { addr: VirtAddr(fault.address), access })
             }
             Kind::Call(call) => {
                 let Some(expected) = call.result else { return Ok(Step::Nothing) };
-                let (act, way) = act(call, expected);
+                check_length(call, expected)?;
+                let (act, way) = act(call, expected, &self.locked);
+                self.locked.note(call, expected);
                 self.calls.push(CallStep { sys: call.sys, act, way, expected });
                 u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
             }
@@ -119,14 +132,25 @@ impl Steps {
     }
 }
 
+/// Refuses a call that was answered though it asks for more than there is.
+fn check_length(call: &Call, result: i64) -> Result<(), String> {
+    let (len, most) = match call.sys {
+        Sys::Mmap | Sys::MapShadowStack => (call.args[1], MAPPED_MOST_BYTES),
+        Sys::Mremap => (call.args[1].max(call.args[2]), MOVED_MOST_BYTES),
+        _ => return Ok(()),
+    };
+    if result >= 0 && len > most {
+        return Err(format!("{} of {len:#x} bytes, granted, cannot be replayed", call.sys));
+    }
+    Ok(())
+}
+
 /// What is done for a call that returned `result`.
-fn act(call: &Call, result: i64) -> (Act, Way) {
+fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
     let [addr, len, third, fourth, fifth, _] = call.args;
     let failed = result < 0;
     match call.sys {
-        Sys::Mmap if is_plain(fourth) => {
-            (Act::Mmap { addr, len, prot: third as u32, flags: fourth as u32 }, Way::Carried)
-        }
+        Sys::Mmap if is_anonymous(fourth) => map_anonymous(call, result),
         // What Linux found wrong with the file cannot be found here.
         Sys::Mmap if failed => (Act::Nothing, Way::Left),
         Sys::Mmap => (Act::StandIn(stand_in(call)), Way::StandIn),
@@ -137,6 +161,8 @@ fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Munmap => (Act::Munmap { addr, len }, Way::Carried),
         Sys::Mprotect => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Carried),
         Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Imposed),
+        // Locked memory keeps its pages, which Linux says; the library locks none.
+        Sys::Madvise if result == EINVAL && locked.overlaps(addr, len) => (Act::Nothing, Way::Imposed),
         Sys::Madvise if advice::advice(third as i32).is_some() => {
             (Act::Madvise { addr, len, advice: third as i32 }, Way::Carried)
         }
@@ -144,14 +170,100 @@ fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Mremap if !failed => {
             (Act::Mremap { addr, old_len: len, new_len: third, flags: fourth, to: fifth }, Way::Imposed)
         }
+        sys if !failed && is_unbuilt(sys) => (Act::Nothing, Way::Imposed),
         _ => (Act::Nothing, Way::Left),
     }
 }
 
-/// Whether the library's own mmap has all that the flags ask for.
-fn is_plain(flags: u64) -> bool {
-    let flags = MapFlags::from_bits_retain(flags as u32);
-    flags.contains(MapFlags::ANONYMOUS) && !flags.intersects(MapFlags::HUGETLB | MapFlags::GROWSDOWN)
+const EINVAL: i64 = -22;
+
+/// Calls that change how memory behaves, which is assumed and not done.
+fn is_unbuilt(sys: Sys) -> bool {
+    use Sys::{Madvise, Mbind, Mlock, Mlock2, Mlockall, Mseal, Munlock, Munlockall, Prctl};
+    matches!(sys, Madvise | Mbind | Mlock | Mlock2 | Mlockall | Mseal | Munlock | Munlockall | Prctl)
+}
+
+fn is_anonymous(flags: u64) -> bool {
+    MapFlags::from_bits_retain(flags as u32).contains(MapFlags::ANONYMOUS)
+}
+
+/// Flags with which the library's mmap does not do all that Linux does.
+const UNBUILT: MapFlags = MapFlags::HUGETLB.union(MapFlags::GROWSDOWN).union(MapFlags::LOCKED);
+/// `MAP_DROPPABLE` of Linux: private memory that reclaim may discard.
+const DROPPABLE: u32 = 8;
+
+/// mmap without a file. What is not built is imposed by the nearest mapping there is.
+fn map_anonymous(call: &Call, result: i64) -> (Act, Way) {
+    let [addr, len, prot, flags, ..] = call.args;
+    let (prot, word) = (prot as u32, flags as u32);
+    let flags = MapFlags::from_bits_retain(word);
+    let is_droppable = word & MapFlags::TYPE.bits() == DROPPABLE;
+    if !flags.intersects(UNBUILT) && !is_droppable {
+        return (Act::Mmap { addr, len, prot, flags: word }, Way::Carried);
+    }
+    if result < 0 {
+        return (Act::Nothing, Way::Left);
+    }
+    if !is_droppable && flags & UNBUILT == MapFlags::LOCKED {
+        let flags = (flags - MapFlags::LOCKED) | MapFlags::POPULATE;
+        return (Act::Mmap { addr, len, prot, flags: flags.bits() }, Way::Imposed);
+    }
+    let private = if is_droppable { (word & !DROPPABLE) | MapFlags::PRIVATE.bits() } else { word };
+    let (mut request, _) = map_request(addr, len, prot, private);
+    request.flags.set(VmaFlags::GROWS_DOWN, flags.contains(MapFlags::GROWSDOWN));
+    if is_droppable {
+        request.flags |= VmaFlags::WIPE_ON_FORK | VmaFlags::DONT_DUMP | VmaFlags::NORESERVE;
+    }
+    if flags.contains(MapFlags::HUGETLB) {
+        request.flags |= STAND_IN | VmaFlags::NORESERVE;
+    }
+    request.len_bytes = round_up(len, if flags.contains(MapFlags::HUGETLB) { 2 << 20 } else { 4096 });
+    let place = Place::Fixed(VirtAddr(result as u64));
+    (Act::StandIn(MapRequest { place, ..request }), Way::Imposed)
+}
+
+/// The next multiple; the highest if there is none.
+pub(super) fn round_up(len: u64, unit: u64) -> u64 {
+    len.checked_next_multiple_of(unit).unwrap_or(u64::MAX / unit * unit)
+}
+
+/// Memory that calls have locked: what of it is unlocked or unmapped again is forgotten page by page.
+#[derive(Clone, Debug, Default)]
+struct Locked {
+    ranges: Vec<Range<u64>>,
+}
+
+impl Locked {
+    fn overlaps(&self, addr: u64, len: u64) -> bool {
+        let range = pages(addr, len);
+        self.ranges.iter().any(|known| known.start < range.end && range.start < known.end)
+    }
+
+    /// Follows a call that returned `result`.
+    fn note(&mut self, call: &Call, result: i64) {
+        let [addr, len, _, flags, ..] = call.args;
+        match call.sys {
+            _ if result < 0 => {}
+            Sys::Mlock | Sys::Mlock2 => self.ranges.push(pages(addr, len)),
+            Sys::Mmap if has(flags as u32, MapFlags::LOCKED) => self.ranges.push(pages(result as u64, len)),
+            Sys::Mlockall => self.ranges.push(0..u64::MAX),
+            Sys::Munlockall => self.ranges.clear(),
+            Sys::Munlock | Sys::Munmap if !self.ranges.is_empty() => self.forget(&pages(addr, len)),
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, gone: &Range<u64>) {
+        let rest = |known: &Range<u64>| {
+            [known.start..known.end.min(gone.start), known.start.max(gone.end)..known.end]
+        };
+        self.ranges = self.ranges.iter().flat_map(rest).filter(|range| range.start < range.end).collect();
+    }
+}
+
+/// The pages that hold a range.
+pub(super) fn pages(addr: u64, len: u64) -> Range<u64> {
+    addr & !0xfff..round_up(addr.saturating_add(len), 4096)
 }
 
 fn stand_in(call: &Call) -> MapRequest {
@@ -180,11 +292,16 @@ impl CallStep {
         let start = u64::try_from(self.expected).unwrap_or(0);
         start.saturating_add(len).checked_next_multiple_of(4096).unwrap_or(0)
     }
+
+    /// Pages that the call itself made present; none if it failed.
+    pub fn populated_pages(&self) -> u64 {
+        if self.expected < 0 { 0 } else { self.act.populated_pages() }
+    }
 }
 
 impl Act {
-    /// Pages that the call itself makes present.
-    pub fn populated_pages(&self) -> u64 {
+    /// Pages that the call itself makes present if it is granted.
+    fn populated_pages(&self) -> u64 {
         let bytes = match *self {
             Act::Mmap { len, flags, .. } if has(flags, MapFlags::POPULATE) => len,
             Act::StandIn(request) if request.populate => request.len_bytes,

@@ -8,6 +8,7 @@
 use super::checker::Checker;
 use super::player::Player;
 use super::setup::{self, ReplayMachine};
+use super::times::{Collected, Times};
 use super::{Replay, life::Life, step::Steps};
 use crate::median::Median;
 use interleaf::space::{Layout, Path, Vm};
@@ -78,6 +79,11 @@ impl<'a> TimedReplay<'a> {
         Ok(zeroed)
     }
 
+    /// The library that replays.
+    pub fn vm(&self) -> &Vm<'a, ReplayMachine> {
+        self.vm
+    }
+
     /// How many frames are zeroed.
     pub fn frames_zeroed(&self) -> usize {
         self.zeroed.len()
@@ -93,6 +99,25 @@ impl<'a> TimedReplay<'a> {
             black_box(player.play(steps));
         }
         start.elapsed().as_nanos() as f64
+    }
+
+    /// Replays every life once more, the clock read before and after each step, and sets that beside what
+    /// Linux took.
+    pub fn times(&self) -> Times {
+        let mut collected = Collected::default();
+        for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
+            let space = setup::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
+            let _running = space.activate(None);
+            let player = Player::new(self.machine, &space, self.replay.header.limits.stack_bytes);
+            let mut step_ns = Vec::with_capacity(steps.steps.len());
+            for step in &steps.steps {
+                let start = Instant::now();
+                black_box(player.step(step, steps));
+                step_ns.push(start.elapsed().as_nanos() as u64);
+            }
+            collected.add(life, steps, &step_ns);
+        }
+        collected.times()
     }
 
     /// Zeroes the frames that the replay zeroes, in its order, on the other machine. Nanoseconds.

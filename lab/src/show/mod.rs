@@ -6,6 +6,7 @@ pub mod bars;
 pub mod chart;
 mod progress;
 pub mod table;
+pub mod width;
 
 pub use progress::Progress;
 
@@ -23,12 +24,18 @@ pub struct Output {
 
 impl Output {
     /// Prints `value` as one JSON object, or what `text` makes of it.
+    ///
+    /// # Errors
+    /// `value` is no object, or stdout cannot be written.
     pub fn emit<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
         if !self.json {
             return say(&text(value));
         }
         let json = serde_json::to_string_pretty(value).map_err(|e| Failure::check(e.to_string()))?;
-        say(&json)
+        if !json.starts_with('{') {
+            return Err(Failure::check("what is to be printed is no JSON object"));
+        }
+        print(&json)
     }
 
     /// Whether progress may be drawn: text is wanted and stderr is a terminal.
@@ -37,9 +44,19 @@ impl Output {
     }
 }
 
-/// Prints one block of text to stdout, ending in one newline. A reader that has gone away (`| head`) is no
-/// failure: the process ends quietly.
+/// Prints one block of text to stdout, ending in one newline, its lines no longer than the terminal is wide.
+/// A reader that has gone away (`| head`) is no failure: the process ends quietly.
+///
+/// # Errors
+/// Stdout cannot be written.
 pub fn say(text: &str) -> Result<(), Failure> {
+    match width::of_stdout() {
+        Some(most) => print(&width::wrapped(text, most)),
+        None => print(text),
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),

@@ -1,20 +1,36 @@
 //! Tables, and how numbers look in them.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use super::width;
+use comfy_table::{ContentArrangement, Table, presets};
 
-/// A table with a header; columns are as wide as what they hold.
+/// A table with a header; columns are as wide as what they hold, or as the terminal leaves them.
 pub fn of(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header.to_vec());
+    table.load_style(presets::NOTHING).set_header(header.to_vec());
     for row in rows {
         table.add_row(row);
     }
-    for column in table.column_iter_mut() {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+    fitted(table, width::of_stdout())
+}
+
+/// The lines of a table, indented by two. Where they are longer than `most` columns, cells are broken.
+pub fn fitted(mut table: Table, most: Option<usize>) -> String {
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    let lines = |table: &Table| -> Vec<String> {
+        // The style puts a space before the first column.
+        let line = |line: String| format!("  {}\n", line.strip_prefix(' ').unwrap_or(&line).trim_end());
+        table.lines().map(line).collect()
+    };
+    let natural = lines(&table);
+    let longest = natural.iter().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
+    match most.filter(|&most| longest > most) {
+        None => natural.concat(),
+        Some(most) => {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(u16::try_from(most - 1).unwrap_or(u16::MAX));
+            lines(&table).concat()
+        }
     }
-    let lines = table.lines().map(|l| format!("  {}\n", l.trim()));
-    lines.collect()
 }
 
 /// A table without the columns in which no row has anything.

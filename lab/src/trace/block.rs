@@ -13,7 +13,8 @@
 //!
 //! The block's number (0, 1, 2, ...) is in the checksum and not in the file, so blocks cannot change places.
 //! The first block is the header, the last is the footer, and nothing may follow it: a cut file is always
-//! noticed. Lengths are bounded by kind before anything is allocated.
+//! noticed. Lengths are bounded before anything is allocated: by kind, and all contents up to and including a
+//! block by the bytes of the file up to its end, so that a small file cannot ask for much memory.
 
 use super::bytes::crc64;
 use super::damage::Damage;
@@ -26,6 +27,11 @@ pub const VERSION: u32 = 1;
 const PREFIX_BYTES: u64 = 12;
 const FRAME_BYTES: u64 = 17;
 const LEVEL: i32 = 9;
+/// Content of a trace, before compression, that its size does not have to account for, bytes.
+const CONTENT_FREE_BYTES: u64 = 1 << 20;
+/// The most bytes of content for each byte of the file beyond that. A recorder's events come to less than 10,
+/// its maps to less than 30.
+const CONTENT_PER_STORED: u64 = 64;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,7 @@ pub struct BlockWriter<W: Write> {
     out: W,
     number: u64,
     written_bytes: u64,
+    content_bytes: u64,
 }
 
 impl<W: Write> BlockWriter<W> {
@@ -68,10 +75,13 @@ impl<W: Write> BlockWriter<W> {
     pub fn new(mut out: W) -> io::Result<BlockWriter<W>> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
-        Ok(BlockWriter { out, number: 0, written_bytes: PREFIX_BYTES })
+        Ok(BlockWriter { out, number: 0, written_bytes: PREFIX_BYTES, content_bytes: 0 })
     }
 
     /// Writes one block.
+    ///
+    /// # Errors
+    /// The content is longer than a reader takes, or so repetitive that a reader would refuse it.
     pub fn write(&mut self, kind: BlockKind, content: &[u8]) -> io::Result<()> {
         if content.len() > kind.most_bytes() {
             return Err(io::Error::other(format!(
@@ -79,6 +89,18 @@ impl<W: Write> BlockWriter<W> {
                 content.len()
             )));
         }
+        self.write_unbounded(kind, content)?;
+        if self.content_bytes > most_content(self.written_bytes) {
+            return Err(io::Error::other("the trace is so repetitive that no reader would take it"));
+        }
+        Ok(())
+    }
+
+    /// As [`write`](Self::write), without a look at what readers take: for tests of readers.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn write_unbounded(&mut self, kind: BlockKind, content: &[u8]) -> io::Result<()> {
         let stored = zstd::bulk::compress(content, LEVEL)?;
         let mut frame = [0; 9];
         frame[0] = kind as u8;
@@ -90,6 +112,7 @@ impl<W: Write> BlockWriter<W> {
         self.out.write_all(&stored)?;
         self.number += 1;
         self.written_bytes += FRAME_BYTES + stored.len() as u64;
+        self.content_bytes += content.len() as u64;
         Ok(())
     }
 
@@ -121,6 +144,8 @@ pub struct BlockReader<R: Read> {
     input: R,
     number: u64,
     offset: u64,
+    /// Content of the blocks read so far, before compression.
+    content_bytes: u64,
 }
 
 impl<R: Read> BlockReader<R> {
@@ -134,7 +159,7 @@ impl<R: Read> BlockReader<R> {
         }
         input.read_exact(&mut version).map_err(|e| Damage::reading(8, "the version", &e))?;
         match u32::from_le_bytes(version) {
-            VERSION => Ok(BlockReader { input, number: 0, offset: PREFIX_BYTES }),
+            VERSION => Ok(BlockReader { input, number: 0, offset: PREFIX_BYTES, content_bytes: 0 }),
             other => {
                 Err(Damage::at(8, format!("trace version {other}; this program reads version {VERSION}")))
             }
@@ -149,6 +174,11 @@ impl<R: Read> BlockReader<R> {
         self.read(offset, &mut frame, "a block's frame, before the footer")?;
         self.read(offset, &mut crc, "a block's checksum")?;
         let (kind, raw_len, stored_len) = decode_frame(&frame).map_err(|what| Damage::at(offset, what))?;
+        self.content_bytes += raw_len as u64;
+        if self.content_bytes > most_content(self.offset + stored_len as u64) {
+            let what = format!("{raw_len} bytes of {stored_len} stored are more than any recording comes to");
+            return Err(Damage::at(offset, what));
+        }
         let mut stored = vec![0; stored_len];
         self.read(offset, &mut stored, "a block's content")?;
         if crc64(&[&self.number.to_le_bytes(), &frame, &stored]) != u64::from_le_bytes(crc) {
@@ -178,6 +208,11 @@ impl<R: Read> BlockReader<R> {
         self.offset += into.len() as u64;
         Ok(())
     }
+}
+
+/// The most content that the first `file_bytes` of a file may have.
+fn most_content(file_bytes: u64) -> u64 {
+    file_bytes.saturating_mul(CONTENT_PER_STORED).saturating_add(CONTENT_FREE_BYTES)
 }
 
 fn decode_frame(frame: &[u8; 9]) -> Result<(BlockKind, usize, usize), String> {

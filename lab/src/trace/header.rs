@@ -141,6 +141,9 @@ pub struct Account {
 
 impl Header {
     /// Refuses a header that cannot be one.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
     pub fn check(&self) -> Result<(), String> {
         if self.host.page_bytes != 4096 {
             return Err(format!("the header's page size is {} bytes", self.host.page_bytes));

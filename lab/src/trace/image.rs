@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct Image {
     /// The program (`/proc/PID/exe`).
     pub program: String,
+    /// The name that the program was called by, its first argument; empty in traces of older recorders.
+    #[serde(default)]
+    pub called: String,
     /// Its layout as the kernel keeps it.
     pub layout: Layout,
     /// Its mappings by rising address, disjoint, merged as Linux shows them.
@@ -53,19 +56,35 @@ pub struct Mapping {
     pub flags: String,
 }
 
+/// One past the last address that a process of x86-64 can have, with tables of five levels.
+const USER_END: u64 = 1 << 56;
+
 impl Image {
+    /// The name that the program was called by, or the program's own.
+    pub fn name(&self) -> &str {
+        if self.called.is_empty() { &self.program } else { &self.called }
+    }
+
     /// The mapping that holds `address`.
     pub fn find(&self, address: u64) -> Option<&Mapping> {
         let at = self.mappings.partition_point(|m| m.end <= address);
         self.mappings.get(at).filter(|m| m.start <= address)
     }
 
-    /// Whether this can be a map at all: rising, disjoint, page-aligned, rights of four letters.
+    /// Whether this can be a map at all: rising, disjoint, page-aligned, in user space, rights of four
+    /// letters.
+    ///
+    /// # Errors
+    /// What it has instead, in words that follow "an image is".
     pub fn check(&self) -> Result<(), String> {
+        self.layout.check()?;
         let mut last = 0;
         for m in &self.mappings {
             if m.start < last || m.end <= m.start || m.start % 4096 != 0 || m.end % 4096 != 0 {
                 return Err(format!("a map with {:#x}..{:#x} after {last:#x}", m.start, m.end));
+            }
+            if m.end > USER_END && m.name != "[vsyscall]" {
+                return Err(format!("a map with {:#x}..{:#x}, beyond user space", m.start, m.end));
             }
             if m.rights.len() != 4 || !m.rights.is_ascii() {
                 return Err(format!("rights '{}' of a mapping", m.rights.escape_debug()));
@@ -73,6 +92,17 @@ impl Image {
             last = m.end;
         }
         Ok(())
+    }
+}
+
+impl Layout {
+    fn check(&self) -> Result<(), String> {
+        let Layout { start_brk, start_stack, arg_start, arg_end, env_start, env_end } = *self;
+        let all = [start_brk, start_stack, arg_start, arg_end, env_start, env_end];
+        match all.into_iter().find(|&at| at > USER_END) {
+            Some(at) => Err(format!("a map with a landmark at {at:#x}, beyond user space")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -4,8 +4,10 @@ use super::calls::Sys;
 use super::damage::Damage;
 use super::dump::status_text;
 use super::event::{Access, Cause, Fault, Kind, Mode};
-use super::header::{Account, Extent, Footer, Header};
+use super::header::{Extent, Footer, Header};
+use super::image::Image;
 use super::reader::TraceReader;
+use crate::show::{table, width};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +80,7 @@ impl Info {
     /// Everything, as tables.
     pub fn text(&self) -> String {
         let parts = [self.head(), self.kinds(), self.call_table(), self.process_table(), account_text(self)];
-        parts.join("\n\n")
+        parts.join("\n")
     }
 
     fn head(&self) -> String {
@@ -90,7 +92,7 @@ impl Info {
         let image = &header.image;
         let mut table = plain();
         table.add_row(["command", &header.command.join(" ")]);
-        table.add_row(["program", &format!("{}, {} mappings at exec", image.program, image.mappings.len())]);
+        table.add_row(["program", &program_text(image)]);
         table.add_row(["extent", extent]);
         table.add_row(["kernel", &header.host.kernel]);
         table.add_row([
@@ -111,7 +113,7 @@ impl Info {
             self.execs
         );
         table.add_row(["tasks", &ends]);
-        table.to_string()
+        table::fitted(table, width::of_stdout())
     }
 
     fn kinds(&self) -> String {
@@ -119,7 +121,7 @@ impl Info {
         let mut table = numbers(["faults", "read", "write", "execute", "unknown", "in kernel", "protection"]);
         let all = f.read + f.write + f.execute + f.unknown;
         table.add_row([all, f.read, f.write, f.execute, f.unknown, f.kernel, f.protection]);
-        table.to_string()
+        table::fitted(table, width::of_stdout())
     }
 
     fn call_table(&self) -> String {
@@ -127,7 +129,7 @@ impl Info {
         for (sys, (all, failed)) in &self.calls {
             table.add_row([sys.to_string(), all.to_string(), failed.to_string()]);
         }
-        table.to_string()
+        table::fitted(table, width::of_stdout())
     }
 
     fn process_table(&self) -> String {
@@ -155,7 +157,7 @@ impl Info {
             let map = if p.final_map { "seen" } else { "missing" };
             table.add_row(numbers.iter().map(u64::to_string).chain([map.to_string()]));
         }
-        table.to_string()
+        table::fitted(table, width::of_stdout())
     }
 }
 
@@ -172,45 +174,55 @@ impl FaultKinds {
     }
 }
 
+/// The program, how it was called if that is another name, and the size of its map.
+fn program_text(image: &Image) -> String {
+    let called = match image.name() {
+        name if name == image.program => String::new(),
+        name => format!("{name}: "),
+    };
+    format!("{called}{}, {} mappings at exec", image.program, image.mappings.len())
+}
+
 /// The account of faults, one line for each difference and its explanation.
 fn account_text(info: &Info) -> String {
-    let Account {
-        recorded,
-        before_exec,
-        completed,
-        signalled,
-        refused,
-        counted,
-        filled,
-        filled_at_most,
-        unexplained,
-    } = info.footer.account;
+    let account = info.footer.account;
     let mut table = plain();
     let mut row = |name: &str, value: i64, why: &str| {
         table.add_row([name, &value.to_string(), why]);
     };
     row("lost records", info.footer.lost as i64, "0, or there would be no trace");
-    row("recorded", recorded as i64, "exceptions recorded, from the end of the first exec");
-    row("before exec", before_exec as i64, "recorded while the command was loaded, left out");
-    row("- signalled", signalled as i64, "ended in SIGSEGV or SIGBUS, which the kernel does not count");
-    row("- refused", refused as i64, "taken in kernel mode and answered with an error of the call");
-    row("= completed", completed as i64, "exceptions resolved, by the kernel's own counter");
-    let asked = match filled_at_most {
+    row("recorded", account.recorded as i64, "exceptions recorded, from the end of the first exec");
+    row("before exec", account.before_exec as i64, "recorded while the command was loaded, left out");
+    row(
+        "- signalled",
+        account.signalled as i64,
+        "ended in SIGSEGV or SIGBUS, which the kernel does not count",
+    );
+    let refused = "taken in kernel mode and answered with an error of the call";
+    row("- refused", account.refused as i64, refused);
+    row("= completed", account.completed as i64, "exceptions resolved, by the kernel's own counter");
+    let (name, why) = filled_text(info);
+    row(name, account.filled as i64, &why);
+    row("= minflt + majflt", account.counted as i64, "of every process, from the first exec on");
+    if account.unexplained != 0 {
+        row("unexplained", account.unexplained, "");
+    }
+    format!("account of faults\n{}", table::fitted(table, width::of_stdout()))
+}
+
+/// What the kernel counted beyond the exceptions that were recorded.
+fn filled_text(info: &Info) -> (&'static str, String) {
+    let asked = match info.footer.account.filled_at_most {
         u64::MAX => "any number (mlockall)".to_string(),
         most => format!("at most {most}"),
     };
-    row(
-        "+ filled",
-        filled as i64,
-        &format!("without an exception: populate, mlock, exec's arguments; {asked} asked for"),
-    );
-    row("= minflt + majflt", counted as i64, "of every process, from the first exec on");
-    row(
-        "unexplained",
-        unexplained,
-        if info.header.extent == Extent::Whole { "" } else { "kernel mode was not recorded" },
-    );
-    format!("account of faults\n{table}")
+    match info.header.extent {
+        Extent::Whole => (
+            "+ filled",
+            format!("without an exception: populate, mlock, exec's arguments; {asked} asked for"),
+        ),
+        Extent::Partial => ("+ not recorded", "in kernel mode, or filled without an exception".to_string()),
+    }
 }
 
 fn plain() -> Table {

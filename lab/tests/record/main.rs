@@ -7,6 +7,7 @@ mod model;
 mod shipped;
 
 use interleaf_lab::os::lacking;
+use interleaf_lab::os::process::ChildOutput;
 use interleaf_lab::trace::record::{Options, Refusal, privilege, record};
 use interleaf_lab::trace::{Event, Extent, Footer, Header, TraceReader};
 use std::ffi::OsString;
@@ -36,7 +37,11 @@ pub fn may_record(test: &str) -> bool {
 pub fn try_recording(command: &[&str], extent: Extent, ring_bytes: usize) -> Result<Recorded, Refusal> {
     let command = command.iter().map(OsString::from).collect();
     let mut bytes = Vec::new();
-    record(&Options { command, extent, ring_bytes }, &mut bytes, Box::new(|_| {}))?;
+    record(
+        &Options { command, extent, ring_bytes, output: ChildOutput::Inherited },
+        &mut bytes,
+        Box::new(|_| {}),
+    )?;
     let (header, events, footer) =
         TraceReader::new(&bytes[..]).and_then(TraceReader::read_all).expect("a sound trace");
     Ok(Recorded { header, events, footer })

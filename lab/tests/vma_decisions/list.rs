@@ -7,14 +7,14 @@ use interleaf::vma::{
 };
 use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, MapLine, PAGE, Prot, Segv, advice};
 use interleaf_lab::check::setting::Setting;
-use std::num::NonZeroUsize;
+use std::num::NonZeroU64;
 
 /// The mappings of a space, upwards, and what hands out names.
 pub struct Decisions {
     setting: Setting,
     list: Vec<VmaAttributes>,
     brk: u64,
-    nr_backings: usize,
+    nr_backings: u64,
     nr_anons: u64,
 }
 
@@ -92,7 +92,7 @@ impl Decisions {
 
     fn new_backing(&mut self) -> BackingId {
         self.nr_backings += 1;
-        BackingId(NonZeroUsize::new(self.nr_backings).unwrap())
+        BackingId(NonZeroU64::new(self.nr_backings).unwrap())
     }
 
     /// Place of the first mapping that ends after `vpn`.

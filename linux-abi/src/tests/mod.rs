@@ -1,7 +1,8 @@
 //! Numbers are Linux's, and have its meaning.
 
 use crate::{
-    Errno, MapFlags, Prot, advice, check_mincore, map_request, misplaced, number, policy, read_nodes,
+    Errno, MapFlags, Prot, advice, call_name, check_mincore, map_request, misplaced, number, policy,
+    read_nodes,
 };
 use interleaf::space::{Advice, Error, Misplaced, Place, Sharing};
 use interleaf::units::VirtAddr;
@@ -105,4 +106,14 @@ fn mincore_looks_at_alignment_then_the_range_then_the_buffer() {
     assert_eq!(check_mincore(0x1000, u64::MAX, u64::MAX, end), Err(Errno::ENOMEM));
     assert_eq!(check_mincore(0x1000, 0x1001, end - 1, end), Err(Errno::EFAULT));
     assert_eq!(check_mincore(0x1000, 0x1001, end - 2, end), Ok(()));
+}
+
+#[test]
+fn every_call_has_its_name() {
+    assert_eq!(
+        [0, 9, 57, 469].map(call_name),
+        [Some("read"), Some("mmap"), Some("fork"), Some("file_setattr")]
+    );
+    assert_eq!(call_name(number::MSEAL), Some("mseal"));
+    assert_eq!([337, 512, 1 << 32 | 9, u64::MAX].map(call_name), [None; 4]);
 }

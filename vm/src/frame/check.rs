@@ -27,6 +27,7 @@ pub struct FrameCounts {
 
 /// The first contradiction that a recount found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FrameCheckError {
     /// The frame belongs to a zone, and is in no state: reserved, or in a block that crosses the end of its
     /// region.
@@ -41,6 +42,8 @@ pub enum FrameCheckError {
     List(Order),
     /// The frame is in a CPU's cache, but its record does not say so, or it is there twice.
     Cached(Pfn),
+    /// The frame is exclusive, and several entries map it.
+    Exclusive(Pfn),
     /// The counters of allocations and frees do not agree with the records.
     Counters,
 }
@@ -85,7 +88,8 @@ impl<M: Machine> Memory<'_, M> {
         zone: u8,
         counts: &mut FrameCounts,
     ) -> Result<Pfn, FrameCheckError> {
-        let state = self.meta(at).ok_or(FrameCheckError::Lost(at))?.state();
+        let meta = self.meta(at).ok_or(FrameCheckError::Lost(at))?;
+        let state = meta.state();
         let (order, next) = (state.order(), at.add(state.order().frames()));
         match state.kind() {
             Kind::Reserved => return Err(FrameCheckError::Lost(at)),
@@ -102,6 +106,9 @@ impl<M: Machine> Memory<'_, M> {
                 counts.blocks[order.0 as usize] += 1;
             }
             Kind::Cached => counts.cached += 1,
+            Kind::User if state.is_exclusive() && meta.mapcount() > 1 => {
+                return Err(FrameCheckError::Exclusive(at));
+            }
             _ => counts.allocated += order.frames(),
         }
         if next > end {
@@ -173,6 +180,7 @@ impl fmt::Display for FrameCheckError {
             FrameCheckError::Listed(pfn) => write!(f, "{pfn:?} is in a free list, its record disagrees"),
             FrameCheckError::List(order) => write!(f, "the free list of {order:?} does not hold its blocks"),
             FrameCheckError::Cached(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
+            FrameCheckError::Exclusive(pfn) => write!(f, "{pfn:?} is exclusive and mapped more than once"),
             FrameCheckError::Counters => f.write_str("the counts do not agree with the records"),
         }
     }

@@ -41,8 +41,8 @@ impl<M: Machine> Memory<'_, M> {
         if self.meta_of(pfn).relinquish() { self.free_frame(pfn, init) } else { self.refuse(pfn) }
     }
 
-    /// Lowers the refcount of user memory. The last reference frees it.
-    pub(crate) fn put(&self, pfn: Pfn) {
+    /// Lowers the refcount of user memory: the caller's reference is gone. The last one frees the frame.
+    pub(super) fn put(&self, pfn: Pfn) {
         let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
         match meta.put() {
             Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),

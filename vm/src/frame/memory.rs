@@ -164,6 +164,11 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.plan(nth, in_a_row);
     }
 
+    /// Whether a planned mishap has happened, and was not cancelled since: no reclaiming cures it.
+    pub(crate) fn has_mishap_happened(&self) -> bool {
+        self.mishap.has_struck()
+    }
+
     /// Whether a planned mishap has not happened yet.
     pub fn is_mishap_planned(&self) -> bool {
         self.mishap.is_planned()

@@ -40,6 +40,12 @@ impl<C: Cpu> Mishap<C> {
         plan & LEFT != 0 && plan & STRUCK == 0
     }
 
+    /// Whether a planned failure has struck, and was not cancelled since.
+    #[inline(always)]
+    pub fn has_struck(&self) -> bool {
+        cfg!(debug_assertions) && self.plan.load(Relaxed) & STRUCK != 0
+    }
+
     /// Whether this allocation fails.
     #[inline(always)]
     pub fn strikes(&self) -> bool {

@@ -23,6 +23,7 @@
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |
 //! | `slab` | object pools |
+//! | `registry` | pool objects that are reached by a number |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
@@ -68,6 +69,7 @@ mod owned;
 mod percpu;
 mod reclaim;
 mod record;
+mod registry;
 mod request;
 mod slab;
 mod stats;
@@ -84,13 +86,14 @@ pub use check::{FrameCheckError, FrameCounts};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
-pub(crate) use owned::GatherBatch;
 pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFrame, PinnedFrame};
+pub(crate) use owned::{GatherBatch, PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFrame};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
 pub(crate) use record::Words;
 pub use record::{FrameMeta, FrameState, Kind};
+pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};
 pub use slab::{BoundPool, Pool};
 pub use stats::Stats;

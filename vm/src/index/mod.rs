@@ -42,17 +42,16 @@
 //! | `node`, `node_list` | a node and its slots; a writer's list of nodes |
 //! | `lookup` | find, by way of the last hit too; next, previous, iteration |
 //! | `replace` | a replacement: prepare and publish, with the items that it adds and retires |
-//! | `leaf_edit` | the edit of one leaf, the common case |
-//! | `tree_edit` | the edit of several nodes, level by level, and the store that publishes it |
-//! | `level_edit` | the edit of one level of the tree |
+//! | `tree_edit` | the edit of one leaf, the common case; the store that publishes an edit |
+//! | `levels`, `level_edit` | the edit of several nodes, level by level; of one level |
 //! | `path` | the path from the root to a page, for writers |
 //! | `gap` | the lowest and the highest gap of a length |
 //! | `check` | the check of the invariants |
 
 mod check;
 mod gap;
-mod leaf_edit;
 mod level_edit;
+mod levels;
 mod lookup;
 mod memory;
 mod node;

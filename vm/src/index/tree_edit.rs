@@ -1,11 +1,22 @@
 //! The edit of a tree: builds nodes beside it, then publishes them by one store.
+//!
+//! Nine of ten edits change one leaf, whose copy takes its place:
+//!
+//! ```text
+//!   the leaf    [ a b | x x | c d ]       kept, removed, kept
+//!   its copy    [ a b | n   | c d ]       the new items are inserted between
+//! ```
+//!
+//! The leaf covers all pages that change, and the copy is neither too full nor (unless it is the root) too
+//! empty. Such an edit descends once and keeps only the slot that points to the leaf. A leaf that is the root
+//! and loses its last item gets no copy. All other edits go level by level (`levels`).
 
-use super::leaf_edit::LeafEdit;
-use super::level_edit::{Inserted, LevelEdit};
+use super::level_edit::Inserted;
+use super::levels::{Edges, removes_only_old};
 use super::node::{IndexNode, NodeSlot};
 use super::node_list::NodeList;
-use super::path::{NodePath, SlotRef};
-use super::{END, EditGuard, IndexItem, IndexMemory, MAX_HEIGHT, NoMemory, RangeIndex, Ranged, RootRef};
+use super::path::SlotRef;
+use super::{END, EditGuard, IndexItem, IndexMemory, NoMemory, RangeIndex, Ranged, RootRef};
 use crate::machine::Cpu;
 use crate::sync::RcuList;
 use crate::sync::atomic::Ordering::*;
@@ -17,11 +28,11 @@ use core::ptr::NonNull;
 /// An edit that is built and not yet part of the tree. If it is dropped, its nodes are freed.
 pub(super) struct TreeEdit<'a, T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> {
     index: &'a RangeIndex<'a, T, C, F>,
-    memory: &'a N,
-    store: Option<PublishingStore<'a, C, F>>,
+    pub(super) memory: &'a N,
+    pub(super) store: Option<PublishingStore<'a, C, F>>,
     removed: RemovedItems<'a, C, F>,
-    built: NodeList,
-    replaced: NodeList,
+    pub(super) built: NodeList,
+    pub(super) replaced: NodeList,
     /// Dropped last: until then no node of the tree goes.
     _guard: EditGuard<'a, C>,
 }
@@ -36,7 +47,7 @@ enum RemovedItems<'a, C: Cpu, const F: usize> {
 }
 
 /// The one store that publishes an edit.
-enum PublishingStore<'a, C: Cpu, const F: usize> {
+pub(super) enum PublishingStore<'a, C: Cpu, const F: usize> {
     /// To the root word.
     Root(usize),
     /// To a slot of a node on `level`, on the way to `page`: the node that it points to from then on.
@@ -119,6 +130,56 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
     }
 }
 
+/// A replacement within one leaf.
+struct LeafEdit<'a, C: Cpu, const F: usize> {
+    leaf: &'a IndexNode<C, F>,
+    /// The slot that points to the leaf; `None` where it is the root.
+    parent: Option<SlotRef<'a, C, F>>,
+    /// The slots that are removed; those before and after them are kept.
+    removed: Range<usize>,
+    count: usize,
+}
+
+impl<'a, C: Cpu, const F: usize> LeafEdit<'a, C, F> {
+    /// The replacement of the items in `pages`, which are not empty, by `nr_new` items. `None` if it changes
+    /// more than one leaf.
+    fn find(root: RootRef<'a, C, F>, pages: VpnRange, nr_new: usize) -> Option<Self> {
+        let (first, last) = (pages.start.0, pages.end.0 - 1);
+        let (mut leaf, mut parent) = (root.node, None);
+        for _ in 0..root.height {
+            let (node, slot) = (leaf, leaf.child_slot(first));
+            // The next child's first page; a vacant key lies above every page.
+            if slot + 1 < F && node.key(slot + 1) <= last {
+                return None;
+            }
+            // SAFETY: on a level above 0 the slots up to the page's hold children, and a `RootRef`'s nodes
+            // stay as long as it.
+            leaf = unsafe { node.child(slot) };
+            parent = Some(SlotRef { node, slot });
+        }
+        let (from, count) = (leaf.rank_of_end(first), leaf.count());
+        let to = (from..count).find(|&slot| leaf.key(slot) > last).unwrap_or(count);
+        let least = if parent.is_some() { IndexNode::<C, F>::MIN } else { 0 };
+        let fits = (least..=F).contains(&(from + nr_new + count - to));
+        fits.then_some(Self { leaf, parent, removed: from..to, count })
+    }
+
+    /// Whether no item is left, with `nr_new` new ones. Then the leaf is the root.
+    fn removes_all(&self, nr_new: usize) -> bool {
+        nr_new == 0 && self.removed == (0..self.count)
+    }
+
+    /// Fills an empty node with the kept slots and the new items.
+    fn fill(&self, copy: &mut IndexNode<C, F>, new: &[NodeSlot]) {
+        let Range { start, end } = self.removed;
+        copy.copy_from(self.leaf, 0..start);
+        for (nth, &slot) in new.iter().enumerate() {
+            copy.set(start + nth, slot);
+        }
+        copy.copy_from(self.leaf, end..self.count);
+    }
+}
+
 impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a, T, C, N, F> {
     /// An edit for which nothing is built yet.
     fn unchanged(
@@ -129,122 +190,6 @@ impl<'a, T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'a
     ) -> Self {
         let (built, replaced) = (NodeList::EMPTY, NodeList::EMPTY);
         Self { index, memory, store: None, removed, built, replaced, _guard: guard }
-    }
-
-    /// Builds the first nodes of an empty tree.
-    fn fill_empty_tree(&mut self, new: Inserted<'_>) -> Result<(), NoMemory> {
-        if new.len() > 0 {
-            let leaves = LevelEdit::new_level(false).build(&new, self.memory, &mut self.built)?;
-            self.add_levels(leaves, 0)?;
-        }
-        Ok(())
-    }
-
-    /// Puts levels on top of `nodes` on level `height` until one node is the root.
-    fn add_levels(&mut self, mut nodes: NodeList, mut height: usize) -> Result<(), NoMemory> {
-        while nodes.len() > 1 {
-            let new = Inserted::Nodes(nodes);
-            nodes = LevelEdit::new_level(true).build(&new, self.memory, &mut self.built)?;
-            height += 1;
-        }
-        assert!(height < MAX_HEIGHT);
-        self.store = Some(PublishingStore::Root(RootRef::<C, F>::word(nodes.only(), height)));
-        Ok(())
-    }
-
-    /// Replaces nodes level by level, from the leaves upwards, until a store to one slot completes the edit.
-    fn replace_levels(
-        &mut self,
-        root: RootRef<'a, C, F>,
-        pages: VpnRange,
-        mut new: Inserted<'_>,
-    ) -> Result<(), NoMemory> {
-        let Edges { mut left, mut from, mut right, mut to } = Edges::of(root, pages);
-        for level in 0..=root.height {
-            let edit = LevelEdit::between(level, (&mut left, from), (&mut right, to), new.len());
-            self.note_replaced(level, &left, &right);
-            let total = edit.total(new.len());
-            if left.is_first(level) && right.is_last(level) {
-                (level + 1..=root.height).for_each(|above| self.note_replaced(above, &left, &right));
-                return self.replace_root(level, &edit, new);
-            }
-            let nodes = edit.build(&new, self.memory, &mut self.built)?;
-            let one_for_one = core::ptr::eq(left.node(level), right.node(level)) && nodes.len() == 1;
-            if one_for_one && total >= IndexNode::<C, F>::MIN {
-                let (parent, page) = (left.at(level + 1), pages.start.0);
-                let node = nodes.only();
-                self.store = Some(PublishingStore::Slot { parent, level: level + 1, page, node });
-                return Ok(());
-            }
-            (from, to) = (left.at(level + 1).slot, right.at(level + 1).slot + 1);
-            new = Inserted::Nodes(nodes);
-        }
-        Ok(())
-    }
-
-    /// Replaces the root, if the edit replaces all nodes on `level`: by an empty tree, by the only child, by
-    /// another root, or by a new one on top of several nodes.
-    fn replace_root(
-        &mut self,
-        level: usize,
-        edit: &LevelEdit<'a, C, F>,
-        new: Inserted<'_>,
-    ) -> Result<(), NoMemory> {
-        let total = edit.total(new.len());
-        if total == 0 {
-            self.store = Some(PublishingStore::Root(0));
-        } else if let (true, Some(child)) = (level > 0, edit.only_slot(&new)) {
-            self.store = Some(PublishingStore::Root(RootRef::<C, F>::word(child.pointer(), level - 1)));
-        } else {
-            let nodes = edit.build(&new, self.memory, &mut self.built)?;
-            self.add_levels(nodes, level)?;
-        }
-        Ok(())
-    }
-
-    /// Adds the nodes on `level` from one path to the other to the replaced ones.
-    fn note_replaced(&mut self, level: usize, left: &NodePath<'a, C, F>, right: &NodePath<'a, C, F>) {
-        let mut path = left.clone();
-        loop {
-            // SAFETY: the node stays in the tree until the edit is published, which is when the list ends.
-            unsafe { self.replaced.push(path.node(level)) };
-            if core::ptr::eq(path.node(level), right.node(level)) || !path.move_right(level) {
-                break;
-            }
-        }
-    }
-}
-
-/// The places in the leaves at which the pages that change begin and end.
-struct Edges<'a, C: Cpu, const F: usize> {
-    left: NodePath<'a, C, F>,
-    /// The first slot of the left path's leaf that is removed.
-    from: usize,
-    right: NodePath<'a, C, F>,
-    /// The first slot of the right path's leaf that is kept again.
-    to: usize,
-}
-
-impl<'a, C: Cpu, const F: usize> Edges<'a, C, F> {
-    /// The same for the same pages, as long as the tree does not change.
-    fn of(root: RootRef<'a, C, F>, pages: VpnRange) -> Self {
-        let (left, right) = (NodePath::to(root, pages.start.0), NodePath::to(root, pages.end.0 - 1));
-        let (from, to) = (left.node(0).rank_of_end(pages.start.0), right.at(0).slot);
-        Self { left, from, right, to }
-    }
-
-    /// Visits the leaves, each with its slots that are removed.
-    fn each_leaf(self, mut visit: impl FnMut(&'a IndexNode<C, F>, Range<usize>)) {
-        let Self { mut left, mut from, right, to } = self;
-        loop {
-            let leaf = left.node(0);
-            let is_last = core::ptr::eq(leaf, right.node(0));
-            visit(leaf, from..if is_last { to } else { leaf.count() });
-            if is_last || !left.move_right(0) {
-                break;
-            }
-            from = 0;
-        }
     }
 }
 
@@ -333,26 +278,6 @@ fn hull(old: VpnRange, new: &[NodeSlot]) -> VpnRange {
         return pages;
     }
     VpnRange::new(old.start.min(pages.start), old.end.max(pages.end))
-}
-
-/// Whether all items that overlap `pages` overlap `old`.
-fn removes_only_old<C: Cpu, const F: usize>(root: RootRef<'_, C, F>, old: VpnRange, pages: VpnRange) -> bool {
-    let mut path = NodePath::to(root, pages.start.0);
-    loop {
-        let leaf = path.node(0);
-        for slot in 0..leaf.count() {
-            let item = VpnRange::new(Vpn(leaf.key(slot)), Vpn(leaf.end(slot)));
-            if item.start >= pages.end {
-                return true;
-            }
-            if item.overlaps(pages) && !item.overlaps(old) {
-                return false;
-            }
-        }
-        if !path.move_right(0) {
-            return true;
-        }
-    }
 }
 
 impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> fmt::Debug for TreeEdit<'_, T, C, N, F> {

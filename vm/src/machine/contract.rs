@@ -1,9 +1,17 @@
 //! The contract of the platform: memory, MMU and interrupts.
 
 use super::{Cpu, Format, RootTable};
-use crate::units::{CpuId, CpuMask, Level, NodeId, Order, Pfn, PfnRange, PhysAddr, VpnRange};
+use crate::units::{
+    CpuId, CpuMask, Level, NodeId, Order, PAGE_SHIFT, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
+};
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
+use core::sync::atomic::{Ordering::SeqCst, fence};
+
+/// What a default says that needs an MMU.
+const NO_MMU: &str = "this platform has no MMU";
+/// What a default for one CPU says on a machine of several.
+const SEVERAL_CPUS: &str = "a platform of several CPUs lacks";
 
 /// Storage of a table: 512 entries. It gives no access; `table::Table` accesses it through the door.
 #[repr(C, align(4096))]
@@ -47,7 +55,9 @@ impl<M> core::fmt::Debug for Callback<M> {
 /// # Safety
 ///
 /// The library reads and writes frames through the pointers that this trait returns, and relies on the flush
-/// methods. An implementation guarantees:
+/// methods. Methods with a body are right for a machine of one CPU that runs no space: such a machine has to
+/// say only where its memory is. The others are checked: a default that needs more panics. An implementation
+/// guarantees:
 ///
 /// 1. [`window`](Machine::window) of an address inside memory given to the library points to memory that
 ///    stays readable and writable, at that place, for the life of the machine, for all of the physically
@@ -62,7 +72,7 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    calling the handler itself.
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
 ///    start and its return, of this machine and of all others whose [`Cpu`](Machine::Cpu) is the same type.
-/// 6. `zero`, `copy`, `write` access only the frames named; `read` too, and panics where there is no memory.
+/// 6. `zero`, `zero_nontemporal` and `copy` access only the frames named.
 /// 7. Handlers get a reference to the machine that they were set in, wherever it lies then; none runs once
 ///    the machine is dropped. Each helper runs the handler that
 ///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
@@ -76,8 +86,10 @@ pub unsafe trait Machine: Sync + Sized {
     /// The layout of table entries.
     type Format: Format;
 
-    /// Number of CPUs; ids are below it.
-    fn nr_cpus(&self) -> u32;
+    /// Number of CPUs; ids are below it. The default is one CPU.
+    fn nr_cpus(&self) -> u32 {
+        1
+    }
 
     /// Where the library reads and writes the byte at `at`.
     fn window(&self, at: PhysAddr) -> NonNull<u8>;
@@ -88,7 +100,12 @@ pub unsafe trait Machine: Sync + Sized {
     /// # Safety
     /// The frame is memory of the machine: memory that the library was given, or that a caller knows to be
     /// there.
-    unsafe fn table(&self, pfn: Pfn) -> &TablePage;
+    #[inline(always)]
+    unsafe fn table(&self, pfn: Pfn) -> &TablePage {
+        // SAFETY: by the caller's promise the frame is memory of the machine, which the window shows for the
+        // machine's life (rule 1); a frame is aligned, and a `TablePage` gives no access by itself.
+        unsafe { self.window(pfn.addr()).cast().as_ref() }
+    }
 
     /// Gives the library frames, for good: `frames` are disjoint. False, and nothing is given, where one of
     /// them is no memory, is in use, or has been given before.
@@ -99,7 +116,11 @@ pub unsafe trait Machine: Sync + Sized {
     /// # Safety
     /// The frames are memory given to the library, and the caller's: no other code uses them meanwhile, or
     /// borrows from them.
-    unsafe fn zero(&self, pfn: Pfn, order: Order);
+    unsafe fn zero(&self, pfn: Pfn, order: Order) {
+        // SAFETY: the frames are memory that was given to the library, which the window shows in one piece
+        // (rule 1), and the caller's.
+        unsafe { self.window(pfn.addr()).write_bytes(0, order.bytes()) };
+    }
     /// Fills frames with zero bytes that are not read soon: by non-temporal stores, which go past the caches,
     /// if the machine has them. They are ordered before everything that this CPU stores afterwards.
     ///
@@ -109,22 +130,18 @@ pub unsafe trait Machine: Sync + Sized {
         // SAFETY: the caller's promise is the same, for each frame.
         (frames.start.0..frames.end.0).for_each(|pfn| unsafe { self.zero(Pfn(pfn), Order::BASE) });
     }
-    /// Copies a block.
+    /// Copies a block. Bytes that others write meanwhile are copied as they were before or after.
     ///
     /// # Safety
-    /// As for [`zero`](Machine::zero), of the frames copied to; nobody writes those copied from meanwhile.
-    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order);
-    /// Reads bytes of one frame, `offset + to.len() <= 4096`. Bytes that others write meanwhile are read as
-    /// they were before or after.
-    ///
-    /// # Panics
-    /// If there is no memory, or the bytes leave the frame.
-    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]);
-    /// Writes bytes of one frame, `offset + from.len() <= 4096`.
-    ///
-    /// # Safety
-    /// As for [`zero`](Machine::zero), of the bytes written.
-    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]);
+    /// As for [`zero`](Machine::zero), of the frames copied to; those copied from are memory given to the
+    /// library.
+    unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let from = self.window(from.addr());
+        // SAFETY: as in `zero`, of both blocks. Programs' instructions that write the first one meanwhile are
+        // no accesses of Rust's; a machine whose programs are Rust code copies by atomics, or by an
+        // instruction that the compiler knows nothing of.
+        unsafe { self.window(to.addr()).copy_from(from, order.bytes()) };
+    }
 
     /// Makes this CPU translate through `root`, or through no root of the library. Implies
     /// [`flush_all`](Machine::flush_all). Preemption is off. The interrupt handler calls it as well, with
@@ -133,23 +150,53 @@ pub unsafe trait Machine: Sync + Sized {
     /// Slots of the root that cover no user address are the platform's: it may write its own half there, now
     /// and as long as the root is loaded anywhere. The library neither reads nor writes them, and frees a
     /// root as dirty.
-    fn load_root(&self, root: Option<RootTable>);
+    ///
+    /// # Panics
+    /// The default: a platform without an MMU runs no space.
+    fn load_root(&self, root: Option<RootTable>) {
+        panic!("{NO_MMU}: it cannot load {root:?}");
+    }
     /// Drops cached translations of the range on this CPU, whatever sizes cover it. Preemption is off.
-    fn flush_range(&self, range: VpnRange);
-    /// Drops all cached translations on this CPU. Preemption is off.
-    fn flush_all(&self);
+    ///
+    /// # Panics
+    /// The default, as [`load_root`](Machine::load_root).
+    fn flush_range(&self, range: VpnRange) {
+        panic!("{NO_MMU}: it cannot flush {range:?}");
+    }
+    /// Drops all cached translations on this CPU. Preemption is off. The default flushes the range of all
+    /// pages.
+    fn flush_all(&self) {
+        self.flush_range(VpnRange::new(Vpn(0), Vpn(u64::MAX >> PAGE_SHIFT)));
+    }
 
     /// Sets the handler that CPUs run when interrupted, in place of the one before. Once it has returned no
-    /// CPU begins to run the one before.
+    /// CPU begins to run the one before. The default is for one CPU, which no other interrupts.
+    ///
+    /// # Panics
+    /// The default, on a machine of several CPUs.
     ///
     /// # Safety
     /// The function may be called with its data, as [`Callback::call`] says, until another is set or the
     /// machine is dropped.
-    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>);
-    /// Has each CPU of the set run the interrupt handler.
-    fn interrupt(&self, targets: &CpuMask);
-    /// A full fence on every CPU.
-    fn barrier_all(&self);
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+        assert!(self.nr_cpus() <= 1, "{SEVERAL_CPUS} {handler:?}");
+    }
+    /// Has each CPU of the set run the interrupt handler. The default is for one CPU, which the library never
+    /// has interrupt itself.
+    ///
+    /// # Panics
+    /// The default, where a CPU is named.
+    fn interrupt(&self, targets: &CpuMask) {
+        assert!(targets.is_empty(), "{SEVERAL_CPUS} an interrupt to {targets:?}");
+    }
+    /// A full fence on every CPU. The default is for one CPU.
+    ///
+    /// # Panics
+    /// The default, on a machine of several CPUs.
+    fn barrier_all(&self) {
+        assert!(self.nr_cpus() <= 1, "{SEVERAL_CPUS} a barrier");
+        fence(SeqCst);
+    }
 
     /// The NUMA node that a CPU belongs to.
     fn node_of(&self, cpu: CpuId) -> NodeId {

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::units::{CpuId, CpuWords};
 use core::num::NonZeroU32;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The kind of an access to shared memory, as the observation hook reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +41,9 @@ pub struct Irq(pub usize);
 /// Per-CPU data, read sections and locks of the library rely on the rules below. They bind the
 /// implementation whatever safe code calls, and in whatever order: where a call would break a rule, it
 /// panics, does not return, or has no effect.
+///
+/// Methods with a body keep the rules where one CPU runs one thread of the library's, and no handler of the
+/// library interrupts it. Who has more CPUs, threads or interrupts writes those that then break one.
 ///
 /// 1. *Number.* [`id`](Cpu::id) is below [`Machine::nr_cpus`](super::Machine::nr_cpus) of the machine that
 ///    the thread runs on, and stays the same from a [`preempt_off`](Cpu::preempt_off) to the matching
@@ -89,8 +92,11 @@ pub unsafe trait Cpu: Sized + 'static {
         let _ = (addr, len, kind);
     }
 
-    /// The CPU that this code runs on.
-    fn id() -> CpuId;
+    /// The CPU that this code runs on. The default is the only CPU.
+    #[inline(always)]
+    fn id() -> CpuId {
+        CpuId(0)
+    }
 
     /// The number of the machine that this code runs on.
     #[inline(always)]
@@ -102,7 +108,11 @@ pub unsafe trait Cpu: Sized + 'static {
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R;
 
     /// Called in every wait loop: lets the other hardware thread go on and handles other CPUs' interrupts.
-    fn relax();
+    /// The default is for CPUs whose interrupts come by themselves, or that get none.
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
 
     /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU
     /// run first. Handles interrupts like [`relax`](Cpu::relax), which is the default.
@@ -110,33 +120,54 @@ pub unsafe trait Cpu: Sized + 'static {
         Self::relax();
     }
 
-    /// Blocks the thread while `*word == expected`, until [`wake`](Cpu::wake) of the same address.
-    fn sleep(word: &AtomicU32, expected: u32);
+    /// Blocks the thread while `*word == expected`, until [`wake`](Cpu::wake) of the same address. The
+    /// default returns early, after [`yield_now`](Cpu::yield_now): a platform that blocks threads writes both
+    /// `sleep` and `wake`.
+    fn sleep(word: &AtomicU32, expected: u32) {
+        if word.load(SeqCst) == expected {
+            Self::yield_now();
+        }
+    }
 
-    /// Wakes up to `count` threads that sleep on `word`.
-    fn wake(word: &AtomicU32, count: u32);
+    /// Wakes up to `count` threads that sleep on `word`. The default is that of a platform where none blocks.
+    fn wake(word: &AtomicU32, count: u32) {
+        let _ = (word, count);
+    }
 
-    /// Turns interrupts off on this CPU and returns the state before.
-    fn interrupts_off() -> Irq;
+    /// Turns interrupts off on this CPU and returns the state before. The default is for a platform on which
+    /// no handler of the library's runs.
+    #[inline(always)]
+    fn interrupts_off() -> Irq {
+        Irq(0)
+    }
 
     /// Restores the interrupt state.
     ///
     /// # Safety
     /// `state` is the result of this thread's last [`interrupts_off`](Cpu::interrupts_off) that it has not
     /// restored yet. `sync::with_interrupts_off` calls both safely.
-    unsafe fn interrupts_restore(state: Irq);
+    #[inline(always)]
+    unsafe fn interrupts_restore(state: Irq) {
+        let _ = state;
+    }
 
     /// Keeps the thread on this CPU, and other threads off it, until the matching
-    /// [`preempt_on`](Cpu::preempt_on). Nests.
-    fn preempt_off();
+    /// [`preempt_on`](Cpu::preempt_on). Nests. The default is for one thread, or for threads that leave a CPU
+    /// only where they ask to, outside of the library.
+    #[inline(always)]
+    fn preempt_off() {}
 
     /// Ends one [`preempt_off`](Cpu::preempt_off).
     ///
     /// # Safety
     /// It ends a `preempt_off` of this thread that is not ended yet, and on which nothing relies any more.
     /// `sync::PreemptGuard` calls both safely.
-    unsafe fn preempt_on();
+    #[inline(always)]
+    unsafe fn preempt_on() {}
 
-    /// Nanoseconds on a clock that never goes back on one CPU.
-    fn now_ns() -> u64;
+    /// Nanoseconds on a clock that never goes back on one CPU. It bounds how long a helper stays with a job,
+    /// and is reported. The default, for a platform without a clock, is always 0.
+    fn now_ns() -> u64 {
+        0
+    }
 }

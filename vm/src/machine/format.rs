@@ -19,6 +19,7 @@ pub enum Entry {
 
 /// A page as its entry shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Leaf {
     /// First frame.
     pub pfn: Pfn,
@@ -28,11 +29,48 @@ pub struct Leaf {
     pub accessed: bool,
     /// Set by the hardware on a store.
     pub dirty: bool,
+    /// Whether the entry owns a mapping of the frame, which it gives up when it is cleared. Not so of the
+    /// zero page, and of frames that are not the library's: a device's, a guest's.
+    pub owned: bool,
+    /// How accesses are cached.
+    pub cache: CacheType,
+}
+
+impl Leaf {
+    /// A leaf that does not own its frame, not used yet, cached as memory is.
+    pub const fn new(pfn: Pfn, rights: Rights) -> Self {
+        Self { pfn, rights, accessed: false, dirty: false, owned: false, cache: CacheType::WriteBack }
+    }
+
+    /// The leaf after a load, or a store where `dirty`: then no walker has to mark it.
+    pub const fn used(self, dirty: bool) -> Self {
+        Self { accessed: true, dirty, ..self }
+    }
+
+    /// The leaf with another cache type.
+    pub const fn cached_as(self, cache: CacheType) -> Self {
+        Self { cache, ..self }
+    }
+}
+
+/// How the accesses to a page are cached and ordered. (Linux: `pgprot_t` of `ioremap`, `ioremap_wc`.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum CacheType {
+    /// As ordinary memory.
+    #[default]
+    WriteBack = 0,
+    /// Not cached; stores may be gathered: a frame buffer.
+    WriteCombining = 1,
+    /// Not cached, and each access as the program makes it: registers of a device.
+    Device = 2,
 }
 
 /// Why a slot is neither present nor absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Marker {
     /// An operation holds the slot while it flushes or copies; a fault that meets it waits or falls back.
     Busy = 1,
@@ -53,8 +91,11 @@ pub trait Format: Sized + 'static {
     const NAME: &'static str;
     /// Level of the root table.
     const ROOT: Level;
-    /// Number of significant bits of a virtual address; the upper half is sign-extended.
+    /// Number of significant bits of an address.
     const ADDRESS_BITS: u32;
+    /// Whether the bits above repeat the highest significant one, as in a virtual address. Else they are 0,
+    /// as in a physical address that a guest uses.
+    const SIGN_EXTENDED: bool = true;
     /// Whether a TLB may keep a translation that refuses an access, and go on to refuse it after the entry
     /// allows it. Then a fault that gives an entry more rights, or finds that it has them, flushes the page
     /// on the CPU it runs on; no other CPU is asked to, each learns of them by a fault of its own. Where

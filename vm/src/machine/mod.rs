@@ -8,7 +8,9 @@
 //! [`Format`] describes the bits of table entries as data: instructions belong to a machine, bits to the
 //! library, so they are tested on any host.
 //!
-//! The rules that an implementation must keep are numbered at the traits and tested by [`conformance`].
+//! The rules that an implementation must keep are numbered at the traits and tested by [`conformance`]. What
+//! one CPU without interrupts answers in one way only has a default: a platform for frames alone writes
+//! `CpuWords` and `with_context`, its window both ways, and `claim_memory`.
 //!
 //! | file | holds |
 //! |---|---|
@@ -32,5 +34,5 @@ pub mod testing;
 pub use context::{Context, Rank};
 pub use contract::{Callback, Machine, TablePage};
 pub use cpu::{AccessKind, Cpu, Irq};
-pub use format::{Entry, Format, Leaf, Marker};
+pub use format::{CacheType, Entry, Format, Leaf, Marker};
 pub use root_table::RootTable;

@@ -2,8 +2,9 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `shared` | shared anonymous memory, the one kind of object today |
-//! | `page_index` | page of the object to frame |
+//! | `shared` | `Object`: shared anonymous memory, the one kind of object today |
+//! | `objects` | `Objects`: all objects of a system, by number |
+//! | `page_index` | page of an object to its frame |
 //!
 //! Today there is one kind: shared anonymous memory, an `Object` that is created with its mapping and dies
 //! when no page of it is mapped any more. Files of an embedder would be a trait with the same three
@@ -19,14 +20,22 @@
 //! # Lifetime of an object
 //!
 //! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change
-//! nothing, unmapping subtracts. At zero it is dead: it accepts no more frames and frees its own; its index
-//! is freed after a grace period.
+//! nothing, unmapping subtracts. At zero it is dead: it accepts no more frames, gives its own back, and
+//! leaves the list of objects; its record and index are freed after a grace period.
 
 #![forbid(unsafe_code)]
 
+mod objects;
 mod page_index;
 mod shared;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
-// Not public: an object is found by its number, which stands in the attributes of mappings; anybody can make
-// such a number, but only the address space hands it on, and it keeps those of its own objects only.
+#[cfg(all(test, loom))]
+#[path = "tests/loom_objects.rs"]
+mod loom_tests;
+
+// Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
+// counts what it maps.
+pub(crate) use objects::Objects;
 pub(crate) use shared::{FillError, Object};

@@ -1,113 +1,115 @@
-//! A tree of words: page of the object to frame.
+//! Page of the object to its frame: a tree of nodes of 512 slots.
 //!
 //! ```text
-//!   root word:  node << 8 | height          height 0: 512 pages, 1: 512 * 512, ...
-//!   node:       512 words: a child's frame number + 1, at height 0 the page's frame number + 1; 0 is nothing
+//!   root slot:  height 0: the frame of page 0     1: a node, pages below 512     2: a node of nodes, ...
 //! ```
 //!
-//! Readers follow it under RCU without a lock. It only grows, under the object's lock, until the object dies:
-//! a taller root is published with the old one as its first child.
+//! The slots own the frames and nodes (`frame::page_node`); this file says which page a slot is for. Readers
+//! follow it in a read section, without a lock. It only grows, under the object's lock, until the object
+//! dies: a taller node takes the root's place, with the old root in its first slot.
 
-use crate::frame::{Memory, Priority};
-use crate::machine::Machine;
-use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::frame::{Memory, PageSlot, Priority, RootSlot, SlotContent, TakenSlot};
+use crate::machine::{Cpu, Machine};
+use crate::sync::{Rcu, ReadGuard, UniqueId};
 use crate::units::{Level, Pfn};
 
-/// The index of one object, by its root word.
-pub struct PageIndex<'a, 'm, M: Machine> {
-    pub memory: &'a Memory<'m, M>,
-    pub root: &'a AtomicU64<M::Cpu>,
+/// The index of one object.
+pub struct PageIndex<C: Cpu> {
+    root: RootSlot<C>,
 }
 
-/// log2 of the words in a node.
-const SHIFT: u32 = 9;
-/// Heights 0 to 4 cover 2^45 pages.
-const MAX_HEIGHT: u32 = 4;
+/// log2 of the slots in a node.
+const SHIFT: u32 = Level::ENTRIES.ilog2();
+/// Heights 0 to 5 cover 2^45 pages.
+const MAX_HEIGHT: u32 = 5;
 
-fn slot(page: u64, height: u32) -> usize {
-    (page >> (SHIFT * height)) as usize & (Level::ENTRIES - 1)
+/// The slot for a page in a node of `height`.
+fn index_of(page: u64, height: u32) -> usize {
+    (page >> (SHIFT * (height - 1))) as usize & (Level::ENTRIES - 1)
 }
 
+/// Whether a root of `height` has a slot for the page.
 fn reaches(page: u64, height: u32) -> bool {
-    page >> (SHIFT * (height + 1)) == 0
+    page >> (SHIFT * height) == 0
 }
 
-impl<'a, M: Machine> PageIndex<'a, '_, M> {
-    /// Node and height of the root; `None` while the index is empty.
-    fn root(&self) -> Option<(Pfn, u32)> {
-        // Acquire pairs with the publication of the root in `grow`.
-        let word = self.root.load(Acquire);
-        (word != 0).then_some((Pfn(word >> 8), word as u32 & 0xff))
+impl<C: Cpu> PageIndex<C> {
+    /// An empty index, for frames of `memory` and readers of `rcu`.
+    pub fn new(memory: UniqueId, rcu: UniqueId) -> Self {
+        Self { root: RootSlot::new(memory, rcu) }
     }
 
-    fn child(&self, node: Pfn, slot: usize) -> Option<Pfn> {
-        // Acquire pairs with the releasing stores in `place` and of `Object::fill`.
-        self.memory.word(node, slot).load(Acquire).checked_sub(1).map(Pfn)
-    }
-
-    /// The frame of a page.
+    /// The frame of a page; stale at once.
     #[inline]
-    pub fn lookup(&self, page: u64) -> Option<Pfn> {
-        let (mut node, height) = self.root()?;
-        if !reaches(page, height) {
-            return None;
-        }
-        for height in (1..=height).rev() {
-            node = self.child(node, slot(page, height))?;
-        }
-        self.child(node, slot(page, 0))
-    }
-
-    /// The word for a page; adds missing nodes on its path. The object's lock is held. `None` if there is no
-    /// memory for a node; nodes already added stay, empty.
-    pub fn place(&self, page: u64) -> Option<&'a AtomicU64<M::Cpu>> {
-        let (mut node, height) = self.grow(page)?;
-        for height in (1..=height).rev() {
-            let slot = slot(page, height);
-            node = match self.child(node, slot) {
-                Some(child) => child,
-                None => {
-                    let child = self.memory.alloc_table(Priority::NoWait)?.attach(self.memory);
-                    self.memory.word(node, slot).store(child.0 + 1, Release);
-                    child
-                }
-            };
-        }
-        Some(self.memory.word(node, slot(page, 0)))
-    }
-
-    /// Makes the tree tall enough for `page`.
-    fn grow(&self, page: u64) -> Option<(Pfn, u32)> {
+    pub fn lookup<M: Machine<Cpu = C>>(
+        &self,
+        memory: &Memory<'_, M>,
+        page: u64,
+        reading: &ReadGuard<'_, C>,
+    ) -> Option<Pfn> {
+        let mut node = match self.root.slot(memory, reading).content() {
+            SlotContent::Node(node) if reaches(page, node.height()) => node,
+            SlotContent::Frame(pfn) => return (page == 0).then_some(pfn),
+            _ => return None,
+        };
         loop {
-            let (node, height) = match self.root() {
-                Some((node, height)) if reaches(page, height) => return Some((node, height)),
-                Some((_, MAX_HEIGHT)) => return None,
-                Some((old, height)) => {
-                    let taller = self.memory.alloc_table(Priority::NoWait)?.attach(self.memory);
-                    self.memory.word(taller, 0).store(old.0 + 1, Relaxed);
-                    (taller, height + 1)
-                }
-                None => (self.memory.alloc_table(Priority::NoWait)?.attach(self.memory), 0),
-            };
-            self.root.store(node.0 << 8 | u64::from(height), Release);
-        }
-    }
-
-    /// Visits every node, children before their parent, and every frame. The object is dead.
-    pub fn dismantle(&self, frame: &mut impl FnMut(Pfn), node: &mut impl FnMut(Pfn)) {
-        if let Some((root, height)) = self.root() {
-            self.dismantle_node(root, height, frame, node);
-        }
-    }
-
-    fn dismantle_node(&self, at: Pfn, height: u32, frame: &mut impl FnMut(Pfn), node: &mut impl FnMut(Pfn)) {
-        for slot in 0..Level::ENTRIES {
-            match self.child(at, slot) {
-                Some(child) if height > 0 => self.dismantle_node(child, height - 1, frame, node),
-                Some(child) => frame(child),
-                None => {}
+            match node.slot(index_of(page, node.height())).content() {
+                SlotContent::Empty => return None,
+                SlotContent::Frame(pfn) => return Some(pfn),
+                SlotContent::Node(below) => node = below,
             }
         }
-        node(at);
+    }
+
+    /// The slot of a page; adds missing nodes on its path. The object's lock is held. `None` if there is no
+    /// memory for a node; nodes already added stay, empty.
+    pub fn place<'r, 'm: 'r, M: Machine<Cpu = C>>(
+        &'r self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        reading: &'r ReadGuard<'_, C>,
+    ) -> Option<PageSlot<'r, 'm, M>> {
+        let mut slot = self.root.slot(memory, reading);
+        let least = (0..=MAX_HEIGHT).find(|&height| reaches(page, height))?;
+        let mut height = match slot.content() {
+            SlotContent::Empty => least,
+            SlotContent::Frame(_) => 0,
+            SlotContent::Node(node) => node.height(),
+        };
+        while height < least {
+            height += 1;
+            slot.put_node(memory.alloc_table(Priority::NoWait)?, height)?;
+        }
+        for height in (1..=height).rev() {
+            let node = match slot.content() {
+                SlotContent::Node(node) => node,
+                SlotContent::Empty => slot.put_node(memory.alloc_table(Priority::NoWait)?, height)?,
+                SlotContent::Frame(_) => return None,
+            };
+            slot = node.slot(index_of(page, height));
+        }
+        Some(slot)
+    }
+
+    /// Takes all frames and nodes out. The object is dead, so that none is put in any more.
+    pub fn take_all<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        reading: &ReadGuard<'_, C>,
+    ) -> TakenSlot<'m, M> {
+        self.root.slot(memory, reading).take()
+    }
+}
+
+/// Gives frames and nodes back: a frame's reference at once, a node after a grace period. May wait for
+/// readers.
+pub fn give_back<M: Machine>(taken: TakenSlot<'_, M>, rcu: &Rcu<M::Cpu>) {
+    match taken {
+        TakenSlot::Nothing => {}
+        TakenSlot::Frame(frame) => drop(frame),
+        TakenSlot::Node(node) => {
+            node.take_each(|below| give_back(below, rcu));
+            node.retire(rcu);
+        }
     }
 }

@@ -13,6 +13,7 @@ macro_rules! counters {
         /// A counted event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
+        #[non_exhaustive]
         pub enum Counter {
             $($(#[$doc])* $variant,)*
         }
@@ -54,6 +55,14 @@ counters! {
     SpfEntryBusy = "spf_entry_busy",
     /// Speculation gave up: no frame without waiting.
     SpfNoMemory = "spf_no_memory",
+    /// Speculation gave up: the page waits for the end of a fork.
+    SpfForking = "spf_forking",
+    /// Speculation gave up: a frame has to be copied, and none was prepared for that.
+    SpfCowUnprepared = "spf_cow_unprepared",
+    /// Frames copied because a shared one was written.
+    CowCopied = "cow_copied",
+    /// Frames that were shared, and written without a copy because nobody else maps them any more.
+    PgReuse = "pgreuse",
     /// Entries installed that map the zero page.
     ZeroPageMapped = "zero_page_mapped",
     /// Zero page entries replaced by frames of their own.

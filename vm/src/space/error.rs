@@ -4,6 +4,7 @@ use core::fmt;
 
 /// The error of a memory call, with the number that Linux has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Error {
     /// An invalid argument: `EINVAL`.
     Invalid,

@@ -25,14 +25,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Linux's layout for x86-64 processes, without address space randomisation.
+    /// Linux's layout for x86-64 processes, without address space randomisation. Where addresses are so short
+    /// that the heap does not fit there, it starts at two thirds of them.
     pub fn linux<F: Format>() -> Self {
         let end = Vpn((1 << (F::ADDRESS_BITS - 1 - 12)) - 1);
         // The stack's room and its gap lie above mmap_base: 8 MiB of stack limit, at least 128 MiB.
         let mmap_base = Vpn(end.0 - (128 << 20 >> 12));
+        let usual = VirtAddr(0x5555_5575_6000);
         Self {
             areas: Areas { user: VpnRange::new(Vpn(16), end), mmap_base, legacy_base: Vpn(end.0 / 3) },
-            heap_start: VirtAddr(0x5555_5575_6000),
+            heap_start: if usual < end.addr() { usual } else { Vpn(end.0 / 3 * 2).addr() },
             max_mappings: 65_530,
             max_commit_pages: u64::MAX >> 12,
         }

@@ -6,6 +6,7 @@
 //! | `edit` | how a writer replaces mappings and clears entries |
 //! | `fault` | page faults, from the trap to the store of the entry |
 //! | `inspect` | inspection by checkers and observers |
+//! | `fork_cursor` | how far a fork has come |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `vm` | the state that all spaces of a machine share |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
@@ -23,6 +24,7 @@ mod counters;
 mod edit;
 mod error;
 mod fault;
+mod fork_cursor;
 mod inspect;
 mod layout;
 mod ops;
@@ -33,6 +35,7 @@ pub use counters::{Counter, Counters, Totals};
 pub use edit::{Held, RangeGuard, RangeReadGuard};
 pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
+use fork_cursor::ForkCursor;
 pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
@@ -63,6 +66,8 @@ pub struct AddressSpace<'v, M: Machine> {
     lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
     /// Generations and running CPUs.
     tlb: SpaceTlb<M::Cpu>,
+    /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
+    fork: CacheAligned<ForkCursor<M::Cpu>>,
     /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
     heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
@@ -75,7 +80,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// none for the root table or the index.
     pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
         layout.check::<M::Format>()?;
-        let root = vm.memory.alloc_table(crate::frame::Priority::Normal).ok_or(Error::NoMemory)?;
+        let root = vm.or_reclaim(|| vm.memory.alloc_table(crate::frame::Priority::Normal));
+        let root = root.ok_or(Error::NoMemory)?;
         let number = vm.numbers.next();
         let records = vm.index_allocator();
         Ok(Self {
@@ -87,6 +93,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             records,
             lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
+            fork: CacheAligned(ForkCursor::new()),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
     }

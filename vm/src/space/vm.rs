@@ -5,12 +5,14 @@ use crate::frame::{
     BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit,
 };
 use crate::machine::Machine;
-use crate::sync::{CpuNumbers, GarbageLimits, Rcu, ReadGuard, Registration};
+use crate::object::{Object, Objects};
+use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
-use crate::vma::Vma;
+use crate::vma::{BackingId, Vma};
 use crate::work::WorkerPool;
 use core::fmt;
+use core::num::NonZeroU64;
 
 /// Memory reserved for an edit of several mappings.
 pub(super) type Reserve<'a, 'm, M> = IndexReserve<'a, 'm, Vma<<M as Machine>::Cpu>, M>;
@@ -25,10 +27,11 @@ pub struct Vm<'m, M: Machine> {
     pub(super) rcu: Rcu<'m, M::Cpu>,
     pub(super) shootdown: Registration<'m, M, Shootdown<'static, M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
+    pub(super) objects: Objects<'m, M>,
     pub(super) counters: Counters<'m, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
-    /// Numbers of spaces, and of the identities of private copies.
+    /// Numbers of spaces, of objects, and of the identities of private copies.
     pub(super) numbers: CpuNumbers<'m, M::Cpu>,
 }
 
@@ -57,7 +60,8 @@ impl<'m, M: Machine> Vm<'m, M> {
         let rcu = Rcu::carve_with(&mut memory.boot_allocator(), nr_cpus, memory.garbage_limits())
             .ok_or(BootError::TooSmall)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        Ok(Self { machine, memory, rcu, shootdown, mappings, counters, workers: None, numbers })
+        let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
+        Ok(Self { machine, memory, rcu, shootdown, mappings, objects, counters, workers: None, numbers })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.
@@ -103,28 +107,108 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.memory.garbage_limits()
     }
 
-    /// Frees all memory that is kept for later: garbage of this CPU, slabs without objects. Never called
+    /// The garbage of all CPUs, its peak, and how long it has waited. A barrier on all CPUs.
+    pub fn garbage_stats(&self) -> GarbageStats {
+        self.rcu.stats(self.machine)
+    }
+
+    /// Frees all memory that is kept for later: garbage of all CPUs, slabs without objects. Never called
     /// in a read section.
     pub fn trim(&self) {
         self.settle();
+        self.reclaim();
+    }
+
+    /// Frees what all CPUs keep for later: everything that was retired before the call, on whatever CPU; free
+    /// objects in stacks, and slabs that are empty then; cached frames, to the zones. Who lacks memory calls
+    /// it before it says so; a platform may call it from a timer's thread, so that no garbage is older than
+    /// the timer's period and this call.
+    ///
+    /// Waits for read sections under way, for a bounded time. False where one does not end, or where the
+    /// caller is in one: then it has freed what could be freed. Called with no spin lock held; the caller may
+    /// hold spaces' locks, as no reader waits for those. Some barriers on all CPUs.
+    pub fn reclaim(&self) -> bool {
+        let have_left =
+            mutant!("vm.garbage-not-reclaimed") || self.rcu.reclaim_all(self.machine, &self.memory);
         self.mappings.shrink(&self.memory);
+        self.objects.shrink(&self.memory);
+        self.memory.drain();
+        have_left
+    }
+
+    /// Called by a CPU that is about to wait for work, or to go offline, with no lock held and outside any
+    /// read section: hands its garbage over to the other CPUs, and frees what is free of theirs. Does not
+    /// wait. True where such garbage is left; then the platform calls again later, on any CPU. `min_age_ns`:
+    /// how old the oldest must be before CPUs are interrupted for it. Four calls after it has that age,
+    /// garbage of CPUs that idle is gone, if no reader stays longer.
+    pub fn idle(&self, min_age_ns: u64) -> bool {
+        self.rcu.idle(self.machine, min_age_ns, &self.memory)
+    }
+
+    /// What `alloc` returns; where that is nothing, once more after [`reclaim`](Self::reclaim). Called where
+    /// that may be. For values of a few words: they are moved.
+    pub(super) fn or_reclaim<R>(&self, mut alloc: impl FnMut() -> Option<R>) -> Option<R> {
+        alloc().or_else(|| if self.reclaim_for_lack() { alloc() } else { None })
+    }
+
+    /// [`reclaim`](Self::reclaim), for a caller that lacked memory. False where the lack was planned, and so
+    /// stays.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reclaim_for_lack(&self) -> bool {
+        let may_help = !self.memory.has_mishap_happened();
+        if may_help {
+            self.reclaim();
+        }
+        may_help
     }
 
     /// Reserves the memory that one replacement of mappings may need, for an edit of several that must not
     /// stop halfway.
     pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
-        IndexReserve::new(self.index_allocator())
+        self.or_reclaim(|| IndexReserve::new(self.index_allocator()))
     }
 
     /// Refills a reserve after a replacement: if need be with the objects that it retired, after a grace
     /// period. Other CPUs may take those first, so this tries several times.
     pub(super) fn top_up(&self, reserve: &Reserve<'_, 'm, M>) {
-        for _ in 0..TOP_UPS {
+        for nth in 0..TOP_UPS {
             if reserve.refill() {
                 return;
             }
             self.settle();
+            if nth > 0 {
+                self.reclaim();
+            }
         }
+    }
+
+    /// Makes shared memory of which `pages` pages are about to be mapped.
+    pub(super) fn create_object(&self, pages: u64) -> Option<BackingId> {
+        let number = NonZeroU64::new(self.numbers.next())?;
+        self.objects.create(&self.memory, &self.rcu, number, pages)?;
+        Some(BackingId(number))
+    }
+
+    /// The object of a mapping, for the life of a read section. `None` where no page of it is mapped any
+    /// more.
+    #[inline]
+    pub(super) fn object<'r>(
+        &'r self,
+        backing: BackingId,
+        reading: &'r ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'r Object<M::Cpu>> {
+        self.objects.get(backing.0, reading)
+    }
+
+    /// Counts `pages` more mapped pages of an object that is not dead.
+    pub(super) fn count_mapped(&self, backing: BackingId, pages: u64) {
+        self.objects.mapped(&self.rcu, backing.0, pages);
+    }
+
+    /// Counts `pages` fewer mapped pages of an object, which dies with the last one. May wait for readers.
+    pub(super) fn count_unmapped(&self, backing: BackingId, pages: u64) {
+        self.objects.unmapped(&self.memory, &self.rcu, backing.0, pages);
     }
 
     /// Memory for the indexes of spaces.

@@ -13,6 +13,8 @@ use crate::units::Level;
 pub const SPACE: Rank = Rank(0);
 /// An object's page index: installing and removing frames.
 pub const FILE: Rank = Rank(8);
+/// A bucket of a registry: which numbers have a value.
+pub const REGISTRY: Rank = Rank(10);
 /// A table page of `level`: its entries. A parent is taken before its child.
 pub const fn table(level: Level) -> Rank {
     Rank(20 - level as u8)

@@ -16,7 +16,6 @@
 //! | [`PerCpu`], [`CpuLocal`] | data of one CPU |
 //! | [`Carve`] | memory that is allocated at start |
 //! | [`handler`] | the functions that a machine calls: for interrupts, for helpers |
-//! | [`BoundedList`] | values that several threads push and one reads |
 //! | [`CacheAligned`] | padding against false sharing |
 //! | [`Rcu`], [`RcuSlot`] | lockless readers, and garbage that waits for them |
 //! | [`LastHit`], [`HitSource`] | the result of a CPU's last lookup under RCU |
@@ -29,7 +28,6 @@
 
 pub mod asymmetric;
 pub mod atomic;
-mod bounded_list;
 mod cache_aligned;
 mod carve;
 mod cpu_mask;
@@ -49,7 +47,6 @@ pub mod testing;
 mod unique_id;
 
 pub use asymmetric::AsymmetricLocks;
-pub use bounded_list::BoundedList;
 pub use cache_aligned::CacheAligned;
 pub use carve::{Carve, MachineMemory, carve_slice, carve_value, fill, fill_some};
 pub(crate) use cpu_mask::AtomicCpuMask;
@@ -58,10 +55,10 @@ pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
-pub use rcu::{GarbageLimits, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
+pub use rcu::{GarbageLimits, GarbageStats, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(loom)]
-pub(crate) use shadow::{forget, refill_zeros};
+pub(crate) use shadow::{forget, forget_value, refill_zeros};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
 pub use unique_id::UniqueId;
 

@@ -49,6 +49,12 @@ pub fn forget(range: Range<usize>) {
     forget_usize(&range);
 }
 
+/// Forgets the shadows of words where a value lies that was moved there.
+pub fn forget_value<T>(value: &T) {
+    let start = core::ptr::from_ref(value).addr();
+    forget(start..start + size_of::<T>());
+}
+
 macro_rules! shadow {
     ($name:ident, $value:ty, $map:ident, $forget:ident, $refill_zeros:ident) => {
         loom::lazy_static! {

@@ -31,7 +31,7 @@
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
 use super::{LeafBits, PageTable, Table};
-use crate::frame::{DetachedTable, FrameMeta, Init, MappedFrame, TableFrame, Unhooked};
+use crate::frame::{DetachedTable, FrameMeta, Init, Kind, MappedFrame, TableFrame, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::RawGuard;
 use crate::sync::atomic::Ordering::*;
@@ -43,13 +43,13 @@ use core::ops::Range;
 /// its lock.
 #[must_use = "the lock is free again once this is dropped"]
 pub struct LockedTable<'t, M: Machine> {
-    table: Table<'t, 't, M>,
+    pub(super) table: Table<'t, 't, M>,
     meta: &'t FrameMeta<M::Cpu>,
     held: RawGuard<'t, M::Cpu>,
 }
 
 /// Slots whose use is noted together.
-const PART: usize = Level::ENTRIES / u32::BITS as usize;
+pub(super) const PART: usize = Level::ENTRIES / u32::BITS as usize;
 
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// The table with its lock held.
@@ -117,7 +117,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
         assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
         let pfn = frame.into_entry(self.table.tree.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn)));
+        self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
     }
 
     /// Maps the zero page, never to write, in a slot that is not present for the hardware.
@@ -130,7 +130,17 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
         let denied = if mutant!("fault.zero-page-writable") { Rights::empty() } else { Rights::WRITE };
         let bits = LeafBits { rights: bits.rights - denied, ..bits };
-        self.put(slot, Entry::Leaf(bits.leaf(self.table.tree.memory.zero_frame())));
+        self.put(slot, Entry::Leaf(bits.leaf(self.table.tree.memory.zero_frame(), false)));
+    }
+
+    /// Maps frames that the entry does not own, in a slot that is absent.
+    ///
+    /// # Panics
+    /// Where the leaf owns its frame, or the slot is the platform's or not absent.
+    pub(super) fn install_given(&mut self, slot: usize, leaf: Leaf) {
+        assert!(!leaf.owned && !self.table.is_platforms(slot), "a leaf of frames that were not given");
+        assert!(self.entry(slot) == Entry::Absent, "something is mapped there");
+        self.put(slot, Entry::Leaf(leaf));
     }
 
     /// Links an empty table, which is attached from now on. `Err` with the table where the slot is not
@@ -151,17 +161,16 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Puts a marker into a slot that owns nothing: absent, the zero page, or another marker. `false`, and no
-    /// change, where the slot owns a frame or a table. A translation of the zero page may be cached, and is
-    /// for the caller to flush.
+    /// change, where the slot owns a frame or a table. A translation that it had may be cached, and is for
+    /// the caller to flush.
     ///
     /// # Panics
     /// Where the slot is the platform's.
     pub fn mark(&mut self, slot: usize, marker: Marker) -> bool {
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        let zero = self.table.tree.memory.zero_frame();
         match self.entry(slot) {
             Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
-            Entry::Leaf(leaf) if leaf.pfn == zero => drop(self.replace(slot, Entry::Marker(marker))),
+            Entry::Leaf(leaf) if !leaf.owned => drop(self.replace(slot, Entry::Marker(marker))),
             Entry::Leaf(_) | Entry::Table(_) => return false,
         }
         true
@@ -174,7 +183,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// 1. What the entry maps may be accessed as the entry allows through every root that reaches this table.
     ///    The embedder keeps it so as long as the entry stands, and flushes before it ends.
     /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
-    /// 3. No slot that was written by this call is unhooked, and no table with one detached: the tree is the
+    /// 3. A leaf is not *owned*. No table that was linked by this call is detached: the tree is the
     ///    embedder's, and no space edits it.
     pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {
         self.put(slot, entry);
@@ -202,7 +211,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Relaxed: a reader takes nothing from an entry that is absent or a marker, and trusts it under the lock
     /// only, which orders all changes; a flush has fences of its own, and so has a grace period.
     #[inline(always)]
-    fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
+    pub(super) fn replace(&mut self, slot: usize, entry: Entry) -> Entry {
         let cell = self.table.word(slot);
         let word = M::Format::encode(entry, self.level());
         let mut old = cell.load(Relaxed);
@@ -220,7 +229,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
     /// it is, perhaps several times; `None` leaves it. Returns the leaf before, and whether it was changed;
-    /// `None` where the slot holds no leaf, or is the platform's. The zero page never becomes writable.
+    /// `None` where the slot holds no leaf, or is the platform's. A leaf never becomes writable of the zero
+    /// page, or of user memory that is not *exclusive*: a write to it copies.
     ///
     /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
     /// continues that release; other changes of the entry are ordered by the lock.
@@ -228,14 +238,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         if self.table.is_platforms(slot) {
             return None;
         }
-        let (level, zero) = (self.level(), self.table.tree.memory.zero_frame());
+        let level = self.level();
         let next = |word| {
             let Entry::Leaf(leaf) = M::Format::decode(word, level) else { return None };
             let mut bits = change(leaf)?;
-            if leaf.pfn == zero {
+            if (bits.rights - leaf.rights).contains(Rights::WRITE) && !self.may_be_writable(leaf) {
                 bits.rights -= Rights::WRITE;
             }
-            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn)), level))
+            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.owned)), level))
         };
         let (old, changed) = if mutant!("table.adjusted-by-store") {
             let old = self.read(slot);
@@ -254,12 +264,23 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
     }
 
+    /// Whether a leaf of the frame may be writable, or become so: not of the zero page, nor of user memory
+    /// that others may map too. The lock of the table is held, under which an exclusive frame stays so.
+    fn may_be_writable(&self, leaf: Leaf) -> bool {
+        let memory = self.table.tree.memory;
+        if !leaf.owned {
+            return leaf.pfn != memory.zero_frame();
+        }
+        let state = memory.meta(leaf.pfn).map(FrameMeta::state);
+        let is_shared = state.is_some_and(|state| state.kind() == Kind::User && !state.is_exclusive());
+        !is_shared || mutant!("table.shared-frame-made-writable")
+    }
+
     /// The record of the frame that a leaf in `slot` maps and owns a mapping of: it stays that as long as the
     /// entry stands.
-    fn mapped_meta(&self, slot: usize) -> Option<&FrameMeta<M::Cpu>> {
-        let memory = self.table.tree.memory;
+    pub(super) fn mapped_meta(&self, slot: usize) -> Option<&FrameMeta<M::Cpu>> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
-        if leaf.pfn == memory.zero_frame() { None } else { memory.meta(leaf.pfn) }
+        if leaf.owned { self.table.tree.memory.meta(leaf.pfn) } else { None }
     }
 
     /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
@@ -268,7 +289,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         self.mapped_meta(slot).is_some_and(FrameMeta::share)
     }
 
-    /// Makes the user memory that `slot` maps exclusive, where the slot's reference is the only one.
+    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
+    /// reference.
     pub fn try_make_exclusive(&self, slot: usize) -> bool {
         self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
     }
@@ -337,7 +359,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         debug_assert!(!matches!(self.entry(slot), Entry::Table(_)), "tables are detached");
         let pages = VpnRange::new(page, page.add(level.entry_pages()));
         match self.replace(slot, Entry::Absent) {
-            Entry::Leaf(leaf) if leaf.pfn != self.table.tree.memory.zero_frame() => {
+            Entry::Leaf(leaf) if leaf.owned => {
                 if mutant!("table.frame-lost") {
                     return Some(Unhooked::translation(pages));
                 }
@@ -357,7 +379,10 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
         let tree = self.table.tree;
-        let detached = tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu_id());
+        // SAFETY: (1) this slot is the only entry that points to the child; it is cleared below, before the
+        // result is returned, under its lock. Walks of the tree are in read sections of its RCU. (2) No
+        // part of the child is noted as used, which all edits note under the lock held here.
+        let detached = unsafe { tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu_id()) };
         debug_assert!(detached.is_some(), "a locked table is attached");
         let too_early = mutant!("table.hits-invalidated-early");
         if too_early {

@@ -4,11 +4,14 @@
 //! |---|---|
 //! | `node` | a table page: its entries, lock, and *attached* |
 //! | `locked` | a table page whose lock is held: the edits of entries |
+//! | `share` | edits for fork and copies on write |
+//! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
-//! | [`format`](mod@format) | the bits of entries: x86-64 and AArch64, as data |
+//! | `given`, `mapper` | frames that are not the library's, and tables alone that map them |
+//! | [`format`](mod@format) | the bits of entries of each architecture, as data |
 //!
 //! | user | access |
 //! |---|---|
@@ -21,18 +24,26 @@
 //! data, in [`format`](mod@format).
 
 pub mod format;
+mod given;
 mod leaf_bits;
 mod locked;
+mod mapper;
 mod node;
+mod share;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unlinked;
 mod walk;
 
+pub use given::GivenFrames;
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
+pub use mapper::{MapError, Mapper};
 pub use node::Table;
-pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep};
+pub(crate) use share::{Shared, TooManyMappings};
+pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
 pub use tree::PageTable;
+pub(crate) use unlinked::UnlinkedTable;
 pub use walk::{EntryRef, is_canonical, walk, walk_cached, walk_on};

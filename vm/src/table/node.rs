@@ -93,12 +93,12 @@ impl<'t, M: Machine> Table<'_, 't, M> {
 
     /// Whether the slot is the platform's: one of the root that covers no user address. What is there belongs
     /// to no tree of the library's, and is not reached through one. In a tree [of all
-    /// CPUs](PageTable::of_all_cpus), which is the platform's own, there are no such slots.
+    /// CPUs](PageTable::of_all_cpus), which is the platform's own, and in a [`Mapper`](super::Mapper)'s there
+    /// are no such slots.
     #[inline(always)]
     pub(super) fn is_platforms(&self, slot: usize) -> bool {
-        const USERS: usize = Level::ENTRIES / 2;
-        let is_beyond = self.level == M::Format::ROOT && slot >= USERS;
-        is_beyond && self.tree.is_walked() && !mutant!("table.platforms-slots-open")
+        let is_beyond = self.level == M::Format::ROOT && slot >= self.tree.first_platform_slot();
+        is_beyond && !mutant!("table.platforms-slots-open")
     }
 
     /// The table that `slot` points to, if it does; `None` also for slots of the platform's.

@@ -47,6 +47,13 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         self.table.note_absent(self.slots);
     }
 
+    /// Whether the slots cover nothing outside of `range`: a larger page may be cut by its ends.
+    pub fn is_whole(&self, range: VpnRange) -> bool {
+        let pages = self.table.level().entry_pages();
+        let start = Vpn(self.first.0 & !(pages - 1));
+        range.covers(VpnRange { start, end: start.add(self.slots.len() as u64 * pages) })
+    }
+
     /// The page of a slot of the run.
     pub fn page(&self, slot: usize) -> Vpn {
         self.first.add((slot - self.slots.start) as u64 * self.table.table().level().entry_pages())
@@ -74,6 +81,34 @@ pub(crate) fn sweep<'m, M: Machine>(
             None => M::Cpu::relax(),
         }
     }
+}
+
+/// Locks the table in which the walk to the first page of `range` ends, and calls `visit` with it and the
+/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that points
+/// to a table. Returns the first page after these, with the visit's result; `None` where a table was linked
+/// or detached meanwhile: nothing was visited.
+pub(crate) fn visit_next<'m, M: Machine, R>(
+    tree: &'m PageTable<'m, M>,
+    range: VpnRange,
+    visit: impl FnOnce(&mut LockedTable<'m, M>, VpnRange) -> R,
+) -> Option<(Vpn, R)> {
+    let reading = tree.rcu?.read();
+    let found = walk_cached(tree, range.start, &reading).table.lock();
+    drop(reading);
+    let mut table = found?;
+    let decided = VpnRange::new(range.start, end_of_decided(&table, range));
+    (!decided.is_empty()).then(|| (decided.end, visit(&mut table, decided)))
+}
+
+/// Where the pages end that a locked table decides about, from the first of `range` on.
+fn end_of_decided<M: Machine>(table: &LockedTable<'_, M>, range: VpnRange) -> Vpn {
+    let level = table.level();
+    let end = range.end.min(Vpn((range.start.0 & !(level.table_pages() - 1)) + level.table_pages()));
+    let mut at = range.start;
+    while level != Level::Pte && at < end && !matches!(table.entry(level.index(at)), Entry::Table(_)) {
+        at = part_of_entry(level, at, end).end;
+    }
+    if level == Level::Pte { end } else { at }
 }
 
 /// Sweeps the part of `range` that `table` covers, up to an entry that points to a table. Returns the first
@@ -141,6 +176,27 @@ pub(crate) fn detach_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
     gap: VpnRange,
+    out: impl FnMut(DetachedTable<'m, M>, VpnRange),
+) {
+    detach_each(tree, range, |covered| gap.covers(covered), detach_child, out);
+}
+
+/// As [`detach_tables`], of the tables on the way to `range` that are empty. Other writers may be under way:
+/// a table that is in use when it is locked stays.
+pub(super) fn detach_empty<'m, M: Machine>(
+    tree: &'m PageTable<'m, M>,
+    range: VpnRange,
+    out: impl FnMut(DetachedTable<'m, M>, VpnRange),
+) {
+    detach_each(tree, range, |_| true, try_detach_child, out);
+}
+
+/// Detaches, with `detach`, the tables on the way to `range` for whose pages `may_detach` is true.
+fn detach_each<'m, M: Machine>(
+    tree: &'m PageTable<'m, M>,
+    range: VpnRange,
+    may_detach: impl Fn(VpnRange) -> bool,
+    detach: Detach<'m, M>,
     mut out: impl FnMut(DetachedTable<'m, M>, VpnRange),
 ) {
     let mut parents = Level::Pte;
@@ -153,8 +209,8 @@ pub(crate) fn detach_tables<'m, M: Machine>(
             let start = Vpn(at.0 & !(level.entry_pages() - 1));
             let covered = VpnRange::new(start, start.add(level.entry_pages()));
             let mut passed = level;
-            if gap.covers(covered) {
-                let (detached, found) = detach_at(tree, level, at);
+            if may_detach(covered) {
+                let (detached, found) = detach_at(tree, level, at, detach);
                 passed = found;
                 if let Some(table) = detached {
                     out(table, covered);
@@ -172,17 +228,33 @@ fn detach_at<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     level: Level,
     page: Vpn,
+    detach: Detach<'m, M>,
 ) -> (Option<DetachedTable<'m, M>>, Level) {
     let Some(rcu) = tree.rcu else { return (None, level) };
     let reading = rcu.read();
     let EntryRef { table: parent, slot, .. } = walk(tree, page, level, &reading);
     let is_reached = parent.level() == level;
     let child = if is_reached { parent.child(slot, &reading) } else { None };
-    (child.and_then(|child| detach_child(parent, slot, child)), parent.level())
+    (child.and_then(|child| detach(parent, slot, child)), parent.level())
 }
 
-/// P5: *attached* first, under the child's own lock, then the parent's entry.
+/// Detaches the child that a slot of its parent points to, if it may be.
+type Detach<'m, M> = fn(Table<'_, 'm, M>, usize, Table<'_, 'm, M>) -> Option<DetachedTable<'m, M>>;
+
+/// As [`try_detach_child`], of a child that is empty, where nobody else detaches it.
 fn detach_child<'m, M: Machine>(
+    parent: Table<'_, 'm, M>,
+    slot: usize,
+    child: Table<'_, 'm, M>,
+) -> Option<DetachedTable<'m, M>> {
+    let detached = try_detach_child(parent, slot, child);
+    debug_assert!(detached.is_some(), "only one writer of the space detaches tables");
+    detached
+}
+
+/// P5: *attached* first, under the child's own lock, then the parent's entry. `None` where the child is not
+/// empty, or was detached by another writer.
+fn try_detach_child<'m, M: Machine>(
     parent: Table<'_, 'm, M>,
     slot: usize,
     child: Table<'_, 'm, M>,
@@ -192,7 +264,5 @@ fn detach_child<'m, M: Machine>(
     let first = first.lock();
     let second = first.as_ref().and_then(|first| second.lock_below(first));
     let (mut parent, child) = if inverted { (second?, first?) } else { (first?, second?) };
-    let detached = parent.detach(slot, child);
-    debug_assert!(detached.is_some(), "only one writer of the space detaches tables");
-    detached
+    parent.detach(slot, child)
 }

@@ -4,7 +4,7 @@ use super::Table;
 use crate::frame::{Init, Memory, TableFrame};
 use crate::machine::{Format, Machine, RootTable};
 use crate::sync::{AsymmetricLocks, HitSource, Rcu, ReadGuard, UniqueId};
-use crate::units::Pfn;
+use crate::units::{Level, Pfn};
 use core::fmt;
 
 /// A tree of [`Table`] pages. It owns its root, which goes with it; tables below that are linked still are
@@ -20,9 +20,14 @@ pub struct PageTable<'m, M: Machine> {
     pub(super) rcu: Option<&'m Rcu<'m, M::Cpu>>,
     /// The locks of all its table pages.
     pub(super) locks: AsymmetricLocks<M::Cpu>,
+    /// The first slot of the root that is the platform's.
+    first_platform_slot: usize,
     /// The root outlives the tree.
     is_leaked: bool,
 }
+
+/// Slots of a space's root that cover user addresses.
+const USER_SLOTS: usize = Level::ENTRIES / 2;
 
 impl<'m, M: Machine> PageTable<'m, M> {
     /// The tree below `root`, for walks in read sections of `rcu`, to which detached tables are retired.
@@ -37,8 +42,21 @@ impl<'m, M: Machine> PageTable<'m, M> {
             hits: HitSource::new(),
             rcu: Some(rcu),
             locks: AsymmetricLocks::new(),
+            first_platform_slot: USER_SLOTS,
             is_leaked: false,
         }
+    }
+
+    /// As [`new`](Self::new), for a [`Mapper`](super::Mapper): no CPU owns the locks, and all slots of the
+    /// root are the tree's.
+    pub(super) fn of_given(
+        memory: &'m Memory<'m, M>,
+        root: TableFrame<'m, M>,
+        rcu: &'m Rcu<'m, M::Cpu>,
+    ) -> Self {
+        let mut tree = Self::of_all_cpus(memory, root);
+        tree.rcu = Some(rcu);
+        tree
     }
 
     /// As [`new`](Self::new), for a tree of the platform's own, which any CPU edits at any time: no CPU owns
@@ -55,6 +73,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
             hits: HitSource::new(),
             rcu: None,
             locks: AsymmetricLocks::unowned(),
+            first_platform_slot: Level::ENTRIES,
             is_leaked: false,
         }
     }
@@ -78,10 +97,10 @@ impl<'m, M: Machine> PageTable<'m, M> {
         unsafe { Table::at(self, self.root, M::Format::ROOT) }
     }
 
-    /// Whether the tree is walked without a lock, as a space's is; else it is the platform's own.
+    /// The first slot of the root that is the platform's: [`Level::ENTRIES`] where none is.
     #[inline(always)]
-    pub(super) fn is_walked(&self) -> bool {
-        self.rcu.is_some()
+    pub(super) fn first_platform_slot(&self) -> usize {
+        self.first_platform_slot
     }
 
     /// Which RCU it is.
@@ -114,8 +133,10 @@ impl<M: Machine> Drop for PageTable<'_, M> {
         if self.is_leaked {
             return;
         }
-        // The platform may have written its own half of the root.
-        if let Some(root) = self.memory.detach_table(self.root, Init::Dirty, self.rcu_id()) {
+        // SAFETY: handles borrow the tree, so no walk is in it or begins later. Dirty: the platform may have
+        // written its own half of the root.
+        let root = unsafe { self.memory.detach_table(self.root, Init::Dirty, self.rcu_id()) };
+        if let Some(root) = root {
             // SAFETY: handles borrow the tree, so no walk is in it.
             unsafe { root.free_unwalked() };
         }

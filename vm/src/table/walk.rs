@@ -3,7 +3,7 @@
 use super::{PageTable, Table};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::{LastHit, LastHits, ReadGuard};
-use crate::units::{Level, Pfn, Vpn};
+use crate::units::{Level, PAGE_SHIFT, Pfn, Vpn};
 
 /// A reference to the entry that a walk ended at: a leaf, a marker, or absent.
 #[derive(Debug)]
@@ -115,8 +115,14 @@ pub fn walk_cached<'r, 't, M: Machine>(
     entry
 }
 
-/// Whether every address of the page is canonical in the format.
+/// Whether every address of the page is one that the format translates: canonical, or of so few bits.
 pub fn is_canonical<F: Format>(vpn: Vpn) -> bool {
+    if vpn.0 >> (u64::BITS - PAGE_SHIFT) != 0 {
+        return false;
+    }
+    if !F::SIGN_EXTENDED {
+        return vpn.0 >> (F::ADDRESS_BITS - PAGE_SHIFT) == 0;
+    }
     let sign = F::ADDRESS_BITS - 1;
     let extended = ((vpn.addr().0 as i64) << (63 - sign)) >> (63 - sign);
     extended as u64 == vpn.addr().0

@@ -8,7 +8,6 @@ use core::fmt;
 
 /// A broken invariant of a list of mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Flaw {
     /// A mapping without pages.
     Empty(VmaAttributes),

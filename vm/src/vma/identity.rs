@@ -1,13 +1,13 @@
 //! The backing of a mapping's pages, and the identity of its private copies.
 
 use core::fmt;
-use core::num::NonZeroUsize;
+use core::num::NonZeroU64;
 
 /// What pages are filled from: a file, or an object shared by name or by fork. Opaque here; the address space
 /// interprets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
-pub struct BackingId(pub NonZeroUsize);
+pub struct BackingId(pub NonZeroU64);
 
 /// The identity of a mapping's private copies (Linux: `anon_vma`).
 ///

@@ -57,6 +57,7 @@ mod tests;
 
 pub use attributes::{VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
+pub(crate) use decide::inherit;
 pub use decide::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place};
 pub use decide::{Change, change, change_policy, cut, split};
 pub use decide::{Charge, Protection, protect};

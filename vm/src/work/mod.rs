@@ -29,6 +29,7 @@
 //! }
 //! ```
 
+mod broken_off;
 mod deque;
 mod dispatch;
 mod job;

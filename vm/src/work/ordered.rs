@@ -30,6 +30,7 @@ use core::fmt;
 
 /// Why no queue was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NotStarted {
     /// No idle helper for parallel parts, or no free work slot.
     NoParallelWorker,

@@ -3,7 +3,7 @@
 use super::dispatch::{Dispatch, Helpers, PollLimit};
 use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
-use super::run::{JobRun, MAX_HELPERS_UNDONE};
+use super::run::JobRun;
 use crate::machine::{Cpu, Machine};
 use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
 use crate::units::{CpuId, CpuMask, NodeId};
@@ -97,8 +97,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     {
         let Some(partition) = Partition::new(job) else { return Ok(Spent::default()) };
         let dispatch = self.dispatch();
-        let most = if job.undo.is_some() { MAX_HELPERS_UNDONE } else { u32::MAX };
-        let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers).min(most);
+        let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers);
         let max_helpers = max_helpers.min(dispatch.nr_available_racy());
         let cpus = if max_helpers > 0 { self.helper_cpus() } else { CpuMask::new() };
         let max_helpers = max_helpers.min(cpus.count());

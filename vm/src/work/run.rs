@@ -1,21 +1,19 @@
 //! A job under way: the state that its workers share, on the caller's stack.
 
+use super::broken_off::BrokenOff;
 use super::deque::{NodeDeques, Side};
 use super::dispatch::{Dispatch, Progress, Visit, Work};
 use super::job::{Chunk, Failed, Job};
 use super::partition::{self, MAX_NS, Partition};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::{BoundedList, SpinLock, lockdep};
+use crate::sync::{SpinLock, lockdep};
 use core::ops::Range;
 
 // Why no other chunk begins.
 const ERROR: u32 = 1;
 const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
-
-/// Most helpers of a job that is undone: there is room to note a broken-off chunk of each worker.
-pub(super) const MAX_HELPERS_UNDONE: u32 = 63;
 
 /// The state of a job while it runs; undone when dropped, if it is stopped.
 pub(super) struct JobRun<'a, W, E, C: Cpu> {
@@ -32,9 +30,8 @@ pub(super) struct JobRun<'a, W, E, C: Cpu> {
     /// Why no other chunk begins; 0 while chunks begin. Relaxed: results are ordered by the end of visits.
     stopped: AtomicU32<C>,
     error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
-    /// Ranges (from, to) that broken-off chunks did not do, one for each worker at most; for a job that is
-    /// undone.
-    broken_off: BoundedList<(u64, u64), C, { MAX_HELPERS_UNDONE as usize + 1 }>,
+    /// What broken-off chunks did not do; for a job that is undone.
+    broken_off: BrokenOff<'a, C>,
 }
 
 /// Stops a job: no other chunk begins. True for the first call.
@@ -44,7 +41,12 @@ fn stop<C: Cpu>(stopped: &AtomicU32<C>, why: u32) -> bool {
 
 impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, W, E, C> {
     /// A job to be run by `workers`: this CPU and helpers.
-    pub(super) fn new(job: &'a Job<'a, W>, partition: Partition, workers: u32, on: &Dispatch<C>) -> Self {
+    pub(super) fn new(
+        job: &'a Job<'a, W>,
+        partition: Partition,
+        workers: u32,
+        on: &'a Dispatch<'a, C>,
+    ) -> Self {
         let is_one_chunk = workers == 1 && job.stop_if.is_none();
         let pace = if is_one_chunk { partition.count } else { partition.min_chunk };
         Self {
@@ -55,7 +57,7 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
             pace: AtomicU32::new(pace),
             stopped: AtomicU32::new(0),
             error: SpinLock::new(None),
-            broken_off: BoundedList::new(),
+            broken_off: BrokenOff::new(on),
             partition,
         }
     }
@@ -154,10 +156,9 @@ impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
             && !mutant!("job.undo-skipped")
         {
             let whole = &self.job.range;
-            // Complete: a worker that breaks off a chunk notes it before it leaves.
-            let broken_off = self.broken_off.values().unwrap_or_default();
             let not_begun = self.deques.rests().map(|rest| self.partition.range(whole, &rest));
-            let not_done = || not_begun.iter().cloned().chain(broken_off.iter().map(|&(from, to)| from..to));
+            // Complete: a worker that breaks off a chunk notes it before it leaves.
+            let not_done = || not_begun.iter().cloned().chain(self.broken_off.ranges());
             partition::each_gap(whole, not_done, undo);
         }
     }
@@ -174,7 +175,7 @@ impl<W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> Work<C> for Job
 /// A chunk under way; dropped where it fails or unwinds: stops the job and notes the part that is not done.
 struct BreakOff<'r, C: Cpu> {
     stopped: &'r AtomicU32<C>,
-    broken_off: Option<&'r BoundedList<(u64, u64), C, { MAX_HELPERS_UNDONE as usize + 1 }>>,
+    broken_off: Option<&'r BrokenOff<'r, C>>,
     chunk: Chunk<'r>,
     why: u32,
 }
@@ -186,8 +187,7 @@ impl<C: Cpu> Drop for BreakOff<'_, C> {
         if let Some(broken_off) = self.broken_off
             && !mutant!("job.break-off-not-noted")
         {
-            let is_noted = broken_off.push((self.chunk.done.get(), self.chunk.end));
-            debug_assert!(is_noted, "more chunks broken off than workers");
+            broken_off.note(self.chunk.worker(), &(self.chunk.done.get()..self.chunk.end));
         }
     }
 }

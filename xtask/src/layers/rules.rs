@@ -21,6 +21,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "lab/src/machine/baton/cpu",
     "lab/src/machine/watch/cpu",
     "lab/tests/recount",
+    "lab/tests/same_task",
     "kernel/src/arch",
     "kernel/plugin/src/qemu",
     "kernel/programs/src/sys",

@@ -36,6 +36,11 @@ pub const ALL: &[Mutation] = &[
         wrong: "what an entry says of stores goes with it",
         test: Unit("space::fault::tests::kinds"),
     },
+    Mutation {
+        point: "unhook.accessed-dropped",
+        wrong: "what an entry says of loads goes with it",
+        test: Unit("table::tests::entries"),
+    },
     Mutation { point: "shootdown.wait-skipped", wrong: "a flush does not wait", test: FLUSH },
     Mutation {
         point: "shootdown.enter-fence-skipped",

@@ -20,4 +20,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "a fault is refused because of a mapping whose flush has not ended",
         test: Model("loom_a_refused_fault_comes_after_the_flush"),
     },
+    Mutation {
+        point: "fault.busy-trusted",
+        wrong: "a locked fault trusts a mapping whose entries its publisher still clears",
+        test: Model("loom_a_locked_fault_in_a_mapping_that_is_put_over_others_and_has_an_identity"),
+    },
 ];

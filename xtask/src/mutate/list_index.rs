@@ -54,6 +54,21 @@ pub const ALL: &[Mutation] = &[
         test: Unit("retiring_past_the_most_that_may_wait_waits_for_the_reader"),
     },
     Mutation {
+        point: "rcu.batch-not-awaited",
+        wrong: "a CPU that lacks memory does not wait for what another one reclaims",
+        test: Model("loom_rcu_garbage_is_taken_over_from_an_owner"),
+    },
+    Mutation {
+        point: "rcu.taken-over-too-early",
+        wrong: "garbage that is taken over is reclaimed under its reader",
+        test: Model("loom_rcu_garbage_is_taken_over_after_the_reader"),
+    },
+    Mutation {
+        point: "vm.garbage-not-reclaimed",
+        wrong: "memory is refused while other CPUs' garbage holds it",
+        test: Unit("all_memory_is_had_though_garbage_of_a_quiet_cpu_held_it"),
+    },
+    Mutation {
         point: "numbers.cpu-left-out",
         wrong: "two CPUs give the same numbers",
         test: Unit("no_number_is_given_twice_whichever_cpus_ask"),

@@ -22,6 +22,16 @@ pub const ALL: &[Mutation] = &[
         test: JOBS,
     },
     Mutation {
+        point: "job.joined-with-note",
+        wrong: "a helper joins another job before its note of a broken-off chunk is read",
+        test: JOBS,
+    },
+    Mutation {
+        point: "job.note-not-freed",
+        wrong: "a helper that has broken off a chunk never joins a job again",
+        test: JOBS,
+    },
+    Mutation {
         point: "dispatch.visits-not-awaited",
         wrong: "a caller returns while its work is visited",
         test: LEFT,

@@ -19,9 +19,19 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::many_cpus"),
     },
     Mutation {
+        point: "frame.exclusive-mapped-twice",
+        wrong: "an exclusive frame gets a second entry through another reference, and each entry frees it",
+        test: Unit("frame::tests"),
+    },
+    Mutation {
         point: "meta.mapcount-overflows",
         wrong: "a mapcount at its limit is raised",
         test: Unit("frame::tests"),
+    },
+    Mutation {
+        point: "meta.mapping-removed-relaxed",
+        wrong: "the last of several mappings frees what another CPU used through its own before",
+        test: Model("loom_two_entries_use_a_frame_before_the_last_of_them_frees_it"),
     },
     Mutation {
         point: "asymmetric.owner-not-awaited",
@@ -77,16 +87,6 @@ pub const ALL: &[Mutation] = &[
         point: "carve.layout-unchecked",
         wrong: "boot memory that is too small or not aligned is used",
         test: Unit("sync::carve::tests"),
-    },
-    Mutation {
-        point: "bounded-list.count-wraps",
-        wrong: "a list that stays full gives out its places again",
-        test: Unit("sync::bounded_list::tests"),
-    },
-    Mutation {
-        point: "bounded-list.reserved-first",
-        wrong: "values are read while one of them is being pushed",
-        test: Model("loom_bounded_list"),
     },
     Mutation {
         point: "asymmetric.left-relaxed",
@@ -168,6 +168,24 @@ pub const ALL: &[Mutation] = &[
         ),
     },
     Mutation {
+        point: "rwlock.passed-without-limit",
+        wrong: "writers that come pass the writer that waits longest without end",
+        test: Unit("sync::rwlock::tests"),
+    },
+    Mutation {
+        point: "rwlock.woken-stays-asleep",
+        wrong: "a writer that is about to sleep does not see that it was woken",
+        test: Model("loom_rwlock"),
+    },
+    Mutation {
+        point: "rwlock.opened-after-readers",
+        wrong: "a phase of readers ends with a lock that any writer may take",
+        test: Lab(
+            "fair",
+            "a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
+        ),
+    },
+    Mutation {
         point: "rwlock.granted-without-acquire",
         wrong: "a writer does not see what all readers of the phase before did",
         test: Model("loom_rwlock"),
@@ -176,5 +194,30 @@ pub const ALL: &[Mutation] = &[
         point: "rcu.grace-of-two",
         wrong: "garbage is free after two epochs",
         test: Model("loom_rcu_reader_against_an_unlinking_that_waits_in_a_store_buffer"),
+    },
+    Mutation {
+        point: "registry.freed-at-once",
+        wrong: "a value that is removed is freed while a reader uses it",
+        test: Unit("frame::registry::tests"),
+    },
+    Mutation {
+        point: "page-slot.node-relaxed",
+        wrong: "a node takes the place of what it holds without release",
+        test: Model("loom_a_page_of_an_object_is_found_while_its_index_grows"),
+    },
+    Mutation {
+        point: "page-slot.taken-twice",
+        wrong: "a frame is taken out of a slot by a load and a store",
+        test: Model("loom_a_frame_is_taken_out_of_an_object_once"),
+    },
+    Mutation {
+        point: "object.dead-filled",
+        wrong: "an object takes a frame though no page of it is mapped",
+        test: Model("loom_a_fault_fills_a_page_of_an_object_that_dies"),
+    },
+    Mutation {
+        point: "rcu.entered-relaxed",
+        wrong: "a reader does not see what was unlinked before an epoch that it sees",
+        test: Model("loom_rcu_epochs_advance_without_a_barrier_where_all_cpus_are_quiet"),
     },
 ];

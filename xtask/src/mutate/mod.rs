@@ -18,15 +18,18 @@
 //! |---|---|
 //! | `list` and `list_*` | the points, what is wrong there, which test notices |
 //! | `points` | the points that stand in the sources, against the list |
+//! | `table` | the table of docs/design/mutations.md |
 //! | `program` | building the test programs, and running one with a time limit |
 
 mod list;
 mod list_edit;
+mod list_fork;
 mod list_index;
 mod list_jobs;
 mod list_memory;
 mod points;
 mod program;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -62,13 +65,15 @@ struct Mutation {
 fn all() -> impl Iterator<Item = &'static Mutation> {
     list::ALL
         .iter()
+        .chain(list_fork::ALL)
         .chain(list_memory::ALL)
         .chain(list_jobs::ALL)
         .chain(list_index::ALL)
         .chain(list_edit::ALL)
 }
 
-/// Plays the mutations whose points stand after `--only`, or all of them; `--list` only names them.
+/// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows
+/// are put into docs/design/mutations.md. `--list` only names them.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     match arguments {
         ["--list"] => {
@@ -76,7 +81,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
             Ok(())
         }
         ["--sample"] => sample(root),
-        _ => play_all(root, &chosen(arguments)?),
+        ["--write", rest @ ..] => play_all(root, &chosen(rest)?, Rows::Written),
+        _ => play_all(root, &chosen(arguments)?, Rows::Printed),
     }
 }
 
@@ -95,7 +101,7 @@ pub fn sample(root: &Path) -> Result<(), String> {
             .map(|bytes| digest_of(digest, &bytes))
             .map_err(|e| format!("{}: {e}", source.display()))
     })?;
-    play_all(root, &[pick(digest, &quick())])
+    play_all(root, &[pick(digest, &quick())], Rows::Printed)
 }
 
 /// One of the mutations, by the upper bits of a digest: the lower ones are less mixed.
@@ -119,18 +125,30 @@ fn chosen(arguments: &[&str]) -> Result<Vec<&'static Mutation>, String> {
     match arguments {
         [] => Ok(all().collect()),
         ["--only", names] => names.split(',').map(of_name).collect(),
-        _ => Err("mutate takes nothing, --list, --sample, or --only NAME,...".to_string()),
+        _ => {
+            Err("mutate takes nothing, --list, --sample, or --only NAME,... and --write before it"
+                .to_string())
+        }
     }
 }
 
-/// Plays each mutation and prints a row of the table of docs/design/mutations.md. Progress goes to the
-/// standard error.
-fn play_all(root: &Path, mutations: &[&'static Mutation]) -> Result<(), String> {
+/// Where the rows of the table go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// To the standard output.
+    Printed,
+    /// There, and into the table of docs/design/mutations.md, one after the other.
+    Written,
+}
+
+/// Plays each mutation, and prints or writes its row of the table. Progress goes to the standard error.
+fn play_all(root: &Path, mutations: &[&'static Mutation], rows: Rows) -> Result<(), String> {
     check_points(root)?;
     let mut programs = Programs::new(root);
     let mut healthy: Vec<(Test, Duration)> = Vec::new();
     let mut missed = Vec::new();
-    println!("| point | what is wrong then | first test that noticed | s |\n|---|---|---|---|");
+    let listed: Vec<&str> = all().map(|mutation| mutation.point).collect();
+    print!("{}", table::HEAD);
     for (mutation, number) in mutations.iter().zip(1..) {
         eprintln!("[{number}/{}] {}", mutations.len(), mutation.point);
         let limit = match healthy.iter().find(|(test, _)| *test == mutation.test) {
@@ -150,8 +168,11 @@ fn play_all(root: &Path, mutations: &[&'static Mutation]) -> Result<(), String> 
                 "**not caught**".to_string()
             }
         };
-        let took = began.elapsed().as_secs();
-        println!("| `{}` | {} | {noticed} | {took} |", mutation.point, mutation.wrong);
+        let row = table::row(mutation, &noticed, began.elapsed().as_secs());
+        println!("{row}");
+        if rows == Rows::Written {
+            table::write(root, &listed, &row)?;
+        }
     }
     if missed.is_empty() { Ok(()) } else { Err(format!("not caught: {}", missed.join(", "))) }
 }

@@ -1,13 +1,14 @@
 //! The platform's contract, as far as it is safe: contexts, defaults of the traits, and the formats.
 
 use crate::odd::{self, LEVELS, NUMBERS};
-use crate::world::{Lab, on_cpu, with_vm};
+use crate::world::{Lab, on_cpu, on_lost_cpu, with_vm};
 use crate::{call, called};
 use interleaf::machine::conformance::{Harness, Rule};
-use interleaf::machine::{AccessKind, Context, Cpu, Entry, Format, Leaf, Machine, Marker};
-use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
+use interleaf::machine::{AccessKind, CacheType, Context, Cpu, Entry, Format, Leaf, Machine, Marker};
+use interleaf::table::format::{Aarch64, Ept, Sv39, Sv48, Sv57, X86_64, X86_64La57};
 use interleaf::units::{Rights, VirtAddr};
 use interleaf_lab::machine::host::Host;
+use std::sync::atomic::AtomicU32;
 
 /// Calls every function of the floor.
 pub fn run() {
@@ -17,6 +18,11 @@ pub fn run() {
     formats::<X86_64>();
     formats::<X86_64La57>();
     formats::<Aarch64>();
+    formats::<Sv39>();
+    formats::<Sv48>();
+    formats::<Sv57>();
+    formats::<Ept>();
+    on_lost_cpu(left_off);
     for rule in Rule::ALL {
         call!(Rule::sentence, *rule);
     }
@@ -40,6 +46,16 @@ fn defaults(machine: &Lab) {
         called!(Cpu::access => Host::access(usize::MAX, usize::MAX, kind));
     }
     called!(Cpu::yield_now => Host::yield_now());
+    called!(Cpu::relax => Host::relax());
+    called!(Cpu::id => Host::id());
+    called!(Cpu::now_ns => Host::now_ns());
+    let word = AtomicU32::new(7);
+    for number in [0, 1, u32::MAX] {
+        called!(Cpu::sleep => Host::sleep(&word, number));
+        called!(Cpu::wake => Host::wake(&word, number));
+    }
+    called!(Machine::nr_cpus => machine.nr_cpus());
+    called!(Machine::load_root => machine.load_root(None));
     let elsewhere = std::thread::scope(|scope| {
         let number = || called!(Cpu::machine => Host::machine());
         scope.spawn(move || (number(), on_cpu(|_| number()))).join().expect("numbers")
@@ -58,10 +74,17 @@ fn defaults(machine: &Lab) {
         called!(Machine::event => machine.event("", value));
     }
     let lazy = Lazy;
+    called!(Harness::has_mmu => Harness::<Lab>::has_mmu(&lazy));
     called!(Harness::patience => Harness::<Lab>::patience(&lazy));
     called!(Harness::rounds => Harness::<Lab>::rounds(&lazy));
     called!(Harness::rounds_ns => Harness::<Lab>::rounds_ns(&lazy));
     called!(Harness::run_with_helper => lazy.run_with_helper(machine, &|| panic!("a program that panics")));
+}
+
+/// Interrupts and preemption that nobody turns on again.
+fn left_off(_: &Lab) {
+    called!(Cpu::interrupts_off => Host::interrupts_off());
+    called!(Cpu::preempt_off => Host::preempt_off());
 }
 
 /// A harness that does nothing of what it should.
@@ -81,7 +104,7 @@ fn reads(machine: &Lab) {
     let mut bytes = [0; 64];
     for pfn in odd::pfns() {
         for offset in [0, 4095, 4096, usize::MAX] {
-            called!(Machine::read => machine.read(pfn, offset, &mut bytes));
+            called!(SoftMachine::read => machine.read(pfn, offset, &mut bytes));
         }
         called!(Machine::window => machine.window(pfn.addr()));
     }
@@ -97,8 +120,8 @@ fn reads(machine: &Lab) {
         let mut helpers = mask;
         called!(Machine::restrict_helpers => machine.restrict_helpers(helpers.as_mask_mut()));
     }
-    machine.flush_all();
-    machine.barrier_all();
+    called!(Machine::flush_all => machine.flush_all());
+    called!(Machine::barrier_all => machine.barrier_all());
 }
 
 fn formats<F: Format>() {
@@ -110,7 +133,9 @@ fn formats<F: Format>() {
             let _ = called!(Format::decode => F::decode(word, level));
         }
         for pfn in odd::pfns() {
-            let leaf = Leaf { pfn, rights: Rights::all(), accessed: true, dirty: true };
+            let leaf = call!(Leaf::new, pfn, Rights::all()).expect("a leaf");
+            let leaf = called!(Leaf::used => leaf.used(true)).expect("a leaf");
+            let leaf = call!(Leaf::cached_as, leaf, CacheType::Device).expect("a leaf");
             for entry in [Entry::Absent, Entry::Table(pfn), Entry::Leaf(leaf), Entry::Marker(Marker::Busy)] {
                 called!(Format::encode => F::encode(entry, level));
             }

@@ -85,7 +85,13 @@ fn reclaiming(machine: &Lab) {
     assert_eq!(called!(Rcu::poll => one.poll(machine, &memory)), Some(()));
     assert_eq!(called!(Rcu::wait => one.wait(machine, &memory)), Some(()));
     assert_eq!(called!(Rcu::orphan => one.orphan(&memory)), Some(()));
+    assert_eq!(called!(Rcu::reclaim_all => one.reclaim_all(machine, &memory)), Some(true));
+    for age in [0, u64::MAX] {
+        assert_eq!(called!(Rcu::idle => one.idle(machine, age, &memory)), Some(false));
+    }
     assert_eq!(call!(Rcu::garbage, &one), Some(0));
+    let stats = called!(Rcu::stats => one.stats(machine)).expect("counts");
+    assert_eq!((stats.objects, stats.bytes), (0, 0));
     // Another machine orders all CPUs of the type all the same.
     called!(Rcu::poll => two.poll(&foreign, &memory));
     if cfg!(debug_assertions) {
@@ -94,6 +100,8 @@ fn reclaiming(machine: &Lab) {
     }
     let section = one.read();
     called!(Rcu::poll => one.poll(machine, &memory));
+    assert_eq!(called!(Rcu::reclaim_all => one.reclaim_all(machine, &memory)), Some(false));
+    assert!(called!(Rcu::stats => one.stats(machine)).is_some());
     drop(section);
     second_reclaimer(&one);
     memory.check().expect("frames add up");
@@ -108,6 +116,8 @@ fn second_reclaimer(rcu: &Rcu<'_, Host>) {
                 assert!(called!(Rcu::poll => rcu.poll(machine, &memory)).is_none());
                 assert!(called!(Rcu::wait => rcu.wait(machine, &memory)).is_none());
                 assert!(called!(Rcu::orphan => rcu.orphan(&memory)).is_none());
+                assert!(called!(Rcu::idle => rcu.idle(machine, 0, &memory)).is_none());
+                assert!(called!(Rcu::reclaim_all => rcu.reclaim_all(machine, &memory)).is_none());
             });
         });
     });

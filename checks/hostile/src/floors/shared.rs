@@ -4,7 +4,7 @@
 use crate::world::{Heap, LyingCarve, leak, on_cpu, on_lost_cpu};
 use crate::{call, called, odd};
 use interleaf::sync::atomic::{self, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use interleaf::sync::{self, BoundedList, CpuLocal, PerCpu, Plain, PreemptGuard, UniqueId};
+use interleaf::sync::{self, CpuLocal, PerCpu, Plain, PreemptGuard, UniqueId};
 use interleaf_lab::machine::host::Host;
 use std::mem::{MaybeUninit, forget};
 
@@ -83,31 +83,8 @@ fn plain_values() {
     let mut plain: Plain<u64, Host> = call!(Plain::new, u64::MAX).expect("a value");
     call!(Plain::set, &mut plain, 1);
     assert_eq!(call!(Plain::get, &plain), Some(1));
-    let list: BoundedList<u64, Host, 4> = call!(BoundedList::new).expect("a list");
-    for value in odd::NUMBERS {
-        call!(BoundedList::push, &list, value);
-    }
-    assert_eq!(call!(BoundedList::values, &list).flatten(), Some(&odd::NUMBERS[..4]));
-    let none: BoundedList<u64, Host, 0> = BoundedList::new();
-    call!(BoundedList::push, &none, 1);
-    assert!(call!(BoundedList::values, &none).flatten().is_none_or(<[u64]>::is_empty));
     let (one, two) = (call!(UniqueId::new).expect("a number"), UniqueId::new());
     assert_ne!(call!(UniqueId::get, one), call!(UniqueId::get, two));
-    on_cpu(|_| {
-        let shared: BoundedList<u64, Host, 64> = BoundedList::new();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let shared = &shared;
-                scope.spawn(move || {
-                    (0..40).for_each(|value| {
-                        shared.push(thread * 100 + value);
-                    });
-                    shared.values().into_iter().flatten().for_each(|value| assert!(*value < 340));
-                });
-            }
-        });
-        assert_eq!(shared.values().map(<[u64]>::len), Some(64));
-    });
 }
 
 fn carving() {

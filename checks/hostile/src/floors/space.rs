@@ -10,7 +10,7 @@ use interleaf::space::{
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
-use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
+use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{FlagAdvice, PolicyMode, PolicyRequest, VmaFlags};
 use interleaf::work::WorkerPool;
@@ -65,10 +65,15 @@ fn vms(machine: &Lab) {
     call!(Vm::shootdown_stats, &vm);
     call!(Vm::garbage, &vm);
     call!(Vm::garbage_limits, &vm);
+    call!(Vm::garbage_stats, &vm);
+    for age in [0, 1, u64::MAX] {
+        call!(Vm::idle, &vm, age);
+    }
     call!(Vm::totals, &vm);
     drop(call!(Vm::read, &vm));
     for _ in 0..3 {
         call!(Vm::settle, &vm);
+        assert_eq!(call!(Vm::reclaim, &vm), Some(true));
         call!(Vm::trim, &vm);
     }
     call!(Vm::each_part, &vm, |_, _| panic!("a visit that panics"));
@@ -116,6 +121,8 @@ fn counters() {
 fn layouts(_: &Lab, vm: &Vm<'_, Lab>) {
     called!(Layout::linux => Layout::linux::<X86_64La57>());
     called!(Layout::linux => Layout::linux::<Aarch64>());
+    called!(Layout::linux => Layout::linux::<Sv39>());
+    called!(Layout::linux => Layout::linux::<Ept>());
     let usual =
         call!(VirtAddr::vpn, VirtAddr(0)).map(|_| called!(Layout::linux => Layout::linux::<X86_64>()));
     let usual = usual.flatten().expect("a layout");
@@ -136,6 +143,8 @@ fn layouts(_: &Lab, vm: &Vm<'_, Lab>) {
 
 fn arguments(space: &Space<'_>) {
     call!(AddressSpace::vm, space);
+    let child = call!(AddressSpace::fork, space);
+    drop(child.and_then(Result::ok).map(|child| call!(AddressSpace::fork, &child)));
     call!(AddressSpace::layout, space);
     call!(AddressSpace::root, space);
     for (nth, addr) in odd::virt_addrs().enumerate() {

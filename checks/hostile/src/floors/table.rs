@@ -8,14 +8,14 @@ use interleaf::frame::{MappedFrame, Memory, Priority};
 use interleaf::machine::{Entry, Leaf, Marker};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::sync::Rcu;
-use interleaf::table::format::{Aarch64, X86_64, X86_64La57};
-use interleaf::table::{self, EntryRef, LeafBits, LockedTable, PageTable, Table};
-use interleaf::units::{Level, Rights, Vpn};
+use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
+use interleaf::table::{self, EntryRef, LeafBits, LockedTable, Mapper, PageTable, Table};
+use interleaf::units::{Level, Rights, Vpn, VpnRange};
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::machine::host::Host;
 
 const SLOTS: [usize; 6] = [0, 1, 511, 512, 1 << 31, usize::MAX];
-const ALL: LeafBits = LeafBits { rights: Rights::all(), accessed: true, dirty: true };
+const ALL: LeafBits = LeafBits::new(Rights::all()).used(true);
 
 /// Calls every function of the floor.
 pub fn run() {
@@ -23,6 +23,8 @@ pub fn run() {
         called!(table::is_canonical => table::is_canonical::<X86_64>(page));
         called!(table::is_canonical => table::is_canonical::<X86_64La57>(page));
         called!(table::is_canonical => table::is_canonical::<Aarch64>(page));
+        called!(table::is_canonical => table::is_canonical::<Sv39>(page));
+        called!(table::is_canonical => table::is_canonical::<Ept>(page));
     }
     with_vm(|machine, vm| {
         trees(vm);
@@ -58,6 +60,7 @@ fn trees(vm: &Vm<'_, Lab>) {
     let below = chain(memory, &tree);
     assert_eq!(below, 3, "a table of each level below the root");
     walks(&tree, &other, [&rcu, &foreign]);
+    mapper(memory, &rcu);
     let (above, top) = (other.top().lock().expect("it is attached"), tree.top());
     assert!(called!(Table::lock_below => top.lock_below(&above).is_some()).is_none(), "of another tree");
     drop(above);
@@ -72,6 +75,22 @@ fn trees(vm: &Vm<'_, Lab>) {
         assert!(linked.is_none(), "a table of another memory");
         assert!(call!(LockedTable::install, &mut locked, 9, frame(foreign), ALL).is_none());
     });
+}
+
+/// Tables alone, without frames that were given: only unsafe code gives some.
+fn mapper<'m>(memory: &'m Memory<'m, Lab>, rcu: &'m Rcu<'m, Host>) {
+    let careless = |_: VpnRange| panic!("a flush that panics");
+    for page in odd::vpns() {
+        let mapper = called!(Mapper::new => Mapper::new(memory, rcu, |_| ())).flatten().expect("memory");
+        call!(Mapper::root, &mapper);
+        call!(Mapper::query, &mapper, page);
+        for end in odd::vpns() {
+            let _ = call!(Mapper::unmap, &mapper, VpnRange { start: page, end });
+        }
+    }
+    let mapper = call!(Mapper::new, memory, rcu, careless).flatten().expect("memory");
+    assert!(call!(Mapper::unmap, &mapper, VpnRange { start: Vpn(0), end: Vpn(1) }).is_none());
+    crate::call::without_message(|| drop(mapper));
 }
 
 fn table_of<'m>(memory: &'m Memory<'m, Lab>) -> interleaf::frame::TableFrame<'m, Lab> {
@@ -96,8 +115,10 @@ fn edit<'m>(memory: &'m Memory<'m, Lab>, mut locked: LockedTable<'_, Lab>) {
         Some(level),
         called!(Table::level => call!(LockedTable::table, &locked).expect("a table").level())
     );
-    let leaf = Leaf { pfn: memory.zero_frame(), rights: Rights::all(), accessed: false, dirty: false };
+    let leaf = Leaf::new(memory.zero_frame(), Rights::all());
     call!(LeafBits::of, leaf);
+    let bits = call!(LeafBits::new, Rights::all()).expect("bits");
+    call!(LeafBits::used, bits, false);
     for slot in SLOTS {
         call!(LockedTable::read, &locked, slot);
         call!(LockedTable::entry, &locked, slot);

@@ -2,7 +2,7 @@
 
 use crate::call;
 use crate::odd::{self, NUMBERS};
-use core::num::NonZeroUsize;
+use core::num::NonZeroU64;
 use interleaf::units::{NodeMask, Vpn, VpnRange};
 use interleaf::vma::{self, Vma, VmaState};
 use interleaf::vma::{
@@ -61,7 +61,7 @@ pub fn odd_attributes() -> impl Iterator<Item = VmaAttributes> + Clone {
     ranges.enumerate().map(|(nth, range)| VmaAttributes {
         range,
         flags: VmaFlags::from_bits_retain(NUMBERS[nth % NUMBERS.len()] as u32),
-        backing: NonZeroUsize::new(nth % 3).map(BackingId),
+        backing: NonZeroU64::new(nth as u64 % 3).map(BackingId),
         offset: NUMBERS[nth % 7],
         anon: AnonId::from_bits(NUMBERS[nth % 11]),
         policy: odd_policy(nth as u64),
@@ -84,7 +84,7 @@ fn attributes() {
         call!(VmaAttributes::over, &one, VpnRange { start: one.range.end, end: one.range.start });
         call!(VmaAttributes::moved_to, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
         call!(VmaAttributes::anonymous, one.range, one.flags);
-        let backing = BackingId(NonZeroUsize::MAX);
+        let backing = BackingId(NonZeroU64::MAX);
         call!(VmaAttributes::backed, one.range, one.flags, backing, one.offset);
     }
 }

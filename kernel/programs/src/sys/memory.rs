@@ -28,6 +28,8 @@ impl Rights {
 
 /// MAP_PRIVATE | MAP_ANONYMOUS, and MAP_FIXED.
 const PRIVATE: usize = 0x22;
+/// MAP_SHARED | MAP_ANONYMOUS.
+const SHARED: usize = 0x21;
 const FIXED: usize = 0x10;
 const DONTNEED: usize = 4;
 /// FUTEX_WAIT, private.
@@ -46,6 +48,13 @@ impl Region {
     pub fn map(pages: usize, rights: Rights) -> Result<Region, Errno> {
         // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
         let start = unsafe { call(nr::MMAP, [0, pages * PAGE, rights.0, PRIVATE, usize::MAX, 0]) }?;
+        Ok(Region { start, pages })
+    }
+
+    /// As [`map`](Self::map), of memory that children share.
+    pub fn map_shared(pages: usize, rights: Rights) -> Result<Region, Errno> {
+        // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
+        let start = unsafe { call(nr::MMAP, [0, pages * PAGE, rights.0, SHARED, usize::MAX, 0]) }?;
         Ok(Region { start, pages })
     }
 

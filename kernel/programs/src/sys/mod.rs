@@ -8,6 +8,7 @@
 mod code;
 mod entry;
 mod memory;
+mod process;
 mod signal;
 #[cfg(metal)]
 mod string;
@@ -18,6 +19,7 @@ pub use entry::Args;
 #[doc(hidden)]
 pub use entry::start;
 pub use memory::{PAGE, Region, Rights, Shared, heap_end};
+pub use process::{Child, Forked, Status, fork, fork_sharing, numbers, try_wait, wait};
 pub use signal::{SegFault, on_segfault};
 pub use thread::{AllowedCpus, THREADS, Thread, cpus, move_to_cpu, spawn, wait_on, wake, yield_now};
 
@@ -27,6 +29,8 @@ use core::arch::asm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
+/// No children.
+pub const ECHILD: Errno = Errno(10);
 /// Try again.
 pub const EAGAIN: Errno = Errno(11);
 /// Bad address.
@@ -49,7 +53,11 @@ mod nr {
     pub const SCHED_YIELD: usize = 24;
     pub const MINCORE: usize = 27;
     pub const MADVISE: usize = 28;
+    pub const GETPID: usize = 39;
+    pub const FORK: usize = 57;
     pub const EXIT: usize = 60;
+    pub const WAIT4: usize = 61;
+    pub const GETUID: usize = 102;
     pub const GETPPID: usize = 110;
     pub const GETTID: usize = 186;
     pub const FUTEX: usize = 202;
@@ -123,6 +131,12 @@ pub fn mark_end() {
     unsafe {
         asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x45, 0x4c, 0x49, 0x01", options(nostack, preserves_flags))
     };
+}
+
+/// The number of the user, where there are users.
+pub fn user_id() -> Result<usize, Errno> {
+    // SAFETY: it takes nothing and writes nothing.
+    unsafe { call(nr::GETUID, [0; 6]) }
 }
 
 /// The number of the calling thread.

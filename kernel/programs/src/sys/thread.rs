@@ -47,6 +47,18 @@ pub struct Thread(usize);
 
 /// Starts a thread that calls `body` with `argument`.
 pub fn spawn(body: fn(usize), argument: usize) -> Result<Thread, Errno> {
+    let (index, _) = clone(FLAGS, run, body, argument)?;
+    Ok(Thread(index))
+}
+
+/// Clones by `flags`, of which CLONE_VM is one; the new thread calls `run` with its slot, where it finds
+/// `body` and `argument`. Returns slot and number.
+pub(super) fn clone(
+    flags: usize,
+    run: extern "C" fn(usize) -> !,
+    body: fn(usize),
+    argument: usize,
+) -> Result<(usize, usize), Errno> {
     let index = TAKEN.fetch_add(1, Ordering::Relaxed);
     assert!(index < THREADS, "more threads than stacks");
     let slot = &SLOTS[index];
@@ -58,21 +70,27 @@ pub fn spawn(body: fn(usize), argument: usize) -> Result<Thread, Errno> {
     // SAFETY: the child has registers of its own and a stack that no other thread uses; it never returns to
     // this code, but calls `run` with its slot on a stack that is aligned as at a call.
     unsafe {
-        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call {run}", "ud2", "2:",
-            run = sym run, in("r12") index, inlateout("rax") 56isize => answer, in("rdi") FLAGS,
-            in("rsi") top,
-            in("rdx") 0, in("r10") 0, in("r8") 0, lateout("rcx") _, lateout("r11") _);
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13", "ud2", "2:",
+            in("r12") index, in("r13") run, inlateout("rax") 56isize => answer, in("rdi") flags,
+            in("rsi") top, in("rdx") 0, in("r10") 0, in("r8") 0, lateout("rcx") _, lateout("r11") _);
     }
-    if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(Thread(index)) }
+    if answer < 0 { Err(Errno(-answer as i32)) } else { Ok((index, answer as usize)) }
+}
+
+/// Calls the body of a slot with its argument.
+pub(super) fn call_body(index: usize) {
+    let slot = &SLOTS[index];
+    let body = slot.body.load(Ordering::Relaxed);
+    assert!(body != 0, "a slot without a body");
+    // SAFETY: only `clone` stores there, and it stores a function of this type.
+    let body: fn(usize) = unsafe { core::mem::transmute(body) };
+    body(slot.argument.load(Ordering::Relaxed));
 }
 
 /// The body of a thread.
 extern "C" fn run(index: usize) -> ! {
     let slot = &SLOTS[index];
-    let body = slot.body.load(Ordering::Relaxed);
-    // SAFETY: only `spawn` stores there, and it stores a function of this type.
-    let body: fn(usize) = unsafe { core::mem::transmute(body) };
-    body(slot.argument.load(Ordering::Relaxed));
+    call_body(index);
     // Release: pairs with the Acquire of `join`.
     slot.done.store(1, Ordering::Release);
     wake(&slot.done, u32::MAX);

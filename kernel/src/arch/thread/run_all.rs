@@ -1,9 +1,12 @@
 //! Functions that each run in a kernel thread of their own.
 
-use super::{BOOT_THREAD, MAX_THREADS, Thread};
+use super::{BOOT_THREAD, Thread};
 use crate::arch::upcalls::sched;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering::*};
+
+/// Most functions at once: they are kept on the stack.
+pub const MAX_PARTS: usize = 128;
 
 /// One thread's part of [`run_all`].
 struct Part<'a> {
@@ -16,8 +19,8 @@ struct Part<'a> {
 pub fn run_all(programs: &[&(dyn Fn() + Sync)], pinned: bool) {
     let left = AtomicU32::new(programs.len() as u32);
     let nothing = Part { program: &|| (), left: &left };
-    let mut parts = [const { None }; MAX_THREADS];
-    let mut threads = [BOOT_THREAD; MAX_THREADS];
+    let mut parts = [const { None }; MAX_PARTS];
+    let mut threads = [BOOT_THREAD; MAX_PARTS];
     for (n, &program) in programs.iter().enumerate() {
         let part = parts[n].insert(Part { program, ..nothing });
         let thread = sched::alloc_thread().expect("there are threads and memory for stacks");

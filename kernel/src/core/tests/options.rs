@@ -1,13 +1,24 @@
 //! Tests of reading command lines.
 
 use super::*;
+use std::string::String;
 use std::vec::Vec;
+
+/// The program's arguments, as text.
+fn words(options: &Options<'_>) -> Vec<String> {
+    let text = |argument: Argument<'_>| {
+        let mut bytes: Vec<u8> = argument.bytes_backwards().collect();
+        bytes.reverse();
+        String::from_utf8(bytes).unwrap()
+    };
+    options.argv().map(text).collect()
+}
 
 #[test]
 fn words_before_the_dashes_are_the_kernels_and_those_after_the_programs() {
     let options = Options::parse("path=locked start=whole count -- /bin/p a -- b").unwrap();
     assert!(options.locked && options.whole && options.count && options.selftest.is_none());
-    assert_eq!(options.argv().collect::<Vec<_>>(), ["/bin/p", "a", "--", "b"]);
+    assert_eq!(words(&options), ["/bin/p", "a", "--", "b"]);
     assert_eq!(Options::parse("-- p").unwrap().argv().count(), 1);
 }
 
@@ -22,4 +33,10 @@ fn a_word_that_means_nothing_is_named() {
     assert_eq!(Options::parse("count path=fast"), Err("path=fast"));
     assert_eq!(Options::parse("selftest="), Err("selftest="));
     assert_eq!(Options::parse("quick"), Err("quick"));
+}
+
+#[test]
+fn any_byte_of_an_argument_can_be_written() {
+    let options = Options::parse("-- % two%20words 100%25 a%09b %c3%a4 a%2 %zz %%20").unwrap();
+    assert_eq!(words(&options), ["", "two words", "100%", "a\tb", "ä", "a%2", "%zz", "% "]);
 }

@@ -12,8 +12,11 @@ fn program() -> Vec<u8> {
     bytes[16..20].copy_from_slice(&[2, 0, 62, 0]);
     bytes[32] = 64;
     bytes[54..58].copy_from_slice(&[56, 0, 1, 0]);
+    bytes[26] = 0x40;
     bytes[64] = 1;
+    bytes[68] = 5;
     bytes[82] = 0x40;
+    bytes[104] = 120;
     bytes
 }
 
@@ -33,7 +36,7 @@ fn a_program_finds_its_arguments_and_its_headers() {
     let file = program();
     let program = Program::parse(&file, VirtAddr(1 << 47)).unwrap();
     for argv in [&["p"][..], &["prog", "one"], &["a", "b", "c"], &[]] {
-        let image = StackImage::new(&program, argv.iter().copied(), TOP).unwrap();
+        let image = StackImage::new(&program, argv.iter().copied().map(Argument), TOP).unwrap();
         assert!(image.start_addr().0.is_multiple_of(16));
         let words = words(&image);
         assert_eq!(words[0] as usize, argv.len());
@@ -50,6 +53,6 @@ fn arguments_that_do_not_fit_are_refused() {
     let file = program();
     let program = Program::parse(&file, VirtAddr(1 << 47)).unwrap();
     let long = "x".repeat(MAX_BYTES);
-    assert_eq!(StackImage::new(&program, [long.as_str()].into_iter(), TOP).unwrap_err(), TooLong);
-    assert_eq!(StackImage::new(&program, ["a"; 33].into_iter(), TOP).unwrap_err(), TooLong);
+    assert_eq!(StackImage::new(&program, [Argument(&long)].into_iter(), TOP).unwrap_err(), TooLong);
+    assert_eq!(StackImage::new(&program, [Argument("a"); 33].into_iter(), TOP).unwrap_err(), TooLong);
 }

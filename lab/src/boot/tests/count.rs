@@ -1,4 +1,5 @@
 use super::*;
+use crate::measure::bench::Verdict;
 
 const CONSOLE: &str = "booting\r\ncount null_call 50.25\r\ncount zeroing 513.00\ncount write_fault 900.5\n\
     count read_fault 401\ncount unmap_page 250\nnoise\ncount unmap_zero_page 60\ncount map_unmap_mib 3999\n";
@@ -6,11 +7,11 @@ const CONSOLE: &str = "booting\r\ncount null_call 50.25\r\ncount zeroing 513.00\
 #[test]
 fn every_operation_is_held_against_its_bar_by_its_own_value() {
     let figures = figures(FaultPath::Locked, CONSOLE).unwrap();
-    let holds: Vec<_> = figures.iter().map(|f| (f.value, f.holds)).collect();
-    let yes = Some(true);
+    let holds: Vec<_> = figures.iter().map(|f| (f.value, f.verdict)).collect();
+    let yes = Some(Verdict::Yes);
     assert_eq!(
         holds,
-        [(387.5, yes), (401.0, Some(false)), (250.0, yes), (60.0, None), (3_999.0, yes), (50.25, yes)]
+        [(387.5, yes), (401.0, Some(Verdict::No)), (250.0, yes), (60.0, None), (3_999.0, yes), (50.25, yes)]
     );
     assert!(figures.iter().all(|f| f.name.ends_with("_locked") && f.yardstick == Some("Linux 6.1")));
 }

@@ -50,12 +50,28 @@ fn a_program_is_the_ramdisk_and_its_words_follow_the_dashes() {
 }
 
 #[test]
-fn words_that_would_fall_apart_are_refused() {
-    for word in ["", "two words", "a\tb", "a\nb", "\u{7f}", "ä"] {
-        assert!(check_words(&[word.to_string()]).is_err(), "{word:?}");
-    }
+fn a_words_bytes_are_kept_whatever_they_are() {
+    let words = ["", "two words", "100%", "a\tb", "ä", "a=b,\"c\""].map(str::to_string).to_vec();
+    let program = Program { file: "/p".into(), words };
+    let boot = Boot { program: Some(program), options: vec![], ..boot() };
+    assert_eq!(kernel_line(&boot), "-- % two%20words 100%25 a%09b %c3%a4 a=b,\"c\"");
+}
+
+#[test]
+fn words_that_cannot_be_passed_on_are_refused() {
+    assert!(check_words(&["a\0b".to_string()]).is_err());
     assert!(check_words(&vec!["x".to_string(); MOST_WORDS]).is_ok());
     assert!(check_words(&vec!["x".to_string(); MOST_WORDS + 1]).is_err());
     assert!(check_words(&["x".repeat(MOST_BYTES)]).is_err());
+    assert!(check_words(&[" ".repeat(MOST_BYTES / 4)]).is_err());
     assert!(check_words(&["-n".to_string(), "a=b,\"c\"".to_string()]).is_ok());
+}
+
+#[test]
+fn options_that_would_fall_apart_are_refused() {
+    for option in ["selftest=two words", "selftest=a\tb", "selftest=ä"] {
+        assert!(check_options(&[option.to_string()]).is_err(), "{option:?}");
+    }
+    assert!(check_options(&["x".repeat(MOST_BYTES)]).is_err());
+    assert!(check_options(&["path=locked".to_string()]).is_ok());
 }

@@ -71,6 +71,11 @@ fn check_leaf<M: Machine>(
     let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
     let due = if vma.backing.is_some() { Kind::File } else { Kind::User };
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
+    let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
+    let copies = vma.is_private_anonymous() && !exclusive;
+    require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
+        format!("a writable shared frame: {leaf:?}")
+    })?;
     let untouched = vma.is_private_anonymous() && vma.anon.is_none();
     require(!untouched, || format!("{leaf:?} is a copy in a mapping without the identity of copies"))
 }

@@ -43,9 +43,13 @@ pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F
 
 fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32) -> Result<(), String> {
     let counts = (meta.mapcount(), meta.state().refcount());
-    require(counts == (entries, entries + others), || {
+    // All entries hold one reference together.
+    let joint = u32::from(entries > 0);
+    require(counts == (entries, joint + others), || {
         format!("{entries} entries show {pfn:?}, its mapcount and refcount are {counts:?}")
     })?;
+    let exclusive = meta.state().is_exclusive();
+    require(!exclusive || entries == 1, || format!("{entries} entries show {pfn:?}, which is exclusive"))?;
     require(entries + others > 0, || format!("no entry maps the user frame {pfn:?}"))
 }
 

@@ -8,6 +8,8 @@ use crate::os::host_info::{HostInfo, first_line};
 use crate::os::{affinity, membarrier::Membarrier};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// Whether the machine has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -169,12 +171,30 @@ fn qemu() -> Finding {
 fn kvm() -> Finding {
     const PATH: &str = "/dev/kvm";
     let opened = OpenOptions::new().read(true).write(true).open(PATH);
-    let found = match &opened {
-        Ok(_) => format!("{PATH} can be opened"),
-        Err(error) => format!("{PATH}: {error}"),
-    };
-    let remedy = "sudo modprobe kvm-intel (or kvm-amd), sudo usermod -aG kvm $USER; tcg does without";
-    finding("kvm", opened.is_ok(), found, "booting the kernel with --accel kvm", remedy)
+    let found = opened.map_err(|error| format!("{PATH}: {error}")).and_then(|_| qemu_with_kvm());
+    let good = found.is_ok();
+    let remedy = "a host whose /dev/kvm works, and the group kvm; tcg does without";
+    finding("kvm", good, found.unwrap_or_else(|why| why), "booting the kernel with --accel kvm", remedy)
+}
+
+/// Has the emulator create a machine on KVM, which it does not start. That /dev/kvm can be opened does not
+/// mean that it works, as inside of other virtual machines.
+fn qemu_with_kvm() -> Result<String, String> {
+    let qemu = image::qemu().ok_or_else(image::no_qemu)?;
+    let words = ["-accel", "kvm", "-M", "q35", "-cpu", "host", "-m", "64M", "-S", "-display", "none"];
+    let mut command = Command::new(qemu);
+    command.args(words).args(["-nodefaults", "-no-user-config", "-monitor", "stdio"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    // Fails where the emulator has ended already, which its status says.
+    let _ = child.stdin.take().map(|mut monitor| monitor.write_all(b"quit\n"));
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    match words.lines().next() {
+        _ if output.status.success() => Ok("QEMU creates a machine on it".to_string()),
+        Some(line) => Err(format!("QEMU cannot use it: {line}")),
+        None => Err(format!("QEMU cannot use it: {}", output.status)),
+    }
 }
 
 #[cfg(test)]

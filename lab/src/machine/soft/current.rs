@@ -24,7 +24,8 @@ pub struct CpuBinding {
     pub cpu: CpuId,
 }
 
-const NO_CPU: CpuBinding = CpuBinding { machine: 0, cpu: CpuId(u32::MAX) };
+/// The binding of a thread that runs on no CPU.
+pub const NO_CPU: CpuBinding = CpuBinding { machine: 0, cpu: CpuId(u32::MAX) };
 
 struct Current {
     binding: Cell<CpuBinding>,

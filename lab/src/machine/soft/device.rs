@@ -22,6 +22,25 @@ pub(super) unsafe fn copy_out(from: NonNull<u8>, to: &mut [u8]) {
     }
 }
 
+/// Copies bytes that others may write meanwhile: each as it was before or after.
+///
+/// # Safety
+/// `len_bytes` bytes from `from` on are mapped to be read, and from `to` on to be written; no Rust code
+/// borrows from the latter.
+pub(super) unsafe fn copy(from: NonNull<u8>, to: NonNull<u8>, len_bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction reads and writes these bytes, as the caller allows, and nothing else.
+    unsafe {
+        std::arch::asm!("rep movsb", inout("rcx") len_bytes => _, inout("rsi") from.as_ptr() => _,
+            inout("rdi") to.as_ptr() => _, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for at in 0..len_bytes {
+        // SAFETY: mapped, as the caller says.
+        unsafe { to.add(at).as_ptr().write_volatile(from.add(at).as_ptr().read_volatile()) };
+    }
+}
+
 /// Zeroes bytes that others may read and write meanwhile.
 ///
 /// # Safety

@@ -12,17 +12,18 @@ use super::helpers::Helpers;
 use super::mmu::{Borrow, Mmu};
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
+use super::walker::{leaf_at, toggle_unknown};
 use crate::os::membarrier::Membarrier;
-use interleaf::machine::{AccessKind, Callback, Format, Machine, RootTable, TablePage};
+use interleaf::machine::{AccessKind, Callback, Format, Leaf, Machine, RootTable, TablePage};
 use interleaf::units::{
-    CpuId, CpuMask, CpuWords, Level, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange,
+    CpuId, CpuMask, CpuWords, Level, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
 };
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A machine with CPUs of flavour `C` whose tables have format `F`.
 ///
@@ -47,7 +48,12 @@ struct Shared {
     /// Frames that were claimed.
     claims: Claims,
     violations: Mutex<Vec<Violation>>,
+    /// Hears the library's events, if one was set.
+    listener: OnceLock<Listener>,
 }
+
+/// Hears an event of the library: its name and its value.
+pub type Listener = Box<dyn Fn(&'static str, u64) + Send + Sync>;
 
 /// Held by the machine alone: its end is that of the handlers and the helpers.
 struct Owner {
@@ -77,6 +83,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             helpers: Helpers::new(),
             claims: Claims::default(),
             violations: Mutex::new(Vec::new()),
+            listener: OnceLock::new(),
         });
         Ok(Self {
             _owner: Some(Owner { bus: bus.clone(), shared: shared.clone() }),
@@ -94,6 +101,14 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     pub fn with_nodes(self, nodes: u32) -> Self {
         self.shared.nodes.store(nodes.max(1), Relaxed);
         self
+    }
+
+    /// Has `listener` hear every event that the library reports, on the thread that reports it.
+    ///
+    /// # Panics
+    /// The second time.
+    pub fn listen(&self, listener: impl Fn(&'static str, u64) + Send + Sync + 'static) {
+        assert!(self.shared.listener.set(Box::new(listener)).is_ok(), "the machine has a listener");
     }
 
     /// The memory.
@@ -187,6 +202,19 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.mmu().root.get()
     }
 
+    /// The entry of a page in the tables that this CPU translates through, if it is a leaf. The TLB is not
+    /// asked, and nothing is marked accessed.
+    pub fn leaf_at(&self, page: Vpn) -> Option<Leaf> {
+        leaf_at(self, (F::ROOT, self.root()?), page)
+    }
+
+    /// Makes the absent entry of a page one of a kind that the library does not know, as another system that
+    /// edits the same tables might, or makes it absent again. `false` where the entry is neither. For tests
+    /// of the library's answer.
+    pub fn toggle_unknown(&self, page: Vpn) -> bool {
+        self.root().is_some_and(|root| toggle_unknown(self, root, page))
+    }
+
     /// The part of the machine that belongs to the CPU of this thread.
     #[inline]
     fn mmu(&self) -> &Mmu {
@@ -244,6 +272,33 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             C::access(block.addr().get(), len_bytes, kind);
         }
         block
+    }
+
+    /// Reads bytes of one frame, `offset + to.len() <= 4096`. Bytes that programs write meanwhile are read as
+    /// they were before or after.
+    ///
+    /// # Panics
+    /// If there is no memory, or the bytes leave the frame.
+    pub fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        assert!(self.arena.regions().iter().any(|region| region.contains(pfn)), "no memory at {pfn:?}");
+        let from = self.block(at, to.len(), AccessKind::Read);
+        // SAFETY: the bytes lie in one frame of a region, which the host has mapped; `to` is borrowed
+        // exclusively.
+        unsafe { device::copy_out(from, to) };
+    }
+
+    /// Writes bytes of one frame, `offset + from.len() <= 4096`.
+    ///
+    /// # Safety
+    /// As for [`Machine::zero`], of the bytes written.
+    pub unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
+        let at = PhysAddr(pfn.addr().0 + offset as u64);
+        let to = self.block(at, from.len(), AccessKind::Write);
+        // SAFETY: the bytes lie in the arena, and are the caller's.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
     }
 
     /// The frame `pfn`, seen as a table.
@@ -320,27 +375,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let from = self.block(from.addr(), order.bytes(), AccessKind::Read);
         let to = self.block(to.addr(), order.bytes(), AccessKind::Write);
-        // SAFETY: both blocks lie in the arena, and their frames are the caller's; `copy_from` allows
-        // overlap.
-        unsafe { to.copy_from(from, order.bytes()) };
-    }
-
-    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        assert!(offset <= PAGE_SIZE && to.len() <= PAGE_SIZE - offset, "a read leaves its frame");
-        let at = PhysAddr(pfn.addr().0 + offset as u64);
-        assert!(self.arena.regions().iter().any(|region| region.contains(pfn)), "no memory at {pfn:?}");
-        let from = self.block(at, to.len(), AccessKind::Read);
-        // SAFETY: the bytes lie in one frame of a region, which the host has mapped; `to` is borrowed
-        // exclusively.
-        unsafe { device::copy_out(from, to) };
-    }
-
-    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
-        let at = PhysAddr(pfn.addr().0 + offset as u64);
-        let to = self.block(at, from.len(), AccessKind::Write);
-        // SAFETY: the bytes lie in the arena, and are the caller's.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
+        // SAFETY: both blocks lie in the arena, and the frames copied to are the caller's.
+        unsafe { device::copy(from, to, order.bytes()) };
     }
 
     fn load_root(&self, root: Option<RootTable>) {
@@ -369,6 +405,12 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
 
     fn barrier_all(&self) {
         C::barrier_all(self.membarrier);
+    }
+
+    fn event(&self, name: &'static str, value: u64) {
+        if let Some(listener) = self.shared.listener.get() {
+            listener(name, value);
+        }
     }
 
     unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {

@@ -43,7 +43,7 @@ pub use entered::{Entered, Running};
 pub use flavour::Flavour;
 pub(crate) use harness::run_with_helper;
 pub use harness::{Threads, refuse};
-pub use machine::SoftMachine;
+pub use machine::{Listener, SoftMachine};
 pub use switch_notifier::{SwitchNotifier, with_switch_notifier};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

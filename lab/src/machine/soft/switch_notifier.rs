@@ -14,11 +14,11 @@ pub trait SwitchNotifier {
 }
 
 /// A notifier, and the stack that the call runs on for which it is installed.
-type Installed = (u64, &'static dyn SwitchNotifier);
+type NotifierOfStack = (u64, &'static dyn SwitchNotifier);
 
 thread_local! {
     /// Those of all calls under way on this thread, each stack's in the order in which they began.
-    static INSTALLED: RefCell<Vec<Installed>> = const { RefCell::new(Vec::new()) };
+    static INSTALLED: RefCell<Vec<NotifierOfStack>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Takes the last notifier of a stack out, however the call ends.
@@ -52,7 +52,8 @@ pub fn with_switch_notifier<R>(switch: &dyn SwitchNotifier, f: impl FnOnce() -> 
 /// any lifetime.
 pub(crate) fn installed<R>(f: impl for<'a> FnOnce(Option<&'a dyn SwitchNotifier>) -> R) -> R {
     let here = fiber::current_stack();
-    let last = |installed: &Vec<Installed>| installed.iter().rfind(|(stack, _)| *stack == here).copied();
+    let last =
+        |installed: &Vec<NotifierOfStack>| installed.iter().rfind(|(stack, _)| *stack == here).copied();
     f(INSTALLED.with_borrow(last).map(|(_, switch)| switch))
 }
 

@@ -113,6 +113,15 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         unsafe { device::zero(at, PAGE_SIZE) };
     }
 
+    /// Copies a frame of user memory to another as a device does, whatever CPUs do with them meanwhile.
+    pub fn copy_user(&self, from: &FrameRef<'_, Self>, to: &FrameRef<'_, Self>) {
+        let source = self.block(from.pfn().addr(), PAGE_SIZE, AccessKind::Read);
+        let target = self.block(to.pfn().addr(), PAGE_SIZE, AccessKind::Write);
+        // SAFETY: both frames lie in the arena, and are user memory as long as there are references to them:
+        // no Rust code borrows from that, and programs reach it by atomics.
+        unsafe { device::copy(source, target, PAGE_SIZE) };
+    }
+
     /// Loads 8 bytes, aligned to 8.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use super::tlb::Translation;
 use super::{Flavour, SoftMachine};
-use interleaf::machine::{Cpu, Entry, Format, Leaf};
+use interleaf::machine::{Cpu, Entry, Format, Leaf, Marker};
 use interleaf::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::units::{Access, Level, Pfn, Rights, VirtAddr, Vpn};
 
@@ -28,9 +28,7 @@ pub fn walk<C: Flavour, F: Format>(
 ) -> Option<Translation> {
     let (mut level, mut pfn) = from;
     loop {
-        let cell = &machine.table_page(pfn).words[level.index(vpn)];
-        // SAFETY: the library and this walker reach entries only through the door's atomics.
-        let word = unsafe { AtomicU64::<C>::from_cell(cell) };
+        let word = entry(machine, pfn, level, vpn);
         match step::<C, F>(word, level, access) {
             Step::Fault => return None,
             Step::Down(next) => {
@@ -50,6 +48,54 @@ pub fn walk<C: Flavour, F: Format>(
             }
         }
     }
+}
+
+/// The leaf of `vpn`, from the table `from` of some level downwards, or `None` where no entry is present.
+/// Marks nothing.
+pub fn leaf_at<C: Flavour, F: Format>(
+    machine: &SoftMachine<C, F>,
+    from: (Level, Pfn),
+    vpn: Vpn,
+) -> Option<Leaf> {
+    let (mut level, mut pfn) = from;
+    loop {
+        let word = entry(machine, pfn, level, vpn);
+        match F::decode(word.load(Acquire), level) {
+            Entry::Table(next) => (level, pfn) = (level.below()?, next),
+            Entry::Leaf(leaf) => return Some(leaf),
+            Entry::Absent | Entry::Marker(_) => return None,
+        }
+    }
+}
+
+/// Exchanges the entry of `vpn` at the lowest level, absent for one of a kind that nothing knows or the other
+/// way round. `false` where a table is missing or the entry is neither.
+pub fn toggle_unknown<C: Flavour, F: Format>(machine: &SoftMachine<C, F>, root: Pfn, vpn: Vpn) -> bool {
+    let (mut level, mut pfn) = (F::ROOT, root);
+    let unknown = F::encode(Entry::Marker(Marker::Unknown), Level::Pte);
+    loop {
+        let word = entry(machine, pfn, level, vpn);
+        match (F::decode(word.load(Acquire), level), level.below()) {
+            (Entry::Table(next), Some(below)) => (level, pfn) = (below, next),
+            (Entry::Absent, None) => return word.compare_exchange(0, unknown, AcqRel, Relaxed).is_ok(),
+            (Entry::Marker(Marker::Unknown), None) => {
+                return word.compare_exchange(unknown, 0, AcqRel, Relaxed).is_ok();
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// The entry of `vpn` in a table.
+fn entry<C: Flavour, F: Format>(
+    machine: &SoftMachine<C, F>,
+    table: Pfn,
+    level: Level,
+    vpn: Vpn,
+) -> &AtomicU64<C> {
+    let cell = &machine.table_page(table).words[level.index(vpn)];
+    // SAFETY: the library and this walker reach entries only through the door's atomics.
+    unsafe { AtomicU64::<C>::from_cell(cell) }
 }
 
 enum Step {
@@ -78,7 +124,7 @@ fn step<C: Cpu, F: Format>(word: &AtomicU64<C>, level: Level, access: Access) ->
             return Step::Found(leaf);
         }
         match word.compare_exchange(old, used, AcqRel, Acquire) {
-            Ok(_) => return Step::Found(Leaf { accessed: true, dirty: leaf.dirty || store, ..leaf }),
+            Ok(_) => return Step::Found(leaf.used(leaf.dirty || store)),
             Err(now) => old = now,
         }
     }

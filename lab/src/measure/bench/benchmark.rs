@@ -2,6 +2,7 @@
 
 use super::figure::Figure;
 use crate::error::Failure;
+use crate::measure::garbage::{PeakGarbage, noted_in};
 use crate::measure::options::Options;
 
 /// One question and how to answer it.
@@ -17,6 +18,16 @@ pub struct Benchmark {
 }
 
 impl Benchmark {
+    /// Answers the question, and says how much garbage its machines had at most, where they run the library.
+    ///
+    /// # Errors
+    /// Those of the benchmark; that garbage exceeded its limit.
+    pub fn measure(&self, options: &Options) -> Result<(Vec<Figure>, Option<PeakGarbage>), Failure> {
+        let (figures, garbage) = noted_in(|| (self.run)(options));
+        garbage.map_or(Ok(()), |garbage| garbage.check(self.name))?;
+        Ok((figures?, garbage))
+    }
+
     /// Whether `filter` names this benchmark, its area or one of its figures.
     pub fn is_named_by(&self, filter: &str) -> bool {
         self.name == filter || self.area() == filter || self.figures.contains(&filter)

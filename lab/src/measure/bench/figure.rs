@@ -1,17 +1,38 @@
-//! One measured number, what it is held against, and whether it holds.
+//! One measured number, what it is held against, and the verdict.
 //!
 //! A figure is timed or counted. A timed one carries the interval of its median and what the same code gave
-//! when it was compared with itself in the same run (`aa`): no bar is held against more than that run could
-//! resolve. A counted one (instructions, shared lines written, bytes) is exact and has neither.
+//! when it was compared with itself in the same run (`aa`): a bar that lies nearer than that run could
+//! resolve gets no verdict from it. A counted one (instructions, shared lines written, bytes) is exact and
+//! has neither.
 
 use crate::median::Median;
 use crate::show::table::number;
 use serde::Serialize;
 use std::fmt;
 
-/// The most that a noisy run may relax a bar: 10 %. A run noisier than that fails its bars rather than
-/// passing everything.
-pub const WIDEST_SLACK: f64 = 0.10;
+/// Whether a bar is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Verdict {
+    /// It is.
+    #[serde(rename = "yes")]
+    Yes,
+    /// The interval straddles the bar, or the run resolves less than the distance to it. Never of a count.
+    #[serde(rename = "cannot tell")]
+    CannotTell,
+    /// It is not.
+    #[serde(rename = "no")]
+    No,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Yes => "yes",
+            Verdict::CannotTell => "cannot tell",
+            Verdict::No => "NO",
+        })
+    }
+}
 
 /// What a figure must meet. It is held against `ratio` where there is a yardstick, else against `value`; see
 /// `low`.
@@ -27,14 +48,25 @@ pub enum Bar {
 }
 
 impl Bar {
-    /// Whether an interval meets the bar with its bad end, give or take `slack` (a fraction of the bar).
-    pub fn holds(self, low: f64, high: f64, slack: f64) -> bool {
-        match self {
-            Bar::AtMost(bar) => high <= bar + bar.abs() * slack,
-            Bar::AtLeast(bar) => low >= bar - bar.abs() * slack,
-            Bar::Exactly(bar) => low == bar && high == bar,
+    /// Judges a median with its interval, of a run whose A/A interval reaches `spread` from 1.
+    pub fn judge(self, of: Median, spread: f64) -> Verdict {
+        let (met, missed, bar) = match self {
+            Bar::AtMost(bar) => (of.high <= bar, of.low > bar, bar),
+            Bar::AtLeast(bar) => (of.low >= bar, of.high < bar, bar),
+            Bar::Exactly(bar) => (of.low == bar && of.high == bar, of.low != bar || of.high != bar, bar),
+        };
+        match (met, missed) {
+            _ if spread > 0.0 && spread >= distance(of.middle, bar) => Verdict::CannotTell,
+            (true, _) => Verdict::Yes,
+            (_, true) => Verdict::No,
+            _ => Verdict::CannotTell,
         }
     }
+}
+
+/// By what factor, less 1, two numbers differ: 1 and 2, as 2 and 1, by 1.
+fn distance(a: f64, b: f64) -> f64 {
+    if a > 0.0 && b > 0.0 { (a / b).max(b / a) - 1.0 } else { (a - b).abs() }
 }
 
 impl fmt::Display for Bar {
@@ -85,7 +117,7 @@ pub struct Figure {
     /// What must be met.
     pub bar: Option<Bar>,
     /// Whether it is; absent without a bar, and for a timed figure at small size.
-    pub holds: Option<bool>,
+    pub verdict: Option<Verdict>,
     /// How to take this figure alone.
     pub command: String,
     /// More than one number, where the question asks for it.
@@ -115,7 +147,7 @@ impl Figure {
             aa_spread: None,
             samples: 1,
             bar: None,
-            holds: None,
+            verdict: None,
             command: format!("interleaf bench {name}"),
             curve: None,
             parts: Vec::new(),
@@ -186,10 +218,21 @@ impl Figure {
 
     /// Sets the bar and judges it.
     pub fn with_bar(mut self, bar: Bar) -> Figure {
-        let slack = self.aa_spread.unwrap_or(0.0).min(WIDEST_SLACK);
         self.bar = Some(bar);
-        self.holds = self.judged.then(|| bar.holds(self.low, self.high, slack));
+        self.verdict = self.judge(bar);
         self
+    }
+
+    /// The verdict on a bar that is not the figure's own: of a claim. `None` where the run was too short.
+    pub fn judge(&self, bar: Bar) -> Option<Verdict> {
+        let middle = self.ratio.filter(|_| self.is_held_by_ratio()).unwrap_or(self.value);
+        let median = Median { middle, low: self.low, high: self.high };
+        self.judged.then(|| bar.judge(median, self.aa_spread.unwrap_or(0.0)))
+    }
+
+    /// Whether `low` and `high` are those of the ratio.
+    fn is_held_by_ratio(&self) -> bool {
+        self.ratio.is_some_and(|ratio| self.low <= ratio && ratio <= self.high)
     }
 
     /// Adds a curve.

@@ -2,6 +2,7 @@
 
 use super::{Benchmark, Figure, Options, paired};
 use crate::error::Failure;
+use crate::measure::garbage::MeasuredVm;
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::affinity;
 use interleaf::frame::RecordInit;
@@ -35,7 +36,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         std::thread::yield_now();
     }
     let _pinned = options.pin();
-    let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?.with_workers(&workers);
+    let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?;
+    let vm = MeasuredVm(vm.with_workers(&workers));
     let with = |most| {
         workers.set_max_helpers(most);
         times(&vm, pages)

@@ -21,6 +21,7 @@ pub mod yardstick;
 
 mod fair;
 mod fault;
+mod fork;
 mod frames;
 mod helped;
 mod index;
@@ -39,7 +40,7 @@ mod sync;
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
 pub use benchmark::Benchmark;
-pub use figure::{Bar, Curve, Figure, WIDEST_SLACK};
+pub use figure::{Bar, Curve, Figure, Verdict};
 pub use paired::{alone, ns_per, ns_per_rested, paired};
 
 /// Every benchmark, in the order in which they run.
@@ -52,6 +53,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fair::LOCK,
     frames::BENCHMARK,
     fault::BENCHMARK,
+    fork::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     spaces::SHARED,

@@ -8,6 +8,7 @@
 
 use super::{Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;
+use crate::measure::garbage;
 use crate::replay::{Replay, TimedReplay, shipped};
 use interleaf::space::Path;
 
@@ -49,7 +50,10 @@ fn against_zeroing(
     let replay = Replay::read_bytes(trace).map_err(Failure::usage)?;
     let figure = TimedReplay::with(&replay, path, |ready| {
         let frames = ready.frames_zeroed() as f64;
-        paired(options, name, "ns/frame", || ready.play() / frames, ZEROING, || ready.zero() / frames)
+        let ours = || ready.play() / frames;
+        let figure = paired(options, name, "ns/frame", ours, ZEROING, || ready.zero() / frames);
+        garbage::note(ready.vm());
+        figure
     });
     figure.map_err(Failure::usage)
 }

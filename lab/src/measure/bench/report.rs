@@ -1,7 +1,8 @@
 //! A run: which benchmarks, their figures, and the verdict, for people and for programs.
 
-use super::{BENCHMARKS, Benchmark, CONTEXT, Figure, Options};
+use super::{BENCHMARKS, Benchmark, CONTEXT, Figure, Options, Verdict};
 use crate::error::Failure;
+use crate::measure::garbage::PeakGarbage;
 use crate::os::host_info::HostInfo;
 use crate::show::{chart, table};
 use serde::Serialize;
@@ -19,6 +20,18 @@ pub struct Report {
     pub context: Vec<Figure>,
     /// What was asked for.
     pub figures: Vec<Figure>,
+    /// The peak garbage of each benchmark whose machines run the library.
+    pub garbage: Vec<GroupGarbage>,
+}
+
+/// The peak garbage of a benchmark.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupGarbage {
+    /// The benchmark.
+    pub group: &'static str,
+    /// Of its machine that came nearest to its limit.
+    #[serde(flatten)]
+    pub peak: PeakGarbage,
 }
 
 impl Report {
@@ -41,10 +54,14 @@ impl Report {
             small: options.small,
             context: Vec::new(),
             figures: Vec::new(),
+            garbage: Vec::new(),
         };
         for benchmark in BENCHMARKS.iter().filter(|b| asked(b) || b.area() == CONTEXT) {
             progress(benchmark);
-            report.add(benchmark, filter, (benchmark.run)(options)?);
+            let asked = |figure: &Figure| filter.is_none_or(|f| benchmark.wants(f, figure.name));
+            let (figures, garbage) = measured(benchmark, options, asked)?;
+            report.add(benchmark, filter, figures);
+            report.garbage.extend(garbage.map(|peak| GroupGarbage { group: benchmark.name, peak }));
         }
         Ok(report)
     }
@@ -60,19 +77,25 @@ impl Report {
         }
     }
 
-    /// The names of the figures whose bar does not hold.
-    pub fn missed(&self) -> Vec<&'static str> {
+    /// The names of the figures with this verdict.
+    pub fn with_verdict(&self, verdict: Verdict) -> Vec<&'static str> {
         let figures = self.context.iter().chain(&self.figures);
-        figures.filter(|f| f.holds == Some(false)).map(|f| f.name).collect()
+        figures.filter(|f| f.verdict == Some(verdict)).map(|f| f.name).collect()
     }
 
-    /// Fails if a bar does not hold.
+    /// Fails if a bar is missed. What cannot be told is said, and no failure.
+    ///
+    /// # Errors
+    /// The names of the figures that miss their bars.
     pub fn check(&self) -> Result<(), Failure> {
-        let missed = self.missed();
+        let missed = self.with_verdict(Verdict::No);
         if missed.is_empty() {
             return Ok(());
         }
-        Err(Failure::check(format!("{} of the bars missed: {}", missed.len(), missed.join(", "))))
+        let open = self.with_verdict(Verdict::CannotTell).len();
+        let line =
+            format!("{} of the bars missed: {}; {open} cannot be told", missed.len(), missed.join(", "));
+        Err(Failure::check(line))
     }
 
     /// The report as text.
@@ -88,15 +111,64 @@ impl Report {
             text += &curve_text(figure);
             text += &parts_text(figure);
         }
+        text += &self.garbage_text();
         text + &self.verdict()
     }
 
-    fn verdict(&self) -> String {
-        let judged = self.context.iter().chain(&self.figures).filter(|f| f.holds.is_some()).count();
-        let missed = self.missed().len();
-        let size = if self.small { " (small size: times are not judged)" } else { "" };
-        format!("{} of {judged} bars hold{size}\n", judged - missed)
+    fn garbage_text(&self) -> String {
+        if self.garbage.is_empty() {
+            return String::new();
+        }
+        let header = ["group", "peak objects", "peak bytes", "limit", "longest grace period, us"];
+        let row = |GroupGarbage { group, peak }: &GroupGarbage| {
+            let counts = [peak.peak_objects, peak.peak_bytes, peak.limit_bytes];
+            let mut row = vec![group.to_string()];
+            row.extend(counts.map(|count| table::grouped(count as i64)));
+            row.push(table::number(peak.longest_grace_ns as f64 / 1000.0));
+            row
+        };
+        format!("garbage at its peak\n{}\n", table::of(&header, self.garbage.iter().map(row)))
     }
+
+    fn verdict(&self) -> String {
+        let count = |verdict| self.with_verdict(verdict).len();
+        let [yes, open, no] = [Verdict::Yes, Verdict::CannotTell, Verdict::No].map(count);
+        let size = if self.small { " (small size: times are not judged)" } else { "" };
+        let named = match self.with_verdict(Verdict::CannotTell) {
+            names if names.is_empty() => String::new(),
+            names => format!(": {}", names.join(", ")),
+        };
+        format!(
+            "{yes} of {} bars are met, {no} are not{size}\n{open} cannot be told{named}\n",
+            yes + open + no
+        )
+    }
+}
+
+/// How often a benchmark is measured again, each time with twice the pairs.
+const AGAIN_MOST: u32 = 2;
+
+/// Measures, and measures again where a bar that is `asked` for gets no verdict. Of each figure the last
+/// measurement counts, all of those that had a verdict being kept; of the garbage, the highest peak.
+fn measured(
+    benchmark: &Benchmark,
+    options: &Options,
+    asked: impl Fn(&Figure) -> bool,
+) -> Result<(Vec<Figure>, Option<PeakGarbage>), Failure> {
+    let (mut figures, mut garbage) = benchmark.measure(options)?;
+    for round in 1..=AGAIN_MOST {
+        let open = |figure: &Figure| figure.verdict == Some(Verdict::CannotTell) && asked(figure);
+        if !figures.iter().any(open) {
+            break;
+        }
+        let more = Options { pairs: options.pairs << round, ..options.clone() };
+        let (again, garbage_again) = benchmark.measure(&more)?;
+        garbage = garbage.zip(garbage_again).map(|(one, other)| one.or(other));
+        for (figure, again) in figures.iter_mut().zip(again).filter(|(figure, _)| open(figure)) {
+            *figure = again;
+        }
+    }
+    Ok((figures, garbage))
 }
 
 fn curve_text(figure: &Figure) -> String {
@@ -140,6 +212,10 @@ fn row(figure: &Figure) -> Vec<String> {
         interval,
         aa.unwrap_or_default(),
         figure.bar.map(|b| b.to_string()).unwrap_or_default(),
-        figure.holds.map(|h| if h { "yes" } else { "NO" }.to_string()).unwrap_or_default(),
+        figure.verdict.map(|verdict| verdict.to_string()).unwrap_or_default(),
     ]
 }
+
+#[cfg(test)]
+#[path = "tests/report.rs"]
+mod tests;

@@ -57,7 +57,8 @@ type Space<'v> = AddressSpace<'v, TimedMachine>;
 
 type UserFrame<'s> = FrameRef<'s, TimedMachine>;
 
-const FRAMES: u64 = 1 << 13;
+/// 256 MiB: as much garbage as a CPU of a large machine may hold.
+const FRAMES: u64 = 1 << 16;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Pages of a mapping that is touched.
 const TOUCHED: u64 = 64;
@@ -267,8 +268,5 @@ fn lines(options: &Options) -> Figure {
     let parts: Vec<(String, f64)> =
         fights.written_by_both().map(|(name, fight)| (name.to_owned(), a_pair(fight.writes))).collect();
     let sum = parts.iter().map(|(_, writes)| writes).sum();
-    let figure = Figure::count("spaces.lines", sum, "writes/pair").with_parts(parts);
-    // Of few pairs the first ones weigh too much.
-    let figure = if options.small { figure.unjudged() } else { figure };
-    figure.with_bar(Bar::AtMost(0.5))
+    Figure::count("spaces.lines", sum, "writes/pair").with_parts(parts).with_bar(Bar::AtMost(0.5))
 }

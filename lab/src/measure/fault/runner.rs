@@ -179,7 +179,7 @@ impl WorkloadRunner<'_> {
         if done.is_err() {
             group.barrier.abort();
         }
-        done.map(|()| worker.into_tally())
+        done.map(|()| worker.into_counts())
     }
 
     /// Frames that are handed out once nothing is kept for later.

@@ -54,7 +54,7 @@ impl<'a, 'v> Worker<'a, 'v> {
     }
 
     /// What it counted.
-    pub(super) fn into_tally(self) -> TaskCounts {
+    pub(super) fn into_counts(self) -> TaskCounts {
         let mut counts = self.counts.into_inner();
         counts.rounds = self.rounds.get();
         counts

@@ -2,6 +2,7 @@
 
 use super::{Out, Section};
 use crate::error::Failure;
+use crate::measure::bench::Bar;
 
 /// See the module.
 pub const SECTION: Section = Section {
@@ -13,5 +14,9 @@ pub const SECTION: Section = Section {
 };
 
 fn run(out: &mut Out) -> Result<(), Failure> {
-    out.bench(&["machine.fence", "machine.membarrier", "machine.membarrier_busy"])
+    out.bench(&["machine.fence", "machine.membarrier", "machine.membarrier_busy"])?;
+    let fence = out.shown_figure("machine.fence").map_or(0.0, |f| f.high);
+    let writer = out.shown_figure("machine.membarrier").and_then(|f| f.judge(Bar::AtLeast(fence)));
+    out.judge("machine.membarrier", writer);
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::Section;
 use crate::error::Failure;
 use crate::measure::bench::report::figures_table;
-use crate::measure::bench::{BENCHMARKS, Figure, Options};
+use crate::measure::bench::{BENCHMARKS, Figure, Options, Verdict};
 use crate::show::bars;
 use serde::Serialize;
 
@@ -11,6 +11,8 @@ use serde::Serialize;
 pub struct Out {
     options: Options,
     figures: Vec<Figure>,
+    /// What else the claim hangs on, by name.
+    judged: Vec<(String, Verdict)>,
     text: String,
 }
 
@@ -21,6 +23,10 @@ pub struct Shown {
     pub title: &'static str,
     /// What the figures are to show.
     pub claim: &'static str,
+    /// Whether they do: the worst verdict of all that the claim hangs on. Absent where nothing was judged.
+    pub verdict: Option<Verdict>,
+    /// What has that verdict, if it is not yes.
+    pub because: Vec<String>,
     /// The figures.
     pub figures: Vec<Figure>,
     /// What else there is to see.
@@ -32,7 +38,7 @@ pub struct Shown {
 impl Out {
     /// Nothing shown yet.
     pub fn new(options: &Options) -> Out {
-        Out { options: options.clone(), figures: Vec::new(), text: String::new() }
+        Out { options: options.clone(), figures: Vec::new(), judged: Vec::new(), text: String::new() }
     }
 
     /// The sizes to run at.
@@ -59,6 +65,11 @@ impl Out {
         self.figures.iter().find(|f| f.name == name)
     }
 
+    /// Says whether something that the claim hangs on holds; `None` where it was not judged.
+    pub fn judge(&mut self, what: impl Into<String>, verdict: Option<Verdict>) {
+        self.judged.extend(verdict.map(|verdict| (what.into(), verdict)));
+    }
+
     /// Shows a line of text, or several.
     pub fn line(&mut self, text: impl AsRef<str>) {
         for line in text.as_ref().lines() {
@@ -72,16 +83,22 @@ impl Out {
     }
 
     /// Ends the section.
-    pub(super) fn shown(self, section: &Section) -> Shown {
+    pub(super) fn shown(mut self, section: &Section) -> Shown {
         let Section { title, claim, command, .. } = section;
-        Shown { title, claim, command, figures: self.figures, text: self.text }
+        let of_figures = self.figures.iter().filter_map(|f| Some((f.name.to_string(), f.verdict?)));
+        self.judged.extend(of_figures);
+        let verdict = self.judged.iter().map(|(_, verdict)| *verdict).max();
+        let worst = self.judged.into_iter().filter(|(_, it)| Some(*it) == verdict && *it != Verdict::Yes);
+        let because = worst.map(|(what, _)| what).collect();
+        Shown { title, claim, verdict, because, command, figures: self.figures, text: self.text }
     }
 }
 
 impl Shown {
     /// The section as text, `number` of `count`.
     pub fn text(&self, number: usize, count: usize) -> String {
-        let mut text = format!("{number}/{count}  {}\n  {}\n\n", self.title, self.claim);
+        let mut text =
+            format!("{number}/{count}  {}\n  {}\n{}\n", self.title, self.claim, self.verdict_text());
         if !self.figures.is_empty() {
             text += &format!("{}\n", figures_table(&self.figures));
         }
@@ -90,5 +107,16 @@ impl Shown {
             text += &format!("{}\n", lines.collect::<String>());
         }
         text + &format!("  alone: {}\n", self.command)
+    }
+
+    /// One line that says whether the claim holds here.
+    fn verdict_text(&self) -> String {
+        let names = self.because.join(", ");
+        match self.verdict {
+            None => String::new(),
+            Some(Verdict::Yes) => "  here: so it is\n".to_string(),
+            Some(Verdict::CannotTell) => format!("  here: this run cannot tell: {names}\n"),
+            Some(Verdict::No) => format!("  here: NOT so: {names}\n"),
+        }
     }
 }

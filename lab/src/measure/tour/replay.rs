@@ -2,6 +2,7 @@
 
 use super::{Out, Section};
 use crate::error::Failure;
+use crate::measure::bench::Verdict;
 use crate::replay::{Replay, shipped};
 use interleaf::space::Path;
 
@@ -30,6 +31,8 @@ fn run(out: &mut Out) -> Result<(), Failure> {
         report.maps.agreed,
         report.maps.of,
     ));
+    let verdict = if report.unexplained == 0 { Verdict::Yes } else { Verdict::No };
+    out.judge("differences that are not explained", Some(verdict));
     out.line(format!("differences from Linux that are not explained: {}", report.unexplained));
     out.line("time alone: interleaf bench replay");
     Ok(())

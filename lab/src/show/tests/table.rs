@@ -31,3 +31,21 @@ fn a_table_has_a_line_for_the_header_and_for_each_row() {
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.lines().nth(1).unwrap().contains("long cell"));
 }
+
+#[test]
+fn a_table_is_broken_to_the_width_and_loses_nothing() {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["figure", "value", "yardstick", "interval"]);
+    let cells =
+        ["paths.share_page_fault1", "1 016 923", "11 546 under the space's lock, shared", "0.9 .. 1.1"];
+    (0..3).for_each(|_| {
+        table.add_row(cells);
+    });
+    let natural = fitted(table.clone(), None);
+    assert_eq!(natural.lines().count(), 4);
+    assert_eq!(fitted(table.clone(), Some(200)), natural, "what fits is as it was");
+    let narrow = fitted(table, Some(60));
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<_>>().len();
+    assert_eq!(letters(&narrow), letters(&natural));
+}

@@ -6,7 +6,7 @@
 
 use crate::trace::calls::Sys;
 use crate::trace::event::{Event, Kind, Mode};
-use crate::trace::header::{Account, ProcessCount};
+use crate::trace::header::{Account, Extent, ProcessCount};
 use interleaf_linux_abi::{MapFlags, advice};
 use std::collections::BTreeMap;
 
@@ -31,8 +31,10 @@ pub struct ProcessCounts {
 /// Counts that come from outside the events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outside {
-    /// Exceptions resolved, from the first exec's end on.
+    /// Exceptions resolved, from the first exec's end on; in a partial recording those of user mode.
     pub completed: u64,
+    /// How much was recorded.
+    pub extent: Extent,
 }
 
 impl ProcessCounts {
@@ -73,6 +75,8 @@ impl ProcessCounts {
         let filled = counted.saturating_sub(completed);
         let filled_at_most =
             sum(|t| t.asked_pages).saturating_add(sum(|t| t.argument_pages)).saturating_add(refused);
+        // What kernel mode did was not recorded, so nothing can be said of it.
+        let invented_matters = outside.extent == Extent::Whole;
         let missing = recorded as i64 - (completed + signalled + refused) as i64;
         let invented = counted as i64 - completed as i64 - filled.min(filled_at_most) as i64;
         Account {
@@ -84,7 +88,7 @@ impl ProcessCounts {
             counted,
             filled,
             filled_at_most,
-            unexplained: if missing != 0 { missing } else { invented },
+            unexplained: if missing != 0 || !invented_matters { missing } else { invented },
         }
     }
 }

@@ -32,7 +32,7 @@ mod writer;
 pub use refusal::Refusal;
 pub use writer::Progress;
 
-use crate::os::process::{self, HeldChild, monotonic_ns};
+use crate::os::process::{self, ChildOutput, HeldChild, monotonic_ns};
 use crate::os::ptrace::{self, Calls, Change, PtraceStop};
 use crate::trace::header::{Extent, Footer, Header, ProcessCount};
 use crate::trace::writer::TraceWriter;
@@ -55,6 +55,8 @@ pub struct Options {
     pub extent: Extent,
     /// The size of the ring of each CPU, bytes, a power of two.
     pub ring_bytes: usize,
+    /// Where the command's standard output goes.
+    pub output: ChildOutput,
 }
 
 /// What was recorded.
@@ -64,6 +66,8 @@ pub struct Recording {
     pub header: Header,
     /// The trace's footer.
     pub footer: Footer,
+    /// Whether tracefs had to be mounted, and has been.
+    pub mounted_tracefs: bool,
 }
 
 /// Records `options.command` into `out`. Returns when all that the command started is over.
@@ -72,7 +76,7 @@ pub fn record<W: Write + Send>(
     out: W,
     progress: Progress<'_>,
 ) -> Result<Recording, Refusal> {
-    let mut child = HeldChild::spawn(&options.command)?;
+    let mut child = HeldChild::spawn(&options.command, options.output)?;
     let pid = child.pid();
     let result = record_held(options, &mut child, out, progress);
     if result.is_err() {
@@ -111,7 +115,7 @@ fn record_held<W: Write + Send>(
     let start = Start::at_exec(pid, &sources.counters)?;
     let header = header(options, pid)?;
     let calls = if options.extent == Extent::Partial { Calls::Stop } else { Calls::Run };
-    let Sources { samples, rings, counters } = sources;
+    let Sources { samples, rings, counters, mounted_tracefs } = sources;
     let trace = TraceWriter::new(out, &header)?;
     let (sender, receiver) = mpsc::channel();
     let writing = Writing { samples, rings, tracer: receiver, trace, start_ns: start.time_ns, progress };
@@ -122,8 +126,8 @@ fn record_held<W: Write + Send>(
         let written = writer.join().unwrap_or_else(|_| Err(Refusal::host("the writing thread failed")));
         (processes, written)
     });
-    let footer = conclude(&start, processes?, written?, &counters)?;
-    Ok(Recording { header, footer })
+    let footer = conclude(options.extent, &start, processes?, written?, &counters)?;
+    Ok(Recording { header, footer, mounted_tracefs })
 }
 
 /// The state when the program had been loaded.
@@ -175,6 +179,7 @@ fn header(options: &Options, pid: u32) -> Result<Header, Refusal> {
 
 /// Ends the trace, if it is one: nothing lost, something there, the account balanced.
 fn conclude<W: Write>(
+    extent: Extent,
     start: &Start,
     mut processes: Vec<ProcessCount>,
     written: Written<W>,
@@ -188,7 +193,7 @@ fn conclude<W: Write>(
         return Err(Refusal::lost(format!("{lost} records did not fit rings of {size} KiB; see --ring-mib")));
     }
     let completed = counters.completed()?.saturating_sub(start.completed);
-    let account = process_counts.balance(&mut processes, Outside { completed });
+    let account = process_counts.balance(&mut processes, Outside { completed, extent });
     if account.recorded == 0 {
         return Err(Refusal::lost("no fault was recorded at all"));
     }

@@ -1,5 +1,6 @@
 //! Facts about a stopped task from `/proc`.
 
+use crate::trace::codec::fit_name;
 use crate::trace::image::{Image, Layout, parse_smaps};
 use std::fs;
 use std::io;
@@ -12,7 +13,14 @@ pub fn image(tid: u32) -> io::Result<Image> {
     // The kernel's own page for old system calls is in every map and at no address of the program.
     mappings.retain(|m| m.name != "[vsyscall]");
     let layout = layout(&stat(tid)?);
-    Ok(Image { program: program.unwrap_or_default(), layout, mappings })
+    Ok(Image { program: program.unwrap_or_default(), called: called(tid), layout, mappings })
+}
+
+/// The first argument of a program; the others are not looked at. Empty where it cannot be read.
+fn called(tid: u32) -> String {
+    let line = fs::read(format!("/proc/{tid}/cmdline")).unwrap_or_default();
+    let first = line.split(|&byte| byte == 0).next().unwrap_or_default();
+    fit_name(&String::from_utf8_lossy(first)).to_string()
 }
 
 fn layout(stat: &[u64]) -> Layout {

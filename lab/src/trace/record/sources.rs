@@ -24,6 +24,8 @@ pub struct Sources {
     pub rings: Vec<Ring>,
     /// What is left of the events once the rings are handed over.
     pub counters: FaultCounters,
+    /// Whether tracefs was mounted for them.
+    pub mounted_tracefs: bool,
 }
 
 /// The events without a ring of their own, and the counters.
@@ -41,9 +43,11 @@ const MOST_RINGS_BYTES: usize = 1 << 30;
 impl Sources {
     /// Opens what `extent` asks for on `pid`, with rings of up to `ring_bytes` (a power of two).
     pub fn open(extent: Extent, pid: u32, ring_bytes: usize) -> Result<Sources, Refusal> {
+        let mut mounted_tracefs = false;
         let (samples, watches, modes) = match extent {
             Extent::Whole => {
-                let points = find_points()?;
+                let points;
+                (points, mounted_tracefs) = find_points()?;
                 let watches = points.ids().map(Watch::Tracepoint).to_vec();
                 (Samples::Tracepoints(Box::new(points)), watches, Modes::All)
             }
@@ -69,16 +73,17 @@ impl Sources {
         for watch in [Watch::CountMinor, Watch::CountMajor] {
             counters.resolved.push(PerfEvent::open(watch, modes, pid, None, false).map_err(refused)?);
         }
-        Ok(Sources { samples, rings, counters })
+        Ok(Sources { samples, rings, counters, mounted_tracefs })
     }
 }
 
-fn find_points() -> Result<Points, Refusal> {
+/// The tracepoints, and whether tracefs was mounted for them.
+fn find_points() -> Result<(Points, bool), Refusal> {
     if !privilege::missing().is_empty() {
         return Err(Refusal::privilege());
     }
-    ensure_tracefs()?;
-    Points::find()
+    let mounted = ensure_tracefs()?;
+    Ok((Points::find()?, mounted))
 }
 
 /// Maps a ring, a smaller one if the host refuses the size.

@@ -59,12 +59,12 @@ pub(crate) fn parse(text: &str) -> Option<Tracepoint> {
     Some(Tracepoint { id: u16::try_from(number(text, "ID:")?).ok()?, fields })
 }
 
-/// Ensures that tracefs is mounted; mounts it if this user may.
-pub fn ensure_tracefs() -> Result<(), Refusal> {
+/// Ensures that tracefs is mounted; mounts it if this user may. Returns whether it had to.
+pub fn ensure_tracefs() -> Result<bool, Refusal> {
     if Path::new(ROOT).try_exists().unwrap_or(true) {
-        return Ok(());
+        return Ok(false);
     }
-    process::mount_tracefs().map_err(|e| {
+    process::mount_tracefs().map(|()| true).map_err(|e| {
         Refusal::host(format!(
             "tracefs is not mounted ({e}); as root: mount -t tracefs tracefs /sys/kernel/tracing"
         ))

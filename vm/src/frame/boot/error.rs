@@ -6,6 +6,7 @@ use core::fmt;
 
 /// Why boot memory is refused. `region` counts from 0 in the order given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BootError {
     /// More regions than [`BootMap::MAX_REGIONS`].
     TooManyRegions,

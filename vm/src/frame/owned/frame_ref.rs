@@ -7,11 +7,25 @@
 //!                                                                  Unhooked ──► gather: flush, put
 //! ```
 //!
-//! What the entries of a frame hold may become one reference together: a [`MappedFrame`] says that one entry
-//! is counted in the mapcount and that the frame stays as long as it is. Whether each entry has a reference
-//! of its own, as today, or all have one, only this file and the gather know.
+//! # One joint reference
+//!
+//! All entries that map a frame hold one reference together, as long as the mapcount is not 0. Who raises the
+//! mapcount from 0 hands a reference of its own over; who lowers it to 0 puts one, after the flush. A
+//! [`MappedFrame`] says that one entry is counted in the mapcount: the frame stays as long as it is. Only
+//! this file and the gather know how.
+//!
+//! ```text
+//!   CPU 0, its late flush ends      CPU 1, a fault      mapcount   refcount
+//!                                   try_get             1          2 -> 3   (an object's, the entries')
+//!   remove_mapping: the last                            1 -> 0     3
+//!                                   map: the first      0 -> 1     3        keeps its own for them
+//!   put                                                 1          3 -> 2
+//! ```
+//!
+//! In the other order CPU 1 finds a mapcount of 1, and puts its own reference; CPU 0 lowers 2 to 1, and puts
+//! none. The order of the two read-modify-writes of the mapcount decides.
 
-use crate::frame::Memory;
+use crate::frame::{Kind, Memory};
 use crate::machine::Machine;
 use crate::units::Pfn;
 use core::fmt;
@@ -28,8 +42,8 @@ pub struct FrameRef<'m, M: Machine> {
 /// What one leaf entry holds of a frame: it is counted in the mapcount, and the frame is not freed while it
 /// is. Only a table's `install` consumes it; dropping it takes the mapping back.
 pub struct MappedFrame<'m, M: Machine> {
-    /// Invariant: the frame is user memory of `memory`; one of its references, and one of its mapcount, is
-    /// this value's.
+    /// Invariant: the frame is user memory of `memory`; one of its mapcount is this value's, and as long as
+    /// that is not 0 one of its references is that of all who are counted there.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
 }
@@ -52,13 +66,23 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     }
 
     /// What one entry holds that is going to map the frame. `Err` with the reference where the mapcount would
-    /// overflow.
+    /// overflow, or the frame is anonymous user memory that somebody else has a reference to, entries
+    /// included: only fork maps that again.
     pub fn map(self) -> Result<MappedFrame<'m, M>, Self> {
-        if !self.memory.meta_of(self.pfn).add_mapping() {
+        // With one reference there is no entry, because entries have one; and who takes another one now is
+        // refused here until this one, which becomes the entries', is gone.
+        let state = self.memory.meta_of(self.pfn).state();
+        if state.kind() == Kind::User && state.refcount() != 1 && !mutant!("frame.exclusive-mapped-twice") {
             return Err(self);
         }
-        let frame = ManuallyDrop::new(self);
-        Ok(MappedFrame { memory: frame.memory, pfn: frame.pfn })
+        let Some(before) = self.memory.meta_of(self.pfn).add_mapping() else { return Err(self) };
+        let mapped = MappedFrame { memory: self.memory, pfn: self.pfn };
+        if before == 0 {
+            // The first mapping: this reference is that of all entries from now on.
+            let _joint = self.into_pfn();
+        }
+        // Else there is one already, which stays as long as the new mapping is counted: this one is put.
+        Ok(mapped)
     }
 
     /// Pins the frame. The caller fences afterwards, and compares the entry that it found the frame in again.
@@ -68,6 +92,12 @@ impl<'m, M: Machine> FrameRef<'m, M> {
             return Err(self);
         }
         Ok(PinnedFrame { frame: self })
+    }
+
+    /// Asserts that the frame is one of `memory`.
+    #[track_caller]
+    pub(super) fn assert_of(&self, memory: &Memory<'_, M>) {
+        assert!(memory.is(self.memory), "a frame of another memory");
     }
 
     /// Gives up the reference as a value: the refcount stays as it is until [`from_pfn`](Self::from_pfn)
@@ -123,6 +153,16 @@ impl<M: Machine> Memory<'_, M> {
     /// or its refcount would overflow.
     pub fn try_get(&self, pfn: Pfn) -> Option<FrameRef<'_, M>> {
         self.meta(pfn)?.try_get().then(|| FrameRef::new(self, pfn))
+    }
+
+    /// One mapping more of user memory that an entry maps already. It is not *exclusive* afterwards. `None`
+    /// where its mapcount would overflow.
+    ///
+    /// # Safety
+    /// An entry of a table whose lock the caller holds maps the frame, and stands until this returns.
+    pub(crate) unsafe fn map_again(&self, pfn: Pfn) -> Option<MappedFrame<'_, M>> {
+        // The entry is counted in the mapcount, so all entries have a reference, which the new one shares.
+        self.meta_of(pfn).map_again().then_some(MappedFrame { memory: self, pfn })
     }
 
     /// Whether both are one value.

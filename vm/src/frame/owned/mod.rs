@@ -6,8 +6,8 @@
 //! | `folio` | [`Folio`]: a block of frames |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
-//! | `unhooked` | [`Unhooked`]: one cleared translation, which must be flushed and then freed |
-//! | `gather_batch` | [`GatherBatch`]: frames and tables that wait for one flush |
+//! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
+//! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`]: what waits for one flush |
 //!
 //! A value is a reference to its [`Memory`](super::Memory) and a frame number. Numbers alone own nothing:
 //!
@@ -23,14 +23,15 @@
 
 mod folio;
 mod frame_ref;
-mod gather_batch;
+mod page_node;
 mod single;
 mod table_frame;
 mod unhooked;
 
 pub use folio::Folio;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
-pub(crate) use gather_batch::GatherBatch;
+pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};
+pub(crate) use unhooked::GatherBatch;
 pub use unhooked::Unhooked;

@@ -40,6 +40,22 @@ impl<'m, M: Machine> Frame<'m, M> {
         self.pfn
     }
 
+    /// Copies the bytes of another frame of the memory. Those that are written meanwhile are copied as they
+    /// were before or after.
+    pub(crate) fn copy_from(&mut self, from: Pfn) {
+        assert!(self.memory.meta(from).is_some(), "{from:?} is no frame of this memory");
+        // SAFETY: this value owns the frame copied to, which nobody borrows from; the other one has a record,
+        // so it is memory.
+        unsafe { self.memory.machine().copy(from, self.pfn, Order::BASE) };
+    }
+
+    /// The frame as exclusive user memory, for one entry that is going to map it.
+    pub(crate) fn into_mapped(self) -> MappedFrame<'m, M> {
+        let frame = ManuallyDrop::new(self);
+        frame.memory.meta_of(frame.pfn).become_mapped_user();
+        MappedFrame::new(frame.memory, frame.pfn)
+    }
+
     /// The frame as user memory, with one reference.
     pub fn into_user(self) -> FrameRef<'m, M> {
         let frame = ManuallyDrop::new(self);

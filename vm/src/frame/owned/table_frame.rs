@@ -34,6 +34,11 @@ impl<'m, M: Machine> TableFrame<'m, M> {
         Self { memory, pfn }
     }
 
+    /// The memory that the frame is of.
+    pub(crate) fn memory(&self) -> &'m Memory<'m, M> {
+        self.memory
+    }
+
     /// The number of the frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn
@@ -86,10 +91,19 @@ impl<'m, M: Machine> DetachedTable<'m, M> {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Detaches a table: clears *attached* under the table's lock, which the caller holds. `None` where it
-    /// was not attached. `init` is the contents of its words: a table whose slots are all absent is zero.
-    /// Readers of `rcu` may be in it.
-    pub(crate) fn detach_table(
+    /// Notes which parts of a table that is not linked yet are in use.
+    pub(crate) fn note_used_parts(&self, table: &TableFrame<'_, M>, used: u32) {
+        table.memory.meta_of(table.pfn).set_used_parts(used);
+    }
+
+    /// Detaches a table: clears *attached*, under the table's lock if it has one. `None` where it was not
+    /// attached.
+    ///
+    /// # Safety
+    /// 1. Before the result is used, the table is unlinked: no walk that begins later finds it, and those
+    ///    under way are in read sections of `rcu`.
+    /// 2. `init` is the contents of its words from then on: a table whose slots are all absent is zero.
+    pub(crate) unsafe fn detach_table(
         &self,
         pfn: Pfn,
         init: Init,

@@ -36,7 +36,8 @@ pub struct FrameMeta<C: Cpu> {
     /// Counted kinds change by read-modify-writes, all others by their owner's plain stores. The last `put`
     /// acquires what earlier ones released.
     state: AtomicU64<C>,
-    /// Relaxed: read for decisions only under the locks that guard every mapping of the frame, or as a hint.
+    /// Read for decisions only under the lock of a table that maps the frame, or as a hint. Changed by
+    /// read-modify-writes, but by a plain store where one entry maps the frame and the caller holds its lock.
     mapcount: AtomicU32<C>,
     /// See the table of the module.
     word: AtomicU32<C>,
@@ -127,15 +128,41 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear. The caller holds the
-    /// lock of the table that maps the frame.
+    /// lock of the table that maps the frame. A read-modify-write: a lockless walker may be raising the
+    /// refcount.
     pub(crate) fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()
     }
 
-    /// Sets *exclusive* where the caller has the only reference. The caller holds the lock of the table that
-    /// maps it.
+    /// Sets *exclusive* where one entry maps the frame, and the reference of the entries is the only one. The
+    /// caller holds the lock of the table that maps it, so the one entry is in that table, and no other
+    /// appears: whoever would add one has a reference, or the lock.
+    ///
+    /// Acquire: what was read through entries that are gone was read before the frame is written. Pairs with
+    /// [`remove_mapping`](Self::remove_mapping).
     pub(crate) fn try_make_exclusive(&self) -> bool {
-        self.step_shared(FrameState::unshared).is_some()
+        let is_only = self.mapcount.load(Acquire) == 1 || mutant!("cow.reuse-ignores-mapcount");
+        is_only && self.step_shared(FrameState::unshared).is_some()
+    }
+
+    /// Whether a write has to copy the frame, unless that changes: others map it or have references.
+    pub(crate) fn may_need_copy(&self) -> bool {
+        let state = self.state();
+        !state.is_exclusive() && (state.refcount(), self.mapcount()) != (1, 1)
+    }
+
+    /// Counts a second mapping of a frame. `false` where the mapcount would overflow. The caller holds the
+    /// lock of the table whose entry maps it.
+    ///
+    /// Of an exclusive frame that entry is the only one, which stays: so its mapcount is 1, and nobody else
+    /// changes it. A plain store.
+    pub(in crate::frame) fn map_again(&self) -> bool {
+        if mutant!("fork.exclusive-kept") || !self.share() {
+            return self.add_mapping().is_some();
+        }
+        debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
+        self.mapcount.store(2, Relaxed);
+        true
     }
 
     /// Sets or clears *lazyfree*. The caller holds the lock of the table that maps it.
@@ -169,19 +196,27 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(count, Relaxed);
     }
 
-    /// Raises the mapcount. `false` where it would overflow.
-    pub(in crate::frame) fn add_mapping(&self) -> bool {
+    /// Raises the mapcount. Returns the count before; `None` where it would overflow. From 0 on, the caller
+    /// hands a reference of its own to all entries together.
+    pub(in crate::frame) fn add_mapping(&self) -> Option<u32> {
         let more = |count: u32| {
             let fits = count < MOST_COUNTED || mutant!("meta.mapcount-overflows");
             fits.then(|| count.wrapping_add(1))
         };
-        self.mapcount.update(Relaxed, Relaxed, more).is_ok()
+        self.mapcount.update(Relaxed, Relaxed, more).ok()
     }
 
-    /// Lowers the mapcount.
-    pub(in crate::frame) fn remove_mapping(&self) {
-        let before = self.mapcount.fetch_sub(1, Relaxed);
+    /// Lowers the mapcount. Returns whether this was the last mapping: then the caller puts the reference
+    /// that the entries held together.
+    ///
+    /// AcqRel: what was done through the other entries comes before the frame is freed. Pairs with itself:
+    /// only the last of the mappings puts a reference.
+    #[must_use]
+    pub(in crate::frame) fn remove_mapping(&self) -> bool {
+        let order = if mutant!("meta.mapping-removed-relaxed") { Relaxed } else { AcqRel };
+        let before = self.mapcount.fetch_sub(1, order);
         debug_assert_ne!(before, 0, "a mapping removed that was never added");
+        before == 1
     }
 
     /// Lowers the mapcount of an exclusive frame to 0: a plain store, because no other entry maps it. The

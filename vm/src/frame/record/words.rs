@@ -1,4 +1,4 @@
-//! Frames used as 512 shared words: page tables, and the indexes of objects.
+//! Frames used as 512 shared words: page tables, and nodes of page indexes.
 
 use crate::frame::{FrameMeta, Kind, Memory};
 use crate::machine::{Cpu, Machine, TablePage};
@@ -40,12 +40,10 @@ impl<C> Clone for Words<'_, C> {
 impl<C> Copy for Words<'_, C> {}
 
 impl<M: Machine> Memory<'_, M> {
-    /// Word `slot` (below 512) of a frame that was allocated as a table. The caller keeps it from being
-    /// freed: it is attached and locked, or a read section began before it was detached.
-    #[inline(always)]
+    /// Word `slot` (below 512) of a table frame that the test keeps.
+    #[cfg(test)]
     pub(crate) fn word(&self, pfn: Pfn, slot: usize) -> &AtomicU64<M::Cpu> {
-        // SAFETY: *Open* in docs/design/unsafe.md: it leans on the callers, the floor `object`, which calls
-        // this with numbers out of its own tables, in a read section or with the object's lock held.
+        // SAFETY: for tests, which keep the frame as long as they use the word.
         unsafe { self.words(pfn) }.at(slot)
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::machine::testing::TestCpu;
 use crate::sync::testing::{UNBOUNDED, run_model};
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 /// A frame of user memory with one reference.
@@ -13,6 +14,25 @@ fn user_frame() -> Arc<FrameMeta<TestCpu>> {
     meta.set_state(FrameState::TAKEN_FRAME);
     assert!(meta.put_to_use(Kind::User));
     meta
+}
+
+/// A frame that one entry maps, which has one reference for all entries.
+fn mapped_frame() -> Arc<FrameMeta<TestCpu>> {
+    let meta = user_frame();
+    assert_eq!(meta.add_mapping(), Some(0));
+    meta
+}
+
+/// Takes a mapping back after its flush. Returns whether that freed the frame.
+fn unmap(meta: &FrameMeta<TestCpu>) -> u32 {
+    if meta.remove_mapping() { is_last(meta.put()) } else { 0 }
+}
+
+/// Maps a frame of which the caller has a reference.
+fn map(meta: &FrameMeta<TestCpu>) {
+    if meta.add_mapping() != Some(0) {
+        assert!(meta.put().is_some());
+    }
 }
 
 fn is_last(put: Option<FrameState>) -> u32 {
@@ -51,5 +71,52 @@ fn loom_sharing_and_counting_do_not_lose_each_other() {
         walker.join().unwrap();
         assert_eq!((meta.state().refcount(), meta.state().is_exclusive()), (2, false));
         assert!(!meta.try_make_exclusive());
+    });
+}
+
+#[test]
+fn loom_a_joint_reference_against_a_late_flush() {
+    run_model(UNBOUNDED, || {
+        let meta = mapped_frame();
+        // An index's.
+        assert!(meta.try_get());
+        let other = meta.clone();
+        let fault = loom::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            assert!(other.try_get());
+            map(&other);
+            assert!(other.mapcount() > 0 && other.state().refcount() > 0, "a frame is mapped, and not held");
+            unmap(&other)
+        });
+        let late = unmap(&meta);
+        let freed = fault.join().unwrap() + late;
+        assert_eq!((freed, meta.mapcount(), meta.state().refcount()), (0, 0, 1), "only the index's is left");
+        assert_eq!(is_last(meta.put()), 1);
+    });
+}
+
+#[test]
+fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
+    run_model(UNBOUNDED, || {
+        let meta = mapped_frame();
+        assert_eq!(meta.add_mapping(), Some(1));
+        let contents = Arc::new(UnsafeCell::new(0));
+        let use_and_unmap = |meta: &FrameMeta<TestCpu>, contents: &UnsafeCell<u32>| {
+            // SAFETY: loom checks that nobody writes meanwhile.
+            contents.with(|byte| assert_eq!(unsafe { *byte }, 0));
+            let freed = unmap(meta);
+            if freed == 1 {
+                // SAFETY: loom checks that nobody reads meanwhile.
+                contents.with_mut(|byte| unsafe { *byte = 1 });
+            }
+            freed
+        };
+        let (other, same) = (meta.clone(), contents.clone());
+        let unmapper = loom::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            use_and_unmap(&other, &same)
+        });
+        let freed = use_and_unmap(&meta, &contents);
+        assert_eq!(freed + unmapper.join().unwrap(), 1);
     });
 }

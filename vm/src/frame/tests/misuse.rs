@@ -78,3 +78,22 @@ fn counts_that_would_overflow_are_refused_before() {
     drop(first);
     assert_whole(&memory);
 }
+
+/// Two entries of one exclusive frame would each free it.
+#[test]
+fn anonymous_memory_with_other_references_is_not_mapped() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let first = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user();
+    let pfn = first.pfn();
+    let second = memory.try_get(pfn).unwrap();
+    let first = first.map().expect_err("somebody else has a reference");
+    drop(second);
+    let mapped = first.map().unwrap();
+    let third = memory.try_get(pfn).unwrap();
+    drop(third.map().expect_err("an entry maps it already"));
+    let meta = memory.meta(pfn).unwrap();
+    assert_eq!((meta.mapcount(), meta.state().refcount()), (1, 1));
+    drop(mapped);
+    assert_whole(&memory);
+}

@@ -4,7 +4,6 @@ mod misuse;
 mod pools;
 
 use super::*;
-use crate::machine::Machine;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::units::{NodeId, Order, PAGE_SIZE, Pfn, PhysAddr};
 use std::collections::BTreeSet;
@@ -246,6 +245,26 @@ fn the_last_of_several_holders_frees_user_memory() {
 }
 
 #[test]
+fn all_mappings_of_a_frame_hold_one_reference_together() {
+    let machine = TestMachine::new(64);
+    let memory = memory(&machine);
+    let owner = memory.alloc_zeroed(Priority::Normal).unwrap().into_file((1, 0));
+    let meta = memory.meta(owner.pfn()).unwrap();
+    let counts = || (meta.mapcount(), meta.state().refcount());
+    let [first, second] = [(); 2].map(|()| memory.try_get(owner.pfn()).unwrap().map().unwrap());
+    assert_eq!(counts(), (2, 2));
+    drop(first);
+    assert_eq!(counts(), (1, 2));
+    drop(second);
+    assert_eq!(counts(), (0, 1));
+    let last = owner.map().unwrap();
+    assert_eq!(counts(), (1, 1));
+    drop(last);
+    assert_eq!(meta.state().kind(), Kind::Cached);
+    assert_whole(&memory);
+}
+
+#[test]
 fn a_table_is_attached_once_and_detached_once() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
@@ -256,8 +275,10 @@ fn a_table_is_attached_once_and_detached_once() {
     meta.set_mapcount(3);
     let pfn = table.attach(&memory);
     assert!(meta.state().is_attached());
-    let detached = memory.detach_table(pfn, Init::Dirty, None).unwrap();
-    assert!(memory.detach_table(pfn, Init::Dirty, None).is_none());
+    // SAFETY: nothing points to it.
+    let detach = || unsafe { memory.detach_table(pfn, Init::Dirty, None) };
+    let detached = detach().unwrap();
+    assert!(detach().is_none());
     // SAFETY: nothing points to it.
     unsafe { detached.free_unwalked() };
     assert_eq!((meta.state().kind(), meta.mapcount()), (Kind::Cached, 0));

@@ -153,7 +153,8 @@ fn retired_objects_and_tables_come_back_after_the_readers() {
         unsafe { pool.with(&memory).retire(&rcu, object.cast()) };
     }
     let section = rcu.read();
-    let detached = memory.detach_table(table, Init::Dirty, Some(rcu.id())).unwrap();
+    // SAFETY: nothing points to it.
+    let detached = unsafe { memory.detach_table(table, Init::Dirty, Some(rcu.id())) }.unwrap();
     drop(section);
     detached.retire(&rcu);
     assert_eq!(memory.meta(table).unwrap().state().kind(), Kind::Table);
@@ -173,7 +174,8 @@ fn a_table_retired_as_zero_is_not_zeroed_again() {
         let table = memory.alloc_table(Priority::Normal).unwrap().attach(&memory);
         // Marked zero though it is not: the bytes stay, so the allocator zeroed nothing.
         memory.word(table, 3).store(7, Relaxed);
-        memory.detach_table(table, init, Some(rcu.id())).unwrap().retire(&rcu);
+        // SAFETY: nothing points to it; what its words hold is what this test is about.
+        unsafe { memory.detach_table(table, init, Some(rcu.id())) }.unwrap().retire(&rcu);
         rcu.wait(&machine, &memory);
         let again = memory.alloc_table(Priority::Normal).unwrap().attach(&memory);
         assert_eq!((again, memory.word(again, 3).load(Relaxed)), (table, expected));
@@ -190,7 +192,8 @@ fn a_table_is_retired_to_the_rcu_of_its_readers() {
     let rcu = || Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     let (rcu, foreign) = (rcu(), rcu());
     let table = memory.alloc_table(Priority::Normal).unwrap().attach(&memory);
-    memory.detach_table(table, Init::Dirty, Some(rcu.id())).unwrap().retire(&foreign);
+    // SAFETY: nothing points to it.
+    unsafe { memory.detach_table(table, Init::Dirty, Some(rcu.id())) }.unwrap().retire(&foreign);
 }
 
 #[test]

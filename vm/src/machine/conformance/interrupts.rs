@@ -37,6 +37,9 @@ fn handle<M: Machine>(_: &M, data: usize) {
     }
 }
 
+/// Times that a sleeping CPU is interrupted.
+const SLEEPS: u32 = 5;
+
 /// A word on cache lines of its own.
 #[repr(align(128))]
 struct PaddedWord(AtomicU32);
@@ -48,6 +51,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         unsafe { self.machine.set_interrupt_handler(Some(callback)) };
         self.targets(counts);
         self.relax_handles(counts);
+        self.sleeper(counts);
         self.off_defers(counts);
         // SAFETY: no function is set.
         unsafe { self.machine.set_interrupt_handler(None) };
@@ -92,6 +96,32 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 self.machine.interrupt(&target);
                 self.check(Rule::RelaxHandles, self.wait(|| counts.of(other) > before));
                 self.check(Rule::RelaxHandles, counts.of(other) == before + 1);
+                meet();
+            }
+        });
+    }
+
+    /// CPU 0 interrupts CPU 1 while its thread sleeps: the CPU idles, runs another thread, or is nobody's. It
+    /// handles the interrupt before the sleeper goes on, at the latest.
+    fn sleeper(&self, counts: HandlerCounts) {
+        let (meetings, word) = (AtomicU32::new(0), AtomicU32::new(0));
+        self.on_two_cpus(|me| {
+            let mut meet = self.meeting(&meetings);
+            for round in 1..=SLEEPS {
+                let before = counts.of(1);
+                meet();
+                if me == 1 {
+                    while word.load(SeqCst) < round {
+                        M::Cpu::sleep(&word, round - 1);
+                    }
+                    self.check(Rule::InterruptWakes, self.wait(|| counts.of(1) > before));
+                } else {
+                    // Time for the other CPU to fall asleep.
+                    (0..1000).for_each(|_| M::Cpu::relax());
+                    self.machine.interrupt(&CpuMask::from_words([0b10]));
+                    word.store(round, SeqCst);
+                    M::Cpu::wake(&word, 1);
+                }
                 meet();
             }
         });

@@ -4,15 +4,11 @@ use super::{Harness, Rule, Suite};
 use crate::machine::Machine;
 use crate::units::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 
-/// Bytes that are read back at each end of a frame.
-const EDGE: usize = 16;
-
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn memory(&self) {
         self.on_one_cpu(|| {
             self.window();
             self.tables_are_memory();
-            self.read_and_write();
             self.zero();
             self.copy();
             self.claims();
@@ -68,28 +64,9 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     fn frame_is(&self, pfn: Pfn, expected: impl Fn(usize) -> u8) -> bool {
         let mut bytes = [0; 64];
         (0..PAGE_SIZE).step_by(bytes.len()).all(|offset| {
-            self.machine.read(pfn, offset, &mut bytes);
+            self.read_frame(pfn, offset, &mut bytes);
             bytes.iter().enumerate().all(|(i, &byte)| byte == expected(offset + i))
         })
-    }
-
-    fn read_and_write(&self) {
-        let pfn = |n| self.frames.start.add(n);
-        (0..3).for_each(|n| self.paint(pfn(n), n as u8));
-        (0..3).for_each(|n| {
-            self.check(Rule::ReadWriteExact, self.frame_is(pfn(n), |at| pattern(n as u8, at)));
-        });
-        self.write_frame(pfn(1), PAGE_SIZE - EDGE, &[0xEE; EDGE]);
-        self.write_frame(pfn(1), 0, &[0xDD; EDGE - 1]);
-        self.write_frame(pfn(1), PAGE_SIZE, &[]);
-        let painted = |at| match at {
-            0..15 => 0xDD,
-            4080.. => 0xEE,
-            _ => pattern(1, at),
-        };
-        self.check(Rule::ReadWriteExact, self.frame_is(pfn(1), painted));
-        self.check(Rule::ReadWriteExact, self.frame_is(pfn(0), |at| pattern(0, at)));
-        self.check(Rule::ReadWriteExact, self.frame_is(pfn(2), |at| pattern(2, at)));
     }
 
     fn zero(&self) {

@@ -69,7 +69,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     }
 
     fn map(&self, tables: Tables, page: u64, to: Option<Pfn>) {
-        let leaf = |pfn| Leaf { pfn, rights: Rights::READ | Rights::USER, accessed: false, dirty: false };
+        let leaf = |pfn| Leaf::new(pfn, Rights::READ | Rights::USER);
         let entry = to.map_or(Entry::Absent, |pfn| Entry::Leaf(leaf(pfn)));
         self.set(tables.of::<M>(Level::Pte), Level::Pte, PAGE.add(page), entry);
     }

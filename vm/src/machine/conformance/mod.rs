@@ -16,10 +16,34 @@
 //! | `interrupts` | interrupts between CPUs, the barrier |
 //! | `helpers` | helpers |
 //!
-//! ```ignore
-//! let report = conformance::run(&machine, &harness, frames);
-//! assert!(report.holds(), "{report}");
 //! ```
+//! use interleaf::machine::conformance::{self, Harness, Report};
+//! use interleaf::machine::Machine;
+//! use interleaf::units::{PfnRange, VirtAddr};
+//!
+//! /// One CPU, which runs one program after the other, and has no MMU.
+//! struct Inline;
+//!
+//! impl<M: Machine> Harness<M> for Inline {
+//!     fn run(&self, _: &M, programs: &[&(dyn Fn() + Sync)]) {
+//!         programs.iter().for_each(|program| program());
+//!     }
+//!     fn has_mmu(&self) -> bool {
+//!         false
+//!     }
+//!     fn load(&self, _: &M, _: VirtAddr) -> Option<u64> {
+//!         None
+//!     }
+//! }
+//!
+//! fn test<M: Machine>(machine: &M, frames: PfnRange) -> Report {
+//!     // SAFETY: nothing else uses the machine yet.
+//!     unsafe { conformance::run(machine, &Inline, frames) }
+//! }
+//! ```
+//!
+//! A platform's test asserts `report.holds()`, and prints the report, which names each rule. `examples/embed`
+//! runs the suite on its platform.
 
 mod cpu;
 mod helpers;
@@ -28,7 +52,7 @@ mod memory;
 mod mmu;
 
 use super::{Cpu, Machine};
-use crate::units::{Order, Pfn, PfnRange, VirtAddr};
+use crate::units::{Order, PAGE_SIZE, Pfn, PfnRange, VirtAddr};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -40,6 +64,11 @@ pub trait Harness<M: Machine> {
     /// Runs `program` on CPU 0 while helpers exist. A platform whose helpers always exist needs nothing else.
     fn run_with_helper(&self, machine: &M, program: &(dyn Fn() + Sync)) {
         self.run(machine, &[program]);
+    }
+    /// Whether the machine has an MMU. Where not, the rules of translation are not tested, and
+    /// [`load`](Harness::load) is not called.
+    fn has_mmu(&self) -> bool {
+        true
     }
     /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` if that is a page fault.
     fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
@@ -63,6 +92,7 @@ macro_rules! rules {
         /// A rule of a platform; its number is the discriminant.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
+        #[non_exhaustive]
         pub enum Rule {
             $(#[doc = $sentence] $name,)*
         }
@@ -95,7 +125,6 @@ rules! {
     WindowInverse: "phys_of is the inverse of the window",
     WindowContiguous: "the window of contiguous memory is contiguous",
     TableIsWindow: "a table is the memory of its frame",
-    ReadWriteExact: "read and write reach the bytes named, to the last of a frame, and no others",
     ZeroExact: "zero fills the block named and nothing else",
     CopyExact: "copy moves the block named and nothing else",
     ClaimedOnce: "memory is claimed once, and only where there is memory",
@@ -106,6 +135,7 @@ rules! {
     RootSwitches: "load_root translates through the new root, and nothing cached from the old",
     RootNone: "without a root nothing is translated",
     InterruptReaches: "an interrupt makes every CPU of the set run the handler, with its data",
+    InterruptWakes: "a CPU whose thread sleeps handles an interrupt before the thread goes on, or sooner",
     InterruptSpares: "an interrupt makes no other CPU run the handler",
     HandlerRemoved: "a handler that was removed runs no more",
     BarrierOrders: "barrier_all is a full fence on every CPU",
@@ -120,7 +150,7 @@ pub enum Verdict {
     Holds,
     /// Found broken.
     Broken,
-    /// Not tested: the machine has one CPU, or no helpers, or a test before it did not end.
+    /// Not tested: the machine has one CPU, no MMU, or no helpers, or a test before it did not end.
     Untested,
 }
 
@@ -181,7 +211,9 @@ pub unsafe fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, fr
     let suite = Suite { machine, harness, frames, tested: AtomicU64::new(0), broken: AtomicU64::new(0) };
     suite.memory();
     suite.cpu();
-    suite.mmu();
+    if harness.has_mmu() {
+        suite.mmu();
+    }
     suite.interrupts(interrupts::HandlerCounts::reserve());
     suite.helpers();
     Report { tested: suite.tested.into_inner(), broken: suite.broken.into_inner() }
@@ -254,10 +286,24 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         assert!(self.frames.covers(PfnRange::new(pfn, pfn.add(order.frames()))), "a frame that is not ours");
     }
 
-    fn write_frame(&self, pfn: Pfn, offset: usize, bytes: &[u8]) {
+    /// Where the bytes of a frame of the suite's are.
+    fn bytes_of(&self, pfn: Pfn, offset: usize, len_bytes: usize) -> *mut u8 {
         self.assert_own(pfn, Order::BASE);
-        // SAFETY: a frame of the suite's, which nothing else uses: the contract of `run`.
-        unsafe { self.machine.write(pfn, offset, bytes) };
+        assert!(offset <= PAGE_SIZE && len_bytes <= PAGE_SIZE - offset, "bytes beyond a frame");
+        self.machine.window(pfn.addr()).as_ptr().wrapping_add(offset)
+    }
+
+    fn write_frame(&self, pfn: Pfn, offset: usize, from: &[u8]) {
+        let to = self.bytes_of(pfn, offset, from.len());
+        // SAFETY: a frame of the suite's, which nothing else uses (the contract of `run`), and which the
+        // window shows whole.
+        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+
+    fn read_frame(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        let from = self.bytes_of(pfn, offset, to.len());
+        // SAFETY: as in `write_frame`.
+        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
     }
 
     fn zero_block(&self, pfn: Pfn, order: Order) {

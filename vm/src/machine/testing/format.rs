@@ -1,6 +1,6 @@
 //! Table entries for unit tests: the plainest bits that say everything.
 
-use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const PRESENT: u64 = 1;
@@ -8,10 +8,12 @@ const LEAF: u64 = 2;
 const RIGHTS_SHIFT: u32 = 2;
 const ACCESSED: u64 = 1 << 6;
 const DIRTY: u64 = 1 << 7;
+const NOT_OWNED: u64 = 1 << 8;
+const CACHE_SHIFT: u32 = 9;
 const FRAME_SHIFT: u32 = 12;
 
 /// The root's level as a number, and whether TLBs remember refusals; bit 0 present, 1 leaf, 2..6 rights, 6
-/// accessed, 7 dirty, 12.. frame. Not present and not zero: a marker.
+/// accessed, 7 dirty, 8 not owned, 9..11 cache type, 12.. frame. Not present and not zero: a marker.
 #[derive(Debug)]
 pub enum Plainest<const ROOT: u8, const REMEMBERS: bool = false> {}
 
@@ -41,7 +43,8 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
                 let rights = u64::from(leaf.rights.bits()) << RIGHTS_SHIFT;
-                leaf.pfn.0 << FRAME_SHIFT | used | rights | LEAF | PRESENT
+                let kind = (u64::from(!leaf.owned) * NOT_OWNED) | ((leaf.cache as u64) << CACHE_SHIFT);
+                leaf.pfn.0 << FRAME_SHIFT | used | rights | kind | LEAF | PRESENT
             }
         }
     }
@@ -58,6 +61,12 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
                 rights: Rights::from_bits_truncate((word >> RIGHTS_SHIFT) as u8 & 0xf),
                 accessed: word & ACCESSED != 0,
                 dirty: word & DIRTY != 0,
+                owned: word & NOT_OWNED == 0,
+                cache: match word >> CACHE_SHIFT & 3 {
+                    0 => CacheType::WriteBack,
+                    1 => CacheType::WriteCombining,
+                    _ => CacheType::Device,
+                },
             }),
         }
     }

@@ -184,6 +184,13 @@ impl<F: Format> TestMachine<F> {
         self.mmus[cpu as usize].cached(page)
     }
 
+    /// Reads bytes of a frame, `offset + to.len() <= 4096`.
+    pub fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
+        assert!(offset + to.len() <= PAGE_SIZE);
+        // SAFETY: the bytes lie in the arena, and `to` is exclusive.
+        unsafe { self.bytes(pfn, offset, to.len()).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+    }
+
     /// Writes bytes of a frame, as a device: for tests, to frames that no Rust code borrows from.
     pub fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         assert!(offset + from.len() <= PAGE_SIZE);
@@ -269,16 +276,6 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         let (from, to) = (self.bytes(from, 0, order.bytes()), self.bytes(to, 0, order.bytes()));
         // SAFETY: both blocks lie in the arena.
         unsafe { from.copy_to(to, order.bytes()) };
-    }
-
-    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        assert!(offset + to.len() <= PAGE_SIZE);
-        // SAFETY: the bytes lie in the arena, and `to` is exclusive.
-        unsafe { self.bytes(pfn, offset, to.len()).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
-    }
-
-    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        self.write(pfn, offset, from);
     }
 
     fn load_root(&self, root: Option<RootTable>) {

@@ -2,6 +2,9 @@
 //! for tests of stale translations.
 
 mod cpu;
+#[cfg(all(test, not(loom)))]
+#[path = "tests/defaults.rs"]
+mod defaults;
 mod format;
 #[cfg(loom)]
 mod leak;

@@ -64,8 +64,14 @@ enum PublishedLock<'a, M: Machine> {
 }
 
 /// Pages from which on editing entries lasts long enough to let readers in, though none waits: what a table
-/// of leaves covers. Builds with debug assertions, and models, always let them in.
-const LONG_EDIT: u64 = if cfg!(any(debug_assertions, loom)) { 1 } else { Level::Pte.table_pages() };
+/// of leaves covers. Few where tests are to see both ways; models always let them in.
+const LONG_EDIT: u64 = if cfg!(loom) {
+    1
+} else if cfg!(debug_assertions) {
+    2
+} else {
+    Level::Pte.table_pages()
+};
 
 /// A range of a space, locked to read: no writer replaces its mappings.
 #[must_use = "the range is unlocked once this is dropped"]
@@ -145,6 +151,17 @@ impl<M: Machine> AddressSpace<'_, M> {
     pub(in crate::space) fn share_live(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
         let guard = self.share(range);
         if !self.is_any_busy(range) {
+            return guard;
+        }
+        drop(guard);
+        self.share_after_writers(range)
+    }
+
+    /// Locks a range to read, for a caller that drops contents: no fork is under way, whose child would have
+    /// pages from before that and others from after it.
+    pub(in crate::space) fn share_after_fork(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let guard = self.share(range);
+        if !self.fork.is_under_way() || mutant!("madvise.beside-fork") {
             return guard;
         }
         drop(guard);

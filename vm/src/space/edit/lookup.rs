@@ -3,7 +3,7 @@
 use super::Held;
 use crate::machine::Machine;
 use crate::space::AddressSpace;
-use crate::units::{VirtAddr, Vpn, VpnRange};
+use crate::units::{Vpn, VpnRange};
 use crate::vma::{VmaAttributes, VmaFlags};
 
 impl<M: Machine> AddressSpace<'_, M> {
@@ -74,11 +74,5 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// All pages of user space, and those below it that may not be mapped.
     pub(in crate::space) fn all_pages(&self) -> VpnRange {
         VpnRange::new(Vpn(0), self.layout.areas.user.end)
-    }
-
-    /// The whole pages of a range that must lie in user space.
-    pub(in crate::space) fn user_range(&self, addr: VirtAddr, len_bytes: u64) -> Option<VpnRange> {
-        let range = VpnRange::from_bytes(addr, len_bytes)?;
-        (!range.is_empty() && range.end <= self.layout.areas.user.end).then_some(range)
     }
 }

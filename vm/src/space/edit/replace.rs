@@ -14,7 +14,6 @@
 use super::{Held, PublishedGuard, RangeGuard};
 use crate::index::IndexMemory;
 use crate::machine::Machine;
-use crate::object::Object;
 use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::vm::Reserve;
@@ -116,14 +115,34 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
+        let mut has_reclaimed = false;
+        while !self.try_replace(memory, old, new, gone) {
+            // It may wait for readers: they wait neither for a frozen mapping nor for the space's lock.
+            if has_reclaimed || !self.space.vm.reclaim_for_lack() {
+                return Err(Error::NoMemory);
+            }
+            has_reclaimed = true;
+        }
+        self.replaced = old;
+        Ok(())
+    }
+
+    /// Replaces the mappings; false, and nothing has changed, where that lacks memory.
+    #[inline(always)]
+    fn try_replace<N: IndexMemory<Vma<M::Cpu>, M::Cpu>>(
+        &self,
+        memory: &N,
+        old: VpnRange,
+        new: &[Option<(VmaAttributes, VmaState)>],
+        gone: VpnRange,
+    ) -> bool {
         let records = new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state));
-        let prepared = self.space.vmas.prepare(old, records, memory).map_err(|_| Error::NoMemory)?;
+        let Ok(prepared) = self.space.vmas.prepare(old, records, memory) else { return false };
         prepared.publish_and(|vma| {
             self.held.assert_may_replace(|| vma.attributes(), new);
             self.space.release_backing(vma.backing(), gone.intersect(vma.range()));
         });
-        self.replaced = old;
-        Ok(())
+        true
     }
 }
 
@@ -191,7 +210,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if let Some(backing) = backing
             && !pages.is_empty()
         {
-            Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);
+            self.vm.count_unmapped(backing, pages.len());
         }
     }
 }

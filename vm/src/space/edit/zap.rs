@@ -2,7 +2,7 @@
 //!
 //! Every edit that takes rights away from an entry goes through a gather, which flushes before it frees and
 //! before the call returns; and a gather is made from a guard. The one flush outside of a gather is
-//! that of a fault which replaces the zero page: it holds the table's lock instead
+//! that of a fault which replaces the zero page or a shared frame: it holds the table's lock instead
 //! ([`flush_page`](AddressSpace::flush_page)).
 
 use super::{Held, PublishedGuard};
@@ -28,7 +28,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// As [`gather`](Self::gather), for an edit that counts as pending already.
     #[inline]
-    fn gather_pending(
+    pub(in crate::space) fn gather_pending(
         &self,
         held: Held<'_>,
         pending: &PendingFlush<'_, M::Cpu>,

@@ -82,6 +82,7 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
             prepared.allocate_frame()?;
         }
         Decision::MapBacking => prepared.find_backing(vma, page, &reading)?,
+        Decision::AllowWrite(_) => prepared.prepare_copy(vma, page, entry.entry())?,
         Decision::MapZeroPage | Decision::Allow(_) => {}
     }
     let table = context.lock(&entry, decision, prepared)?;
@@ -90,9 +91,9 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     }
     let slot = entry.slot;
     drop(reading);
-    Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared);
+    Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared)?;
     if M::Format::REMEMBERS_REFUSALS
-        && let Decision::Allow(_) = decision
+        && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
     {
         space.forget_refusal(page, &PreemptGuard::new());
     }
@@ -213,8 +214,13 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         }
         let vma = self.confirm()?;
         match decision {
-            Decision::MapFrame | Decision::ReplaceZeroPage if vma.anon().is_none() => {
-                self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
+            Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_) => {
+                if self.space.fork.is_behind(self.page) {
+                    return Err(Fallback::Forking);
+                }
+                if vma.anon().is_none() {
+                    self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
+                }
             }
             // P12: the frame may have left the object since the lookup.
             Decision::MapBacking if !prepared.is_backing_current(vma, self.page, self.reading) => {
@@ -271,7 +277,7 @@ impl<M: Machine> Proof<M> for Locked<'_> {
         _reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
         self.held.assert_covers(space, VpnRange::new(page, page.add(1)));
-        vma.is_live().then_some(vma)
+        (vma.is_live() || mutant!("fault.busy-trusted")).then_some(vma)
     }
 }
 

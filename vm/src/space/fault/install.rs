@@ -1,6 +1,7 @@
 //! How a fault changes the entry it found: a pure decision, made without a lock; and the write, under the
 //! table's lock, when the table is attached, its entry is the one that was seen, and the mapping is valid.
 
+use super::Fallback;
 use super::prepare::Prepared;
 use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::space::AddressSpace;
@@ -29,6 +30,9 @@ pub enum Decision {
     MapBacking,
     /// Give the leaf these rights; its frame stays.
     Allow(Rights),
+    /// Give the leaf of private memory these rights, to write too: with its frame, if that is exclusive or
+    /// can become so; else with a copy. The lock decides.
+    AllowWrite(Rights),
 }
 
 /// The inputs of the decision, besides the entry.
@@ -61,7 +65,8 @@ fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
     if leaf.rights.contains(inputs.access.needs()) {
         Decision::Nothing
     } else if leaf.pfn != inputs.zero {
-        Decision::Allow(inputs.rights)
+        let copies = inputs.private_anonymous && inputs.access == Access::Write;
+        if copies { Decision::AllowWrite(inputs.rights) } else { Decision::Allow(inputs.rights) }
     } else if inputs.access == Access::Write {
         Decision::ReplaceZeroPage
     } else {
@@ -82,8 +87,11 @@ pub struct Install<'a, 'v, M: Machine> {
 
 impl<'v, M: Machine> Install<'_, 'v, M> {
     /// Applies the decision. The frames it needs are in `prepared`.
+    ///
+    /// # Errors
+    /// A frame has to be copied, and none is prepared for that; the next attempt prepares one.
     #[inline(always)]
-    pub fn apply(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) {
+    pub fn apply(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         match decision {
             Decision::MapFrame => {
                 if let Some(frame) = prepared.take_frame() {
@@ -91,13 +99,14 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
                 }
             }
             Decision::MapZeroPage => self.table.install_zero(self.slot, self.bits(self.rights)),
-            rarer => self.apply_rarer(rarer, prepared),
+            rarer => return self.apply_rarer(rarer, prepared),
         }
+        Ok(())
     }
 
     /// The rarer decisions. By value, so that `self` lies in memory only here.
     #[inline(never)]
-    fn apply_rarer(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) {
+    fn apply_rarer(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         match decision {
             Decision::Nothing | Decision::Wait | Decision::Refuse => {}
             Decision::MapFrame | Decision::MapZeroPage => {}
@@ -108,14 +117,32 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
             }
             Decision::ReplaceZeroPage => self.replace_zero_page(prepared),
             Decision::Allow(rights) => self.allow(rights),
+            Decision::AllowWrite(rights) => return self.allow_write(rights, prepared),
         }
+        Ok(())
+    }
+
+    /// Decides whether a write takes a copy: only the holder of the table's lock makes the frame of an entry
+    /// exclusive, or shares it by another entry.
+    fn allow_write(&mut self, rights: Rights, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        if self.table.is_exclusive(self.slot) {
+            self.allow(rights);
+        } else if self.table.try_make_exclusive(self.slot) {
+            self.space.vm.count(Counter::PgReuse);
+            self.allow(rights);
+        } else if prepared.has_copy() {
+            self.copy(prepared);
+        } else {
+            return Err(Fallback::CowUnprepared);
+        }
+        Ok(())
     }
 
     /// The bits of the leaf. The access is tried again at once: its bits are set now, which spares the
     /// hardware's walker a locked write.
     #[inline(always)]
     fn bits(&self, rights: Rights) -> LeafBits {
-        LeafBits { rights, accessed: true, dirty: self.access == Access::Write }
+        LeafBits::new(rights).used(self.access == Access::Write)
     }
 
     /// P9: the frame of a present entry changes through non-present and a flush, else one CPU would go on
@@ -133,6 +160,22 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         self.space.vm.count(Counter::ZeroPageReplaced);
     }
 
+    /// P9, as [`replace_zero_page`](Self::replace_zero_page). The flush comes before the copy, so no CPU
+    /// writes to the frame meanwhile, whatever flushes of the space are pending (P8). The mapping of the old
+    /// frame is taken back after both: until then nobody else finds it exclusive.
+    fn copy(&mut self, prepared: &mut Prepared<'v, M>) {
+        let Some(mut copy) = prepared.take_copy() else { return };
+        let Some(old) = self.table.replace_by_busy(self.slot, self.page) else { return };
+        old.put_after(self.space.vm.memory(), |frame| {
+            if !mutant!("cow.flush-skipped") {
+                self.space.flush_page(&self.table, self.page);
+            }
+            copy.copy_from(frame);
+        });
+        self.table.install(self.slot, copy.into_mapped(), self.bits(self.rights));
+        self.space.vm.count(Counter::CowCopied);
+    }
+
     /// Gives the leaf more rights, with the same frame. Other CPUs need no flush: one whose TLB has fewer
     /// faults, and finds them here.
     fn allow(&mut self, rights: Rights) {
@@ -141,7 +184,7 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
             self.table.set_lazyfree(self.slot, false);
         }
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
-        self.table
-            .adjust(self.slot, |leaf| Some(LeafBits { rights, accessed: true, dirty: kept(leaf) || store }));
+        let now = |leaf| LeafBits { rights, ..LeafBits::of(leaf).used(kept(leaf) || store) };
+        self.table.adjust(self.slot, |leaf| Some(now(leaf)));
     }
 }

@@ -59,7 +59,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub fn fault(&self, fault: Fault) -> Result<Outcome, FaultError> {
         let vm = self.vm;
         let mut prepared = Prepared::new(vm);
-        if fault.access == Access::Write {
+        // What is zeroed early is zeroed for nothing where a frame is copied.
+        if fault.access == Access::Write && !self.fork.was_forked() {
             prepared.allocate_early();
         }
         let (outcome, first) = match self.path {
@@ -113,7 +114,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[inline]
     fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let mut result = attempt(self, fault, &Speculated, prepared);
-        if matches!(result, Err(Fallback::VmaChanged | Fallback::EntryBusy)) {
+        if matches!(result, Err(Fallback::VmaChanged | Fallback::EntryBusy | Fallback::CowUnprepared)) {
             result = self.speculate_again(fault, prepared);
         }
         result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
@@ -170,6 +171,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 {
                     after_writers = true;
                 }
+                // A fork under way keeps out writers, so it has ended once there are none.
+                Fallback::Forking => after_writers = true,
                 Fallback::VmaMissing => return Err(FaultError::NotMapped),
                 Fallback::VmaAccess => return Err(FaultError::NotAllowed),
                 Fallback::NoMemory => {
@@ -178,9 +181,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                         return Err(FaultError::NoMemory);
                     }
                     has_waited = !lacked;
+                    if has_waited {
+                        self.vm.reclaim();
+                    }
                 }
                 Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
-                Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => M::Cpu::relax(),
+                Fallback::VmaChanged
+                | Fallback::PmdChanged
+                | Fallback::EntryBusy
+                | Fallback::CowUnprepared => M::Cpu::relax(),
             }
         }
     }

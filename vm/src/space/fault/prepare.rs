@@ -2,9 +2,10 @@
 //! if one gives up.
 
 use super::Fallback;
-use crate::frame::{FramePlacement, FrameRef, MappedFrame, Priority, TableFrame, ZeroedFrame};
-use crate::machine::Machine;
-use crate::object::{FillError, Object};
+use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
+use crate::frame::{FrameMeta, ZeroedFrame};
+use crate::machine::{Entry, Machine};
+use crate::object::FillError;
 use crate::space::Vm;
 use crate::sync::ReadGuard;
 use crate::units::Vpn;
@@ -20,8 +21,18 @@ pub struct Prepared<'v, M: Machine> {
     frame: Option<ZeroedFrame<'v, M>>,
     /// An empty table.
     table: Option<TableFrame<'v, M>>,
+    rare: Rare<'v, M>,
+}
+
+/// What the rarer faults prepare; no fault needs two of these at once.
+enum Rare<'v, M: Machine> {
+    Nothing,
     /// A backing's frame, with a reference for the entry to be installed.
-    backing: Option<FrameRef<'v, M>>,
+    Backing(FrameRef<'v, M>),
+    /// The last attempt was about to copy a frame, and there was none to copy into.
+    CopyWanted,
+    /// A frame to be copied into.
+    Copy(Frame<'v, M>),
 }
 
 /// Attempts run in a read section and never wait, so they leave the last frames to callers that may.
@@ -31,7 +42,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// Nothing prepared yet.
     #[inline]
     pub fn new(vm: &'v Vm<'v, M>) -> Self {
-        Self { vm, placement: FramePlacement::Local, frame: None, table: None, backing: None }
+        Self { vm, placement: FramePlacement::Local, frame: None, table: None, rare: Rare::Nothing }
     }
 
     /// Allocates and zeroes the frame first, which most write faults need: the stores drain while the mapping
@@ -65,6 +76,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if self.placement != placement && !self.frame.as_ref().is_none_or(fits) {
             self.frame = None;
         }
+        if self.placement != placement && self.has_copy() {
+            self.rare = Rare::CopyWanted;
+        }
         self.placement = placement;
     }
 
@@ -72,10 +86,53 @@ impl<'v, M: Machine> Prepared<'v, M> {
     #[inline(always)]
     pub fn allocate_frame(&mut self) -> Result<(), Fallback> {
         if self.frame.is_none() {
-            let frame = self.vm.memory.alloc_zeroed_from(self.placement, AT_ONCE);
-            self.frame = Some(frame.ok_or(Fallback::NoMemory)?);
+            self.frame = self.vm.memory.alloc_zeroed_from(self.placement, AT_ONCE);
+            if self.frame.is_none() {
+                // A zeroed frame is waited for, and no other.
+                self.rare = Rare::Nothing;
+                return Err(Fallback::NoMemory);
+            }
         }
         Ok(())
+    }
+
+    /// Allocates a frame to copy that of `entry` into, which is a leaf, if a write to it may have to copy;
+    /// and if the last attempt found that it has to. Its contents are as they come: nothing is zeroed.
+    #[cold]
+    #[inline(never)]
+    pub fn prepare_copy(&mut self, vma: &Vma<M::Cpu>, page: Vpn, entry: Entry) -> Result<(), Fallback> {
+        let Entry::Leaf(leaf) = entry else { return Ok(()) };
+        let may_need_copy = || self.vm.memory.meta(leaf.pfn).is_none_or(FrameMeta::may_need_copy);
+        let was_wanted = matches!(self.rare, Rare::CopyWanted | Rare::Copy(_));
+        if !self.has_copy() {
+            // Should the record turn out to be wrong, the next attempt prepares one.
+            self.rare = Rare::CopyWanted;
+        }
+        if !was_wanted && !may_need_copy() {
+            return Ok(());
+        }
+        self.set_placement(vma, page);
+        if !self.has_copy() {
+            self.rare = Rare::Copy(self.allocate_copy(AT_ONCE).ok_or(Fallback::NoMemory)?);
+        }
+        Ok(())
+    }
+
+    fn allocate_copy(&self, priority: Priority) -> Option<Frame<'v, M>> {
+        self.vm.memory.alloc_frame_from(self.placement, AllocRequest::DIRTY.with_priority(priority))
+    }
+
+    /// Whether there is a frame to copy into.
+    pub fn has_copy(&self) -> bool {
+        matches!(self.rare, Rare::Copy(_))
+    }
+
+    /// Takes the frame to copy into.
+    pub fn take_copy(&mut self) -> Option<Frame<'v, M>> {
+        match core::mem::replace(&mut self.rare, Rare::Nothing) {
+            Rare::Copy(frame) => Some(frame),
+            _ => None,
+        }
     }
 
     /// Allocates an empty table, unless one is prepared.
@@ -95,33 +152,34 @@ impl<'v, M: Machine> Prepared<'v, M> {
         page: Vpn,
         reading: &ReadGuard<'_, M::Cpu>,
     ) -> Result<(), Fallback> {
-        self.backing = None;
+        self.rare = Rare::Nothing;
         self.set_placement(vma, page);
         let memory = &self.vm.memory;
-        let object = Object::at(memory, vma.backing().ok_or(Fallback::VmaChanged)?.0);
+        let object = vma.backing().and_then(|backing| self.vm.object(backing, reading));
+        let object = object.ok_or(Fallback::VmaChanged)?;
         let offset = vma.frame_offset(page);
-        let pfn = match object.lookup(offset, reading) {
+        let pfn = match object.lookup(memory, offset, reading) {
             Some(pfn) => pfn,
             None => {
                 self.allocate_frame()?;
-                object.fill(offset, &mut self.frame).map_err(|refused| match refused {
+                object.fill(memory, offset, &mut self.frame, reading).map_err(|refused| match refused {
                     FillError::Dead => Fallback::VmaChanged,
                     FillError::NoMemory => Fallback::NoMemory,
                 })?
             }
         };
         // Refused: the frame left the object after the lookup.
-        self.backing = Some(memory.try_get(pfn).ok_or(Fallback::VmaChanged)?);
+        self.rare = Rare::Backing(memory.try_get(pfn).ok_or(Fallback::VmaChanged)?);
         Ok(())
     }
 
     /// Whether the prepared frame is still the backing's frame for the page. Asked under the lock of the
     /// table that it is installed into.
     pub fn is_backing_current(&self, vma: &Vma<M::Cpu>, page: Vpn, reading: &ReadGuard<'_, M::Cpu>) -> bool {
-        let object = vma.backing().map(|backing| Object::at(&self.vm.memory, backing.0));
-        let now = object.and_then(|object| object.lookup(vma.frame_offset(page), reading));
+        let object = vma.backing().and_then(|backing| self.vm.object(backing, reading));
+        let now = object.and_then(|object| object.lookup(&self.vm.memory, vma.frame_offset(page), reading));
         mutant!("fault.backing-not-rechecked")
-            || now.is_some() && now == self.backing.as_ref().map(FrameRef::pfn)
+            || matches!((&self.rare, now), (Rare::Backing(found), Some(now)) if found.pfn() == now)
     }
 
     /// Takes the zeroed frame, as user memory that one entry maps.
@@ -132,7 +190,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
     /// Takes the backing's frame, counted as mapped by one entry more. `None` where too many entries map it.
     pub fn take_backing(&mut self) -> Option<MappedFrame<'v, M>> {
-        self.backing.take()?.map().ok()
+        match core::mem::replace(&mut self.rare, Rare::Nothing) {
+            Rare::Backing(frame) => frame.map().ok(),
+            _ => None,
+        }
     }
 
     /// Takes the empty table.
@@ -147,14 +208,20 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// # Errors
     /// There is no memory.
     pub fn wait_for_memory(&mut self) -> Result<bool, ()> {
-        let memory = &self.vm.memory;
-        self.vm.settle();
-        let has_all = self.frame.is_some() && self.table.is_some();
-        if self.frame.is_none() {
-            self.frame = Some(memory.alloc_zeroed_from(self.placement, Priority::Normal).ok_or(())?);
+        let vm = self.vm;
+        vm.settle();
+        let is_copy = matches!(self.rare, Rare::CopyWanted | Rare::Copy(_));
+        let has_frame = if is_copy { self.has_copy() } else { self.frame.is_some() };
+        let has_all = has_frame && self.table.is_some();
+        if is_copy && !has_frame {
+            self.rare = Rare::Copy(vm.or_reclaim(|| self.allocate_copy(Priority::Normal)).ok_or(())?);
+        }
+        if !is_copy && !has_frame {
+            let alloc = || vm.memory.alloc_zeroed_from(self.placement, Priority::Normal);
+            self.frame = Some(vm.or_reclaim(alloc).ok_or(())?);
         }
         if self.table.is_none() {
-            self.table = Some(memory.alloc_table(Priority::Normal).ok_or(())?);
+            self.table = Some(vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(())?);
         }
         Ok(!has_all)
     }
@@ -162,6 +229,11 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
 impl<M: Machine> fmt::Debug for Prepared<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "prepared: frame {:?}, table {:?}, backing {:?}", self.frame, self.table, self.backing)
+        let rare: &dyn fmt::Debug = match &self.rare {
+            Rare::Backing(frame) => frame,
+            Rare::Copy(frame) => frame,
+            Rare::Nothing | Rare::CopyWanted => &"no other",
+        };
+        write!(f, "prepared: frame {:?}, table {:?}, {rare:?}", self.frame, self.table)
     }
 }

@@ -20,6 +20,7 @@ pub enum Outcome {
 
 /// Why an attempt gave up. Each has its counter, which counts the reasons of speculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fallback {
     /// The mapping was replaced meanwhile, or is busy.
     VmaChanged,
@@ -36,11 +37,16 @@ pub enum Fallback {
     EntryBusy,
     /// No frame without waiting.
     NoMemory,
+    /// A fork is under way and has shared the page already: what is written now would be in the child, where
+    /// earlier writes are not.
+    Forking,
+    /// The frame has to be copied, and none was prepared for that.
+    CowUnprepared,
 }
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 7] = [
+    pub const ALL: [Fallback; 9] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
@@ -48,6 +54,8 @@ impl Fallback {
         Fallback::PmdChanged,
         Fallback::EntryBusy,
         Fallback::NoMemory,
+        Fallback::Forking,
+        Fallback::CowUnprepared,
     ];
 
     /// The counter of this reason.
@@ -60,6 +68,8 @@ impl Fallback {
             Fallback::PmdChanged => Counter::SpfPmdChanged,
             Fallback::EntryBusy => Counter::SpfEntryBusy,
             Fallback::NoMemory => Counter::SpfNoMemory,
+            Fallback::Forking => Counter::SpfForking,
+            Fallback::CowUnprepared => Counter::SpfCowUnprepared,
         }
     }
 }

@@ -53,7 +53,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Advice about contents: no mapping changes, so the range is locked to read, and faults go on.
     fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
-        let guard = self.share(range);
+        let guard = self.share_after_fork(range);
         let held = guard.held();
         let mapped = self.each_part_in(held, range, |part, vma| match advice {
             Advice::DontNeed
@@ -109,9 +109,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a store
-    /// makes them dirty again (`LockedTable::is_discardable`).
+    /// makes them dirty again (`LockedTable::is_discardable`). Frames that other spaces may map stay.
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
         self.edit_entries(held, range, |table, slot, page, gather| {
+            if !table.is_exclusive(slot) {
+                return;
+            }
             if let Some((_, true)) = table.adjust(slot, cleaned) {
                 gather.weakened(VpnRange::new(page, page.add(1)));
             }
@@ -128,5 +131,5 @@ fn unless_holes(all_mapped: bool) -> Result<(), Error> {
 }
 
 fn cleaned(leaf: Leaf) -> Option<LeafBits> {
-    leaf.dirty.then_some(LeafBits { rights: leaf.rights, dirty: false, accessed: false })
+    leaf.dirty.then_some(LeafBits { dirty: false, accessed: false, ..LeafBits::of(leaf) })
 }

@@ -6,12 +6,11 @@
 //! from the publication on; whoever needs the entries of a busy mapping waits.
 
 use crate::machine::Machine;
-use crate::object::Object;
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::{BackingId, TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
+use crate::vma::{TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
 
 /// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,8 +194,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                 if !flags.contains(VmaFlags::NORESERVE) {
                     self.limits(held).commit(range.len())?;
                 }
-                let object = Object::create(&self.vm.memory, range.len()).ok_or(Error::NoMemory)?;
-                let backing = object.number().map(BackingId).ok_or(Error::NoMemory)?;
+                let create = || self.vm.create_object(range.len());
+                let backing = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
                 Ok(VmaAttributes::backed(range, flags, backing, 0))
             }
         }

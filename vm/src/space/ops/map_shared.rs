@@ -10,7 +10,6 @@
 //! two spaces' locks are never held together, and the other space may be this one.
 
 use crate::machine::Machine;
-use crate::object::Object;
 use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::{MapRequest, Sharing};
@@ -40,7 +39,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let (backing, offset) = other.keep_shared(pages)?;
         let mapped = self.put_shared(request, backing, offset);
         if mapped.is_err() && !mutant!("map-shared.count-kept") {
-            Object::at(&self.vm.memory, backing.0).unmapped(pages.len(), &self.vm.rcu);
+            self.vm.count_unmapped(backing, pages.len());
         }
         let range = mapped?;
         if request.populate {
@@ -55,7 +54,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vma =
             self.first_in(guard.held(), pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
         let backing = vma.backing.ok_or(Error::Invalid)?;
-        Object::at(&self.vm.memory, backing.0).mapped(pages.len());
+        self.vm.count_mapped(backing, pages.len());
         Ok((backing, vma.offset_at(pages.start)))
     }
 

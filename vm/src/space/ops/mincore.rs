@@ -1,7 +1,6 @@
 //! mincore: which pages are present.
 
 use crate::machine::{Cpu, Entry, Machine, Marker};
-use crate::object::Object;
 use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::table::walk;
@@ -63,7 +62,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                 (Entry::Marker(Marker::Busy), _) => {}
                 (Entry::Marker(Marker::Unknown), _) => return None,
                 (_, Some(backing)) => {
-                    return Object::at(&vm.memory, backing.0).lookup(vma.offset_at(page), &reading);
+                    let object = vm.object(backing, &reading)?;
+                    return object.lookup(&vm.memory, vma.offset_at(page), &reading);
                 }
                 _ => return None,
             }

@@ -11,11 +11,13 @@
 //! | `brk` | brk | its range, to write |
 //! | `mincore` | mincore | its range, to read |
 //! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the page to read, for each page |
+//! | `fork` | fork | all of the space, to write |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
 mod brk;
 mod exit;
+mod fork;
 mod madvise;
 mod map;
 mod map_shared;

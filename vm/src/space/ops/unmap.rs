@@ -28,6 +28,12 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.unmap_range(self.write(range), range).map(drop)
     }
 
+    /// The whole pages of a range that must lie in user space.
+    fn user_range(&self, addr: VirtAddr, len_bytes: u64) -> Option<VpnRange> {
+        let range = VpnRange::from_bytes(addr, len_bytes)?;
+        (!range.is_empty() && range.end <= self.layout.areas.user.end).then_some(range)
+    }
+
     /// Unmaps the pages of the range. `Ok` with the guard that keeps other writers out until the caller drops
     /// it; `None` where nothing was mapped.
     pub(in crate::space) fn unmap_range<'a>(

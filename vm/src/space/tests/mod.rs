@@ -1,6 +1,8 @@
 //! Spaces from outside: what they are made with, and how CPUs load them.
 
 mod activate;
+mod fork;
+mod garbage;
 mod layout;
 mod many_cpus;
 mod odd;

@@ -61,6 +61,11 @@ impl<T, C: Cpu> AsymmetricCell<T, C> {
         // and it waits until the count is 0.
         Some(f(unsafe { &mut *this.value.get() }))
     }
+
+    /// Owner: whether a caller on this stack uses `part` of its slot.
+    pub fn is_in_use<S>(slot: &CpuGuard<'_, S, C>, part: fn(&S) -> &Self) -> bool {
+        slot.part(part).count.get() != 0
+    }
 }
 
 /// The owner's section; ends when dropped, also by unwinding.

@@ -1,5 +1,5 @@
-//! Lists of retired objects, by the epoch at which they were retired. Plain memory: one CPU, or a lock, owns
-//! it.
+//! Lists of retired objects, by the epoch at which they were retired. Plain memory: one CPU owns it, or a CPU
+//! that has revoked that one's ownership, or a lock.
 
 use super::GarbageLimits;
 use crate::machine::{AccessKind, Cpu};
@@ -13,6 +13,9 @@ pub(super) const FIRST_EPOCH: u64 = 1;
 
 /// Epochs from stamping to freeing.
 pub(super) const GRACE: u64 = 3;
+
+/// Objects reclaimed between two moments where the thread may be preempted.
+pub(super) const BATCH: u32 = 32;
 
 /// The link of a retired object. It lies in the object, so that retiring needs no memory; unused until then.
 pub struct RcuHead {
@@ -90,18 +93,54 @@ impl RcuList {
         self.bytes += other.bytes;
     }
 
+    /// Takes out the oldest objects, [`BATCH`] at most.
+    fn split_batch<C: Cpu>(&mut self) -> RcuList {
+        let Some((first, end)) = self.ends.filter(|_| self.len > BATCH) else { return mem::take(self) };
+        // SAFETY: the object is in this list, which owns the heads of its objects; here and below.
+        let next = |at| unsafe { read::<C>(at).0 };
+        let last = (1..BATCH).fold(first, |at, _| next(at).unwrap_or(end));
+        self.ends = next(last).map(|next| (next, end));
+        self.len -= BATCH;
+        // SAFETY: as above; it is in the other list from here on.
+        unsafe { write::<C>(last, None, None) };
+        RcuList { ends: Some((first, last)), len: BATCH, bytes: 0 }
+    }
+
     /// The oldest object and its tag.
+    #[cfg(test)]
     pub(crate) fn pop<C: Cpu>(&mut self) -> Option<(NonNull<RcuHead>, usize)> {
         let (first, last) = self.ends?;
-        if C::OBSERVED {
-            C::access(first.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Read);
-        }
         // SAFETY: the object is in this list, which is used here, so it is valid and its head is ours.
-        let (next, tag) = unsafe { (*first.as_ref().next.get(), *first.as_ref().tag.get()) };
+        let (next, tag) = unsafe { read::<C>(first) };
         self.ends = next.map(|next| (next, last));
         self.len -= 1;
         Some((first, tag))
     }
+
+    /// Calls `f` with each object and its tag, the oldest first. What `f` does with the object ends its being
+    /// in the list.
+    pub(super) fn each<C: Cpu>(self, mut f: impl FnMut(NonNull<RcuHead>, usize)) {
+        let mut rest = self.ends.map(|(first, _)| first);
+        while let Some(object) = rest {
+            // SAFETY: the object is in this list, which is used here, so it is valid and its head is ours; it
+            // is read before `f` gets it.
+            let (next, tag) = unsafe { read::<C>(object) };
+            rest = next;
+            f(object, tag);
+        }
+    }
+}
+
+/// The link and the tag of a head.
+///
+/// # Safety
+/// The head is valid, and only the caller uses it.
+unsafe fn read<C: Cpu>(head: NonNull<RcuHead>) -> (Option<NonNull<RcuHead>>, usize) {
+    if C::OBSERVED {
+        C::access(head.as_ptr() as usize, size_of::<RcuHead>(), AccessKind::Read);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { (*head.as_ref().next.get(), *head.as_ref().tag.get()) }
 }
 
 /// # Safety
@@ -136,9 +175,11 @@ impl fmt::Debug for RcuList {
 struct EpochList {
     stamp: u64,
     list: RcuList,
+    /// When the first of them was retired.
+    since_ns: u64,
 }
 
-/// The waiting objects of one CPU, or of CPUs that went offline.
+/// The waiting objects of one CPU, or those that no CPU owns.
 ///
 /// When the epoch is `e`, objects that may still wait were stamped `e`, `e-1` or `e-2`: three lists. If the
 /// list for a new stamp holds another stamp, that is three or more epochs older, so its objects are free.
@@ -153,15 +194,26 @@ pub(super) struct Garbage {
     /// The epoch when this CPU looked last.
     looked: u64,
     limits: GarbageLimits,
-    /// A caller on this stack is reclaiming a batch.
-    reclaiming: bool,
+    /// The most bytes that waited at once, and the number of objects then.
+    peak: (usize, u32),
+    /// The longest time that an object waited until it was found free.
+    longest_ns: u64,
 }
 
 impl Garbage {
     pub(super) const fn new(limits: GarbageLimits) -> Self {
-        let lists = [const { EpochList { stamp: 0, list: RcuList::new() } }; GRACE as usize];
-        let (poll_at, looked) = (limits.lot, FIRST_EPOCH);
-        Self { lists, free: RcuList::new(), added: 0, left: 0, poll_at, looked, limits, reclaiming: false }
+        let lists = [const { EpochList { stamp: 0, list: RcuList::new(), since_ns: 0 } }; GRACE as usize];
+        Self {
+            lists,
+            free: RcuList::new(),
+            added: 0,
+            left: 0,
+            poll_at: limits.lot,
+            looked: FIRST_EPOCH,
+            limits,
+            peak: (0, 0),
+            longest_ns: 0,
+        }
     }
 
     /// Number of objects, but those of a batch that is being reclaimed.
@@ -171,28 +223,42 @@ impl Garbage {
 
     /// Adds objects stamped `epoch` and returns whether it is time to poll.
     pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: RcuList) -> bool {
-        self.put::<C>(epoch, objects);
-        self.added >= self.poll_at && !self.reclaiming
+        self.put::<C>(epoch, objects, None);
+        if self.waiting() > self.peak.0 {
+            self.peak = (self.waiting(), self.len());
+        }
+        self.added >= self.poll_at
     }
 
     /// Bytes of the objects that wait.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.added - self.left
     }
 
-    fn put<C: Cpu>(&mut self, stamp: u64, list: RcuList) {
+    /// Adds objects that were retired at `since_ns`, or now.
+    fn put<C: Cpu>(&mut self, stamp: u64, list: RcuList, since_ns: Option<u64>) {
         let of_epoch = &mut self.lists[(stamp % GRACE) as usize];
         self.added += list.bytes;
         if of_epoch.stamp < stamp {
-            self.left += of_epoch.list.bytes;
-            of_epoch.stamp = stamp;
-            self.free.append::<C>(mem::replace(&mut of_epoch.list, list));
+            let since_ns = since_ns.unwrap_or_else(C::now_ns);
+            let before = mem::replace(of_epoch, EpochList { stamp, list, since_ns });
+            self.set_free::<C>(before, since_ns);
         } else if of_epoch.stamp == stamp {
             of_epoch.list.append::<C>(list);
+            of_epoch.since_ns = of_epoch.since_ns.min(since_ns.unwrap_or(u64::MAX));
         } else {
             self.left += list.bytes;
             self.free.append::<C>(list);
         }
+    }
+
+    /// Objects of `lists` have been found free.
+    fn set_free<C: Cpu>(&mut self, of_epoch: EpochList, now_ns: u64) {
+        if of_epoch.list.len > 0 {
+            self.longest_ns = self.longest_ns.max(now_ns.saturating_sub(of_epoch.since_ns));
+        }
+        self.left += of_epoch.list.bytes;
+        self.free.append::<C>(of_epoch.list);
     }
 
     /// Looks at the epoch and returns whether it has moved since the last look.
@@ -200,10 +266,15 @@ impl Garbage {
         mem::replace(&mut self.looked, epoch) != epoch
     }
 
-    /// Takes over the garbage of another CPU, whatever its stamps.
+    /// Takes over garbage, whatever its stamps.
     pub(super) fn merge<C: Cpu>(&mut self, other: Garbage) {
         self.free.append::<C>(other.free);
-        other.lists.into_iter().for_each(|of_epoch| self.put::<C>(of_epoch.stamp, of_epoch.list));
+        for EpochList { stamp, list, since_ns } in other.lists {
+            self.put::<C>(stamp, list, Some(since_ns));
+        }
+        if self.waiting() > self.peak.0 {
+            self.peak = (self.waiting(), self.len());
+        }
     }
 
     /// Adds objects that are free already.
@@ -211,7 +282,7 @@ impl Garbage {
         self.free.append::<C>(list);
     }
 
-    /// Takes out all objects but those of a batch that a caller on this stack is reclaiming.
+    /// Takes out all objects but those of a batch that is being reclaimed.
     pub(super) fn take_all(&mut self) -> Garbage {
         let mut taken = Garbage::new(self.limits);
         mem::swap(&mut taken.lists, &mut self.lists);
@@ -221,40 +292,54 @@ impl Garbage {
         taken
     }
 
-    /// Takes out the objects that are free at `epoch`.
-    pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> RcuList {
-        for of_epoch in &mut self.lists {
-            let grace = GRACE - u64::from(mutant!("rcu.grace-of-two"));
-            if of_epoch.stamp + grace <= epoch {
-                self.left += of_epoch.list.bytes;
-                self.free.append::<C>(mem::take(&mut of_epoch.list));
+    /// Finds the objects that are free at `epoch`.
+    fn find_free<C: Cpu>(&mut self, epoch: u64) {
+        let grace = GRACE - u64::from(mutant!("rcu.grace-of-two"));
+        for at in 0..self.lists.len() {
+            let of_epoch = &mut self.lists[at];
+            if of_epoch.stamp + grace <= epoch && of_epoch.list.len > 0 {
+                let (stamp, since_ns) = (of_epoch.stamp, of_epoch.since_ns);
+                let found = mem::replace(of_epoch, EpochList { stamp, list: RcuList::new(), since_ns });
+                self.set_free::<C>(found, C::now_ns());
             }
         }
+    }
+
+    /// Takes out all objects that are free at `epoch`.
+    pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> RcuList {
+        self.find_free::<C>(epoch);
         mem::take(&mut self.free)
     }
 
-    /// Takes out the objects that are free at `epoch`, to reclaim them; `None` if there are none, or if a
-    /// caller on this stack is reclaiming. [`Garbage::end`] follows.
-    pub(super) fn begin<C: Cpu>(&mut self, epoch: u64) -> Option<RcuList> {
-        if self.reclaiming {
-            return None;
-        }
-        let free = self.take_free::<C>(epoch);
+    /// Takes out a batch of the objects that are free at `epoch`, to reclaim them.
+    pub(super) fn take_batch<C: Cpu>(&mut self, epoch: u64) -> RcuList {
+        self.find_free::<C>(epoch);
         // The next poll comes after a lot more, and at the limit with every object more.
         self.poll_at = self.added + self.limits.lot.min(self.limits.most.saturating_sub(self.waiting()));
-        self.reclaiming = free.len > 0;
-        self.reclaiming.then_some(free)
-    }
-
-    /// Ends the reclaiming that [`Garbage::begin`] began; `rest` was not reclaimed yet.
-    pub(super) fn end<C: Cpu>(&mut self, mut rest: RcuList) {
-        rest.append::<C>(mem::take(&mut self.free));
-        self.free = rest;
-        self.reclaiming = false;
+        self.free.split_batch::<C>()
     }
 
     /// Whether it is time to wait for the readers.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting() >= self.limits.most && !self.reclaiming && !mutant!("rcu.full-not-awaited")
+        self.waiting() >= self.limits.most && !mutant!("rcu.full-not-awaited")
+    }
+
+    /// The most bytes that waited at once, and the number of objects then.
+    pub(super) fn peak(&self) -> (usize, u32) {
+        self.peak
+    }
+
+    /// How long the oldest object that waits has done so; for objects found free already, for ever.
+    pub(super) fn oldest_ns(&self, now_ns: u64) -> u64 {
+        if self.free.len > 0 {
+            return u64::MAX;
+        }
+        let waiting = self.lists.iter().filter(|of_epoch| of_epoch.list.len > 0);
+        waiting.map(|of_epoch| now_ns.saturating_sub(of_epoch.since_ns)).max().unwrap_or(0)
+    }
+
+    /// The longest time that an object waited until it was found free, in nanoseconds.
+    pub(super) fn longest_ns(&self) -> u64 {
+        self.longest_ns
     }
 }

@@ -15,13 +15,29 @@ pub(super) struct Reader<C: Cpu> {
     /// handler of interrupts that comes between them leaves no section open (rule 2 of `Cpu`). Pairs with
     /// `barrier_all` in `advance`.
     pub(super) word: AtomicU64<C>,
+    /// The last epoch that the CPU has seen between two sections, at a poll; 0 before the first. Written by
+    /// its CPU alone; the releasing store pairs with the acquiring load in `is_quiet`.
+    quiet: AtomicU64<C>,
     hits: LastHits<C>,
 }
 
 impl<C: Cpu> Reader<C> {
     /// Of a CPU that reads nothing.
     pub(super) const fn new() -> Self {
-        Self { word: AtomicU64::new(0), hits: LastHits::new() }
+        Self { word: AtomicU64::new(0), quiet: AtomicU64::new(0), hits: LastHits::new() }
+    }
+
+    /// Notes that the CPU is in no section, if so: all that began are over, and those that begin from now on
+    /// see this epoch or a later one. Called on the CPU.
+    pub(super) fn note_quiet(&self, epoch: &AtomicU64<C>) {
+        if self.word.load(Relaxed) == 0 {
+            self.quiet.store(epoch.load(Relaxed), Release);
+        }
+    }
+
+    /// Whether the CPU has been between two sections since the epoch became `epoch`.
+    pub(super) fn is_quiet(&self, epoch: u64) -> bool {
+        self.quiet.load(Acquire) == epoch
     }
 }
 
@@ -51,7 +67,9 @@ impl<C: Cpu> Rcu<'_, C> {
             C::with_context(|context| context.read_section_entered());
         }
         let word = local.reader.word.load(Relaxed);
-        let word = if word == 0 { self.epoch.load(Relaxed) << 32 } else { nested(&local.reader, word) };
+        // Acquire: pairs with the store of an advance that has executed no barrier.
+        let order = if mutant!("rcu.entered-relaxed") { Relaxed } else { Acquire };
+        let word = if word == 0 { self.epoch.load(order) << 32 } else { nested(&local.reader, word) };
         local.reader.word.store(word + 1, Release);
         if !mutant!("rcu.read-fence-skipped") {
             light_fence::<C>();

@@ -32,15 +32,21 @@
 //! An advance interrupts every CPU and writes a line that every reader reads, so one serves all: a CPU that
 //! polls advances only if the epoch has not moved since it looked last. So however many CPUs retire, there is
 //! one advance for each lot of the CPU that retires most.
+//!
+//! A CPU that polls also notes the epoch that it sees, as it is in no section then. An advance that finds
+//! that all CPUs have noted its epoch needs no barrier: so CPUs that all retire do not interrupt each other.
+//! docs/design/rcu.md says why that mixes with the other kind.
 
 mod garbage;
 mod guard;
+mod idle;
 mod limits;
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rcu.rs"]
 mod loom_tests;
 mod reclaim;
 mod slot;
+mod stats;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -48,14 +54,17 @@ pub use garbage::{RcuHead, RcuList};
 pub use guard::ReadGuard;
 pub use limits::GarbageLimits;
 pub use slot::RcuSlot;
+pub use stats::GarbageStats;
 
+use super::asymmetric::AsymmetricCell;
 use super::atomic::{AtomicU64, Ordering::*, light_fence};
-use super::{CacheAligned, Carve, CpuLocal, PerCpu, SpinLock, UniqueId, lockdep};
+use super::{CacheAligned, Carve, PerCpu, SpinLock, UniqueId, lockdep};
 use crate::machine::{Cpu, Machine};
 use crate::units::Level;
 use core::fmt;
+use core::mem;
 use core::ptr::NonNull;
-use garbage::Garbage;
+use garbage::{GRACE, Garbage};
 use guard::{DEPTH, Reader};
 
 /// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
@@ -81,14 +90,17 @@ pub struct Rcu<'m, C: Cpu> {
     /// Only moves up, by one, under `advance`. Its releasing store pairs with the acquiring load of the
     /// CPU that frees.
     epoch: CacheAligned<AtomicU64<C>>,
-    /// Held while the epoch is advanced; guards the garbage of CPUs that went offline. Not on the line of
-    /// `cpus`, which each read section reads.
+    /// Held while the epoch is advanced, and while the garbage of all CPUs is revoked; guards the *orphans*,
+    /// the garbage that no CPU owns. Not on the line of `cpus`, which each read section reads.
     advance: CacheAligned<SpinLock<Garbage, C, { lockdep::RCU.0 }>>,
-    /// Objects among `advance`'s garbage.
+    /// Number of orphans.
     orphaned: AtomicU64<C>,
     /// The number of the [`Reclaim`] whose objects all garbage is; 0 before the first. Relaxed: it changes
     /// once, before any garbage is there.
     reclaimer: AtomicU64<C>,
+    /// The longest wait for readers. Relaxed: a count.
+    longest_grace_ns: AtomicU64<C>,
+    limits: GarbageLimits,
     /// Beside `cpus`, which a read section loads too.
     id: UniqueId,
     cpus: PerCpu<'m, Local<C>, C>,
@@ -98,9 +110,26 @@ pub struct Rcu<'m, C: Cpu> {
 struct Local<C: Cpu> {
     /// What its read sections write.
     reader: CacheAligned<Reader<C>>,
-    /// Objects in `garbage`, for others to read.
-    count: CacheAligned<AtomicU64<C>>,
-    garbage: CpuLocal<Garbage>,
+    own: CacheAligned<OwnGarbage<C>>,
+}
+
+/// A CPU's garbage. The words that each retirement writes come first, on one line.
+#[repr(C)]
+struct OwnGarbage<C: Cpu> {
+    /// Objects in `garbage`, for others to read. Written by who uses `garbage`.
+    count: AtomicU64<C>,
+    /// Number of batches of objects that this CPU has begun and ended to reclaim: odd while it is at one.
+    /// Written by this CPU alone. Released at the end of a batch.
+    batches: AtomicU64<C>,
+    /// Another CPU may revoke it, which holds `Rcu::advance`.
+    garbage: AsymmetricCell<Garbage, C>,
+}
+
+impl<C: Cpu> core::ops::Deref for Local<C> {
+    type Target = OwnGarbage<C>;
+    fn deref(&self) -> &OwnGarbage<C> {
+        &self.own
+    }
 }
 
 impl<'m, C: Cpu> Rcu<'m, C> {
@@ -116,14 +145,19 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     pub fn carve_with(from: &mut impl Carve<'m>, nr_cpus: u32, limits: GarbageLimits) -> Option<Self> {
         let local = |_| Local {
             reader: CacheAligned(Reader::new()),
-            count: CacheAligned(AtomicU64::new(0)),
-            garbage: CpuLocal::new(Garbage::new(limits)),
+            own: CacheAligned(OwnGarbage {
+                count: AtomicU64::new(0),
+                batches: AtomicU64::new(0),
+                garbage: AsymmetricCell::new(Garbage::new(limits)),
+            }),
         };
         Some(Self {
             epoch: CacheAligned(AtomicU64::new(garbage::FIRST_EPOCH)),
             advance: CacheAligned(SpinLock::new(Garbage::new(limits))),
             orphaned: AtomicU64::new(0),
             reclaimer: AtomicU64::new(0),
+            longest_grace_ns: AtomicU64::new(0),
+            limits,
             id: UniqueId::new(),
             cpus: PerCpu::carve(from, nr_cpus, local)?,
         })
@@ -223,14 +257,21 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     ///
     /// # Safety
     /// As there, for each object.
-    pub unsafe fn defer_all(&self, objects: RcuList, reclaim: &impl Reclaim) -> bool {
+    pub unsafe fn defer_all(&self, mut objects: RcuList, reclaim: &impl Reclaim) -> bool {
         self.bound(reclaim);
         let local = self.cpus.get_cpu();
         // Unlinked before stamped; pairs with `barrier_all` in `advance`.
         light_fence::<C>();
         let epoch = self.epoch.load(Relaxed);
-        local.count.add_own(objects.len().into());
-        local.with(garbage_of, |garbage| garbage.add::<C>(epoch, objects)).expect(NOT_IN_USE)
+        let is_due = AsymmetricCell::with(&local, garbage_of, |garbage| {
+            local.count.add_own(objects.len().into());
+            garbage.add::<C>(epoch, mem::take(&mut objects))
+        });
+        if is_due.is_none() {
+            self.defer_to_orphans(&local, epoch, objects);
+        }
+        // A CPU that is reclaiming polls when it is done.
+        is_due == Some(true) && local.batches.load(Relaxed).is_multiple_of(2)
     }
 
     /// Tries to advance the epoch, unless it has moved since this CPU's last poll, then reclaims this CPU's
@@ -240,6 +281,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// As [`Rcu::defer`].
     pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         let reclaim = self.bound(reclaim);
+        self.note_quiet();
         if !self.look() || mutant!("rcu.move-not-noticed") {
             self.advance(|| machine.barrier_all());
             // An own advance is no reason to leave out the next one.
@@ -258,30 +300,8 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         let reclaim = self.bound(reclaim);
         assert_may_wait::<C>();
-        light_fence::<C>();
-        let end = self.epoch.load(Relaxed) + garbage::GRACE;
-        super::wait_until::<C>(|| {
-            self.advance(|| machine.barrier_all());
-            self.epoch.load(Acquire) >= end
-        });
+        self.wait_for_readers(machine, None);
         self.reclaim_free(&reclaim);
-    }
-
-    /// Hands this CPU's garbage to the CPU that polls next: called when this one goes idle or offline.
-    /// Garbage is linked through the objects, so this too needs a reclaimer, as proof that they are valid.
-    ///
-    /// # Panics
-    /// As [`Rcu::defer`].
-    pub fn orphan(&self, reclaim: &impl Reclaim) {
-        self.bound(reclaim);
-        let local = self.cpus.get_cpu();
-        let taken = local.with(garbage_of, Garbage::take_all).expect(NOT_IN_USE);
-        let count = u64::from(taken.len());
-        local.count.add_own(count.wrapping_neg());
-        if count > 0 {
-            self.advance.lock().merge::<C>(taken);
-            self.orphaned.fetch_add(count, Relaxed);
-        }
     }
 
     /// The addresses of the per-CPU data, for observers.
@@ -303,11 +323,24 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         if self.has_reader_before(epoch) {
             return;
         }
-        // After the epoch was read: words stored before the epoch became `epoch` are seen from here on.
-        barrier_all();
-        if !self.has_reader_before(epoch) {
-            self.epoch.store(epoch + 1, Release);
+        if !self.is_everybody_quiet(epoch) {
+            // After the epoch was read: words stored before the epoch became `epoch` are seen from here on.
+            barrier_all();
+            if self.has_reader_before(epoch) {
+                return;
+            }
         }
+        self.epoch.store(epoch + 1, Release);
+    }
+
+    /// Says for this CPU that it is in no section, if so.
+    fn note_quiet(&self) {
+        self.cpus.get_cpu().reader.note_quiet(&self.epoch);
+    }
+
+    /// Whether each CPU has said so since the epoch became `epoch`.
+    fn is_everybody_quiet(&self, epoch: u64) -> bool {
+        self.cpus.iter().all(|(_, local)| local.reader.is_quiet(epoch))
     }
 
     /// Whether a CPU is in a section that began in an earlier epoch. The loads pair with the releasing stores
@@ -321,18 +354,20 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// arrived yet costs an advance more.
     fn look(&self) -> bool {
         let epoch = self.epoch.load(Relaxed);
-        self.cpus.get_cpu().with(garbage_of, |garbage| garbage.look(epoch)).expect(NOT_IN_USE)
+        let local = self.cpus.get_cpu();
+        AsymmetricCell::with(&local, garbage_of, |garbage| garbage.look(epoch)).unwrap_or(false)
     }
 
     fn is_full(&self) -> bool {
-        self.cpus.get_cpu().with(garbage_of, |garbage| garbage.is_full()).expect(NOT_IN_USE)
+        let local = self.cpus.get_cpu();
+        AsymmetricCell::with(&local, garbage_of, |garbage| garbage.is_full()).unwrap_or(false)
     }
 }
 
 const NOT_IN_USE: &str = "RCU garbage used by an interrupt handler";
 
-fn garbage_of<C: Cpu>(local: &Local<C>) -> &CpuLocal<Garbage> {
-    &local.garbage
+fn garbage_of<C: Cpu>(local: &Local<C>) -> &AsymmetricCell<Garbage, C> {
+    &local.own.0.garbage
 }
 
 /// Debug builds: no read section, and no lock that a reader may wait for.

@@ -1,16 +1,48 @@
-//! Reclaiming: a CPU's own free objects, and those of CPUs that went offline.
+//! Reclaiming: a CPU's own free objects, those that no CPU owns, and those of all CPUs.
+//!
+//! ```text
+//!   reclaim_all   three advances ─► revoke all CPUs' garbage: ─► reclaim the orphans ─► wait for the batches
+//!                 (bounded)         free ones become orphans     batch by batch         that others are at
+//! ```
+//!
+//! A CPU takes objects out by batches, and says so before: its count of batches is odd until they are
+//! reclaimed. So an object that was retired before `reclaim_all` began is, once the garbage is revoked, among
+//! the orphans, or in a batch whose count is seen to be odd, or reclaimed; and where the lock has shown that
+//! no orphan is left, that holds for the batches that others have taken from them.
 
-use super::garbage::RcuList;
-use super::{NOT_IN_USE, Rcu, Reclaim, garbage_of};
-use crate::machine::Cpu;
-use crate::sync::atomic::Ordering::*;
+use super::garbage::{Garbage, RcuList};
+use super::{GRACE, Local, NOT_IN_USE, Rcu, Reclaim, assert_may_wait, garbage_of};
+use crate::machine::{Cpu, Machine};
+use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
+use crate::sync::atomic::{AtomicU64, Ordering::*, light_fence};
+use crate::sync::{CpuGuard, wait_until};
 
-/// Objects reclaimed between two moments where the thread may be preempted.
-const BATCH: u32 = 32;
+/// Looks at the readers' words, without any step of the epoch, after which a reader counts as stuck: some
+/// tenths of a second, where a read section is a few hundred instructions.
+const PATIENCE: u32 = 1 << 20;
 
 /// The reclaimer whose objects all garbage of the RCU is, which are valid as long as this exists. Only
 /// [`Rcu::bound`] makes it.
 pub(super) struct BoundReclaim<'r, R>(&'r R);
+
+/// A batch that this CPU reclaims, until this is dropped.
+struct Batch<'a, C: Cpu>(&'a AtomicU64<C>);
+
+impl<'a, C: Cpu> Batch<'a, C> {
+    /// `None` where a caller on this stack reclaims one.
+    fn begin(batches: &'a AtomicU64<C>) -> Option<Self> {
+        // Relaxed: objects are taken out behind it, and who looks for them acquires that.
+        batches.load(Relaxed).is_multiple_of(2).then(|| batches.add_own(1))?;
+        Some(Self(batches))
+    }
+}
+
+impl<C: Cpu> Drop for Batch<'_, C> {
+    fn drop(&mut self) {
+        // Release: the objects are reclaimed.
+        self.0.store(self.0.load(Relaxed) + 1, Release);
+    }
+}
 
 impl<C: Cpu> Rcu<'_, C> {
     /// Checks that all garbage is, and stays, that of `reclaim`.
@@ -31,42 +63,173 @@ impl<C: Cpu> Rcu<'_, C> {
         assert!(is_bound || mutant!("rcu.reclaimer-not-checked"), "the garbage is another reclaimer's");
     }
 
-    /// Takes over the free objects of CPUs that went offline.
-    pub(super) fn adopt<R: Reclaim>(&self, _valid: &BoundReclaim<'_, R>) {
-        if self.orphaned.load(Relaxed) == 0 {
+    /// Another CPU has revoked this one's garbage: the objects become orphans.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn defer_to_orphans(&self, local: &CpuGuard<'_, Local<C>, C>, epoch: u64, objects: RcuList) {
+        assert!(!AsymmetricCell::is_in_use(local, garbage_of), "{NOT_IN_USE}");
+        let count = u64::from(objects.len());
+        let mut orphans = self.advance.lock();
+        orphans.add::<C>(epoch, objects);
+        // Under the lock, as all changes: who takes orphans finds them counted.
+        self.orphaned.fetch_add(count, Relaxed);
+    }
+
+    /// Hands this CPU's garbage over: it belongs to no CPU then, and the CPU that polls next reclaims what is
+    /// free of it. Called when this one goes offline. Garbage is linked through the objects, so this too
+    /// needs a reclaimer, as proof that they are valid.
+    ///
+    /// # Panics
+    /// As [`Rcu::defer`].
+    pub fn orphan(&self, reclaim: &impl Reclaim) {
+        self.bound(reclaim);
+        let local = self.cpus.get_cpu();
+        if local.count.load(Relaxed) == 0 {
             return;
         }
-        let Some(mut orphans) = self.advance.try_lock() else { return };
-        let free: RcuList = orphans.take_free::<C>(self.epoch.load(Acquire));
-        drop(orphans);
-        let count = u64::from(free.len());
-        self.orphaned.fetch_sub(count, Relaxed);
-        let local = self.cpus.get_cpu();
-        local.count.add_own(count);
-        local.with(garbage_of, |garbage| garbage.add_free::<C>(free)).expect(NOT_IN_USE);
+        let mut orphans = self.advance.lock();
+        // Revokers hold the lock, so none is under way.
+        let taken = AsymmetricCell::with(&local, garbage_of, |garbage| {
+            let taken = garbage.take_all();
+            local.count.store(0, Relaxed);
+            taken
+        });
+        let taken = taken.expect(NOT_IN_USE);
+        self.orphaned.fetch_add(u64::from(taken.len()), Relaxed);
+        orphans.merge::<C>(taken);
     }
 
+    /// Reclaims this CPU's free objects, and orphans that are free.
     pub(super) fn reclaim_free<R: Reclaim>(&self, reclaim: &BoundReclaim<'_, R>) {
-        self.adopt(reclaim);
-        while self.reclaim_batch(self.epoch.load(Acquire), reclaim) {}
+        while self.reclaim_own(&self.cpus.get_cpu(), None, reclaim) {}
+        while self.reclaim_orphans(reclaim, || Some(self.advance.try_lock()?.take_orphans(self))) {}
     }
 
-    /// Reclaims a batch of this CPU's objects that are free at `epoch`; false if there was none. The garbage
-    /// is not in use meanwhile, so that reclaiming may retire again; objects retired then wait for another
-    /// turn.
-    pub(super) fn reclaim_batch<R: Reclaim>(&self, epoch: u64, reclaim: &BoundReclaim<'_, R>) -> bool {
-        let local = self.cpus.get_cpu();
-        let free = local.with(garbage_of, |garbage| garbage.begin::<C>(epoch)).expect(NOT_IN_USE);
-        let Some(mut free) = free else { return false };
-        for _ in 0..BATCH {
-            let Some((object, tag)) = free.pop::<C>() else { break };
-            local.count.add_own(u64::MAX);
-            // SAFETY: it was retired with this tag, taken from the list here, and three epochs have passed
-            // since. It was retired for a reclaimer of the one id that this RCU takes, which is that of
-            // `reclaim`, as `bound` has checked both times.
-            unsafe { reclaim.0.reclaim(tag, object) };
-        }
-        local.with(garbage_of, |garbage| garbage.end::<C>(free)).expect(NOT_IN_USE);
-        true
+    /// Reclaims a batch of this CPU's objects that are free now, or at `epoch`; false if there was none. The
+    /// garbage is not in use meanwhile, so that reclaiming may retire again.
+    pub(super) fn reclaim_own<R: Reclaim>(
+        &self,
+        local: &CpuGuard<'_, Local<C>, C>,
+        epoch: Option<u64>,
+        reclaim: &BoundReclaim<'_, R>,
+    ) -> bool {
+        let Some(_batch) = Batch::begin(&local.batches) else { return false };
+        // On this CPU: the load that found objects free, when others came in their place, came before.
+        let epoch = epoch.unwrap_or_else(|| self.epoch.load(Acquire));
+        let free = AsymmetricCell::with(local, garbage_of, |garbage| {
+            let free = garbage.take_batch::<C>(epoch);
+            local.count.add_own(u64::from(free.len()).wrapping_neg());
+            free
+        });
+        reclaim_objects::<C, R>(free.unwrap_or_default(), reclaim)
     }
+
+    /// As [`reclaim_own`](Self::reclaim_own), of the orphans that `take` returns.
+    pub(super) fn reclaim_orphans<R: Reclaim>(
+        &self,
+        reclaim: &BoundReclaim<'_, R>,
+        take: impl FnOnce() -> Option<RcuList>,
+    ) -> bool {
+        if self.orphaned.load(Relaxed) == 0 {
+            return false;
+        }
+        let local = self.cpus.get_cpu();
+        let Some(_batch) = Batch::begin(&local.batches) else { return false };
+        reclaim_objects::<C, R>(take().unwrap_or_default(), reclaim)
+    }
+
+    /// Waits until no section that is now under way is left; `patience` is how many looks may find no step.
+    /// False where a reader stays too long.
+    pub(super) fn wait_for_readers<M: Machine<Cpu = C>>(&self, machine: &M, patience: Option<u32>) -> bool {
+        light_fence::<C>();
+        let (began_ns, mut before) = (C::now_ns(), self.epoch.load(Relaxed));
+        let (end, mut looks) = (before + GRACE, 0);
+        wait_until::<C>(|| {
+            self.note_quiet();
+            self.advance(|| machine.barrier_all());
+            let epoch = self.epoch.load(Acquire);
+            looks = if epoch == before { looks + u32::from(patience.is_some()) } else { 0 };
+            before = epoch;
+            epoch >= end || patience.is_some_and(|patience| looks > patience)
+        });
+        if before >= end {
+            let took_ns = C::now_ns().saturating_sub(began_ns);
+            let _ = self.longest_grace_ns.update(Relaxed, Relaxed, |ns| (took_ns > ns).then_some(took_ns));
+        }
+        before >= end
+    }
+
+    /// Reclaims all that any CPU had retired before: waits for the readers, takes over what other CPUs hold,
+    /// and waits for the batches that they are at. Called where memory lacks. In a read section of this RCU,
+    /// or while this CPU reclaims, it returns false and does nothing. Debug builds check the locks as for
+    /// [`Rcu::retire`].
+    ///
+    /// In bounded time: false, too, where a reader does not leave for about a million looks; then what is
+    /// free without it has been reclaimed.
+    ///
+    /// # Panics
+    /// As [`Rcu::defer`].
+    pub fn reclaim_all<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) -> bool {
+        let reclaim = self.bound(reclaim);
+        let local = self.cpus.get_cpu();
+        if local.reader.word.load(Relaxed) != 0 || !local.batches.load(Relaxed).is_multiple_of(2) {
+            return false;
+        }
+        drop(local);
+        assert_may_wait::<C>();
+        let have_left = self.wait_for_readers(machine, Some(PATIENCE));
+        self.take_over(machine);
+        while self.reclaim_orphans(&reclaim, || Some(self.advance.lock().take_orphans(self))) {}
+        self.wait_for_batches();
+        have_left
+    }
+
+    /// Makes orphans of the free objects of every CPU.
+    pub(super) fn take_over<M: Machine<Cpu = C>>(&self, machine: &M) {
+        // The lock excludes other revokers, and CPUs that hand their garbage over.
+        let mut orphans = self.advance.lock();
+        let mut taken = 0;
+        let take_one = |local: &Local<C>, garbage: &mut Garbage| {
+            // Loaded after the owner's last section, which may have found objects free by a relaxed load.
+            let early = if mutant!("rcu.taken-over-too-early") { GRACE } else { 0 };
+            let free = garbage.take_free::<C>(self.epoch.load(Acquire) + early);
+            let count = u64::from(free.len());
+            local.count.add_own(count.wrapping_neg());
+            taken += count;
+            orphans.add_free::<C>(free);
+        };
+        revoke_all(&self.cpus, machine, garbage_of, take_one, || ());
+        self.orphaned.fetch_add(taken, Relaxed);
+    }
+
+    /// Waits until each CPU is done with the batch that it is at now.
+    pub(super) fn wait_for_batches(&self) {
+        for (_, local) in self.cpus.iter() {
+            // Acquire: pairs with the end of the batch.
+            let seen = local.batches.load(Acquire);
+            let is_done = || seen.is_multiple_of(2) || local.batches.load(Acquire) != seen;
+            wait_until::<C>(|| is_done() || mutant!("rcu.batch-not-awaited"));
+        }
+    }
+}
+
+impl Garbage {
+    /// Takes out a batch of the orphans of `rcu` that are free; `self` are its orphans, locked.
+    pub(super) fn take_orphans<C: Cpu>(&mut self, rcu: &Rcu<'_, C>) -> RcuList {
+        let free = self.take_batch::<C>(rcu.epoch.load(Acquire));
+        rcu.orphaned.fetch_sub(free.len().into(), Relaxed);
+        free
+    }
+}
+
+/// Reclaims the objects of a batch; false if there are none.
+fn reclaim_objects<C: Cpu, R: Reclaim>(free: RcuList, reclaim: &BoundReclaim<'_, R>) -> bool {
+    let any = free.len() > 0;
+    free.each::<C>(|object, tag| {
+        // SAFETY: it was retired with this tag, was taken from a list of garbage for this batch, and three
+        // epochs have passed since. It was retired for a reclaimer of the one id that the RCU takes, which is
+        // that of `reclaim`, as `bound` has checked both times.
+        unsafe { reclaim.0.reclaim(tag, object) };
+    });
+    any
 }

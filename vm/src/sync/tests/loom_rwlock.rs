@@ -45,7 +45,7 @@ fn add(counter: &Counter) {
 
 fn look(counter: &Counter) {
     // SAFETY: the lock is held for reading: what loom is here to check.
-    counter.value.with(|value| assert!(unsafe { *value } <= 3));
+    counter.value.with(|value| assert!(unsafe { *value } <= 4));
 }
 
 fn write(counter: &Counter) -> u32 {
@@ -92,6 +92,37 @@ fn write_and_stay(counter: &Counter) -> u32 {
 #[test]
 fn loom_rwlock_three_writers_take_turns() {
     assert!(explore(2, write, &[write, write]) > 100);
+}
+
+fn write_three_times(counter: &Counter) -> u32 {
+    (0..3).map(|_| write(counter)).sum()
+}
+
+fn write_twice(counter: &Counter) -> u32 {
+    write(counter) + write(counter)
+}
+
+#[test]
+fn loom_rwlock_a_writer_that_comes_again_passes_a_sleeper_and_wakes_it() {
+    static MOST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let first = |counter: &Counter| {
+        let sum = write_three_times(counter);
+        MOST.fetch_max(counter.lock.longest_waits().writers_past_writer, Relaxed);
+        sum
+    };
+    assert!(explore(3, first, &[write]) > 100);
+    assert_eq!(MOST.load(Relaxed), word::MAX_PASSES, "it is passed as often as it may be");
+}
+
+#[test]
+fn loom_rwlock_writers_that_pass_lose_no_wake_up() {
+    assert!(explore(3, write_twice, &[write_twice]) > 100);
+    assert!(explore(2, write_twice, &[write, write]) > 100);
+}
+
+#[test]
+fn loom_rwlock_a_reader_among_writers_that_pass_loses_no_wake_up() {
+    assert!(explore(2, write_twice, &[write, read]) > 100);
 }
 
 #[test]

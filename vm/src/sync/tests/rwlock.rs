@@ -1,5 +1,9 @@
 //! The lock among threads, and its transitions as values.
 
+use super::word::{
+    MAX_PASSES, OPEN, Successor, held_by_readers, held_by_waiter, successor, taken_by_late_reader,
+    taken_by_writer,
+};
 use super::*;
 use crate::machine::testing::TestCpu;
 use core::sync::atomic::AtomicU64;
@@ -46,6 +50,64 @@ fn new_readers_wait_behind_a_waiting_writer_and_writers_behind_everybody() {
     assert_eq!(taken_by_writer(0), Some(WRITER));
     assert_eq!(taken_by_writer(1), None);
     assert_eq!(taken_by_writer(READER_WAITS | WRITER_WAITS), None);
+    assert_eq!(taken_by_writer(WRITER_WAITS), None, "a phase of readers ends, with a grant");
+    assert_eq!(taken_by_late_reader(WRITER_WAITS), None);
+}
+
+#[test]
+fn an_open_lock_is_taken_by_any_thread_and_writers_still_wait() {
+    let open = OPEN | WRITER_WAITS;
+    assert_eq!(taken_by_writer(open), Some(WRITER | WRITER_WAITS));
+    assert_eq!(taken_by_late_reader(open), Some(1 | WRITER_WAITS));
+    assert_eq!(taken_by_reader(open), None, "a reader that comes looks for writers first");
+    assert_eq!(held_by_waiter(open, false), WRITER);
+    assert_eq!(held_by_waiter(open, true), WRITER | WRITER_WAITS);
+    assert_eq!(held_by_waiter(READER_WAITS | WRITER_WAITS, false), WRITER | READER_WAITS);
+    assert_eq!(held_by_readers(WRITER | READER_WAITS | WRITER_WAITS, 3), 3 | WRITER_WAITS);
+}
+
+#[test]
+fn a_writer_leaves_the_lock_to_readers_that_wait_else_to_anybody_until_too_many_have_passed() {
+    let (readers, writers) = (WRITER | READER_WAITS, WRITER | WRITER_WAITS);
+    for nr_passes in [0, MAX_PASSES, MAX_PASSES + 1] {
+        assert_eq!(successor(readers, nr_passes, false), Successor::Readers);
+        assert_eq!(successor(readers | WRITER_WAITS, nr_passes, true), Successor::Readers);
+    }
+    assert_eq!(successor(writers, MAX_PASSES - 1, false), Successor::Anybody);
+    assert_eq!(successor(writers, MAX_PASSES, false), Successor::FirstWriter);
+    assert_eq!(successor(writers, 0, true), Successor::FirstWriter, "it was woken and came too late");
+}
+
+/// A lock that a writer holds, while another waits that is not scheduled meanwhile: it is a ticket.
+fn held_before_a_writer_that_does_not_run(lock: &Lock) -> RwWriteGuard<'_, TestCpu, 0> {
+    let held = lock.write();
+    lock.add_waiting_writer();
+    held
+}
+
+#[test]
+fn a_writer_that_waits_is_passed_a_limited_number_of_times_and_then_granted_the_lock() {
+    let lock = Lock::new();
+    drop(held_before_a_writer_that_does_not_run(&lock));
+    for _ in 0..MAX_PASSES {
+        assert_eq!(lock.word.load(Relaxed), OPEN | WRITER_WAITS);
+        drop(lock.write());
+    }
+    assert_eq!(lock.word.load(Relaxed), WRITER, "granted to the writer that waits");
+    assert_eq!(lock.served.load(Relaxed), 1);
+    assert_eq!(lock.longest_waits().writers_past_writer, MAX_PASSES);
+}
+
+#[test]
+fn a_reader_that_finds_the_lock_open_is_one_phase_and_the_writer_is_next() {
+    let lock = Lock::new();
+    drop(held_before_a_writer_that_does_not_run(&lock));
+    let reader = lock.read();
+    assert_eq!(lock.word.load(Relaxed), WRITER_WAITS | 1);
+    assert!(lock.try_read().is_none(), "a writer waits");
+    drop(reader);
+    assert_eq!(lock.word.load(Relaxed), WRITER, "granted to the writer that waits");
+    assert_eq!(lock.reader_phase.load(Relaxed), 2, "one phase, nobody sleeps");
 }
 
 #[test]
@@ -105,7 +167,7 @@ fn a_reader_behind_a_waiting_writer_counts_one_grant_and_the_writer_none() {
         await_bit(lock, READER_WAITS);
         drop(reader);
     });
-    assert_eq!(lock.longest_waits(), LongestWaits { writers_before_reader: 1, phases_before_writer: 0 });
+    assert_eq!(lock.longest_waits(), LongestWaits { writers_before_reader: 1, ..LongestWaits::default() });
 }
 
 #[test]
@@ -126,5 +188,5 @@ fn a_writer_behind_waiting_readers_counts_one_phase_and_the_readers_no_grant() {
         await_bit(lock, WRITER_WAITS);
         drop(writer);
     });
-    assert_eq!(lock.longest_waits(), LongestWaits { writers_before_reader: 0, phases_before_writer: 1 });
+    assert_eq!(lock.longest_waits(), LongestWaits { phases_before_writer: 1, ..LongestWaits::default() });
 }

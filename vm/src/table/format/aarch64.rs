@@ -3,12 +3,15 @@
 //! A writable page that is clean is read-only for AP[2] with DBM set: the hardware clears AP[2] on the first
 //! store. So "dirty" of a writable leaf is AP[2] clear, and that of a read-only leaf is a software bit.
 
-use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const VALID: u64 = 1 << 0;
 /// Table above the last level, page at the last one; clear means block.
 const TABLE_OR_PAGE: u64 = 1 << 1;
+/// AttrIndx: the platform sets MAIR_EL1 to write-back in entry 0, non-cacheable in 1, and Device-nGnRE in 2.
+const CACHE_SHIFT: u32 = 2;
+const CACHE: u64 = 7 << CACHE_SHIFT;
 const EL0: u64 = 1 << 6;
 const READ_ONLY: u64 = 1 << 7;
 const INNER_SHAREABLE: u64 = 3 << 8;
@@ -19,6 +22,8 @@ const NO_EXECUTE_EL1: u64 = 1 << 53;
 const NO_EXECUTE_EL0: u64 = 1 << 54;
 /// Software: a leaf that is not writable was written before.
 const WAS_DIRTY: u64 = 1 << 55;
+/// Software: the entry does not own a mapping of its frame.
+const NOT_OWNED: u64 = 1 << 56;
 /// Software, in invalid words: a leaf without rights.
 const NO_RIGHTS: u64 = 1 << 58;
 const FRAME: u64 = 0x0000_ffff_ffff_f000;
@@ -54,12 +59,9 @@ impl Format for Aarch64 {
         if word & VALID == 0 {
             match word {
                 0 => Entry::Absent,
-                _ if word & NO_RIGHTS != 0 => Entry::Leaf(Leaf {
-                    pfn,
-                    rights: Rights::empty(),
-                    accessed: word & ACCESS_FLAG != 0,
-                    dirty: word & WAS_DIRTY != 0,
-                }),
+                _ if word & NO_RIGHTS != 0 => {
+                    Entry::Leaf(leaf_of(word, pfn, Rights::empty(), word & WAS_DIRTY != 0))
+                }
                 BUSY => Entry::Marker(Marker::Busy),
                 _ => Entry::Marker(Marker::Unknown),
             }
@@ -80,7 +82,8 @@ impl Format for Aarch64 {
 #[inline(always)]
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
-    let kept = leaf.pfn.addr().0 | bit(leaf.accessed, ACCESS_FLAG);
+    let cache = (leaf.cache as u64) << CACHE_SHIFT;
+    let kept = leaf.pfn.addr().0 | cache | bit(leaf.accessed, ACCESS_FLAG) | bit(!leaf.owned, NOT_OWNED);
     if !leaf.rights.contains(Rights::READ) {
         return kept | NO_RIGHTS | bit(leaf.dirty, WAS_DIRTY);
     }
@@ -111,5 +114,16 @@ fn decode_leaf(word: u64, pfn: Pfn) -> Leaf {
     rights.set(Rights::USER, user);
     rights.set(Rights::EXECUTE, word & no_execute == 0);
     let dirty = if writable { word & READ_ONLY == 0 } else { word & WAS_DIRTY != 0 };
-    Leaf { pfn, rights, accessed: word & ACCESS_FLAG != 0, dirty }
+    leaf_of(word, pfn, rights, dirty)
+}
+
+/// The leaf with the bits that valid and invalid words keep in the same places.
+#[inline(always)]
+fn leaf_of(word: u64, pfn: Pfn, rights: Rights, dirty: bool) -> Leaf {
+    let cache = match (word & CACHE) >> CACHE_SHIFT {
+        0 => CacheType::WriteBack,
+        1 => CacheType::WriteCombining,
+        _ => CacheType::Device,
+    };
+    Leaf { pfn, rights, accessed: word & ACCESS_FLAG != 0, dirty, owned: word & NOT_OWNED == 0, cache }
 }

@@ -1,17 +1,23 @@
 //! x86-64: Intel SDM volume 3, tables 5-15 to 5-20.
 
-use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const PRESENT: u64 = 1 << 0;
 const WRITABLE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
+/// PWT and PCD: 0 is write-back, 1 write-combining once the platform has set PAT's entry 1 so (after reset it
+/// is write-through), 3 uncacheable.
+const CACHE_SHIFT: u32 = 3;
+const CACHE: u64 = 3 << CACHE_SHIFT;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 /// In `Pmd` and `Pud` entries: a leaf.
 const PAGE_SIZE: u64 = 1 << 7;
 /// In words that are not present: a leaf without rights. The bit is Global in present ones.
 const NO_RIGHTS: u64 = 1 << 8;
+/// Software: the entry does not own a mapping of its frame.
+const NOT_OWNED: u64 = 1 << 9;
 const NO_EXECUTE: u64 = 1 << 63;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// In words that are neither present nor without rights: which marker.
@@ -70,7 +76,13 @@ impl<const FIVE: bool> Format for X86<FIVE> {
 #[inline(always)]
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
-    let kept = leaf.pfn.addr().0 | bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
+    let cache = match leaf.cache {
+        CacheType::WriteBack => 0,
+        CacheType::WriteCombining => 1 << CACHE_SHIFT,
+        CacheType::Device => 3 << CACHE_SHIFT,
+    };
+    let used = bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
+    let kept = leaf.pfn.addr().0 | used | cache | bit(!leaf.owned, NOT_OWNED);
     let size = bit(level != Level::Pte, PAGE_SIZE);
     if !leaf.rights.contains(Rights::READ) {
         return kept | size | NO_RIGHTS;
@@ -84,7 +96,13 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
 
 #[inline(always)]
 fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
-    Leaf { pfn, rights, accessed: word & ACCESSED != 0, dirty: word & DIRTY != 0 }
+    let cache = match (word & CACHE) >> CACHE_SHIFT {
+        0 => CacheType::WriteBack,
+        1 => CacheType::WriteCombining,
+        _ => CacheType::Device,
+    };
+    let (accessed, dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
+    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache }
 }
 
 #[inline(always)]

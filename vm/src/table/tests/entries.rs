@@ -1,6 +1,6 @@
 //! Entries that the hardware marks while the library changes them.
 
-use crate::frame::{BootMap, Init, Memory, Priority, Region, RegionKind};
+use crate::frame::{BootMap, GatherBatch, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Format, Leaf};
 use crate::sync::Rcu;
@@ -25,7 +25,7 @@ fn marks_that_the_hardware_sets_while_an_entry_is_adjusted_are_kept() {
     let root = memory.alloc_table(Priority::Normal).unwrap();
     let tree = PageTable::new(&memory, root, &rcu);
     let (slot, page) = (5, VirtAddr(0).vpn().add(5 * Level::P4d.entry_pages()));
-    let before = Leaf { pfn: memory.zero_frame(), rights: Rights::all(), accessed: false, dirty: false };
+    let before = Leaf::new(memory.zero_frame(), Rights::all());
     let mut table = tree.top().lock().unwrap();
     // SAFETY: no CPU loads the root.
     unsafe { table.set_entry(slot, Entry::Leaf(before)) };
@@ -42,6 +42,34 @@ fn marks_that_the_hardware_sets_while_an_entry_is_adjusted_are_kept() {
     assert_eq!(table.entry(slot), Entry::Leaf(Leaf { rights: Rights::READ, ..marked }));
     assert_eq!(looked.get(), 2);
     assert!(table.unhook(slot, page).is_some());
+}
+
+/// What the hardware noted goes with the frame: a clock reads *accessed*, a file or swap *dirty*.
+#[test]
+fn a_leaf_that_is_unhooked_says_how_it_was_used() {
+    let machine = TestMachine::new(100);
+    let memory = memory(&machine);
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let tree = PageTable::new(&memory, memory.alloc_table(Priority::Normal).unwrap(), &rcu);
+    let before = memory.check().unwrap().allocated;
+    for (accessed, dirty) in [(false, false), (true, false), (true, true)] {
+        let pfn = memory.alloc_zeroed(Priority::Normal).unwrap().into_mapped().into_entry(&memory);
+        let mut table = tree.top().lock().unwrap();
+        // SAFETY: no CPU loads the root; the entry has the frame's mapping.
+        unsafe {
+            table.set_entry(
+                5,
+                Entry::Leaf(Leaf { accessed, dirty, owned: true, ..Leaf::new(pfn, Rights::all()) }),
+            )
+        };
+        let unhooked = table.unhook(5, Vpn(5 * Level::P4d.entry_pages())).unwrap();
+        drop(table);
+        assert_eq!((unhooked.accessed(), unhooked.dirty()), (accessed, dirty));
+        let mut batch = GatherBatch::default();
+        batch.add(&memory, unhooked);
+        batch.free_after(&memory, &rcu, || ());
+    }
+    assert_eq!(memory.check().unwrap().allocated, before);
 }
 
 /// A table that is detached waits for the readers of the tree's own RCU.

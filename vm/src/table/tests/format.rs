@@ -1,10 +1,11 @@
 //! Entries survive their bits, in every format.
 
-use crate::machine::{Entry, Format, Leaf, Marker};
-use crate::table::format::{Aarch64, X86_64, X86_64La57};
+use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::table::format::{Aarch64, Ept, Sv39, Sv48, Sv57, X86_64, X86_64La57};
 use crate::units::{Level, Pfn, Rights};
 
-fn leaves() -> impl Iterator<Item = Leaf> {
+/// Leaves that the format can hold: all of a guest is code outside of the kernel.
+pub(super) fn leaves<F: Format>() -> impl Iterator<Item = Leaf> {
     let rights = [
         Rights::empty(),
         Rights::READ | Rights::USER,
@@ -15,19 +16,22 @@ fn leaves() -> impl Iterator<Item = Leaf> {
         Rights::READ | Rights::WRITE,
         Rights::READ | Rights::EXECUTE,
     ];
-    rights.into_iter().flat_map(|rights| {
-        (0..4).map(move |bits| Leaf {
-            pfn: Pfn(0x4_0000 << bits),
+    let held = rights.into_iter().filter(|it| F::SIGN_EXTENDED || it.is_empty() || it.contains(Rights::USER));
+    held.flat_map(|rights| {
+        (0..24).map(move |bits| Leaf {
+            pfn: Pfn(0x4_0000 << (bits % 4)),
             rights,
             accessed: bits & 1 == 1,
             dirty: bits & 2 == 2,
+            owned: bits & 4 == 4,
+            cache: [CacheType::WriteBack, CacheType::WriteCombining, CacheType::Device][bits / 8],
         })
     })
 }
 
 fn every_entry_survives_the_bits<F: Format>() {
     for level in [Level::Pte, Level::Pmd, Level::Pud] {
-        for leaf in leaves() {
+        for leaf in leaves::<F>() {
             let entry = Entry::Leaf(leaf);
             assert_eq!(F::decode(F::encode(entry, level), level), entry, "{} {level:?}", F::NAME);
         }
@@ -43,7 +47,7 @@ fn every_entry_survives_the_bits<F: Format>() {
 }
 
 fn a_use_sets_accessed_and_dirty_and_nothing_else<F: Format>() {
-    for leaf in leaves().filter(|leaf| leaf.rights.contains(Rights::WRITE)) {
+    for leaf in leaves::<F>().filter(|leaf| leaf.rights.contains(Rights::WRITE)) {
         let word = F::encode(Entry::Leaf(leaf), Level::Pte);
         let Entry::Leaf(read) = F::decode(F::used(word, false), Level::Pte) else { panic!() };
         assert_eq!(read, Leaf { accessed: true, ..leaf });
@@ -57,12 +61,18 @@ fn entries_survive_encoding_in_every_format() {
     every_entry_survives_the_bits::<X86_64>();
     every_entry_survives_the_bits::<X86_64La57>();
     every_entry_survives_the_bits::<Aarch64>();
+    every_entry_survives_the_bits::<Sv39>();
+    every_entry_survives_the_bits::<Sv48>();
+    every_entry_survives_the_bits::<Sv57>();
+    every_entry_survives_the_bits::<Ept>();
 }
 
 #[test]
 fn software_walkers_mark_use_in_every_format() {
     a_use_sets_accessed_and_dirty_and_nothing_else::<X86_64>();
     a_use_sets_accessed_and_dirty_and_nothing_else::<Aarch64>();
+    a_use_sets_accessed_and_dirty_and_nothing_else::<Sv39>();
+    a_use_sets_accessed_and_dirty_and_nothing_else::<Ept>();
 }
 
 #[test]
@@ -74,6 +84,8 @@ fn known_words_of_x86_mean_what_the_manual_says() {
         rights: Rights::READ | Rights::WRITE | Rights::USER,
         accessed: true,
         dirty: true,
+        owned: true,
+        cache: CacheType::WriteBack,
     };
     assert_eq!(X86_64::decode(word, Level::Pte), Entry::Leaf(leaf));
     assert_eq!(X86_64::decode(0x1000 | 0x67, Level::Pmd), Entry::Table(Pfn(1)));
@@ -87,4 +99,28 @@ fn known_words_of_aarch64_mean_what_the_manual_says() {
     let Entry::Leaf(leaf) = Aarch64::decode(word, Level::Pte) else { panic!("{word:#x}") };
     assert_eq!(leaf.rights, Rights::READ | Rights::WRITE | Rights::USER);
     assert!(leaf.accessed && !leaf.dirty);
+}
+
+#[test]
+fn known_words_of_riscv_mean_what_the_manual_says() {
+    // V, R, W, U, A, D; frame 0x1234.
+    let word = 0x1234 << 10 | 0b1101_0111;
+    let Entry::Leaf(leaf) = Sv39::decode(word, Level::Pte) else { panic!("{word:#x}") };
+    assert_eq!((leaf.pfn, leaf.rights), (Pfn(0x1234), Rights::READ | Rights::WRITE | Rights::USER));
+    assert!(leaf.accessed && leaf.dirty && leaf.owned);
+    assert_eq!(Sv48::decode(1 << 10 | 1, Level::Pmd), Entry::Table(Pfn(1)));
+    // A pointer in the last level, and a page to write and not to read, are reserved.
+    assert_eq!(Sv57::decode(1 << 10 | 1, Level::Pte), Entry::Marker(Marker::Unknown));
+    assert_eq!(Sv39::decode(1 << 10 | 0b101, Level::Pte), Entry::Marker(Marker::Unknown));
+}
+
+#[test]
+fn known_words_of_ept_mean_what_the_manual_says() {
+    // Read, write, write-back, accessed; frame 0x1234.
+    let word = 0x1234 << 12 | 0b11 | 6 << 3 | 1 << 8;
+    let Entry::Leaf(leaf) = Ept::decode(word, Level::Pte) else { panic!("{word:#x}") };
+    assert_eq!((leaf.pfn, leaf.rights), (Pfn(0x1234), Rights::READ | Rights::WRITE | Rights::USER));
+    assert_eq!((leaf.accessed, leaf.dirty, leaf.cache), (true, false, CacheType::WriteBack));
+    assert_eq!(Ept::decode(0x1000 | 7, Level::Pmd), Entry::Table(Pfn(1)));
+    assert!(matches!(Ept::decode(0x20_0000 | 7 | 1 << 7, Level::Pmd), Entry::Leaf(_)));
 }

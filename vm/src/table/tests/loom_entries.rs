@@ -72,7 +72,7 @@ fn explore(new: NewTree) {
         with_tree(new, |tree, memory, _| {
             let child = memory.alloc_table(Priority::Normal).unwrap();
             let pfn = memory.zero_frame();
-            let leaf = Entry::Leaf(Leaf { pfn, rights: Rights::READ, accessed: true, dirty: false });
+            let leaf = Entry::Leaf(Leaf::new(pfn, Rights::READ).used(false));
             refill_zeros();
             let found = link_against_walk(tree, child, leaf);
             (if found { &seen.found } else { &seen.missed }).fetch_add(1, Relaxed);

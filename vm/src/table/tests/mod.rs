@@ -9,6 +9,10 @@ mod loom_cached;
 #[cfg(loom)]
 mod loom_entries;
 #[cfg(not(loom))]
+mod mapper;
+#[cfg(not(loom))]
 mod platform;
 #[cfg(not(loom))]
 mod sweep;
+#[cfg(not(loom))]
+mod walkers;

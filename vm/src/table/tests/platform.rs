@@ -47,12 +47,12 @@ fn a_slot_of_the_platforms_is_not_marked() {
 fn what_the_platform_has_put_into_its_slots_is_out_of_reach() {
     with_tree(|tree, memory, rcu| {
         let platform = PageTable::of_all_cpus(memory, table(memory));
-        let bits = LeafBits { rights: Rights::all(), accessed: true, dirty: true };
+        let bits = LeafBits::new(Rights::all()).used(true);
         let mut root = tree.top().lock().unwrap();
         // SAFETY: no CPU loads the root. The tables below are the platform's, which stay.
         unsafe { root.set_entry(SLOTS[0], Entry::Table(platform.root())) };
         // SAFETY: as above.
-        unsafe { root.set_entry(SLOTS[1], Entry::Leaf(bits.leaf(memory.zero_frame()))) };
+        unsafe { root.set_entry(SLOTS[1], Entry::Leaf(bits.leaf(memory.zero_frame(), false))) };
         assert!(root.child(SLOTS[0]).is_none());
         assert!(root.adjust(SLOTS[1], |_| Some(bits)).is_none());
         drop(root);

@@ -82,7 +82,7 @@ fn loom_a_table_is_used_anew_after_a_lazy_cpu_has_left() {
         world.flush();
         // The table's frame becomes memory with other contents.
         let (pfn, rights) = (world.root(), Rights::READ | Rights::WRITE);
-        world.set(Entry::Leaf(Leaf { pfn, rights, accessed: true, dirty: true }));
+        world.set(Entry::Leaf(Leaf::new(pfn, rights).used(true)));
     }
     fn walk_lazily(world: &'static World) {
         for _ in 0..2 {

@@ -59,7 +59,7 @@ impl World {
     fn prepare(&self) {
         self.machine.set_entry(self.root(), Level::Pmd, PAGE, Entry::Table(self.table()));
         let (rights, pfn) = (Rights::READ | Rights::WRITE, self.root().add(3));
-        self.set(Entry::Leaf(Leaf { pfn, rights, accessed: true, dirty: true }));
+        self.set(Entry::Leaf(Leaf::new(pfn, rights).used(true)));
         for cpu in (0..self.machine.nr_cpus()).rev() {
             self.machine.run_as(cpu);
             self.enter(&self.space);

@@ -2,16 +2,19 @@
 //!
 //! | file | decides |
 //! |---|---|
+//! | `fork` | what a fork gives the child |
 //! | `merge` | when neighbours become one mapping |
 //! | `split` | the remainders of a mapping that is cut; the result of a change to a part of one |
 //! | `protect` | the result of mprotect, with its commit charge |
 //! | `place` | the address of a mapping without a fixed one |
 
+mod fork;
 mod merge;
 mod place;
 mod protect;
 mod split;
 
+pub(crate) use fork::inherit;
 pub use merge::{Merged, joins, merge, reusable_anon};
 pub use place::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place};
 pub use protect::{Charge, Protection, protect};

@@ -2,9 +2,9 @@
 
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{AnonId, BackingId, VmaAttributes, VmaFlags, same_for_fault};
-use core::num::NonZeroUsize;
+use core::num::NonZeroU64;
 
-const FILE: BackingId = BackingId(NonZeroUsize::MIN);
+const FILE: BackingId = BackingId(NonZeroU64::MIN);
 
 fn pages(start: u64, end: u64) -> VpnRange {
     VpnRange::new(Vpn(start), Vpn(end))

@@ -10,7 +10,7 @@
 
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
-use core::num::NonZeroUsize;
+use core::num::NonZeroU64;
 use std::string::String;
 use std::vec::Vec;
 
@@ -27,7 +27,7 @@ const W: VmaFlags = R.union(VmaFlags::WRITE);
 const COMMITTED: VmaFlags = W.union(VmaFlags::ACCOUNT);
 
 /// Letter, flags, backing, and the difference between offset and page number.
-const ATTRIBUTES: [(char, VmaFlags, usize, u64); 12] = [
+const ATTRIBUTES: [(char, VmaFlags, u64, u64); 12] = [
     ('r', R, 0, 0),
     ('w', COMMITTED, 0, 0),
     ('k', R.union(VmaFlags::ACCOUNT), 0, 0), // once written, then read-only: still committed
@@ -54,7 +54,7 @@ pub fn letter(attributes: &VmaAttributes) -> char {
 pub fn mapping(letter: char, range: VpnRange) -> VmaAttributes {
     let known = ATTRIBUTES.iter().find(|known| known.0 == letter);
     let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no attributes for {letter:?}"));
-    let backing = NonZeroUsize::new(backing).map(BackingId);
+    let backing = NonZeroU64::new(backing).map(BackingId);
     VmaAttributes {
         range,
         flags,

@@ -69,11 +69,12 @@ impl<C: Cpu> Helper<'_, C> {
         Some(progress)
     }
 
-    /// The slots whose items the helper may join.
+    /// The slots whose items the helper may join: none while its note of a broken-off chunk is not read.
     fn joinable(&self) -> impl Iterator<Item = &WorkSlot<C>> {
         let node = self.worker.node;
         let slots = self.dispatch.slots_in_use(node).filter(move |_| self.dispatch.has_room_racy(node));
-        let cpu = self.worker.cpu;
+        let (cpu, is_free) = (self.worker.cpu, self.worker.note.is_free());
+        let slots = slots.filter(move |_| is_free);
         slots.filter(move |slot| slot.joinable_from_racy().contains(node) && slot.is_for_racy(cpu))
     }
 

@@ -16,19 +16,21 @@ mod helper;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_dispatch.rs"]
 mod loom_tests;
+mod reserved;
 mod work_slot;
 mod worker_slot;
 
 pub use work_slot::{Helpers, Progress, Visit, Work};
 
 use super::Spent;
+use super::broken_off::Note;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::sync::{AtomicCpuMask, Carve, PerCpu};
-use crate::units::{CpuId, CpuMask, CpuWords, NodeId, NodeMask};
+use crate::units::{CpuId, CpuWords, NodeId, NodeMask};
 use core::cell::Cell;
 use work_slot::{Item, NR_SLOTS, NodeSlots, WorkSlot};
-use worker_slot::{RESERVED, WorkerSlot};
+use worker_slot::WorkerSlot;
 
 /// Workers that a caller, or a helper that joins, notifies at once.
 const FANOUT: usize = if cfg!(loom) { 1 } else { 2 };
@@ -236,6 +238,17 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         Some((result, spent.get()))
     }
 
+    /// The note of the worker of `cpu`.
+    pub(in crate::work) fn note_of(&self, cpu: CpuId) -> &Note<C> {
+        &self.workers.of(cpu).note
+    }
+
+    /// Number of notes that are not free; may be stale.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::work) fn noted_racy(&self) -> usize {
+        self.workers.iter().filter(|(_, worker)| !worker.note.is_free()).count()
+    }
+
     fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = u32> {
         (node.0..self.nr_nodes()).chain(0..node.0.min(self.nr_nodes()))
     }
@@ -259,7 +272,7 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         let is_notified = |&cpu: &CpuId| {
             let worker = self.workers.of(cpu);
             let is_wanted = nodes.contains(worker.node) && slot.is_for_racy(cpu);
-            let is_wanted = is_wanted && self.limit_on(worker.node).has_room_racy();
+            let is_wanted = is_wanted && self.limit_on(worker.node).has_room_racy() && worker.note.is_free();
             is_wanted && self.parked.remove(cpu) && worker.notify_idle()
         };
         self.parked.iter_after(me).filter(is_notified).take(FANOUT).for_each(drop);
@@ -302,44 +315,5 @@ struct Closing;
 impl Drop for Closing {
     fn drop(&mut self) {
         panic!("a work slot could not be closed");
-    }
-}
-
-/// Reserved workers, which visit one caller's work whenever it notifies them; released when dropped.
-#[must_use = "the workers are released when this is dropped"]
-pub struct Reserved<'d, C: Cpu> {
-    dispatch: &'d Dispatch<'d, C>,
-    pub cpus: CpuMask<C::CpuWords>,
-}
-
-impl<C: Cpu> Dispatch<'_, C> {
-    /// Reserves the idle helpers of `cpus`, as many as the limit allows.
-    pub fn reserve(&self, cpus: &CpuMask) -> Reserved<'_, C> {
-        let mut reserved = Reserved { dispatch: self, cpus: CpuMask::new() };
-        let workers = cpus.iter().filter(|cpu| cpu.0 < self.nr_cpus());
-        for cpu in workers.filter(|&cpu| self.begin_work(self.workers.of(cpu), RESERVED)) {
-            reserved.cpus.insert(cpu);
-            self.unreserved.fetch_sub(1, Relaxed);
-            self.parked.remove(cpu);
-        }
-        // One of them may have been notified for an item that is published.
-        self.notify_for_published(C::id());
-        reserved
-    }
-
-    /// Notifies the reserved worker of `cpu`, which visits its item again. False where the CPU has no helper.
-    pub fn notify(&self, cpu: CpuId) -> bool {
-        self.workers.of(cpu).notify()
-    }
-}
-
-impl<C: Cpu> Drop for Reserved<'_, C> {
-    fn drop(&mut self) {
-        for cpu in self.cpus.iter() {
-            self.dispatch.unreserved.fetch_add(1, Relaxed);
-            let worker = self.dispatch.workers.of(cpu);
-            worker.release();
-            self.dispatch.end_work(worker);
-        }
     }
 }

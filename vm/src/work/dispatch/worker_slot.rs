@@ -12,6 +12,7 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::units::{CpuId, NodeId};
+use crate::work::broken_off::Note;
 
 const IDLE: u32 = 0;
 pub(super) const BUSY: u32 = 1;
@@ -37,12 +38,15 @@ pub(super) struct WorkerSlot<C: Cpu> {
     /// Number of the work slot that a reserved worker visits. Relaxed: ordered by `word`, and the work slot
     /// names the CPUs for which it is.
     pub(super) assigned: AtomicU32<C>,
+    /// What a chunk of the helper's left. While it is not free the helper joins no item that it finds.
+    pub(super) note: Note<C>,
 }
 
 impl<C: Cpu> WorkerSlot<C> {
     /// A slot without a helper.
     pub(super) const fn new(cpu: CpuId, node: NodeId) -> Self {
-        Self { word: AtomicU32::new(IDLE | GONE), cpu, node, assigned: AtomicU32::new(0) }
+        let (word, assigned) = (AtomicU32::new(IDLE | GONE), AtomicU32::new(0));
+        Self { word, cpu, node, assigned, note: Note::new() }
     }
 
     /// Replaces the word unless `next` returns `None`. The word before.

@@ -320,22 +320,83 @@ fn the_limit_and_the_nodes_select_the_helpers() {
     });
 }
 
+/// All workers are in the job at once, and each breaks off a chunk when it has done half of it.
 #[test]
-fn a_job_has_as_many_helpers_as_there_are_and_63_where_it_may_be_undone() {
-    with_helpers(70, |workers| {
-        let helpers_of = |nr_workers: u32, undo: Option<&(dyn Fn(core::ops::Range<u64>) + Sync)>| {
-            let here = AtomicU32::new(0);
-            let job = Job::new(0..7000, |_: &Chunk<'_>| {
+fn a_job_has_as_many_helpers_as_there_are_and_is_undone_though_all_break_off() {
+    const HELPERS: u32 = 70;
+    with_helpers(HELPERS, |workers| {
+        for round in 0..3 {
+            let (here, counts) = (AtomicU32::new(0), Counts::new(71_000));
+            let undo = |range| counts.add(range, -1);
+            let job = Job::new(0..71_000, |chunk: &Chunk<'_>| {
+                let half = chunk.start + (chunk.end - chunk.start) / 2;
+                counts.add(chunk.start..half, 1);
+                chunk.done_to(half);
                 here.fetch_add(1, SeqCst);
-                while here.load(SeqCst) < nr_workers {
+                while here.load(SeqCst) <= HELPERS {
                     TestCpu::relax();
                 }
-                Ok::<(), ()>(())
+                Err(chunk.worker())
             });
-            workers.run(&Job { undo, ..job }).unwrap().helpers
+            let failed = workers.run(&job.undo(&undo));
+            assert!(matches!(failed, Err(Failed::Error(worker)) if worker <= HELPERS));
+            assert!(counts.is_once(0..0), "round {round}: what was done is not undone, or not only that");
+            assert_eq!(here.load(SeqCst), HELPERS + 1, "a worker began two chunks");
+        }
+    });
+}
+
+/// Relaxes until `done`, or long enough for a helper to have come.
+fn relax_until(done: impl Fn() -> bool) -> bool {
+    (0..20_000).any(|_| done() || (TestCpu::relax(), false).1)
+}
+
+/// One helper breaks off a chunk while the other one still works, and runs a job of its own meanwhile.
+#[test]
+fn a_helper_that_broke_off_a_chunk_joins_nothing_until_that_is_undone() {
+    with_helpers(2, |workers| {
+        let (in_outer, ended, joined) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let helpers = AtomicU32::new(u32::MAX);
+        let inner = |_: &Chunk<'_>| {
+            relax_until(|| false);
+            Ok::<(), ()>(())
         };
-        assert_eq!(helpers_of(71, None), 70);
-        assert_eq!(helpers_of(64, Some(&|_| ())), 63);
+        let counts = Counts::new(3);
+        let undo = |range| counts.add(range, -1);
+        let outer = Job::new(0..3, |chunk: &Chunk<'_>| {
+            let place = in_outer.fetch_add(1, SeqCst);
+            while in_outer.load(SeqCst) < 3 {
+                TestCpu::relax();
+            }
+            match (chunk.worker(), place) {
+                (0, _) => {
+                    while !ended.load(SeqCst) {
+                        TestCpu::relax();
+                    }
+                }
+                _ if !joined.swap(true, SeqCst) => {}
+                _ => {
+                    relax_until(|| chunk.is_stopped() && workers.dispatch().noted_racy() == 1);
+                    let spent = workers.run(&Job::new(0..4, inner).undo(&|_| ())).unwrap();
+                    helpers.store(spent.helpers, SeqCst);
+                    ended.store(true, SeqCst);
+                }
+            }
+            counts.add(chunk.range(), 1);
+            chunk.done_to(chunk.end);
+            Err(())
+        });
+        assert_eq!(workers.run(&outer.undo(&undo)), Err(Failed::Error(())));
+        assert_eq!(helpers.load(SeqCst), 0, "the other helper joined, whose note is not read");
+        assert!(counts.is_once(0..0));
+        assert_eq!(workers.dispatch().noted_racy(), 0);
+        let here = AtomicU32::new(0);
+        let job = Job::new(0..30, |_: &Chunk<'_>| {
+            here.fetch_add(1, SeqCst);
+            relax_until(|| here.load(SeqCst) > 2);
+            Ok::<(), ()>(())
+        });
+        assert_eq!(workers.run(&job).unwrap().helpers, 2, "both helpers are back");
     });
 }
 

@@ -21,6 +21,9 @@ pub(super) const NONE: u64 = u64::MAX;
 /// One broken machine at a time.
 pub(super) static ONE: Mutex<()> = Mutex::new(());
 
+/// The CPUs whose thread is in `sleep`.
+static ASLEEP: AtomicU64 = AtomicU64::new(0);
+
 fn breaks(rule: Rule) -> bool {
     BREAKS.load(Relaxed) == rule as u64
 }
@@ -63,7 +66,10 @@ unsafe impl<C: Flavour> Cpu for Bad<C> {
         }
     }
     fn sleep(word: &AtomicU32, expected: u32) {
+        let me = 1 << C::id().0;
+        ASLEEP.fetch_or(me, SeqCst);
         C::sleep(word, if breaks(Rule::SleepLooks) { word.load(SeqCst) } else { expected });
+        ASLEEP.fetch_and(!me, SeqCst);
     }
     fn wake(word: &AtomicU32, count: u32) {
         if !breaks(Rule::WakeReaches) {
@@ -189,14 +195,6 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         // SAFETY: the caller's promise is the same, for no more frames.
         unsafe { self.inner.copy(from, to, if less { Order(0) } else { order }) };
     }
-    fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        self.inner.read(pfn, offset, to);
-    }
-    unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        let less = breaks(Rule::ReadWriteExact) && offset + from.len() == PAGE_SIZE && !from.is_empty();
-        // SAFETY: the caller's promise is the same, for no more bytes.
-        unsafe { self.inner.write(pfn, offset, if less { &from[1..] } else { from }) };
-    }
     fn load_root(&self, root: Option<RootTable>) {
         match root {
             None if breaks(Rule::RootNone) => (),
@@ -237,6 +235,10 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
     }
     fn interrupt(&self, targets: &CpuMask) {
         let none = CpuMask::from_words([0]);
+        if breaks(Rule::InterruptWakes) {
+            let awake = targets.words()[0] & !ASLEEP.load(SeqCst);
+            return self.inner.interrupt(&CpuMask::from_words([awake]));
+        }
         self.inner.interrupt(if breaks(Rule::InterruptSpares) { &none } else { targets });
         if breaks(Rule::InterruptSpares) {
             self.inner.interrupt(&CpuMask::from_words([0b11]));

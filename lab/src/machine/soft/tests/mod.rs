@@ -21,6 +21,7 @@ const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 const LEAF: u64 = 1 << 7;
 const MARKER: u64 = 1 << 9;
+const NOT_OWNED: u64 = 1 << 10;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
 impl Format for Tiny {
@@ -36,7 +37,8 @@ impl Format for Tiny {
             Entry::Table(pfn) => PRESENT | pfn.addr().0,
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
-                PRESENT | LEAF | used | leaf.pfn.addr().0 | u64::from(leaf.rights.bits()) << 54
+                let rights = u64::from(leaf.rights.bits()) << 54;
+                PRESENT | LEAF | used | leaf.pfn.addr().0 | rights | (u64::from(!leaf.owned) * NOT_OWNED)
             }
         }
     }
@@ -47,12 +49,12 @@ impl Format for Tiny {
             (0, _) if word & MARKER == 0 => Entry::Absent,
             (0, _) => Entry::Marker(Marker::Busy),
             (_, 0) => Entry::Table(pfn),
-            _ => Entry::Leaf(Leaf {
-                pfn,
-                rights: Rights::from_bits_truncate((word >> 54) as u8),
-                accessed: word & ACCESSED != 0,
-                dirty: word & DIRTY != 0,
-            }),
+            _ => {
+                let mut leaf = Leaf::new(pfn, Rights::from_bits_truncate((word >> 54) as u8));
+                (leaf.accessed, leaf.dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
+                leaf.owned = word & NOT_OWNED == 0;
+                Entry::Leaf(leaf)
+            }
         }
     }
 
@@ -93,7 +95,7 @@ fn store(machine: &TestMachine, table: Pfn, level: Level, entry: Entry) {
 }
 
 fn map(machine: &TestMachine, pfn: u64, rights: Rights) {
-    let leaf = Leaf { pfn: Pfn(pfn), rights, accessed: false, dirty: false };
+    let leaf = Leaf::new(Pfn(pfn), rights);
     store(machine, Pfn(ROOT.0 + 3), Level::Pte, Entry::Leaf(leaf));
 }
 
@@ -128,7 +130,7 @@ fn the_tlb_keeps_using_a_table_that_was_cut_out_until_the_flush() {
     store(&machine, Pfn(ROOT.0 + 2), Level::Pmd, Entry::Absent);
     // The neighbour is in the same table, which the upper-level cache still names.
     let neighbour = PAGE.add(1).addr();
-    let leaf = Leaf { pfn: Pfn(301), rights: RO, accessed: false, dirty: false };
+    let leaf = Leaf::new(Pfn(301), RO);
     // SAFETY: as in `word`.
     let slot = unsafe {
         AtomicU64::<Host>::from_cell(
@@ -185,7 +187,7 @@ fn bytes_cross_pages_and_a_kernel_page_is_not_for_user_code() {
     assert_eq!(machine.touch(PAGE.addr(), Access::Read, &refuse), Err(Signal::Segv));
     map(&machine, 300, RW);
     let table = machine.table_page(Pfn(ROOT.0 + 3));
-    let leaf = Leaf { pfn: Pfn(305), rights: RW, accessed: false, dirty: false };
+    let leaf = Leaf::new(Pfn(305), RW);
     // SAFETY: as in `word`.
     let slot = unsafe { AtomicU64::<Host>::from_cell(&table.words[Level::Pte.index(PAGE.add(1))]) };
     slot.store(Tiny::encode(Entry::Leaf(leaf), Level::Pte), Ordering::Release);

@@ -13,7 +13,7 @@ fn balance(events: &[Event], completed: u64, counted: u64) -> Account {
     let mut process_counts = ProcessCounts::default();
     events.iter().for_each(|e| process_counts.add(e));
     let mut processes = [ProcessCount { pid: 1, counted, ..ProcessCount::default() }];
-    process_counts.balance(&mut processes, Outside { completed })
+    process_counts.balance(&mut processes, Outside { completed, extent: Extent::Whole })
 }
 
 #[test]
@@ -42,4 +42,15 @@ fn pages_filled_without_an_exception_need_a_call_that_asked() {
     assert_eq!(balance(&[], 0, 3).unexplained, 3);
     assert_eq!(balance(&[event(Kind::Call(call.clone()))], 0, 3).unexplained, 0);
     assert_eq!(balance(&[event(Kind::Call(call))], 0, 5).unexplained, 2);
+}
+
+#[test]
+fn what_a_partial_recording_does_not_see_is_not_unexplained() {
+    let mut counts = ProcessCounts::default();
+    counts.add(&fault(Mode::User));
+    let mut processes = [ProcessCount { pid: 1, counted: 9, ..ProcessCount::default() }];
+    let partial = counts.balance(&mut processes, Outside { completed: 1, extent: Extent::Partial });
+    assert_eq!((partial.filled, partial.unexplained), (8, 0));
+    let whole = counts.balance(&mut processes, Outside { completed: 1, extent: Extent::Whole });
+    assert_eq!(whole.unexplained, 8);
 }

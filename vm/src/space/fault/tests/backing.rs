@@ -7,10 +7,9 @@ use crate::units::{Access, PAGE_SIZE, VirtAddr};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 const BASE: VirtAddr = VirtAddr(PAGE << 10);
-/// Pages before the one that faults; its index has two levels: a leaf node, a root above, the page's own
-/// node.
+/// Pages before the one that faults; its index has two levels: a root and the page's own node.
 const BEFORE: u64 = 600;
-const NODES: u64 = 3;
+const NODES: u64 = 2;
 /// Failures in a row: far more than a fault may need, and not so many that a fault which goes on for ever is
 /// not noticed soon.
 const FAILURES: u64 = 20;

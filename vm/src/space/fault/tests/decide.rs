@@ -12,7 +12,7 @@ fn decide(entry: Entry, access: Access) -> Decision {
 }
 
 fn leaf(pfn: Pfn, rights: Rights) -> Entry {
-    Entry::Leaf(Leaf { pfn, rights, accessed: true, dirty: false })
+    Entry::Leaf(Leaf::new(pfn, rights).used(false))
 }
 
 #[test]

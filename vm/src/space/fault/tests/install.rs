@@ -3,7 +3,6 @@
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Machine};
-use crate::object::Object;
 use crate::space::fault::attempt::Proof;
 use crate::space::fault::attempt::attempt;
 use crate::space::fault::install::Decision;
@@ -53,7 +52,8 @@ fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
         drop(reading);
         table.adjust(slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
         let install = Install { space, table, slot, page, access: Access::Read, rights };
-        install.apply(Decision::Allow(rights), &mut Prepared::new(space.vm));
+        let applied = install.apply(Decision::Allow(rights), &mut Prepared::new(space.vm));
+        assert_eq!(applied, Ok(()));
         assert_eq!(entry(space, page), Entry::Leaf(before), "dirty as before");
     });
 }
@@ -67,11 +67,10 @@ impl Proof<TestMachine> for TakesOut {
         space: &'g TestSpace<'_>,
         vma: &'g Vma<<TestMachine as Machine>::Cpu>,
         page: Vpn,
-        _reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
+        reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
     ) -> Option<&'g Vma<<TestMachine as Machine>::Cpu>> {
-        let memory = space.vm.memory();
-        let frame = Object::at(memory, vma.backing()?.0).take_out(vma.frame_offset(page))?;
-        memory.put(frame);
+        let object = space.vm.object(vma.backing()?, reading)?;
+        drop(object.take_out(space.vm.memory(), vma.frame_offset(page), reading)?);
         Some(vma)
     }
 }

@@ -46,7 +46,7 @@ fn a_fault_that_meets_a_huge_leaf_ends_with_an_error() {
         touch(space, start);
         let huge = Vpn((start.0 / TABLE + 1) * TABLE);
         let rights = Rights::READ | Rights::USER;
-        let leaf = Entry::Leaf(Leaf { pfn: Pfn(TABLE), rights, accessed: true, dirty: false });
+        let leaf = Entry::Leaf(Leaf::new(Pfn(TABLE), rights).used(false));
         set(space, huge, Level::Pmd, leaf);
         for access in [Access::Read, Access::Write] {
             let fault = Fault { addr: huge.add(1).addr(), access };
@@ -83,7 +83,8 @@ fn memory_that_may_be_discarded_is_kept_once_it_is_written_again() {
         space.advise(start, PAGE, Advice::Free).unwrap();
         assert!(is_discardable(space, page) && state(space, pfn).is_lazyfree());
         // The hardware's walker notes a store.
-        let word = Leaf { pfn, rights: space.vma_at(start).unwrap().rights(), accessed: true, dirty: true };
+        let rights = space.vma_at(start).unwrap().rights();
+        let word = Leaf { owned: true, ..Leaf::new(pfn, rights).used(true) };
         set(space, page, Level::Pte, Entry::Leaf(word));
         assert!(!is_discardable(space, page));
         space.advise(start, PAGE, Advice::Free).unwrap();

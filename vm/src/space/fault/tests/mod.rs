@@ -13,6 +13,8 @@ mod kinds;
 #[cfg(loom)]
 mod loom_fault;
 #[cfg(loom)]
+mod loom_fork;
+#[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
 mod loom_published;

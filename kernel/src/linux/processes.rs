@@ -1,0 +1,120 @@
+//! Calls about processes: how threads and processes are made, and how processes end.
+
+use super::{Arguments, CallResult};
+use crate::arch::percpu;
+use crate::arch::trap::Frame;
+use crate::arch::user::{self, BadAddress};
+use crate::task::birth::{self, NoBirth, Twin};
+use crate::task::process::{self, Children, Reaped, Status};
+use crate::task::sched;
+use core::sync::atomic::Ordering::*;
+use interleaf::units::VirtAddr;
+use interleaf_linux_abi::Errno;
+use interleaf_linux_abi::task::*;
+
+impl From<NoBirth> for Errno {
+    fn from(why: NoBirth) -> Self {
+        match why {
+            NoBirth::TooMany => Errno::EAGAIN,
+            NoBirth::NoMemory => Errno::ENOMEM,
+        }
+    }
+}
+
+/// A new thread or process that continues as this one, but for rax and the stack. No signal is sent when a
+/// process ends.
+pub fn clone(frame: &Frame) -> CallResult {
+    let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
+    let has = |flag| flags & flag != 0;
+    if has(CLONE_THREAD) && !has(CLONE_VM) {
+        return Err(Errno::EINVAL);
+    }
+    if has(CLONE_SETTLS) && tls >= user::USER_END {
+        return Err(Errno::EPERM);
+    }
+    let at = |flag, address| if has(flag) { address } else { 0 };
+    let twin = Twin {
+        stack,
+        fs_base: has(CLONE_SETTLS).then_some(tls),
+        set_tid: at(CLONE_CHILD_SETTID, child_tid),
+        clear_tid: at(CLONE_CHILD_CLEARTID, child_tid),
+    };
+    let parent_tid = at(CLONE_PARENT_SETTID, parent_tid);
+    if has(CLONE_THREAD) {
+        return thread(frame, twin, parent_tid);
+    }
+    let number =
+        if has(CLONE_VM) { birth::vfork(frame, twin, has(CLONE_VFORK)) } else { birth::fork(frame, twin) }?;
+    // Linux ignores a failure to store the number.
+    let _ = store(parent_tid, &number.to_le_bytes());
+    Ok(number.into())
+}
+
+/// A new thread of the process.
+fn thread(frame: &Frame, twin: Twin, parent_tid: u64) -> CallResult {
+    let (me, process) = (percpu::thread(), process::current());
+    let thread = sched::alloc_thread().ok_or(Errno::EAGAIN)?;
+    let number = process.add_thread(thread);
+    for at in [parent_tid, twin.set_tid] {
+        // As above.
+        let _ = store(at, &number.to_le_bytes());
+    }
+    let frame = birth::child_frame(frame, twin);
+    let fs_base = twin.fs_base.unwrap_or(me.fs_base());
+    me.prepare_sibling(thread, &frame, fs_base).expect("a program's thread has a space");
+    thread.clear_tid.store(twin.clear_tid, Relaxed);
+    if process.is_ending() {
+        // The process's end may not have seen the new thread.
+        thread.exit_pending.store(1, Release);
+    }
+    sched::start(thread, me.affinity.load(Relaxed));
+    Ok(number.into())
+}
+
+pub fn fork(frame: &Frame) -> CallResult {
+    Ok(birth::fork(frame, Twin::default())?.into())
+}
+
+pub fn vfork(frame: &Frame) -> CallResult {
+    Ok(birth::vfork(frame, Twin::default(), true)?.into())
+}
+
+pub fn exit_group(code: u64) -> CallResult {
+    let process = process::current();
+    process.end(Status::exited(code as u32));
+    process.leave()
+}
+
+/// Waits for children by number, or for any. There are no process groups and no usage.
+pub fn wait4(Arguments([number, status_at, options, usage_at, ..]): Arguments) -> CallResult {
+    if options & !WNOHANG != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let children = match number as i32 {
+        number @ 1.. => Children::Number(number as u32),
+        0 | -1 => Children::Any,
+        _ => return Err(Errno::ECHILD),
+    };
+    let process = process::current();
+    loop {
+        let seen = process.nr_children_ended();
+        match process.reap(children) {
+            Reaped::NoChild => return Err(Errno::ECHILD),
+            Reaped::NoneYet if options & WNOHANG != 0 || process.is_ending() => return Ok(0),
+            Reaped::NoneYet => process.wait_for_children(seen),
+            Reaped::Ended(number, Status(status)) => {
+                store(status_at, &status.to_le_bytes())?;
+                store(usage_at, &[0; USAGE_BYTES])?;
+                return Ok(number.into());
+            }
+        }
+    }
+}
+
+/// Stores bytes at a program's address; nothing where that is 0.
+fn store(at: u64, bytes: &[u8]) -> Result<(), BadAddress> {
+    if at == 0 { Ok(()) } else { user::write(VirtAddr(at), bytes) }
+}
+
+/// Bytes of a `struct rusage`.
+const USAGE_BYTES: usize = 144;

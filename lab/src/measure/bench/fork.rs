@@ -1,0 +1,191 @@
+//! What does fork cost for each page that parent and child share, beside the host's own?
+//!
+//! 64 MiB of private memory in base pages, each written to, whose frames the library has handed out in runs;
+//! 2 MiB at small size. The yardstick is the fork of a host process of its own with as much memory, in CPU
+//! time ([`ForkingProcess`]); what else that process has drops out. Our side is in elapsed time.
+//!
+//! `fork.share` is the fork, `fork.exit` the end of the child, which wrote nothing. `fork.unmap_shared` is
+//! the parent's munmap while the child has the memory too. `fork.copy` is a write fault of the parent that
+//! copies its page, less the time of copying the same frames taken right after, of 1 MiB.
+
+use super::{Bar, Benchmark, Figure, Options, alone, paired};
+use crate::error::Failure;
+use crate::measure::timed_machine::{self, TimedMachine};
+use crate::os::fork_cost::{ForkCost, ForkingProcess};
+use interleaf::frame::FrameRef;
+use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr, Vpn};
+use std::cell::RefCell;
+use std::time::Instant;
+
+/// See the module.
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "fork",
+    question: "What does fork cost for each page that parent and child share?",
+    figures: &["fork.share", "fork.exit", "fork.unmap_shared", "fork.copy"],
+    run,
+};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let pages = options.size(64 << 8, 2 << 8);
+    let copied = options.size(256, 16);
+    let pinned = options.pin();
+    // Before the machine has memory, which the process would get a copy of.
+    let process = ForkingProcess::start((pages * PAGE) as usize).map_err(Failure::of)?;
+    let machine = timed_machine::machine(options, 2 * pages + 4096)?;
+    let entered = machine.enter(CpuId(0));
+    let vm = timed_machine::vm(&machine)?;
+    let bench = Bench { options, process: RefCell::new(process), parent: Parent::new(&vm, pages)? };
+    let mut figures = vec![bench.share(), bench.exit(), bench.unmap_shared()];
+    drop(bench);
+    figures.push(copy(options, &Parent::new(&vm, copied)?));
+    drop((entered, pinned));
+    Ok(figures)
+}
+
+type Space<'v> = AddressSpace<'v, TimedMachine>;
+
+type UserFrame<'s> = FrameRef<'s, TimedMachine>;
+
+/// A space whose one mapping is present.
+struct Parent<'v> {
+    space: Space<'v>,
+    base: VirtAddr,
+    pages: u64,
+}
+
+impl<'v> Parent<'v> {
+    fn new(vm: &'v Vm<'v, TimedMachine>, pages: u64) -> Result<Self, Failure> {
+        let space = Space::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
+        let base = space.map(&MapRequest::anonymous(pages * PAGE)).map_err(Failure::of)?;
+        let parent = Self { space, base, pages };
+        parent.write();
+        Ok(parent)
+    }
+
+    /// Writes to every page, so that its frame is this space's alone; nanoseconds for all.
+    fn write(&self) -> f64 {
+        time(|| {
+            for index in 0..self.pages {
+                let addr = VirtAddr(self.base.0 + index * PAGE);
+                self.space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
+            }
+        })
+    }
+
+    fn fork(&self) -> Space<'v> {
+        self.space.fork().expect("there is memory for the child's tables")
+    }
+
+    /// Ends the child; nanoseconds of that. The next fork finds the parent as this one did.
+    fn end(&self, child: Space<'v>) -> f64 {
+        let took = time(|| drop(child));
+        self.write();
+        self.space.vm().settle();
+        took
+    }
+
+    fn unmap(&self) {
+        self.space.unmap(self.base, self.pages * PAGE).expect("it is mapped");
+    }
+
+    fn map_again(&self) {
+        let request = MapRequest::anonymous(self.pages * PAGE);
+        let request = MapRequest { place: Place::Fixed(self.base), ..request };
+        self.space.map(&request).expect("it was unmapped");
+    }
+
+    /// The frames of `space`, this one or its child, in the order of their pages.
+    fn frames<'s>(&self, space: &'s Space<'v>) -> Vec<UserFrame<'s>> {
+        let (first, memory) = (self.base.vpn(), space.vm().memory());
+        let frame = |index| space.resident_frame(Vpn(first.0 + index)).expect("it was written").0;
+        (0..self.pages).map(|index| memory.try_get(frame(index)).expect("user memory")).collect()
+    }
+}
+
+/// Nanoseconds of `work`.
+fn time(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64
+}
+
+struct Bench<'a, 'v> {
+    options: &'a Options,
+    process: RefCell<ForkingProcess>,
+    parent: Parent<'v>,
+}
+
+impl Bench<'_, '_> {
+    /// `ours` gives nanoseconds for all pages.
+    fn against_host(
+        &self,
+        name: &'static str,
+        ours: impl Fn(&Parent<'_>) -> f64,
+        theirs: impl Fn(&ForkCost) -> u64,
+        bar: f64,
+    ) -> Figure {
+        let pages = self.parent.pages as f64;
+        let host = || {
+            let cost = self.process.borrow_mut().measure().expect("the host forks");
+            theirs(&cost) as f64 / pages
+        };
+        let running = self.parent.space.activate(None);
+        let yardstick = "the host's own, of as much memory";
+        let figure = paired(self.options, name, "ns/page", || ours(&self.parent) / pages, yardstick, host);
+        drop(running);
+        figure.with_bar(Bar::AtMost(bar))
+    }
+
+    fn share(&self) -> Figure {
+        let ours = |parent: &Parent<'_>| {
+            let start = Instant::now();
+            let child = parent.fork();
+            let took = start.elapsed().as_nanos() as f64;
+            parent.end(child);
+            took
+        };
+        self.against_host("fork.share", ours, |cost| cost.fork, 0.2)
+    }
+
+    fn exit(&self) -> Figure {
+        let ours = |parent: &Parent<'_>| parent.end(parent.fork());
+        self.against_host("fork.exit", ours, |cost| cost.exit, 0.34)
+    }
+
+    fn unmap_shared(&self) -> Figure {
+        let ours = |parent: &Parent<'_>| {
+            let child = parent.fork();
+            let took = time(|| parent.unmap());
+            parent.map_again();
+            parent.end(child);
+            took
+        };
+        self.against_host("fork.unmap_shared", ours, |cost| cost.unmap_shared, 0.2)
+    }
+}
+
+fn copy(options: &Options, parent: &Parent<'_>) -> Figure {
+    let rounds = options.size(40, 2);
+    let machine = parent.space.vm().machine();
+    let handler = || {
+        let mut total = 0.0;
+        for _ in 0..rounds {
+            let child = parent.fork();
+            let faults = parent.write();
+            let (from, to) = (parent.frames(&child), parent.frames(&parent.space));
+            let copies = time(|| from.iter().zip(&to).for_each(|(from, to)| machine.copy_user(from, to)));
+            total += faults - copies;
+            drop((from, to));
+            parent.end(child);
+        }
+        total / (rounds * parent.pages) as f64
+    };
+    let running = parent.space.activate(None);
+    let figure = alone(options, "fork.copy", "ns/page", handler);
+    drop(running);
+    figure
+}

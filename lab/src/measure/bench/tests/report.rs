@@ -1,0 +1,67 @@
+//! Verdicts of a run.
+
+use super::*;
+use crate::measure::bench::Bar;
+use crate::median::Median;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const QUIET: Median = Median { middle: 1.0, low: 1.0, high: 1.0 };
+
+fn ratio(name: &'static str, low: f64, high: f64) -> Figure {
+    let ratio = Median { middle: (low + high) / 2.0, low, high };
+    Figure::timed(name, "ns", &[1.0; 3], QUIET).against("theirs", 1.0, ratio).with_bar(Bar::AtMost(1.0))
+}
+
+fn options() -> Options {
+    Options { pairs: 31, ..Options::full() }
+}
+
+/// How often the benchmark below has run.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells one figure at once, one when there are four times the pairs, one never.
+fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
+    RUNS.fetch_add(1, SeqCst);
+    let more = if options.pairs >= 124 { 0.95 } else { 1.05 };
+    let at_once = if options.pairs > 31 { 2.0 } else { 0.8 };
+    Ok(vec![
+        ratio("test.at_once", 0.7, at_once),
+        ratio("test.with_more", 0.9, more),
+        ratio("test.never", 0.9, 1.1),
+    ])
+}
+
+const BENCHMARK: Benchmark = Benchmark {
+    name: "test",
+    question: "what is measured again?",
+    figures: &["test.at_once", "test.with_more", "test.never"],
+    run,
+};
+
+#[test]
+fn what_cannot_be_told_is_measured_again_with_more_pairs_and_not_for_ever() {
+    let verdicts: Vec<_> =
+        measured(&BENCHMARK, &options(), |_| true).unwrap().0.iter().filter_map(|f| f.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Yes, Verdict::Yes, Verdict::CannotTell]);
+    assert_eq!(RUNS.swap(0, SeqCst), 3);
+    measured(&BENCHMARK, &options(), |figure| figure.name == "test.at_once").unwrap();
+    assert_eq!(RUNS.load(SeqCst), 1, "only what is asked for is measured again");
+}
+
+fn report(figures: Vec<Figure>) -> Report {
+    let setting = HostInfo::of_this_machine();
+    Report { setting, seed: 1, small: false, context: Vec::new(), figures, garbage: Vec::new() }
+}
+
+#[test]
+fn a_check_fails_on_a_miss_alone_and_says_how_many_cannot_be_told() {
+    let (met, open, missed) =
+        (ratio("test.met", 0.7, 0.8), ratio("test.open", 0.9, 1.1), ratio("test.missed", 1.2, 1.3));
+    assert_eq!(report(vec![met.clone(), open.clone()]).check(), Ok(()));
+    let all = report(vec![met, open, missed]);
+    let line = all.check().unwrap_err().to_string();
+    assert_eq!(line, "1 of the bars missed: test.missed; 1 cannot be told");
+    let text = all.text();
+    assert!(text.contains("1 of 3 bars are met, 1 are not"), "{text}");
+    assert!(text.contains("1 cannot be told: test.open"), "{text}");
+}

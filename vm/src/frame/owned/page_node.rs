@@ -1,0 +1,250 @@
+//! Nodes of page indexes: table frames whose slots own frames and further nodes.
+//!
+//! ```text
+//!   RootSlot ──► 0            empty                       slot word: (frame number + 1) << 8 | height
+//!            ──► a frame      height 0
+//!            ──► a node ──► 512 slots, each empty, a frame or a node
+//! ```
+//!
+//! A frame or node enters a slot by one exchange and leaves it by one, so that it has one owner whatever
+//! other threads do: the exchange that takes it out gives it to the caller as a value. Which page a slot is
+//! for, and who may change it, is the index's business.
+//!
+//! Readers follow the slots in a read section. A node that was taken out is freed after a grace period;
+//! until then a reader may find frames in it, whose numbers own nothing.
+
+use super::{DetachedTable, FrameRef, TableFrame};
+use crate::frame::{Init, Memory, Words};
+use crate::machine::{Cpu, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{Rcu, ReadGuard, UniqueId};
+use crate::units::{Level, Pfn};
+
+/// The first slot of a page index. Dropping it leaks what it holds.
+pub(crate) struct RootSlot<C: Cpu> {
+    word: AtomicU64<C>,
+    /// The memory that frames and nodes are of.
+    memory: UniqueId,
+    /// The RCU of the index's readers.
+    rcu: UniqueId,
+}
+
+/// A slot, found in a read section.
+pub(crate) struct PageSlot<'r, 'm: 'r, M: Machine> {
+    /// Invariant: the root's word, or that of a node as of [`PageNode`].
+    word: &'r AtomicU64<M::Cpu>,
+    memory: &'m Memory<'m, M>,
+    rcu: UniqueId,
+}
+
+/// What a slot holds; stale at once.
+pub(crate) enum SlotContent<'r, 'm: 'r, M: Machine> {
+    /// Nothing.
+    Empty,
+    /// A frame, by its number.
+    Frame(Pfn),
+    /// A node.
+    Node(PageNode<'r, 'm, M>),
+}
+
+/// A node, found in a read section.
+pub(crate) struct PageNode<'r, 'm: 'r, M: Machine> {
+    /// Invariant: a table of the memory, which stays one for `'r`.
+    words: Words<'m, M::Cpu>,
+    height: u32,
+    /// The slot that it was found in.
+    slot: PageSlot<'r, 'm, M>,
+}
+
+/// What was taken out of a slot.
+#[must_use = "a node that is not retired is leaked"]
+pub(crate) enum TakenSlot<'m, M: Machine> {
+    /// Nothing was there.
+    Nothing,
+    /// A frame, with the slot's reference.
+    Frame(FrameRef<'m, M>),
+    /// A node, with what its slots hold.
+    Node(TakenNode<'m, M>),
+}
+
+/// A node that was taken out of its slot. Dropping it leaks the frame, and what its slots still hold.
+#[must_use = "a node that is not retired is leaked"]
+pub(crate) struct TakenNode<'m, M: Machine> {
+    table: DetachedTable<'m, M>,
+    memory: &'m Memory<'m, M>,
+    rcu: UniqueId,
+}
+
+const HEIGHT_BITS: u32 = 8;
+
+/// The word of a slot that holds a frame (height 0) or a node.
+const fn word_of(pfn: Pfn, height: u32) -> u64 {
+    (pfn.0 + 1) << HEIGHT_BITS | height as u64
+}
+
+/// Number and height of what a slot holds; `None` where it is empty.
+fn decode(word: u64) -> Option<(Pfn, u32)> {
+    let pfn = (word >> HEIGHT_BITS).checked_sub(1)?;
+    Some((Pfn(pfn), word as u32 & ((1 << HEIGHT_BITS) - 1)))
+}
+
+impl<C: Cpu> RootSlot<C> {
+    /// An empty slot, for frames and nodes of `memory` and readers of `rcu`.
+    pub(crate) const fn new(memory: UniqueId, rcu: UniqueId) -> Self {
+        Self { word: AtomicU64::new(0), memory, rcu }
+    }
+
+    /// The slot, for the life of a read section.
+    ///
+    /// # Panics
+    /// Where the index is of another memory, or read under another RCU.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn slot<'r, 'm: 'r, M: Machine<Cpu = C>>(
+        &'r self,
+        memory: &'m Memory<'m, M>,
+        reading: &'r ReadGuard<'_, C>,
+    ) -> PageSlot<'r, 'm, M> {
+        assert!(memory.id() == self.memory, "an index of another memory");
+        reading.assert_of(self.rcu);
+        PageSlot { word: &self.word, memory, rcu: self.rcu }
+    }
+}
+
+impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
+    /// What the slot holds.
+    #[inline(always)]
+    pub(crate) fn content(self) -> SlotContent<'r, 'm, M> {
+        // Acquire pairs with the exchanges of `put_frame` and `put_node`.
+        match decode(self.word.load(Acquire)) {
+            None => SlotContent::Empty,
+            Some((pfn, 0)) => SlotContent::Frame(pfn),
+            // SAFETY: `put_node` alone writes a word of a height above 0, for a table of this memory that it
+            // has attached. Only `take_out` detaches it, as the word's owner, and it is freed a grace
+            // period of `rcu` later. The word was loaded in a read section of `rcu` that lasts for `'r`.
+            Some((pfn, height)) => SlotContent::Node(unsafe { self.node(pfn, height) }),
+        }
+    }
+
+    /// # Safety
+    /// The frame is a table of the memory, and stays one for `'r`.
+    #[inline(always)]
+    unsafe fn node(self, pfn: Pfn, height: u32) -> PageNode<'r, 'm, M> {
+        // SAFETY: the caller's promise; slots of a node last for `'r` at most.
+        let words = unsafe { self.memory.words(pfn) };
+        PageNode { words, height, slot: self }
+    }
+
+    /// Moves a reference into the slot. `Err` with the reference where the slot is not empty.
+    ///
+    /// # Panics
+    /// Where the frame is of another memory.
+    #[track_caller]
+    pub(crate) fn put_frame<'f>(self, frame: FrameRef<'f, M>) -> Result<(), FrameRef<'f, M>> {
+        frame.assert_of(self.memory);
+        match self.word.compare_exchange(0, word_of(frame.pfn(), 0), Release, Relaxed) {
+            Ok(_) => {
+                // The reference is the slot's from now on.
+                frame.into_pfn();
+                Ok(())
+            }
+            Err(_) => Err(frame),
+        }
+    }
+
+    /// Puts a node into the slot, whose content moves to the first slot of the node. `None`, and the table is
+    /// freed, where another thread changes the slot meanwhile.
+    ///
+    /// # Panics
+    /// Where the table is of another memory, or the height is 0 or above 255.
+    #[track_caller]
+    pub(crate) fn put_node(self, table: TableFrame<'_, M>, height: u32) -> Option<PageNode<'r, 'm, M>> {
+        assert!(0 < height && height < 1 << HEIGHT_BITS, "a node of height {height}");
+        let pfn = table.attach(self.memory);
+        // SAFETY: it was attached just now, and only this function knows it until the exchange below. From
+        // then on it lasts as the nodes that `content` finds; where the exchange fails, this is not used.
+        let node = unsafe { self.node(pfn, height) };
+        let before = self.word.load(Acquire);
+        node.words.at(0).store(before, Relaxed);
+        // What the old word owns belongs to the node's slot from now on. It does not matter whether it was
+        // taken out and put in again since it was loaded: equal words own the same. Release: the node's
+        // words.
+        let order = if mutant!("page-slot.node-relaxed") { Relaxed } else { AcqRel };
+        if self.word.compare_exchange(before, word_of(pfn, height), order, Relaxed).is_ok() {
+            return Some(node);
+        }
+        // SAFETY: nothing finds a table that was never linked; its first word owns nothing.
+        unsafe { self.memory.detach_table(pfn, Init::Dirty, None)?.free_unwalked() };
+        None
+    }
+
+    /// Takes out what the slot holds.
+    pub(crate) fn take(self) -> TakenSlot<'m, M> {
+        take_out(self.word, self.memory, self.rcu)
+    }
+}
+
+impl<'r, 'm: 'r, M: Machine> PageNode<'r, 'm, M> {
+    /// The height: 1 for a node of frames.
+    pub(crate) fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Slot `index`, of which the lowest nine bits count.
+    #[inline(always)]
+    pub(crate) fn slot(&self, index: usize) -> PageSlot<'r, 'm, M> {
+        PageSlot { word: self.words.at(index % Level::ENTRIES), ..self.slot }
+    }
+}
+
+/// Takes out what a slot holds: `word` is a root's, or that of a node, of a page index of `memory` and `rcu`.
+fn take_out<'m, M: Machine>(
+    word: &AtomicU64<M::Cpu>,
+    memory: &'m Memory<'m, M>,
+    rcu: UniqueId,
+) -> TakenSlot<'m, M> {
+    // Acquire pairs with the exchanges of `put_frame` and `put_node`.
+    let taken = if mutant!("page-slot.taken-twice") {
+        let taken = word.load(Acquire);
+        word.store(0, Release);
+        taken
+    } else {
+        word.swap(0, AcqRel)
+    };
+    match decode(taken) {
+        None => TakenSlot::Nothing,
+        // SAFETY: `put_frame` gave the reference to the word, and an exchange took it out, so once.
+        Some((pfn, 0)) => TakenSlot::Frame(unsafe { FrameRef::from_pfn(memory, pfn) }),
+        Some((pfn, _)) => {
+            // SAFETY: the word was the only one that names the table, and does not any more. Readers that
+            // loaded it before are in sections of `rcu`.
+            let table = unsafe { memory.detach_table(pfn, Init::Dirty, Some(rcu)) };
+            table.map_or(TakenSlot::Nothing, |table| TakenSlot::Node(TakenNode { table, memory, rcu }))
+        }
+    }
+}
+
+impl<'m, M: Machine> TakenNode<'m, M> {
+    /// Takes out what each slot holds, in order.
+    pub(crate) fn take_each(&self, mut each: impl FnMut(TakenSlot<'m, M>)) {
+        // SAFETY: a detached table stays a table until it is retired or freed, which takes this value.
+        let words = unsafe { self.memory.words(self.table.pfn()) };
+        (0..Level::ENTRIES).for_each(|slot| each(take_out(words.at(slot), self.memory, self.rcu)));
+    }
+
+    /// Frees the node once no reader can hold it. May wait for readers.
+    ///
+    /// # Panics
+    /// Where `rcu` is not the one of the index's readers.
+    pub(crate) fn retire(self, rcu: &Rcu<M::Cpu>) {
+        self.table.retire(rcu);
+    }
+}
+
+impl<M: Machine> Clone for PageSlot<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for PageSlot<'_, '_, M> {}

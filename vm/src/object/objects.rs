@@ -1,0 +1,72 @@
+//! All objects of a system, found by number.
+
+use super::{Object, page_index};
+use crate::frame::{Memory, Registry};
+use crate::machine::Machine;
+use crate::sync::{Rcu, ReadGuard};
+use core::fmt;
+use core::num::NonZeroU64;
+
+/// The objects of a system. A number names one object or, once that is dead, none.
+pub(crate) struct Objects<'m, M: Machine> {
+    registry: Registry<'m, Object<M::Cpu>, M>,
+}
+
+impl<'m, M: Machine> Objects<'m, M> {
+    /// No objects, of frames of `memory`, for readers of `rcu`. `None` where memory does not suffice.
+    pub(crate) fn new(memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) -> Option<Self> {
+        Some(Self { registry: Registry::new(memory, rcu)? })
+    }
+
+    /// Makes an object of which `pages` pages are about to be mapped, of a number that no other has or had.
+    /// `None` where there is no memory.
+    pub(crate) fn create(
+        &self,
+        memory: &Memory<'m, M>,
+        rcu: &Rcu<M::Cpu>,
+        number: NonZeroU64,
+        pages: u64,
+    ) -> Option<()> {
+        let object = Object::new(number, pages, memory.id(), rcu.id());
+        self.registry.insert(memory, number, object).then_some(())
+    }
+
+    /// The object of that number, for the life of a read section. `None` where it is gone.
+    #[inline]
+    pub(crate) fn get<'r>(
+        &'r self,
+        number: NonZeroU64,
+        reading: &'r ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'r Object<M::Cpu>> {
+        self.registry.get(number, reading)
+    }
+
+    /// Counts `pages` more mapped pages of an object that is not dead.
+    pub(crate) fn mapped(&self, rcu: &Rcu<M::Cpu>, number: NonZeroU64, pages: u64) {
+        if let Some(object) = self.get(number, &rcu.read()) {
+            object.mapped(pages);
+        }
+    }
+
+    /// Counts `pages` fewer mapped pages. At zero the object dies: its frames are given back now, its index
+    /// and its record after a grace period. May wait for readers.
+    pub(crate) fn unmapped(&self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>, number: NonZeroU64, pages: u64) {
+        let reading = rcu.read();
+        let object = self.get(number, &reading);
+        let Some(held) = object.and_then(|object| object.unmapped(memory, pages, &reading)) else { return };
+        drop(reading);
+        page_index::give_back(held, rcu);
+        self.registry.remove(memory, rcu, number);
+    }
+
+    /// Frees the frames that hold no object.
+    pub(crate) fn shrink(&self, memory: &Memory<'m, M>) {
+        self.registry.shrink(memory);
+    }
+}
+
+impl<M: Machine> fmt::Debug for Objects<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "objects: {:?}", self.registry)
+    }
+}

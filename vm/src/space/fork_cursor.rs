@@ -1,0 +1,83 @@
+//! How far a fork of the space has come, for faults.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0 | the space was forked, or is a fork: its writes may have to copy frames |
+//! | 1..64 | the first page that the fork under way has not swept; 0: none is under way |
+//!
+//! The cursor is stored under the lock of each table that the fork sweeps, and read under the lock of the
+//! table that a fault installs into, so relaxed: a fault that takes the lock of a table after the fork has
+//! swept it sees a cursor beyond its page.
+
+use crate::machine::Cpu;
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::units::Vpn;
+use core::fmt;
+
+const WAS_FORKED: u64 = 1;
+const CURSOR_SHIFT: u32 = 1;
+
+/// The word.
+pub(super) struct ForkCursor<C: Cpu>(AtomicU64<C>);
+
+/// A fork that is under way, until this is dropped.
+#[must_use = "the fork has ended once this is dropped"]
+pub(super) struct ForkUnderWay<'a, C: Cpu>(&'a ForkCursor<C>);
+
+impl<C: Cpu> ForkCursor<C> {
+    /// Of a space that was never forked.
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Notes that the space is a fork.
+    pub fn note_fork(&self) {
+        self.0.store(WAS_FORKED, Relaxed);
+    }
+
+    /// Whether writes to the space may have to copy frames. A hint.
+    #[inline(always)]
+    pub fn was_forked(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    /// Whether a fork has swept the page, and has not ended. Asked under the lock of the page's table.
+    #[inline(always)]
+    pub fn is_behind(&self, page: Vpn) -> bool {
+        page.0 < self.0.load(Relaxed) >> CURSOR_SHIFT && !mutant!("fault.fork-cursor-ignored")
+    }
+
+    /// Whether a fork is under way. Asked under the space's lock.
+    pub fn is_under_way(&self) -> bool {
+        self.0.load(Relaxed) >> CURSOR_SHIFT != 0
+    }
+
+    /// Begins a fork. The caller is alone in the space.
+    pub fn begin(&self) -> ForkUnderWay<'_, C> {
+        let fork = ForkUnderWay(self);
+        // No page below the first is mapped, or it is swept at once.
+        fork.advance(Vpn(1));
+        fork
+    }
+}
+
+impl<C: Cpu> ForkUnderWay<'_, C> {
+    /// Notes that all pages below `page` were swept. Called under the lock of the table that decides about
+    /// the last of them.
+    pub fn advance(&self, page: Vpn) {
+        self.0.0.store(page.0 << CURSOR_SHIFT | WAS_FORKED, Relaxed);
+    }
+}
+
+impl<C: Cpu> Drop for ForkUnderWay<'_, C> {
+    fn drop(&mut self) {
+        self.0.0.store(WAS_FORKED, Relaxed);
+    }
+}
+
+impl<C: Cpu> fmt::Debug for ForkCursor<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.0.load(Relaxed);
+        write!(f, "fork cursor at {:?}, forked {}", Vpn(word >> CURSOR_SHIFT), word & WAS_FORKED)
+    }
+}

@@ -1,0 +1,263 @@
+//! fork: a second space with the same private memory, which both copy when they write.
+//!
+//! ```text
+//!   alone: the child gets the mappings ─► let readers in ─► sweep, table by table ─► flush, once
+//!                                                │
+//!                 child's table, unlinked  ◄── lock the parent's table: cursor, share each leaf, unlock
+//!                 linked when the sweep leaves its region
+//! ```
+//!
+//! Everything that may be refused because of the mappings is decided before the parent changes. From then on
+//! the parent has only lost rights to write, which faults give back; so a fork that ends for lack of memory
+//! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
+//! consistent snapshot though threads of the parent go on.
+
+use crate::frame::{Priority, TableFrame};
+use crate::machine::Machine;
+use crate::space::edit::PublishedGuard;
+use crate::space::fork_cursor::ForkUnderWay;
+use crate::space::{AddressSpace, Counter, Error, Held};
+use crate::sync::atomic::Ordering::*;
+use crate::table::{LockedTable, Shared, TooManyMappings, UnlinkedTable, visit_next, walk};
+use crate::tlb::Gather;
+use crate::units::{Level, Vpn, VpnRange};
+use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, inherit};
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// A new space with copies of this one's mappings and of its private memory, as it is at one instant: of
+    /// two stores that a thread makes one after the other, the new space never has the second without the
+    /// first. Shared memory stays shared. Frames are shared too, and copied when one of the spaces writes.
+    ///
+    /// Mappings with [`VmaFlags::DONT_FORK`] are left out, those with [`VmaFlags::WIPE_ON_FORK`] are empty.
+    ///
+    /// Locks the whole space to write, and lets readers in while it shares frames: faults go on, but for
+    /// writes to private pages that are shared already, which wait for the end of the fork.
+    ///
+    /// A later write that has to copy and finds no memory ends with
+    /// [`FaultError::NoMemory`](crate::space::FaultError::NoMemory): the embedder chooses whom to end then.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] where a mapping cannot be committed again, or there is no memory for records or
+    /// tables, or a frame is mapped too often. This space is as it was.
+    pub fn fork(&self) -> Result<Self, Error> {
+        // Before the lock, so dropped after it: two spaces' locks are never held together.
+        let child = AddressSpace::new(self.vm, self.layout, self.path)?;
+        #[cfg(loom)]
+        crate::sync::forget_value(&child);
+        let guard = self.write_all();
+        child.heap_end.store(self.heap_end.load(Relaxed), Relaxed);
+        child.fork.note_fork();
+        self.fork_mappings(guard.held(), &child)?;
+        let fork = self.fork.begin();
+        let guard = self.published(guard, self.all_pages());
+        let forked = self.fork_entries(&guard, &fork, &child);
+        // The flush is done: what is written from here on, the child does not see.
+        drop(fork);
+        drop(guard);
+        // The CPU that forks need not be the one that runs the child.
+        child.table.release_ownership();
+        forked.map(|()| child)
+    }
+
+    /// Gives the child its mappings.
+    fn fork_mappings(&self, held: Held<'_>, child: &Self) -> Result<(), Error> {
+        let mut rest = self.all_pages();
+        while let Some(vma) = self.first_in(held, rest) {
+            rest.start = vma.range.end;
+            let Some(inherited) = inherit(&vma, || self.vm.numbers.next()) else { continue };
+            if inherited.flags.contains(VmaFlags::ACCOUNT) {
+                self.limits(held).commit(inherited.range.len())?;
+            }
+            child.adopt(inherited)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a mapping to a space that only the caller knows.
+    fn adopt(&self, attributes: VmaAttributes) -> Result<(), Error> {
+        let backing = attributes.backing;
+        if let Some(backing) = backing {
+            self.vm.count_mapped(backing, attributes.range.len());
+        }
+        let record = [Vma::new(attributes, VmaState::Live)];
+        match self.vmas.prepare(attributes.range, record, &self.records) {
+            Ok(prepared) => {
+                prepared.publish();
+                Ok(())
+            }
+            Err(_) => {
+                self.release_backing(backing, attributes.range);
+                Err(Error::NoMemory)
+            }
+        }
+    }
+
+    /// Shares the frames of all private mappings that the child has, and flushes.
+    fn fork_entries(
+        &self,
+        guard: &PublishedGuard<'_, M>,
+        fork: &ForkUnderWay<'_, M::Cpu>,
+        child: &Self,
+    ) -> Result<(), Error> {
+        let all = self.all_pages();
+        let mut result = Ok(());
+        self.gather_pending(guard.held(), guard.pending(), all, |gather| {
+            let mut sweep = ForkSweep { parent: self, child, fork, gather, open: None, spare: None };
+            result = sweep.mappings(guard.held(), all);
+        });
+        result
+    }
+
+    /// Links a table of leaves of a space that only the caller knows, and the tables above it.
+    fn link_leaves(&self, page: Vpn, leaves: UnlinkedTable<'v, M>) -> Result<(), Error> {
+        loop {
+            let upper = self.table_above(page)?;
+            let reading = self.vm.rcu.read();
+            let found = walk(&self.table, page, Level::Pmd, &reading);
+            let slot = found.slot;
+            let locked = found.table.lock();
+            drop(reading);
+            let mut above = locked.ok_or(Error::NoMemory)?;
+            let linked = match upper {
+                Some(upper) => above.link(slot, upper).is_ok(),
+                None => return above.link_filled(slot, leaves).map_err(|_| Error::NoMemory),
+            };
+            debug_assert!(linked, "only the caller links tables into the space");
+            self.vm.count(Counter::TableAlloc);
+        }
+    }
+
+    fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
+        let vm = self.vm;
+        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
+    }
+
+    /// An empty table to be linked next on the way to the tables of leaves; `None` where the way is there.
+    fn table_above(&self, page: Vpn) -> Result<Option<TableFrame<'v, M>>, Error> {
+        let level = walk(&self.table, page, Level::Pmd, &self.vm.rcu.read()).table.level();
+        match level {
+            Level::Pmd => Ok(None),
+            _ => self.alloc_table().map(Some),
+        }
+    }
+}
+
+/// The sweep of a fork over the parent's tables.
+struct ForkSweep<'a, 'g, 'v, M: Machine> {
+    parent: &'a AddressSpace<'v, M>,
+    child: &'a AddressSpace<'v, M>,
+    fork: &'a ForkUnderWay<'a, M::Cpu>,
+    gather: &'a mut Gather<'g, 'v, M>,
+    /// The child's table that is being filled, and the first page of its region. Several mappings may have
+    /// pages there.
+    open: Option<(Vpn, UnlinkedTable<'v, M>)>,
+    /// Allocated before the lock of the parent's table, and not needed yet.
+    spare: Option<TableFrame<'v, M>>,
+}
+
+impl<M: Machine> ForkSweep<'_, '_, '_, M> {
+    /// Sweeps all private mappings that the child has with their contents.
+    fn mappings(&mut self, held: Held<'_>, all: VpnRange) -> Result<(), Error> {
+        const WITHOUT: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
+        let mut rest = all;
+        while let Some(vma) = self.parent.first_in(held, rest) {
+            rest.start = vma.range.end;
+            if vma.is_private_anonymous() && !vma.flags.intersects(WITHOUT) {
+                self.mapping(vma.range)?;
+            }
+        }
+        self.link_open()
+    }
+
+    fn mapping(&mut self, range: VpnRange) -> Result<(), Error> {
+        let (mut rest, mut frames) = (range, 0);
+        while !rest.is_empty() {
+            self.prepare(rest.start)?;
+            let (fork, open, spare) = (self.fork, &mut self.open, &mut self.spare);
+            let (gather, frames) = (&mut *self.gather, &mut frames);
+            let swept = visit_next(&self.parent.table, rest, |table, part| {
+                if !mutant!("fork.cursor-not-advanced") {
+                    fork.advance(part.end);
+                }
+                if table.level() != Level::Pte {
+                    return Ok(0);
+                }
+                let first = region_of(part.start);
+                let (_, leaves) =
+                    open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));
+                share_leaves(table, part, leaves, gather)
+            });
+            if let Some((end, shared)) = swept {
+                *frames += shared.map_err(|TooManyMappings| Error::NoMemory)?;
+                rest.start = end;
+            }
+        }
+        if frames > 0 {
+            self.child.note_copies(range.start);
+        }
+        Ok(())
+    }
+
+    /// Gets ready for the region of `page`: the table of another one is linked, and an empty one is there.
+    fn prepare(&mut self, page: Vpn) -> Result<(), Error> {
+        if self.open.as_ref().is_some_and(|(first, _)| *first != region_of(page)) {
+            self.link_open()?;
+        }
+        if self.open.is_none() && self.spare.is_none() {
+            self.spare = Some(self.parent.alloc_table()?);
+        }
+        Ok(())
+    }
+
+    /// Links the child's table that is open.
+    fn link_open(&mut self) -> Result<(), Error> {
+        let Some((first, leaves)) = self.open.take() else { return Ok(()) };
+        if leaves.is_empty() {
+            return Ok(());
+        }
+        self.child.link_leaves(first, leaves)?;
+        self.parent.vm.count(Counter::TableAlloc);
+        Ok(())
+    }
+}
+
+/// The first page that the table of the page's leaf covers.
+fn region_of(page: Vpn) -> Vpn {
+    Vpn(page.0 & !(Level::Pte.table_pages() - 1))
+}
+
+/// Shares the leaves of a part of one table, under its lock. Returns the number of frames shared.
+fn share_leaves<M: Machine>(
+    table: &mut LockedTable<'_, M>,
+    part: VpnRange,
+    leaves: &mut UnlinkedTable<'_, M>,
+    gather: &mut Gather<'_, '_, M>,
+) -> Result<u64, TooManyMappings> {
+    let first = Level::Pte.index(part.start);
+    let mut slots = first..first + part.len() as usize;
+    let mut frames = 0;
+    while let Some(slot) = table.first_used(slots.clone()) {
+        slots.start = slot + 1;
+        if let Shared::Frame { was_writable } = table.share_with(slot, leaves)? {
+            frames += 1;
+            if was_writable && !mutant!("fork.flush-skipped") {
+                let page = part.start.add((slot - first) as u64);
+                gather.weakened(VpnRange::new(page, page.add(1)));
+            }
+        }
+    }
+    Ok(frames)
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Gives the mapping at `page` an identity, where the parent's got its first copy during the fork. The
+    /// caller alone knows the space.
+    fn note_copies(&self, page: Vpn) {
+        let reading = self.vm.rcu.read();
+        if let Some(vma) = self.vmas.find(&reading, page)
+            && vma.anon().is_none()
+        {
+            vma.give_anon(AnonId::inherited(self.vm.numbers.next()));
+        }
+    }
+}

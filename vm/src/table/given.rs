@@ -1,0 +1,51 @@
+//! Frames that the library does not own, and that page tables may map.
+
+use crate::machine::CacheType;
+use crate::units::{PfnRange, Rights};
+
+/// Frames that were given to be mapped: registers of a device, memory of a guest, memory that somebody else
+/// manages. The library never reads or writes them, has no record of them, and frees nothing of them.
+///
+/// Whoever makes the value vouches for the frames; what is done with it is safe.
+#[derive(Debug)]
+pub struct GivenFrames {
+    frames: PfnRange,
+    rights: Rights,
+    cache: CacheType,
+}
+
+impl GivenFrames {
+    /// The frames, for leaves that allow at most `rights`.
+    ///
+    /// # Safety
+    /// As long as the value exists, or a leaf that was made by it:
+    ///
+    /// 1. Code that runs under a tree which maps the frames may access them as `rights` say, at any time: no
+    ///    Rust code and nothing else relies on what they hold, or has been promised that they stay unread.
+    /// 2. `cache` is a type by which the machine allows them to be accessed, also while other code accesses
+    ///    them by the type that it has for them.
+    /// 3. They are not frames that the library owns, but for those that a value of its own keeps allocated.
+    pub const unsafe fn new(frames: PfnRange, rights: Rights, cache: CacheType) -> Self {
+        Self { frames, rights, cache }
+    }
+
+    /// The frames.
+    pub const fn frames(&self) -> PfnRange {
+        self.frames
+    }
+
+    /// What leaves may allow.
+    pub const fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// How accesses are cached.
+    pub const fn cache(&self) -> CacheType {
+        self.cache
+    }
+
+    /// Whether leaves may map all of the frames, which are some, with the rights.
+    pub(super) fn allows(&self, frames: PfnRange, rights: Rights) -> bool {
+        !frames.is_empty() && self.frames.covers(frames) && self.rights.contains(rights)
+    }
+}

@@ -1,0 +1,313 @@
+//! Page tables alone: map, unmap, protect and query of given frames, in tables of any format.
+//!
+//! A [`Mapper`] is for whoever wants tables and no address space: a hypervisor's second stage, an IOMMU's
+//! tables, a kernel's own half. There are no mappings beside the tables, no faults, and no counts of frames.
+//! It stands on the same floor as a space does: lockless walks, a lock for each table page, writers that move
+//! a table at a time.
+//!
+//! ```text
+//!   unsafe GivenFrames::new ──► map, protect        rights and frames are compared with what was given
+//!                               unmap, query        nothing more to vouch for
+//! ```
+//!
+//! # What the caller vouches for
+//!
+//! 1. The frames, where it makes [`GivenFrames`].
+//! 2. The hardware that follows the tables, where it has a CPU, a guest or a device load the root
+//!    ([`RootTable::new`](crate::machine::RootTable::new), or an instruction of its own): the function
+//!    *flush* that the mapper was made with drops what *all* such hardware has cached of a range, upper
+//!    levels too, before it returns, and none follows the root when the mapper is dropped.
+//!
+//! # Order
+//!
+//! Entries are cleared under the locks of their tables, then the flush runs, without a lock, and then tables
+//! that have become empty are freed, once no lockless walk is in them: unhook, invalidate, free. When `unmap`
+//! or `protect` returns, no hardware uses the old translation any more. Calls may run at once on several
+//! CPUs; of two that overlap each page shows one.
+
+use super::sweep::{SlotRun, detach_empty, sweep};
+use super::{EntryRef, GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
+use crate::frame::{GatherBatch, MAX_PHYS_BITS, Memory, Priority, Unhooked};
+use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
+use crate::sync::Rcu;
+use crate::units::{Level, PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
+use core::fmt;
+
+/// Page tables of given frames. Dropping it frees the tables.
+pub struct Mapper<'m, M: Machine, F: Fn(VpnRange)> {
+    memory: &'m Memory<'m, M>,
+    rcu: &'m Rcu<'m, M::Cpu>,
+    tree: PageTable<'m, M>,
+    flush: F,
+}
+
+/// Why a call on a [`Mapper`] was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MapError {
+    /// No frame for a table. Nothing has changed.
+    NoMemory,
+    /// Something is mapped there. Nothing has changed.
+    AlreadyMapped,
+    /// Pages or frames do not start and end at multiples of the page size. Nothing has changed.
+    Misaligned,
+    /// The format does not translate all of the pages. Nothing has changed.
+    OutOfRange,
+    /// The format has no entry for that: a frame beyond its addresses, a right without that to read, a page
+    /// size, a guest's page that is not [`Rights::USER`]. Nothing has changed.
+    Unencodable,
+    /// The frames, or the rights, are more than was given. Where pages in use are protected, those that were
+    /// given have changed.
+    NotGiven,
+    /// The range starts or ends inside of a larger page, which is left as it is; pages beside it have
+    /// changed.
+    PartOfPage,
+}
+
+impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
+    /// Empty tables. `flush` is called with pages that were unmapped or protected, and those of tables that
+    /// are freed; it drops what hardware has cached of them, and holds nothing that a call on the mapper
+    /// waits for. `None` where there is no memory for a root.
+    pub fn new(memory: &'m Memory<'m, M>, rcu: &'m Rcu<'m, M::Cpu>, flush: F) -> Option<Self> {
+        let root = memory.alloc_table(Priority::Normal)?;
+        Some(Self { memory, rcu, tree: PageTable::of_given(memory, root, rcu), flush })
+    }
+
+    /// The frame of the root. See the module about who loads it.
+    pub fn root(&self) -> Pfn {
+        self.tree.root()
+    }
+
+    /// Maps `frames`, which were given, from page `at` on, by pages of one size, with these rights and the
+    /// cache type of what was given. Marked as used, so that no walker has to write the entries.
+    ///
+    /// # Errors
+    /// As [`MapError`] says. What was mapped before an error is unmapped again.
+    pub fn map(
+        &self,
+        at: Vpn,
+        given: &GivenFrames,
+        frames: PfnRange,
+        size: PageSize,
+        rights: Rights,
+    ) -> Result<(), MapError> {
+        let pages = VpnRange { start: at, end: Vpn(at.0.saturating_add(frames.len())) };
+        let bits = LeafBits { cache: given.cache(), ..LeafBits::new(rights).used(true) };
+        check_pages::<M::Format>(pages)?;
+        check_frames::<M::Format>(given, frames, size, bits)?;
+        if !(at.0 | frames.start.0 | frames.len()).is_multiple_of(size.pages()) {
+            return Err(MapError::Misaligned);
+        }
+        let mut mapped = VpnRange { start: at, end: at };
+        let result = self.map_each(&mut mapped, pages.end, frames.start, size, bits);
+        if result.is_err() && !mapped.is_empty() {
+            // Ours alone: each slot was absent before.
+            let _ = self.unmap(mapped);
+        }
+        result
+    }
+
+    /// Fills the slots of a table after the other; `mapped` is what is done.
+    fn map_each(
+        &self,
+        mapped: &mut VpnRange,
+        end: Vpn,
+        first: Pfn,
+        size: PageSize,
+        bits: LeafBits,
+    ) -> Result<(), MapError> {
+        let start = mapped.start;
+        while mapped.end < end {
+            let mut table = self.table_for(mapped.end, size.level())?;
+            for slot in size.level().index(mapped.end)..Level::ENTRIES {
+                if mapped.end >= end {
+                    break;
+                }
+                if table.entry(slot) != Entry::Absent {
+                    return Err(MapError::AlreadyMapped);
+                }
+                let pfn = first.add(mapped.end.0 - start.0);
+                table.install_given(slot, bits.leaf(pfn, false));
+                mapped.end = mapped.end.add(size.pages());
+            }
+        }
+        Ok(())
+    }
+
+    /// The table of `level` on the way to the page, locked. Tables that are missing are linked.
+    fn table_for(&self, page: Vpn, level: Level) -> Result<LockedTable<'_, M>, MapError> {
+        let mut fresh = None;
+        loop {
+            if fresh.is_none() && self.lacks_table(page, level) {
+                fresh = Some(self.memory.alloc_table(Priority::Normal).ok_or(MapError::NoMemory)?);
+            }
+            let reading = self.rcu.read();
+            let EntryRef { table, slot, .. } = walk(&self.tree, page, level, &reading);
+            let Some(mut table) = table.lock() else {
+                M::Cpu::relax();
+                continue;
+            };
+            match table.entry(slot) {
+                _ if table.level() == level => return Ok(table),
+                Entry::Absent => {
+                    if let Some(frame) = fresh.take() {
+                        fresh = table.link(slot, frame).err();
+                    }
+                }
+                // Linked since the walk.
+                Entry::Table(_) => {}
+                Entry::Leaf(_) | Entry::Marker(_) => return Err(MapError::AlreadyMapped),
+            }
+        }
+    }
+
+    /// Whether a table on the way to the page is missing. Stale at once.
+    fn lacks_table(&self, page: Vpn, level: Level) -> bool {
+        let reading = self.rcu.read();
+        let found = walk(&self.tree, page, level, &reading);
+        found.table.level() != level && found.entry() == Entry::Absent
+    }
+
+    /// Unmaps all of the pages that are mapped, flushes, and frees the tables that have become empty. Returns
+    /// the number of base pages that were mapped.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfRange`], [`MapError::PartOfPage`].
+    pub fn unmap(&self, pages: VpnRange) -> Result<u64, MapError> {
+        check_pages::<M::Format>(pages)?;
+        let (mut batch, mut hull, mut nr, mut result) = (GatherBatch::default(), pages, 0, Ok(()));
+        sweep(&self.tree, pages, |mut run: SlotRun<'_, '_, M>| {
+            if !run.is_whole(pages) {
+                result = Err(MapError::PartOfPage);
+                return;
+            }
+            run.each_used(|table, slot, page| {
+                let is_leaf = matches!(table.entry(slot), Entry::Leaf(_));
+                nr += if is_leaf { table.level().entry_pages() } else { 0 };
+                // Nothing to free: the frames were given.
+                let _translation = table.unhook(slot, page);
+            });
+            run.table.note_absent(run.slots);
+        });
+        detach_empty(&self.tree, pages, |table, covered| {
+            hull = VpnRange::new(hull.start.min(covered.start), hull.end.max(covered.end));
+            batch.add(self.memory, Unhooked::table(covered, table));
+        });
+        batch.free_after(self.memory, self.rcu, || (self.flush)(hull));
+        result.map(|()| nr)
+    }
+
+    /// Gives the pages that are mapped and were given by `given` these rights, and flushes. Pages without a
+    /// leaf are passed over. Accessed and dirty bits stay.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfRange`], [`MapError::Unencodable`], [`MapError::PartOfPage`], and
+    /// [`MapError::NotGiven`], where the range holds pages of other frames, which stay as they are.
+    pub fn protect(&self, pages: VpnRange, rights: Rights, given: &GivenFrames) -> Result<(), MapError> {
+        check_pages::<M::Format>(pages)?;
+        let mut result = Ok(());
+        sweep(&self.tree, pages, |mut run: SlotRun<'_, '_, M>| {
+            if !run.is_whole(pages) {
+                result = Err(MapError::PartOfPage);
+                return;
+            }
+            run.each_used(|table, slot, _| {
+                if let Err(error) = protect_leaf(table, slot, rights, given) {
+                    result = Err(error);
+                }
+            });
+        });
+        (self.flush)(pages);
+        result
+    }
+
+    /// The leaf that maps the page, and its size, whose first frame the leaf names. Takes no lock; stale at
+    /// once.
+    pub fn query(&self, page: Vpn) -> Option<(Leaf, PageSize)> {
+        if !is_canonical::<M::Format>(page) {
+            return None;
+        }
+        let reading = self.rcu.read();
+        let found = walk(&self.tree, page, Level::Pte, &reading);
+        let Entry::Leaf(leaf) = found.entry() else { return None };
+        Some((leaf, found.table.level().leaf_size()?))
+    }
+}
+
+/// Changes the rights of a leaf of given frames.
+fn protect_leaf<M: Machine>(
+    table: &mut LockedTable<'_, M>,
+    slot: usize,
+    rights: Rights,
+    given: &GivenFrames,
+) -> Result<(), MapError> {
+    let Entry::Leaf(leaf) = table.entry(slot) else { return Ok(()) };
+    let size = table.level().leaf_size().ok_or(MapError::NotGiven)?;
+    let frames = PfnRange::new(leaf.pfn, leaf.pfn.add(size.pages()));
+    check_frames::<M::Format>(given, frames, size, LeafBits { rights, ..LeafBits::of(leaf) })?;
+    table.adjust(slot, |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) }));
+    Ok(())
+}
+
+/// Checks that the format translates every page of the range, which is all in one half.
+fn check_pages<F: Format>(pages: VpnRange) -> Result<(), MapError> {
+    let half = 1 << (F::ADDRESS_BITS - 1 - PAGE_SHIFT);
+    let last = Vpn(pages.end.0.wrapping_sub(1));
+    let is_one_half = !F::SIGN_EXTENDED || pages.start.0 & half == last.0 & half;
+    let is_inside = is_canonical::<F>(pages.start) && is_canonical::<F>(last) && is_one_half;
+    if !pages.is_empty() && is_inside { Ok(()) } else { Err(MapError::OutOfRange) }
+}
+
+/// Checks that the frames were given with the rights of `bits`, and that entries can say so.
+fn check_frames<F: Format>(
+    given: &GivenFrames,
+    frames: PfnRange,
+    size: PageSize,
+    bits: LeafBits,
+) -> Result<(), MapError> {
+    if !given.allows(frames, bits.rights) {
+        return Err(MapError::NotGiven);
+    }
+    let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
+    let survives = |pfn: u64| {
+        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), false));
+        F::decode(F::encode(entry, size.level()), size.level()) == entry
+    };
+    let fits =
+        is_physical && size.level() <= F::ROOT && survives(frames.start.0) && survives(frames.end.0 - 1);
+    if fits { Ok(()) } else { Err(MapError::Unencodable) }
+}
+
+impl<M: Machine, F: Fn(VpnRange)> Drop for Mapper<'_, M, F> {
+    /// Frees the tables. What they map was given.
+    fn drop(&mut self) {
+        let half = 1 << (M::Format::ADDRESS_BITS - 1 - PAGE_SHIFT);
+        let upper = if M::Format::SIGN_EXTENDED { (1 << (64 - PAGE_SHIFT)) - half } else { half };
+        for start in [Vpn(0), Vpn(upper)] {
+            // Neither range is refused, and no page is cut.
+            let _ = self.unmap(VpnRange { start, end: start.add(half) });
+        }
+    }
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MapError::NoMemory => "no memory for a table",
+            MapError::AlreadyMapped => "something is mapped there",
+            MapError::Misaligned => "not a multiple of the page size",
+            MapError::OutOfRange => "pages that the format does not translate",
+            MapError::Unencodable => "the format has no such entry",
+            MapError::NotGiven => "more than was given",
+            MapError::PartOfPage => "the range cuts a larger page",
+        })
+    }
+}
+
+impl core::error::Error for MapError {}
+
+impl<M: Machine, F: Fn(VpnRange)> fmt::Debug for Mapper<'_, M, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mapper of {:?}", self.tree)
+    }
+}

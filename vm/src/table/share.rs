@@ -1,0 +1,114 @@
+//! Edits of a locked table for fork and for copies on write.
+
+use super::{LeafBits, LockedTable, UnlinkedTable};
+use crate::frame::Unhooked;
+use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Level, Rights, Vpn, VpnRange};
+
+/// A frame is mapped so often that its mapcount would overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyMappings;
+
+impl<'t, M: Machine> LockedTable<'t, M> {
+    /// Maps what `slot` maps in the same slot of `child` too. Afterwards the frame is not *exclusive*, and
+    /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
+    /// before. Nothing where the slot holds no leaf.
+    ///
+    /// # Errors
+    /// Nothing has changed but that the frame may not be *exclusive* any more.
+    pub(crate) fn share_with(
+        &mut self,
+        slot: usize,
+        child: &mut UnlinkedTable<'_, M>,
+    ) -> Result<Shared, TooManyMappings> {
+        let Entry::Leaf(leaf) = self.entry(slot) else { return Ok(Shared::Nothing) };
+        let memory = self.table.tree.memory;
+        if leaf.pfn == memory.zero_frame() {
+            child.install_zero(slot, LeafBits::of(leaf));
+            return Ok(Shared::ZeroPage);
+        }
+        // Here a pinned frame will be copied instead, once there are pins of anonymous memory.
+        // SAFETY: the entry maps the frame, and stays as long as its table is locked.
+        let frame = unsafe { memory.map_again(leaf.pfn) }.ok_or(TooManyMappings)?;
+        let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.parent-left-writable");
+        // The bits as they were when the right to write went: the hardware sets no *dirty* after that.
+        let last = if was_writable { self.write_protect(slot) } else { leaf };
+        let bits = LeafBits { rights: last.rights - Rights::WRITE, ..LeafBits::of(last) };
+        child.install(slot, frame, bits);
+        Ok(Shared::Frame { was_writable })
+    }
+
+    /// Takes the right to write from the leaf in `slot`. Returns the leaf before.
+    ///
+    /// The hardware writes an entry only to set a bit that is clear, so one whose bits are all set changes by
+    /// a plain store, as in `replace`. Relaxed: as [`adjust`](Self::adjust).
+    fn write_protect(&self, slot: usize) -> Leaf {
+        let (cell, level) = (self.table.word(slot), self.level());
+        let leaf_of = |word| match M::Format::decode(word, level) {
+            Entry::Leaf(leaf) => leaf,
+            _ => unreachable!("the holder of the lock has seen a leaf"),
+        };
+        let protected = |leaf: Leaf| {
+            let rights = leaf.rights - Rights::WRITE;
+            M::Format::encode(Entry::Leaf(Leaf { rights, ..leaf }), level)
+        };
+        let old = cell.load(Relaxed);
+        if M::Format::used(old, true) == old {
+            cell.store(protected(leaf_of(old)), Relaxed);
+            return leaf_of(old);
+        }
+        let old = cell.update(Relaxed, Relaxed, |word| Some(protected(leaf_of(word))));
+        leaf_of(old.unwrap_or_else(|old| old))
+    }
+
+    /// Links a table that was filled before, which is attached from now on. `Err` with the table where the
+    /// slot is not absent.
+    ///
+    /// # Panics
+    /// Where the tables below this one are not of the last level.
+    pub(crate) fn link_filled<'f>(
+        &mut self,
+        slot: usize,
+        table: UnlinkedTable<'f, M>,
+    ) -> Result<(), UnlinkedTable<'f, M>> {
+        assert!(self.level().below() == Some(Level::Pte), "a table of leaves below {:?}", self.level());
+        if self.entry(slot) != Entry::Absent {
+            return Err(table);
+        }
+        let Some((frame, used)) = table.into_parts() else { return Ok(()) };
+        self.table.tree.memory.note_used_parts(&frame, used);
+        let linked = self.link(slot, frame);
+        assert!(linked.is_ok(), "an absent slot stays so while its table is locked");
+        Ok(())
+    }
+
+    /// Whether the user memory that `slot` maps may be written without a copy.
+    pub(crate) fn is_exclusive(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(|meta| meta.state().is_exclusive())
+    }
+
+    /// Puts the marker *busy* in the place of the leaf in `slot`, which maps `page`. Returns the translation,
+    /// to be flushed. `None`, and no change, where the slot holds no leaf of user memory.
+    pub(crate) fn replace_by_busy(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
+        self.mapped_meta(slot)?;
+        match self.replace(slot, Entry::Marker(Marker::Busy)) {
+            Entry::Leaf(leaf) => Some(Unhooked::frame(VpnRange::new(page, page.add(1)), leaf)),
+            _ => None,
+        }
+    }
+}
+
+/// What [`LockedTable::share_with`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// No leaf.
+    Nothing,
+    /// The zero page, which nobody writes.
+    ZeroPage,
+    /// A frame of user memory, and whether its entry allowed writes.
+    Frame {
+        /// It is to be flushed.
+        was_writable: bool,
+    },
+}

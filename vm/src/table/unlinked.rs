@@ -1,0 +1,97 @@
+//! A table of leaves that is filled before any walk reaches it.
+//!
+//! Nothing else can find it, so it is filled without a lock and without flushes, and linked by one store
+//! ([`LockedTable::link_filled`](super::LockedTable::link_filled)). So whoever copies a table holds the lock
+//! of one table at a time. Dropped instead, it takes back the mappings that it holds: no CPU has walked it.
+
+use super::LeafBits;
+use super::locked::PART;
+use crate::frame::{MappedFrame, Memory, TableFrame, Unhooked, Words};
+use crate::machine::{Entry, Format, Machine};
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Level, Rights, Vpn, VpnRange};
+use core::fmt;
+
+/// A table of the last level that no walk reaches, with the leaves that were put into it.
+pub(crate) struct UnlinkedTable<'m, M: Machine> {
+    /// `None` once it was linked. Its words are zero but for leaves, each of which is of the zero page or
+    /// owns a mapping.
+    frame: Option<TableFrame<'m, M>>,
+    memory: &'m Memory<'m, M>,
+    /// As the record of a linked table: a bit for each part of it that is in use.
+    used: u32,
+}
+
+impl<'m, M: Machine> UnlinkedTable<'m, M> {
+    /// An empty table.
+    pub fn new(frame: TableFrame<'m, M>) -> Self {
+        Self { memory: frame.memory(), frame: Some(frame), used: 0 }
+    }
+
+    /// Whether nothing was put into it.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The words of the table.
+    fn words(&self) -> Option<Words<'_, M::Cpu>> {
+        let frame = self.frame.as_ref()?;
+        // SAFETY: an owned `TableFrame` is a table of its memory, and stays one as long as it is borrowed.
+        Some(unsafe { self.memory.words(frame.pfn()) })
+    }
+
+    /// Maps the frame in an absent slot.
+    pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
+        let pfn = frame.into_entry(self.memory);
+        self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
+    }
+
+    /// Maps the zero page, never to write, in an absent slot.
+    pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
+        let bits = LeafBits { rights: bits.rights - Rights::WRITE, ..bits };
+        self.put(slot, Entry::Leaf(bits.leaf(self.memory.zero_frame(), false)));
+    }
+
+    /// Relaxed: the store that links the table releases what it holds.
+    fn put(&mut self, slot: usize, leaf: Entry) {
+        let Some(words) = self.words() else { return };
+        debug_assert_eq!(words.at(slot).load(Relaxed), 0, "a slot is filled twice");
+        words.at(slot).store(M::Format::encode(leaf, Level::Pte), Relaxed);
+        self.used |= 1 << (slot / PART);
+    }
+
+    /// Gives the table to who links it, with the parts in use.
+    pub(super) fn into_parts(mut self) -> Option<(TableFrame<'m, M>, u32)> {
+        Some((self.frame.take()?, self.used))
+    }
+
+    /// Takes the leaf in `slot` back.
+    fn take(&self, words: Words<'_, M::Cpu>, slot: usize) {
+        let word = words.at(slot).load(Relaxed);
+        if word == 0 {
+            return;
+        }
+        words.at(slot).store(0, Relaxed);
+        if let Entry::Leaf(leaf) = M::Format::decode(word, Level::Pte)
+            && leaf.pfn != self.memory.zero_frame()
+        {
+            let page = VpnRange::new(Vpn(0), Vpn(1));
+            Unhooked::frame(page, leaf).put_after(self.memory, |_| ());
+        }
+    }
+}
+
+impl<M: Machine> Drop for UnlinkedTable<'_, M> {
+    fn drop(&mut self) {
+        // The frame is dropped afterwards, as zero as it was.
+        if let Some(words) = self.words() {
+            (0..Level::ENTRIES).for_each(|slot| self.take(words, slot));
+        }
+    }
+}
+
+impl<M: Machine> fmt::Debug for UnlinkedTable<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unlinked: {:?}", self.frame)
+    }
+}
