@@ -161,7 +161,7 @@ extern "C" fn trap_handler(saved: &mut Saved) {
     } else if frame.is_user() {
         // SAFETY: ring 3 was interrupted: no code of the kernel is under way below this.
         unsafe { registers::enable_interrupts() };
-        process::exception(frame);
+        signal::exception(frame);
         registers::disable_interrupts();
     } else {
         report::unexpected(frame, None);

@@ -92,7 +92,7 @@ pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
     };
     let Places { process, thread } = places;
     let (frame, fs_base) = (child_frame(frame, twin), twin.fs_base.unwrap_or(me.fs_base()));
-    let number = process.add_thread(thread);
+    let number = process.start(thread);
     let affinity = me.affinity.load(Relaxed);
     supervisor.prepare_to_run(Birth { process, thread, space, frame, twin, fs_base, affinity }, supervise);
     sched::start(supervisor, u64::MAX);

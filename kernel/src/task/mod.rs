@@ -3,15 +3,17 @@
 //! | file | holds |
 //! |---|---|
 //! | [`sched`] | the run queue; sleeping and waking by address |
-//! | [`process`] | processes, their families, how they end |
+//! | [`process`] | the table of processes, their threads, how one ends |
+//! | [`family`] | children and orphans, wait4, processes that share a space |
 //! | [`birth`] | fork and vfork |
 //! | [`program`] | the program that the machine is booted for: loaded, run, recounted |
-//! | [`signal`] | SIGSEGV as a program may handle it |
+//! | [`signal`] | exceptions and failed faults: SIGSEGV as a program may handle it, else the end |
 //!
 //! A thread's stack and the switch from one to another are the machine's: `arch::thread`.
 #![forbid(unsafe_code)]
 
 pub mod birth;
+pub mod family;
 pub mod process;
 pub mod program;
 pub mod sched;

@@ -4,8 +4,8 @@ use crate::arch::spaces::{self, OwnedSpace};
 use crate::arch::trap::Frame;
 use crate::arch::{MACHINE, percpu, thread, user};
 use crate::memory::{self, tables};
-use crate::task::process::{self, Process};
-use crate::task::sched;
+use crate::task::process::Process;
+use crate::task::{family, sched};
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing};
 use interleaf::table::format::X86_64;
@@ -71,12 +71,12 @@ pub fn run_first(space: &OwnedSpace, frame: &Frame, handler: (u64, u64)) -> Opti
         process.cancel();
         return None;
     };
-    process.add_thread(thread);
+    process.start(thread);
     thread.prepare_user_thread(frame, space, 0);
     sched::start(thread, u64::MAX);
     process.wait_for_all();
     let code = process.status().code();
-    process::end_all();
+    family::end_all();
     Some(code)
 }
 

@@ -15,6 +15,11 @@
 //! happened: a waker that finds BLOCKING stores WOKEN and returns; the CPU that finds WOKEN queues the
 //! thread itself.
 //!
+//! Stores of a state release, and the exchanges and loads that find it acquire. A store of READY pairs with
+//! the load in `after_switch`, BLOCKING and WOKEN with each other's exchange, FREE with the exchange of
+//! `alloc_thread`, which then has all words of the thread that was. The run queue's lock carries a ready
+//! thread to the CPU that runs it.
+//!
 //! # Locks
 //!
 //! `WAITERS` (rank 48), then `QUEUE` (rank 50), both with interrupts off for a bounded loop over at most
@@ -25,10 +30,10 @@ use crate::arch::apic::{self, Vector};
 use crate::arch::cpu::{InterruptsOff, PreemptOff};
 use crate::arch::percpu;
 use crate::arch::thread::{self, MAX_THREADS, Previous, Thread};
-use crate::arch::{Core, cpu};
+use crate::arch::{Core, MACHINE, cpu};
 use crate::memory::{self, tables};
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
-use interleaf::machine::Cpu;
+use interleaf::machine::{Cpu, Machine};
 use interleaf::sync::SpinLock;
 use interleaf::units::CpuId;
 
@@ -111,6 +116,12 @@ fn enqueue(thread: &Thread) {
     }
 }
 
+/// Interrupts every other CPU, so that a thread of ring 3 there looks whether its process ends.
+pub fn interrupt_others() {
+    let others = (0..MACHINE.nr_cpus()).map(CpuId).filter(|&cpu| cpu != Core::id());
+    others.for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), Vector::RESCHED));
+}
+
 /// Runs another ready thread, if there is one.
 pub fn yield_now() {
     cpu::with_interrupts_off(|off| switch_away(off, true));
@@ -149,13 +160,16 @@ pub fn after_switch(previous: Previous) {
     if is_idle_thread(previous) {
         return;
     }
+    // Acquire: pairs with `make_ready`, where a waker was faster; else the store was this CPU's own.
     match previous.state.load(Acquire) {
         READY => enqueue(previous),
         EXITING => {
-            previous.state.store(ZOMBIE, Release);
+            previous.state.store(ZOMBIE, Relaxed);
+            // Pairs with the load of `join`: the stack is free, and the state is ZOMBIE.
             previous.ended.store(1, Release);
             wake(previous.ended.as_ptr().addr(), u32::MAX);
         }
+        // As `free_thread`.
         EXITING_DETACHED => previous.state.store(FREE, Release),
         _ => {
             // Acquire and release: a waker that comes after this sees the whole stack.
@@ -214,6 +228,7 @@ pub fn wake_thread(thread: &Thread) {
 
 /// Makes a thread ready that was removed from the waiters, whose lock is held.
 fn make_ready(thread: &Thread) {
+    // Release: what came before the wake-up. Acquire: pairs with ASLEEP of `after_switch`, the whole stack.
     if thread.state.compare_exchange(BLOCKING, WOKEN, AcqRel, Acquire).is_err() {
         thread.state.store(READY, Release);
         enqueue(thread);
@@ -222,6 +237,7 @@ fn make_ready(thread: &Thread) {
 
 /// Allocates a thread and maps its stack. `None` where there is no thread or no memory.
 pub fn alloc_thread() -> Option<&'static Thread> {
+    // Acquire: pairs with each store of FREE.
     let free = |thread: &&Thread| thread.state.compare_exchange(FREE, BLOCKING, AcqRel, Relaxed).is_ok();
     let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free)?;
     thread.ended.store(0, Relaxed);
@@ -234,6 +250,7 @@ pub fn alloc_thread() -> Option<&'static Thread> {
 
 /// Gives back a thread that was allocated and not prepared.
 pub fn free_thread(thread: &Thread) {
+    // Pairs with `alloc_thread`.
     thread.state.store(FREE, Release);
 }
 
@@ -256,9 +273,11 @@ pub fn spawn_idle_priority(function: extern "C" fn(usize), affinity: u64) -> Opt
 
 /// Waits until a thread has exited, and frees it.
 pub fn join(thread: &'static Thread) {
+    // Pairs with the store in `after_switch`.
     while thread.ended.load(Acquire) == 0 {
         Core::sleep(&thread.ended, 0);
     }
+    // Pairs with `alloc_thread`.
     thread.state.store(FREE, Release);
 }
 

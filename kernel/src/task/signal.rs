@@ -1,4 +1,5 @@
-//! SIGSEGV as a program may handle it: Linux's frame on the program's stack, and the way back from it.
+//! Signals: an exception ends the process, and SIGSEGV is the one that a program may handle, by Linux's frame
+//! on its stack and the way back from it.
 //!
 //! ```text
 //!   rsp ─►  restorer            where the handler returns to: it calls rt_sigreturn
@@ -11,10 +12,14 @@
 
 use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::{self, BadAddress};
-use crate::task::process::{self, SIGKILL};
+use crate::task::process::{self, SIGKILL, Status};
 use interleaf::space::FaultError;
 use interleaf::units::VirtAddr;
 
+const SIGILL: u32 = 4;
+const SIGTRAP: u32 = 5;
+const SIGBUS: u32 = 7;
+const SIGFPE: u32 = 8;
 const SIGSEGV: u32 = 11;
 /// Bytes that compiled code may use below its stack pointer.
 const RED_ZONE: u64 = 128;
@@ -27,6 +32,26 @@ const INFO_WORDS: usize = 16;
 const WORDS: usize = 1 + CONTEXT_WORDS + INFO_WORDS;
 const BYTES: u64 = (WORDS * 8 + 512) as u64;
 
+/// The program raised an exception that is no page fault.
+pub fn exception(frame: &mut Frame) {
+    let signal = match frame.vector() {
+        0 | 16 | 19 => SIGFPE,
+        1 | 3 => SIGTRAP,
+        6 => SIGILL,
+        17 => SIGBUS,
+        _ => SIGSEGV,
+    };
+    kill(signal, frame, "an exception");
+}
+
+/// A signal ends the process.
+pub fn kill(signal: u32, frame: &Frame, what: &str) -> ! {
+    let process = process::current();
+    crate::println!("process {} ends by signal {signal}: {what}\n{frame}", process.number());
+    process.end(Status::killed(signal));
+    process.leave()
+}
+
 /// A program's page fault could not be resolved: its handler is called, or it ends.
 #[cold]
 pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
@@ -34,15 +59,15 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
     let code = match error {
         FaultError::NotMapped => 1,
         FaultError::NotAllowed => 2,
-        _ => process::kill(SIGKILL, frame, "there is no memory for a page"),
+        _ => kill(SIGKILL, frame, "there is no memory for a page"),
     };
     let (handler, restorer) = process::current().handler();
     if handler == 0 {
         crate::println!("at {address:?}: {error}");
-        process::kill(SIGSEGV, frame, "segmentation fault");
+        kill(SIGSEGV, frame, "segmentation fault");
     }
     if deliver(saved, handler, restorer, code, address).is_err() {
-        process::kill(SIGSEGV, &saved.frame, "segmentation fault, and no stack or no code to handle it");
+        kill(SIGSEGV, &saved.frame, "segmentation fault, and no stack or no code to handle it");
     }
 }
 
@@ -97,7 +122,7 @@ pub fn sigreturn(saved: &mut Saved) {
     let word =
         |n: usize| bytes[8 * (6 + n)..][..8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     if read.is_err() || !frame.go_on_at(word(16), word(17)) {
-        process::kill(SIGSEGV, frame, "it came back from a signal with nonsense");
+        kill(SIGSEGV, frame, "it came back from a signal with nonsense");
     }
     saved.sse.set(sse);
     (frame.r8, frame.r9, frame.r10, frame.r11) = (word(0), word(1), word(2), word(3));
