@@ -5,7 +5,7 @@ use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, V
 use interleaf::table::format::{Aarch64, Sv48, Sv57, X86_64, X86_64La57};
 use interleaf::units::{Access, CpuId};
 use interleaf::vma::VmaFlags;
-use interleaf_lab::check::calls::{Call, CallResult, Errno, Outcome, System};
+use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, Outcome, Prot, System};
 use interleaf_lab::check::compare::compare;
 use interleaf_lab::check::generate::sequence;
 use interleaf_lab::check::library::{Library, boot_map};
@@ -121,6 +121,31 @@ fn where_memory_is_small_the_library_refuses_what_the_model_refuses() {
         let often = ["mmap", "mprotect", "brk"].iter().all(|name| refused[name] >= 10);
         assert!(often, "{refused:?}");
     }
+}
+
+#[test]
+fn mmap_refuses_the_flags_that_the_library_lacks_and_maps_nothing() {
+    let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(1, 4096)).expect("a machine");
+    let _cpu = machine.enter(CpuId(0));
+    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("a root table");
+    let private = MapFlags::PRIVATE | MapFlags::ANONYMOUS;
+    let mmap = |flags: MapFlags| {
+        interleaf_linux_abi::mmap(&space, 0, 4096, (Prot::READ | Prot::WRITE).bits(), flags.bits())
+    };
+    let shared = MapFlags::SHARED | MapFlags::ANONYMOUS;
+    let refused = [
+        (private | MapFlags::GROWSDOWN, Errno::EOPNOTSUPP),
+        (private | MapFlags::HUGETLB, Errno::ENOMEM),
+        (private | MapFlags::LOCKED, Errno::EPERM),
+        (shared | MapFlags::LOCKED | MapFlags::POPULATE, Errno::EPERM),
+        (MapFlags::PRIVATE | MapFlags::LOCKED, Errno::EBADF),
+    ];
+    for (flags, error) in refused {
+        assert_eq!(mmap(flags), Err(error), "{flags:?}");
+    }
+    assert_eq!(space.nr_mappings(), 0, "a refused call has mapped something");
+    assert!(mmap(private).is_ok() && mmap(private | MapFlags::POPULATE).is_ok());
 }
 
 #[test]

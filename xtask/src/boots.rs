@@ -58,30 +58,37 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
 }
 
 /// Boots the program `end`: its code is the command's, its words reach it as they are, and a call that is
-/// missing is named once.
+/// missing is named once. And `forks`, whose first process ends before its descendants: they end too, and
+/// every frame comes back, or the code is another.
 fn ends(root: &Path) -> Result<(), String> {
     if !has_qemu() {
         return Ok(());
     }
     let interleaf = interleaf(root)?;
     let missing = "the program calls getuid (number 102), which this kernel does not have: ENOSYS";
-    let cases: [(&[&str], i32, &str); 5] = [
-        (&["end", "128"], 128, "ended with 128"),
-        (&["end", "200", "two words", "", "100%", "ä"], 200, "<two words>\n<>\n<100%>\n<ä>\n"),
-        (&["end", "255"], 255, "ended with 255"),
-        (&["end", "fault"], 139, "ended with 139"),
-        (&["end", "missing"], 0, missing),
+    let cases: [(&str, &[&str], i32, &str); 8] = [
+        ("2", &["end", "128"], 128, "ended with 128"),
+        ("2", &["end", "200", "two words", "", "100%", "ä"], 200, "<two words>\n<>\n<100%>\n<ä>\n"),
+        ("2", &["end", "255"], 255, "ended with 255"),
+        ("2", &["end", "fault"], 139, "ended with 139"),
+        ("2", &["end", "missing"], 0, missing),
+        ("1", &["forks", "abandon"], 77, "ended with 77"),
+        ("2", &["forks", "abandon"], 77, "ended with 77"),
+        ("4", &["forks", "abandon"], 77, "ended with 77"),
     ];
-    for (words, code, printed) in cases {
-        let mut command = boot(&interleaf, &[], None);
+    for (cpus, words, code, printed) in cases {
+        let mut command = boot(&interleaf, &["--cpus", cpus], None);
         let output = command.arg("--").args(words).output().map_err(|e| format!("{command:?}: {e}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         if output.status.code() != Some(code) || text.matches(printed).count() != 1 {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{words:?} ends with {}, and prints:\n{text}{stderr}", output.status));
+            return Err(format!(
+                "{words:?} on {cpus} CPUs ends with {}, and prints:\n{text}{stderr}",
+                output.status
+            ));
         }
     }
-    println!("end: its code, its words and what is missing come back in {} cases", cases.len());
+    println!("ends: codes, words, what is missing and what is left come back in {} cases", cases.len());
     Ok(())
 }
 

@@ -2,20 +2,21 @@
 //!
 //! The programs are static ELF files that ask for nothing but Linux's system calls on x86-64, by Linux's
 //! numbers. So the host's Linux is their oracle: each must end with code 0 there, and then in the kernel.
-//! They use twenty-one calls:
+//! They use twenty-four calls:
 //!
 //! | call | used for |
 //! |---|---|
 //! | `write`, `exit`, `exit_group` | printing and ending |
 //! | `mmap`, `munmap`, `mprotect`, `madvise`, `mincore`, `mbind`, `brk` | the calls under test |
+//! | `fork`, `clone` with VM and VFORK, `wait4`, `getpid` | processes |
 //! | `clone`, `futex`, `sched_yield`, `gettid` | threads, which share everything |
 //! | `sched_getaffinity`, `sched_setaffinity` | one thread for each CPU; may be refused |
 //! | `rt_sigaction`, `rt_sigreturn` | handling SIGSEGV; may be refused with ENOSYS |
 //! | `getppid` | a call that does nothing |
 //!
-//! `clone` is asked for threads of one process only (VM, FS, FILES, SIGHAND, THREAD, SYSVSEM); a thread's
-//! stack is a static one, and its end is a futex that it wakes itself. `futex` is only private WAIT and WAKE,
-//! without timeouts.
+//! For threads `clone` is asked for those of one process (VM, FS, FILES, SIGHAND, THREAD, SYSVSEM); a
+//! thread's stack is a static one, and its end is a futex that it wakes itself. `futex` is only private WAIT
+//! and WAKE, without timeouts.
 //!
 //! A program ends with 0 if every check held, 1 if one did not (it prints which), 2 if the kernel refused a
 //! call that it must grant, 3 if the program itself is wrong. Its arguments come on the stack, in the System

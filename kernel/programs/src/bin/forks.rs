@@ -2,6 +2,9 @@
 //!
 //! `forks [CHILDREN [PAGES [ROUNDS]]]`. Every process checks each byte that it may know, and says by its exit
 //! code whether it was right.
+//!
+//! `forks abandon` ends with [`ABANDONED`] and leaves descendants that never end: for a kernel that ends them
+//! all with the first process, as only one that has been booted for it does.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -21,7 +24,13 @@ const fn exited(code: u8) -> Status {
     (code as Status) << 8
 }
 
+/// The code of a first process that leaves its descendants.
+const ABANDONED: u8 = 77;
+
 fn begin(args: Args) -> u8 {
+    if args.word(1) == Some("abandon") {
+        return abandon();
+    }
     let (children, pages, rounds) = (args.number(1, 6), args.number(2, 64), args.number(3, 40));
     contents(children, pages);
     chain(pages);
@@ -29,6 +38,7 @@ fn begin(args: Args) -> u8 {
     sharing_the_space();
     orphans(children);
     no_children();
+    exits();
     writers_and_forks(rounds);
     say!("forks: {children} children, {pages} pages, {rounds} forks under writes: each saw its own memory");
     GOOD
@@ -166,6 +176,62 @@ fn no_children() {
     words.write(0, 0, 1);
     expect_end(made, exited(9));
     granted("munmap", words.unmap());
+}
+
+/// The code of a process whose only thread ends, without the process being ended: the low eight bits.
+fn exits() {
+    for (code, status) in [(0, exited(0)), (5, exited(5)), (0x1ff, exited(0xff))] {
+        expect_end(child(|| sys::exit(code)), status);
+    }
+    let other = child(|| {
+        let thread = granted("clone", sys::spawn(|_| (), 0));
+        thread.join();
+        sys::exit(6)
+    });
+    expect_end(other, exited(6));
+}
+
+/// Leaves children and grandchildren that compute, wait and have ended, and a thread of its own.
+fn abandon() -> u8 {
+    let words = granted("mmap", Region::map_shared(1, Rights::WRITE));
+    let own = granted("mmap", Region::map(64, Rights::WRITE));
+    let forever = |word: usize| -> ! {
+        fill(&own, 64, word as u64);
+        words.write(0, word, 1);
+        loop {
+            core::hint::spin_loop();
+        }
+    };
+    let _ = child(|| forever(0));
+    let _ = child(|| {
+        let _ = child(|| forever(1));
+        let _zombie_of_a_child_that_runs = child(|| 3);
+        forever(2)
+    });
+    let _ = child(|| {
+        let unending = child(|| forever(3));
+        words.write(0, 4, 1);
+        let _ = sys::wait(Some(unending));
+        0
+    });
+    let _ = child(|| {
+        let _orphan = child(|| forever(5));
+        words.write(0, 6, 1);
+        0
+    });
+    let _thread = granted(
+        "clone",
+        sys::spawn(
+            |_| loop {
+                core::hint::spin_loop()
+            },
+            0,
+        ),
+    );
+    while (0..=6).any(|word| words.read(0, word) == 0) {
+        sys::yield_now();
+    }
+    ABANDONED
 }
 
 /// Where the writers write; they count up `2 * thread` and then `2 * thread + 1`, which lie far apart.
