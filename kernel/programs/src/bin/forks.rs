@@ -178,7 +178,7 @@ fn no_children() {
     granted("munmap", words.unmap());
 }
 
-/// The code of a process whose only thread ends, without the process being ended: the low eight bits.
+/// The code of a process whose first thread ends, without the process being ended: the low eight bits.
 fn exits() {
     for (code, status) in [(0, exited(0)), (5, exited(5)), (0x1ff, exited(0xff))] {
         expect_end(child(|| sys::exit(code)), status);
