@@ -2,7 +2,7 @@
 //! find when they come back is what is mapped then.
 
 use interleaf::machine::Cpu;
-use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
+use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf_lab::check::drive::Faults;
@@ -10,6 +10,7 @@ use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{Flavour, MachineConfig, SoftMachine};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
@@ -32,8 +33,19 @@ fn cycle<C: Flavour>(space: &Space<'_, C>) {
     space.unmap(base, PAGE).expect("it is mapped");
 }
 
-/// CPU 0 keeps the space; the others flush it at the same time, and run no space themselves.
-fn two_flush_beside_a_keeper(schedule: &Schedule) {
+/// What two flushers do at the same time, counted over all seeds.
+#[derive(Debug, Default)]
+struct Overlaps {
+    /// Calls of `advise` that a CPU is in.
+    flushing: AtomicU32,
+    /// Calls that began while the other flusher was in one, before the keeper had been asked.
+    overlapped: AtomicU32,
+}
+
+/// CPU 0 keeps the space; the others flush it at the same time, and run no space themselves. Each gives back
+/// pages of its own, for which both hold the space's lock shared: so the second asks while the first waits
+/// for CPU 0.
+fn two_flush_beside_a_keeper(schedule: &Schedule, overlaps: &Overlaps) {
     let machine = Machine::<Baton>::new(&MachineConfig::small(3, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
@@ -54,10 +66,20 @@ fn two_flush_beside_a_keeper(schedule: &Schedule) {
     });
     let flush = || -> Program<'_> {
         Box::new(|| {
+            let base = space.map(&MapRequest::anonymous(PAGE)).expect("room");
+            space.fault(Fault { addr: base, access: Access::Write }).expect("memory");
             while kept.load(SeqCst) == 0 {
                 Baton::relax();
             }
-            (0..3).for_each(|_| cycle(&space));
+            for _ in 0..3 {
+                space.fault(Fault { addr: base, access: Access::Write }).expect("memory");
+                let others = overlaps.flushing.fetch_add(1, SeqCst);
+                if others > 0 && vm.shootdown_stats().lazy_left == 0 {
+                    overlaps.overlapped.fetch_add(1, SeqCst);
+                }
+                space.advise(base, PAGE, Advice::DontNeed).expect("it is mapped");
+                overlaps.flushing.fetch_sub(1, SeqCst);
+            }
             done.fetch_add(1, SeqCst);
         })
     };
@@ -72,8 +94,15 @@ fn two_flush_beside_a_keeper(schedule: &Schedule) {
 
 #[test]
 fn a_cpu_that_keeps_a_space_is_interrupted_once_by_two_that_flush() {
-    let summary = explore(0..300, Options::default(), two_flush_beside_a_keeper);
-    println!("{:?}", summary.unwrap_or_else(|report| panic!("{report}")));
+    let overlaps = Arc::new(Overlaps::default());
+    let counted = overlaps.clone();
+    let scenario = move |schedule: &Schedule| two_flush_beside_a_keeper(schedule, &counted);
+    let summary = explore(0..300, Options::default(), scenario);
+    println!("{:?}, {overlaps:?}", summary.unwrap_or_else(|report| panic!("{report}")));
+    assert!(
+        overlaps.overlapped.load(SeqCst) > 30,
+        "the two hardly ever flush at the same time: {overlaps:?}"
+    );
 }
 
 /// CPU 0 maps a page anew each time, with a larger number in it; CPU 1 reads it, and pauses in between.
