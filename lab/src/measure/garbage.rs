@@ -27,6 +27,10 @@ pub struct PeakGarbage {
     pub longest_grace_ns: u64,
 }
 
+/// What a grace period may take: read sections of some hundred instructions, of threads that the host may keep
+/// from running for some of its time slices.
+pub const LONGEST_GRACE_NS: u64 = 1_000_000_000;
+
 thread_local! {
     static NOTED: Cell<Option<PeakGarbage>> = const { Cell::new(None) };
 }
@@ -52,16 +56,19 @@ impl PeakGarbage {
     }
 
     /// # Errors
-    /// That the peak exceeds the limit.
+    /// That the peak exceeds the limit, or a grace period took longer than [`LONGEST_GRACE_NS`].
     pub fn check(&self, group: &str) -> Result<(), Failure> {
-        if self.peak_bytes <= self.limit_bytes {
-            return Ok(());
+        let Self { peak_objects, peak_bytes, limit_bytes, longest_grace_ns } = self;
+        if peak_bytes > limit_bytes {
+            return Err(Failure::check(format!(
+                "{group}: {peak_objects} objects, {peak_bytes} bytes, waited for readers at once; \
+                 {limit_bytes} may"
+            )));
         }
-        let Self { peak_objects, peak_bytes, limit_bytes, .. } = self;
-        Err(Failure::check(format!(
-            "{group}: {peak_objects} objects, {peak_bytes} bytes, waited for readers at once; \
-             {limit_bytes} may"
-        )))
+        if *longest_grace_ns > LONGEST_GRACE_NS {
+            return Err(Failure::check(format!("{group}: a grace period took {longest_grace_ns} ns")));
+        }
+        Ok(())
     }
 }
 

@@ -30,6 +30,13 @@ fn a_machine_notes_its_garbage_when_it_ends_on_a_cpu_or_not() {
 }
 
 #[test]
+fn a_grace_period_is_bounded() {
+    assert_eq!(peak(1, 10, LONGEST_GRACE_NS).check("test"), Ok(()));
+    let line = peak(1, 10, LONGEST_GRACE_NS + 1).check("test").unwrap_err().to_string();
+    assert_eq!(line, "test: a grace period took 1000000001 ns");
+}
+
+#[test]
 fn the_machine_nearest_to_its_limit_counts_and_fails_above_it() {
     let (near, far) = (peak(9, 10, 1), peak(50, 100, 7));
     assert_eq!(near.or(far), peak(9, 10, 7));
