@@ -44,6 +44,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("one_advance_serves_all_cpus"),
     },
     Mutation {
+        point: "rcu.retirement-not-noted",
+        wrong: "a CPU that retires is interrupted by each advance until it polls",
+        test: Unit("a_cpu_that_retires_in_an_epoch_is_spared_its_barrier"),
+    },
+    Mutation {
+        point: "rcu.quiet-in-section",
+        wrong: "a CPU that retires in a read section counts as one that reads nothing",
+        test: Unit("a_cpu_that_retires_in_an_epoch_is_spared_its_barrier"),
+    },
+    Mutation {
         point: "rcu.move-not-noticed",
         wrong: "every CPU that polls advances the epoch, though another has just done so",
         test: Unit("one_advance_serves_all_cpus"),

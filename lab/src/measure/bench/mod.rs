@@ -36,6 +36,7 @@ mod replay;
 mod space;
 mod spaces;
 mod sync;
+mod systems;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -56,6 +57,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fork::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
+    systems::BENCHMARK,
     spaces::SHARED,
     spaces::WAITING,
     fair::MUNMAP,

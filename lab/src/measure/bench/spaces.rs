@@ -53,13 +53,15 @@ pub const WAITING: Benchmark = Benchmark {
     run: |options| with_spaces(options, |bench| vec![bench.garbage(), bench.grace_period()]),
 };
 
-type Space<'v> = AddressSpace<'v, TimedMachine>;
+pub(super) type Space<'v> = AddressSpace<'v, TimedMachine>;
 
 type UserFrame<'s> = FrameRef<'s, TimedMachine>;
 
 /// 256 MiB: as much garbage as a CPU of a large machine may hold.
-const FRAMES: u64 = 1 << 16;
+pub(super) const FRAMES: u64 = 1 << 16;
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Pairs of a MiB in two spaces that take about 10 ms.
+pub(super) const PAIRS: u64 = 30_000;
 /// Pages of a mapping that is touched.
 const TOUCHED: u64 = 64;
 
@@ -115,7 +117,7 @@ fn map_touch_unmap(space: &Space<'_>) {
 }
 
 /// A MiB, untouched.
-fn map_unmap(space: &Space<'_>) {
+pub(super) fn map_unmap(space: &Space<'_>) {
     let request = MapRequest::anonymous(1 << 20);
     let base = space.map(&request).expect("an empty space has room");
     space.unmap(base, request.len_bytes).expect("it is mapped");
@@ -132,6 +134,16 @@ fn compute() {
     black_box(lanes);
 }
 
+/// The rate of all CPUs divided by that of the first alone.
+pub(super) fn scaling_on(cpus: &[usize], rate: impl Fn(&[usize]) -> f64) -> f64 {
+    rate(cpus) / rate(&cpus[..1])
+}
+
+pub(super) fn scaling_of_compute(options: &Options, cpus: &[usize]) -> f64 {
+    let times = options.size(50_000, 20);
+    scaling_on(cpus, |cpus| pinned_threads::rate(cpus, times, |_| compute()))
+}
+
 struct Bench<'a, 'v> {
     options: &'a Options,
     /// The host CPUs under the machine's, two where the host has them.
@@ -144,14 +156,12 @@ struct Bench<'a, 'v> {
 }
 
 impl Bench<'_, '_> {
-    /// The rate of all CPUs divided by that of the first alone.
     fn scaling(&self, rate: impl Fn(&[usize]) -> f64) -> f64 {
-        rate(self.cpus) / rate(&self.cpus[..1])
+        scaling_on(self.cpus, rate)
     }
 
     fn scaling_of_compute(&self) -> f64 {
-        let times = self.options.size(50_000, 20);
-        self.scaling(|cpus| pinned_threads::rate(cpus, times, |_| compute()))
+        scaling_of_compute(self.options, self.cpus)
     }
 
     /// Each CPU zeroes frames of its own again and again.
@@ -200,7 +210,7 @@ impl Bench<'_, '_> {
 
     /// Pairs that take about 10 ms.
     fn pairs(&self, place: Where) -> u64 {
-        if place == Where::TwoSpaces { 30_000 } else { 10_000 }
+        if place == Where::TwoSpaces { PAIRS } else { 10_000 }
     }
 
     /// With one CPU nothing scales; in one space writers take a lock.
@@ -252,7 +262,7 @@ impl Bench<'_, '_> {
 }
 
 /// Does `work` again and again, as user code does that may be interrupted.
-fn repeat(times: u64, mut work: impl FnMut()) {
+pub(super) fn repeat(times: u64, mut work: impl FnMut()) {
     for _ in 0..times {
         work();
         Host::boundary();

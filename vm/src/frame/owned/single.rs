@@ -134,14 +134,15 @@ impl<'m, M: Machine> From<ZeroedFrame<'m, M>> for Frame<'m, M> {
 }
 
 impl<M: Machine> Drop for Frame<'_, M> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.memory.free_frame(self.pfn, Init::Dirty);
     }
 }
 
 impl<M: Machine> Drop for ZeroedFrame<'_, M> {
-    #[inline]
+    /// Rare, and so a call: such a frame is mostly put to a use.
+    #[inline(never)]
     fn drop(&mut self) {
         self.memory.free_frame(self.pfn, Init::Zeroed);
     }

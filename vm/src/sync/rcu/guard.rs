@@ -15,8 +15,8 @@ pub(super) struct Reader<C: Cpu> {
     /// handler of interrupts that comes between them leaves no section open (rule 2 of `Cpu`). Pairs with
     /// `barrier_all` in `advance`.
     pub(super) word: AtomicU64<C>,
-    /// The last epoch that the CPU has seen between two sections, at a poll; 0 before the first. Written by
-    /// its CPU alone; the releasing store pairs with the acquiring load in `is_quiet`.
+    /// The last epoch that the CPU has seen between two sections, when it retired or polled; 0 before the first.
+    /// Written by its CPU alone; the releasing store pairs with the acquiring load in `is_quiet`.
     quiet: AtomicU64<C>,
     hits: LastHits<C>,
 }
@@ -28,10 +28,13 @@ impl<C: Cpu> Reader<C> {
     }
 
     /// Notes that the CPU is in no section, if so: all that began are over, and those that begin from now on
-    /// see this epoch or a later one. Called on the CPU.
-    pub(super) fn note_quiet(&self, epoch: &AtomicU64<C>) {
-        if self.word.load(Relaxed) == 0 {
-            self.quiet.store(epoch.load(Relaxed), Release);
+    /// see `epoch` or a later one. Called on the CPU, which has just loaded `epoch`. Of a CPU that retires
+    /// again and again in one epoch, two loads of its own lines.
+    #[inline]
+    pub(super) fn note_quiet_at(&self, epoch: u64) {
+        let reads = self.word.load(Relaxed) != 0 && !mutant!("rcu.quiet-in-section");
+        if self.quiet.load(Relaxed) != epoch && !reads {
+            self.quiet.store(epoch, Release);
         }
     }
 

@@ -33,8 +33,8 @@
 //! polls advances only if the epoch has not moved since it looked last. So however many CPUs retire, there is
 //! one advance for each lot of the CPU that retires most.
 //!
-//! A CPU that polls also notes the epoch that it sees, as it is in no section then. An advance that finds
-//! that all CPUs have noted its epoch needs no barrier: so CPUs that all retire do not interrupt each other.
+//! A CPU that retires or polls also notes the epoch that it sees, if it is in no section then. An advance that
+//! finds that all CPUs have noted its epoch needs no barrier: so CPUs that all retire do not interrupt each other.
 //! docs/design/rcu.md says why that mixes with the other kind.
 
 mod garbage;
@@ -270,6 +270,9 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         if is_due.is_none() {
             self.defer_to_orphans(&local, epoch, objects);
         }
+        if !mutant!("rcu.retirement-not-noted") {
+            local.reader.note_quiet_at(epoch);
+        }
         // A CPU that is reclaiming polls when it is done.
         is_due == Some(true) && local.batches.load(Relaxed).is_multiple_of(2)
     }
@@ -335,7 +338,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
 
     /// Says for this CPU that it is in no section, if so.
     fn note_quiet(&self) {
-        self.cpus.get_cpu().reader.note_quiet(&self.epoch);
+        self.cpus.get_cpu().reader.note_quiet_at(self.epoch.load(Relaxed));
     }
 
     /// Whether each CPU has said so since the epoch became `epoch`.

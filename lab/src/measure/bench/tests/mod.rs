@@ -6,6 +6,7 @@ const WITH_LIBRARY: &[&str] = &[
     "fault",
     "space",
     "spaces.scaling",
+    "spaces.systems",
     "spaces.waiting",
     "fair.munmap",
     "fork",

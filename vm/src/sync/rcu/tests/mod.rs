@@ -136,6 +136,28 @@ fn one_advance_serves_all_cpus() {
     TestCpu::become_cpu(0);
 }
 
+#[test]
+fn a_cpu_that_retires_in_an_epoch_is_spared_its_barrier() {
+    let (_, rcu, bin) = world(3);
+    let advance = || {
+        let (before, barriers) = (rcu.epoch.load(Relaxed), core::cell::Cell::new(0));
+        rcu.advance(|| barriers.set(barriers.get() + 1));
+        (rcu.epoch.load(Relaxed) - before, barriers.get())
+    };
+    for rounds in [1, 7] {
+        for _ in 0..rounds {
+            (0..3).for_each(|cpu| defer_on(cpu, u64::from(cpu) + 1, &rcu, &bin));
+            assert_eq!(advance(), (1, 0), "all have retired in this epoch");
+        }
+        (0..2).for_each(|cpu| defer_on(cpu, 1, &rcu, &bin));
+        assert_eq!(advance(), (1, 1), "one has not");
+    }
+    let section = rcu.read();
+    (0..3).for_each(|cpu| defer_on(cpu, 1, &rcu, &bin));
+    assert_eq!(advance(), (1, 1), "one is in a section");
+    drop(section);
+}
+
 /// The worst for one CPU is that another moves the epoch just after it has looked.
 #[test]
 fn four_lots_wait_at_most_whenever_another_cpu_advances() {
