@@ -20,12 +20,13 @@ const LOTS: usize = 8;
 impl GarbageLimits {
     /// The limits of a small memory: lots of 32 KiB.
     pub const SMALL: Self = Self::of_most(256 << 10);
-    /// The limits of a large memory: lots of 256 KiB.
-    pub const LARGE: Self = Self::of_most(2 << 20);
+    /// The limits of a large memory: lots of 128 KiB.
+    pub const LARGE: Self = Self::of_most(1 << 20);
 
     /// The limits for `nr_cpus` CPUs with `bytes` of memory: the garbage of all is a 64th part of it at most,
     /// but each may have as much as in [`SMALL`](Self::SMALL), and none more than in [`LARGE`](Self::LARGE),
-    /// beyond which lots make nothing faster: three of them leave a CPU's second-level cache.
+    /// beyond which lots make nothing faster: four of them, and what is in use beside them, leave a CPU's
+    /// second-level cache.
     pub const fn for_memory(bytes: u64, nr_cpus: u32) -> Self {
         let share = bytes / 64 / if nr_cpus == 0 { 1 } else { nr_cpus as u64 };
         if share <= Self::SMALL.most as u64 {
