@@ -14,9 +14,9 @@ use interleaf::vma::{Areas, VmaAttributes, VmaFlags};
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
-    machine: SoftMachine<Host, F>,
-    setting: Setting,
-    path: Path,
+    pub(super) machine: SoftMachine<Host, F>,
+    pub(super) setting: Setting,
+    pub(super) path: Path,
 }
 
 /// Frames of the machine: a sequence touches at most a few thousand pages.
@@ -33,7 +33,7 @@ impl<F: Format> Library<F> {
 
     /// Fills what lies outside the windows with foreign mappings. No call makes a mapping that they could
     /// join: advice sets one order of reading at a time.
-    fn fill(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
+    pub(super) fn fill(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
         let [low, main] = &self.setting.windows;
         let ends = [self.setting.min_addr, low.start, low.end, main.start, main.end, self.setting.task_end];
         for gap in ends.chunks(2).filter(|gap| gap[0] < gap[1]) {

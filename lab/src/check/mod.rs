@@ -15,6 +15,7 @@ pub mod model;
 pub mod oracle;
 pub(crate) mod oracle_host;
 pub mod pairs;
+pub mod processes;
 pub mod recount;
 pub mod rng;
 pub mod setting;

@@ -8,7 +8,7 @@
 use super::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
 use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
-use crate::os::child::{Child, MAX_STEPS, Step};
+use crate::os::child::{Child, MAX_STEPS, MOST_PROCESSES, Step};
 use crate::os::{pagemap, touch};
 use std::fs::File;
 use std::io::Result;
@@ -20,8 +20,15 @@ const UNWRITTEN: u8 = 0xff;
 /// A child process of the host's Linux.
 #[derive(Debug)]
 pub struct Oracle {
-    child: Child,
-    setting: Setting,
+    pub(super) child: Child,
+    pub(super) setting: Setting,
+    /// Of each process that lives.
+    views: [Option<View>; MOST_PROCESSES],
+}
+
+/// What is read of a process.
+#[derive(Debug)]
+struct View {
     pagemap: File,
     memory: File,
 }
@@ -44,8 +51,25 @@ impl Oracle {
         host::fit()?;
         let mut child = Child::start()?;
         let setting = host::prepare(&mut child, start_brk)?;
-        let file = |name| File::open(format!("/proc/{}/{name}", child.pid()));
-        Ok(Self { pagemap: file("pagemap")?, memory: file("mem")?, child, setting })
+        let mut oracle = Self { child, setting, views: Default::default() };
+        oracle.watch(0)?;
+        Ok(oracle)
+    }
+
+    /// Opens what is read of a process that lives now.
+    pub(super) fn watch(&mut self, process: usize) -> Result<()> {
+        let file = |name| File::open(format!("/proc/{}/{name}", self.child.pid_of(process)));
+        self.views[process] = Some(View { pagemap: file("pagemap")?, memory: file("mem")? });
+        Ok(())
+    }
+
+    /// Closes it.
+    pub(super) fn forget(&mut self, process: usize) {
+        self.views[process] = None;
+    }
+
+    fn view(&self, process: usize) -> &View {
+        self.views[process].as_ref().expect("the process is watched")
     }
 
     /// The windows and the host's limits.
@@ -55,41 +79,56 @@ impl Oracle {
     }
 
     /// Carries out `calls` on emptied windows.
-    fn results(&mut self, calls: &[Call]) -> Result<Vec<u64>> {
+    pub(super) fn results(&mut self, calls: &[Call]) -> Result<Vec<u64>> {
         let mut steps = host::reset(&self.setting);
         let before = steps.len();
         steps.extend(calls.iter().zip(slots(calls)).map(|(call, slot)| step(call, slot)));
         let mut results = Vec::new();
         for part in steps.chunks(MAX_STEPS) {
-            results.extend(self.child.run(part)?);
+            results.extend(self.child.run(0, part)?);
         }
         Ok(results.split_off(before))
     }
 
-    /// The mappings of the windows as the host shows them.
-    fn lines(&self) -> Vec<HostLine> {
-        let lines = host::lines(self.child.pid()).expect("the child's map can be read");
+    /// Prepares the scratch memory of a process for `calls`. Returns the place of each.
+    pub(super) fn fill_scratch(&self, process: usize, calls: &[Call]) -> Vec<u64> {
+        let slots = slots(calls);
+        let bytes = slots.last().map_or(0, |last| last + MANY_PAGES);
+        let mut scratch = vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes as usize / 8];
+        for (call, slot) in calls.iter().zip(&slots) {
+            if let Call::Mbind { nodes, .. } = call {
+                scratch[*slot as usize / 8] = *nodes;
+            }
+        }
+        self.child.write_scratch(process, 0, &scratch);
+        slots
+    }
+
+    /// The mappings of a process in the windows as the host shows them.
+    pub(super) fn lines(&self, process: usize) -> Vec<HostLine> {
+        let lines = host::lines(self.child.pid_of(process)).expect("the child's map can be read");
         let inside = |line: &HostLine| self.setting.windows.iter().any(|window| window.contains(&line.start));
         lines.into_iter().filter(inside).collect()
     }
 
-    /// Resident pages of the looked-at ranges.
-    fn pages(&mut self, lines: &[HostLine]) -> Vec<(u64, PageState)> {
-        let mut pages = self.private_pages(lines);
-        pages.extend(self.shared_pages(lines));
+    /// A process's resident pages of the looked-at ranges.
+    pub(super) fn pages(&mut self, process: usize, lines: &[HostLine]) -> Vec<(u64, PageState)> {
+        let mut pages = self.private_pages(process, lines);
+        pages.extend(self.shared_pages(process, lines));
         pages.sort_by_key(|(addr, _)| *addr);
         pages
     }
 
-    fn private_pages(&self, lines: &[HostLine]) -> Vec<(u64, PageState)> {
-        let mut found = Vec::new();
+    fn private_pages(&self, process: usize, lines: &[HostLine]) -> Vec<(u64, PageState)> {
+        let (mut found, pagemap) = (Vec::new(), &self.view(process).pagemap);
         for range in self.setting.looked_at() {
-            for run in pagemap::present(&self.pagemap, &range).expect("the child's pagemap can be scanned") {
+            for run in pagemap::present(pagemap, &range).expect("the child's pagemap can be scanned") {
                 let pages = run.range.step_by(PAGE as usize);
                 let private =
                     |addr: &u64| lines.iter().any(|line| !line.shared && line.range().contains(addr));
-                let state =
-                    |addr| if run.zero { PageState::Zero } else { PageState::Own(self.contents(addr)) };
+                let state = |addr| {
+                    if run.zero { PageState::Zero } else { PageState::Own(self.contents(process, addr)) }
+                };
                 found.extend(pages.filter(private).map(|addr| (addr, state(addr))));
             }
         }
@@ -97,7 +136,7 @@ impl Oracle {
     }
 
     /// Pages of shared objects: resident wherever the object has them, mapped by an entry or not.
-    fn shared_pages(&mut self, lines: &[HostLine]) -> Vec<(u64, PageState)> {
+    fn shared_pages(&mut self, process: usize, lines: &[HostLine]) -> Vec<(u64, PageState)> {
         let mut parts = Vec::new();
         for line in lines.iter().filter(|line| line.shared) {
             for range in self.setting.looked_at() {
@@ -114,23 +153,23 @@ impl Oracle {
             steps.push(Step::Resident { addr: part.start, len, slot });
             slot += len / PAGE;
         }
-        let done = self.child.run(&steps).expect("mincore changes nothing");
+        let done = self.child.run(process, &steps).expect("mincore changes nothing");
         assert!(done.iter().all(|&result| result == 0), "the host's map names only mapped pages");
         let addrs: Vec<u64> = parts.into_iter().flat_map(|part| part.step_by(PAGE as usize)).collect();
-        let resident = self.child.read_scratch(0, addrs.len());
+        let resident = self.child.read_scratch(process, 0, addrs.len());
         let resident = addrs.into_iter().zip(resident).filter(|(_, byte)| byte & 1 == 1);
-        resident.map(|(addr, _)| (addr, PageState::Shared(self.contents(addr)))).collect()
+        resident.map(|(addr, _)| (addr, PageState::Shared(self.contents(process, addr)))).collect()
     }
 
     /// The fingerprint of a page, whatever its rights.
-    fn contents(&self, addr: u64) -> u64 {
+    fn contents(&self, process: usize, addr: u64) -> u64 {
         let mut page = [0; PAGE as usize];
-        self.memory.read_exact_at(&mut page, addr).expect("a resident page can be read");
+        self.view(process).memory.read_exact_at(&mut page, addr).expect("a resident page can be read");
         fingerprint(&page)
     }
 
-    /// What `result` of `call`, whose `mincore` writes at `slot`, means.
-    fn answer(&self, slot: u64, call: &Call, result: u64) -> CallResult {
+    /// What `result` of a process's `call`, whose `mincore` writes at `slot`, means.
+    pub(super) fn answer(&self, process: usize, slot: u64, call: &Call, result: u64) -> CallResult {
         let error = (result > u64::MAX - PAGE).then(|| Errno(-(result as i64) as i32));
         match (call, error) {
             (Call::Read { .. } | Call::Write { .. }, _) if result >= touch::REFUSED => {
@@ -139,19 +178,19 @@ impl Oracle {
             (Call::Read { .. }, _) => CallResult::Byte(result as u8),
             (Call::Write { .. }, _) => CallResult::Written,
             (Call::Mincore { .. }, error) if matches!(error, None | Some(Errno::ENOMEM)) => {
-                self.mincore_answer(slot, call, error)
+                self.mincore_answer((process, slot), call, error)
             }
             (_, Some(error)) => CallResult::Error(error),
             (_, None) => CallResult::Value(result),
         }
     }
 
-    fn mincore_answer(&self, slot: u64, call: &Call, error: Option<Errno>) -> CallResult {
+    fn mincore_answer(&self, (process, slot): (usize, u64), call: &Call, error: Option<Errno>) -> CallResult {
         let Call::Mincore { addr, len } = *call else { unreachable!("asked for mincore only") };
         if addr.checked_add(len).is_none_or(|end| end > self.setting.task_end) {
             return error.map_or(CallResult::Value(0), CallResult::Error);
         }
-        let bytes = self.child.read_scratch(slot as usize, len.div_ceil(PAGE) as usize);
+        let bytes = self.child.read_scratch(process, slot as usize, len.div_ceil(PAGE) as usize);
         let written = bytes.into_iter().take_while(|&byte| byte != UNWRITTEN).map(|byte| byte & 1);
         CallResult::Resident(written.collect(), error)
     }
@@ -164,20 +203,12 @@ impl System for Oracle {
 
     fn run(&mut self, calls: &[Call]) -> Outcome {
         assert!(calls.iter().all(|call| self.setting.admits(call)), "calls stay within the windows");
-        let slots = slots(calls);
-        let bytes = slots.last().map_or(0, |last| last + MANY_PAGES);
-        let mut scratch = vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes as usize / 8];
-        for (call, slot) in calls.iter().zip(&slots) {
-            if let Call::Mbind { nodes, .. } = call {
-                scratch[*slot as usize / 8] = *nodes;
-            }
-        }
-        self.child.write_scratch(0, &scratch);
+        let slots = self.fill_scratch(0, calls);
         let results = self.results(calls).expect("no sequence of admitted calls kills the child");
         let each = calls.iter().zip(results).zip(slots);
-        let answers = each.map(|((call, result), slot)| self.answer(slot, call, result)).collect();
-        let lines = self.lines();
-        let pages = self.pages(&lines);
+        let answers = each.map(|((call, result), slot)| self.answer(0, slot, call, result)).collect();
+        let lines = self.lines(0);
+        let pages = self.pages(0, &lines);
         Outcome { answers, map: map_lines(&lines), pages }
     }
 }
@@ -198,7 +229,7 @@ fn slots(calls: &[Call]) -> Vec<u64> {
 }
 
 /// `call` as a step; `slot` is where its `mincore` may write and its `mbind` finds the nodes.
-fn step(call: &Call, slot: u64) -> Step {
+pub(super) fn step(call: &Call, slot: u64) -> Step {
     match *call {
         Call::Mmap { hint, len, prot, flags } => {
             Step::Map { hint, len, prot: prot.bits(), flags: flags.bits() }
@@ -222,7 +253,7 @@ fn segv(si_code: u64) -> Segv {
 }
 
 /// The host's lines with objects numbered by first appearance.
-fn map_lines(lines: &[HostLine]) -> Vec<MapLine> {
+pub(super) fn map_lines(lines: &[HostLine]) -> Vec<MapLine> {
     let mut seen = Vec::new();
     let mut number = |inode| {
         let known = seen.iter().position(|&other| other == inode);

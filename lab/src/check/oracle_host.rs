@@ -1,6 +1,7 @@
 //! Arranging the oracle's child: its address space, and whether this host is suitable.
 
 use super::calls::{MapFlags, Prot};
+use super::processes::ForkAdvice;
 use super::setting::Setting;
 use crate::os::child::{Child, Step};
 use crate::os::host_info;
@@ -44,6 +45,22 @@ pub(crate) fn parse_line(line: &str) -> Option<HostLine> {
     let offset = hex(fields.next()?)?;
     let inode = fields.nth(1)?.parse().ok()?;
     Some(HostLine { start: hex(start)?, end: hex(end)?, prot, shared: letters.ends_with('s'), offset, inode })
+}
+
+/// The mappings of process `pid` for which there is advice about children, by the letters of `VmFlags` in
+/// `/proc/PID/smaps`.
+pub(super) fn fork_advice(pid: i32) -> Result<Vec<ForkAdvice>> {
+    let text = read_to_string(format!("/proc/{pid}/smaps"))?;
+    let (mut start, mut found) = (0, Vec::new());
+    for line in text.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let has = |letters| flags.split_whitespace().any(|flag| flag == letters);
+            found.extend(ForkAdvice::of(start, has("dc"), has("wf")));
+        } else if let Some(line) = parse_line(line) {
+            start = line.start;
+        }
+    }
+    Ok(found)
 }
 
 /// Whether this host's Linux is the one that the model describes.

@@ -42,6 +42,8 @@ pub struct Setting {
     pub windows: [Range<u64>; 2],
     /// What a change leaves that is refused for a limit.
     pub refused: RefusedChange,
+    /// Which zero pages are resident in a child.
+    pub zero_pages: InheritedZeroPages,
 }
 
 /// What a change leaves that is refused for lack of memory or because there are too many mappings.
@@ -51,6 +53,15 @@ pub enum RefusedChange {
     LeavesSplits,
     /// The library: nothing has changed.
     ChangesNothing,
+}
+
+/// Which zero pages, of those that a process has read, are resident in its child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InheritedZeroPages {
+    /// Linux: those of mappings that have an anon identity, whose tables it copies.
+    BesideCopies,
+    /// The library: those of all private mappings.
+    Everywhere,
 }
 
 /// A tebibyte.
@@ -76,6 +87,7 @@ impl Default for Setting {
             start_brk: 17 * TIB - 40 * PAGE,
             windows: [0x4200_0000..0x4300_0000, 16 * TIB..17 * TIB],
             refused: RefusedChange::LeavesSplits,
+            zero_pages: InheritedZeroPages::BesideCopies,
         }
     }
 }

@@ -7,5 +7,6 @@ mod limits;
 mod merging;
 mod pages;
 mod policy;
+mod processes;
 mod random;
 mod world;

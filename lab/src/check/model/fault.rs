@@ -1,6 +1,6 @@
 //! Touching memory: single bytes, and ranges that are populated.
 
-use super::mapping::VmFlags;
+use super::mapping::{Anon, Mapping, VmFlags};
 use super::{Contents, Model, Page};
 use crate::check::calls::{CallResult, Errno, PAGE, Segv};
 
@@ -76,12 +76,16 @@ impl Model {
         }
         let above = self.mappings.starting_at(mapping.end).filter(|above| mapping.shares_anon_with(above));
         let below = self.mappings.ending_at(mapping.start).filter(|below| below.shares_anon_with(mapping));
-        let anon = above.and_then(|above| above.anon).or(below.and_then(|below| below.anon));
-        let anon = anon.unwrap_or_else(|| {
-            self.next_anon += 1;
-            self.next_anon
-        });
+        let reusable = |neighbour: &Mapping| neighbour.anon.filter(|anon| !anon.inherited);
+        let anon = above.and_then(reusable).or(below.and_then(reusable));
+        let anon = anon.unwrap_or_else(|| self.new_anon());
         self.mappings.set_anon(addr, anon);
+    }
+
+    /// An identity that no mapping has.
+    fn new_anon(&mut self) -> Anon {
+        self.next_anon += 1;
+        Anon { number: self.next_anon, inherited: false }
     }
 
     /// `MADV_POPULATE_*`: touches upwards, stops at the first hole or missing right.

@@ -3,7 +3,7 @@
 //! Attributes that `/proc/self/maps` does not show count too: whether the memory is committed (ACCOUNT),
 //! advice, and the *anon identity*. Linux gives a mapping such an identity when its first private page is
 //! made; a neighbour that looks the same takes over the neighbour's, any other gets a new one. Mappings with
-//! different identities never merge; one without merges with any.
+//! different identities never merge; one without merges with any but those that a fork made.
 
 use super::Policy;
 use crate::check::calls::{Errno, PAGE, Prot};
@@ -74,7 +74,7 @@ pub struct Mapping {
     /// Number of the first page: within the object, or of the address itself.
     pub offset: u64,
     /// The anon identity, given at the first private copy.
-    pub anon: Option<u32>,
+    pub anon: Option<Anon>,
     /// The memory policy, none for the default.
     pub policy: Option<Policy>,
 }
@@ -119,8 +119,25 @@ impl Mapping {
     }
 }
 
-/// Two identities agree if they are the same or one is missing.
-fn anons_agree(a: Option<u32>, b: Option<u32>) -> bool {
+/// An anon identity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Anon {
+    /// No other identity of the space has it.
+    pub number: u32,
+    /// Whether a fork made it: its pages may be an ancestor's too.
+    pub inherited: bool,
+}
+
+/// Two identities agree if they are the same, or one is missing and no fork made the other.
+fn anons_agree(a: Option<Anon>, b: Option<Anon>) -> bool {
+    match (a, b) {
+        (Some(one), None) | (None, Some(one)) => !one.inherited,
+        _ => a == b,
+    }
+}
+
+/// Whether the outer two of three may lie in one mapping: one has no identity, or both have the same.
+fn one_at_most(a: Option<Anon>, b: Option<Anon>) -> bool {
     a.is_none() || b.is_none() || a == b
 }
 
@@ -129,6 +146,16 @@ fn anons_agree(a: Option<u32>, b: Option<u32>) -> bool {
 pub struct Mappings(BTreeMap<u64, Mapping>);
 
 impl Mappings {
+    /// All of them, to be changed one by one.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Mapping> {
+        self.0.values_mut()
+    }
+
+    /// Leaves those that are wanted.
+    pub fn retain(&mut self, wanted: impl Fn(&Mapping) -> bool) {
+        self.0.retain(|_, mapping| wanted(mapping));
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -176,7 +203,7 @@ impl Mappings {
     }
 
     /// Gives the mapping that holds `addr` an anon identity.
-    pub fn set_anon(&mut self, addr: u64, anon: u32) {
+    pub fn set_anon(&mut self, addr: u64, anon: Anon) {
         let start = self.at(addr).expect("a mapping holds the address").start;
         self.0.get_mut(&start).expect("it was found").anon = Some(anon);
     }
@@ -193,7 +220,7 @@ impl Mappings {
         let left = self.ending_at(new.start).filter(|left| left.merges_with(&new)).cloned();
         let right = self.starting_at(new.end).filter(|right| sides == Sides::Both && new.merges_with(right));
         let right = right
-            .filter(|right| left.as_ref().is_none_or(|left| anons_agree(left.anon, right.anon)))
+            .filter(|right| left.as_ref().is_none_or(|left| one_at_most(left.anon, right.anon)))
             .cloned();
         let mut merged = new;
         for part in [&left, &right].into_iter().flatten() {

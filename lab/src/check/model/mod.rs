@@ -7,12 +7,15 @@
 //! and which neighbours become one line of `/proc/self/maps`. `docs/design/linux-semantics.md` tells the same
 //! as tables.
 //!
+//! `fork` copies the map of pages; that frames are shared until they are written shows nowhere.
+//!
 //! Not modelled: files, growing stacks, mlock, huge pages, protection keys (execute-only mappings are
 //! readable here).
 
 mod advise;
 mod brk;
 mod fault;
+mod fork;
 mod map;
 mod mapping;
 mod place;
@@ -23,7 +26,7 @@ mod unmap;
 
 use crate::check::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, System, fingerprint};
 use crate::check::setting::Setting;
-pub use mapping::{Mapping, VmFlags};
+pub use mapping::{Anon, Mapping, VmFlags};
 use mapping::{MappingLimits, Mappings};
 pub use policy::Policy;
 pub use spaces::Spaces;

@@ -2,7 +2,7 @@
 
 use super::mapping::{Mapping, Sides};
 use super::{Model, Objects};
-use crate::check::calls::{Call, CallResult, MapLine, PageState};
+use crate::check::calls::{Call, CallResult, Errno, MapLine, PageState};
 use crate::check::setting::Setting;
 use std::mem::swap;
 use std::ops::Range;
@@ -48,6 +48,21 @@ impl Spaces {
         assert!(shown.object.is_some() && shown.end >= range.end, "one shared mapping");
         let part = Mapping { anon: None, policy: None, ..shown.part(range.start, range.end) };
         self.spaces[to].mappings.insert_merged(part, Sides::Both);
+    }
+
+    /// Forks a space. Returns the number of the child, whose memory is a copy.
+    ///
+    /// # Errors
+    /// That a mapping cannot be committed again.
+    pub fn fork(&mut self, space: usize) -> Result<usize, Errno> {
+        let child = self.spaces[space].fork()?;
+        self.spaces.push(child);
+        Ok(self.spaces.len() - 1)
+    }
+
+    /// Ends a space: it is empty afterwards. The numbers of the others stay.
+    pub fn end(&mut self, space: usize) {
+        self.visit(space, Model::end);
     }
 
     /// The merged map of a space.

@@ -45,12 +45,12 @@ impl Child {
         words = windows.iter().map(unmap).collect();
         words.push([libc::SYS_prctl as u64, libc::PR_SET_THP_DISABLE as u64, 1, 0, 0, 0, 0]);
         words.extend(taken.iter().map(reserve));
-        let scratch = self.scratch_addr();
+        let scratch = self.scratch_addr(0);
         let places = heap_places(self.pid(), start_brk)?;
-        self.write_scratch(0, &places);
+        self.write_scratch(0, 0, &places);
         let len = places.len() as u64 * 8;
         words.push([libc::SYS_prctl as u64, libc::PR_SET_MM as u64, SET_MM_MAP, scratch, len, 0, 0]);
-        self.write_scratch(64, &[CAPABILITY_VERSION, 0, 0, 0]);
+        self.write_scratch(0, 64, &[CAPABILITY_VERSION, 0, 0, 0]);
         words.push([libc::SYS_capset as u64, scratch + 64 * 8, scratch + 65 * 8, 0, 0, 0, 0]);
         self.must_succeed(&words)?;
         let (task_end, min_addr) = (host_info::task_end()?, host_info::mmap_min_addr()?);
@@ -60,7 +60,7 @@ impl Child {
 
     /// Carries out calls of this file, none of which may fail.
     fn must_succeed(&mut self, calls: &[[u64; STEP_WORDS]]) -> Result<()> {
-        let results = self.carry_out(calls)?;
+        let results = self.carry_out(0, calls)?;
         match results.iter().position(|&result| result > u64::MAX - PAGE) {
             None => Ok(()),
             Some(at) => {

@@ -25,14 +25,14 @@ fn steps_are_carried_out_in_the_windows() {
         Step::Unmap { addr: start, len },
     ];
     let mut child = prepared();
-    assert_eq!(child.run(&steps).expect("it lives"), [start, 0, 7, 0, 0]);
-    assert_eq!(child.read_scratch(16, 2), [1, 0]);
+    assert_eq!(child.run(0, &steps).expect("it lives"), [start, 0, 7, 0, 0]);
+    assert_eq!(child.read_scratch(0, 16, 2), [1, 0]);
 }
 
 #[test]
 fn steps_that_leave_the_windows_are_refused_and_none_is_carried_out() {
     let mut child = prepared();
-    let (own, len) = (child.scratch_addr() / PAGE * PAGE, PAGE);
+    let (own, len) = (child.scratch_addr(0) / PAGE * PAGE, PAGE);
     let fixed = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u32;
     let mark = Step::Map { hint: LOW.start, len, prot: 3, flags: fixed };
     let outside = [
@@ -49,10 +49,10 @@ fn steps_that_leave_the_windows_are_refused_and_none_is_carried_out() {
         Step::Write { addr: own, value: 1 },
     ];
     for step in outside {
-        let refused = catch_unwind(AssertUnwindSafe(|| child.run(&[mark, step])));
+        let refused = catch_unwind(AssertUnwindSafe(|| child.run(0, &[mark, step])));
         assert!(refused.is_err(), "{step:?} was carried out");
     }
-    let read = child.run(&[Step::Read { addr: LOW.start }]).expect("it lives");
+    let read = child.run(0, &[Step::Read { addr: LOW.start }]).expect("it lives");
     assert!(read[0] > 255, "the step before a refused one was carried out");
 }
 
@@ -63,15 +63,15 @@ fn an_answer_that_is_longer_than_the_scratch_memory_ends_with_it() {
     let (addr, len) = (MAIN.start, 1 << 26);
     let slot = SCRATCH_BYTES as u64 - 64;
     let steps = [Step::Map { hint: addr, len, prot: 3, flags }, Step::Resident { addr, len, slot }];
-    let results = prepared().run(&steps).expect("it lives");
+    let results = prepared().run(0, &steps).expect("it lives");
     assert_eq!(results, [addr, (-i64::from(libc::EFAULT)).cast_unsigned()]);
 }
 
 #[test]
 fn a_window_that_is_not_free_and_a_child_that_is_not_arranged_are_refused() {
     let mut child = Child::start().expect("a child");
-    let own = child.scratch_addr() / PAGE * PAGE;
+    let own = child.scratch_addr(0) / PAGE * PAGE;
     assert!(child.prepare(&[LOW, own..own + PAGE], LOW.start, &[]).is_err());
-    let run = catch_unwind(AssertUnwindSafe(|| child.run(&[Step::Break { end: 0 }])));
+    let run = catch_unwind(AssertUnwindSafe(|| child.run(0, &[Step::Break { end: 0 }])));
     assert!(run.is_err(), "a step before everything is arranged");
 }

@@ -1,0 +1,79 @@
+//! The host's Linux as a system of processes: those that the oracle's child forks.
+
+use super::{ForkAdvice, MemoryState, ProcessStep, ProcessSystem, StepOutcome, StepResult};
+use crate::check::calls::Errno;
+use crate::check::oracle::{Oracle, map_lines, step as step_of};
+use crate::check::oracle_host as host;
+use crate::os::child::MOST_PROCESSES;
+use std::io::Result;
+
+impl Oracle {
+    fn take(&mut self, step: &ProcessStep) -> Result<StepResult> {
+        if !step.is_possible(|process| self.child.lives(process)) {
+            return Ok(StepResult::Skipped);
+        }
+        Ok(match *step {
+            ProcessStep::Call { process, call } => {
+                assert!(self.setting.admits(&call), "calls stay within the windows");
+                let slot = self.fill_scratch(process, &[call])[0];
+                let result = self.child.run(process, &[step_of(&call, slot)])?[0];
+                StepResult::Answer(self.answer(process, slot, &call, result))
+            }
+            ProcessStep::Fork { process, child } => {
+                let forked = self.child.fork(process, child);
+                if let Err(Some(errno)) = forked.as_ref().map_err(std::io::Error::raw_os_error) {
+                    return Ok(StepResult::Forked(Err(Errno(errno))));
+                }
+                forked?;
+                self.watch(child)?;
+                StepResult::Forked(Ok(()))
+            }
+            ProcessStep::End { process } => {
+                self.end(process)?;
+                StepResult::Ended
+            }
+        })
+    }
+
+    fn end(&mut self, process: usize) -> Result<()> {
+        self.forget(process);
+        self.child.end(process)
+    }
+
+    fn state(&mut self, process: usize) -> Result<MemoryState> {
+        let lines = self.lines(process);
+        let inside = |advice: &ForkAdvice| lines.iter().any(|line| line.range().contains(&advice.start));
+        let advice = host::fork_advice(self.child.pid_of(process))?.into_iter().filter(inside).collect();
+        let pages = self.pages(process, &lines);
+        Ok(MemoryState { map: map_lines(&lines), advice, pages })
+    }
+
+    fn take_all(&mut self, steps: &[ProcessStep]) -> Result<Vec<StepOutcome>> {
+        self.results(&[])?;
+        let mut outcomes = Vec::new();
+        for step in steps {
+            let result = self.take(step)?;
+            let mut states = Vec::new();
+            for process in 0..MOST_PROCESSES {
+                if self.child.lives(process) {
+                    states.push((process, self.state(process)?));
+                }
+            }
+            outcomes.push(StepOutcome { result, states });
+        }
+        for process in (1..MOST_PROCESSES).filter(|process| self.child.lives(*process)).collect::<Vec<_>>() {
+            self.end(process)?;
+        }
+        Ok(outcomes)
+    }
+}
+
+impl ProcessSystem for Oracle {
+    fn name(&self) -> &str {
+        "Linux"
+    }
+
+    fn run(&mut self, steps: &[ProcessStep]) -> Vec<StepOutcome> {
+        self.take_all(steps).expect("no sequence of admitted calls kills a process")
+    }
+}
