@@ -1,7 +1,7 @@
 //! Which outcomes are legal: those of some merge of the two CPUs' steps, executed by the model.
 
 use super::Operation;
-use super::operations::{BASE, PAGES, Step, Variation, setup, subject, touches};
+use super::operations::{BASE, FAR, PAGES, Step, Variation, setup, subject, touches};
 use crate::check::calls::{Call, CallResult, MapLine, PAGE, PageState, advice};
 use crate::check::model::{Mapping, Spaces};
 use crate::check::setting::Setting;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub struct Seen {
     /// What each CPU was answered.
     pub answers: [Vec<CallResult>; 2],
-    /// Each space afterwards.
+    /// Each space afterwards; then the child of each CPU's fork, if it made one.
     pub spaces: Vec<SpaceState>,
 }
 
@@ -23,18 +23,33 @@ pub type SpaceState = (Vec<MapLine>, Vec<(u64, PageState)>);
 #[derive(Clone, Copy, Debug)]
 enum Atom {
     /// A fault, whose access may yet be refused: its result is not recorded.
-    Fault(Call),
+    Fault(Whose, Call),
     /// A call, whose result is recorded.
-    Call(Call),
+    Call(Whose, Call),
     /// One page of a call. Once a page fails the rest is left out and its error is the result; success is
     /// recorded after the last.
     Page { call: Call, pages_left: u64, stops: bool },
+    /// A fork.
+    Fork,
+}
+
+/// The space that a step is about.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    /// The CPU's.
+    Own,
+    /// That of the child that the CPU has forked.
+    Child,
 }
 
 /// A state in the search: how far each CPU is, and what it was answered.
 #[derive(Clone)]
 struct State {
     model: Spaces,
+    /// How many spaces there were at first.
+    own: usize,
+    /// The spaces of each CPU's child.
+    children: [Option<usize>; 2],
     at: [usize; 2],
     answers: [Vec<CallResult>; 2],
 }
@@ -59,7 +74,8 @@ pub fn outcomes(pair: (Operation, Operation), variation: Variation, setting: &Se
         }
     }
     let mut search = Search { atoms, setting, visited: HashSet::new(), found: Vec::new() };
-    search.from(State { model, at: [0; 2], answers: [Vec::new(), Vec::new()] });
+    let (own, answers) = (variation.spaces(), [Vec::new(), Vec::new()]);
+    search.from(State { model, own, children: [None; 2], at: [0; 2], answers });
     search.found
 }
 
@@ -69,15 +85,17 @@ fn atoms_of(operation: Operation, cpu: u64, variation: Variation, setting: &Sett
 
 fn atoms_of_step(step: Step) -> Vec<Atom> {
     match step {
-        Step::Call(call) => vec![Atom::Call(call)],
-        Step::Access(call) => {
+        Step::Call(call) => vec![Atom::Call(Whose::Own, call)],
+        Step::Fork => vec![Atom::Fork],
+        Step::Access(call) | Step::InChild(call) => {
+            let whose = if matches!(step, Step::InChild(_)) { Whose::Child } else { Whose::Own };
             let (addr, wants) = match call {
                 Call::Write { addr, .. } => (addr, advice::POPULATE_WRITE),
                 Call::Read { addr } => (addr, advice::POPULATE_READ),
                 _ => unreachable!("an access loads or stores"),
             };
             let fault = Call::Madvise { addr: addr / PAGE * PAGE, len: PAGE, advice: wants };
-            vec![Atom::Fault(fault), Atom::Call(call)]
+            vec![Atom::Fault(whose, fault), Atom::Call(whose, call)]
         }
         Step::Pages { addr, pages, advice: wants } => {
             let stops = wants == advice::POPULATE_WRITE;
@@ -98,8 +116,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn from(&mut self, state: State) {
         let seen = self.look(&state);
-        let spaces = 0..state.model.count();
-        let mappings = spaces.map(|space| state.model.mappings(space).cloned().collect()).collect();
+        let mappings = state.spaces().map(|space| state.model.mappings(space).cloned().collect()).collect();
         if !self.visited.insert((state.at, seen.clone(), mappings)) {
             return;
         }
@@ -122,7 +139,7 @@ impl Search<'_> {
             let page = |addr| Some((addr, state.model.page(space, addr)?));
             (state.model.map(space), looked_at(self.setting).filter_map(page).collect())
         };
-        Seen { answers: state.answers.clone(), spaces: (0..state.model.count()).map(shown).collect() }
+        Seen { answers: state.answers.clone(), spaces: state.spaces().map(shown).collect() }
     }
 }
 
@@ -130,20 +147,34 @@ impl Search<'_> {
 pub fn looked_at(setting: &Setting) -> impl Iterator<Item = u64> {
     let heap = setting.start_brk..setting.start_brk + 8 * PAGE;
     let near = BASE..BASE + 66 * PAGE;
-    near.chain(heap).step_by(PAGE as usize)
+    near.chain(FAR..FAR + 4 * PAGE).chain(heap).step_by(PAGE as usize)
 }
 
 impl State {
+    /// The spaces, in the order in which they are compared.
+    fn spaces(&self) -> impl Iterator<Item = usize> {
+        (0..self.own).chain(self.children.into_iter().flatten())
+    }
+
     fn carry_out(&mut self, cpu: usize, atom: Atom) {
         self.at[cpu] += 1;
-        let space = cpu.min(self.model.count() - 1);
+        let space = cpu.min(self.own - 1);
+        let of = |whose| match whose {
+            Whose::Own => space,
+            Whose::Child => self.children[cpu].expect("its CPU has forked"),
+        };
         match atom {
-            Atom::Fault(call) => {
+            Atom::Fault(whose, call) => {
+                let space = of(whose);
                 self.model.call(space, &call);
             }
-            Atom::Call(call) => {
+            Atom::Call(whose, call) => {
+                let space = of(whose);
                 let answer = self.model.call(space, &call);
                 self.answers[cpu].push(answer);
+            }
+            Atom::Fork => {
+                self.children[cpu] = Some(self.model.fork(space).expect("there is memory"));
             }
             Atom::Page { call, pages_left, stops } => {
                 let answer = self.model.call(space, &call);

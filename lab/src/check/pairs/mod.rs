@@ -12,6 +12,9 @@
 //! Memory is private; or shared and mapped in one space; or shared and mapped in two, of which each CPU runs
 //! one.
 //!
+//! The child of a fork is a space that is compared as the others are; the model's is a copy, made at once. So
+//! of two stores that a CPU made in order, no child may have the second without the first.
+//!
 //! An operation is a list of [`Step`]s that are atomic with respect to each other: a call under the space's
 //! lock is one, a call that works page by page is one for each page, an access is one, preceded by its fault.
 //! The obvious model carries out every merge of the two CPUs' steps; what both CPUs were answered, the map

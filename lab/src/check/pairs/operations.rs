@@ -24,6 +24,10 @@ pub enum Step {
     OtherSpaceEnds,
     /// The CPU translates through another space and comes back. The model knows nothing of it.
     OtherSpaceRuns,
+    /// The CPU's space forks.
+    Fork,
+    /// An access in the child of that fork, which the CPU runs for it.
+    InChild(Call),
 }
 
 /// What one CPU does.
@@ -65,6 +69,13 @@ pub enum Operation {
     End,
     /// The CPU runs another space for a while.
     SwitchNotifier,
+    /// fork, and a store by the parent.
+    Fork,
+    /// fork, and a store by the child.
+    ForkAndStoreInChild,
+    /// Two pages in two tables, and stores to the one and the other in turns: a copy of the space that has
+    /// the second has the first.
+    StoreInOrder,
 }
 
 /// Which pages an operation is about.
@@ -148,6 +159,8 @@ pub const PAGES: u64 = 6;
 const HOLE: u64 = BASE + (PAGES + 2) * PAGE;
 /// The mapping that anchors tables.
 const ANCHOR: u64 = BASE + 64 * PAGE;
+/// Where a mapping of another table of leaves begins, beyond the first.
+pub const FAR: u64 = BASE + 512 * PAGE;
 /// Pages of the heap before.
 const HEAP_PAGES: u64 = 4;
 
@@ -203,6 +216,9 @@ impl Operation {
         Operation::Mincore,
         Operation::End,
         Operation::SwitchNotifier,
+        Operation::Fork,
+        Operation::ForkAndStoreInChild,
+        Operation::StoreInOrder,
     ];
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
@@ -250,6 +266,17 @@ impl Operation {
             Operation::Mincore => vec![Step::Call(Call::Mincore { addr, len: PAGE })],
             Operation::End => vec![Step::OtherSpaceEnds],
             Operation::SwitchNotifier => vec![Step::OtherSpaceRuns],
+            Operation::Fork => vec![Step::Fork, write(addr)],
+            Operation::ForkAndStoreInChild => {
+                vec![Step::Fork, Step::InChild(Call::Write { addr, value: 30 + cpu as u8 })]
+            }
+            Operation::StoreInOrder => {
+                let far = FAR + 2 * cpu * PAGE;
+                let store = |addr, value| Step::Access(Call::Write { addr, value });
+                let rounds = [40 + cpu as u8, 50 + cpu as u8];
+                let stores = rounds.into_iter().flat_map(|value| [store(addr, value), store(far, value)]);
+                [map(far)].into_iter().chain(stores).collect()
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::check::calls::{Call, CallResult, PAGE};
 use crate::check::drive::Driver;
 use crate::check::library::{boot_map, layout_of, map_lines, page_state};
 use crate::check::recount::QuiescentSystem;
-use crate::check::setting::Setting;
+use crate::check::setting::{InheritedZeroPages, Setting};
 use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
@@ -47,7 +47,7 @@ const FRAMES: u64 = 512;
 
 /// The setting of all runs: nothing is refused for lack of memory.
 fn setting() -> Setting {
-    Setting { memory_pages: 1 << 40, ..Setting::default() }
+    Setting { memory_pages: 1 << 40, zero_pages: InheritedZeroPages::Everywhere, ..Setting::default() }
 }
 
 /// Plays a pair with each seed; a seed decides the variation and the schedule. Returns how many steps there
@@ -78,6 +78,8 @@ struct PairRun<'a, 'v, F: Format> {
     own: [&'a Space<'v, F>; 2],
     /// What each CPU runs for a while, or ends.
     others: [RefCell<Option<Space<'v, F>>>; 2],
+    /// What each CPU has forked.
+    children: [RefCell<Option<Space<'v, F>>>; 2],
     /// What each CPU has loaded between two steps. Left as it is by a check that fails.
     active: ManuallyDrop<[RefCell<Option<ActiveSpace<'a, 'v, F>>>; 2]>,
     variation: Variation,
@@ -103,14 +105,17 @@ fn scenario<F: Format>(
     drop(cpu);
     let own = [all[0], all[variation.spaces() - 1]];
     let active = ManuallyDrop::new([RefCell::new(None), RefCell::new(None)]);
-    let world = PairRun { machine: &machine, own, others, active, variation, setting };
+    let children = [RefCell::new(None), RefCell::new(None)];
+    let world = PairRun { machine: &machine, own, others, children, active, variation, setting };
     world.prepare();
     let answers = world.race(schedule, pair);
     let cpu = machine.enter(CpuId(0));
     let kept: Vec<_> = world.others.into_iter().filter_map(RefCell::into_inner).collect();
-    let living: Vec<_> = all.iter().copied().chain(&kept).collect();
+    let children: Vec<_> = world.children.into_iter().filter_map(RefCell::into_inner).collect();
+    let living: Vec<_> = all.iter().copied().chain(&kept).chain(&children).collect();
     QuiescentSystem { machine: &machine, vm: &vm, spaces: &living, path: variation.path }.must_hold();
-    let seen = look(&all, &world.setting, answers);
+    let compared: Vec<_> = all.iter().copied().chain(&children).collect();
+    let seen = look(&compared, &world.setting, answers);
     assert!(legal.contains(&seen), "an outcome that no order explains: {seen:#x?}\nlegal are {legal:#x?}");
     world.active[0].take();
     drop(cpu);
@@ -120,7 +125,7 @@ fn scenario<F: Format>(
         vm.trim();
     }
     let _cpu = machine.enter(CpuId(0));
-    drop((ManuallyDrop::into_inner(spaces), kept));
+    drop((ManuallyDrop::into_inner(spaces), kept, children));
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").allocated;
     assert_eq!(after, before, "frames handed out before and after");
@@ -171,12 +176,17 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
     fn race(&self, schedule: &Schedule, pair: (Operation, Operation)) -> [Vec<CallResult>; 2] {
         let answers = [RefCell::new(Vec::new()), RefCell::new(Vec::new())];
         let program = |(cpu, operation): (usize, Operation)| -> Program<'_> {
-            let (other, active, answers) = (&self.others[cpu], &self.active[cpu], &answers[cpu]);
-            let driver = Driver { machine: self.machine, space: self.own[cpu] };
+            let cpu_state = CpuState {
+                driver: Driver { machine: self.machine, space: self.own[cpu] },
+                other: &self.others[cpu],
+                child: &self.children[cpu],
+                active: &self.active[cpu],
+            };
+            let answers = &answers[cpu];
             let steps = operation.steps(cpu as u64, self.variation, self.setting.start_brk);
             Box::new(move || {
                 for step in steps {
-                    let answer = take_step(driver, other, active, step);
+                    let answer = cpu_state.take_step(step);
                     answers.borrow_mut().extend(answer);
                 }
             })
@@ -186,32 +196,49 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
     }
 }
 
-fn take_step<'a, 'v, F: Format>(
+/// What one CPU works with.
+struct CpuState<'r, 'a, 'v, F: Format> {
     driver: Driver<'a, 'v, Baton, F>,
-    other: &RefCell<Option<Space<'v, F>>>,
-    active: &RefCell<Option<ActiveSpace<'a, 'v, F>>>,
-    step: Step,
-) -> Option<CallResult> {
-    match step {
-        Step::Call(call) | Step::Access(call) => Some(driver.call(&call)),
-        Step::Pages { addr, pages, advice } => {
-            Some(driver.call(&Call::Madvise { addr, len: pages * PAGE, advice }))
+    other: &'r RefCell<Option<Space<'v, F>>>,
+    child: &'r RefCell<Option<Space<'v, F>>>,
+    active: &'r RefCell<Option<ActiveSpace<'a, 'v, F>>>,
+}
+
+impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
+    fn take_step(&self, step: Step) -> Option<CallResult> {
+        match step {
+            Step::Call(call) | Step::Access(call) => Some(self.driver.call(&call)),
+            Step::Pages { addr, pages, advice } => {
+                Some(self.driver.call(&Call::Madvise { addr, len: pages * PAGE, advice }))
+            }
+            Step::OtherSpaceEnds => {
+                drop(self.other.take());
+                None
+            }
+            Step::OtherSpaceRuns => {
+                let other = self.other.borrow();
+                let other = other.as_ref().expect("it is there until it ends");
+                let answer = self.call_in(other, &Call::Write { addr: BASE, value: 5 });
+                assert_eq!(answer, CallResult::Written, "a store in the other space");
+                None
+            }
+            Step::Fork => {
+                self.child.replace(Some(self.driver.space.fork().expect("there is memory")));
+                None
+            }
+            Step::InChild(call) => {
+                let child = self.child.borrow();
+                Some(self.call_in(child.as_ref().expect("it was forked"), &call))
+            }
         }
-        Step::OtherSpaceEnds => {
-            drop(other.take());
-            None
-        }
-        Step::OtherSpaceRuns => {
-            let other = other.borrow();
-            let other = other.as_ref().expect("it is there until it ends");
-            let visiting = other.activate(active.take());
-            let addr = BASE;
-            let answer =
-                Driver { machine: driver.machine, space: other }.call(&Call::Write { addr, value: 5 });
-            assert_eq!(answer, CallResult::Written, "a store in the other space");
-            active.replace(Some(driver.space.activate(Some(visiting))));
-            None
-        }
+    }
+
+    /// Runs another space for a call.
+    fn call_in(&self, space: &Space<'v, F>, call: &Call) -> CallResult {
+        let visiting = space.activate(self.active.take());
+        let answer = Driver { machine: self.driver.machine, space }.call(call);
+        self.active.replace(Some(self.driver.space.activate(Some(visiting))));
+        answer
     }
 }
 
