@@ -3,7 +3,7 @@
 use interleaf::space::Path;
 use interleaf::table::format::X86_64;
 use interleaf_lab::check::calls::{Call, MapFlags, PAGE, Prot, advice};
-use interleaf_lab::check::mishap::{MishapMode, Mishaps};
+use interleaf_lab::check::mishap::{Attempt, MishapMode, Mishaps};
 use interleaf_lab::check::setting::Setting;
 
 const BASE: u64 = (16 << 40) + (8 << 30);
@@ -128,7 +128,7 @@ fn every_allocation_may_fail(path: Path) {
     let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");
     let mut mishaps = 0;
     for (setup, call) in cases() {
-        let counts = machine.inject(MishapMode::Nth, &setup, &call, BASE..BASE + 32 * PAGE);
+        let counts = machine.inject(MishapMode::Nth, &setup, Attempt::Call(&call), BASE..BASE + 32 * PAGE);
         println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);
         mishaps += counts.mishaps;
     }
@@ -150,7 +150,7 @@ fn a_failed_allocation_changes_nothing_where_faults_take_the_lock() {
 fn memory_may_stay_away(path: Path) {
     let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");
     for (setup, call) in cases() {
-        let counts = machine.inject(MishapMode::From, &setup, &call, BASE..BASE + 32 * PAGE);
+        let counts = machine.inject(MishapMode::From, &setup, Attempt::Call(&call), BASE..BASE + 32 * PAGE);
         println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);
         let faults = matches!(call, Call::Write { .. } | Call::Read { .. });
         // A fault that needs memory at all cannot do without; it can do without what it prepared and did not
@@ -167,4 +167,72 @@ fn where_memory_stays_away_faults_end_with_no_memory_where_they_speculate() {
 #[test]
 fn where_memory_stays_away_faults_end_with_no_memory_where_they_take_the_lock() {
     memory_may_stay_away(Path::Locked);
+}
+
+/// Private pages in three tables, shared ones beside them.
+fn far() -> Vec<Call> {
+    let shared = [map(20, 2, MapFlags::SHARED), write(20)];
+    let tables = [1, 3].map(|table| [map(512 * table, 2, MapFlags::PRIVATE), write(512 * table)]);
+    [some(), shared.to_vec(), tables.concat()].concat()
+}
+
+/// What is there before a fork.
+fn forks() -> Vec<Vec<Call>> {
+    vec![vec![], some(), shared(), rights(), far(), [far(), vec![advise(0, 8, advice::WIPEONFORK)]].concat()]
+}
+
+/// What a parent, or a child, does to memory that they share.
+fn calls_beside() -> Vec<Case> {
+    vec![
+        (some(), Call::Read { addr: BASE + 5 * PAGE }),
+        (some(), unmap(2, 2)),
+        (rights(), protect(0, 8, Prot::READ)),
+        (rights(), unmap(1, 6)),
+        (some(), advise(1, 2, advice::DONTNEED)),
+        (some(), advise(1, 2, advice::FREE)),
+        (far(), write(20)),
+    ]
+}
+
+/// What takes a copy.
+fn copies() -> Vec<Case> {
+    vec![
+        (some(), write(1)),
+        (some(), write(4)),
+        (far(), write(512)),
+        (some(), advise(0, 8, advice::POPULATE_WRITE)),
+    ]
+}
+
+fn allocations_of_forks_and_copies_may_fail(path: Path, mode: MishapMode) {
+    let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");
+    let looked_at = BASE..BASE + 4 * 512 * PAGE;
+    for setup in forks() {
+        let counts = machine.inject(mode, &setup, Attempt::Fork, looked_at.clone());
+        println!("{:>3} mishaps, {:>3} survived: fork", counts.mishaps, counts.survived);
+        assert!(counts.mishaps > 2 && counts.survived < counts.mishaps, "{counts:?} of a fork");
+    }
+    let nr_copies = copies().len();
+    for (nr, (setup, call)) in copies().into_iter().chain(calls_beside()).enumerate() {
+        for attempt in [Attempt::CallOfParent(&call), Attempt::CallOfChild(&call)] {
+            let counts = machine.inject(mode, &setup, attempt, looked_at.clone());
+            println!("{:>3} mishaps, {:>3} survived: {attempt}", counts.mishaps, counts.survived);
+            let fails = counts.survived < counts.mishaps;
+            // Waiting helps where one allocation fails.
+            assert!(nr >= nr_copies || counts.mishaps > 0, "{attempt} needs no memory");
+            assert!(nr >= nr_copies || mode == MishapMode::Nth || fails, "{attempt} survived all");
+        }
+    }
+}
+
+#[test]
+fn a_failed_allocation_of_a_fork_or_a_copy_changes_nothing_where_faults_speculate() {
+    allocations_of_forks_and_copies_may_fail(Path::Speculative, MishapMode::Nth);
+    allocations_of_forks_and_copies_may_fail(Path::Speculative, MishapMode::From);
+}
+
+#[test]
+fn a_failed_allocation_of_a_fork_or_a_copy_changes_nothing_where_faults_take_the_lock() {
+    allocations_of_forks_and_copies_may_fail(Path::Locked, MishapMode::Nth);
+    allocations_of_forks_and_copies_may_fail(Path::Locked, MishapMode::From);
 }

@@ -14,6 +14,7 @@ use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error, Path, Vm};
 use interleaf::units::CpuId;
+use std::fmt;
 use std::ops::Range;
 
 /// How often an operation was made to fail.
@@ -32,6 +33,30 @@ pub enum MishapMode {
     Nth,
     /// The n-th and all after it: waiting does not help.
     From,
+}
+
+/// What is done while allocations fail.
+#[derive(Clone, Copy, Debug)]
+pub enum Attempt<'a> {
+    /// A call.
+    Call(&'a Call),
+    /// A fork.
+    Fork,
+    /// A call of a space that has a child.
+    CallOfParent(&'a Call),
+    /// A call of a child.
+    CallOfChild(&'a Call),
+}
+
+impl fmt::Display for Attempt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(call) => write!(f, "{call}"),
+            Self::Fork => f.write_str("fork();"),
+            Self::CallOfParent(call) => write!(f, "{call} by a parent"),
+            Self::CallOfChild(call) => write!(f, "{call} by a child"),
+        }
+    }
 }
 
 /// A machine on which calls fail.
@@ -62,8 +87,8 @@ impl<F: Format> Mishaps<F> {
         Ok(Self { machine: SoftMachine::new(&MachineConfig::small(1, FRAMES))?, setting, path })
     }
 
-    /// Makes `call` after `setup`, failing each of its allocations in turn. Pages of `looked_at` are
-    /// compared.
+    /// Makes an attempt after `setup`, failing each of its allocations in turn. Pages of `looked_at` are
+    /// compared, those of a child too.
     ///
     /// # Panics
     /// Where something differs from what must hold.
@@ -71,7 +96,7 @@ impl<F: Format> Mishaps<F> {
         &mut self,
         mode: MishapMode,
         setup: &[Call],
-        call: &Call,
+        attempt: Attempt<'_>,
         looked_at: Range<u64>,
     ) -> MishapCounts {
         self.machine.reclaim_memory();
@@ -81,56 +106,84 @@ impl<F: Format> Mishaps<F> {
         for nth in 1..MOST {
             let allocated = || vm.memory().check().expect("frames add up").allocated;
             let before = allocated();
-            let goes_on = self.inject_once(&vm, setup, call, &looked_at, (mode, nth), &mut counts);
+            let goes_on = self.inject_once(&vm, setup, attempt, &looked_at, (mode, nth), &mut counts);
             vm.trim();
-            assert_eq!(allocated(), before, "frames after {call} with mishap {nth}");
+            assert_eq!(allocated(), before, "frames after {attempt} with mishap {nth}");
             if !goes_on {
                 return counts;
             }
         }
-        panic!("{call} makes more than {MOST} allocations");
+        panic!("{attempt} makes more than {MOST} allocations");
     }
 
-    /// Fails one allocation. Returns whether the call made that many.
+    /// Fails one allocation. Returns whether the attempt made that many.
     fn inject_once(
         &self,
         vm: &Vm<'_, SoftMachine<Host, F>>,
         setup: &[Call],
-        call: &Call,
+        attempt: Attempt<'_>,
         looked_at: &Range<u64>,
         (mode, nth): (MishapMode, u64),
         counts: &mut MishapCounts,
     ) -> bool {
         let space = AddressSpace::new(vm, layout_of(&self.setting), self.path).expect("memory");
-        let _running = space.activate(None);
-        let driver = Driver { machine: &self.machine, space: &space };
-        setup.iter().for_each(|call| drop(driver.call(call)));
+        let running = space.activate(None);
+        let parent = Driver { machine: &self.machine, space: &space };
+        setup.iter().for_each(|call| drop(parent.call(call)));
+        let has_child = matches!(attempt, Attempt::CallOfParent(_) | Attempt::CallOfChild(_));
+        let child = has_child.then(|| space.fork().expect("memory"));
+        let child_runs = child.as_ref().filter(|_| matches!(attempt, Attempt::CallOfChild(_)));
+        let subject = child_runs.unwrap_or(&space);
+        let _running = match child_runs {
+            Some(child) => child.activate(Some(running)),
+            None => running,
+        };
+        let mut forked = None;
+        let mut perform = || match attempt {
+            Attempt::Call(call) | Attempt::CallOfParent(call) | Attempt::CallOfChild(call) => {
+                is_failure(call, &Driver { machine: &self.machine, space: subject }.call(call))
+            }
+            Attempt::Fork => match space.fork() {
+                Ok(child) => forked.replace(child).is_some(),
+                Err(error) => error == Error::NoMemory || panic!("{error:?}"),
+            },
+        };
+        let observe_all = || [Some(&space), child.as_ref()].map(|space| Some(observe(space?, looked_at)));
         // Cached frames would hide the need for memory.
         vm.trim();
-        let before = observe(&space, looked_at);
+        let allocated = || vm.memory().check().expect("frames add up").allocated;
+        let (before, frames) = (observe_all(), allocated());
         match mode {
             MishapMode::Nth => vm.memory().plan_mishap(nth),
             MishapMode::From => vm.memory().plan_mishaps_from(nth),
         }
-        let answer = driver.call(call);
+        let failed = perform();
         let happened = !vm.memory().is_mishap_planned();
         vm.memory().plan_mishap(0);
-        QuiescentSystem { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
-        if !happened {
-            assert!(!is_failure(call, &answer), "{call} fails without a mishap: {answer:?}");
-            return false;
+        assert!(happened || !failed, "{attempt} fails without a mishap");
+        counts.mishaps += u64::from(happened);
+        counts.survived += u64::from(happened && !failed);
+        if failed {
+            let after = observe_all();
+            let pairs =
+                before.iter().zip(&after).filter_map(|(before, after)| before.as_ref().zip(after.as_ref()));
+            for (before, after) in pairs {
+                assert!(
+                    is_as_before(before, after),
+                    "{attempt}, mishap {nth}: {before:#x?}\nbecame {after:#x?}"
+                );
+            }
+            if matches!(attempt, Attempt::Fork) {
+                vm.trim();
+                assert_eq!((after, allocated()), (before, frames), "fork, mishap {nth}");
+            }
+            let living: Vec<_> = [&space].into_iter().chain(&child).collect();
+            QuiescentSystem { machine: &self.machine, vm, spaces: &living, path: self.path }.must_hold();
+            assert!(!perform(), "{attempt} fails again after mishap {nth}");
         }
-        counts.mishaps += 1;
-        if is_failure(call, &answer) {
-            let after = observe(&space, looked_at);
-            assert!(is_as_before(&before, &after), "{call}, mishap {nth}: {before:#x?}\nbecame {after:#x?}");
-            let again = driver.call(call);
-            assert!(!is_failure(call, &again), "{call} again after mishap {nth}: {again:?}");
-            QuiescentSystem { machine: &self.machine, vm, spaces: &[&space], path: self.path }.must_hold();
-        } else {
-            counts.survived += 1;
-        }
-        true
+        let living: Vec<_> = [&space].into_iter().chain(&child).chain(&forked).collect();
+        QuiescentSystem { machine: &self.machine, vm, spaces: &living, path: self.path }.must_hold();
+        happened
     }
 
     /// Fails each allocation that a new space makes. Returns how many there were.
