@@ -105,7 +105,7 @@ impl<M: Machine> Memory<'_, M> {
         let meta = self.meta_of(pfn);
         debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
         meta.set_state(FrameState::TAKEN_FRAME);
-        if (wanted, init) == (Init::Zeroed, Init::Dirty) {
+        if (wanted, init) == (Init::Zeroed, Init::Dirty) && !mutant!("alloc.frame-not-zeroed") {
             // SAFETY: the frame was just allocated, and is nobody else's.
             unsafe { self.machine.zero(pfn, Order::BASE) };
         }

@@ -1,7 +1,7 @@
-//! The points of fork and of copies on write.
+//! The points of fork, of copies on write, and of what a process may see of another.
 
 use super::Mutation;
-use super::Test::{Model, Unit};
+use super::Test::{Lab, Model, Unit};
 
 const FORK: super::Test = Unit("space::tests::fork");
 const SNAPSHOT: super::Test = Model("loom_a_child_has_no_store_without_those_before_it");
@@ -32,6 +32,16 @@ pub const ALL: &[Mutation] = &[
         point: "fault.fork-cursor-ignored",
         wrong: "a write fault goes on behind the cursor of a fork",
         test: SNAPSHOT,
+    },
+    Mutation {
+        point: "fork.not-committed",
+        wrong: "a fork commits no memory",
+        test: Lab("processes", "processes_whose_faults_speculate_agree_with_the_model"),
+    },
+    Mutation {
+        point: "alloc.frame-not-zeroed",
+        wrong: "a process gets a frame as another one has left it",
+        test: Lab("secrets", "memory_of_another_process_is_never_seen_on_x86"),
     },
     Mutation {
         point: "madvise.beside-fork",

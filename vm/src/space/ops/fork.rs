@@ -65,7 +65,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         while let Some(vma) = self.first_in(held, rest) {
             rest.start = vma.range.end;
             let Some(inherited) = inherit(&vma, || self.vm.numbers.next()) else { continue };
-            if inherited.flags.contains(VmaFlags::ACCOUNT) {
+            if inherited.flags.contains(VmaFlags::ACCOUNT) && !mutant!("fork.not-committed") {
                 self.limits(held).commit(inherited.range.len())?;
             }
             child.adopt(inherited)?;
