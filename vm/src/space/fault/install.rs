@@ -64,6 +64,9 @@ pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
 fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
     if leaf.rights.contains(inputs.access.needs()) {
         Decision::Nothing
+    } else if !leaf.owned && leaf.pfn != inputs.zero {
+        // Given frames: there is no record that says whether they may be written, or to copy from.
+        Decision::Refuse
     } else if leaf.pfn != inputs.zero {
         let copies = inputs.private_anonymous && inputs.access == Access::Write;
         if copies { Decision::AllowWrite(inputs.rights) } else { Decision::Allow(inputs.rights) }

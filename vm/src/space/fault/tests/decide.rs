@@ -12,7 +12,7 @@ fn decide(entry: Entry, access: Access) -> Decision {
 }
 
 fn leaf(pfn: Pfn, rights: Rights) -> Entry {
-    Entry::Leaf(Leaf::new(pfn, rights).used(false))
+    Entry::Leaf(Leaf { owned: pfn != ZERO, ..Leaf::new(pfn, rights).used(false) })
 }
 
 #[test]
@@ -35,4 +35,14 @@ fn a_leaf_that_lost_rights_gets_those_of_the_mapping_back() {
 fn a_marker_is_waited_for_if_it_is_known() {
     assert_eq!(decide(Entry::Marker(Marker::Unknown), Access::Read), Decision::Refuse);
     assert_eq!(decide(Entry::Marker(Marker::Busy), Access::Read), Decision::Wait);
+}
+
+/// The lock would find no frame to allow writes of, nor one to copy, so the fault would be tried for ever.
+#[test]
+fn a_leaf_of_given_frames_without_the_right_is_refused() {
+    let given = |rights| Entry::Leaf(Leaf::new(Pfn(9), rights).used(false));
+    for access in [Access::Read, Access::Write] {
+        assert_eq!(decide(given(Rights::empty()), access), Decision::Refuse);
+        assert_eq!(decide(given(ALL), access), Decision::Nothing);
+    }
 }
