@@ -67,15 +67,52 @@ pub enum CacheType {
     Device = 2,
 }
 
-/// Why a slot is neither present nor absent.
+/// Why a slot is neither present nor absent. A word holds it as a number of its kind, of
+/// [`KIND_BITS`](Marker::KIND_BITS), and a payload in the bits where a leaf has its frame. The tag fills a
+/// word, as [`Entry`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u64)]
 #[non_exhaustive]
 pub enum Marker {
     /// An operation holds the slot while it flushes or copies; a fault that meets it waits or falls back.
-    Busy = 1,
+    Busy,
     /// A word that this version does not know. It is never waited for.
-    Unknown = 2,
+    Unknown,
+    /// The slot mapped the frame, and owns that mapping until a flush has ended. It belongs to the edit that
+    /// wrote it, which takes it out; a fault that meets it waits for that edit.
+    PendingFree(Pfn),
+}
+
+impl Marker {
+    /// Bits of a word that hold the kind.
+    pub const KIND_BITS: u32 = 4;
+
+    /// The number of its kind, which is not 0. Kinds differ in more than one bit, or are unknown.
+    pub const fn kind(self) -> u64 {
+        match self {
+            Marker::Busy => 1,
+            Marker::Unknown => 2,
+            Marker::PendingFree(_) => 4,
+        }
+    }
+
+    /// Its payload, as a frame number is: 0 where it has none.
+    pub const fn payload(self) -> u64 {
+        match self {
+            Marker::Busy | Marker::Unknown => 0,
+            Marker::PendingFree(pfn) => pfn.0,
+        }
+    }
+
+    /// The marker of a kind and a payload: [`Unknown`](Marker::Unknown) for a kind that this version does not
+    /// know, or a payload that the kind does not have.
+    pub const fn from_parts(kind: u64, payload: u64) -> Self {
+        match (kind, payload) {
+            (1, 0) => Marker::Busy,
+            (4, frame) => Marker::PendingFree(Pfn(frame)),
+            _ => Marker::Unknown,
+        }
+    }
 }
 
 /// The bit layout of one architecture's tables. Implementations are types without values; see

@@ -53,6 +53,8 @@ counters! {
     SpfPmdChanged = "spf_pmd_changed",
     /// Speculation gave up: another CPU is changing the entry, or changed it meanwhile.
     SpfEntryBusy = "spf_entry_busy",
+    /// Speculation gave up: a sweep has not flushed the page yet.
+    SpfEntryPending = "spf_entry_pending",
     /// Speculation gave up: no frame without waiting.
     SpfNoMemory = "spf_no_memory",
     /// Speculation gave up: the page waits for the end of a fork.

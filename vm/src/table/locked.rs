@@ -7,7 +7,8 @@
 //! | [`link`](LockedTable::link) | a [`TableFrame`] | |
 //! | [`mark`](LockedTable::mark) | | |
 //! | [`adjust`](LockedTable::adjust) | | whether the leaf has changed |
-//! | `unhook` | | an [`Unhooked`], which a gather flushes and then frees |
+//! | `unhook`, `leave_pending` | | an [`Unhooked`], which a gather flushes and then frees |
+//! | `put_pending` | a flush that has ended | |
 //! | `detach` | a child, empty | a [`DetachedTable`] |
 //!
 //! So an entry owns what it points to, and what it owned leaves it as a value. A frame by its number cannot
@@ -31,11 +32,11 @@
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
 use super::{LeafBits, PageTable, Table};
-use crate::frame::{DetachedTable, FrameMeta, Init, Kind, MappedFrame, TableFrame, Unhooked};
+use crate::frame::{DetachedTable, FrameMeta, Init, Kind, MappedFrame, SLOTS_PER_PART, TableFrame};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::RawGuard;
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Rights, Vpn, VpnRange};
+use crate::units::{Level, Rights};
 use core::fmt;
 use core::ops::Range;
 
@@ -49,7 +50,7 @@ pub struct LockedTable<'t, M: Machine> {
 }
 
 /// Slots whose use is noted together.
-pub(super) const PART: usize = Level::ENTRIES / u32::BITS as usize;
+pub(super) const PART: usize = SLOTS_PER_PART;
 
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// The table with its lock held.
@@ -160,15 +161,19 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Ok(())
     }
 
-    /// Puts a marker into a slot that owns nothing: absent, the zero page, or another marker. `false`, and no
-    /// change, where the slot owns a frame or a table. A translation that it had may be cached, and is for
-    /// the caller to flush.
+    /// Puts a marker that owns nothing into a slot that owns nothing: absent, the zero page, or another such
+    /// marker. `false`, and no change, where the slot or the marker owns a frame or a table. A translation
+    /// that the slot had may be cached, and is for the caller to flush.
     ///
     /// # Panics
     /// Where the slot is the platform's.
     pub fn mark(&mut self, slot: usize, marker: Marker) -> bool {
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
+        if matches!(marker, Marker::PendingFree(_)) {
+            return false;
+        }
         match self.entry(slot) {
+            Entry::Marker(Marker::PendingFree(_)) => return false,
             Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
             Entry::Leaf(leaf) if !leaf.owned => drop(self.replace(slot, Entry::Marker(marker))),
             Entry::Leaf(_) | Entry::Table(_) => return false,
@@ -183,8 +188,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// 1. What the entry maps may be accessed as the entry allows through every root that reaches this table.
     ///    The embedder keeps it so as long as the entry stands, and flushes before it ends.
     /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
-    /// 3. A leaf is not *owned*. No table that was linked by this call is detached: the tree is the
-    ///    embedder's, and no space edits it.
+    /// 3. A leaf is not *owned*, and no marker is [`PendingFree`](Marker::PendingFree). No table that was
+    ///    linked by this call is detached: the tree is the embedder's, and no space edits it.
     pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {
         self.put(slot, entry);
     }
@@ -283,21 +288,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         if leaf.owned { self.table.tree.memory.meta(leaf.pfn) } else { None }
     }
 
-    /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
-    /// no exclusive user memory.
-    pub fn share(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(FrameMeta::share)
-    }
-
-    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
-    /// reference.
-    pub fn try_make_exclusive(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
-    }
-
     /// Sets or clears *lazyfree* of the user memory that `slot` maps.
     pub fn set_lazyfree(&self, slot: usize, lazyfree: bool) {
-        if let Some(meta) = self.mapped_meta(slot) {
+        // Under this lock nobody else changes it.
+        if let Some(meta) = self.mapped_meta(slot)
+            && meta.state().is_lazyfree() != lazyfree
+        {
             meta.set_lazyfree(lazyfree);
         }
     }
@@ -347,41 +343,24 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
     }
 
-    /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,
-    /// in a gather of this tree. `None`, and no change, where the slot is absent. The slot points to no
-    /// table: sweeps look under this lock.
-    #[inline(always)]
-    pub(super) fn unhook(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
-        let level = self.level();
-        if self.read(slot) == M::Format::encode(Entry::Absent, level) {
-            return None;
-        }
-        debug_assert!(!matches!(self.entry(slot), Entry::Table(_)), "tables are detached");
-        let pages = VpnRange::new(page, page.add(level.entry_pages()));
-        match self.replace(slot, Entry::Absent) {
-            Entry::Leaf(leaf) if leaf.owned => {
-                if mutant!("table.frame-lost") {
-                    return Some(Unhooked::translation(pages));
-                }
-                Some(Unhooked::frame(pages, leaf))
-            }
-            _ => Some(Unhooked::translation(pages)),
-        }
-    }
-
     /// Detaches `child`, the table that `slot` points to (P5): *attached* first, then the entry. From now on
     /// no CPU installs anything there, and no CPU's last hit is the child. `None`, and no change, where
-    /// `slot` points to another table, or the child is not empty. The caller keeps all other writers out.
-    pub(super) fn detach(&mut self, slot: usize, child: LockedTable<'t, M>) -> Option<DetachedTable<'t, M>> {
+    /// `slot` points to another table, or the child is in use: it holds more than frames that wait for their
+    /// flush, which the gather of the child puts. The caller keeps all other writers out.
+    pub(super) fn detach(
+        &mut self,
+        slot: usize,
+        mut child: LockedTable<'t, M>,
+    ) -> Option<DetachedTable<'t, M>> {
         let is_child = self.entry(slot) == Entry::Table(child.table.pfn());
-        if !is_child || child.first_used(0..Level::ENTRIES).is_some() {
+        if !is_child || !child.note_whether_pending() {
             return None;
         }
-        debug_assert!((0..Level::ENTRIES).all(|slot| child.entry(slot) == Entry::Absent));
         let tree = self.table.tree;
         // SAFETY: (1) this slot is the only entry that points to the child; it is cleared below, before the
-        // result is returned, under its lock. Walks of the tree are in read sections of its RCU. (2) No
-        // part of the child is noted as used, which all edits note under the lock held here.
+        // result is returned, under its lock. Walks of the tree are in read sections of its RCU. (2) Slots in
+        // parts of the child that are not noted as used are absent, as all edits note under the lock held
+        // here; those in the others are absent or pending.
         let detached = unsafe { tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu_id()) };
         debug_assert!(detached.is_some(), "a locked table is attached");
         let too_early = mutant!("table.hits-invalidated-early");

@@ -5,6 +5,7 @@
 //! | `node` | a table page: its entries, lock, and *attached* |
 //! | `locked` | a table page whose lock is held: the edits of entries |
 //! | `share` | edits for fork and copies on write |
+//! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
@@ -34,6 +35,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unhook;
 mod unlinked;
 mod walk;
 

@@ -1,7 +1,7 @@
 //! Edits of a locked table for fork and for copies on write.
 
 use super::{LeafBits, LockedTable, UnlinkedTable};
-use crate::frame::Unhooked;
+use crate::frame::{FrameMeta, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
@@ -81,6 +81,18 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let linked = self.link(slot, frame);
         assert!(linked.is_ok(), "an absent slot stays so while its table is locked");
         Ok(())
+    }
+
+    /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
+    /// no exclusive user memory.
+    pub fn share(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(FrameMeta::share)
+    }
+
+    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
+    /// reference.
+    pub fn try_make_exclusive(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
     }
 
     /// Whether the user memory that `slot` maps may be written without a copy.

@@ -6,9 +6,26 @@
 //! it flushes the whole range of the call, because an entry that it read as absent may have been cleared by
 //! the other gather, whose flush has not ended: of two MADV_DONTNEED of one page, the second must not return
 //! before the page has left every TLB.
+//!
+//! # One flush, however many frames
+//!
+//! A gather allocates nothing. Frames that one entry alone mapped are linked through their records; of those
+//! that others may map too it keeps few. Where it has no place for one more, an edit of two passes leaves the
+//! others in their slots, as markers that own them, flushes once, and puts them in the second pass
+//! ([`put_deferred`](Gather::put_deferred)):
+//!
+//! ```text
+//!   1  leaf ──► PendingFree(frame)      tables that are detached go as they are, with the markers in them
+//!   2  flush                            all that was added; the batch puts what detached tables hold
+//!   3  PendingFree(frame) ──► absent    and the frame is put
+//! ```
+//!
+//! One edit of a space at a time may do so; another one beside it, and one of a space that no CPU runs, whose
+//! flushes interrupt nobody, flushes whenever its places are full.
 
+use super::space::Deferral;
 use super::{PendingFlush, Shootdown};
-use crate::frame::{DetachedTable, GatherBatch, Memory, Unhooked};
+use crate::frame::{DetachedTable, Flushed, GatherBatch, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
 use crate::units::VpnRange;
@@ -20,11 +37,19 @@ pub struct Gather<'a, 'm, M: Machine> {
     rcu: &'a Rcu<'a, M::Cpu>,
     shootdown: &'a Shootdown<'a, M::Cpu>,
     pending: &'a PendingFlush<'a, M::Cpu>,
+    /// The range of the operation.
+    asked: VpnRange,
     /// All pages edited since the last flush; empty for none.
     hull: VpnRange,
     batch: GatherBatch,
     /// Flushes done.
     flushes: u64,
+    /// Where there is no place for a frame more: the right to leave it in its slot.
+    deferral: Option<Deferral<'a, M::Cpu>>,
+    /// All pages whose slots hold a frame; empty for none.
+    deferred: VpnRange,
+    /// What was added first has been flushed as a whole.
+    has_ended_first_pass: bool,
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
@@ -39,22 +64,76 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         asked: VpnRange,
         edit: impl FnOnce(&mut Self),
     ) -> u64 {
-        let (hull, batch) = (VpnRange::default(), GatherBatch::default());
-        let mut gather = Self { memory, rcu, shootdown, pending, hull, batch, flushes: 0 };
+        let mut gather = Self {
+            memory,
+            rcu,
+            shootdown,
+            pending,
+            asked,
+            hull: VpnRange::default(),
+            batch: GatherBatch::default(),
+            flushes: 0,
+            deferral: None,
+            deferred: VpnRange::default(),
+            has_ended_first_pass: false,
+        };
         edit(&mut gather);
-        if gather.pending.overlaps_another() {
-            gather.weakened(asked);
+        if !gather.has_ended_first_pass {
+            gather.widen_to_overlap();
         }
         gather.flush();
         gather.flushes
+    }
+
+    /// Whether the next frame that others may map too is to stay in its slot: there is no place for it here.
+    /// Then [`put_deferred`](Self::put_deferred) is called after the first pass.
+    #[inline(always)]
+    pub(crate) fn defers(&mut self) -> bool {
+        self.batch.is_full() && (self.deferral.is_some() || self.try_defer())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_defer(&mut self) -> bool {
+        let space = self.pending.space();
+        if !space.is_loaded_nowhere() {
+            self.deferral = space.try_defer();
+        }
+        self.deferral.is_some()
+    }
+
+    /// Ends the first pass of an edit, where it has left frames in slots: flushes all that was added, and
+    /// calls `put` with the pages, to clear these slots and put the frames. No other edit leaves frames in
+    /// slots of the space before this returns.
+    pub(crate) fn put_deferred(&mut self, put: impl FnOnce(VpnRange, &Flushed)) {
+        let Some(deferral) = self.deferral.take() else { return };
+        let deferred = core::mem::take(&mut self.deferred);
+        self.widen_to_overlap();
+        self.has_ended_first_pass = true;
+        if let Some(flushed) = self.flush()
+            && !mutant!("gather.deferred-not-put")
+        {
+            put(deferred, &flushed);
+        }
+        drop(deferral);
+    }
+
+    /// Entries that were found absent may be cached still, where another edit has not flushed yet (P8).
+    fn widen_to_overlap(&mut self) {
+        if self.pending.overlaps_another() {
+            self.weakened(self.asked);
+        }
     }
 
     /// Adds an unhooked translation. May flush with the table's lock held: a CPU that waits for that lock
     /// answers flushes.
     #[inline]
     pub fn add(&mut self, unhooked: Unhooked) {
-        if self.batch.is_full() {
+        if self.batch.is_full() && self.deferral.is_none() {
             self.flush();
+        }
+        if unhooked.is_pending() {
+            self.deferred = hull_of(self.deferred, unhooked.pages());
         }
         if !mutant!("gather.pages-not-noted") {
             self.weakened(unhooked.pages());
@@ -77,26 +156,32 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// Notes pages whose entries allow less than before.
     #[inline]
     pub fn weakened(&mut self, pages: VpnRange) {
-        self.hull = if self.hull.is_empty() {
-            pages
-        } else {
-            VpnRange::new(self.hull.start.min(pages.start), self.hull.end.max(pages.end))
-        };
+        self.hull = hull_of(self.hull, pages);
     }
 
-    fn flush(&mut self) {
+    /// Flushes what was added, if anything was.
+    fn flush(&mut self) -> Option<Flushed> {
         if self.hull.is_empty() {
             debug_assert!(self.batch.is_empty());
-            return;
+            return None;
         }
         self.flushes += 1;
         let hull = core::mem::take(&mut self.hull);
-        self.batch.free_after(self.memory, self.rcu, || {
+        Some(self.batch.free_after(self.memory, self.rcu, || {
             if !mutant!("gather.flush-skipped") {
                 self.shootdown.flush(self.memory.machine(), self.pending.space(), hull);
             }
-        });
+        }))
     }
+}
+
+/// The smallest range that holds both.
+#[inline(always)]
+fn hull_of(one: VpnRange, other: VpnRange) -> VpnRange {
+    if one.is_empty() {
+        return other;
+    }
+    VpnRange::new(one.start.min(other.start), one.end.max(other.end))
 }
 
 impl<M: Machine> Drop for Gather<'_, '_, M> {

@@ -18,6 +18,8 @@ pub struct SpaceTlb<C: Cpu> {
     generation: CacheAligned<AtomicU64<C>>,
     /// Weakening edits whose flush has not ended; see [`PendingFlush`].
     flushes_pending: CacheAligned<AtomicU32<C>>,
+    /// 1 while an edit may leave frames in their slots, else 0; see [`Deferral`].
+    deferral: AtomicU32<C>,
     /// CPUs whose translations may come from this space. Set by its CPU before it reads the generation,
     /// cleared after another root is loaded: by the CPU, or by a flusher, where the CPU left in an interrupt.
     pub(super) cpus: AtomicCpuMask<C>,
@@ -32,6 +34,7 @@ impl<C: Cpu> SpaceTlb<C> {
             id,
             generation: CacheAligned(AtomicU64::new(1)),
             flushes_pending: CacheAligned(AtomicU32::new(0)),
+            deferral: AtomicU32::new(0),
             cpus: AtomicCpuMask::new(),
         }
     }
@@ -71,6 +74,15 @@ impl<C: Cpu> SpaceTlb<C> {
         PendingFlush { space: self }
     }
 
+    /// The right to leave frames in their slots until they are flushed. `None` while another edit has it.
+    ///
+    /// Acquire, and release at its end: the slots of the last edit are empty. Whoever reads one takes its
+    /// table's lock, too.
+    pub(super) fn try_defer(&self) -> Option<Deferral<'_, C>> {
+        let is_free = self.deferral.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        (is_free || mutant!("gather.deferral-not-exclusive")).then_some(Deferral { space: self })
+    }
+
     /// Whether an edit may have happened whose flush has not ended. Called under the lock of the edited
     /// table, or after a section under the space's lock that met the edit's mappings.
     #[inline]
@@ -96,6 +108,20 @@ impl<'a, C: Cpu> PendingFlush<'a, C> {
     /// still be cached.
     pub fn overlaps_another(&self) -> bool {
         !mutant!("gather.overlap-ignored") && self.space.flushes_pending.load(Acquire) > 1
+    }
+}
+
+/// The right of one edit of a space to leave frames in their slots, *pending*, until it has flushed. One edit
+/// at a time has it: so it knows the pending slots that it finds afterwards as its own, whose flush has
+/// ended. Another edit does without, and flushes more often.
+#[derive(Debug)]
+pub(super) struct Deferral<'a, C: Cpu> {
+    space: &'a SpaceTlb<C>,
+}
+
+impl<C: Cpu> Drop for Deferral<'_, C> {
+    fn drop(&mut self) {
+        self.space.deferral.store(0, Release);
     }
 }
 

@@ -63,4 +63,29 @@ pub const ALL: &[Mutation] = &[
         wrong: "more rights make an entry of a shared frame writable",
         test: FORK,
     },
+    Mutation {
+        point: "gather.deferral-not-exclusive",
+        wrong: "two edits of a space leave frames in their slots at a time",
+        test: Unit("tlb::tests::gather"),
+    },
+    Mutation {
+        point: "gather.deferred-not-put",
+        wrong: "frames that wait in their slots are left there after the flush",
+        test: Unit("space::tests::unmap_shared"),
+    },
+    Mutation {
+        point: "gather.detached-pending-lost",
+        wrong: "frames that wait in slots of a detached table are lost",
+        test: Unit("space::tests::unmap_shared"),
+    },
+    Mutation {
+        point: "table.others-pending-cleared",
+        wrong: "a sweep clears the slot in which another one has left a frame",
+        test: Model("loom_two_dontneed_of_frames_that_wait_in_their_slots"),
+    },
+    Mutation {
+        point: "fault.pending-trusted",
+        wrong: "a fault installs in a slot that still owns a frame",
+        test: Model("loom_a_store_to_a_page_whose_frame_waits_in_its_slot"),
+    },
 ];

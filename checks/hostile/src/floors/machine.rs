@@ -136,7 +136,14 @@ fn formats<F: Format>() {
             let leaf = call!(Leaf::new, pfn, Rights::all()).expect("a leaf");
             let leaf = called!(Leaf::used => leaf.used(true)).expect("a leaf");
             let leaf = call!(Leaf::cached_as, leaf, CacheType::Device).expect("a leaf");
-            for entry in [Entry::Absent, Entry::Table(pfn), Entry::Leaf(leaf), Entry::Marker(Marker::Busy)] {
+            let pending = Marker::PendingFree(pfn);
+            let (kind, payload) = (call!(Marker::kind, pending), call!(Marker::payload, pending));
+            assert_eq!(
+                call!(Marker::from_parts, kind.expect("a kind"), payload.expect("a frame")),
+                Some(pending)
+            );
+            let markers = [Entry::Marker(Marker::Busy), Entry::Marker(pending)];
+            for entry in [Entry::Absent, Entry::Table(pfn), Entry::Leaf(leaf)].into_iter().chain(markers) {
                 called!(Format::encode => F::encode(entry, level));
             }
         }

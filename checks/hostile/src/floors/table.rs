@@ -10,7 +10,7 @@ use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::sync::Rcu;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::table::{self, EntryRef, LeafBits, LockedTable, Mapper, PageTable, Table};
-use interleaf::units::{Level, Rights, Vpn, VpnRange};
+use interleaf::units::{Level, Pfn, Rights, Vpn, VpnRange};
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::machine::host::Host;
 
@@ -126,6 +126,8 @@ fn edit<'m>(memory: &'m Memory<'m, Lab>, mut locked: LockedTable<'_, Lab>) {
         call!(LockedTable::mark, &mut locked, slot, Marker::Busy);
         called!(LockedTable::link => locked.link(slot, table_of(memory)).is_ok());
         called!(LockedTable::mark => locked.mark(slot, Marker::Busy));
+        let forged = called!(LockedTable::mark => locked.mark(slot, Marker::PendingFree(Pfn(0))));
+        assert_ne!(forged, Some(true), "a marker that owns a frame was forged");
         called!(LockedTable::install => locked.install(slot, frame(memory), ALL));
         call!(LockedTable::install_zero, &mut locked, slot, ALL);
         call!(LockedTable::adjust, &mut locked, slot, |_| Some(ALL));

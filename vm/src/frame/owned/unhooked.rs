@@ -3,13 +3,19 @@
 //! ```text
 //!   entry ── unhook ──► Unhooked ── add ──► GatherBatch ── free_after(flush) ──► free frames, retired tables
 //! ```
+//!
+//! A batch takes any number of exclusive frames and tables, which are linked through their records, but few
+//! frames that others may map too, whose records are not its own. More of those stay in their slots,
+//! *pending*, until the batch is flushed: in tables that were detached the batch finds them, in others the
+//! writer, which has a [`Flushed`] to put them.
 
 use super::DetachedTable;
 use crate::frame::free::prepare_free;
-use crate::frame::{FrameMeta, FrameState, Init, Kind, Memory};
-use crate::machine::{Cpu, Leaf, Machine};
+use crate::frame::{FrameMeta, FrameState, Init, Kind, Memory, SLOTS_PER_PART};
+use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use crate::sync::Rcu;
-use crate::units::{Pfn, VpnRange};
+use crate::sync::atomic::Ordering::*;
+use crate::units::{Level, Pfn, VpnRange};
 
 /// A translation that was cleared, and the frame or table that it mapped. It can only be added to a gather,
 /// which flushes and then frees.
@@ -27,6 +33,8 @@ enum Cleared {
     Translation,
     /// One mapping of a frame, and whether its entry was *dirty*.
     Frame(Pfn, bool),
+    /// As `Frame`, of a mapping that stays in its slot, pending.
+    Pending(Pfn, bool),
     /// A detached table page, and the contents of its words.
     Table(Pfn, Init),
 }
@@ -43,6 +51,11 @@ impl Unhooked {
         let dirty = leaf.dirty && !mutant!("unhook.dirty-dropped");
         let accessed = leaf.accessed && !mutant!("unhook.accessed-dropped");
         Self { pages, accessed, cleared: Cleared::Frame(leaf.pfn, dirty) }
+    }
+
+    /// A leaf entry that mapped user memory, in whose place the slot holds the mapping, pending.
+    pub(crate) fn pending(pages: VpnRange, leaf: Leaf) -> Self {
+        Self { pages, accessed: leaf.accessed, cleared: Cleared::Pending(leaf.pfn, leaf.dirty) }
     }
 
     /// An entry that pointed to a table, and the pages that the table covered.
@@ -79,10 +92,15 @@ impl Unhooked {
         self.accessed
     }
 
+    /// Whether its frame stays in the slot.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self.cleared, Cleared::Pending(..))
+    }
+
     /// Whether the entry said that the page was written. The gather notes it in the record of a frame that
     /// outlives the entry.
     pub fn dirty(&self) -> bool {
-        matches!(self.cleared, Cleared::Frame(_, true))
+        matches!(self.cleared, Cleared::Frame(_, true) | Cleared::Pending(_, true))
     }
 }
 
@@ -98,8 +116,9 @@ pub(crate) struct GatherBatch {
 }
 
 impl GatherBatch {
-    /// The most shared frames that one flush covers.
-    const MAX_SHARED: usize = 32;
+    /// The most frames that others may map too that a batch keeps itself. Few where tests are to see both
+    /// ways.
+    const MAX_SHARED: usize = if cfg!(any(loom, debug_assertions)) { 1 } else { 32 };
     /// Exclusive frames that are freed to the CPU's cache at once.
     const FREE_BATCH: usize = 32;
 
@@ -118,6 +137,7 @@ impl GatherBatch {
     pub fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, unhooked: Unhooked) {
         match unhooked.cleared {
             Cleared::Translation => {}
+            Cleared::Pending(pfn, dirty) => note_dirty(memory.meta_of(pfn), dirty),
             Cleared::Frame(pfn, dirty) => {
                 let meta = memory.meta_of(pfn);
                 if meta.state().is_exclusive() {
@@ -136,6 +156,7 @@ impl GatherBatch {
     #[inline(never)]
     fn add_shared<C: Cpu>(&mut self, meta: &FrameMeta<C>, pfn: Pfn, dirty: bool) {
         note_dirty(meta, dirty);
+        debug_assert!(!self.is_full(), "{pfn:?} has no place");
         if let Some(slot) = self.shared.get_or_insert_default().get_mut(self.nr_shared) {
             *slot = pfn;
             self.nr_shared += 1;
@@ -152,19 +173,21 @@ impl GatherBatch {
     }
 
     /// Calls `flush`, which makes every CPU forget the translations that were added, and then frees all
-    /// frames and tables; tables wait for the readers too. Nothing else frees what was added.
+    /// frames and tables; tables wait for the readers too. Nothing else frees what was added, but for frames
+    /// that stay in their slots: whoever added these puts them with the result.
     #[inline]
     pub fn free_after<M: Machine>(
         &mut self,
         memory: &Memory<'_, M>,
         rcu: &Rcu<M::Cpu>,
         flush: impl FnOnce(),
-    ) {
+    ) -> Flushed {
         if mutant!("gather.freed-before-flush") {
             self.free(memory, rcu);
         }
         flush();
         self.free(memory, rcu);
+        Flushed(())
     }
 
     fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
@@ -177,6 +200,9 @@ impl GatherBatch {
             let links = memory.meta_of(pfn).links();
             next = links.next;
             let init = if links.prev.is_some() { Init::Dirty } else { Init::Zeroed };
+            if init == Init::Zeroed && !mutant!("gather.detached-pending-lost") {
+                put_pending_of(memory, pfn);
+            }
             memory.retire_table(rcu, pfn, init);
         }
     }
@@ -206,6 +232,41 @@ impl GatherBatch {
             }
         }
         memory.free_batch(&batch[..len]);
+    }
+}
+
+/// Proof that a batch was flushed, for the edit that added to it.
+#[derive(Debug)]
+pub(crate) struct Flushed(());
+
+impl Flushed {
+    /// Puts the mapping that a slot held pending, left there by the edit that was flushed.
+    pub fn put<M: Machine>(&self, memory: &Memory<'_, M>, pfn: Pfn) {
+        memory.put_mapping(pfn);
+    }
+}
+
+/// Clears the slots of a detached table that are pending, and puts their frames: afterwards the table is
+/// zero. It was flushed, and is not retired yet.
+fn put_pending_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
+    let mut used = memory.meta_of(table).used_parts();
+    if used == 0 {
+        return;
+    }
+    // SAFETY: a detached table stays one until it is retired and its readers have left.
+    let words = unsafe { memory.words(table) };
+    while used != 0 {
+        let part = used.trailing_zeros() as usize;
+        used &= used - 1;
+        for slot in part * SLOTS_PER_PART..(part + 1) * SLOTS_PER_PART {
+            let word = words.at(slot);
+            // Markers are the same at all levels. Relaxed: nobody changes a detached table but its owner.
+            if let Entry::Marker(Marker::PendingFree(pfn)) = M::Format::decode(word.load(Relaxed), Level::Pte)
+            {
+                word.store(0, Relaxed);
+                memory.put_mapping(pfn);
+            }
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::frame::record::{FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::{RawSpinLock, RcuHead};
-use crate::units::Pfn;
+use crate::units::{Level, Pfn};
 use core::fmt;
 use core::ptr::NonNull;
 
@@ -51,6 +51,9 @@ pub(in crate::frame) struct Links {
     pub prev: Option<Pfn>,
     pub next: Option<Pfn>,
 }
+
+/// Slots of a table whose use is noted together.
+pub(crate) const SLOTS_PER_PART: usize = Level::ENTRIES / u32::BITS as usize;
 
 /// Mapcounts and pincounts beyond this are refused, so that no count ever overflows.
 const MOST_COUNTED: u32 = 1 << 31;

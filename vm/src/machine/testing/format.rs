@@ -38,7 +38,7 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
     fn encode(entry: Entry, _level: Level) -> u64 {
         match entry {
             Entry::Absent => 0,
-            Entry::Marker(marker) => (marker as u64) << 1,
+            Entry::Marker(marker) => marker.kind() << 1 | marker.payload() << FRAME_SHIFT,
             Entry::Table(pfn) => pfn.0 << FRAME_SHIFT | PRESENT,
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
@@ -53,8 +53,7 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
         let pfn = Pfn(word >> FRAME_SHIFT);
         match (word & PRESENT != 0, word & LEAF != 0) {
             (false, _) if word == 0 => Entry::Absent,
-            (false, _) if word == (Marker::Busy as u64) << 1 => Entry::Marker(Marker::Busy),
-            (false, _) => Entry::Marker(Marker::Unknown),
+            (false, _) => Entry::Marker(Marker::from_parts(word >> 1 & 0xf, pfn.0)),
             (true, false) => Entry::Table(pfn),
             (true, true) => Entry::Leaf(Leaf {
                 pfn,

@@ -86,12 +86,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed.
     pub(in crate::space) fn zap(&self, held: Held<'_>, range: VpnRange) {
-        self.gather(held, range, |gather| self.unhook_leaves(range, gather));
+        self.gather(held, range, |gather| {
+            self.unhook_leaves(range, gather);
+            self.put_deferred(gather);
+        });
     }
 
     /// As [`zap`](Self::zap), for a writer that has published.
     pub(in crate::space) fn zap_pending(&self, guard: &PublishedGuard<'_, M>, range: VpnRange) {
-        self.gather_pending(guard.held(), guard.pending(), range, |gather| self.unhook_leaves(range, gather));
+        self.gather_pending(guard.held(), guard.pending(), range, |gather| {
+            self.unhook_leaves(range, gather);
+            self.put_deferred(gather);
+        });
     }
 
     /// As [`zap_pending`](Self::zap_pending), and frees the tables that cover only pages of the hole that now
@@ -109,6 +115,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if let Some(hole) = hole {
                 self.free_tables(range, hole, gather);
             }
+            self.put_deferred(gather);
         });
     }
 
@@ -122,7 +129,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
         sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
-            run.unhook_each(|unhooked| gather.add(unhooked));
+            run.unhook_each(gather, Gather::defers, Gather::add);
+        });
+    }
+
+    /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it
+    /// has detached are not in the tree any more: the gather has put their frames.
+    fn put_deferred(&self, gather: &mut Gather<'_, 'v, M>) {
+        gather.put_deferred(|pages, flushed| {
+            sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| run.put_each_pending(flushed));
         });
     }
 

@@ -76,6 +76,7 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
             return Ok(());
         }
         Decision::Wait => return Err(Fallback::EntryBusy),
+        Decision::WaitForZap => return Err(Fallback::EntryPending),
         Decision::Refuse => return Err(Fallback::VmaNotSupported),
         Decision::MapFrame | Decision::ReplaceZeroPage => {
             prepared.set_placement(vma, page);
@@ -172,6 +173,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             match entry.entry() {
                 Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
+                Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
                 // A huge leaf, or a marker of another version: no walk ends below it.
                 Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
             }

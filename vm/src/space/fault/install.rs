@@ -18,6 +18,8 @@ pub enum Decision {
     Nothing,
     /// Another CPU is changing the entry: give up and try again.
     Wait,
+    /// A sweep has left a frame there until it has flushed, which lasts long: wait for the end of its call.
+    WaitForZap,
     /// The entry is of a kind that faults do not know: nothing to wait for.
     Refuse,
     /// Map the zero page, which costs no frame.
@@ -56,6 +58,8 @@ pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
         Entry::Absent if inputs.access == Access::Write => Decision::MapFrame,
         Entry::Absent => Decision::MapZeroPage,
         Entry::Marker(Marker::Unknown) => Decision::Refuse,
+        Entry::Marker(Marker::PendingFree(_)) if mutant!("fault.pending-trusted") => Decision::MapFrame,
+        Entry::Marker(Marker::PendingFree(_)) => Decision::WaitForZap,
         Entry::Marker(Marker::Busy) | Entry::Table(_) => Decision::Wait,
         Entry::Leaf(leaf) => decide_present(leaf, inputs),
     }
@@ -111,7 +115,7 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     #[inline(never)]
     fn apply_rarer(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         match decision {
-            Decision::Nothing | Decision::Wait | Decision::Refuse => {}
+            Decision::Nothing | Decision::Wait | Decision::WaitForZap | Decision::Refuse => {}
             Decision::MapFrame | Decision::MapZeroPage => {}
             Decision::MapBacking => {
                 if let Some(frame) = prepared.take_backing() {

@@ -171,8 +171,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 {
                     after_writers = true;
                 }
-                // A fork under way keeps out writers, so it has ended once there are none.
-                Fallback::Forking => after_writers = true,
+                // A fork or a sweep under way keeps out writers, so it has ended once there are none.
+                Fallback::Forking | Fallback::EntryPending => after_writers = true,
                 Fallback::VmaMissing => return Err(FaultError::NotMapped),
                 Fallback::VmaAccess => return Err(FaultError::NotAllowed),
                 Fallback::NoMemory => {

@@ -35,6 +35,8 @@ pub enum Fallback {
     PmdChanged,
     /// Another CPU is changing the entry, which holds a marker, or changed it meanwhile.
     EntryBusy,
+    /// A sweep has unhooked the page and has not flushed yet: its frame is still in the slot.
+    EntryPending,
     /// No frame without waiting.
     NoMemory,
     /// A fork is under way and has shared the page already: what is written now would be in the child, where
@@ -46,13 +48,14 @@ pub enum Fallback {
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 9] = [
+    pub const ALL: [Fallback; 10] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
         Fallback::VmaAccess,
         Fallback::PmdChanged,
         Fallback::EntryBusy,
+        Fallback::EntryPending,
         Fallback::NoMemory,
         Fallback::Forking,
         Fallback::CowUnprepared,
@@ -67,6 +70,7 @@ impl Fallback {
             Fallback::VmaAccess => Counter::SpfVmaAccess,
             Fallback::PmdChanged => Counter::SpfPmdChanged,
             Fallback::EntryBusy => Counter::SpfEntryBusy,
+            Fallback::EntryPending => Counter::SpfEntryPending,
             Fallback::NoMemory => Counter::SpfNoMemory,
             Fallback::Forking => Counter::SpfForking,
             Fallback::CowUnprepared => Counter::SpfCowUnprepared,

@@ -8,4 +8,5 @@ mod many_cpus;
 mod odd;
 mod refusal;
 mod start;
+mod unmap_shared;
 mod world;

@@ -27,9 +27,8 @@ const NOT_OWNED: u64 = 1 << 56;
 /// Software, in invalid words: a leaf without rights.
 const NO_RIGHTS: u64 = 1 << 58;
 const FRAME: u64 = 0x0000_ffff_ffff_f000;
-/// In invalid words that are no leaf: which marker.
+/// In invalid words that are no leaf: kind of marker; its payload lies as frames do.
 const MARKER_SHIFT: u32 = 2;
-const BUSY: u64 = (Marker::Busy as u64) << MARKER_SHIFT;
 
 /// AArch64 with 4 levels.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl Format for Aarch64 {
             Entry::Absent => 0,
             Entry::Table(pfn) => pfn.addr().0 | VALID | TABLE_OR_PAGE,
             Entry::Leaf(leaf) => encode_leaf(leaf, level),
-            Entry::Marker(marker) => (marker as u64) << MARKER_SHIFT,
+            Entry::Marker(marker) => encode_marker(marker),
         }
     }
 
@@ -62,8 +61,7 @@ impl Format for Aarch64 {
                 _ if word & NO_RIGHTS != 0 => {
                     Entry::Leaf(leaf_of(word, pfn, Rights::empty(), word & WAS_DIRTY != 0))
                 }
-                BUSY => Entry::Marker(Marker::Busy),
-                _ => Entry::Marker(Marker::Unknown),
+                _ => Entry::Marker(decode_marker(word)),
             }
         } else if level == Level::Pte || word & TABLE_OR_PAGE == 0 {
             Entry::Leaf(decode_leaf(word, pfn))
@@ -77,6 +75,18 @@ impl Format for Aarch64 {
         let word = word | ACCESS_FLAG;
         if store && word & DIRTY_BIT_MODIFIER != 0 { word & !READ_ONLY } else { word }
     }
+}
+
+fn encode_marker(marker: Marker) -> u64 {
+    marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & FRAME)
+}
+
+/// Of a word that is not present, and no leaf without rights. A bit that no marker has makes it unknown.
+#[cold]
+fn decode_marker(word: u64) -> Marker {
+    let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
+    let marker = Marker::from_parts(kind, (word & FRAME) >> 12);
+    if encode_marker(marker) == word { marker } else { Marker::Unknown }
 }
 
 #[inline(always)]

@@ -27,9 +27,8 @@ const NOT_OWNED: u64 = 1 << 11;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// Software, in words that are not present: a leaf without rights.
 const NO_RIGHTS: u64 = 1 << 52;
-/// In words that are neither present nor without rights: which marker.
+/// In words that are neither present nor without rights: kind of marker; its payload lies as frames do.
 const MARKER_SHIFT: u32 = 3;
-const BUSY: u64 = (Marker::Busy as u64) << MARKER_SHIFT;
 
 /// Intel EPT with 4 levels, for guest-physical addresses of 48 bits.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl Format for Ept {
             Entry::Absent => 0,
             Entry::Table(pfn) => pfn.addr().0 | PRESENT | ACCESSED,
             Entry::Leaf(leaf) => encode_leaf(leaf, level),
-            Entry::Marker(marker) => (marker as u64) << MARKER_SHIFT,
+            Entry::Marker(marker) => encode_marker(marker),
         }
     }
 
@@ -60,8 +59,7 @@ impl Format for Ept {
             return match word {
                 0 => Entry::Absent,
                 _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
-                BUSY => Entry::Marker(Marker::Busy),
-                _ => Entry::Marker(Marker::Unknown),
+                _ => Entry::Marker(decode_marker(word)),
             };
         }
         if level == Level::Pte || (word & PAGE_SIZE != 0 && level.leaf_size().is_some()) {
@@ -75,6 +73,18 @@ impl Format for Ept {
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
+}
+
+fn encode_marker(marker: Marker) -> u64 {
+    marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & FRAME)
+}
+
+/// Of a word that is not present, and no leaf without rights. A bit that no marker has makes it unknown.
+#[cold]
+fn decode_marker(word: u64) -> Marker {
+    let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
+    let marker = Marker::from_parts(kind, (word & FRAME) >> 12);
+    if encode_marker(marker) == word { marker } else { Marker::Unknown }
 }
 
 #[inline(always)]

@@ -27,9 +27,8 @@ const FRAME_SHIFT: u32 = 10;
 const FRAME: u64 = ((1 << 44) - 1) << FRAME_SHIFT;
 /// PBMT: 0 as the memory's attributes say, 1 non-cacheable, 2 strongly ordered.
 const CACHE_SHIFT: u32 = 61;
-/// In invalid words that are no leaf: which marker.
+/// In invalid words that are no leaf: kind of marker; its payload lies as frames do.
 const MARKER_SHIFT: u32 = 1;
-const BUSY: u64 = (Marker::Busy as u64) << MARKER_SHIFT;
 
 /// RISC-V with `LEVELS` levels of tables, 3 to 5.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl<const LEVELS: u32> Format for Riscv<LEVELS> {
             Entry::Absent => 0,
             Entry::Table(pfn) => pfn.0 << FRAME_SHIFT | VALID,
             Entry::Leaf(leaf) => encode_leaf(leaf),
-            Entry::Marker(marker) => (marker as u64) << MARKER_SHIFT,
+            Entry::Marker(marker) => encode_marker(marker),
         }
     }
 
@@ -76,8 +75,7 @@ impl<const LEVELS: u32> Format for Riscv<LEVELS> {
             return match word {
                 0 => Entry::Absent,
                 _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
-                BUSY => Entry::Marker(Marker::Busy),
-                _ => Entry::Marker(Marker::Unknown),
+                _ => Entry::Marker(decode_marker(word)),
             };
         }
         match word & (READ | WRITE | EXECUTE) {
@@ -93,6 +91,18 @@ impl<const LEVELS: u32> Format for Riscv<LEVELS> {
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
+}
+
+fn encode_marker(marker: Marker) -> u64 {
+    marker.kind() << MARKER_SHIFT | (marker.payload() << FRAME_SHIFT & FRAME)
+}
+
+/// Of a word that is not present, and no leaf without rights. A bit that no marker has makes it unknown.
+#[cold]
+fn decode_marker(word: u64) -> Marker {
+    let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
+    let marker = Marker::from_parts(kind, (word & FRAME) >> FRAME_SHIFT);
+    if encode_marker(marker) == word { marker } else { Marker::Unknown }
 }
 
 #[inline(always)]

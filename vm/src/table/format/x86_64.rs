@@ -20,9 +20,8 @@ const NO_RIGHTS: u64 = 1 << 8;
 const NOT_OWNED: u64 = 1 << 9;
 const NO_EXECUTE: u64 = 1 << 63;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
-/// In words that are neither present nor without rights: which marker.
+/// In words that are neither present nor without rights: kind of marker; its payload lies as frames do.
 const MARKER_SHIFT: u32 = 1;
-const BUSY: u64 = (Marker::Busy as u64) << MARKER_SHIFT;
 
 /// x86-64 with 5 levels where `FIVE`, else 4.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
             Entry::Absent => 0,
             Entry::Table(pfn) => pfn.addr().0 | PRESENT | WRITABLE | USER | ACCESSED,
             Entry::Leaf(leaf) => encode_leaf(leaf, level),
-            Entry::Marker(marker) => (marker as u64) << MARKER_SHIFT,
+            Entry::Marker(marker) => encode_marker(marker),
         }
     }
 
@@ -57,8 +56,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
             match word {
                 0 => Entry::Absent,
                 _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
-                BUSY => Entry::Marker(Marker::Busy),
-                _ => Entry::Marker(Marker::Unknown),
+                _ => Entry::Marker(decode_marker(word)),
             }
         } else if level == Level::Pte || (word & PAGE_SIZE != 0 && level.leaf_size().is_some()) {
             Entry::Leaf(decode_leaf(word, pfn, rights(word)))
@@ -71,6 +69,18 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
+}
+
+fn encode_marker(marker: Marker) -> u64 {
+    marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & FRAME)
+}
+
+/// Of a word that is not present, and no leaf without rights. A bit that no marker has makes it unknown.
+#[cold]
+fn decode_marker(word: u64) -> Marker {
+    let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
+    let marker = Marker::from_parts(kind, (word & FRAME) >> 12);
+    if encode_marker(marker) == word { marker } else { Marker::Unknown }
 }
 
 #[inline(always)]

@@ -40,10 +40,34 @@ fn every_entry_survives_the_bits<F: Format>() {
         let entry = Entry::Table(Pfn(0x1234));
         assert_eq!(F::decode(F::encode(entry, level), level), entry, "{} {level:?}", F::NAME);
     }
-    for entry in [Entry::Absent, Entry::Marker(Marker::Busy), Entry::Marker(Marker::Unknown)] {
-        assert_eq!(F::decode(F::encode(entry, Level::Pte), Level::Pte), entry);
+    let markers = [Marker::Busy, Marker::Unknown].into_iter();
+    let markers = markers.chain((0..20).map(|bit| Marker::PendingFree(Pfn(0x4_0001 << (bit % 16)))));
+    for level in [Level::Pte, Level::Pmd] {
+        for marker in markers.clone() {
+            let word = F::encode(Entry::Marker(marker), level);
+            assert_eq!(F::decode(word, level), Entry::Marker(marker), "{} {word:#x}", F::NAME);
+            assert_ne!(word, F::encode(Entry::Absent, level), "{}", F::NAME);
+        }
+        assert_eq!(F::decode(F::encode(Entry::Absent, level), level), Entry::Absent);
     }
+    a_marker_with_a_bit_too_many_is_unknown::<F>();
     assert_eq!(F::encode(Entry::Absent, Level::Pmd), 0);
+}
+
+/// Whatever the bit is, the word is no marker with a frame to put, nor one to wait for.
+fn a_marker_with_a_bit_too_many_is_unknown<F: Format>() {
+    for marker in [Marker::Busy, Marker::PendingFree(Pfn(0))] {
+        let word = F::encode(Entry::Marker(marker), Level::Pte);
+        for bit in (0..u64::BITS).filter(|bit| word >> bit & 1 == 0) {
+            match F::decode(word | 1 << bit, Level::Pte) {
+                Entry::Marker(Marker::Unknown) | Entry::Leaf(_) | Entry::Table(_) => {}
+                Entry::Marker(Marker::PendingFree(pfn)) => {
+                    assert!(pfn.0.count_ones() == 1, "{} bit {bit}", F::NAME);
+                }
+                entry => panic!("{} bit {bit}: {entry:?}", F::NAME),
+            }
+        }
+    }
 }
 
 fn a_use_sets_accessed_and_dirty_and_nothing_else<F: Format>() {

@@ -41,3 +41,12 @@ fn an_edit_that_finds_nothing_flushes_its_range_while_another_edit_waits_for_its
     assert_eq!(flushes_beside(1), 1);
     assert_eq!(flushes_beside(2), 1);
 }
+
+#[test]
+fn one_edit_of_a_space_at_a_time_leaves_frames_in_their_slots() {
+    let [space, other] = [1, 2].map(SpaceTlb::<TestCpu>::new);
+    let first = space.try_defer();
+    assert!(first.is_some() && space.try_defer().is_none() && other.try_defer().is_some());
+    drop(first);
+    assert!(space.try_defer().is_some());
+}

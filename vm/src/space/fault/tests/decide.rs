@@ -35,6 +35,7 @@ fn a_leaf_that_lost_rights_gets_those_of_the_mapping_back() {
 fn a_marker_is_waited_for_if_it_is_known() {
     assert_eq!(decide(Entry::Marker(Marker::Unknown), Access::Read), Decision::Refuse);
     assert_eq!(decide(Entry::Marker(Marker::Busy), Access::Read), Decision::Wait);
+    assert_eq!(decide(Entry::Marker(Marker::PendingFree(Pfn(9))), Access::Read), Decision::WaitForZap);
 }
 
 /// The lock would find no frame to allow writes of, nor one to copy, so the fault would be tried for ever.

@@ -156,7 +156,9 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Unhooked)) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
-    sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| run.unhook_each(&mut then));
+    sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
+        run.unhook_each(&mut then, |_| false, |then, unhooked| then(unhooked));
+    });
 }
 
 #[test]

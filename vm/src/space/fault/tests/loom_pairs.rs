@@ -91,7 +91,7 @@ pub(super) fn assert_both(seen: [usize; 2]) {
 }
 
 /// Stores to the page as a program does, with the faults that this takes. False where one is refused.
-fn store(machine: &Tests, space: &TestSpace, page: Vpn) -> bool {
+pub(super) fn store(machine: &Tests, space: &TestSpace, page: Vpn) -> bool {
     loop {
         TestCpu::take_interrupt();
         if let Some(leaf) = machine.translate(page, Access::Write) {

@@ -17,6 +17,8 @@ mod loom_fork;
 #[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
+mod loom_pending;
+#[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
 mod world;

@@ -88,7 +88,8 @@ fn agrees<F: Format>(walk: Walk) {
             let beside = tables.walk::<F>(walk, address ^ size.bytes(), b'r', true);
             assert_eq!(beside, None, "{} beside {leaf:?}, {size:?}", F::NAME);
         }
-        for entry in [Entry::Absent, Entry::Marker(Marker::Busy), Entry::Marker(Marker::Unknown)] {
+        let pending = Marker::PendingFree(Pfn(0x1234));
+        for entry in [Entry::Absent, Entry::Marker(Marker::Busy), Entry::Marker(pending)] {
             let tables = Tables::new::<F>(address, entry, size.level());
             for (letter, _) in ACCESSES {
                 let found = tables.walk::<F>(walk, address, letter, true);
