@@ -1,19 +1,24 @@
 //! What does fork cost for each page that parent and child share, beside the host's own?
 //!
-//! 64 MiB of private memory in base pages, each written to, whose frames the library has handed out in runs;
-//! 2 MiB at small size. The yardstick is the fork of a host process of its own with as much memory, in CPU
-//! time ([`ForkingProcess`]); what else that process has drops out. Our side is in elapsed time.
+//! 1 GiB of private memory in base pages where the host has 6 GiB to give, else 64 MiB, each written to,
+//! whose frames the library has handed out in runs; 2 MiB at small size. The yardstick is the fork of a host
+//! process of its own with as much memory, in CPU time ([`ForkingProcess`]); what else that process has drops
+//! out. Our side is in elapsed time.
 //!
 //! `fork.share` is the fork, `fork.exit` the end of the child, which wrote nothing. `fork.unmap_shared` is
-//! the parent's munmap while the child has the memory too. `fork.copy` is a write fault of the parent that
-//! copies its page, less the time of copying the same frames taken right after, of 1 MiB.
+//! the parent's munmap while the child has the memory too, and `fork.unmap_flushes` counts its flushes.
+//! `fork.copy` is a write fault of the parent that copies its page, less the time of copying the same frames
+//! taken right after, of 1 MiB. `fork.shuffled_*` are the same of a space whose pages were written in an
+//! order drawn by chance, so that neighbours have frames far from each other; without a bar.
 
 use super::{Bar, Benchmark, Figure, Options, alone, paired};
+use crate::check::rng::Rng;
 use crate::error::Failure;
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::fork_cost::{ForkCost, ForkingProcess};
+use crate::os::memory::available_bytes;
 use interleaf::frame::FrameRef;
-use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
+use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr, Vpn};
 use std::cell::RefCell;
@@ -23,14 +28,23 @@ use std::time::Instant;
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "fork",
     question: "What does fork cost for each page that parent and child share?",
-    figures: &["fork.share", "fork.exit", "fork.unmap_shared", "fork.copy"],
+    figures: &[
+        "fork.share",
+        "fork.exit",
+        "fork.unmap_shared",
+        "fork.unmap_flushes",
+        "fork.shuffled_share",
+        "fork.shuffled_exit",
+        "fork.shuffled_unmap",
+        "fork.copy",
+    ],
     run,
 };
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
-    let pages = options.size(64 << 8, 2 << 8);
+    let pages = options.size(full_pages(), 2 << 8);
     let copied = options.size(256, 16);
     let pinned = options.pin();
     // Before the machine has memory, which the process would get a copy of.
@@ -38,12 +52,37 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let machine = timed_machine::machine(options, 2 * pages + 4096)?;
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let bench = Bench { options, process: RefCell::new(process), parent: Parent::new(&vm, pages)? };
-    let mut figures = vec![bench.share(), bench.exit(), bench.unmap_shared()];
+    let parent = Parent::new(&vm, (0..pages).collect())?;
+    let bench = Bench { options, process: RefCell::new(process), parent };
+    let mut figures = vec![bench.share(), bench.exit(), bench.unmap_shared(), bench.unmap_flushes()];
+    let Bench { process, parent, .. } = bench;
+    drop(parent);
+    let parent = Parent::new(&vm, shuffled(pages, options.seed))?;
+    let bench = Bench { options, process, parent };
+    figures.extend([
+        bench.against_host("fork.shuffled_share", share, |cost| cost.fork),
+        bench.against_host("fork.shuffled_exit", exit, |cost| cost.exit),
+        bench.against_host("fork.shuffled_unmap", unmap_shared, |cost| cost.unmap_shared),
+    ]);
     drop(bench);
-    figures.push(copy(options, &Parent::new(&vm, copied)?));
+    figures.push(copy(options, &Parent::new(&vm, (0..copied).collect())?));
     drop((entered, pinned));
     Ok(figures)
+}
+
+/// Pages at full size: this library's machine has twice as many, the host's process and its child once.
+pub(super) fn full_pages() -> u64 {
+    let is_large = available_bytes().is_some_and(|bytes| bytes >= 6 << 30);
+    if is_large { 1 << 18 } else { 64 << 8 }
+}
+
+/// The numbers below `pages`, in an order drawn by chance.
+fn shuffled(pages: u64, seed: u64) -> Vec<u64> {
+    let (mut order, mut rng) = ((0..pages).collect::<Vec<_>>(), Rng::new(seed));
+    for last in (1..order.len()).rev() {
+        order.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+    order
 }
 
 type Space<'v> = AddressSpace<'v, TimedMachine>;
@@ -55,13 +94,16 @@ struct Parent<'v> {
     space: Space<'v>,
     base: VirtAddr,
     pages: u64,
+    /// The order in which the pages are written.
+    order: Vec<u64>,
 }
 
 impl<'v> Parent<'v> {
-    fn new(vm: &'v Vm<'v, TimedMachine>, pages: u64) -> Result<Self, Failure> {
+    fn new(vm: &'v Vm<'v, TimedMachine>, order: Vec<u64>) -> Result<Self, Failure> {
+        let pages = order.len() as u64;
         let space = Space::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
         let base = space.map(&MapRequest::anonymous(pages * PAGE)).map_err(Failure::of)?;
-        let parent = Self { space, base, pages };
+        let parent = Self { space, base, pages, order };
         parent.write();
         Ok(parent)
     }
@@ -69,7 +111,7 @@ impl<'v> Parent<'v> {
     /// Writes to every page, so that its frame is this space's alone; nanoseconds for all.
     fn write(&self) -> f64 {
         time(|| {
-            for index in 0..self.pages {
+            for index in &self.order {
                 let addr = VirtAddr(self.base.0 + index * PAGE);
                 self.space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
             }
@@ -126,7 +168,6 @@ impl Bench<'_, '_> {
         name: &'static str,
         ours: impl Fn(&Parent<'_>) -> f64,
         theirs: impl Fn(&ForkCost) -> u64,
-        bar: f64,
     ) -> Figure {
         let pages = self.parent.pages as f64;
         let host = || {
@@ -137,35 +178,57 @@ impl Bench<'_, '_> {
         let yardstick = "the host's own, of as much memory";
         let figure = paired(self.options, name, "ns/page", || ours(&self.parent) / pages, yardstick, host);
         drop(running);
-        figure.with_bar(Bar::AtMost(bar))
+        figure
     }
 
     fn share(&self) -> Figure {
-        let ours = |parent: &Parent<'_>| {
-            let start = Instant::now();
-            let child = parent.fork();
-            let took = start.elapsed().as_nanos() as f64;
-            parent.end(child);
-            took
-        };
-        self.against_host("fork.share", ours, |cost| cost.fork, 0.2)
+        self.against_host("fork.share", share, |cost| cost.fork).with_bar(Bar::AtMost(0.2))
     }
 
     fn exit(&self) -> Figure {
-        let ours = |parent: &Parent<'_>| parent.end(parent.fork());
-        self.against_host("fork.exit", ours, |cost| cost.exit, 0.34)
+        self.against_host("fork.exit", exit, |cost| cost.exit).with_bar(Bar::AtMost(0.34))
     }
 
     fn unmap_shared(&self) -> Figure {
-        let ours = |parent: &Parent<'_>| {
-            let child = parent.fork();
-            let took = time(|| parent.unmap());
-            parent.map_again();
-            parent.end(child);
-            took
-        };
-        self.against_host("fork.unmap_shared", ours, |cost| cost.unmap_shared, 0.2)
+        self.against_host("fork.unmap_shared", unmap_shared, |cost| cost.unmap_shared)
+            .with_bar(Bar::AtMost(0.2))
     }
+
+    fn unmap_flushes(&self) -> Figure {
+        let flushes = || self.parent.space.vm().totals().get(Counter::TlbFlush);
+        let running = self.parent.space.activate(None);
+        let child = self.parent.fork();
+        let before = flushes();
+        self.parent.unmap();
+        let flushed = flushes() - before;
+        self.parent.map_again();
+        self.parent.end(child);
+        drop(running);
+        Figure::count("fork.unmap_flushes", flushed as f64, "flushes").with_bar(Bar::Exactly(1.0))
+    }
+}
+
+/// Nanoseconds of a fork.
+fn share(parent: &Parent<'_>) -> f64 {
+    let start = Instant::now();
+    let child = parent.fork();
+    let took = start.elapsed().as_nanos() as f64;
+    parent.end(child);
+    took
+}
+
+/// Nanoseconds of the end of a child.
+fn exit(parent: &Parent<'_>) -> f64 {
+    parent.end(parent.fork())
+}
+
+/// Nanoseconds of a munmap of what a child has too.
+fn unmap_shared(parent: &Parent<'_>) -> f64 {
+    let child = parent.fork();
+    let took = time(|| parent.unmap());
+    parent.map_again();
+    parent.end(child);
+    took
 }
 
 fn copy(options: &Options, parent: &Parent<'_>) -> Figure {

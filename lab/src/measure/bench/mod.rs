@@ -22,6 +22,7 @@ pub mod yardstick;
 mod fair;
 mod fault;
 mod fork;
+mod fork_beside;
 mod frames;
 mod helped;
 mod index;
@@ -55,6 +56,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     frames::BENCHMARK,
     fault::BENCHMARK,
     fork::BENCHMARK,
+    fork_beside::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

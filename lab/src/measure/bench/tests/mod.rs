@@ -10,6 +10,7 @@ const WITH_LIBRARY: &[&str] = &[
     "spaces.waiting",
     "fair.munmap",
     "fork",
+    "fork.beside",
     "paths",
     "index",
     "metadata",
