@@ -21,6 +21,8 @@ pub struct FrameCounts {
     pub allocated: u64,
     /// Frames in deferred blocks that are not claimed.
     pub deferred: u64,
+    /// Pins of all frames together.
+    pub pinned: u64,
     /// Free blocks by order.
     blocks: [u64; ORDERS],
 }
@@ -44,6 +46,8 @@ pub enum FrameCheckError {
     Cached(Pfn),
     /// The frame is exclusive, and several entries map it.
     Exclusive(Pfn),
+    /// The frame has more pins than references.
+    Pinned(Pfn),
     /// The counters of allocations and frees do not agree with the records.
     Counters,
 }
@@ -109,7 +113,16 @@ impl<M: Machine> Memory<'_, M> {
             Kind::User if state.is_exclusive() && meta.mapcount() > 1 => {
                 return Err(FrameCheckError::Exclusive(at));
             }
-            _ => counts.allocated += order.frames(),
+            kind => {
+                counts.allocated += order.frames();
+                if kind.is_counted() {
+                    let pins = meta.pincount();
+                    counts.pinned += u64::from(pins);
+                    if pins > state.refcount() {
+                        return Err(FrameCheckError::Pinned(at));
+                    }
+                }
+            }
         }
         if next > end {
             return Err(FrameCheckError::Lost(end));
@@ -181,6 +194,7 @@ impl fmt::Display for FrameCheckError {
             FrameCheckError::List(order) => write!(f, "the free list of {order:?} does not hold its blocks"),
             FrameCheckError::Cached(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
             FrameCheckError::Exclusive(pfn) => write!(f, "{pfn:?} is exclusive and mapped more than once"),
+            FrameCheckError::Pinned(pfn) => write!(f, "{pfn:?} has more pins than references"),
             FrameCheckError::Counters => f.write_str("the counts do not agree with the records"),
         }
     }

@@ -75,6 +75,10 @@ counters! {
     TableFree = "nr_page_table_free",
     /// Flushes that edits of a space asked for, on any CPU.
     TlbFlush = "nr_tlb_flush",
+    /// Pages pinned.
+    FollPinAcquired = "nr_foll_pin_acquired",
+    /// Pages unpinned.
+    FollPinReleased = "nr_foll_pin_released",
 }
 
 const NR: usize = Counter::ALL.len();

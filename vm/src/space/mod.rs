@@ -5,6 +5,7 @@
 //! | `ops` | the calls, one file each, with Linux's behaviour and errors |
 //! | `edit` | how a writer replaces mappings and clears entries |
 //! | `fault` | page faults, from the trap to the store of the entry |
+//! | `pin` | pins of pages for devices |
 //! | `inspect` | inspection by checkers and observers |
 //! | `fork_cursor` | how far a fork has come |
 //! | `activate` | a CPU loads a space and unloads it |
@@ -28,6 +29,7 @@ mod fork_cursor;
 mod inspect;
 mod layout;
 mod ops;
+mod pin;
 mod vm;
 
 pub use activate::{Active, LazyTlb};
@@ -39,6 +41,7 @@ use fork_cursor::ForkCursor;
 pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
+pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 pub use vm::Vm;
 
 use crate::frame::IndexAllocator;

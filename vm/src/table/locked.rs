@@ -299,10 +299,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Whether the contents of the user memory that `slot` maps may be discarded: the frame is *lazyfree*,
-    /// and the entry says that nothing was stored since.
+    /// not pinned, and the entry says that nothing was stored since.
     pub fn is_discardable(&self, slot: usize) -> bool {
         let clean = matches!(self.entry(slot), Entry::Leaf(leaf) if !leaf.dirty);
-        clean && self.mapped_meta(slot).is_some_and(|meta| meta.state().is_lazyfree())
+        let is_free = |meta: &FrameMeta<M::Cpu>| meta.state().is_lazyfree() && !meta.is_pinned();
+        clean && self.mapped_meta(slot).is_some_and(is_free)
     }
 
     /// The first of the slots that is not absent. Skips without reading the parts of the table in which

@@ -30,6 +30,7 @@ mod leaf_bits;
 mod locked;
 mod mapper;
 mod node;
+mod pin;
 mod share;
 mod sweep;
 #[cfg(test)]

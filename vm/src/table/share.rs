@@ -1,7 +1,7 @@
 //! Edits of a locked table for fork and for copies on write.
 
 use super::{LeafBits, LockedTable, UnlinkedTable};
-use crate::frame::{FrameMeta, Unhooked};
+use crate::frame::{FrameMeta, MappedFrame, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
@@ -14,6 +14,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps what `slot` maps in the same slot of `child` too. Afterwards the frame is not *exclusive*, and
     /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
     /// before. Nothing where the slot holds no leaf.
+    ///
+    /// A pinned frame is not shared: the slot of `child` is marked busy, for a copy to be put there after the
+    /// flush. The entry of this table does not allow writes until then; the frame stays *exclusive*.
     ///
     /// # Errors
     /// Nothing has changed but that the frame may not be *exclusive* any more.
@@ -28,7 +31,15 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             child.install_zero(slot, LeafBits::of(leaf));
             return Ok(Shared::ZeroPage);
         }
-        // Here a pinned frame will be copied instead, once there are pins of anonymous memory.
+        // Pins are taken under this lock: none comes after the look.
+        if self.mapped_meta(slot).is_some_and(FrameMeta::is_pinned) && !mutant!("fork.pinned-shared") {
+            let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.pinned-left-writable");
+            if was_writable {
+                self.write_protect(slot);
+            }
+            child.mark_busy(slot);
+            return Ok(Shared::Pinned { was_writable });
+        }
         // SAFETY: the entry maps the frame, and stays as long as its table is locked.
         let frame = unsafe { memory.map_again(leaf.pfn) }.ok_or(TooManyMappings)?;
         let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.parent-left-writable");
@@ -60,6 +71,18 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         let old = cell.update(Relaxed, Relaxed, |word| Some(protected(leaf_of(word))));
         leaf_of(old.unwrap_or_else(|old| old))
+    }
+
+    /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
+    /// no exclusive user memory, or pinned.
+    pub fn share(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(|meta| !meta.is_pinned() && meta.share())
+    }
+
+    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
+    /// reference.
+    pub fn try_make_exclusive(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
     }
 
     /// Links a table that was filled before, which is attached from now on. `Err` with the table where the
@@ -95,6 +118,28 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
     }
 
+    /// The leaf in `slot`, if it owns a mapping of its frame.
+    pub(crate) fn owned_leaf(&self, slot: usize) -> Option<Leaf> {
+        match self.entry(slot) {
+            Entry::Leaf(leaf) if leaf.owned => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// Maps the frame in a slot that is marked busy. `Err` with the frame where it is not.
+    pub(crate) fn replace_busy<'f>(
+        &mut self,
+        slot: usize,
+        frame: MappedFrame<'f, M>,
+        bits: LeafBits,
+    ) -> Result<(), MappedFrame<'f, M>> {
+        if self.entry(slot) != Entry::Marker(Marker::Busy) {
+            return Err(frame);
+        }
+        self.install(slot, frame, bits);
+        Ok(())
+    }
+
     /// Whether the user memory that `slot` maps may be written without a copy.
     pub(crate) fn is_exclusive(&self, slot: usize) -> bool {
         self.mapped_meta(slot).is_some_and(|meta| meta.state().is_exclusive())
@@ -120,6 +165,11 @@ pub(crate) enum Shared {
     ZeroPage,
     /// A frame of user memory, and whether its entry allowed writes.
     Frame {
+        /// It is to be flushed.
+        was_writable: bool,
+    },
+    /// A frame that is pinned, and whether its entry allowed writes.
+    Pinned {
         /// It is to be flushed.
         was_writable: bool,
     },

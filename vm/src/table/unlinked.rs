@@ -7,15 +7,15 @@
 use super::LeafBits;
 use super::locked::PART;
 use crate::frame::{MappedFrame, Memory, TableFrame, Unhooked, Words};
-use crate::machine::{Entry, Format, Machine};
+use crate::machine::{Entry, Format, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
 use core::fmt;
 
 /// A table of the last level that no walk reaches, with the leaves that were put into it.
 pub(crate) struct UnlinkedTable<'m, M: Machine> {
-    /// `None` once it was linked. Its words are zero but for leaves, each of which is of the zero page or
-    /// owns a mapping.
+    /// `None` once it was linked. Its words are zero but for markers, and leaves, each of which is of the
+    /// zero page or owns a mapping.
     frame: Option<TableFrame<'m, M>>,
     memory: &'m Memory<'m, M>,
     /// As the record of a linked table: a bit for each part of it that is in use.
@@ -52,11 +52,16 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.put(slot, Entry::Leaf(bits.leaf(self.memory.zero_frame(), false)));
     }
 
+    /// Marks an absent slot as busy: its page is copied before anybody else knows the tree.
+    pub fn mark_busy(&mut self, slot: usize) {
+        self.put(slot, Entry::Marker(Marker::Busy));
+    }
+
     /// Relaxed: the store that links the table releases what it holds.
-    fn put(&mut self, slot: usize, leaf: Entry) {
+    fn put(&mut self, slot: usize, entry: Entry) {
         let Some(words) = self.words() else { return };
         debug_assert_eq!(words.at(slot).load(Relaxed), 0, "a slot is filled twice");
-        words.at(slot).store(M::Format::encode(leaf, Level::Pte), Relaxed);
+        words.at(slot).store(M::Format::encode(entry, Level::Pte), Relaxed);
         self.used |= 1 << (slot / PART);
     }
 
@@ -65,7 +70,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         Some((self.frame.take()?, self.used))
     }
 
-    /// Takes the leaf in `slot` back.
+    /// Clears `slot`, and takes back the mapping that a leaf owns.
     fn take(&self, words: Words<'_, M::Cpu>, slot: usize) {
         let word = words.at(slot).load(Relaxed);
         if word == 0 {

@@ -1,10 +1,12 @@
-//! The points of fork, of copies on write, and of what a process may see of another.
+//! The points of fork, of copies on write, of pins, and of what a process may see of another.
 
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
 
 const FORK: super::Test = Unit("space::tests::fork");
 const SNAPSHOT: super::Test = Model("loom_a_child_has_no_store_without_those_before_it");
+
+const PIN: super::Test = Unit("space::tests::pin");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -88,4 +90,22 @@ pub const ALL: &[Mutation] = &[
         wrong: "a fault installs in a slot that still owns a frame",
         test: Model("loom_a_store_to_a_page_whose_frame_waits_in_its_slot"),
     },
+    Mutation { point: "fork.pinned-shared", wrong: "a fork shares a frame that is pinned", test: PIN },
+    Mutation {
+        point: "fork.pinned-left-writable",
+        wrong: "pinned pages are written while a fork copies them",
+        test: Model("loom_a_child_has_no_store_to_a_pinned_page_without_those_before_it"),
+    },
+    Mutation {
+        point: "fork.pinned-writable-again",
+        wrong: "a load gives the right to write a pinned page back while a fork copies",
+        test: PIN,
+    },
+    Mutation {
+        point: "pin.shared-frame-pinned",
+        wrong: "a frame is pinned that a write copies",
+        test: Model("loom_a_pin_against_a_reuse"),
+    },
+    Mutation { point: "pin.dirty-not-set", wrong: "a pin to write leaves a page to be discarded", test: PIN },
+    Mutation { point: "pin.limit-ignored", wrong: "more pages are pinned than the limit says", test: PIN },
 ];

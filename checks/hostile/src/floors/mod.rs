@@ -5,6 +5,7 @@ pub mod frame;
 pub mod index;
 pub mod locks;
 pub mod machine;
+pub mod pin;
 pub mod rcu;
 pub mod records;
 pub mod shared;

@@ -31,6 +31,7 @@ pub fn run() {
         with_space(machine, vm, policies);
         with_space(machine, vm, inspection);
         with_space(machine, vm, guards);
+        with_space(machine, vm, |space| super::pin::run(vm, space));
         with_space(machine, vm, |space| shared(vm, space));
     });
     with_vm(orders);

@@ -48,8 +48,8 @@ pub struct MappedFrame<'m, M: Machine> {
     pfn: Pfn,
 }
 
-/// A reference whose frame is pinned: it is not moved, and not shared by fork. Dropping it unpins and lowers
-/// the refcount.
+/// A reference whose frame is pinned: a fork that comes later does not share it. Dropping it unpins and
+/// lowers the refcount. (Linux: `FOLL_PIN`.)
 pub struct PinnedFrame<'m, M: Machine> {
     frame: FrameRef<'m, M>,
 }
@@ -85,8 +85,9 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         Ok(mapped)
     }
 
-    /// Pins the frame. The caller fences afterwards, and compares the entry that it found the frame in again.
-    /// `Err` with the reference where the pincount would overflow.
+    /// Pins the frame. What a page has keeps being this frame only where that is pinned under the lock of the
+    /// page's table, while it is *exclusive* or an object's (`AddressSpace::pin_pages`): without that lock a
+    /// fork may be sharing it. `Err` with the reference where the pincount would overflow.
     pub fn pin(self) -> Result<PinnedFrame<'m, M>, Self> {
         if !self.memory.meta_of(self.pfn).pin() {
             return Err(self);

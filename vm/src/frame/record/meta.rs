@@ -230,8 +230,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(0, Relaxed);
     }
 
-    /// Raises the pincount of user memory. The caller holds a reference, fences, and compares the entries
-    /// again. `false` where the count would overflow.
+    /// Raises the pincount of user memory. The caller holds a reference, and the lock of the table whose
+    /// entry maps the frame. `false` where the count would overflow.
     pub(in crate::frame) fn pin(&self) -> bool {
         let more = |count: u32| (count < MOST_COUNTED).then(|| count + 1);
         self.word.update(Relaxed, Relaxed, more).is_ok()
@@ -244,10 +244,17 @@ impl<C: Cpu> FrameMeta<C> {
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
 
-    /// Number of pins. Pairs with `unpin`. To rely on a count of 0, weaken the entries
-    /// and fence before.
+    /// Number of pins. Pairs with `unpin`. A count of 0 stays so as long as no pin can be taken: pins take
+    /// the lock of the table whose entry they found the frame in.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)
+    }
+
+    /// Whether user memory, or memory of an object, is pinned. The caller holds the lock of the table that
+    /// maps it.
+    #[inline]
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pincount() != 0
     }
 
     /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds

@@ -31,7 +31,7 @@
 //! and the writer sees the entry. A mapping that is found busy under the space's lock is made live when its
 //! publisher has flushed (P3).
 
-use super::install::{Decision, FaultInputs, Install, decide};
+use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
 use super::prepare::Prepared;
 use super::{Fallback, Fault};
 use crate::machine::{Cpu, Entry, Format, Machine, Marker};
@@ -52,6 +52,32 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     fault: Fault,
     proof: &P,
     prepared: &mut Prepared<'v, M>,
+) -> Result<(), Fallback> {
+    attempt_with(space, fault, proof, prepared, decide)
+}
+
+/// Tries once to make the page of `fault` one that may be pinned for its access: a page of private memory
+/// gets a frame that is *exclusive*, also for a load.
+///
+/// # Errors
+/// Why it gave up.
+#[inline(never)]
+pub fn unshare<'v, M: Machine, P: Proof<M>>(
+    space: &AddressSpace<'v, M>,
+    fault: Fault,
+    proof: &P,
+    prepared: &mut Prepared<'v, M>,
+) -> Result<(), Fallback> {
+    attempt_with(space, fault, proof, prepared, decide_unshare)
+}
+
+#[inline(always)]
+fn attempt_with<'v, M: Machine, P: Proof<M>>(
+    space: &AddressSpace<'v, M>,
+    fault: Fault,
+    proof: &P,
+    prepared: &mut Prepared<'v, M>,
+    decide: impl FnOnce(Entry, FaultInputs) -> Decision,
 ) -> Result<(), Fallback> {
     let vm = space.vm;
     let reading = vm.rcu.read();
@@ -114,7 +140,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// The mapping that holds the page: the one that this CPU found last, if it holds the page and is live.
     #[inline(always)]
-    fn find_cached<'g>(&self, reading: &'g ReadGuard<'_, M::Cpu>, page: Vpn) -> Option<&'g Vma<M::Cpu>> {
+    pub(in crate::space) fn find_cached<'g>(
+        &self,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+        page: Vpn,
+    ) -> Option<&'g Vma<M::Cpu>> {
         let found = self.vmas.find_cached(reading, page);
         unless_replaced(found, || self.vmas.find(reading, page))
     }

@@ -65,6 +65,18 @@ pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
     }
 }
 
+/// Decides how to change an entry whose page is to be pinned, which it does not allow as it is: private
+/// memory gets a frame that is *exclusive*, whatever the access.
+pub fn decide_unshare(entry: Entry, inputs: FaultInputs) -> Decision {
+    match entry {
+        Entry::Absent if inputs.private_anonymous => Decision::MapFrame,
+        Entry::Leaf(leaf) if leaf.pfn == inputs.zero => Decision::ReplaceZeroPage,
+        Entry::Leaf(leaf) if !leaf.owned => Decision::Refuse,
+        Entry::Leaf(_) if inputs.private_anonymous => Decision::AllowWrite(inputs.rights),
+        entry => decide(entry, inputs),
+    }
+}
+
 fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
     if leaf.rights.contains(inputs.access.needs()) {
         Decision::Nothing
@@ -185,8 +197,14 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
 
     /// Gives the leaf more rights, with the same frame. Other CPUs need no flush: one whose TLB has fewer
     /// faults, and finds them here.
-    fn allow(&mut self, rights: Rights) {
+    ///
+    /// A load gives no right to write to a page that a fork has swept: a pinned frame there is exclusive, and
+    /// will be copied for the child.
+    fn allow(&mut self, mut rights: Rights) {
         let store = self.access == Access::Write;
+        if !store && self.space.fork.is_behind(self.page) && !mutant!("fork.pinned-writable-again") {
+            rights -= Rights::WRITE;
+        }
         if store && !mutant!("fault.lazyfree-kept") {
             self.table.set_lazyfree(self.slot, false);
         }

@@ -23,11 +23,12 @@ mod tests;
 pub use result::{Fallback, FaultError, Outcome};
 
 use super::counters::Counter;
-use super::{AddressSpace, Vm};
+use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
-use crate::units::{Access, VirtAddr, VpnRange};
-use attempt::{Locked, Speculated, attempt};
-use prepare::Prepared;
+use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use attempt::attempt;
+pub(super) use attempt::{Locked, Proof, Speculated, unshare};
+pub(super) use prepare::Prepared;
 
 /// A page fault, as the hardware reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,33 +139,55 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         prepared: &mut Prepared<'v, M>,
         after_writers: bool,
     ) -> Result<(), Fallback> {
-        let page = VpnRange::new(fault.addr.vpn(), fault.addr.vpn().add(1));
-        let guard = if after_writers { self.share_after_writers(page) } else { self.share(page) };
+        let guard = self.share_page(fault.addr.vpn(), after_writers);
         attempt(self, fault, &Locked::new(&guard), prepared)
     }
 
-    /// Resolves the fault under the space's lock, shared, with as many attempts as that takes; `first` is why
-    /// the first attempt gave up, if that was made. Not part of [`fault`](Self::fault), whose first attempts
-    /// go without a call and without preparing for a second one.
-    ///
-    /// A fault may be refused because of mappings whose publisher has not flushed yet: then other accesses of
-    /// the same thread, through this CPU's TLB, would still be served. Such a refusal is looked at again when
-    /// no edit is under way; so what it says has happened before it. The same for a mapping that is busy: its
-    /// publisher holds the lock, shared, until it is live.
+    /// Locks a page to read: at once, or after all edits under way.
+    #[inline(always)]
+    pub(super) fn share_page(&self, page: Vpn, after_writers: bool) -> RangeReadGuard<'_, M> {
+        let page = VpnRange::new(page, page.add(1));
+        if after_writers { self.share_after_writers(page) } else { self.share(page) }
+    }
+
+    /// Resolves the fault under the space's lock, shared; `first` is why the first attempt gave up, if that
+    /// was made. Not part of [`fault`](Self::fault), whose first attempts go without a call and without
+    /// preparing for a second one.
     #[inline(never)]
     fn fault_locked(
         &self,
         fault: Fault,
         prepared: &mut Prepared<'v, M>,
-        mut first: Option<Fallback>,
+        first: Option<Fallback>,
     ) -> Result<(), FaultError> {
+        self.until_resolved(prepared, first, |prepared, after_writers| {
+            self.attempt_locked(fault, prepared, after_writers)
+        })
+    }
+
+    /// Makes attempts under the space's lock, as many as it takes: `attempt` is told whether to lock after
+    /// all edits under way.
+    ///
+    /// A fault may be refused because of mappings whose publisher has not flushed yet: then other accesses of
+    /// the same thread, through this CPU's TLB, would still be served. Such a refusal is looked at again when
+    /// no edit is under way; so what it says has happened before it. The same for a mapping that is busy: its
+    /// publisher holds the lock, shared, until it is live.
+    #[inline(always)]
+    pub(super) fn until_resolved<R>(
+        &self,
+        prepared: &mut Prepared<'v, M>,
+        mut first: Option<Fallback>,
+        attempt: impl Fn(&mut Prepared<'v, M>, bool) -> Result<R, Fallback>,
+    ) -> Result<R, FaultError> {
         // Whether the backing's index has lacked memory though all that waited had been done.
         let mut has_waited = false;
         let mut after_writers = false;
         loop {
-            let result =
-                first.take().map_or_else(|| self.attempt_locked(fault, prepared, after_writers), Err);
-            let Err(reason) = result else { return Ok(()) };
+            let result = first.take().map_or_else(|| attempt(prepared, after_writers), Err);
+            let reason = match result {
+                Ok(done) => return Ok(done),
+                Err(reason) => reason,
+            };
             match reason {
                 Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged
                     if !after_writers && self.is_edit_pending() =>

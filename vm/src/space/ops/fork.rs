@@ -50,7 +50,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.fork_mappings(guard.held(), &child)?;
         let fork = self.fork.begin();
         let guard = self.published(guard, self.all_pages());
-        let forked = self.fork_entries(&guard, &fork, &child);
+        let forked =
+            self.fork_entries(&guard, &fork, &child).and_then(|pinned| self.copy_pinned_to(&child, pinned));
         // The flush is done: what is written from here on, the child does not see.
         drop(fork);
         drop(guard);
@@ -92,18 +93,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Shares the frames of all private mappings that the child has, and flushes.
+    /// Shares the frames of all private mappings that the child has, and flushes. Returns pages among which
+    /// are all those with pinned frames: their slots of the child are marked busy.
     fn fork_entries(
         &self,
         guard: &PublishedGuard<'_, M>,
         fork: &ForkUnderWay<'_, M::Cpu>,
         child: &Self,
-    ) -> Result<(), Error> {
+    ) -> Result<VpnRange, Error> {
         let all = self.all_pages();
-        let mut result = Ok(());
+        let mut result = Ok(VpnRange::default());
         self.gather_pending(guard.held(), guard.pending(), all, |gather| {
-            let mut sweep = ForkSweep { parent: self, child, fork, gather, open: None, spare: None };
-            result = sweep.mappings(guard.held(), all);
+            let pinned = VpnRange::default();
+            let mut sweep = ForkSweep { parent: self, child, fork, gather, open: None, spare: None, pinned };
+            result = sweep.mappings(guard.held(), all).map(|()| sweep.pinned);
         });
         result
     }
@@ -153,6 +156,8 @@ struct ForkSweep<'a, 'g, 'v, M: Machine> {
     open: Option<(Vpn, UnlinkedTable<'v, M>)>,
     /// Allocated before the lock of the parent's table, and not needed yet.
     spare: Option<TableFrame<'v, M>>,
+    /// The hull of the pages whose frames are pinned.
+    pinned: VpnRange,
 }
 
 impl<M: Machine> ForkSweep<'_, '_, '_, M> {
@@ -174,7 +179,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
         while !rest.is_empty() {
             self.prepare(rest.start)?;
             let (fork, open, spare) = (self.fork, &mut self.open, &mut self.spare);
-            let (gather, frames) = (&mut *self.gather, &mut frames);
+            let (gather, frames, pinned) = (&mut *self.gather, &mut frames, &mut self.pinned);
             let swept = visit_next(&self.parent.table, rest, |table, part| {
                 if !mutant!("fork.cursor-not-advanced") {
                     fork.advance(part.end);
@@ -185,7 +190,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
                 let first = region_of(part.start);
                 let (_, leaves) =
                     open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));
-                share_leaves(table, part, leaves, gather)
+                share_leaves(table, part, leaves, gather, pinned)
             });
             if let Some((end, shared)) = swept {
                 *frames += shared.map_err(|TooManyMappings| Error::NoMemory)?;
@@ -226,24 +231,33 @@ fn region_of(page: Vpn) -> Vpn {
     Vpn(page.0 & !(Level::Pte.table_pages() - 1))
 }
 
-/// Shares the leaves of a part of one table, under its lock. Returns the number of frames shared.
+/// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the hull
+/// `pinned`. Returns the number of frames that the child has then or gets.
 fn share_leaves<M: Machine>(
     table: &mut LockedTable<'_, M>,
     part: VpnRange,
     leaves: &mut UnlinkedTable<'_, M>,
     gather: &mut Gather<'_, '_, M>,
+    pinned: &mut VpnRange,
 ) -> Result<u64, TooManyMappings> {
     let first = Level::Pte.index(part.start);
     let mut slots = first..first + part.len() as usize;
     let mut frames = 0;
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
-        if let Shared::Frame { was_writable } = table.share_with(slot, leaves)? {
-            frames += 1;
-            if was_writable && !mutant!("fork.flush-skipped") {
-                let page = part.start.add((slot - first) as u64);
-                gather.weakened(VpnRange::new(page, page.add(1)));
-            }
+        let (was_writable, is_pinned) = match table.share_with(slot, leaves)? {
+            Shared::Nothing | Shared::ZeroPage => continue,
+            Shared::Frame { was_writable } => (was_writable, false),
+            Shared::Pinned { was_writable } => (was_writable, true),
+        };
+        frames += 1;
+        let page = part.start.add((slot - first) as u64);
+        if was_writable && !mutant!("fork.flush-skipped") {
+            gather.weakened(VpnRange::new(page, page.add(1)));
+        }
+        if is_pinned {
+            let start = if pinned.is_empty() { page } else { pinned.start };
+            *pinned = VpnRange::new(start, page.add(1));
         }
     }
     Ok(frames)

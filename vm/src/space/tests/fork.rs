@@ -10,16 +10,16 @@ use crate::units::{Access, Level, Pfn, Rights, VirtAddr};
 use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags};
 use std::vec::Vec;
 
-type TestSpace<'v> = AddressSpace<'v, TestMachine>;
-type TestVm<'m> = Vm<'m, TestMachine>;
+pub(super) type TestSpace<'v> = AddressSpace<'v, TestMachine>;
+pub(super) type TestVm<'m> = Vm<'m, TestMachine>;
 
-const READ_WRITE: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
+pub(super) const READ_WRITE: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 /// Pages that one table of leaves covers.
-const TABLE: u64 = Level::Pte.table_pages();
+pub(super) const TABLE: u64 = Level::Pte.table_pages();
 const BASE: VirtAddr = VirtAddr(PAGE * TABLE * 8);
 
 /// Runs the test with an empty space; afterwards as many frames are allocated as before.
-fn with_space(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
+pub(super) fn with_space(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     let machine = TestMachine::new(1500);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
     let before = counts(&vm).allocated;
@@ -27,21 +27,21 @@ fn with_space(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     assert_eq!(counts(&vm).allocated, before, "frames allocated before and after");
 }
 
-fn counts(vm: &TestVm<'_>) -> FrameCounts {
+pub(super) fn counts(vm: &TestVm<'_>) -> FrameCounts {
     vm.trim();
     vm.memory().check().unwrap()
 }
 
-fn page(nr: u64) -> VirtAddr {
+pub(super) fn page(nr: u64) -> VirtAddr {
     VirtAddr(BASE.0 + nr * PAGE)
 }
 
-fn map(space: &TestSpace<'_>, nr: u64, pages: u64) {
+pub(super) fn map(space: &TestSpace<'_>, nr: u64, pages: u64) {
     let request = MapRequest { place: Place::Fixed(page(nr)), ..MapRequest::anonymous(pages * PAGE) };
     space.map(&request).unwrap();
 }
 
-fn leaf(space: &TestSpace<'_>, addr: VirtAddr) -> Option<Leaf> {
+pub(super) fn leaf(space: &TestSpace<'_>, addr: VirtAddr) -> Option<Leaf> {
     let reading = space.vm().read();
     match walk(space.page_table(), addr.vpn(), Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf),
@@ -49,12 +49,12 @@ fn leaf(space: &TestSpace<'_>, addr: VirtAddr) -> Option<Leaf> {
     }
 }
 
-fn frame(space: &TestSpace<'_>, addr: VirtAddr) -> Pfn {
+pub(super) fn frame(space: &TestSpace<'_>, addr: VirtAddr) -> Pfn {
     leaf(space, addr).unwrap().pfn
 }
 
 /// Stores a byte, as a program does: the entry allows it.
-fn store(space: &TestSpace<'_>, addr: VirtAddr, byte: u8) {
+pub(super) fn store(space: &TestSpace<'_>, addr: VirtAddr, byte: u8) {
     space.fault(Fault { addr, access: Access::Write }).unwrap();
     let leaf = leaf(space, addr).unwrap();
     assert!(leaf.rights.contains(Rights::WRITE));
@@ -64,7 +64,7 @@ fn store(space: &TestSpace<'_>, addr: VirtAddr, byte: u8) {
     space.vm().machine().write(leaf.pfn, 0, &[byte]);
 }
 
-fn load(space: &TestSpace<'_>, addr: VirtAddr) -> u8 {
+pub(super) fn load(space: &TestSpace<'_>, addr: VirtAddr) -> u8 {
     space.fault(Fault { addr, access: Access::Read }).unwrap();
     let mut byte = [0];
     space.vm().machine().read(frame(space, addr), 0, &mut byte);
@@ -78,7 +78,7 @@ fn mappings(space: &TestSpace<'_>) -> Vec<VmaAttributes> {
 }
 
 /// Copies and reuses counted since the totals were read.
-fn copied_and_reused(vm: &TestVm<'_>) -> (u64, u64) {
+pub(super) fn copied_and_reused(vm: &TestVm<'_>) -> (u64, u64) {
     (vm.totals().get(Counter::CowCopied), vm.totals().get(Counter::PgReuse))
 }
 

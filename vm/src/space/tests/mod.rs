@@ -6,6 +6,8 @@ mod garbage;
 mod layout;
 mod many_cpus;
 mod odd;
+mod pin;
+mod pin_random;
 mod refusal;
 mod start;
 mod unmap_shared;

@@ -19,15 +19,15 @@ use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 
 /// The page that is swept first, and one in the next table.
-const X: Vpn = START;
-const Y: Vpn = Vpn(START.0 + TABLE);
+pub(super) const X: Vpn = START;
+pub(super) const Y: Vpn = Vpn(START.0 + TABLE);
 
 /// What both CPUs do with the space, on CPU 0 at first. Returns one of two results.
-type Body = fn(&'static Tests, &'static TestSpace) -> bool;
+pub(super) type Body = fn(&'static Tests, &'static TestSpace) -> bool;
 
 /// Runs the body in all executions, with X and Y written in the space before. Returns how often each result
 /// was seen.
-fn explore_fork(body: Body) -> [usize; 2] {
+pub(super) fn explore_fork(body: Body) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(2, move || {
         with_leaked(Tests::of_format(128, 2), |machine| {
@@ -63,24 +63,24 @@ fn explore_fork(body: Body) -> [usize; 2] {
     seen
 }
 
-const OLD: u8 = 1;
-const NEW: u8 = 2;
+pub(super) const OLD: u8 = 1;
+pub(super) const NEW: u8 = 2;
 
 /// A child, at a place where its words stay.
-fn fork(space: &TestSpace) -> Box<TestSpace> {
+pub(super) fn fork(space: &TestSpace) -> Box<TestSpace> {
     let child = Box::new(space.fork().unwrap());
     forget_value(&*child);
     child
 }
 
 /// Writes a byte of a page of a space that this CPU does not run.
-fn write(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
+pub(super) fn write(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
     touch(space, page);
     machine.write(frame(space, page).unwrap(), 0, &[byte]);
 }
 
 /// Stores a byte as a program does, with the faults that this takes.
-fn store(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
+pub(super) fn store(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
     loop {
         TestCpu::take_interrupt();
         if let Some(leaf) = machine.translate(page, Access::Write) {
@@ -90,7 +90,7 @@ fn store(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
     }
 }
 
-fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
+pub(super) fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
     let reading = space.vm.rcu.read();
     match walk(&space.table, page, Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf.pfn),
@@ -99,7 +99,7 @@ fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
 }
 
 /// The byte of a page that is no table away; 0 where it is absent.
-fn byte(machine: &Tests, space: &TestSpace, page: Vpn) -> u8 {
+pub(super) fn byte(machine: &Tests, space: &TestSpace, page: Vpn) -> u8 {
     let mut byte = [0];
     if let Some(pfn) = frame(space, page) {
         machine.read(pfn, 0, &mut byte);
@@ -109,7 +109,7 @@ fn byte(machine: &Tests, space: &TestSpace, page: Vpn) -> u8 {
 
 /// Forks on CPU 0 while CPU 1 runs `program`. Asserts that the child's contents are allowed by `is_sound` and
 /// stay so, and that nobody can write them. Returns whether the child has the new Y.
-fn fork_beside(
+pub(super) fn fork_beside(
     machine: &'static Tests,
     space: &'static TestSpace,
     program: fn(&'static Tests, &'static TestSpace),

@@ -19,6 +19,8 @@ mod loom_pairs;
 #[cfg(loom)]
 mod loom_pending;
 #[cfg(loom)]
+mod loom_pin;
+#[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
 mod world;

@@ -1,0 +1,80 @@
+//! fork of pages whose frames are pinned: the child gets copies, made after the flush.
+//!
+//! The sweep has marked their slots in the child as busy, and taken the right to write from the parent's
+//! entries. No CPU writes these pages until the fork has ended, so the copies belong to the same instant as
+//! what is shared (docs/design/pins.md).
+
+use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef};
+use crate::machine::{Entry, Leaf, Machine, Marker};
+use crate::space::{AddressSpace, Counter, Error};
+use crate::table::{LeafBits, visit_next, walk};
+use crate::units::{Level, Vpn, VpnRange};
+use crate::vma::Vma;
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Copies the parent's frame to each page of `range` that is marked busy in the child, which only the
+    /// caller knows. A fork of this space is under way, and its flush is done.
+    pub(super) fn copy_pinned_to(&self, child: &Self, range: VpnRange) -> Result<(), Error> {
+        let mut rest = range;
+        while !rest.is_empty() {
+            // `None` from the outer one: tables were linked or detached meanwhile, which happens to no child.
+            let Some((end, busy)) = visit_next(&child.table, rest, |table, part| {
+                if table.level() != Level::Pte {
+                    return None;
+                }
+                let first = Level::Pte.index(part.start);
+                let mut slots = first..first + part.len() as usize;
+                let is_busy = |slot: &usize| table.entry(*slot) == Entry::Marker(Marker::Busy);
+                slots.find(is_busy).map(|slot| part.start.add((slot - first) as u64))
+            }) else {
+                continue;
+            };
+            rest.start = match busy {
+                Some(page) => {
+                    self.copy_pinned_page(child, page)?;
+                    page.add(1)
+                }
+                None => end,
+            };
+        }
+        Ok(())
+    }
+
+    fn copy_pinned_page(&self, child: &Self, page: Vpn) -> Result<(), Error> {
+        let found = self.get_leaf(page);
+        debug_assert!(found.is_some(), "a page that a fork has swept stays until its end");
+        let (leaf, frame) = found.ok_or(Error::NoMemory)?;
+        let vm = self.vm;
+        let placement = child.placement_of(page);
+        let alloc = || vm.memory.alloc_frame_from(placement, AllocRequest::DIRTY);
+        let copy: Option<Frame<'v, M>> = vm.or_reclaim(alloc);
+        let mut copy = copy.ok_or(Error::NoMemory)?;
+        copy.copy_from(frame.pfn());
+        let reading = vm.rcu.read();
+        let found = walk(&child.table, page, Level::Pte, &reading);
+        let locked = found.table.lock();
+        let mut table = locked.ok_or(Error::NoMemory)?;
+        let installed = table.replace_busy(found.slot, copy.into_mapped(), LeafBits::of(leaf));
+        debug_assert!(installed.is_ok(), "only the caller knows the child");
+        vm.count(Counter::CowCopied);
+        Ok(())
+    }
+
+    /// Where the policy of the page's mapping wants its frame.
+    fn placement_of(&self, page: Vpn) -> FramePlacement {
+        let reading = self.vm.rcu.read();
+        let found = self.vmas.find(&reading, page).filter(|vma| !vma.policy().is_default());
+        let placement =
+            |vma: &Vma<M::Cpu>| vma.policy().placement(vma.frame_offset(page), self.vm.populated_nodes());
+        found.map_or(FramePlacement::Local, placement)
+    }
+
+    /// The leaf of a page, and a reference to its frame.
+    fn get_leaf(&self, page: Vpn) -> Option<(Leaf, FrameRef<'v, M>)> {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, page, Level::Pte, &reading);
+        let table = found.table.lock()?;
+        let leaf = table.owned_leaf(found.slot)?;
+        Some((leaf, self.vm.memory.try_get(leaf.pfn)?))
+    }
+}

@@ -1,0 +1,133 @@
+//! Pins: the frames behind an address, for devices, and for calls that use them without the page table.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | [`AddressSpace::pin_pages`], and what it returns |
+//! | `attempt` | one page: speculatively, then under the space's lock |
+//! | `limit` | [`MemlockLimit`] |
+//!
+//! As long as a page of private memory is pinned and stays mapped, it keeps its frame: pins are of frames
+//! that are *exclusive*, which a write does not copy, and which a fork does not share. docs/design/pins.md
+//! has the protocol.
+
+mod attempt;
+mod limit;
+
+pub use limit::MemlockLimit;
+
+use super::{AddressSpace, Counter, Error, Vm};
+use crate::frame::PinnedFrame;
+use crate::machine::Machine;
+use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use core::fmt;
+use limit::MemlockCharge;
+
+/// Pinned pages of a space, in a buffer of the caller's. Dropping this unpins them. It may outlive the
+/// mapping and the space.
+#[must_use = "the pages are unpinned once this is dropped"]
+pub struct PinnedPages<'a, 'v, M: Machine + 'v, B: PinBuffer<'v, M>> {
+    vm: &'v Vm<'v, M>,
+    /// The frames in its first slots are pinned, as many as are charged.
+    buffer: B,
+    first: Vpn,
+    charge: MemlockCharge<'a, M::Cpu>,
+}
+
+/// Slots for pinned frames: an array, a slice that is borrowed, or a vector.
+pub trait PinBuffer<'v, M: Machine + 'v>:
+    AsRef<[Option<PinnedFrame<'v, M>>]> + AsMut<[Option<PinnedFrame<'v, M>>]>
+{
+}
+
+impl<'v, M: Machine + 'v, B> PinBuffer<'v, M> for B where
+    B: AsRef<[Option<PinnedFrame<'v, M>>]> + AsMut<[Option<PinnedFrame<'v, M>>]>
+{
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Pins the pages from the one that holds `addr` on, as many as `buffer` has slots, for loads or stores
+    /// of a device. What was in the buffer is dropped. Makes absent pages present, as faults would, and gives
+    /// private pages a frame of the space's own, also for loads: as long as such a page stays mapped, it
+    /// keeps the frame. A later fork gives the child a copy.
+    ///
+    /// Stops at the first page that cannot be pinned: then there are fewer pages than asked for, and at least
+    /// one. (Linux: `pin_user_pages` with `FOLL_LONGTERM`.)
+    ///
+    /// Called with no lock held and outside any read section; may sleep. Locks no range, or the page to
+    /// read.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] where the first page is not mapped, or not so that it may be accessed;
+    /// [`Error::NoMemory`] where `limit` does not allow so many pages, or there is no memory for the first.
+    pub fn pin_pages<'a, B>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        limit: &'a MemlockLimit<M::Cpu>,
+        mut buffer: B,
+    ) -> Result<PinnedPages<'a, 'v, M, B>, Error>
+    where
+        B: PinBuffer<'v, M>,
+    {
+        let (vm, first) = (self.vm, addr.vpn());
+        let slots = buffer.as_mut();
+        slots.fill_with(|| None);
+        let mut charge = limit.charge(slots.len() as u64).ok_or(Error::NoMemory)?;
+        let user_end = self.layout.areas.user.end;
+        let (mut pinned, mut result) = (0, Ok(()));
+        for (slot, page) in slots.iter_mut().zip(first.0..) {
+            let page = Vpn(page);
+            let frame = if page < user_end { self.pin_page(page, access) } else { Err(Error::Fault) };
+            match frame {
+                Ok(frame) => *slot = Some(frame),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            pinned += 1;
+        }
+        if pinned == 0 {
+            result?;
+        }
+        charge.keep(pinned);
+        vm.count_many(Counter::FollPinAcquired, pinned);
+        Ok(PinnedPages { vm, buffer, first, charge })
+    }
+}
+
+impl<'v, M: Machine + 'v, B: PinBuffer<'v, M>> PinnedPages<'_, 'v, M, B> {
+    /// Number of pinned pages.
+    pub fn len(&self) -> usize {
+        self.charge.pages() as usize
+    }
+
+    /// Whether no page is pinned: none was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The addresses that were pinned. What is mapped there now may be something else.
+    pub fn pages(&self) -> VpnRange {
+        VpnRange::new(self.first, self.first.add(self.charge.pages()))
+    }
+
+    /// The pinned frames, in the order of their pages.
+    pub fn frames(&self) -> impl Iterator<Item = &PinnedFrame<'v, M>> {
+        self.buffer.as_ref().iter().flatten()
+    }
+}
+
+impl<'v, M: Machine + 'v, B: PinBuffer<'v, M>> Drop for PinnedPages<'_, 'v, M, B> {
+    fn drop(&mut self) {
+        // Before the charge is given back, which is dropped after this.
+        self.buffer.as_mut().fill_with(|| None);
+        self.vm.count_many(Counter::FollPinReleased, self.charge.pages());
+    }
+}
+
+impl<'v, M: Machine + 'v, B: PinBuffer<'v, M>> fmt::Debug for PinnedPages<'_, 'v, M, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pinned {:?}", self.pages())
+    }
+}
