@@ -71,6 +71,8 @@ pub struct AddressSpace<'v, M: Machine> {
     tlb: SpaceTlb<M::Cpu>,
     /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
     fork: CacheAligned<ForkCursor<M::Cpu>>,
+    /// Whether a huge leaf was ever installed. Written, once, and read under a [`RangeGuard`].
+    has_huge_leaves: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
     heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
@@ -97,6 +99,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
             fork: CacheAligned(ForkCursor::new()),
+            has_huge_leaves: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
     }

@@ -1,7 +1,9 @@
 //! Frames that the library does not own, and that page tables may map.
 
-use crate::machine::CacheType;
-use crate::units::{PfnRange, Rights};
+use super::{LeafBits, MapError};
+use crate::frame::MAX_PHYS_BITS;
+use crate::machine::{CacheType, Entry, Format};
+use crate::units::{PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights};
 
 /// Frames that were given to be mapped: registers of a device, memory of a guest, memory that somebody else
 /// manages. The library never reads or writes them, has no record of them, and frees nothing of them.
@@ -29,6 +31,12 @@ impl GivenFrames {
         Self { frames, rights, cache }
     }
 
+    /// The same frames, cached otherwise; for tests.
+    #[cfg(test)]
+    pub(crate) const fn cached_as(self, cache: CacheType) -> Self {
+        Self { cache, ..self }
+    }
+
     /// The frames.
     pub const fn frames(&self) -> PfnRange {
         self.frames
@@ -48,4 +56,24 @@ impl GivenFrames {
     pub(super) fn allows(&self, frames: PfnRange, rights: Rights) -> bool {
         !frames.is_empty() && self.frames.covers(frames) && self.rights.contains(rights)
     }
+}
+
+/// Checks that the frames were given with the rights of `bits`, and that entries can say so.
+pub(crate) fn check_frames<F: Format>(
+    given: &GivenFrames,
+    frames: PfnRange,
+    size: PageSize,
+    bits: LeafBits,
+) -> Result<(), MapError> {
+    if !given.allows(frames, bits.rights) {
+        return Err(MapError::NotGiven);
+    }
+    let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
+    let survives = |pfn: u64| {
+        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), false));
+        F::decode(F::encode(entry, size.level()), size.level()) == entry
+    };
+    let fits =
+        is_physical && size.level() <= F::ROOT && survives(frames.start.0) && survives(frames.end.0 - 1);
+    if fits { Ok(()) } else { Err(MapError::Unencodable) }
 }

@@ -156,9 +156,15 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         if self.entry(slot) != Entry::Absent {
             return Err(table);
         }
+        self.put_table(slot, table);
+        Ok(())
+    }
+
+    /// Links a table in a slot that is absent, or holds a marker of the caller's.
+    pub(super) fn put_table(&mut self, slot: usize, table: TableFrame<'_, M>) {
+        debug_assert!(!self.table.is_platforms(slot), "a slot of the platform's");
         let pfn = table.attach(self.table.tree.memory);
         self.put(slot, Entry::Table(pfn));
-        Ok(())
     }
 
     /// Puts a marker that owns nothing into a slot that owns nothing: absent, the zero page, or another such

@@ -25,10 +25,12 @@
 //! or `protect` returns, no hardware uses the old translation any more. Calls may run at once on several
 //! CPUs; of two that overlap each page shows one.
 
+use super::given::check_frames;
+use super::given_leaves::install_given;
 use super::sweep::{SlotRun, detach_empty, sweep};
-use super::{EntryRef, GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
-use crate::frame::{GatherBatch, MAX_PHYS_BITS, Memory, Priority, Unhooked};
-use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
+use super::{GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
+use crate::frame::{GatherBatch, Memory, Priority, Unhooked};
+use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::Rcu;
 use crate::units::{Level, PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use core::fmt;
@@ -99,73 +101,14 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
             return Err(MapError::Misaligned);
         }
         let mut mapped = VpnRange { start: at, end: at };
-        let result = self.map_each(&mut mapped, pages.end, frames.start, size, bits);
+        // All is aligned, so every leaf is of that size.
+        let alloc = || self.memory.alloc_table(Priority::Normal);
+        let result = install_given(&self.tree, pages, frames.start, (bits, size), &mut mapped, alloc);
         if result.is_err() && !mapped.is_empty() {
             // Ours alone: each slot was absent before.
             let _ = self.unmap(mapped);
         }
         result
-    }
-
-    /// Fills the slots of a table after the other; `mapped` is what is done.
-    fn map_each(
-        &self,
-        mapped: &mut VpnRange,
-        end: Vpn,
-        first: Pfn,
-        size: PageSize,
-        bits: LeafBits,
-    ) -> Result<(), MapError> {
-        let start = mapped.start;
-        while mapped.end < end {
-            let mut table = self.table_for(mapped.end, size.level())?;
-            for slot in size.level().index(mapped.end)..Level::ENTRIES {
-                if mapped.end >= end {
-                    break;
-                }
-                if table.entry(slot) != Entry::Absent {
-                    return Err(MapError::AlreadyMapped);
-                }
-                let pfn = first.add(mapped.end.0 - start.0);
-                table.install_given(slot, bits.leaf(pfn, false));
-                mapped.end = mapped.end.add(size.pages());
-            }
-        }
-        Ok(())
-    }
-
-    /// The table of `level` on the way to the page, locked. Tables that are missing are linked.
-    fn table_for(&self, page: Vpn, level: Level) -> Result<LockedTable<'_, M>, MapError> {
-        let mut fresh = None;
-        loop {
-            if fresh.is_none() && self.lacks_table(page, level) {
-                fresh = Some(self.memory.alloc_table(Priority::Normal).ok_or(MapError::NoMemory)?);
-            }
-            let reading = self.rcu.read();
-            let EntryRef { table, slot, .. } = walk(&self.tree, page, level, &reading);
-            let Some(mut table) = table.lock() else {
-                M::Cpu::relax();
-                continue;
-            };
-            match table.entry(slot) {
-                _ if table.level() == level => return Ok(table),
-                Entry::Absent => {
-                    if let Some(frame) = fresh.take() {
-                        fresh = table.link(slot, frame).err();
-                    }
-                }
-                // Linked since the walk.
-                Entry::Table(_) => {}
-                Entry::Leaf(_) | Entry::Marker(_) => return Err(MapError::AlreadyMapped),
-            }
-        }
-    }
-
-    /// Whether a table on the way to the page is missing. Stale at once.
-    fn lacks_table(&self, page: Vpn, level: Level) -> bool {
-        let reading = self.rcu.read();
-        let found = walk(&self.tree, page, level, &reading);
-        found.table.level() != level && found.entry() == Entry::Absent
     }
 
     /// Unmaps all of the pages that are mapped, flushes, and frees the tables that have become empty. Returns
@@ -256,26 +199,6 @@ fn check_pages<F: Format>(pages: VpnRange) -> Result<(), MapError> {
     let is_one_half = !F::SIGN_EXTENDED || pages.start.0 & half == last.0 & half;
     let is_inside = is_canonical::<F>(pages.start) && is_canonical::<F>(last) && is_one_half;
     if !pages.is_empty() && is_inside { Ok(()) } else { Err(MapError::OutOfRange) }
-}
-
-/// Checks that the frames were given with the rights of `bits`, and that entries can say so.
-fn check_frames<F: Format>(
-    given: &GivenFrames,
-    frames: PfnRange,
-    size: PageSize,
-    bits: LeafBits,
-) -> Result<(), MapError> {
-    if !given.allows(frames, bits.rights) {
-        return Err(MapError::NotGiven);
-    }
-    let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
-    let survives = |pfn: u64| {
-        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), false));
-        F::decode(F::encode(entry, size.level()), size.level()) == entry
-    };
-    let fits =
-        is_physical && size.level() <= F::ROOT && survives(frames.start.0) && survives(frames.end.0 - 1);
-    if fits { Ok(()) } else { Err(MapError::Unencodable) }
 }
 
 impl<M: Machine, F: Fn(VpnRange)> Drop for Mapper<'_, M, F> {

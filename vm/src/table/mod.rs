@@ -12,6 +12,7 @@
 //! | `walk` | finding an entry without a lock |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
 //! | `given`, `mapper` | frames that are not the library's, and tables alone that map them |
+//! | `given_leaves`, `split` | leaves of all sizes over a range, and the table that takes a huge leaf's place |
 //! | [`format`](mod@format) | the bits of entries of each architecture, as data |
 //!
 //! | user | access |
@@ -26,12 +27,14 @@
 
 pub mod format;
 mod given;
+mod given_leaves;
 mod leaf_bits;
 mod locked;
 mod mapper;
 mod node;
 mod pin;
 mod share;
+mod split;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -41,12 +44,17 @@ mod unlinked;
 mod walk;
 
 pub use given::GivenFrames;
+pub(crate) use given::check_frames;
+pub(crate) use given_leaves::install_given;
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
 pub use node::Table;
 pub(crate) use share::{Shared, TooManyMappings};
+pub(crate) use split::{cut_leaf, split_at, tables_to_split};
 pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
+#[cfg(all(test, not(loom)))]
+pub(crate) use tests::testing;
 pub use tree::PageTable;
 pub(crate) use unlinked::UnlinkedTable;
 pub use walk::{EntryRef, is_canonical, walk, walk_cached, walk_on};

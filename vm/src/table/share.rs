@@ -99,10 +99,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         if self.entry(slot) != Entry::Absent {
             return Err(table);
         }
-        let Some((frame, used)) = table.into_parts() else { return Ok(()) };
-        self.table.tree.memory.note_used_parts(&frame, used);
-        let linked = self.link(slot, frame);
-        assert!(linked.is_ok(), "an absent slot stays so while its table is locked");
+        self.link_in_place(slot, table);
         Ok(())
     }
 
@@ -138,6 +135,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         self.install(slot, frame, bits);
         Ok(())
+    }
+
+    /// Links a filled table in a slot that is absent, or holds a marker of the caller's.
+    pub(super) fn link_in_place(&mut self, slot: usize, table: UnlinkedTable<'_, M>) {
+        let Some((frame, used)) = table.into_parts() else { return };
+        self.table.tree.memory.note_used_parts(&frame, used);
+        self.put_table(slot, frame);
     }
 
     /// Whether the user memory that `slot` maps may be written without a copy.

@@ -232,34 +232,41 @@ fn detach_each<'m, M: Machine>(
         while at < range.end {
             let start = Vpn(at.0 & !(level.entry_pages() - 1));
             let covered = VpnRange::new(start, start.add(level.entry_pages()));
-            let mut passed = level;
+            let mut next = covered.end;
             if may_detach(covered) {
-                let (detached, found) = detach_at(tree, level, at, detach);
-                passed = found;
+                let (detached, passed) = detach_at(tree, level, VpnRange::new(at, range.end), detach);
+                next = passed;
                 if let Some(table) = detached {
                     out(table, covered);
                 }
             }
-            at = part_of_entry(passed, at, range.end).end;
+            at = next.min(range.end);
         }
     }
 }
 
-/// Detaches the table that the entry of `page` at `level` points to, if there is one; and the level of the
-/// entry that was found, which is higher where that is absent. In a read section, which ends before the table
-/// is handed on: its new owner may wait for readers.
+/// Detaches the table that the entry of the first page of `range` at `level` points to, if there is one; and
+/// the next page whose entry may point to one: entries of the range that follow are read too. In a read
+/// section, which ends before the table is handed on: its new owner may wait for readers.
 fn detach_at<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     level: Level,
-    page: Vpn,
+    range: VpnRange,
     detach: Detach<'m, M>,
-) -> (Option<DetachedTable<'m, M>>, Level) {
-    let Some(rcu) = tree.rcu else { return (None, level) };
+) -> (Option<DetachedTable<'m, M>>, Vpn) {
+    let after = |level| part_of_entry(level, range.start, range.end).end;
+    let Some(rcu) = tree.rcu else { return (None, after(level)) };
     let reading = rcu.read();
-    let EntryRef { table: parent, slot, .. } = walk(tree, page, level, &reading);
-    let is_reached = parent.level() == level;
-    let child = if is_reached { parent.child(slot, &reading) } else { None };
-    (child.and_then(|child| detach(parent, slot, child)), parent.level())
+    let EntryRef { table: parent, slot, .. } = walk(tree, range.start, level, &reading);
+    if parent.level() != level {
+        return (None, after(parent.level()));
+    }
+    let detached = parent.child(slot, &reading).and_then(|child| detach(parent, slot, child));
+    let holds_none = |slot: &usize| !matches!(parent.entry(*slot), Entry::Table(_));
+    let end = after(level);
+    let nr_rest = range.end.0.saturating_sub(end.0).div_ceil(level.entry_pages());
+    let rest = slot + 1..Level::ENTRIES.min(slot + 1 + nr_rest as usize);
+    (detached, end.add(rest.take_while(holds_none).count() as u64 * level.entry_pages()))
 }
 
 /// Detaches the child that a slot of its parent points to, if it may be.

@@ -1,4 +1,4 @@
-//! A table of leaves that is filled before any walk reaches it.
+//! A table of leaves that is filled before any walk reaches it: base pages, or the parts of a larger leaf.
 //!
 //! Nothing else can find it, so it is filled without a lock and without flushes, and linked by one store
 //! ([`LockedTable::link_filled`](super::LockedTable::link_filled)). So whoever copies a table holds the lock
@@ -7,25 +7,32 @@
 use super::LeafBits;
 use super::locked::PART;
 use crate::frame::{MappedFrame, Memory, TableFrame, Unhooked, Words};
-use crate::machine::{Entry, Format, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
 use core::fmt;
 
-/// A table of the last level that no walk reaches, with the leaves that were put into it.
+/// A table that no walk reaches, with the leaves that were put into it.
 pub(crate) struct UnlinkedTable<'m, M: Machine> {
-    /// `None` once it was linked. Its words are zero but for markers, and leaves, each of which is of the
-    /// zero page or owns a mapping.
+    /// `None` once it was linked. Its words are zero but for markers, and leaves, of which those that are
+    /// *owned* own a mapping.
     frame: Option<TableFrame<'m, M>>,
+    /// Of its entries.
+    level: Level,
     memory: &'m Memory<'m, M>,
     /// As the record of a linked table: a bit for each part of it that is in use.
     used: u32,
 }
 
 impl<'m, M: Machine> UnlinkedTable<'m, M> {
-    /// An empty table.
+    /// An empty table of base pages.
     pub fn new(frame: TableFrame<'m, M>) -> Self {
-        Self { memory: frame.memory(), frame: Some(frame), used: 0 }
+        Self::of_level(frame, Level::Pte)
+    }
+
+    /// An empty table of `level`.
+    pub fn of_level(frame: TableFrame<'m, M>, level: Level) -> Self {
+        Self { memory: frame.memory(), frame: Some(frame), level, used: 0 }
     }
 
     /// Whether nothing was put into it.
@@ -41,7 +48,11 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     }
 
     /// Maps the frame in an absent slot.
+    ///
+    /// # Panics
+    /// Where the table is not of base pages.
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
+        assert!(self.level == Level::Pte, "a leaf of a base page in a table of {:?}", self.level);
         let pfn = frame.into_entry(self.memory);
         self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
     }
@@ -57,11 +68,20 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.put(slot, Entry::Marker(Marker::Busy));
     }
 
+    /// Maps frames that the entry does not own in an absent slot.
+    ///
+    /// # Panics
+    /// Where the leaf owns its frame.
+    pub fn install_given(&mut self, slot: usize, leaf: Leaf) {
+        assert!(!leaf.owned, "a leaf of frames that were not given");
+        self.put(slot, Entry::Leaf(leaf));
+    }
+
     /// Relaxed: the store that links the table releases what it holds.
     fn put(&mut self, slot: usize, entry: Entry) {
         let Some(words) = self.words() else { return };
         debug_assert_eq!(words.at(slot).load(Relaxed), 0, "a slot is filled twice");
-        words.at(slot).store(M::Format::encode(entry, Level::Pte), Relaxed);
+        words.at(slot).store(M::Format::encode(entry, self.level), Relaxed);
         self.used |= 1 << (slot / PART);
     }
 
@@ -77,8 +97,8 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
             return;
         }
         words.at(slot).store(0, Relaxed);
-        if let Entry::Leaf(leaf) = M::Format::decode(word, Level::Pte)
-            && leaf.pfn != self.memory.zero_frame()
+        if let Entry::Leaf(leaf) = M::Format::decode(word, self.level)
+            && leaf.owned
         {
             let page = VpnRange::new(Vpn(0), Vpn(1));
             Unhooked::frame(page, leaf).put_after(self.memory, |_| ());

@@ -1,7 +1,7 @@
 //! The attributes of a mapping, as a plain value.
 
 use super::{AnonId, BackingId, Policy, VmaFlags};
-use crate::units::{Rights, Vpn, VpnRange};
+use crate::units::{Pfn, Rights, Vpn, VpnRange};
 
 /// The attributes of a mapping. A mapping never changes; it is replaced by others made from such values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +13,8 @@ pub struct VmaAttributes {
     /// The backing of its pages; `None` is zeroes (private anonymous memory).
     pub backing: Option<BackingId>,
     /// Page within the backing of the first page. For private anonymous memory the first page number at
-    /// which it was mapped; it differs from `range.start` once the mapping was moved with copies in it.
+    /// which it was mapped; it differs from `range.start` once the mapping was moved with copies in it. For
+    /// frames that were given the first frame.
     pub offset: u64,
     /// Identity of its private copies.
     pub anon: AnonId,
@@ -37,6 +38,11 @@ impl VmaAttributes {
     /// Pages of `backing` from its page `offset` on.
     pub const fn backed(range: VpnRange, flags: VmaFlags, backing: BackingId, offset: u64) -> Self {
         Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE, policy: Policy::DEFAULT }
+    }
+
+    /// The frame of its first page, where it maps frames that were given.
+    pub fn given(&self) -> Option<Pfn> {
+        self.backing.and_then(BackingId::as_given).map(|_| Pfn(self.offset))
     }
 
     /// The rights that its entries may have.

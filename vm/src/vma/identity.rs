@@ -1,13 +1,45 @@
 //! The backing of a mapping's pages, and the identity of its private copies.
 
+use crate::machine::CacheType;
+use crate::units::PageSize;
 use core::fmt;
 use core::num::NonZeroU64;
 
 /// What pages are filled from: a file, or an object shared by name or by fork. Opaque here; the address space
-/// interprets it.
+/// interprets it. Or frames that were [given](Self::given), which are present from the start; no object has
+/// such a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct BackingId(pub NonZeroU64);
+
+impl BackingId {
+    /// Numbers of objects lie below.
+    const GIVEN: NonZeroU64 = NonZeroU64::new(1 << 63).unwrap();
+
+    /// Frames that were given: the mapping's offset is its first frame. Leaves are cached as `cache` says and
+    /// have at most this size.
+    pub const fn given(cache: CacheType, largest: PageSize) -> Self {
+        Self(Self::GIVEN.saturating_add((cache as u64) << 8 | largest as u64))
+    }
+
+    /// How leaves of given frames are cached, and their largest size; `None` for an object.
+    pub const fn as_given(self) -> Option<(CacheType, PageSize)> {
+        if self.0.get() & Self::GIVEN.get() == 0 {
+            return None;
+        }
+        let cache = match (self.0.get() >> 8) as u8 {
+            1 => CacheType::WriteCombining,
+            2 => CacheType::Device,
+            _ => CacheType::WriteBack,
+        };
+        let largest = match self.0.get() as u8 {
+            1 => PageSize::Huge,
+            2 => PageSize::Giant,
+            _ => PageSize::Base,
+        };
+        Some((cache, largest))
+    }
+}
 
 /// The identity of a mapping's private copies (Linux: `anon_vma`).
 ///

@@ -29,6 +29,7 @@
 
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Destination, Error, MapRequest};
+use crate::sync::atomic::Ordering::*;
 use crate::sync::{RwReadGuard, RwWriteGuard, lockdep};
 use crate::tlb::PendingFlush;
 use crate::units::{Level, Vpn, VpnRange};
@@ -198,6 +199,21 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 }
 
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Whether a leaf of the space may be huge. The caller is a writer: no other one installs any.
+    #[inline(always)]
+    pub(in crate::space) fn may_have_huge_leaves(&self) -> bool {
+        self.has_huge_leaves.load(Relaxed) != 0
+    }
+
+    /// Says that a leaf may be huge from now on. The caller is a writer.
+    pub(in crate::space) fn note_huge_leaves(&self) {
+        if !self.may_have_huge_leaves() {
+            self.has_huge_leaves.store(1, Relaxed);
+        }
+    }
+}
+
 impl<M: Machine> RangeGuard<'_, M> {
     /// Proof of the locked pages.
     #[inline(always)]
@@ -207,7 +223,7 @@ impl<M: Machine> RangeGuard<'_, M> {
 
     /// The guard of a part of this guard's range.
     #[inline(always)]
-    fn narrow(self, range: VpnRange) -> Self {
+    pub(in crate::space) fn narrow(self, range: VpnRange) -> Self {
         let held = self.held.narrow(range);
         Self { held, ..self }
     }

@@ -6,15 +6,18 @@
 //! | `limits` | how many mappings and pages a writer may add |
 //! | `lookup` | reading mappings |
 //! | `replace` | replacing mappings at one instant |
+//! | `split` | huge leaves that a range cuts |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
 
 mod guard;
 mod limits;
 mod lookup;
 mod replace;
+mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod zap;
 
 pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
 pub use replace::VmaEdit;
+pub(in crate::space) use split::SplitReserve;

@@ -155,8 +155,12 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.rare = Rare::Nothing;
         self.set_placement(vma, page);
         let memory = &self.vm.memory;
-        let object = vma.backing().and_then(|backing| self.vm.object(backing, reading));
-        let object = object.ok_or(Fallback::VmaChanged)?;
+        let backing = vma.backing().ok_or(Fallback::VmaChanged)?;
+        if backing.as_given().is_some() {
+            // Present from the start: the entry was taken away by raw edits.
+            return Err(Fallback::VmaNotSupported);
+        }
+        let object = self.vm.object(backing, reading).ok_or(Fallback::VmaChanged)?;
         let offset = vma.frame_offset(page);
         let pfn = match object.lookup(memory, offset, reading) {
             Some(pfn) => pfn,

@@ -42,7 +42,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             && let Some(vma) = self.first_in(guard.held(), rest)
         {
             rest = VpnRange::new(vma.range.end, all.end);
-            if let Some(workers) = self.pool_for(vma.range) {
+            // Given frames: nothing to free, and chunks would cut leaves.
+            if let Some(workers) = self.pool_for(vma.range).filter(|_| vma.given().is_none()) {
                 self.clear_one(workers, guard.held(), vma.range);
             }
         }

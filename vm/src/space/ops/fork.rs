@@ -70,6 +70,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 self.limits(held).commit(inherited.range.len())?;
             }
             child.adopt(inherited)?;
+            // Frames that were given are mapped in the child from the start, as they are here.
+            if inherited.given().is_some() {
+                child.note_huge_leaves();
+                child.install_leaves(&inherited)?;
+            }
         }
         Ok(())
     }

@@ -57,7 +57,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let held = guard.held();
         let mapped = self.each_part_in(held, range, |part, vma| match advice {
             Advice::DontNeed
-                if vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped") =>
+                if vma.given().is_some()
+                    || vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped") =>
             {
                 Err(Error::Invalid)
             }
@@ -83,7 +84,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.write(range);
         let reserve = self.reserve_for(guard.held(), range).map_err(|_| Error::Again)?;
         let mapped = self.each_part_in(guard.held(), range, |part, vma| {
-            if advice == FlagAdvice::WipeOnFork && !vma.is_private_anonymous() {
+            let refused = match advice {
+                FlagAdvice::WipeOnFork => !vma.is_private_anonymous(),
+                // As Linux refuses them for VM_PFNMAP.
+                FlagAdvice::DoFork | FlagAdvice::DoDump | FlagAdvice::HugePage => vma.given().is_some(),
+                _ => false,
+            };
+            if refused {
                 return Err(Error::Invalid);
             }
             self.advise_one(&guard, part, advice, reserve.as_ref())?;

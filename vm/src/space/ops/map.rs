@@ -245,8 +245,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         let covered = pieces.iter().flatten().fold(merged.attributes.range, |hull, (attributes, _)| {
             VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
         });
+        let splits = self.reserve_splits(guard.held(), new.range)?;
         edit.replace(covered, &pieces, new.range)?;
         let guard = self.published(guard, new.range);
+        self.split_ends(&guard, new.range, splits);
         self.zap_pending(&guard, new.range);
         self.make_live(&guard, new.range.start);
         Ok(())

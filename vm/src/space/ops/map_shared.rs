@@ -53,6 +53,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.share(pages);
         let vma =
             self.first_in(guard.held(), pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
+        if vma.given().is_some() {
+            return Err(Error::Invalid);
+        }
         let backing = vma.backing.ok_or(Error::Invalid)?;
         self.vm.count_mapped(backing, pages.len());
         Ok((backing, vma.offset_at(pages.start)))

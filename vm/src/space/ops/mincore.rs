@@ -56,7 +56,10 @@ impl<M: Machine> AddressSpace<'_, M> {
             let reading = vm.rcu.read();
             let found = walk(&self.table, page, Level::Pte, &reading);
             match (found.entry(), vma.backing) {
-                (Entry::Leaf(leaf), _) => return Some(leaf.pfn),
+                (Entry::Leaf(leaf), _) => {
+                    let inside = page.0 & (found.table.level().entry_pages() - 1);
+                    return Some(leaf.pfn.add(inside));
+                }
                 // A fault replaces the zero page: the page is resident all the time, its frame appears in a
                 // moment.
                 (Entry::Marker(Marker::Busy), _) => {}

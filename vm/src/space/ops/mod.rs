@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `map` | mmap of anonymous memory | its range, to write |
 //! | `map_shared` | mmap of another mapping's shared memory | its range to read; then its own to write |
+//! | `map_given` | mmap of given frames: device memory, guest memory | its range, to write |
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
@@ -22,6 +23,7 @@ mod fork;
 mod fork_pinned;
 mod madvise;
 mod map;
+mod map_given;
 mod map_shared;
 mod mbind;
 mod mincore;

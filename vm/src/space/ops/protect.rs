@@ -9,7 +9,7 @@
 
 use crate::machine::{Leaf, Machine};
 use crate::space::Error;
-use crate::space::edit::{PublishedGuard, VmaEdit};
+use crate::space::edit::{PublishedGuard, SplitReserve, VmaEdit};
 use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, RangeGuard};
 use crate::table::LeafBits;
@@ -35,10 +35,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let range = range.ok_or(Error::NoMemory)?;
         let guard = self.write(range);
         let reserve = self.reserve_for(guard.held(), range)?;
+        let mut splits = self.reserve_splits(guard.held(), range)?;
         let mut rest = range;
         let mut result = Ok(());
         while !rest.is_empty() && result.is_ok() {
-            match self.protect_one(&guard, rest, access, reserve.as_ref()) {
+            match self.protect_one(&guard, rest, access, reserve.as_ref(), splits.as_mut()) {
                 Ok(end) => rest.start = end,
                 Err(error) => result = Err(error),
             }
@@ -47,7 +48,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         // Those of the mappings that have changed, also where a later one has not.
         let changed = VpnRange::new(range.start, rest.start);
         if !changed.is_empty() {
-            self.set_rights(&self.published(guard, changed), changed, access.rights());
+            let guard = self.published(guard, changed);
+            self.split_ends(&guard, changed, splits);
+            self.set_rights(&guard, changed, access.rights());
         }
         result
     }
@@ -60,6 +63,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         range: VpnRange,
         access: VmaFlags,
         reserve: Option<&Reserve<'_, 'v, M>>,
+        splits: Option<&mut SplitReserve<'v, M>>,
     ) -> Result<Vpn, Error> {
         let edit = VmaEdit::new(self, guard);
         let vma = edit.at(range.start).ok_or(Error::NoMemory)?;
@@ -70,6 +74,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if let Charge::More(pages) = decided.charge {
             self.limits(guard.held()).commit(pages)?;
         }
+        self.move_end(splits, part.end)?;
         self.apply_change(edit, &decided.change, [prev, Some(vma), next], reserve)?;
         Ok(part.end)
     }
@@ -82,7 +87,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")
             {
-                gather.weakened(VpnRange::new(page, page.add(1)));
+                gather.weakened(VpnRange::new(page, page.add(table.level().entry_pages())));
             }
         });
     }

@@ -60,8 +60,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         if zaps_first {
             self.zap(guard.held(), range);
         }
+        let splits = self.reserve_splits(guard.held(), range)?;
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
         let guard = self.published(guard, range);
+        self.split_ends(&guard, range, splits);
         if !zaps_first {
             self.zap_and_free_tables(&guard, range, [left, right]);
         }

@@ -11,4 +11,4 @@ mod pin_random;
 mod refusal;
 mod start;
 mod unmap_shared;
-mod world;
+pub(super) mod world;

@@ -5,10 +5,10 @@ use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Fault, Layout, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
 
-pub(super) const PAGE: u64 = PAGE_SIZE as u64;
+pub(in crate::space) const PAGE: u64 = PAGE_SIZE as u64;
 
 /// All frames of the machine as one dirty region of node 0.
-pub(super) fn boot_map(machine: &TestMachine) -> BootMap {
+pub(in crate::space) fn boot_map(machine: &TestMachine) -> BootMap {
     let frames = machine.frames();
     let kind = RegionKind::Usable(Init::Dirty);
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
@@ -16,7 +16,7 @@ pub(super) fn boot_map(machine: &TestMachine) -> BootMap {
 }
 
 /// A space of Linux's layout.
-pub(super) fn space_of<'v>(vm: &'v Vm<'v, TestMachine>) -> AddressSpace<'v, TestMachine> {
+pub(in crate::space) fn space_of<'v>(vm: &'v Vm<'v, TestMachine>) -> AddressSpace<'v, TestMachine> {
     AddressSpace::new(vm, Layout::linux::<TestFormat>(), Path::Speculative).unwrap()
 }
 

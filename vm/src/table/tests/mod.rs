@@ -15,4 +15,6 @@ mod platform;
 #[cfg(not(loom))]
 mod sweep;
 #[cfg(not(loom))]
+pub(crate) mod testing;
+#[cfg(not(loom))]
 mod walkers;

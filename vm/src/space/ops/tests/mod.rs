@@ -1,5 +1,6 @@
 //! Tests of the operations.
 
+mod map_given;
 mod mbind;
 mod parallel;
 mod refused;

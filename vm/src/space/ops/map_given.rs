@@ -1,0 +1,142 @@
+//! Mapping frames that were given: registers of a device, a guest's memory. (Linux: `remap_pfn_range`,
+//! mappings with `VM_PFNMAP`.)
+//!
+//! ```text
+//!   the range, locked to write: choose a place ─► leaves, the largest that fit ─► publish the mapping
+//! ```
+//!
+//! All entries are there before the mapping is, and as long as it is: no fault ever brings a page. A fault
+//! gives rights back that mprotect took, as for any page. The entries own nothing; what the frames hold is
+//! up to who gave them. As in Linux such a mapping is not merged with others, and MADV_DONTNEED refuses it.
+
+use crate::frame::Priority;
+use crate::machine::Machine;
+use crate::space::edit::VmaEdit;
+use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
+use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
+use crate::units::{PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
+use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState};
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Maps frames that were given, from `first` on, by leaves of at most the size `largest`. Returns the
+    /// first address. Where the request leaves the place open, it is chosen so that leaves of that size fit.
+    ///
+    /// Locks the range to write, and the whole of it while the leaves are installed: a leaf takes a few
+    /// nanoseconds. A fork maps the frames in the child too.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map); and [`Error::Invalid`] where the request is for private memory, or the frames
+    /// are not all given, or not to be encoded; [`Error::Access`] where the request, or what it lets mprotect
+    /// ask for, exceeds the rights that were given; [`Error::NoMemory`] for tables. With [`Place::Fixed`] the
+    /// pages are unmapped first, and stay so after an error.
+    pub fn map_given(
+        &self,
+        request: &MapRequest,
+        given: &GivenFrames,
+        first: Pfn,
+        largest: PageSize,
+    ) -> Result<crate::units::VirtAddr, Error> {
+        let flags = given_flags(request, given)?;
+        let (guard, range) = self.place_given(request, first, largest)?;
+        let frames = PfnRange { start: first, end: Pfn(first.0.saturating_add(range.len())) };
+        let bits = LeafBits { cache: given.cache(), ..LeafBits::new(flags.rights()) };
+        for size in [PageSize::Base, largest] {
+            check_frames::<M::Format>(given, frames, size, bits).map_err(|_| Error::Invalid)?;
+        }
+        let backing = BackingId::given(given.cache(), largest);
+        let vma = VmaAttributes::backed(range, flags, backing, first.0);
+        self.note_huge_leaves();
+        let mut result = self.install_leaves(&vma);
+        if result.is_ok() {
+            let alone = [Some((vma, VmaState::Live))];
+            result = VmaEdit::new(self, &guard).replace(range, &alone, VpnRange::default());
+        }
+        if result.is_err() {
+            let guard = self.published(guard, range);
+            self.zap_and_free_tables(&guard, range, [None; 2]);
+        }
+        result.map(|()| range.start.addr())
+    }
+
+    /// Fills the pages of a mapping of given frames, which holds no entry yet. What was installed before an
+    /// error stays.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(in crate::space) fn install_leaves(&self, vma: &VmaAttributes) -> Result<(), Error> {
+        let Some(((cache, largest), first)) = vma.backing.and_then(BackingId::as_given).zip(vma.given())
+        else {
+            return Ok(());
+        };
+        let rights = vma.rights();
+        let shown = if rights.contains(Rights::READ) { rights } else { Rights::empty() };
+        let bits = LeafBits { cache, ..LeafBits::new(shown).used(rights.contains(Rights::WRITE)) };
+        let mut mapped = VpnRange { start: vma.range.start, end: vma.range.start };
+        let vm = self.vm;
+        install_given(&self.table, vma.range, first, (bits, largest), &mut mapped, || {
+            vm.count(Counter::TableAlloc);
+            vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
+        })
+        .map_err(|_| Error::NoMemory)
+    }
+
+    /// Chooses pages and locks them to write; nothing is mapped there.
+    fn place_given(
+        &self,
+        request: &MapRequest,
+        first: Pfn,
+        largest: PageSize,
+    ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
+        let free = |(guard, destination): (_, Destination)| (guard, destination.range());
+        match request.place {
+            Place::Fixed(addr) => loop {
+                let place = Place::FixedNoReplace(addr);
+                match self.place(&MapRequest { place, ..*request }) {
+                    // Again, should another thread map something there in between.
+                    Err(Error::Exists) => self.unmap(addr, request.len_bytes)?,
+                    placed => return placed.map(free),
+                }
+            },
+            Place::FixedNoReplace(_) => self.place(request).map(free),
+            Place::Hint(_) | Place::Low(_) => {
+                self.place_aligned(request, first, largest).or_else(|_| self.place(request).map(free))
+            }
+        }
+    }
+
+    /// As [`place`](Self::place), at an address that lies as the frame does in a leaf of the largest size
+    /// that fits in.
+    fn place_aligned(
+        &self,
+        request: &MapRequest,
+        first: Pfn,
+        largest: PageSize,
+    ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
+        let fits = |size: &PageSize| *size <= largest && size.bytes() <= request.len_bytes;
+        let size = [PageSize::Giant, PageSize::Huge].into_iter().find(fits).unwrap_or(PageSize::Base);
+        let len_bytes = request.len_bytes.checked_add(size.bytes()).ok_or(Error::NoMemory)?;
+        let padding = if size == PageSize::Base { request.len_bytes } else { len_bytes };
+        let (guard, destination) = self.place(&MapRequest { len_bytes: padding, ..*request })?;
+        let wide = destination.range();
+        let shift = first.0.wrapping_sub(wide.start.0) & (size.pages() - 1);
+        let len = wide.len() - if size == PageSize::Base { 0 } else { size.pages() };
+        let start = Vpn(wide.start.0 + shift);
+        let range = VpnRange::new(start, start.add(len));
+        Ok((guard.narrow(range), range))
+    }
+}
+
+/// The flags of the mapping: mprotect may ask for what was given.
+fn given_flags(request: &MapRequest, given: &GivenFrames) -> Result<VmaFlags, Error> {
+    if request.sharing != Sharing::Shared {
+        return Err(Error::Invalid);
+    }
+    let asked = VmaFlags::new_shared(request.flags) | VmaFlags::DONT_DUMP;
+    let may = |flag: VmaFlags, right| if given.rights().contains(right) { VmaFlags::empty() } else { flag };
+    let denied = may(VmaFlags::MAY_READ, Rights::READ)
+        | may(VmaFlags::MAY_WRITE, Rights::WRITE)
+        | may(VmaFlags::MAY_EXECUTE, Rights::EXECUTE);
+    let flags = asked - denied;
+    let is_given = given.rights().contains(flags.rights()) && flags.with_access(flags).is_some();
+    if is_given { Ok(flags) } else { Err(Error::Access) }
+}
