@@ -124,7 +124,7 @@ pub fn world_fits(map: &MemoryMap) -> Result<(), Failure> {
 }
 
 /// `64G` as bytes.
-fn bytes_of(text: &str) -> Option<u64> {
+pub(super) fn bytes_of(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let shift = match unit {
         "M" | "m" => 20,

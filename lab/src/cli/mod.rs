@@ -16,6 +16,7 @@ pub mod init;
 pub mod list;
 pub mod record;
 pub mod replay;
+pub mod teardown;
 pub mod tour;
 pub mod trace;
 
@@ -58,6 +59,8 @@ enum Command {
     Record(record::Args),
     /// Run recorded programs again on our address space, and compare with Linux
     Replay(replay::Args),
+    /// Unmap a large guest's memory, and say whom that interrupted
+    Teardown(teardown::Args),
     /// Show every experiment, small, in under a minute (the default)
     Tour(tour::Args),
     /// Say what is in a trace
@@ -76,6 +79,7 @@ impl Command {
             Command::Init(args) => init::run(args),
             Command::List(args) => list::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Teardown(args) => teardown::run(args),
             Command::Tour(args) => tour::run(args),
             Command::Trace(args) => trace::run(args),
         }

@@ -1,4 +1,5 @@
-//! Measuring: benchmarks in pairs, the workload of page faults, the boot of large machines, and the tour.
+//! Measuring: benchmarks in pairs, the workload of page faults, the boot of large machines, the end of large guests, and the
+//! tour.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +8,7 @@ pub mod fault;
 pub mod garbage;
 pub mod init;
 mod options;
+pub mod teardown;
 pub mod timed_machine;
 pub mod tour;
 

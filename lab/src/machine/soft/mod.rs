@@ -26,6 +26,7 @@ mod harness;
 mod helpers;
 mod machine;
 mod mmu;
+mod nowhere;
 pub mod run_queue;
 mod set;
 pub mod stream;
