@@ -93,6 +93,16 @@ fn a_run_of_faults_says_where_each_fault_went() {
 }
 
 #[test]
+fn a_teardown_says_what_each_way_took_and_interrupted() {
+    let report = one_object(&["teardown", "--memory", "64M", "--runs", "1", "--json"]);
+    assert_eq!(report["entries"].as_u64(), Some(32));
+    let rows = report["rows"].as_array().unwrap();
+    let interrupts: Vec<_> = rows.iter().map(|row| row["interrupts"].as_u64().unwrap()).collect();
+    assert_eq!(interrupts[..4], [0, 32, 0, 0]);
+    assert!(rows.iter().all(|row| row["ms"].is_number() && row["longest_walk_us"].is_number()));
+}
+
+#[test]
 fn a_boot_of_a_frame_table_says_what_each_number_of_threads_took() {
     let line = [
         "init",
@@ -172,13 +182,17 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 24] = [
+    let cases: [&[&str]; 28] = [
         &["check", "pairs", "--seeds", "0"],
         &["check", "pairs", "--seeds", "2", "--first", "18446744073709551614"],
         &["check", "pairs", "--seeds", "18446744073709551615", "--first", "7"],
         &["check", "stress", "--rounds", "0"],
         &["fault", "page_fault2"],
         &["init", "--memory", "64"],
+        &["teardown", "--memory", "1M"],
+        &["teardown", "--memory", "3M"],
+        &["teardown", "--memory", "17T"],
+        &["teardown", "--runs", "0"],
         &["init", "--memory", "1M"],
         &["init", "--memory", "16384T"],
         &["init", "--memory", "16T"],

@@ -124,6 +124,11 @@ impl<C: Cpu> Vma<C> {
         self.backing.get().is_none()
     }
 
+    /// Whether it maps frames that were given.
+    pub fn is_given(&self) -> bool {
+        self.backing.get().is_some_and(|backing| backing.as_given().is_some())
+    }
+
     /// The backing of its pages; `None` for private anonymous memory.
     #[inline(always)]
     pub fn backing(&self) -> Option<BackingId> {

@@ -24,6 +24,7 @@
 mod list;
 mod list_edit;
 mod list_fork;
+mod list_huge;
 mod list_index;
 mod list_jobs;
 mod list_memory;
@@ -66,6 +67,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
     list::ALL
         .iter()
         .chain(list_fork::ALL)
+        .chain(list_huge::ALL)
         .chain(list_memory::ALL)
         .chain(list_jobs::ALL)
         .chain(list_index::ALL)

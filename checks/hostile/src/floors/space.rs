@@ -11,7 +11,7 @@ use interleaf::space::{
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use interleaf::units::{Access, NodeMask, VirtAddr, Vpn, VpnRange};
+use interleaf::units::{Access, NodeMask, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{FlagAdvice, PolicyMode, PolicyRequest, VmaFlags};
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
@@ -33,6 +33,7 @@ pub fn run() {
         with_space(machine, vm, guards);
         with_space(machine, vm, |space| super::pin::run(vm, space));
         with_space(machine, vm, |space| shared(vm, space));
+        with_space(machine, vm, |space| given(machine, space));
     });
     with_vm(orders);
     on_lost_cpu(forgotten);
@@ -292,6 +293,32 @@ fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
     });
     current::resume(kept);
     drop(other);
+    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+}
+
+/// Frames that were given, at odd pages, of odd sizes, and more than there are.
+fn given(machine: &Lab, space: &Space<'_>) {
+    let pages = 3 * 512 + 5;
+    let given = machine.frames_of_no_memory(pages).expect("frame numbers");
+    let first = given.frames().start;
+    let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(pages * 4096) };
+    let base = space.map_given(&request, &given, first, PageSize::Huge).expect("room");
+    for frame in [first, first.add(7), given.frames().end, Pfn(0), Pfn(u64::MAX)] {
+        for len_bytes in [0, 4096, pages * 4096, u64::MAX] {
+            for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 5 * 4096)]) {
+                for place in
+                    [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
+                {
+                    let request = MapRequest { len_bytes, place, ..request };
+                    for largest in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+                        let _ = call!(AddressSpace::map_given, space, &request, &given, frame, largest);
+                    }
+                }
+            }
+        }
+    }
+    let _ = space.unmap(VirtAddr(base.0 + 4096), 600 * 4096);
+    let _ = space.protect(VirtAddr(base.0 + 601 * 4096), 4096, VmaFlags::READ);
     space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
 }
 

@@ -6,7 +6,7 @@ use crate::machine::soft::Flavour;
 use interleaf::frame::Kind;
 use interleaf::machine::{Entry, Format, Leaf, Machine};
 use interleaf::space::AddressSpace;
-use interleaf::units::{Pfn, Rights, Vpn, VpnRange};
+use interleaf::units::{Level, Pfn, Rights, Vpn, VpnRange};
 use interleaf::vma::VmaAttributes;
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
@@ -22,7 +22,7 @@ fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
     each_entry(space, |seen| {
         let found = match seen {
             Seen::Table { pfn, covers, .. } => check_table(space, &mappings, pfn, covers),
-            Seen::Entry { page, entry, .. } => check_entry(space, &mappings, page, entry),
+            Seen::Entry { page, level, entry } => check_entry(space, &mappings, (page, level), entry),
         };
         if let Err(found) = found {
             wrong.get_or_insert(format!("{space:?}: {found}"));
@@ -47,23 +47,35 @@ fn check_table<M: Machine>(
 fn check_entry<M: Machine>(
     space: &AddressSpace<'_, M>,
     mappings: &[VmaAttributes],
-    page: Vpn,
+    (page, level): (Vpn, Level),
     entry: Entry,
 ) -> Result<(), String> {
     let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };
     let Some(vma) = mappings.iter().find(|vma| vma.range.contains(page)) else {
         return Err(format!("{leaf:?} at {page:?}, where nothing is mapped"));
     };
-    check_leaf(space, vma, leaf).map_err(|wrong| format!("{wrong} at {page:?} in {vma:?}"))
+    let inside = VpnRange::new(page, page.add(level.entry_pages()));
+    let is_covered =
+        mappings.iter().map(|vma| vma.range.intersect(inside).len()).sum::<u64>() == inside.len();
+    require(is_covered, || format!("{leaf:?} at {page:?} reaches beyond the mappings"))?;
+    check_leaf(space, vma, (page, level), leaf).map_err(|wrong| format!("{wrong} at {page:?} in {vma:?}"))
 }
 
 fn check_leaf<M: Machine>(
     space: &AddressSpace<'_, M>,
     vma: &VmaAttributes,
+    (page, level): (Vpn, Level),
     leaf: Leaf,
 ) -> Result<(), String> {
     let memory = space.vm().memory();
     require(vma.rights().contains(leaf.rights), || format!("{leaf:?} allows more than its mapping"))?;
+    if let Some(first) = vma.given() {
+        let due = first.add(page.0 - vma.range.start.0);
+        return require(leaf.pfn == due && !leaf.owned, || {
+            format!("{leaf:?} is not the given frame {due:?}")
+        });
+    }
+    require(level == Level::Pte, || format!("a huge leaf: {leaf:?}"))?;
     if leaf.pfn == memory.zero_frame() {
         require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));

@@ -61,6 +61,8 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown
             Seen::Table { pfn, .. } => {
                 shown.tables.insert(pfn);
             }
+            // Frames that were given are not counted.
+            Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned => {}
             Seen::Entry { entry: Entry::Leaf(leaf), .. } => *shown.entries.entry(leaf.pfn).or_insert(0) += 1,
             Seen::Entry { .. } => {}
         });

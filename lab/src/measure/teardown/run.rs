@@ -133,12 +133,13 @@ impl Scene<'_, '_> {
         let (machine, words) = (self.vm.machine(), &self.unmapping.words);
         words.iter().for_each(|word| word.store(1, Relaxed));
         let (sent, flushes) = (self.vm.shootdown_stats(), self.vm.totals());
+        let clear = |word: &AtomicU64| assert_eq!(word.swap(0, Relaxed), 1, "a word is cleared twice");
         let start = Instant::now();
         let mut barriers = 0;
         match self.way {
-            Way::Words => words.iter().for_each(|word| drop(word.swap(0, Relaxed))),
+            Way::Words => words.iter().for_each(clear),
             Way::InterruptForEach => words.iter().for_each(|word| {
-                word.swap(0, Relaxed);
+                clear(word);
                 machine.barrier_all();
                 barriers += 1;
             }),

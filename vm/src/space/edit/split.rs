@@ -90,7 +90,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if let Some(reserve) = reserve {
             guard.held().assert_covers(self, range);
             self.split_end(range.start, reserve.start);
-            self.split_end(range.end, reserve.end);
+            if !mutant!("split.end-left-whole") {
+                self.split_end(range.end, reserve.end);
+            }
         }
     }
 

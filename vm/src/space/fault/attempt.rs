@@ -205,7 +205,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
                 // Of frames that were given: its rights may be given back.
-                Entry::Leaf(leaf) if !leaf.owned => return Ok(entry),
+                Entry::Leaf(leaf) if !leaf.owned && self.vma.is_given() => return Ok(entry),
                 // Another huge leaf, or a marker of another version: no walk ends below it.
                 Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
             }

@@ -1,7 +1,7 @@
 //! Mappings of given frames against a model of pages: leaves of all sizes, cut by every writer.
 
-use crate::machine::testing::TestMachine;
-use crate::machine::{CacheType, Entry, Leaf};
+use crate::machine::testing::{TestCpu, TestMachine};
+use crate::machine::{CacheType, Cpu, Entry, Leaf};
 use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{AddressSpace, Advice, Counter, Error, Fault, FaultError, MapRequest, Place, Sharing, Vm};
 use crate::table::testing::given_nowhere;
@@ -211,6 +211,29 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
     });
 }
 
+#[test]
+fn no_cpu_keeps_the_translation_of_a_leaf_that_was_split() {
+    let machine = TestMachine::with_cpus(1000, 2);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    let space = space_of(&vm);
+    map(&space, BASE, HUGE, FIRST);
+    machine.run_as(1);
+    core::mem::forget(space.activate(None));
+    assert!(machine.translate(Vpn(BASE + 5), Access::Write).is_some());
+    std::thread::scope(|scope| {
+        let unmapping = scope.spawn(|| {
+            machine.run_as(0);
+            space.unmap(at(BASE + 100), PAGE).unwrap();
+        });
+        while !unmapping.is_finished() {
+            TestCpu::relax();
+        }
+    });
+    assert!(!machine.has_cached(1, Vpn(BASE + 5)), "a TLB holds two sizes");
+    assert_eq!(vm.shootdown_stats().sent, 2, "one for the split, one for the page");
+    drop(space.active_here().unwrap());
+}
+
 /// Numbers that look random.
 struct Random(u64);
 
@@ -284,7 +307,8 @@ fn random_calls_leave_what_a_model_of_pages_says_also_in_a_child() {
 
 #[test]
 fn a_lack_of_memory_changes_nothing() {
-    let calls: [(&str, fn(&TestSpace<'_>) -> Result<(), Error>); 4] = [
+    type Call = fn(&TestSpace<'_>) -> Result<(), Error>;
+    let calls: [(&str, Call); 4] = [
         ("unmap", |space| space.unmap(at(BASE + 3), (GIANT + HUGE) * PAGE)),
         ("protect", |space| space.protect(at(BASE + 3), (GIANT + HUGE) * PAGE, VmaFlags::READ)),
         ("map", |space| {
