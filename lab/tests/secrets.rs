@@ -115,7 +115,7 @@ impl<'v, F: Format> World<'_, 'v, F> {
                 let heap = space.layout().heap_start;
                 space.brk(VirtAddr(heap.0 + self.rng.below(6) * PAGE as u64));
                 let fault = Fault { addr: heap, access: Access::Write };
-                drop(space.fault(fault));
+                let _ = space.fault(fault);
             }
             6 => {
                 // The child copies what it writes; then it is looked at in the parent's place.

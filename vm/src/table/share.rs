@@ -103,18 +103,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Ok(())
     }
 
-    /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
-    /// no exclusive user memory.
-    pub fn share(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(FrameMeta::share)
-    }
-
-    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
-    /// reference.
-    pub fn try_make_exclusive(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
-    }
-
     /// The leaf in `slot`, if it owns a mapping of its frame.
     pub(crate) fn owned_leaf(&self, slot: usize) -> Option<Leaf> {
         match self.entry(slot) {

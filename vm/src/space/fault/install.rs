@@ -80,8 +80,8 @@ pub fn decide_unshare(entry: Entry, inputs: FaultInputs) -> Decision {
 fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
     if leaf.rights.contains(inputs.access.needs()) {
         Decision::Nothing
-    } else if !leaf.owned && leaf.pfn != inputs.zero {
-        // Given frames: there is no record that says whether they may be written, or to copy from.
+    } else if inputs.private_anonymous && !leaf.owned && leaf.pfn != inputs.zero {
+        // Frames of others in memory of its own: no record says whether they may be written.
         Decision::Refuse
     } else if leaf.pfn != inputs.zero {
         let copies = inputs.private_anonymous && inputs.access == Access::Write;
