@@ -27,8 +27,8 @@ pub struct PeakGarbage {
     pub longest_grace_ns: u64,
 }
 
-/// What a grace period may take: read sections of some hundred instructions, of threads that the host may keep
-/// from running for some of its time slices.
+/// What a grace period may take: read sections of some hundred instructions, of threads that the host may
+/// keep from running for some of its time slices.
 pub const LONGEST_GRACE_NS: u64 = 1_000_000_000;
 
 thread_local! {

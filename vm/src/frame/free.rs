@@ -20,7 +20,7 @@ use crate::units::{Order, Pfn};
 impl<M: Machine> Memory<'_, M> {
     /// Frees a frame that was taken and put to no use, whose bytes are as `init` says. Its owner calls this
     /// as it ends.
-    #[inline(always)]
+    #[inline]
     pub(super) fn free_frame(&self, pfn: Pfn, init: Init) {
         self.free_to_cache(self.meta_of(pfn), pfn, init);
     }

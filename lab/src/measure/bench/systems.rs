@@ -1,7 +1,7 @@
 //! Do two CPUs map and unmap twice as much as one where they share nothing of the library?
 //!
-//! Each CPU has a complete system of its own: a machine of one CPU with its memory, an RCU, pools, a space. What
-//! keeps the two from doing twice one CPU's work is what the host's CPUs share, caches and memory; what
+//! Each CPU has a complete system of its own: a machine of one CPU with its memory, an RCU, pools, a space.
+//! What keeps the two from doing twice one CPU's work is what the host's CPUs share, caches and memory; what
 //! `spaces.map_unmap` loses beyond it is the library's. So it stands beside that figure, and has no bar.
 
 use super::spaces::{FRAMES, PAIRS, Space, map_unmap, repeat, scaling_of_compute, scaling_on};

@@ -134,15 +134,14 @@ impl<'m, M: Machine> From<ZeroedFrame<'m, M>> for Frame<'m, M> {
 }
 
 impl<M: Machine> Drop for Frame<'_, M> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         self.memory.free_frame(self.pfn, Init::Dirty);
     }
 }
 
 impl<M: Machine> Drop for ZeroedFrame<'_, M> {
-    /// Rare, and so a call: such a frame is mostly put to a use.
-    #[inline(never)]
+    #[inline]
     fn drop(&mut self) {
         self.memory.free_frame(self.pfn, Init::Zeroed);
     }

@@ -15,8 +15,8 @@ pub(super) struct Reader<C: Cpu> {
     /// handler of interrupts that comes between them leaves no section open (rule 2 of `Cpu`). Pairs with
     /// `barrier_all` in `advance`.
     pub(super) word: AtomicU64<C>,
-    /// The last epoch that the CPU has seen between two sections, when it retired or polled; 0 before the first.
-    /// Written by its CPU alone; the releasing store pairs with the acquiring load in `is_quiet`.
+    /// The last epoch that the CPU has seen between two sections, when it retired or polled; 0 before the
+    /// first. Written by its CPU alone; the releasing store pairs with the acquiring load in `is_quiet`.
     quiet: AtomicU64<C>,
     hits: LastHits<C>,
 }

@@ -33,8 +33,9 @@
 //! polls advances only if the epoch has not moved since it looked last. So however many CPUs retire, there is
 //! one advance for each lot of the CPU that retires most.
 //!
-//! A CPU that retires or polls also notes the epoch that it sees, if it is in no section then. An advance that
-//! finds that all CPUs have noted its epoch needs no barrier: so CPUs that all retire do not interrupt each other.
+//! A CPU that retires or polls also notes the epoch that it sees, if it is in no section then. An advance
+//! that finds that all CPUs have noted its epoch needs no barrier: so CPUs that all retire do not interrupt
+//! each other.
 //! docs/design/rcu.md says why that mixes with the other kind.
 
 mod garbage;
