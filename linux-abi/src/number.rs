@@ -22,6 +22,7 @@ numbers! {
     MSYNC __NR_msync,
     MINCORE __NR_mincore,
     MADVISE __NR_madvise,
+    SHMGET __NR_shmget,
     SHMAT __NR_shmat,
     NANOSLEEP __NR_nanosleep,
     GETPID __NR_getpid,

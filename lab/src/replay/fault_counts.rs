@@ -53,6 +53,11 @@ impl FaultCounts {
         add_one(&self.stack_growths);
     }
 
+    /// How often the stack grew so far.
+    pub fn growths(&self) -> u64 {
+        self.stack_growths.get()
+    }
+
     /// How many faults were counted so far.
     pub fn raised(&self) -> u64 {
         let fell_back: u64 = self.fell_back.iter().map(Cell::get).sum();

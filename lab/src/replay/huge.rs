@@ -3,7 +3,7 @@
 //! A trace does not say what size a fault mapped. Two signs are left: memory that was advised to be huge, and
 //! pages that are resident at the end though none of them faulted.
 
-use super::life::{End, Life};
+use super::life::{End, Family, Life};
 use super::setup::is_anonymous;
 use super::step::{Steps, pages};
 use crate::show::table::grouped;
@@ -33,11 +33,11 @@ const HUGE_BYTES: u64 = 2 << 20;
 
 impl HugePages {
     /// The signs in the lives of a trace.
-    pub(super) fn of(header: &Header, lives: &[(Life, Steps)]) -> HugePages {
+    pub(super) fn of(header: &Header, families: &[Family]) -> HugePages {
         let found = header.host.settings.iter().find(|(file, _)| file.ends_with("hugepage/enabled"));
         let setting = found.map(|(_, text)| text.clone()).unwrap_or_default();
         let mut all = HugePages { setting, ..HugePages::default() };
-        for (life, steps) in lives {
+        for (life, steps) in families.iter().flat_map(Family::each) {
             all.add_advised(life);
             all.add_resident(life, steps);
         }
@@ -90,11 +90,14 @@ impl HugePages {
         }
     }
 
-    /// Calls that fill or move pages make the count meaningless: such lives are passed over.
+    /// Calls that fill or move pages make the count meaningless, and so does a fork, which leaves the child
+    /// the parent's pages: such lives are passed over.
     fn add_resident(&mut self, life: &Life, steps: &Steps) {
         let End::Exited(image) = &life.end else { return };
         let fills = |sys| matches!(sys, Sys::Mremap | Sys::Mlock | Sys::Mlock2 | Sys::Mlockall);
-        if steps.calls.iter().any(|call| fills(call.sys) || call.populated_pages() > 0) {
+        if life.forked_from.is_some()
+            || steps.calls.iter().any(|call| fills(call.sys) || call.populated_pages() > 0)
+        {
             return;
         }
         let faulted: BTreeSet<u64> = life.events.iter().filter_map(page_of_fault).collect();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   trace ─► life: exec to exit ─► steps ─► player ─────────────► the library, on real memory
-//!   reader    one address space     acts     TLB touches, calls
+//!   reader    or fork to exit       acts     TLB touches, calls, forks
 //!                                              │ judge: each answer, each fault, the final map
 //!                                              ▼
 //!                                            differences by kind ─► report
@@ -10,11 +10,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `life` | cuts a trace into address spaces, each from exec to its end |
+//! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
 //! | `step` | the action for each event, decided before the clock runs |
-//! | `setup` | the machine, and the space as it was at exec |
+//! | `setup` `memory_need` | the machine, and the space as it was at exec |
+//! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
-//! | `checker` `final_map` `difference` | compares it with what Linux did |
+//! | `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
 //! | `moves` `contention` | calls under way at the same time; Linux's own times |
 //! | `huge` | signs of huge pages |
 //! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
@@ -27,12 +28,16 @@
 
 mod checker;
 mod contention;
+mod cut;
 mod difference;
 mod fault_counts;
 mod final_map;
 mod huge;
+mod judge;
 mod life;
+mod memory_need;
 mod moves;
+mod play;
 mod player;
 mod remap;
 mod report;
@@ -41,8 +46,8 @@ pub mod shipped;
 mod step;
 mod timed;
 mod times;
+mod verdict;
 
-pub use checker::{Agreed, CallCount};
 pub use contention::Contended;
 pub use difference::{DifferenceKind, Differences, First};
 pub use fault_counts::Faults;
@@ -52,21 +57,25 @@ pub use report::{CallRow, DifferenceRow, Evidence, LifeReport, Report};
 pub use step::Way;
 pub use timed::{Timed, TimedReplay};
 pub use times::{CallTimes, FaultTimes, Times};
+pub use verdict::{Agreed, CallCount};
 
-use crate::trace::{Event, Header, TraceReader};
-use checker::{Checker, Verdict};
+use crate::trace::{Event, Header, Limits, TraceReader};
+use checker::Checker;
+use fault_counts::FaultCounts;
 use interleaf::space::{Counter, Path};
 use interleaf::units::CpuId;
-use life::Life;
+use life::Family;
+use play::Visitor;
 use player::Player;
 use std::io::Read;
-use step::{Step, Steps};
+use step::Step;
+use verdict::Filled;
 
 /// A trace, decoded and cut.
 pub struct Replay {
     header: Header,
     recorded: u64,
-    lives: Vec<(Life, Steps)>,
+    families: Vec<Family>,
     left_out: LeftOut,
 }
 
@@ -76,7 +85,7 @@ impl Replay {
     /// # Errors
     /// One line: the file is damaged, or too large to be replayed here.
     pub fn read<R: Read>(mut reader: TraceReader<R>) -> Result<Replay, String> {
-        let most = memory_bytes() / 4 / (size_of::<Event>() + size_of::<Step>()) as u64;
+        let most = host_memory_bytes() / 4 / (size_of::<Event>() + size_of::<Step>()) as u64;
         let mut events = Vec::new();
         while let Some(event) = reader.next().transpose().map_err(|damage| damage.to_string())? {
             if events.len() as u64 >= most {
@@ -101,12 +110,10 @@ impl Replay {
     /// One line: an event that no replay can perform, or more memory than this machine should give.
     pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
         let recorded = events.len() as u64;
-        let (lives, left_out) = life::lives(&header, events);
-        let with_steps = |life: Life| Ok((Steps::of(&life.events)?, life)).map(|(steps, life)| (life, steps));
-        let lives = lives.into_iter().map(with_steps).collect::<Result<Vec<_>, String>>()?;
-        let replay = Replay { header, recorded, lives, left_out };
-        let needs = setup::frames_for(&replay.lives).saturating_mul(4096);
-        if needs > memory_bytes() / 2 {
+        let (families, left_out) = cut::families(&header, events)?;
+        let replay = Replay { header, recorded, families, left_out };
+        let needs = replay.memory_bytes();
+        if needs > host_memory_bytes() / 2 {
             return Err(format!(
                 "replay needs {} MiB of memory, more than half of this machine's",
                 needs >> 20
@@ -115,51 +122,92 @@ impl Replay {
         Ok(replay)
     }
 
+    /// Memory of the machine that a replay asks for, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        setup::frames_for(&self.families).saturating_mul(4096)
+    }
+
     /// How many steps of progress [`check`](Self::check) tells at most.
     pub fn progress_steps(&self) -> usize {
-        self.lives.iter().map(|(life, _)| life.events.len() / 4096 + 2).sum()
+        self.families.iter().flat_map(|family| &family.lives).map(|life| life.events.len() / 4096 + 1).sum()
     }
 
     /// Replays every life, compares everything, and looks for damage.
     ///
     /// # Errors
-    /// One line: the machine cannot be had.
+    /// One line: the machine cannot be had, or has no memory for a fork.
     pub fn check(&self, path: Path, mut progress: impl FnMut(&str)) -> Result<Report, String> {
-        let machine = setup::machine(&self.lives).map_err(|error| error.to_string())?;
+        let machine = setup::machine(&self.families).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
         let vm = setup::vm(&machine)?;
         let before = vm.memory().check().expect("frames add up at the start").allocated;
         let mut report = Report::new(&self.header, self.recorded, self.left_out);
-        report.huge = HugePages::of(&self.header, &self.lives);
-        for (life, steps) in &self.lives {
+        report.huge = HugePages::of(&self.header, &self.families);
+        for family in &self.families {
             let counted = vm.totals();
-            let layout = setup::layout(&self.header, life, steps);
-            let space = setup::space(&vm, layout, path, &life.start)?;
-            let (verdict, faults) = {
-                let _running = space.activate(None);
-                let player = Player::new(&machine, &space, self.header.limits.stack_bytes);
-                let checker = Checker::new(&player, life, steps, self.header.limits);
-                let verdict: Verdict = checker.play(|| progress(&life.start.program));
-                (verdict, player.counts.faults())
-            };
-            assert_eq!(
-                vm.totals().since(&counted).get(Counter::PgFault),
-                faults.raised,
-                "Done + fallbacks + errors = faults"
-            );
-            drop(space);
+            let space = setup::space(&vm, setup::layout(&self.header, family), path, &family.lives[0].start)?;
+            let counts = FaultCounts::default();
+            let mut checking = Checking::new(family, self.header.limits, &mut progress);
+            play::play(family, &machine, space, self.header.limits.stack_bytes, &counts, &mut checking)?;
+            let Checking { checkers, filled, .. } = checking;
+            let (faults, totals) = (counts.faults(), vm.totals().since(&counted));
+            assert_eq!(totals.get(Counter::PgFault), faults.raised, "Done + fallbacks + errors = faults");
+            let copied = filled.iter().filter(|filled| matches!(filled, Filled::Copied(..))).count() as u64;
+            assert_eq!(totals.get(Counter::CowCopied), copied, "copies counted, and frames that changed");
             vm.trim();
             let after = vm.memory().check().expect("frames add up after a life").allocated;
             assert_eq!(after, before, "frames handed out before and after a life");
-            report.add(life, verdict, &faults);
+            report.add_family(&faults, &filled, totals.get(Counter::PgReuse));
+            for (life, checker) in family.lives.iter().zip(checkers) {
+                report.add(life, checker.verdict());
+            }
         }
         assert_eq!(machine.violations(), [], "the TLB saw the impossible");
         Ok(report)
     }
 }
 
+/// The checkers of a family's lives.
+struct Checking<'a, P> {
+    checkers: Vec<Checker<'a>>,
+    /// What pages got their frames by, in order.
+    filled: Vec<Filled>,
+    progress: P,
+    family: &'a Family,
+}
+
+impl<'a, P: FnMut(&str)> Checking<'a, P> {
+    fn new(family: &'a Family, limits: Limits, progress: P) -> Self {
+        let checkers = family.each().map(|(life, steps)| Checker::new(life, steps, limits)).collect();
+        Checking { checkers, filled: Vec::new(), progress, family }
+    }
+
+    fn tell_progress(&mut self, life: usize) {
+        (self.progress)(&self.family.lives[life].start.program);
+    }
+}
+
+impl<P: FnMut(&str)> Visitor for Checking<'_, P> {
+    fn step(&mut self, life: usize, at: usize, player: &Player<'_, '_>) {
+        self.checkers[life].step(at, player, &mut self.filled);
+        if at % 4096 == 4095 {
+            self.tell_progress(life);
+        }
+    }
+
+    fn forked(&mut self, life: usize, at: usize, child: usize, player: &Player<'_, '_>) {
+        let [parent, child] = self.checkers.get_disjoint_mut([life, child]).expect("two lives");
+        parent.forked(at, child, player);
+    }
+
+    fn end(&mut self, life: usize, player: &Player<'_, '_>) {
+        self.checkers[life].end(player);
+        self.tell_progress(life);
+    }
+}
+
 /// Memory of this machine; without a bound where the host does not say.
-fn memory_bytes() -> u64 {
+fn host_memory_bytes() -> u64 {
     match crate::os::host_info::HostInfo::of_this_machine().memory_bytes {
         0 => u64::MAX,
         bytes => bytes,

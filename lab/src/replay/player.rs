@@ -5,26 +5,28 @@
 //! choose a place the library is free too; only if it answers otherwise is the recorded answer imposed, so
 //! that what follows meets the recorded addresses.
 //!
-//! The clock of `replay.fault_heavy` runs over [`Player::play`], so nothing here allocates, and a step that
-//! went as recorded does nothing beyond the program's work.
+//! The clock of `replay.fault_heavy` runs over [`Player::step`], so no step allocates, and one that went as
+//! recorded does nothing beyond the program's work.
 
 use super::fault_counts::FaultCounts;
 use super::setup::ReplayMachine;
-use super::step::{Act, CallStep, Step, Steps};
+use super::step::{Act, CallStep, STAND_IN, Step, Steps};
 use crate::machine::soft::{FaultHandler, Signal};
-use interleaf::space::{AddressSpace, Fault, MapRequest, Place};
-use interleaf::units::{Access, PAGE_SIZE, VirtAddr};
+use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest, Place};
+use interleaf::units::{Access, PAGE_SIZE, Pfn, VirtAddr, Vpn};
 use interleaf::vma::{VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{self as linux, Errno, MapFlags};
 
-/// A life under way.
+/// A life under way, in one of its turns.
 pub struct Player<'a, 'v> {
     /// The machine; this thread runs on its CPU.
     pub machine: &'a ReplayMachine,
     /// The space, which that CPU runs.
     pub space: &'a AddressSpace<'v, ReplayMachine>,
+    /// The spaces of its family, this one among them.
+    family: &'a [Option<AddressSpace<'v, ReplayMachine>>],
     /// What faults came to.
-    pub counts: FaultCounts,
+    pub counts: &'a FaultCounts,
     /// How far the stack may grow, bytes.
     pub stack_limit: u64,
 }
@@ -39,18 +41,46 @@ impl FaultHandler for Player<'_, '_> {
 }
 
 impl<'a, 'v> Player<'a, 'v> {
-    /// Nothing played yet.
+    /// A turn of the space.
     pub fn new(
         machine: &'a ReplayMachine,
         space: &'a AddressSpace<'v, ReplayMachine>,
+        family: &'a [Option<AddressSpace<'v, ReplayMachine>>],
+        counts: &'a FaultCounts,
         stack_limit: Option<u64>,
     ) -> Self {
-        Self { machine, space, counts: FaultCounts::default(), stack_limit: stack_limit.unwrap_or(u64::MAX) }
+        Self { machine, space, family, counts, stack_limit: stack_limit.unwrap_or(u64::MAX) }
     }
 
-    /// Plays everything. Returns how many answers were not Linux's.
-    pub fn play(&self, all: &Steps) -> u64 {
-        all.steps.iter().map(|step| u64::from(!self.step(step, all))).sum()
+    /// Forks the space. Entries of a stand-in that was never written are dropped in the child: Linux's fork
+    /// does not copy entries of a file of which the mapping has no private copies.
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    pub fn fork(&self) -> Result<AddressSpace<'v, ReplayMachine>, Error> {
+        let child = self.space.fork()?;
+        let mut unwritten = Vec::new();
+        child.each_vma(|vma| {
+            let is_stand_in = vma.is_private_anonymous() && vma.flags.contains(STAND_IN);
+            if is_stand_in && vma.anon.is_none() {
+                unwritten.push(vma.range);
+            }
+        });
+        for range in unwritten {
+            child.advise(range.start.addr(), range.len() * PAGE_SIZE as u64, Advice::DontNeed)?;
+        }
+        Ok(child)
+    }
+
+    /// Whether forks made other spaces of the same memory.
+    pub fn is_of_several(&self) -> bool {
+        self.family.len() > 1
+    }
+
+    /// How many spaces of the family map the frame at the page.
+    pub fn mappers(&self, page: Vpn, frame: Pfn) -> usize {
+        let maps = |space: &AddressSpace<'_, _>| space.resident_frame(page).is_some_and(|(f, _)| f == frame);
+        self.family.iter().flatten().filter(|space| maps(space)).count()
     }
 
     /// Plays one step of `all`. Returns whether the answer was Linux's.

@@ -1,6 +1,5 @@
 //! The report of a replay: one object, or tables.
 
-use super::checker::{Agreed, CallCount, Verdict};
 use super::contention::{Contended, LinuxTimes};
 use super::difference::DifferenceKind;
 use super::fault_counts::Faults;
@@ -9,6 +8,7 @@ use super::life::{End, LeftOut, Life};
 use super::step::Way;
 use super::timed::Timed;
 use super::times::Times;
+use super::verdict::{Agreed, CallCount, Filled, Verdict};
 use crate::show::table::{self, grouped, number};
 use crate::trace::{Extent, Header, Sys, dump};
 use serde::Serialize;
@@ -52,6 +52,12 @@ pub struct Report {
     pub evidence: Option<Evidence>,
     /// Frames zeroed for user pages.
     pub frames_zeroed: u64,
+    /// Forks that were replayed.
+    pub forks: u64,
+    /// Frames copied because a page was written whose frame another space had too.
+    pub frames_copied: u64,
+    /// Frames that a fork had shared, written without a copy because the other spaces were gone.
+    pub frames_reused: u64,
     /// Signs of huge pages, which are not built.
     pub huge: HugePages,
     /// Faults that met a mapping call of another thread under Linux.
@@ -75,6 +81,9 @@ pub struct LifeReport {
     pub pid: u32,
     /// Its program, by the name it was called by.
     pub program: String,
+    /// The process whose space a fork copied; none where exec made the space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<u32>,
     /// Events replayed.
     pub events: u64,
     /// How it ended, in words.
@@ -130,14 +139,22 @@ impl Report {
         Self { command: header.command.clone(), partial, recorded, left_out, ..Self::default() }
     }
 
+    /// Adds what the spaces of a family have together.
+    pub(super) fn add_family(&mut self, faults: &Faults, filled: &[Filled], reused: u64) {
+        let copied = filled.iter().filter(|filled| matches!(filled, Filled::Copied(..))).count();
+        self.faults += faults;
+        self.frames_copied += copied as u64;
+        self.frames_zeroed += (filled.len() - copied) as u64;
+        self.frames_reused += reused;
+    }
+
     /// Adds a life.
-    pub(super) fn add(&mut self, life: &Life, verdict: Verdict, faults: &Faults) {
+    pub(super) fn add(&mut self, life: &Life, verdict: Verdict) {
         let unexplained = verdict.differences.unexplained();
         self.events += life.events.len() as u64;
         self.performed += verdict.performed;
         self.faulted += verdict.faulted;
-        self.faults += faults;
-        self.frames_zeroed += verdict.zeroed.len() as u64;
+        self.forks += u64::from(life.forked_from.is_some());
         self.places.agreed += verdict.places.agreed;
         self.places.of += verdict.places.of;
         self.maps.of += u64::from(verdict.map_compared);
@@ -149,6 +166,7 @@ impl Report {
         self.lives.push(LifeReport {
             pid: life.pid,
             program: life.start.name().to_string(),
+            forked_from: life.forked_from,
             events: life.events.len() as u64,
             end: end_text(&life.end),
             unexplained,
@@ -188,10 +206,12 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n{}\n", self.file, self.command.join(" "), self.share_text());
         let life = |life: &LifeReport| {
-            let LifeReport { pid, program, events, end, .. } = life;
-            vec![pid.to_string(), program.clone(), grouped(*events as i64), end.clone()]
+            let LifeReport { pid, program, forked_from, events, end, .. } = life;
+            let from = forked_from.map_or("exec".to_string(), |parent| format!("fork of {parent}"));
+            vec![pid.to_string(), program.clone(), from, grouped(*events as i64), end.clone()]
         };
-        text += &table::of(&["process", "program", "events", "replayed to"], self.lives.iter().map(life));
+        let header = ["process", "program", "from", "events", "replayed to"];
+        text += &table::of(&header, self.lives.iter().map(life));
         text += &format!("\n{}\n", self.sums());
         text += &table::of(&["call", "replay", "times", "agreed"], self.calls.iter().map(call_cells));
         text += &self.times.as_ref().map(Times::text).unwrap_or_default();
@@ -210,8 +230,7 @@ impl Report {
         let mut text = format!("replayed {share:.2} % of {} events\n", grouped(self.recorded as i64));
         let left = self.left_out;
         let reasons = [
-            (left.forked_events, "of processes made by fork, before an exec: fork is not built"),
-            (left.events_after_fork, "of processes after they had forked: fork is not built"),
+            (left.forked_events, "of processes that forks of what is left out made, before an exec"),
             (left.events_after_untold, "of processes after a call whose effect a trace does not tell"),
             (left.events_of_strangers, "of processes whose beginning the trace does not tell"),
         ];
@@ -219,7 +238,8 @@ impl Report {
             text += &format!("  left out {} {why}\n", grouped(count as i64));
         }
         if left.forked_processes > 0 {
-            text += &format!("  {} processes made by fork are left out whole\n", left.forked_processes);
+            text +=
+                &format!("  {} processes that such forks made are left out whole\n", left.forked_processes);
         }
         if self.partial {
             text += "PARTIAL: recorded without privilege: faults of user mode only, each replayed as the\n\
@@ -251,9 +271,17 @@ impl Report {
         row("places chosen alike", of(&self.places));
         row("final maps alike", of(&self.maps));
         row("frames zeroed for pages", grouped(self.frames_zeroed as i64));
+        if self.forks > 0 {
+            row("forks", grouped(self.forks as i64));
+            row("frames copied on write", grouped(self.frames_copied as i64));
+            row("frames reused on write", grouped(self.frames_reused as i64));
+        }
         if let Some(timed) = &self.timed {
             row("replay takes", format!("{} us", number(timed.replay_us)));
-            row("its zeroing", format!("{} us; ratio {}", number(timed.zeroing_us), number(timed.ratio)));
+            row(
+                if self.forks > 0 { "its zeroing, copying" } else { "its zeroing" },
+                format!("{} us; ratio {}", number(timed.zeroing_us), number(timed.ratio)),
+            );
         }
         table::of(&["what", ""], cells)
     }
@@ -295,7 +323,6 @@ fn call_cells(row: &CallRow) -> Vec<String> {
 fn end_text(end: &End) -> String {
     match end {
         End::Exited(_) => "its exit".to_string(),
-        End::Forked => "its fork; what follows is not replayed".to_string(),
         End::Untold(call) => format!("its {call}; what follows is not replayed"),
         End::Replaced => "its exec".to_string(),
         End::Unseen => "the last event; there is no final map".to_string(),

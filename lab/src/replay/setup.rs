@@ -1,7 +1,8 @@
 //! The machine that lives are replayed on, and the address space of one.
 
-use super::life::Life;
-use super::step::{STAND_IN, Step, Steps};
+use super::life::{Family, Life};
+use super::memory_need::frames_at_once;
+use super::step::{STAND_IN, Steps};
 use crate::check::library::boot_map;
 use crate::machine::host::Host;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
@@ -10,7 +11,6 @@ use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, V
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
 use interleaf::vma::{Areas, VmaFlags};
-use std::collections::HashSet;
 
 /// The timed machine with x86-64 tables of four levels.
 pub type ReplayMachine = SoftMachine<Host, X86<false>>;
@@ -21,10 +21,10 @@ const TASK_END: u64 = (1 << 47) - PAGE;
 /// Linux's own rounding: a third of user space.
 const LEGACY_BASE: u64 = TASK_END / 3 / PAGE * PAGE;
 
-/// A machine of one CPU whose dirty memory suffices for each of the lives.
-pub fn machine(lives: &[(Life, Steps)]) -> std::io::Result<ReplayMachine> {
+/// A machine of one CPU whose dirty memory suffices for each of the families.
+pub fn machine(families: &[Family]) -> std::io::Result<ReplayMachine> {
     let first = Pfn(1 << 8);
-    let regions = vec![PfnRange::new(first, first.add(frames_for(lives)))];
+    let regions = vec![PfnRange::new(first, first.add(frames_for(families)))];
     SoftMachine::new(&MachineConfig { nr_cpus: 1, regions, fill: Fill::Dirty })
 }
 
@@ -35,34 +35,25 @@ pub fn vm(machine: &ReplayMachine) -> Result<Vm<'_, ReplayMachine>, String> {
 
 /// Frames that suffice: one for each page that is touched or populated, and as many again for tables and
 /// records.
-pub fn frames_for(lives: &[(Life, Steps)]) -> u64 {
-    let most = lives.iter().map(|(_, steps)| pages_of(steps)).max().unwrap_or(0);
+pub fn frames_for(families: &[Family]) -> u64 {
+    let most = families.iter().map(frames_at_once).max().unwrap_or(0);
     most.saturating_mul(2).saturating_add(1 << 13).min(u64::MAX >> 13).next_multiple_of(1 << 10)
 }
 
-fn pages_of(steps: &Steps) -> u64 {
-    let mut touched = HashSet::new();
-    for step in &steps.steps {
-        if let Step::Touch { addr, .. } = step {
-            touched.insert(addr.vpn());
-        }
-    }
-    let populated = steps.calls.iter().map(|call| call.populated_pages());
-    populated.fold(touched.len() as u64, u64::saturating_add)
-}
-
-/// Layout of the address space of a life, as far as the trace has it.
+/// Layout of the address spaces of a family, as far as the trace has it: forks copy it.
 ///
 /// Linux does not export where its downward search begins. The loader, which is mapped first, ends there; a
 /// recorded choice above it is a better estimate.
-pub fn layout(header: &Header, life: &Life, steps: &Steps) -> Layout {
+pub fn layout(header: &Header, family: &Family) -> Layout {
+    let (life, steps) = (&family.lives[0], &family.steps[0]);
     let setting = |name: &str| {
         let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));
         found.and_then(|(_, text)| text.trim().parse::<u64>().ok())
     };
     let stack = stack_of(&life.start);
     let loaded = life.start.mappings.iter().map(|m| m.end).filter(|&end| end < stack).max();
-    let chosen = steps.calls.iter().filter(|call| call.act.is_free_choice()).map(|call| call.chosen_end());
+    let calls = family.steps.iter().flat_map(|steps| &steps.calls);
+    let chosen = calls.filter(|call| call.act.is_free_choice()).map(|call| call.chosen_end());
     let below = |&end: &u64| end < stack && end <= TASK_END;
     let mmap_base = chosen.chain(loaded).filter(below).max().unwrap_or(TASK_END);
     let always = setting("overcommit_memory") == Some(1);

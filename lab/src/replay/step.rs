@@ -9,6 +9,7 @@ use interleaf::units::{Access, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// What to do for an event.
@@ -61,7 +62,7 @@ pub enum Act {
     Mmap { addr: u64, len: u64, prot: u32, flags: u32 },
     /// mmap of a file, as this request.
     StandIn(MapRequest),
-    /// munmap.
+    /// munmap, or shmdt.
     Munmap { addr: u64, len: u64 },
     /// mprotect.
     Mprotect { addr: u64, len: u64, prot: u32 },
@@ -87,6 +88,8 @@ pub struct Steps {
     pub calls: Vec<CallStep>,
     /// Memory that calls have locked so far.
     locked: Locked,
+    /// System V segments that are attached: bytes by address.
+    attached: HashMap<u64, u64>,
 }
 
 /// The longest mapping that is replayed: all of user space with tables of four levels.
@@ -95,20 +98,23 @@ const MAPPED_MOST_BYTES: u64 = 1 << 47;
 const MOVED_MOST_BYTES: u64 = 64 << 30;
 
 impl Steps {
-    /// Decides what to do for each event.
+    /// Decides what to do for the next event; where that maps a System V segment, one of `segment` bytes.
     ///
     /// # Errors
     /// One line: a call that cannot have succeeded as recorded.
-    pub fn of(events: &[Event]) -> Result<Steps, String> {
-        let mut all = Steps { steps: Vec::with_capacity(events.len()), ..Steps::default() };
-        for event in events {
-            let step = all.step(event)?;
-            all.steps.push(step);
-        }
-        Ok(all)
+    pub fn add(&mut self, event: &Event, segment: Option<u64>) -> Result<(), String> {
+        let step = self.step(event, segment)?;
+        self.steps.push(step);
+        Ok(())
     }
 
-    fn step(&mut self, event: &Event) -> Result<Step, String> {
+    /// No step yet, of the child of a fork: it has the segments that are attached. What is locked is the
+    /// parent's alone.
+    pub fn of_child(&self) -> Steps {
+        Steps { attached: self.attached.clone(), ..Steps::default() }
+    }
+
+    fn step(&mut self, event: &Event, segment: Option<u64>) -> Result<Step, String> {
         match &event.kind {
             Kind::Fault(fault) => {
                 let access = match fault.access {
@@ -122,13 +128,51 @@ impl Steps {
             Kind::Call(call) => {
                 let Some(expected) = call.result else { return Ok(Step::Nothing) };
                 check_length(call, expected)?;
-                let (act, way) = act(call, expected, &self.locked);
+                let attached = self.attach(call, expected, segment);
+                let (act, way) = attached.unwrap_or_else(|| act(call, expected, &self.locked));
                 self.locked.note(call, expected);
                 self.calls.push(CallStep { sys: call.sys, act, way, expected });
                 u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
             }
             _ => Ok(Step::Nothing),
         }
+    }
+}
+
+impl Steps {
+    /// What is done for a granted shmat of `segment` bytes, or for the shmdt of such a segment.
+    fn attach(&mut self, call: &Call, result: i64, segment: Option<u64>) -> Option<(Act, Way)> {
+        let [first, at, flags, ..] = call.args;
+        if result < 0 {
+            return None;
+        }
+        match (call.sys, segment) {
+            (Sys::Shmat, Some(len_bytes)) => {
+                self.attached.insert(result as u64, len_bytes);
+                Some((Act::StandIn(segment_request(at, len_bytes, flags)), Way::StandIn))
+            }
+            (Sys::Shmdt, _) => {
+                let len = self.attached.remove(&first)?;
+                Some((Act::Munmap { addr: first, len }, Way::StandIn))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Shared memory in the place of a System V segment, at `at` or, where that is 0, anywhere.
+fn segment_request(at: u64, len_bytes: u64, flags: u64) -> MapRequest {
+    const READ_ONLY: u64 = 0o10000;
+    const EXECUTE: u64 = 0o100_000;
+    let mut access = VmaFlags::READ;
+    access.set(VmaFlags::WRITE, flags & READ_ONLY == 0);
+    access.set(VmaFlags::EXECUTE, flags & EXECUTE != 0);
+    MapRequest {
+        place: if at == 0 { Place::Hint(VirtAddr(0)) } else { Place::Fixed(VirtAddr(at & !0xfff)) },
+        len_bytes: round_up(len_bytes, 4096),
+        flags: access | STAND_IN | VmaFlags::NORESERVE,
+        sharing: Sharing::Shared,
+        populate: false,
     }
 }
 

@@ -1,18 +1,22 @@
 //! The timed replay: nothing is checked, and the yardstick is zeroing the frames that it demands.
 //!
-//! What a replay cannot avoid is to zero each frame that a page gets. The yardstick does just that: frames of
-//! the same numbers, of a second machine of the same dirty memory, in the order in which the replay zeroes
-//! its own, so that a frame that was used just before is as warm for the one as for the other. Nothing is
-//! copied: memory is private and without files.
+//! What a replay cannot avoid is to zero each frame that a page gets, or to copy it after a fork. The
+//! yardstick does just that: frames of the same numbers, of a second machine of the same dirty memory, in the
+//! order in which the replay zeroes its own, so that a frame that was used just before is as warm for the one
+//! as for the other.
 
-use super::checker::Checker;
+use super::fault_counts::FaultCounts;
+use super::life::Family;
+use super::play::{self, Visitor};
 use super::player::Player;
 use super::setup::{self, ReplayMachine};
+use super::step::Steps;
 use super::times::{Collected, Times};
-use super::{Replay, life::Life, step::Steps};
+use super::verdict::Filled;
+use super::{Checking, Replay};
 use crate::median::Median;
 use interleaf::space::{Layout, Path, Vm};
-use interleaf::units::{CpuId, Order, Pfn};
+use interleaf::units::{CpuId, Order};
 use serde::Serialize;
 use std::hint::black_box;
 use std::sync::atomic::{Ordering::SeqCst, fence};
@@ -23,7 +27,7 @@ use std::time::Instant;
 pub struct Timed {
     /// All lives, from exec to the end of the space, microseconds.
     pub replay_us: f64,
-    /// Zeroing their frames in the same order, microseconds.
+    /// Zeroing and copying their frames in the same order, microseconds.
     pub zeroing_us: f64,
     /// The one divided by the other, pair by pair: the median.
     pub ratio: f64,
@@ -40,7 +44,7 @@ pub struct TimedReplay<'a> {
     /// A second machine like the first, on which nothing runs: what the yardstick zeroes.
     idle: ReplayMachine,
     layouts: Vec<Layout>,
-    zeroed: Vec<Pfn>,
+    filled: Vec<Filled>,
 }
 
 impl<'a> TimedReplay<'a> {
@@ -49,34 +53,49 @@ impl<'a> TimedReplay<'a> {
     /// # Errors
     /// One line: the machine cannot be had.
     pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
-        let new = || setup::machine(&replay.lives).map_err(|error| error.to_string());
+        let new = || setup::machine(&replay.families).map_err(|error| error.to_string());
         let (machine, idle) = (new()?, new()?);
         let _cpu = machine.enter(CpuId(0));
         let vm = setup::vm(&machine)?;
-        let layout = |(life, steps): &(Life, Steps)| setup::layout(&replay.header, life, steps);
-        let layouts = replay.lives.iter().map(layout).collect();
+        let layouts = replay.families.iter().map(|family| setup::layout(&replay.header, family)).collect();
         let mut ready =
-            TimedReplay { replay, path, machine: &machine, vm: &vm, idle, layouts, zeroed: Vec::new() };
-        ready.zeroed = ready.learn_order()?;
+            TimedReplay { replay, path, machine: &machine, vm: &vm, idle, layouts, filled: Vec::new() };
+        ready.filled = ready.learn_order()?;
         Ok(f(&ready))
     }
 
-    /// Frames in the order in which the replay zeroes them.
-    fn learn_order(&self) -> Result<Vec<Pfn>, String> {
-        let mut zeroed = Vec::new();
-        let header = &self.replay.header;
+    /// Plays every family, each as `visit` makes a visitor for it.
+    ///
+    /// # Errors
+    /// One line: there is no memory.
+    fn each<V: Visitor>(
+        &self,
+        visit: impl Fn(&'a Family) -> V,
+        mut done: impl FnMut(&'a Family, V),
+    ) -> Result<(), String> {
+        let stack_limit = self.replay.header.limits.stack_bytes;
+        for (family, layout) in self.replay.families.iter().zip(&self.layouts) {
+            let space = setup::space(self.vm, *layout, self.path, &family.lives[0].start)?;
+            let counts = FaultCounts::default();
+            let mut visitor = visit(family);
+            play::play(family, self.machine, space, stack_limit, &counts, &mut visitor)?;
+            done(family, visitor);
+        }
+        Ok(())
+    }
+
+    /// Frames in the order in which the replay zeroes them, or copies to them.
+    fn learn_order(&self) -> Result<Vec<Filled>, String> {
+        let mut filled = Vec::new();
         // The first replay leaves the free lists as every later one finds them.
         for _ in 0..2 {
-            zeroed.clear();
-            for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
-                let space = setup::space(self.vm, *layout, self.path, &life.start)?;
-                let _running = space.activate(None);
-                let player = Player::new(self.machine, &space, header.limits.stack_bytes);
-                zeroed.extend(Checker::new(&player, life, steps, header.limits).play(|| ()).zeroed);
-            }
+            filled.clear();
+            let limits = self.replay.header.limits;
+            let checking = |family| Checking::new(family, limits, |_: &str| ());
+            self.each(checking, |_, checking| filled.extend(checking.filled))?;
             self.vm.settle();
         }
-        Ok(zeroed)
+        Ok(filled)
     }
 
     /// The library that replays.
@@ -84,20 +103,15 @@ impl<'a> TimedReplay<'a> {
         self.vm
     }
 
-    /// How many frames are zeroed.
-    pub fn frames_zeroed(&self) -> usize {
-        self.zeroed.len()
+    /// How many frames are zeroed or copied to.
+    pub fn frames_filled(&self) -> usize {
+        self.filled.len()
     }
 
     /// Replays every life, from its exec to the end of its space. Nanoseconds.
     pub fn play(&self) -> f64 {
         let start = Instant::now();
-        for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
-            let space = setup::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
-            let _running = space.activate(None);
-            let player = Player::new(self.machine, &space, self.replay.header.limits.stack_bytes);
-            black_box(player.play(steps));
-        }
+        self.each(|family| Plain(&family.steps), |_, _| ()).expect("it was played before");
         start.elapsed().as_nanos() as f64
     }
 
@@ -105,39 +119,41 @@ impl<'a> TimedReplay<'a> {
     /// Linux took.
     pub fn times(&self) -> Times {
         let mut collected = Collected::default();
-        for ((life, steps), layout) in self.replay.lives.iter().zip(&self.layouts) {
-            let space = setup::space(self.vm, *layout, self.path, &life.start).expect("it was made before");
-            let _running = space.activate(None);
-            let player = Player::new(self.machine, &space, self.replay.header.limits.stack_bytes);
-            let mut step_ns = Vec::with_capacity(steps.steps.len());
-            for step in &steps.steps {
-                let start = Instant::now();
-                black_box(player.step(step, steps));
-                step_ns.push(start.elapsed().as_nanos() as u64);
+        let clocked = |family: &'a Family| Clocked {
+            steps: &family.steps,
+            step_ns: family.steps.iter().map(|steps| Vec::with_capacity(steps.steps.len())).collect(),
+        };
+        let add = |family: &'a Family, clocked: Clocked<'a>| {
+            for ((life, steps), step_ns) in family.each().zip(&clocked.step_ns) {
+                collected.add(life, steps, step_ns);
             }
-            collected.add(life, steps, &step_ns);
-        }
+        };
+        self.each(clocked, add).expect("it was played before");
         collected.times()
     }
 
-    /// Zeroes the frames that the replay zeroes, in its order, on the other machine. Nanoseconds.
+    /// Zeroes the frames that the replay zeroes, and copies those that it copies, in its order, on the other
+    /// machine. Nanoseconds.
     pub fn zero(&self) -> f64 {
-        let mut idle = self.idle.bare_memory();
-        let start = Instant::now();
-        for &frame in &self.zeroed {
-            idle.zero(frame, Order(0));
-        }
-        start.elapsed().as_nanos() as f64
+        self.fill(|| ())
     }
 
     /// As [`zero`](Self::zero), with a fence after each frame: nothing is overlapped. A thread that takes a
     /// lock after zeroing, as a fault does to install its frame, waits until the zeroes have left the CPU.
     pub fn zero_fenced(&self) -> f64 {
+        self.fill(|| fence(SeqCst))
+    }
+
+    #[inline(always)]
+    fn fill(&self, after_each: impl Fn()) -> f64 {
         let mut idle = self.idle.bare_memory();
         let start = Instant::now();
-        for &frame in &self.zeroed {
-            idle.zero(frame, Order(0));
-            fence(SeqCst);
+        for &filled in &self.filled {
+            match filled {
+                Filled::Zeroed(frame) => idle.zero(frame, Order(0)),
+                Filled::Copied(from, to) => idle.copy(from, to),
+            }
+            after_each();
         }
         start.elapsed().as_nanos() as f64
     }
@@ -152,5 +168,31 @@ impl<'a> TimedReplay<'a> {
             ratio: median(times.iter().map(|t| t.0 / t.1).collect()),
             pairs,
         }
+    }
+}
+
+/// Plays the steps, and nothing else.
+struct Plain<'a>(&'a [Steps]);
+
+impl Visitor for Plain<'_> {
+    #[inline]
+    fn step(&mut self, life: usize, at: usize, player: &Player<'_, '_>) {
+        let all = &self.0[life];
+        black_box(player.step(&all.steps[at], all));
+    }
+}
+
+/// Plays the steps, and notes how long each takes.
+struct Clocked<'a> {
+    steps: &'a [Steps],
+    step_ns: Vec<Vec<u64>>,
+}
+
+impl Visitor for Clocked<'_> {
+    fn step(&mut self, life: usize, at: usize, player: &Player<'_, '_>) {
+        let all = &self.steps[life];
+        let start = Instant::now();
+        black_box(player.step(&all.steps[at], all));
+        self.step_ns[life].push(start.elapsed().as_nanos() as u64);
     }
 }

@@ -68,6 +68,7 @@ calls! {
     Msync MSYNC "msync" 3 Uses,
     Mincore MINCORE "mincore" 3 Uses,
     Madvise MADVISE "madvise" 3 Changes,
+    Shmget SHMGET "shmget" 3 Other,
     Shmat SHMAT "shmat" 3 Gives,
     Clone CLONE "clone" 5 Task,
     Fork FORK "fork" 0 Task,

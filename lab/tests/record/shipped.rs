@@ -14,8 +14,8 @@ fn shipped() -> Vec<PathBuf> {
 }
 
 #[test]
-fn three_traces_are_shipped_and_small() {
-    assert_eq!(shipped().len(), 3);
+fn four_traces_are_shipped_and_small() {
+    assert_eq!(shipped().len(), 4);
     for path in shipped() {
         let bytes = fs::metadata(&path).unwrap().len();
         assert!(bytes < 300_000, "{} has {bytes} bytes", path.display());

@@ -1,15 +1,7 @@
 //! Every event of a trace is replayed, or left out for a reason that is counted.
 
 use super::*;
-
-/// An event in another process.
-fn in_process(pid: u32, event: Event) -> Event {
-    Event { pid, tid: pid, ..event }
-}
-
-fn fork(parent: u32, child: u32) -> Event {
-    at(parent, Kind::Task(NewTask { tid: child, flags: 17 }))
-}
+use crate::forks::{fork, in_process};
 
 fn touch() -> Event {
     fault(STACK, Access::Write, Cause::Absent)
@@ -55,12 +47,13 @@ fn a_number_that_is_used_again_is_that_of_the_new_process() {
     let end = at(11, Kind::Exit(ProcessExit { status: 0, image: None }));
     let borrowed = at(PID, Kind::Task(NewTask { tid: 11, flags: NewTask::VM | NewTask::VFORK }));
     let report = check(vec![borrowed, in_process(11, touch()), end, fork(PID, 11), in_process(11, touch())]);
-    assert_eq!((report.left_out.forked_events, report.performed), (1, 1));
+    assert_eq!((report.lives.len(), report.performed, report.left_out.events()), (2, 2, 0));
+    assert_eq!((report.lives[1].pid, report.lives[1].forked_from), (11, Some(PID)));
 }
 
 #[test]
 fn every_event_of_the_shipped_traces_is_accounted_for() {
-    for name in ["python.trace", "sqlite.trace", "churn.trace"] {
+    for name in ["python.trace", "sqlite.trace", "churn.trace", "fork.trace"] {
         let report = replayed(&shipped(name), Path::Speculative);
         assert_eq!(report.left_out.events(), 0, "{name}");
     }

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod accounting;
+mod forks;
 mod hostile;
 mod imposed;
 mod partial;
+mod segments;
 
 fn shipped(name: &str) -> Replay {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces").join(name);
@@ -57,6 +59,17 @@ fn four_threads_on_an_allocator_run_again_as_linux_ran_them() {
     let meanwhile = report.count_of(DifferenceKind::Meanwhile);
     assert_eq!((meanwhile, report.places.agreed + meanwhile), (103, report.places.of));
     assert_eq!(report.faults.speculated, report.faults.raised, "nothing to wait for on one CPU");
+}
+
+#[test]
+fn a_shell_and_pythons_processes_run_again_with_their_forks() {
+    let report = replayed(&shipped("fork.trace"), Path::Speculative);
+    assert_eq!((report.events, report.lives.len(), report.maps.of), (5_481, 13, 11));
+    assert_eq!((report.forks, report.unexplained), (10, 0));
+    assert!(report.frames_copied > 0 && report.frames_reused > report.frames_copied, "{}", report.text());
+    let locked = replayed(&shipped("fork.trace"), Path::Locked);
+    assert_eq!(locked.frames_copied, report.frames_copied);
+    assert_eq!(locked.frames_reused, report.frames_reused);
 }
 
 #[test]
@@ -224,6 +237,19 @@ fn a_fault_on_a_page_that_is_present_is_seen() {
 }
 
 #[test]
+fn a_fault_that_the_kernel_took_twice_is_explained() {
+    let at = TOP - 0x3000;
+    let twice = |mode| {
+        let taken = Fault { address: at, access: Access::Write, mode, cause: Cause::Absent };
+        let taken = self::at(PID, Kind::Fault(taken));
+        check(vec![anonymous(2, at), taken.clone(), taken])
+    };
+    let kernel = twice(Mode::Kernel);
+    assert_eq!((kernel.unexplained, kernel.count_of(DifferenceKind::KernelRetried)), (0, 1));
+    assert_eq!(twice(Mode::User).count_of(DifferenceKind::NoFault), 1);
+}
+
+#[test]
 fn a_wild_access_deserves_its_signal_and_no_other() {
     let wild = fault(0x1234_5678, Access::Read, Cause::Absent);
     let signal = at(PID, Kind::Signal(Signal { number: 11, code: 1, address: 0x1234_5678 }));
@@ -260,29 +286,6 @@ fn memory_that_mremap_moved_keeps_its_pages() {
     assert!(report.differences.is_empty(), "{}", report.text());
     assert_eq!(report.frames_zeroed, 4, "the page that moved has a frame of its own");
     assert_eq!((report.places.agreed, report.places.of), (2, 2));
-}
-
-#[test]
-fn a_fork_ends_the_replay_of_its_process_and_its_child_starts_with_exec() {
-    let child = 11;
-    let task = at(PID, Kind::Task(NewTask { tid: child, flags: 17 }));
-    let lost = |pid| {
-        at(
-            pid,
-            Kind::Fault(Fault {
-                address: STACK,
-                access: Access::Write,
-                mode: Mode::User,
-                cause: Cause::Absent,
-            }),
-        )
-    };
-    let exec = at(child, Kind::Exec(Started { image: Arc::new(at_exec()) }));
-    let report = check(vec![task, lost(child), lost(PID), exec, lost(child), exit(vec![])]);
-    assert_eq!(report.lives.len(), 2);
-    assert_eq!(report.performed, 1);
-    let left = report.left_out;
-    assert_eq!((left.forked_processes, left.forked_events, left.events_after_fork), (0, 1, 2));
 }
 
 #[test]

@@ -43,6 +43,20 @@ impl<C: Flavour, F: Format> BareMemory<'_, C, F> {
         unsafe { at.write_bytes(byte, len_bytes) };
     }
 
+    /// Copies a frame.
+    ///
+    /// # Panics
+    /// As [`zero`](Self::zero), and where the two are one.
+    pub fn copy(&mut self, from: Pfn, to: Pfn) {
+        assert!(from != to, "a frame copied to itself");
+        let frame = |pfn: Pfn| PfnRange::new(pfn, pfn.add(1));
+        let ((from, len_bytes), (to, _)) = (self.block(frame(from)), self.block(frame(to)));
+        // SAFETY: both lie in the arena, and no system has them, as `block` has checked; they are different
+        // frames, so the bytes do not overlap. As long as `claims` is locked no system gets them, and no
+        // other thread is here.
+        unsafe { to.copy_from_nonoverlapping(from, len_bytes) };
+    }
+
     /// Where the frames lie, and their bytes.
     fn block(&self, frames: PfnRange) -> (NonNull<u8>, usize) {
         assert!(!self.claims.iter().any(|claim| claim.overlaps(frames)), "frames that a system has");

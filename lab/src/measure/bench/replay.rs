@@ -49,7 +49,7 @@ fn against_zeroing(
 ) -> Result<Figure, Failure> {
     let replay = Replay::read_bytes(trace).map_err(Failure::usage)?;
     let figure = TimedReplay::with(&replay, path, |ready| {
-        let frames = ready.frames_zeroed() as f64;
+        let frames = ready.frames_filled() as f64;
         let ours = || ready.play() / frames;
         let figure = paired(options, name, "ns/frame", ours, ZEROING, || ready.zero() / frames);
         garbage::note(ready.vm());
@@ -62,7 +62,7 @@ fn against_zeroing(
 fn fenced(options: &Options, trace: &[u8]) -> Result<Figure, Failure> {
     let replay = Replay::read_bytes(trace).map_err(Failure::usage)?;
     let figure = TimedReplay::with(&replay, Path::Speculative, |ready| {
-        let frames = ready.frames_zeroed() as f64;
+        let frames = ready.frames_filled() as f64;
         // A replay before each finds the caches as the other figures have them.
         let after_play = |zero: fn(&TimedReplay<'_>) -> f64| {
             ready.play();

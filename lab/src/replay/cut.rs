@@ -1,0 +1,246 @@
+//! Cuts a trace into families of lives.
+//!
+//! Every event of a trace is in one life, or counted in [`LeftOut`].
+
+use super::life::{End, Family, LeftOut, Life, Then, Turn};
+use super::step::Steps;
+use crate::trace::{Access, Call, Event, Header, Image, Kind, Mode, Started, Sys};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Cuts a trace into families.
+///
+/// # Errors
+/// One line: an event that no replay can perform.
+pub fn families(header: &Header, events: Vec<Event>) -> Result<(Vec<Family>, LeftOut), String> {
+    let mut cutter = Cutter::default();
+    cutter.begin(header.pid, Arc::new(header.image.clone()));
+    for (number, event) in events.into_iter().enumerate() {
+        cutter.take(number, event);
+    }
+    cutter.left_out.forked_processes = cutter.forked.values().filter(|&&alive| alive).count() as u64;
+    let families = cutter.families.into_iter().map(family).collect::<Result<_, String>>()?;
+    Ok((families, cutter.left_out))
+}
+
+/// A life, by family and index in it.
+type At = (usize, usize);
+
+/// A life under way.
+struct Cut {
+    life: Life,
+    /// The number in the trace of each of its events.
+    numbers: Vec<usize>,
+    /// Numbers of the events that were forks, and the lives that they made.
+    forks: Vec<(usize, usize)>,
+    /// Numbers of the events that mapped System V memory, and its bytes.
+    segments: Vec<(usize, u64)>,
+    /// The number of the event after which there is no such space any more; that of an exec is not its own.
+    last: usize,
+}
+
+#[derive(Default)]
+struct Cutter {
+    families: Vec<Vec<Cut>>,
+    /// The life in which each process acts.
+    acts_in: HashMap<u32, At>,
+    /// Children of forks in what is not replayed, and whether they have not called exec.
+    forked: HashMap<u32, bool>,
+    /// Sizes of System V segments by their numbers, bytes.
+    segments: HashMap<i64, u64>,
+    left_out: LeftOut,
+}
+
+impl Cutter {
+    /// Begins a life that exec made.
+    fn begin(&mut self, pid: u32, start: Arc<Image>) -> At {
+        self.families.push(Vec::new());
+        self.add(self.families.len() - 1, Life::new(pid, None, start), 0)
+    }
+
+    fn add(&mut self, family: usize, life: Life, last: usize) -> At {
+        let at = (family, self.families[family].len());
+        self.acts_in.insert(life.pid, at);
+        let (numbers, forks, segments) = (Vec::new(), Vec::new(), Vec::new());
+        self.families[family].push(Cut { life, numbers, forks, segments, last });
+        at
+    }
+
+    fn cut(&mut self, (family, at): At) -> &mut Cut {
+        &mut self.families[family][at]
+    }
+
+    fn take(&mut self, number: usize, event: Event) {
+        self.note_segment(&event);
+        if let Kind::Exec(Started { image }) = &event.kind {
+            let image = image.clone();
+            self.exec(image, number, event);
+            return;
+        }
+        let Some(&at) = self.acts_in.get(&event.pid) else {
+            match self.forked.contains_key(&event.pid) {
+                true => self.left_out.forked_events += 1,
+                false => self.left_out.events_of_strangers += 1,
+            }
+            self.follow_forked(&event);
+            return;
+        };
+        if matches!(self.cut(at).life.end, End::Untold(_)) {
+            self.left_out.events_after_untold += 1;
+            self.follow_forked(&event);
+            return;
+        }
+        self.put(at, number, event);
+    }
+
+    fn exec(&mut self, image: Arc<Image>, number: usize, event: Event) {
+        let pid = event.pid;
+        let early = self.take_early(pid, &image);
+        if let Some(&at) = self.acts_in.get(&pid)
+            && self.cut(at).life.pid == pid
+            && self.cut(at).life.end == End::Unseen
+        {
+            self.cut(at).life.end = End::Replaced;
+            self.cut(at).last = number;
+        }
+        self.forked.entry(pid).and_modify(|alone| *alone = false);
+        let at = self.begin(pid, image);
+        early.into_iter().chain([(number, event)]).for_each(|(number, event)| self.push(at, number, event));
+    }
+
+    /// Before the event that says so, the kernel has made the new space and written to it, filling the
+    /// program's first pages.
+    fn take_early(&mut self, pid: u32, image: &Image) -> Vec<(usize, Event)> {
+        let Some(&at) = self.acts_in.get(&pid) else { return Vec::new() };
+        let is_early = |event: &Event| match &event.kind {
+            Kind::Fault(fault) => {
+                let is_kernels = (fault.mode, fault.access) == (Mode::Kernel, Access::Write);
+                is_kernels && image.find(fault.address).is_some()
+            }
+            _ => false,
+        };
+        let Cut { life, numbers, .. } = self.cut(at);
+        let last_other = life.events.iter().rposition(|event| event.pid == pid && !is_early(event));
+        let from = last_other.map_or(0, |last| last + 1);
+        let mut early = Vec::new();
+        for at in (from..life.events.len()).rev() {
+            if life.events[at].pid == pid {
+                early.push((numbers.remove(at), life.events.remove(at)));
+            }
+        }
+        early.reverse();
+        early
+    }
+
+    /// Processes made where nothing is replayed are not replayed either, before their exec.
+    fn follow_forked(&mut self, event: &Event) {
+        if let Kind::Task(task) = event.kind
+            && !task.is_thread()
+        {
+            // A number that an earlier process had may be used again.
+            self.acts_in.remove(&task.tid);
+            self.forked.insert(task.tid, true);
+        }
+    }
+
+    fn put(&mut self, at: At, number: usize, event: Event) {
+        match &event.kind {
+            Kind::Task(task) if task.is_thread() => {}
+            Kind::Task(task) if task.shares_memory() => {
+                self.acts_in.insert(task.tid, at);
+            }
+            Kind::Task(task) => {
+                let Life { pid, start, .. } = &self.cut(at).life;
+                let child = Life::new(task.tid, Some(*pid), start.clone());
+                let child = self.add(at.0, child, number);
+                self.cut(at).forks.push((number, child.1));
+            }
+            Kind::Exit(ended) if self.cut(at).life.pid == event.pid => {
+                if let Some(image) = &ended.image {
+                    self.cut(at).life.end = End::Exited(image.clone());
+                }
+            }
+            Kind::Call(call) if call.result.is_some_and(|result| result >= 0) => {
+                let size = self.segments.get(&(call.args[0] as i64)).copied();
+                match (call.sys, size) {
+                    (Sys::Shmat, Some(size)) => self.cut(at).segments.push((number, size)),
+                    (sys, _) if untold(sys) => self.cut(at).life.end = End::Untold(sys),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        self.push(at, number, event);
+    }
+
+    fn push(&mut self, at: At, number: usize, event: Event) {
+        let cut = self.cut(at);
+        cut.numbers.push(number);
+        cut.life.events.push(event);
+        cut.last = cut.last.max(number);
+    }
+
+    /// A segment that is there is asked for with any size that is not larger.
+    fn note_segment(&mut self, event: &Event) {
+        if let Kind::Call(Call { sys: Sys::Shmget, args, result: Some(id), .. }) = event.kind
+            && id >= 0
+            && args[1] > 0
+        {
+            let size = self.segments.entry(id).or_default();
+            *size = args[1].max(*size);
+        }
+    }
+}
+
+impl Life {
+    fn new(pid: u32, forked_from: Option<u32>, start: Arc<Image>) -> Life {
+        let (events, segments) = (Vec::new(), HashMap::new());
+        Life { pid, forked_from, start, events, segments, end: End::Unseen }
+    }
+}
+
+/// Calls that map memory of a size which no argument says, or have faults answered by the program.
+fn untold(sys: Sys) -> bool {
+    matches!(sys, Sys::Shmat | Sys::RemapFilePages | Sys::Userfaultfd)
+}
+
+/// The lives of a family in their turns, with what is done for each event.
+fn family(cuts: Vec<Cut>) -> Result<Family, String> {
+    // Events by their number; after that of the last, the end of a life.
+    let mut order: Vec<(usize, bool, usize)> = Vec::new();
+    let mut forks: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut family = Family::default();
+    for (life, cut) in cuts.into_iter().enumerate() {
+        order.extend(cut.numbers.iter().map(|&number| (number, false, life)));
+        order.push((cut.last, true, life));
+        let index = |number: usize| cut.numbers.binary_search(&number).expect("an event of its own");
+        forks.extend(cut.forks.iter().map(|&(number, child)| ((life, index(number)), child)));
+        let segments = cut.segments.iter().map(|&(number, bytes)| (index(number), bytes)).collect();
+        family.lives.push(Life { segments, ..cut.life });
+        family.steps.push(Steps::default());
+    }
+    order.sort_unstable();
+    let mut next = vec![0; family.lives.len()];
+    for (_, is_end, life) in order {
+        let at = next[life];
+        let then = match forks.get(&(life, at)) {
+            _ if is_end => Then::End,
+            Some(&child) => Then::Fork(child),
+            None => Then::Switch,
+        };
+        let to = if is_end { at } else { at + 1 };
+        next[life] = to;
+        match family.turns.last_mut() {
+            Some(turn) if turn.life == life && turn.then == Then::Switch => (turn.to, turn.then) = (to, then),
+            _ => family.turns.push(Turn { life, from: at, to, then }),
+        }
+        if !is_end {
+            let Life { events, segments, .. } = &family.lives[life];
+            family.steps[life].add(&events[at], segments.get(&at).copied())?;
+        }
+        if let Then::Fork(child) = then {
+            family.steps[child] = family.steps[life].of_child();
+        }
+    }
+    Ok(family)
+}
