@@ -5,6 +5,7 @@ mod command;
 mod live;
 mod model;
 mod shipped;
+mod tracefs;
 
 use interleaf_lab::os::lacking;
 use interleaf_lab::os::process::ChildOutput;

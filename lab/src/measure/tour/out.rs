@@ -4,6 +4,7 @@ use super::Section;
 use crate::error::Failure;
 use crate::measure::bench::report::figures_table;
 use crate::measure::bench::{BENCHMARKS, Figure, Options, Verdict};
+use crate::measure::garbage::PeakGarbage;
 use crate::show::bars;
 use serde::Serialize;
 
@@ -68,6 +69,17 @@ impl Out {
     /// Says whether something that the claim hangs on holds; `None` where it was not judged.
     pub fn judge(&mut self, what: impl Into<String>, verdict: Option<Verdict>) {
         self.judged.extend(verdict.map(|verdict| (what.into(), verdict)));
+    }
+
+    /// Shows how much garbage waited for readers at the peak. The claim fails where it was more than may.
+    pub fn garbage(&mut self, peak: &PeakGarbage) {
+        let PeakGarbage { peak_objects, peak_bytes, limit_bytes, .. } = peak;
+        self.line(format!(
+            "garbage at its peak: {peak_objects} objects, {peak_bytes} bytes; {limit_bytes} may wait"
+        ));
+        if peak.peak_bytes > peak.limit_bytes {
+            self.judge("garbage that waited for readers", Some(Verdict::No));
+        }
     }
 
     /// Shows a line of text, or several.

@@ -2,7 +2,7 @@
 
 use super::out::{Out, Shown};
 use crate::error::Failure;
-use crate::measure::Options;
+use crate::measure::{Options, garbage};
 
 /// One section of the tour.
 pub struct Section {
@@ -17,10 +17,12 @@ pub struct Section {
 }
 
 impl Section {
-    /// Runs the section.
+    /// Runs the section, and holds the garbage of its machines against what may wait.
     pub fn show(&self, options: &Options) -> Result<Shown, Failure> {
         let mut out = Out::new(options);
-        (self.run)(&mut out)?;
+        let (run, peak) = garbage::noted_in(|| (self.run)(&mut out));
+        run?;
+        peak.iter().for_each(|peak| out.garbage(peak));
         Ok(out.shown(self))
     }
 }

@@ -27,3 +27,21 @@ fn a_claim_follows_the_worst_verdict() {
     assert_eq!((no.verdict, no.because.len()), (Some(Verdict::No), 1));
     assert!(no.text(1, 1).contains("here: NOT so: a"));
 }
+
+#[test]
+fn the_garbage_of_a_sections_machines_is_shown_and_fails_the_claim_beyond_its_limit() {
+    use crate::measure::bench::Verdict;
+    use crate::measure::garbage::PeakGarbage;
+    let shown = locks::SECTION.show(&Options::small()).unwrap();
+    assert!(shown.text.contains("garbage at its peak: "), "{}", shown.text);
+    let section = Section { title: "t", claim: "c", run: |_| Ok(()), command: "interleaf list" };
+    let with = |peak_bytes| {
+        let mut out = Out::new(&Options::small());
+        out.garbage(&PeakGarbage { peak_objects: 3, peak_bytes, limit_bytes: 100, longest_grace_ns: 1 });
+        out.shown(&section)
+    };
+    assert_eq!(with(100).verdict, None, "what may wait says nothing about the claim");
+    let beyond = with(101);
+    assert_eq!(beyond.verdict, Some(Verdict::No));
+    assert_eq!(beyond.because, ["garbage that waited for readers"]);
+}
