@@ -52,8 +52,8 @@ pub struct Process {
     /// Threads that live. The supervisor sleeps on it. The decrement of a thread that leaves releases what
     /// the thread did; the supervisor, or the thread that leaves last, acquires it.
     pub(super) alive: AtomicU32,
-    /// The status that the first thread left with, which is the process's where nothing else has ended it.
-    /// The store is ordered before that thread's decrement of `alive`.
+    /// The status of the thread that left last, where nothing else has ended the process. The store is
+    /// ordered before the thread's decrement of `alive`.
     pub(super) left_with: AtomicU32,
     /// The place of the process whose space it shares, as a child of vfork, and 1 more; 0 for none. Written
     /// under `FAMILY` before the state becomes RUNNING.
@@ -269,12 +269,10 @@ impl Process {
         }
     }
 
-    /// Ends the running thread with an exit code, which is the process's if it is the first thread.
+    /// Ends the running thread with an exit code, which is the process's if it leaves last.
     pub fn exit_thread(&'static self, code: u32) -> ! {
-        if percpu::thread().number.load(Relaxed) == self.number() {
-            // Release: pairs with the load in `status`.
-            self.left_with.store(Status::exited(code).0, Release);
-        }
+        // Release: pairs with the load in `status`.
+        self.left_with.store(Status::exited(code).0, Release);
         self.leave()
     }
 
