@@ -62,7 +62,7 @@ pub struct Thread {
     pub number: AtomicU32,
     /// The process that it is a thread of, as a place in the table of processes.
     pub process: AtomicU32,
-    /// Not 0: the thread exits before it returns to ring 3, because its program ends.
+    /// Not 0: the thread looks, before it returns to ring 3, whether its program ends, and what a tick asks.
     pub exit_pending: AtomicU32,
     /// Where a program wants a 0 stored and woken when the thread ends; 0 for nowhere.
     pub clear_tid: AtomicU64,

@@ -278,7 +278,12 @@ fn interrupt(vector: Vector) {
     cpu::section_begins();
     percpu::this().idle_ends();
     match vector {
-        Vector::TIMER | Vector::RESCHED => percpu::set_need_resched(),
+        Vector::TIMER => {
+            percpu::set_need_resched();
+            // Seen on the way to ring 3 where the kernel was interrupted, too.
+            percpu::thread().exit_pending.store(1, Relaxed);
+        }
+        Vector::RESCHED => percpu::set_need_resched(),
         Vector::HANDLER => MACHINE.call_handler(),
         Vector::BARRIER => percpu::this().quiesced(),
         Vector::LEAVE_SPACE => cpu::with_interrupts_off(spaces::leave_lazy_space),

@@ -10,7 +10,7 @@ use interleaf::units::VirtAddr;
 use interleaf_linux_abi::Errno;
 use interleaf_linux_abi::task::*;
 
-/// Ends the thread. The code is the process's if it is the last one.
+/// Ends the thread. The code is the process's if it is the last one, and nothing else ends the process.
 pub fn exit(code: u64) -> CallResult {
     process::current().exit_thread(code as u32)
 }

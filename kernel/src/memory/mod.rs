@@ -66,6 +66,15 @@ pub fn init(loader: &Loader, start: RecordInit) {
     }
 }
 
+/// Age in nanoseconds that garbage of a CPU reaches at most while programs run there, but for four ticks.
+const MAX_GARBAGE_AGE_NS: u64 = 8_000_000;
+
+/// Called on the way to ring 3 at a tick: frees garbage that has waited for long. A CPU that runs a program
+/// which never calls the kernel neither retires nor idles.
+pub fn tick() {
+    vm().tick(MAX_GARBAGE_AGE_NS);
+}
+
 /// The workers of large jobs.
 pub fn workers() -> &'static WorkerPool<'static, Metal> {
     WORKERS.get()

@@ -1,10 +1,11 @@
-//! Memory that waits on a CPU that has nothing to do: an idle CPU keeps no garbage.
+//! Memory that waits on a CPU that has nothing to do: an idle CPU keeps no garbage, nor one that goes
+//! offline.
 
 use super::world::{fail, map, page, store, with_space};
 use crate::arch::spaces::{self, OwnedSpace};
 use crate::arch::{Core, MACHINE, percpu, thread};
 use crate::memory;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
 use interleaf::units::PAGE_SIZE;
 use interleaf_kernel::core::options::Options;
@@ -27,6 +28,37 @@ pub fn is_left_by_idle_cpus(options: &Options<'_>) -> bool {
         thread::run_all(&[&|| passed.store(goes_away(), SeqCst)], true);
         crate::println!("idle CPUs leave their garbage: {} objects, then none", made.load(SeqCst));
         passed.load(SeqCst) && (made.load(SeqCst) > 0 || fail(format_args!("there was no garbage")))
+    })
+}
+
+/// The last CPU makes garbage, says that it goes offline, and calls nothing any more: the others free it.
+pub fn is_left_by_an_offline_cpu(options: &Options<'_>) -> bool {
+    let nr = MACHINE.nr_cpus() as usize;
+    if nr < 2 {
+        return true;
+    }
+    with_space(options, |space| {
+        let (step, passed) = (AtomicU32::new(0), AtomicBool::new(false));
+        let go_offline = || {
+            spaces::in_space(space, || (0..CYCLES).for_each(|_| cycle(space)));
+            memory::vm().offline();
+            step.store(1, SeqCst);
+            // A kernel thread: no tick calls the library here.
+            while step.load(SeqCst) < 2 {
+                Core::relax();
+            }
+        };
+        let stay = || {
+            while step.load(SeqCst) < 1 {
+                Core::relax();
+            }
+            passed.store(goes_away(), SeqCst);
+            step.store(2, SeqCst);
+        };
+        let mut programs: [&(dyn Fn() + Sync); percpu::MAX_CPUS] = [&|| (); percpu::MAX_CPUS];
+        (programs[0], programs[nr - 1]) = (&stay, &go_offline);
+        thread::run_all(&programs[..nr], true);
+        passed.load(SeqCst)
     })
 }
 

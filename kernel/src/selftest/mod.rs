@@ -8,6 +8,8 @@
 //! | `refused` | an access of ring 3 that is refused counts as one fault |
 //! | `idle` | an idle CPU counts as idle only while it waits, whatever ended the wait |
 //! | `garbage` | an idle CPU keeps no garbage |
+//! | `offline` | nor does one that goes offline |
+//! | `ticks` | nor does one that computes in ring 3, for longer than some ticks |
 //! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
 //! | `lazy` | a CPU that keeps a space without running it is interrupted once, however often it is flushed |
 //! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
@@ -22,6 +24,7 @@ mod idle;
 mod lazy;
 mod refused;
 mod storm;
+mod ticks;
 mod world;
 
 use crate::arch::{Core, space};
@@ -39,6 +42,8 @@ const TESTS: &[(&str, Test)] = &[
     ("refused", refused::once_each),
     ("idle", idle::ends_with_the_wait),
     ("garbage", garbage::is_left_by_idle_cpus),
+    ("offline", garbage::is_left_by_an_offline_cpu),
+    ("ticks", ticks::bound_the_age_of_garbage),
     ("flushes", faults::interrupt_only_who_runs_the_space),
     ("lazy", lazy::interrupted_once),
     ("storm", storm::in_one_space),

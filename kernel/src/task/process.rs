@@ -18,6 +18,7 @@
 use crate::arch::thread::Thread;
 use crate::arch::trap::Frame;
 use crate::arch::{Core, percpu, spaces, user};
+use crate::memory;
 use crate::task::sched;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
@@ -52,8 +53,8 @@ pub struct Process {
     /// Threads that live. The supervisor sleeps on it. The decrement of a thread that leaves releases what
     /// the thread did; the supervisor, or the thread that leaves last, acquires it.
     pub(super) alive: AtomicU32,
-    /// The status of the thread that left last, where nothing else has ended the process. The store is
-    /// ordered before the thread's decrement of `alive`.
+    /// The status of the thread that left last, where nothing else has ended the process, as Linux has it
+    /// since 5.18. The store is ordered before the thread's decrement of `alive`.
     pub(super) left_with: AtomicU32,
     /// The place of the process whose space it shares, as a child of vfork, and 1 more; 0 for none. Written
     /// under `FAMILY` before the state becomes RUNNING.
@@ -310,7 +311,8 @@ impl Process {
     }
 }
 
-/// A thread of a process is about to go back to ring 3, or not.
+/// A thread of a process is about to go back to ring 3, after a tick or an interrupt by another CPU; or not,
+/// where its process ends.
 pub fn before_return_to_user(_: &mut Frame) {
     // Cleared before the look: a process that ends from here on sets it again.
     percpu::thread().exit_pending.swap(0, SeqCst);
@@ -318,4 +320,5 @@ pub fn before_return_to_user(_: &mut Frame) {
     if process.is_ending() {
         process.leave();
     }
+    memory::tick();
 }

@@ -121,8 +121,7 @@ impl<'m, M: Machine> Vm<'m, M> {
 
     /// Frees what all CPUs keep for later: everything that was retired before the call, on whatever CPU; free
     /// objects in stacks, and slabs that are empty then; cached frames, to the zones. Who lacks memory calls
-    /// it before it says so; a platform may call it from a timer's thread, so that no garbage is older than
-    /// the timer's period and this call.
+    /// it before it says so.
     ///
     /// Waits for read sections under way, for a bounded time. False where one does not end, or where the
     /// caller is in one: then it has freed what could be freed. Called with no spin lock held; the caller may
@@ -130,19 +129,42 @@ impl<'m, M: Machine> Vm<'m, M> {
     pub fn reclaim(&self) -> bool {
         let have_left =
             mutant!("vm.garbage-not-reclaimed") || self.rcu.reclaim_all(self.machine, &self.memory);
-        self.mappings.shrink(&self.memory);
-        self.objects.shrink(&self.memory);
-        self.memory.drain();
+        self.give_caches_back();
         have_left
     }
 
-    /// Called by a CPU that is about to wait for work, or to go offline, with no lock held and outside any
-    /// read section: hands its garbage over to the other CPUs, and frees what is free of theirs. Does not
-    /// wait. True where such garbage is left; then the platform calls again later, on any CPU. `min_age_ns`:
-    /// how old the oldest must be before CPUs are interrupted for it. Four calls after it has that age,
-    /// garbage of CPUs that idle is gone, if no reader stays longer.
+    /// Called by a CPU that is about to wait for work, with no lock held and outside any read section: hands
+    /// its garbage over to the other CPUs, and frees what is free of theirs. Does not wait. True where such
+    /// garbage is left; then the platform calls again later, on any CPU. `min_age_ns`: how old the oldest
+    /// must be before CPUs are interrupted for it. Four calls after it has that age, garbage of CPUs that
+    /// idle is gone, if no reader stays longer.
     pub fn idle(&self, min_age_ns: u64) -> bool {
         self.rcu.idle(self.machine, min_age_ns, &self.memory)
+    }
+
+    /// Called by a CPU at each tick of a timer, with no lock held and outside any read section: frees its
+    /// garbage, and that of CPUs that idle or have gone offline, that has waited for `max_age_ns`. Does not
+    /// wait. A CPU that calls it every `period` keeps nothing longer than `max_age_ns` and four periods, if
+    /// no reader stays longer; without it a CPU that neither retires nor idles keeps its last garbage.
+    pub fn tick(&self, max_age_ns: u64) {
+        self.rcu.tick(self.machine, max_age_ns, &self.memory);
+    }
+
+    /// Called by a CPU that goes offline, as its last call, with no lock held and outside any read section:
+    /// all of its garbage becomes that of the others, who free it at their ticks, when they idle, or as they
+    /// lack memory; all cached frames and objects go back. Some barriers on all CPUs; does not wait for
+    /// readers.
+    pub fn offline(&self) {
+        if !mutant!("vm.offline-keeps-garbage") {
+            self.rcu.orphan(&self.memory);
+        }
+        self.give_caches_back();
+    }
+
+    fn give_caches_back(&self) {
+        self.mappings.shrink(&self.memory);
+        self.objects.shrink(&self.memory);
+        self.memory.drain();
     }
 
     /// What `alloc` returns; where that is nothing, once more after [`reclaim`](Self::reclaim). Called where

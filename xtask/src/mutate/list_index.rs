@@ -64,6 +64,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("retiring_past_the_most_that_may_wait_waits_for_the_reader"),
     },
     Mutation {
+        point: "rcu.tick-passes-own-garbage-by",
+        wrong: "a tick leaves old garbage of the CPU that it interrupts",
+        test: Unit("a_cpu_that_ticks_keeps_no_garbage_of_that_age"),
+    },
+    Mutation {
+        point: "vm.offline-keeps-garbage",
+        wrong: "a CPU that goes offline keeps its garbage",
+        test: Unit("a_cpu_that_goes_offline_leaves_its_garbage_to_those_that_tick"),
+    },
+    Mutation {
         point: "rcu.batch-not-awaited",
         wrong: "a CPU that lacks memory does not wait for what another one reclaims",
         test: Model("loom_rcu_garbage_is_taken_over_from_an_owner"),

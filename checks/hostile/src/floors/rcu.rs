@@ -88,6 +88,7 @@ fn reclaiming(machine: &Lab) {
     assert_eq!(called!(Rcu::reclaim_all => one.reclaim_all(machine, &memory)), Some(true));
     for age in [0, u64::MAX] {
         assert_eq!(called!(Rcu::idle => one.idle(machine, age, &memory)), Some(false));
+        assert_eq!(called!(Rcu::tick => one.tick(machine, age, &memory)), Some(()));
     }
     assert_eq!(call!(Rcu::garbage, &one), Some(0));
     let stats = called!(Rcu::stats => one.stats(machine)).expect("counts");
@@ -117,6 +118,7 @@ fn second_reclaimer(rcu: &Rcu<'_, Host>) {
                 assert!(called!(Rcu::wait => rcu.wait(machine, &memory)).is_none());
                 assert!(called!(Rcu::orphan => rcu.orphan(&memory)).is_none());
                 assert!(called!(Rcu::idle => rcu.idle(machine, 0, &memory)).is_none());
+                assert!(called!(Rcu::tick => rcu.tick(machine, 0, &memory)).is_none());
                 assert!(called!(Rcu::reclaim_all => rcu.reclaim_all(machine, &memory)).is_none());
             });
         });

@@ -70,6 +70,8 @@ fn vms(machine: &Lab) {
     call!(Vm::garbage_stats, &vm);
     for age in [0, 1, u64::MAX] {
         call!(Vm::idle, &vm, age);
+        call!(Vm::tick, &vm, age);
+        call!(Vm::offline, &vm);
     }
     call!(Vm::totals, &vm);
     drop(call!(Vm::read, &vm));

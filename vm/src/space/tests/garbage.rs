@@ -104,6 +104,59 @@ fn a_cpu_that_goes_idle_or_offline_leaves_no_garbage() {
 }
 
 #[test]
+fn a_cpu_that_ticks_keeps_no_garbage_of_that_age() {
+    with_vm(|machine, vm| {
+        let space = space_of(vm);
+        make_garbage(machine, &space, 20);
+        let waiting = vm.garbage();
+        assert!(waiting > 0);
+        machine.run_as(1);
+        (0..10).for_each(|_| vm.tick(u64::MAX));
+        assert_eq!(vm.garbage(), waiting, "it is not old");
+        machine.run_as(0);
+        (0..10).for_each(|_| vm.tick(0));
+        assert_eq!(vm.garbage(), waiting, "another CPU's");
+        machine.run_as(1);
+        (0..4).for_each(|_| vm.tick(0));
+        assert_eq!(vm.garbage(), 0);
+        vm.tick(0);
+    });
+}
+
+#[test]
+fn a_cpu_that_goes_offline_leaves_its_garbage_to_those_that_tick() {
+    with_vm(|machine, vm| {
+        let space = space_of(vm);
+        make_garbage(machine, &space, 20);
+        machine.run_as(1);
+        vm.offline();
+        assert!(vm.garbage() > 0, "nothing is waited for");
+        machine.run_as(0);
+        (0..4).for_each(|_| vm.tick(0));
+        assert_eq!(vm.garbage(), 0);
+        machine.run_as(1);
+        vm.offline();
+    });
+}
+
+#[test]
+fn ticks_do_not_wait_for_a_reader() {
+    with_vm(|machine, vm| {
+        let space = space_of(vm);
+        make_garbage(machine, &space, 20);
+        let section = vm.read();
+        machine.run_as(1);
+        (0..10).for_each(|_| vm.tick(0));
+        assert!(vm.garbage() > 0, "a reader may hold it");
+        machine.run_as(0);
+        drop(section);
+        machine.run_as(1);
+        (0..4).for_each(|_| vm.tick(0));
+        assert_eq!(vm.garbage(), 0);
+    });
+}
+
+#[test]
 fn nothing_is_waited_for_in_a_read_section() {
     with_vm(|machine, vm| {
         let space = space_of(vm);
