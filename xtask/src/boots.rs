@@ -51,9 +51,11 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
     let tests = programs.iter().filter(|name| !NO_TESTS.contains(&name.as_str()));
     let machines = [["1", "locked"], ["2", "speculative"], ["4", "locked"]];
     let on_each = |name| machines.map(|[cpus, path]| (["--cpus", cpus, "--path", path], Some(name)));
-    boots(root, &tests.flat_map(|name| on_each(name.as_str())).collect::<Vec<_>>())?;
+    let mut tests = tests.flat_map(|name| on_each(name.as_str())).collect::<Vec<_>>();
+    tests.push((["--cpus", "8", "--path", "speculative"], Some("fork_storm")));
+    boots(root, &tests)?;
     let checked = |name| (["--checked", "--cpus", "2"], Some(name));
-    boots(root, &[checked("storm"), checked("unmap_readers"), checked("forks")])?;
+    boots(root, &["storm", "unmap_readers", "forks", "fork_storm"].map(checked))?;
     ends(root)
 }
 

@@ -40,7 +40,8 @@ usage: cargo xtask CHORE
   ci       what .ci/run calls: formatting, lints and documentation too
   boots    boot the kernel's self-tests and its programs, with one CPU and with more
   lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
-  storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --selftest NAME
+  storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --program NAME --rounds N
+           --selftest NAME
   layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...; with --write first, the table in docs/design/mutations.md is brought up to date

@@ -1,9 +1,9 @@
 //! The same storm over many boots, each of which must succeed.
 //!
 //! Each boot has another seed, and boots take turns between the two paths of a fault. The program `storm` is
-//! booted, with more threads than CPUs in one space, or one of the kernel's self-tests. One line for each
-//! boot goes to `target/storm/log.txt`, and the output of a failed boot to a file beside it; a line of a
-//! table is printed for each number of CPUs.
+//! booted, with more threads than CPUs in one space, or `fork_storm`, in which they fork besides, or one of
+//! the kernel's self-tests. One line for each boot goes to `target/storm/log.txt`, and the output of a
+//! failed boot to a file beside it; a line of a table is printed for each number of CPUs.
 
 use crate::boots;
 use crate::runner::output_of;
@@ -17,17 +17,22 @@ struct Options {
     boots: usize,
     cpus: Vec<usize>,
     first: usize,
+    program: String,
+    rounds: usize,
     selftest: Option<String>,
 }
 
-const USAGE: &str = "storm takes --boots N, --cpus N,M,..., --first SEED, --selftest NAME";
+const USAGE: &str =
+    "storm takes --boots N, --cpus N,M,..., --first SEED, --program NAME, --rounds N, --selftest NAME";
 /// Rounds of each thread of the program.
 const ROUNDS: usize = 60;
+/// The program, unless another is named.
+const PROGRAM: &str = "storm";
 
 /// Runs the storms that `arguments` ask for; fails if one of them did.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let options = Options::read(arguments).ok_or(USAGE)?;
-    let storm = Storm::new(root, options.selftest)?;
+    let storm = Storm::new(root, &options)?;
     println!("| CPUs | boots | clean | fastest, s | median, s | slowest, s |");
     let mut log = String::new();
     let mut failed = 0;
@@ -53,11 +58,14 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
 
 impl Options {
     fn read(arguments: &[&str]) -> Option<Options> {
-        let mut options = Options { boots: 200, cpus: vec![1, 2, 4], first: 1, selftest: None };
+        let (program, cpus) = (PROGRAM.to_string(), vec![1, 2, 4]);
+        let mut options = Options { boots: 200, cpus, first: 1, program, rounds: ROUNDS, selftest: None };
         for pair in arguments.chunks(2) {
             match pair {
                 ["--boots", number] => options.boots = number.parse().ok().filter(|n| *n > 0)?,
                 ["--first", number] => options.first = number.parse().ok()?,
+                ["--program", name] => options.program = name.to_string(),
+                ["--rounds", number] => options.rounds = number.parse().ok()?,
                 ["--selftest", name] => options.selftest = Some(name.to_string()),
                 ["--cpus", list] => {
                     options.cpus = list.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?
@@ -74,6 +82,7 @@ struct Storm {
     interleaf: PathBuf,
     kernel: String,
     program: String,
+    rounds: usize,
     selftest: Option<String>,
     folder: PathBuf,
 }
@@ -86,22 +95,23 @@ struct Boot {
 }
 
 impl Storm {
-    fn new(root: &Path, selftest: Option<String>) -> Result<Storm, String> {
+    fn new(root: &Path, options: &Options) -> Result<Storm, String> {
         let built = boots::kernel_files(root)?;
         let name = |file: &str| built.join(file).to_str().map(str::to_string).ok_or("a path that is no text");
         let folder = root.join("target/storm");
         // Removes the log of an earlier run.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        let (kernel, program) = (name("interleaf-kernel")?, name("storm")?);
-        Ok(Storm { interleaf: boots::interleaf(root)?, kernel, program, selftest, folder })
+        let (kernel, program) = (name("interleaf-kernel")?, name(&options.program)?);
+        let (rounds, selftest) = (options.rounds, options.selftest.clone());
+        Ok(Storm { interleaf: boots::interleaf(root)?, kernel, program, rounds, selftest, folder })
     }
 
     fn boot(&self, cpus: usize, seed: usize) -> Result<Boot, String> {
         let path = if seed.is_multiple_of(2) { "locked" } else { "speculative" };
         let cpus_word = cpus.to_string();
         let options = ["--kernel", &self.kernel, "--cpus", &cpus_word, "--path", path];
-        let program = format!("{} {} {ROUNDS} {seed}", self.program, 2 * cpus + 1);
+        let program = format!("{} {} {} {seed}", self.program, 2 * cpus + 1, self.rounds);
         let mut command = match &self.selftest {
             Some(name) => boots::boot(&self.interleaf, &[&options[..], &["--selftest", name]].concat(), None),
             None => boots::boot(&self.interleaf, &options, Some(&program)),

@@ -5,7 +5,7 @@
 //! counter; booted with [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted
 //! by the same operations under the same emulator, mitigations off and huge pages never, so its numbers stand
 //! beside ours. Zeroing a frame is what no kernel can avoid: it is counted by itself and taken off the write
-//! fault.
+//! fault; and so is copying one, of the copy on write.
 
 use super::FaultPath;
 use crate::measure::bench::{Bar, Figure};
@@ -52,6 +52,23 @@ const OPERATIONS: &[Operation] = &[
         locked: "kernel.unmap_zero_page_locked",
         speculative: "kernel.unmap_zero_page",
         linux: 83.0,
+        most: None,
+        less: None,
+    },
+    Operation {
+        name: "copy_on_write",
+        locked: "kernel.copy_on_write_locked",
+        speculative: "kernel.copy_on_write",
+        // Without the 512 steps of its copying.
+        linux: 3_921.0,
+        most: None,
+        less: Some("copying_bytes"),
+    },
+    Operation {
+        name: "reuse",
+        locked: "kernel.reuse_locked",
+        speculative: "kernel.reuse",
+        linux: 1_337.0,
         most: None,
         less: None,
     },

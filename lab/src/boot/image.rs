@@ -15,6 +15,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("end", "Prints its words and ends with a code, or by a signal, as the first of them says"),
     ("faults", "A page reads zero until it is written, and keeps what was written"),
     ("forks", "Parent and child each see their own memory; threads write while another forks; families end"),
+    ("fork_storm", "Threads and their children fork, map, write and unmap, and know each page"),
     ("map_touch_unmap", "Map, touch and unmap a page over and over: the kernel counts the interrupts"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),

@@ -3,14 +3,18 @@
 //!
 //! `cost [BATCHES]`. In an emulator that counts guest instructions the ticks are instructions, and a run
 //! gives the same numbers every time. Each figure is the smallest mean of some batches, so that a timer's
-//! tick in one of them does not count, nor the start, while pools are still filled (a CPU's garbage waits for
-//! three lots of it: some hundred mappings); the loop around the operation, a few instructions, is in it, but
-//! not in `zeroing`: the steps alone. All kernels run the same program, so that their figures can be
-//! compared.
+//! tick in one of them does not count, nor the start, while pools are still filled (a CPU's garbage waits
+//! for three lots of it: some hundred mappings); the loop around the operation, a few instructions, is in
+//! it, but not in `zeroing` and `copying_...`: the steps alone. All kernels run the same program, so that
+//! their figures can be compared.
+//!
+//! `copy_on_write` is the first store to a page that a child shares, copying included: 4096 steps where a
+//! kernel copies bytes, 512 where it copies words. `reuse` is the first store to a page after the child has
+//! ended.
 #![cfg_attr(metal, no_std, no_main)]
 
 use interleaf_programs::say::granted;
-use interleaf_programs::sys::{self, Args, Region, Rights};
+use interleaf_programs::sys::{self, Args, Forked, Region, Rights};
 use interleaf_programs::{GOOD, program, say};
 
 program!(begin);
@@ -32,10 +36,18 @@ fn begin(args: Args) -> u8 {
     let zero = |words| (0..batches).map(|_| timed(|| (0..PAGES).for_each(|_| page.zero(0, words)))).min();
     let steps = zero(sys::PAGE / 8).unwrap_or(0).saturating_sub(zero(0).unwrap_or(0));
     count("zeroing", 1, PAGES, || steps);
+    for (name, width) in [("copying_bytes", 1), ("copying_words", 8)] {
+        let copy = |steps| timed(|| (0..PAGES).for_each(|_| page.copy_to_itself(0, steps, width)));
+        let copy = |steps| (0..batches).map(|_| copy(steps)).min();
+        let steps = copy(sys::PAGE / width).unwrap_or(0).saturating_sub(copy(0).unwrap_or(0));
+        count(name, 1, PAGES, || steps);
+    }
     count("write_fault", batches, PAGES, || touch(Region::write_page, false));
     count("read_fault", batches, PAGES, || touch(Region::read_page, false));
     count("unmap_page", batches, PAGES, || touch(Region::write_page, true));
     count("unmap_zero_page", batches, PAGES, || touch(Region::read_page, true));
+    count("copy_on_write", batches, PAGES, || write_shared(Child::Lives));
+    count("reuse", batches, PAGES, || write_shared(Child::HasEnded));
     count("map_unmap_mib", batches, MAPS, || timed(|| (0..MAPS).for_each(|_| map_and_unmap())));
     GOOD
 }
@@ -63,6 +75,41 @@ fn touch(one: fn(&Region, usize), unmapping: bool) -> u64 {
     let leaving = timed(|| granted("munmap", region.unmap()));
     granted("munmap", all.unmap());
     if unmapping { leaving } else { touching }
+}
+
+/// What the child does that shared the pages, while its parent writes to them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Child {
+    Lives,
+    HasEnded,
+}
+
+/// Forks after each page of a fresh mapping was written, and writes each once more: the ticks of that.
+fn write_shared(child: Child) -> u64 {
+    let all = granted("mmap", Region::map(2 * PAGES, Rights::WRITE));
+    let aligned = (all.start() / sys::PAGE).next_multiple_of(PAGES) - all.start() / sys::PAGE;
+    let region = all.part(aligned, PAGES);
+    let word = granted("mmap", Region::map_shared(1, Rights::WRITE));
+    word.write(0, 0, u64::from(child == Child::HasEnded));
+    (0..PAGES).for_each(|page| region.write_page(page));
+    let Forked::Parent(made) = granted("fork", sys::fork()) else {
+        while word.read(0, 0) == 0 {
+            sys::yield_now();
+        }
+        sys::exit_group(GOOD)
+    };
+    let wait = || granted("wait4", sys::wait(Some(made)));
+    if child == Child::HasEnded {
+        wait();
+    }
+    let writing = timed(|| (0..PAGES).for_each(|page| region.write_page(page)));
+    word.write(0, 0, 1);
+    if child == Child::Lives {
+        wait();
+    }
+    granted("munmap", all.unmap());
+    granted("munmap", word.unmap());
+    writing
 }
 
 fn map_and_unmap() {

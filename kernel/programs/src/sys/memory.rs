@@ -172,6 +172,24 @@ impl Region {
         }
     }
 
+    /// Copies page `page` onto itself by so many steps of `width` bytes, 1 or 8, as a kernel copies a frame.
+    #[inline(never)]
+    pub fn copy_to_itself(&self, page: usize, steps: usize, width: usize) {
+        assert!(steps * width <= PAGE);
+        let at = self.at(page, 0);
+        // SAFETY: loads and stores of one page of memory that is not Rust's, each to where it was loaded.
+        unsafe {
+            if width == 1 {
+                asm!("rep movsb", inout("rcx") steps => _, inout("rsi") at => _, inout("rdi") at => _,
+                    options(nostack, preserves_flags));
+            } else {
+                assert!(width == 8);
+                asm!("rep movsq", inout("rcx") steps => _, inout("rsi") at => _, inout("rdi") at => _,
+                    options(nostack, preserves_flags));
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.pages * PAGE
     }

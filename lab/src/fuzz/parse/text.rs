@@ -57,6 +57,9 @@ fn counts() -> Vec<Vec<u8>> {
         "read_fault",
         "unmap_page",
         "unmap_zero_page",
+        "copying_bytes",
+        "copy_on_write",
+        "reuse",
         "map_unmap_mib",
         "null_call",
     ];
