@@ -25,6 +25,7 @@ pub mod flavour;
 mod harness;
 mod helpers;
 mod machine;
+mod memory;
 mod mmu;
 mod nowhere;
 pub mod run_queue;
