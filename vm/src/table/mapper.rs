@@ -104,7 +104,7 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
         // All is aligned, so every leaf is of that size.
         let alloc = || self.memory.alloc_table(Priority::Normal);
         let result = install_given(&self.tree, pages, frames.start, (bits, size), &mut mapped, alloc);
-        if result.is_err() && !mapped.is_empty() {
+        if result.is_err() && !mapped.is_empty() && !mutant!("mapper.failed-left-mapped") {
             // Ours alone: each slot was absent before.
             let _ = self.unmap(mapped);
         }
@@ -136,7 +136,11 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
             hull = VpnRange::new(hull.start.min(covered.start), hull.end.max(covered.end));
             batch.add(self.memory, Unhooked::table(covered, table));
         });
-        batch.free_after(self.memory, self.rcu, || (self.flush)(hull));
+        batch.free_after(self.memory, self.rcu, || {
+            if !mutant!("mapper.unmap-flush-skipped") {
+                (self.flush)(hull);
+            }
+        });
         result.map(|()| nr)
     }
 
@@ -160,7 +164,9 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
                 }
             });
         });
-        (self.flush)(pages);
+        if !mutant!("mapper.protect-flush-skipped") {
+            (self.flush)(pages);
+        }
         result
     }
 
@@ -201,6 +207,29 @@ fn check_pages<F: Format>(pages: VpnRange) -> Result<(), MapError> {
     if !pages.is_empty() && is_inside { Ok(()) } else { Err(MapError::OutOfRange) }
 }
 
+<<<<<<< HEAD
+=======
+/// Checks that the frames were given with the rights of `bits`, and that entries can say so.
+fn check_frames<F: Format>(
+    given: &GivenFrames,
+    frames: PfnRange,
+    size: PageSize,
+    bits: LeafBits,
+) -> Result<(), MapError> {
+    if !given.allows(frames, bits.rights) && !mutant!("mapper.more-than-given") {
+        return Err(MapError::NotGiven);
+    }
+    let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
+    let survives = |pfn: u64| {
+        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), false));
+        F::decode(F::encode(entry, size.level()), size.level()) == entry
+    };
+    let fits =
+        is_physical && size.level() <= F::ROOT && survives(frames.start.0) && survives(frames.end.0 - 1);
+    if fits { Ok(()) } else { Err(MapError::Unencodable) }
+}
+
+>>>>>>> 2111096 (Mutations: five points of the mapper of tables)
 impl<M: Machine, F: Fn(VpnRange)> Drop for Mapper<'_, M, F> {
     /// Frees the tables. What they map was given.
     fn drop(&mut self) {

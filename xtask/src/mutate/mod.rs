@@ -27,6 +27,7 @@ mod list_fork;
 mod list_huge;
 mod list_index;
 mod list_jobs;
+mod list_mapper;
 mod list_memory;
 mod points;
 mod program;
@@ -72,6 +73,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_jobs::ALL)
         .chain(list_index::ALL)
         .chain(list_edit::ALL)
+        .chain(list_mapper::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows

@@ -1,0 +1,31 @@
+//! The points of the mapper of tables alone.
+
+use super::Mutation;
+use super::Test::Unit;
+
+const MAPPER: super::Test = Unit("table::tests::mapper");
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "mapper.failed-left-mapped",
+        wrong: "a call that lacks memory leaves mapped what it has mapped so far",
+        test: MAPPER,
+    },
+    Mutation { point: "mapper.mapped-over", wrong: "a page is mapped over another one", test: MAPPER },
+    Mutation {
+        point: "mapper.unmap-flush-skipped",
+        wrong: "pages that were unmapped are not flushed",
+        test: MAPPER,
+    },
+    Mutation {
+        point: "mapper.protect-flush-skipped",
+        wrong: "pages whose rights were taken are not flushed",
+        test: MAPPER,
+    },
+    Mutation {
+        point: "mapper.more-than-given",
+        wrong: "frames and rights are mapped that were not given",
+        test: MAPPER,
+    },
+];
