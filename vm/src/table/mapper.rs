@@ -207,29 +207,6 @@ fn check_pages<F: Format>(pages: VpnRange) -> Result<(), MapError> {
     if !pages.is_empty() && is_inside { Ok(()) } else { Err(MapError::OutOfRange) }
 }
 
-<<<<<<< HEAD
-=======
-/// Checks that the frames were given with the rights of `bits`, and that entries can say so.
-fn check_frames<F: Format>(
-    given: &GivenFrames,
-    frames: PfnRange,
-    size: PageSize,
-    bits: LeafBits,
-) -> Result<(), MapError> {
-    if !given.allows(frames, bits.rights) && !mutant!("mapper.more-than-given") {
-        return Err(MapError::NotGiven);
-    }
-    let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
-    let survives = |pfn: u64| {
-        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), false));
-        F::decode(F::encode(entry, size.level()), size.level()) == entry
-    };
-    let fits =
-        is_physical && size.level() <= F::ROOT && survives(frames.start.0) && survives(frames.end.0 - 1);
-    if fits { Ok(()) } else { Err(MapError::Unencodable) }
-}
-
->>>>>>> 2111096 (Mutations: five points of the mapper of tables)
 impl<M: Machine, F: Fn(VpnRange)> Drop for Mapper<'_, M, F> {
     /// Frees the tables. What they map was given.
     fn drop(&mut self) {

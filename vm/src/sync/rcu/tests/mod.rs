@@ -9,6 +9,7 @@ use crate::sync::testing::Heap;
 use std::boxed::Box;
 use std::sync::atomic::{AtomicBool, AtomicU64 as Count};
 use std::thread;
+use taken_over::defer_on;
 
 const GONE: u64 = 0xdead;
 

@@ -21,7 +21,7 @@ fn garbage_of_a_cpu_that_went_idle_is_reclaimed_by_another() {
 }
 
 /// Retires `objects` on CPU `cpu` without polling.
-fn defer_on(cpu: u32, objects: u64, rcu: &Rcu<TestCpu>, bin: &Bin) {
+pub(super) fn defer_on(cpu: u32, objects: u64, rcu: &Rcu<TestCpu>, bin: &Bin) {
     TestCpu::become_cpu(cpu);
     for _ in 0..objects {
         // SAFETY: objects are made for one use and never freed.
