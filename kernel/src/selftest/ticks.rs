@@ -52,7 +52,7 @@ const CODE: [u8; 104] = [
 ];
 /// Cycles: fewer than make a CPU poll for its own sake.
 const CYCLES: u64 = 20;
-/// Rounds, of which the fastest counts: the host may stop an emulated CPU for long.
+/// Runs, of which the fastest counts: the host may stop an emulated CPU for long.
 const ROUNDS: usize = 5;
 /// Nanoseconds after which the garbage must be gone in the fastest: its age of 8 ms, four ticks, and as much
 /// again.
@@ -71,7 +71,7 @@ pub fn bound_the_age_of_garbage(options: &Options<'_>) -> bool {
         if !code_written || space.protect(base, PAGE_SIZE as u64, rights).is_err() {
             return fail(format_args!("there is no code for ring 3"));
         }
-        let mut best = Round { objects: 0, took_ns: u64::MAX };
+        let mut best = Lap { objects: 0, took_ns: u64::MAX };
         for _ in 0..ROUNDS {
             let Some(round) = round(space, base) else {
                 return fail(format_args!(
@@ -83,14 +83,14 @@ pub fn bound_the_age_of_garbage(options: &Options<'_>) -> bool {
                 best = round;
             }
         }
-        let Round { objects, took_ns } = best;
+        let Lap { objects, took_ns } = best;
         crate::println!("a CPU that computes in ring 3: {objects} objects, gone after {} us", took_ns / 1000);
         took_ns < BOUND_NS || fail(format_args!("the bound is {} us", BOUND_NS / 1000))
     })
 }
 
 /// What was seen of one run of the code.
-struct Round {
+struct Lap {
     /// Garbage when the code had said so.
     objects: u64,
     /// Nanoseconds until there was none.
@@ -98,7 +98,7 @@ struct Round {
 }
 
 /// `None` where garbage stays.
-fn round(space: &OwnedSpace, base: VirtAddr) -> Option<Round> {
+fn round(space: &OwnedSpace, base: VirtAddr) -> Option<Lap> {
     let (words, nr) = (page(base, 1), MACHINE.nr_cpus());
     let word = |n: u64| VirtAddr(words.0 + 8 * n);
     let set = |n, value| store(word(n), value).expect("it is mapped, and there is memory");
@@ -134,5 +134,5 @@ fn round(space: &OwnedSpace, base: VirtAddr) -> Option<Round> {
     };
     thread::run_all(&[&watch, &run], nr > 1);
     let (objects, took_ns) = (objects.load(Relaxed), took_ns.load(Relaxed));
-    (took_ns < u64::MAX).then_some(Round { objects, took_ns })
+    (took_ns < u64::MAX).then_some(Lap { objects, took_ns })
 }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `space` | random operations on spaces of the soft machine, with any words | one operation |
 //! | `parse` | changed and random inputs for all that reads what others wrote | one input |
-//! | `oracle` | random calls, of one process or several, the host's Linux beside the plain model | one sequence |
+//! | `oracle` | calls of one process or several, the host's Linux beside the model | one sequence |
 //!
 //! [`Runner`] gives each group its share of the time on every thread. A case that panics, fails or does not
 //! end within a minute is a failure.

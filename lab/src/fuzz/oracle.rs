@@ -1,4 +1,4 @@
-//! Random sequences of calls, of one process or of several that fork: the host's Linux beside the plain model.
+//! Random sequences of calls, of one process or of several that fork: the host's Linux beside the model.
 
 use super::{Fuzzer, Played};
 use crate::check::calls::System;

@@ -1,5 +1,5 @@
-//! Measuring: benchmarks in pairs, the workload of page faults, the boot of large machines, the end of large guests, and the
-//! tour.
+//! Measuring: benchmarks in pairs, the workload of page faults, the boot of large machines, the end of large
+//! guests, and the tour.
 
 #![forbid(unsafe_code)]
 

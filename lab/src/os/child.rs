@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The child is a fork that never returns to Rust code of the parent: it loops in `serve`, allocates nothing,
-//! and knows only the shared areas and their pipes. What it is asked to do comes from a closed list ([`Step`])
+//! and knows only the shared areas and their pipes. What it is asked to do is of a closed list ([`Step`])
 //! and changes only ranges in which it has nothing of its own: it stays a process of this code, which makes
 //! no other call.
 //!

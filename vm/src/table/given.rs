@@ -32,7 +32,7 @@ impl GivenFrames {
     }
 
     /// The same frames, cached otherwise; for tests.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) const fn cached_as(self, cache: CacheType) -> Self {
         Self { cache, ..self }
     }

@@ -12,7 +12,7 @@
 //! | `walk` | finding an entry without a lock |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
 //! | `given`, `mapper` | frames that are not the library's, and tables alone that map them |
-//! | `given_leaves`, `split` | leaves of all sizes over a range, and the table that takes a huge leaf's place |
+//! | `given_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
 //! | [`format`](mod@format) | the bits of entries of each architecture, as data |
 //!
 //! | user | access |

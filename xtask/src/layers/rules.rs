@@ -22,6 +22,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "lab/src/machine/watch/cpu",
     "lab/tests/recount",
     "lab/tests/same_task",
+    "lab/tests/secrets",
     "kernel/src/arch",
     "kernel/plugin/src/qemu",
     "kernel/programs/src/sys",

@@ -36,7 +36,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     /// Writes bytes of one frame, `offset + from.len() <= 4096`.
     ///
     /// # Safety
-    /// As for [`Machine::zero`], of the bytes written.
+    /// As for [`Machine::zero`](interleaf::machine::Machine::zero), of the bytes written.
     pub unsafe fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         assert!(offset <= PAGE_SIZE && from.len() <= PAGE_SIZE - offset, "a write leaves its frame");
         let at = PhysAddr(pfn.addr().0 + offset as u64);

@@ -127,7 +127,8 @@ impl Report {
     }
 }
 
-const WORDS: &str = "  The frames have no memory behind them: what is measured are entries, tables and flushes. \
-    An interrupt for each\n  entry is what a kernel needs whose walkers must be waited for; here a walker reads each \
-    entry once, in a read\n  section, and holds up only the freeing of tables. The longest walk or fault includes what \
-    the host took.\n";
+const WORDS: &str = "  There is no memory behind the frames: entries, tables and flushes are measured.
+  An interrupt for each entry is what a kernel needs that must wait for its walkers; here a walker
+  reads each entry once, in a read section, and holds up only the freeing of tables. The longest
+  walk or fault includes what the host took.
+";

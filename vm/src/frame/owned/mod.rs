@@ -7,7 +7,7 @@
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
-//! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`], [`Flushed`]: what waits for one flush |
+//! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`], [`Flushed`]: what waits for a flush |
 //!
 //! A value is a reference to its [`Memory`](super::Memory) and a frame number. Numbers alone own nothing:
 //!

@@ -52,9 +52,9 @@ fn left(space: &TestSpace<'_>) -> Vec<Entry> {
     touched().into_iter().map(entry).filter(|entry| *entry != Entry::Absent).collect()
 }
 
-/// Runs `edit` on a space that this CPU runs and whose touched pages a child maps too. Asserts that it flushes
-/// once, that nothing of the space is left, and that the child has everything. Afterwards as many frames are
-/// allocated as before.
+/// Runs `edit` on a space that this CPU runs and whose touched pages a child maps too. Asserts that it
+/// flushes once, that nothing of the space is left, and that the child has everything. Afterwards as many
+/// frames are allocated as before.
 fn edit_flushes_once(edit: impl FnOnce(&TestSpace<'_>)) {
     let machine = TestMachine::new(1500);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();

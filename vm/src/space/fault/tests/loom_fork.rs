@@ -5,8 +5,8 @@
 
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
+use crate::machine::Entry;
 use crate::machine::testing::{TestCpu, with_leaked};
-use crate::machine::{Entry, Machine};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::testing::run_model;

@@ -1,4 +1,4 @@
-//! Sweeps that leave frames in their slots until they have flushed, against faults and readers that meet them.
+//! Sweeps that leave frames in their slots until they have flushed, against faults and readers there.
 //!
 //! Two pages of one table, whose frames other spaces have mapped: a gather of models has a place for one such
 //! frame, so the other one's stays in its slot.
