@@ -66,6 +66,8 @@
 //! | 6 | [`space`] | the address space: one file for each operation |
 #![no_std]
 #![warn(missing_debug_implementations)]
+// No other check compiles the models.
+#![cfg_attr(all(test, loom), deny(warnings))]
 
 #[cfg(any(test, loom, feature = "mutants"))]
 extern crate std;

@@ -21,10 +21,7 @@ pub fn fence<C: Cpu>(order: Ordering) {
     if C::OBSERVED {
         C::access(0, 0, AccessKind::Fence);
     }
-    #[cfg(not(loom))]
     raw::fence(order);
-    #[cfg(loom)]
-    loom::sync::atomic::fence(order);
 }
 
 /// Keeps the compiler, but not the CPU, from moving accesses. Orders nothing for other CPUs.
@@ -43,7 +40,7 @@ pub fn light_fence<C: Cpu>() {
     // loom has no asymmetric barrier: both halves are full fences there.
     #[cfg(loom)]
     if !BARE.with(core::cell::Cell::get) {
-        loom::sync::atomic::fence(Ordering::SeqCst);
+        raw::fence(Ordering::SeqCst);
     }
 }
 

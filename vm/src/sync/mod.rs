@@ -40,7 +40,10 @@ mod plain;
 pub mod rcu;
 mod rwlock;
 #[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 mod shadow;
+#[cfg(loom)]
+pub(crate) mod single_thread;
 mod spin;
 #[cfg(any(test, loom))]
 pub mod testing;
@@ -57,8 +60,10 @@ pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, w
 pub use plain::Plain;
 pub use rcu::{GarbageLimits, GarbageStats, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
 pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
+#[cfg(all(test, loom))]
+pub(crate) use shadow::refill_zeros;
 #[cfg(loom)]
-pub(crate) use shadow::{forget, forget_value, refill_zeros};
+pub(crate) use shadow::{forget, forget_value};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
 pub use unique_id::UniqueId;
 

@@ -11,8 +11,12 @@
 //! needed: the test's main thread touches any word before it spawns, and a word that starts as zero may then
 //! be touched first by any thread. A word that starts otherwise is touched before the threads are spawned, or
 //! published with release like any fresh memory; else loom reports "Concurrent load and mut accesses".
+//!
+//! While a model has one thread (see `single_thread`) its accesses are of the bare words alone. What was
+//! accessed is noted, and gets its shadows, with the values of then, before a thread is spawned.
 
-use core::cell::UnsafeCell;
+use super::single_thread::{Noted, is_single};
+use core::cell::{RefCell, UnsafeCell};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
@@ -42,6 +46,27 @@ pub fn refill_zeros() {
     refill_usize();
 }
 
+/// Executes a fence, unless there is only one thread.
+pub fn fence(order: Ordering) {
+    if !is_single() {
+        loom::sync::atomic::fence(order);
+    }
+}
+
+/// Gives the words that a single thread has accessed their shadows.
+pub(super) fn make_noted() {
+    make_noted_u32();
+    make_noted_u64();
+    make_noted_usize();
+}
+
+/// Drops the notes of an execution that is over.
+pub(super) fn drop_noted() {
+    NOTED32.take();
+    NOTED64.take();
+    NOTED_SIZE.take();
+}
+
 /// Forgets the shadows of words in `range`: the memory is used for something else.
 pub fn forget(range: Range<usize>) {
     forget_u32(&range);
@@ -56,7 +81,19 @@ pub fn forget_value<T>(value: &T) {
 }
 
 macro_rules! shadow {
-    ($name:ident, $value:ty, $map:ident, $forget:ident, $refill_zeros:ident) => {
+    ($name:ident, $value:ty, $map:ident, $noted:ident, $forget:ident, $refill_zeros:ident, $make:ident) => {
+        std::thread_local! {
+            /// Words that a single thread has accessed, in order: loom's objects are the same each time.
+            static $noted: RefCell<Noted<$value>> = RefCell::default();
+        }
+
+        fn $make() {
+            let mut map = $map.lock().unwrap();
+            for (address, value) in $noted.take().into_words() {
+                map.at.insert(address, Arc::new(loom::sync::atomic::$name::new(value)));
+            }
+        }
+
         loom::lazy_static! {
             static ref $map: Mutex<Shadows<loom::sync::atomic::$name>> =
                 Shadows::new(|| loom::sync::atomic::$name::new(0));
@@ -71,6 +108,7 @@ macro_rules! shadow {
 
         fn $forget(range: &Range<usize>) {
             $map.lock().unwrap().at.retain(|address, _| !range.contains(address));
+            $noted.with_borrow_mut(|noted| noted.forget(range));
         }
 
         #[repr(transparent)]
@@ -102,16 +140,35 @@ macro_rules! shadow {
                 unsafe { *self.0.get() = value }
             }
 
+            /// Accesses the bare word, where there is only one thread. Returns the old value.
+            fn alone(&self, change: impl FnOnce($value) -> $value) -> Option<$value> {
+                if !is_single() {
+                    return None;
+                }
+                // SAFETY: there is one thread; no reference into the cell exists.
+                let old = unsafe { *self.0.get() };
+                let new = change(old);
+                self.keep(new);
+                $noted.with_borrow_mut(|noted| noted.note(self.0.get() as usize, new));
+                Some(old)
+            }
+
             pub fn load(&self, order: Ordering) -> $value {
-                self.shadow().load(order)
+                self.alone(|now| now).unwrap_or_else(|| self.shadow().load(order))
             }
 
             pub fn store(&self, value: $value, order: Ordering) {
+                if self.alone(|_| value).is_some() {
+                    return;
+                }
                 self.shadow().store(value, order);
                 self.keep(value);
             }
 
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                if let Some(old) = self.alone(|_| value) {
+                    return old;
+                }
                 let old = self.shadow().swap(value, order);
                 self.keep(value);
                 old
@@ -124,6 +181,9 @@ macro_rules! shadow {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                if let Some(found) = self.alone(|now| if now == old { new } else { now }) {
+                    return if found == old { Ok(found) } else { Err(found) };
+                }
                 let found = self.shadow().compare_exchange(old, new, success, failure);
                 if found.is_ok() {
                     self.keep(new);
@@ -132,24 +192,36 @@ macro_rules! shadow {
             }
 
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                if let Some(old) = self.alone(|old| old.wrapping_add(value)) {
+                    return old;
+                }
                 let old = self.shadow().fetch_add(value, order);
                 self.keep(old.wrapping_add(value));
                 old
             }
 
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                if let Some(old) = self.alone(|old| old.wrapping_sub(value)) {
+                    return old;
+                }
                 let old = self.shadow().fetch_sub(value, order);
                 self.keep(old.wrapping_sub(value));
                 old
             }
 
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                if let Some(old) = self.alone(|old| old | value) {
+                    return old;
+                }
                 let old = self.shadow().fetch_or(value, order);
                 self.keep(old | value);
                 old
             }
 
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                if let Some(old) = self.alone(|old| old & value) {
+                    return old;
+                }
                 let old = self.shadow().fetch_and(value, order);
                 self.keep(old & value);
                 old
@@ -158,15 +230,16 @@ macro_rules! shadow {
             pub fn get_mut(&mut self) -> &mut $value {
                 let at = self.0.get() as usize;
                 $map.lock().unwrap().at.remove(&at);
+                $noted.with_borrow_mut(|noted| noted.forget(&(at..at + 1)));
                 self.0.get_mut()
             }
         }
     };
 }
 
-shadow!(AtomicU32, u32, WORDS32, forget_u32, refill_u32);
-shadow!(AtomicU64, u64, WORDS64, forget_u64, refill_u64);
-shadow!(AtomicUsize, usize, WORDS_SIZE, forget_usize, refill_usize);
+shadow!(AtomicU32, u32, WORDS32, NOTED32, forget_u32, refill_u32, make_noted_u32);
+shadow!(AtomicU64, u64, WORDS64, NOTED64, forget_u64, refill_u64, make_noted_u64);
+shadow!(AtomicUsize, usize, WORDS_SIZE, NOTED_SIZE, forget_usize, refill_usize, make_noted_usize);
 
 impl AtomicU32 {
     /// The bare word, for sleeping; a loom CPU ignores it and yields.

@@ -31,6 +31,10 @@ unsafe impl<M> MachineMemory<'_, M> for Heap {
     }
 }
 
+/// The threads of models.
+#[cfg(all(test, loom))]
+pub(crate) use super::single_thread as thread;
+
 /// No bound on preemptions.
 #[cfg(all(test, loom))]
 pub const UNBOUNDED: usize = usize::MAX;
@@ -50,13 +54,14 @@ pub fn run_model(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -
     let began = std::time::Instant::now();
     loom.check(move || {
         executions.fetch_add(1, Relaxed);
+        thread::begin();
         model();
     });
     let executions = executions.load(Relaxed);
     let bound =
         loom.preemption_bound.map_or(std::string::String::from("any"), |bound| std::format!("{bound}"));
-    let (thread, seconds) = (std::thread::current(), began.elapsed().as_secs_f32());
-    let name = thread.name().unwrap_or("unnamed");
+    let (host, seconds) = (std::thread::current(), began.elapsed().as_secs_f32());
+    let name = host.name().unwrap_or("unnamed");
     std::eprintln!("model {name}: preemptions {bound}, executions {executions}, seconds {seconds:.1}");
     assert!(executions > 1, "a model of one execution shows nothing");
     executions

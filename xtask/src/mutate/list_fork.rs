@@ -46,6 +46,11 @@ pub const ALL: &[Mutation] = &[
         test: Lab("secrets", "memory_of_another_process_is_never_seen_on_x86"),
     },
     Mutation {
+        point: "fault.read-waits-for-fork",
+        wrong: "a read fault behind the cursor of a fork waits for its end",
+        test: Model("loom_a_read_fault_goes_on_beside_a_fork"),
+    },
+    Mutation {
         point: "madvise.beside-fork",
         wrong: "contents are dropped while a fork is under way",
         test: Model("loom_a_child_has_no_store_without_the_dontneed_before_it"),

@@ -44,7 +44,7 @@ fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
     run_model(2, || {
         with_memory(3, |memory| {
             let before = blocks(memory).0;
-            let helper = loom::thread::spawn(move || {
+            let helper = crate::sync::testing::thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 let range = &memory.deferred.ranges()[0];
                 memory.initialise_blocks(range, range.next(), 2)
@@ -80,7 +80,7 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
             let held = at_start.count() as u64;
             // A cache with frames to drain would hide a search that came too early.
             memory.drain();
-            let helper = loom::thread::spawn(move || {
+            let helper = crate::sync::testing::thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 let range = &memory.deferred.ranges()[0];
                 memory.initialise_blocks(range, range.next(), 8);
@@ -100,7 +100,7 @@ fn loom_a_record_is_found_once_it_is_written() {
             let pfn = range.frames.start.add(7);
             // What an earlier system left there.
             memory.table.meta(pfn).unwrap().set_state(FrameState::USER_FRAME);
-            let helper = loom::thread::spawn(move || {
+            let helper = crate::sync::testing::thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 memory.initialise_blocks(range, range.next(), 1)
             });

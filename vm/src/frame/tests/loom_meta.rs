@@ -44,7 +44,7 @@ fn loom_the_last_put_frees_once_and_no_get_revives() {
     run_model(UNBOUNDED, || {
         let meta = user_frame();
         let other = meta.clone();
-        let walker = loom::thread::spawn(move || {
+        let walker = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
             if other.try_get() { is_last(other.put()) } else { 0 }
         });
@@ -63,7 +63,7 @@ fn loom_sharing_and_counting_do_not_lose_each_other() {
     run_model(UNBOUNDED, || {
         let meta = user_frame();
         let other = meta.clone();
-        let walker = loom::thread::spawn(move || {
+        let walker = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
             assert!(other.try_get());
         });
@@ -81,7 +81,7 @@ fn loom_a_joint_reference_against_a_late_flush() {
         // An index's.
         assert!(meta.try_get());
         let other = meta.clone();
-        let fault = loom::thread::spawn(move || {
+        let fault = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
             assert!(other.try_get());
             map(&other);
@@ -112,7 +112,7 @@ fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
             freed
         };
         let (other, same) = (meta.clone(), contents.clone());
-        let unmapper = loom::thread::spawn(move || {
+        let unmapper = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
             use_and_unmap(&other, &same)
         });

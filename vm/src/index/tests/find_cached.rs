@@ -69,7 +69,7 @@ fn an_index_at_the_address_of_another_does_not_use_its_cached_hits() {
 #[test]
 fn loom_a_cached_item_against_its_replacement_and_reclaim() {
     use crate::sync::testing::run_model;
-    use loom::thread;
+    use crate::sync::testing::thread;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 

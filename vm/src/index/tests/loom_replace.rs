@@ -6,13 +6,13 @@
 use super::memory::*;
 use crate::index::*;
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::thread;
 use crate::sync::testing::{Heap, run_model};
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::Vpn;
 use crate::units::VpnRange;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::*;
-use loom::thread;
 use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -354,7 +354,7 @@ fn forget(start: NonNull<u8>, bytes: usize) {
 /// loom has no asymmetric barrier: `light_fence` is a full fence there, and this is its partner.
 #[cfg(loom)]
 fn barrier() {
-    loom::sync::atomic::fence(SeqCst);
+    crate::sync::atomic::fence::<TestCpu>(SeqCst);
 }
 
 /// Linux's `membarrier(PRIVATE_EXPEDITED)`: a full fence on every CPU that runs a thread of this process.

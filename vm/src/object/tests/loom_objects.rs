@@ -4,10 +4,10 @@ use super::{FillError, Objects};
 use crate::frame::{BootMap, Init, Kind, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::sync::{Rcu, refill_zeros};
 use crate::units::{NodeId, PAGE_SIZE, Pfn};
 use core::num::NonZeroU64;
-use loom::thread;
 use std::boxed::Box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -4,8 +4,8 @@
 use super::*;
 use crate::machine::testing::{TestCpu, with_leaked};
 use crate::sync::atomic::fence;
+use crate::sync::testing::thread;
 use crate::sync::testing::{UNBOUNDED, run_model};
-use loom::thread;
 
 /// A set of two words, and the word that goes with it.
 struct World {

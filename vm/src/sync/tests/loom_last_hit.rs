@@ -3,8 +3,8 @@
 use super::*;
 use crate::machine::testing::TestCpu;
 use crate::sync::Rcu;
+use crate::sync::testing::thread;
 use crate::sync::testing::{Heap, UNBOUNDED, run_model};
-use loom::thread;
 use std::sync::Arc;
 
 /// One unlinks once. The other does so twice, and its CPU caches in between a hit that the second

@@ -4,8 +4,8 @@
 use super::*;
 use crate::machine::testing::TestCpu;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use loom::cell::UnsafeCell;
-use loom::thread;
 use std::sync::Arc;
 
 struct Counter {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::machine::testing::TestCpu;
+use crate::sync::testing::thread;
 use crate::sync::testing::{UNBOUNDED, run_model};
-use loom::thread;
 use std::sync::Arc;
 
 /// A lock, and the value that it guards.

@@ -7,11 +7,11 @@ use crate::machine::Entry;
 use crate::machine::testing::TestCpu;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::sync::{Rcu, refill_zeros};
 use crate::table::{PageTable, detach_tables, sweep, walk_cached};
 use crate::units::{Level, Vpn, VpnRange};
 use core::sync::atomic::AtomicUsize;
-use loom::thread;
 use std::boxed::Box;
 
 /// The slot of the root that points to the table.

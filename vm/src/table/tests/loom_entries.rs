@@ -5,11 +5,11 @@ use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Format, Leaf};
 use crate::sync::atomic::{Ordering::Relaxed, with_bare_light_fences};
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::sync::{Rcu, refill_zeros};
 use crate::table::{PageTable, Table};
 use crate::units::{Level, NodeId, PAGE_SIZE, Rights};
 use core::sync::atomic::AtomicUsize;
-use loom::thread;
 use std::boxed::Box;
 
 pub(super) type Machine = TestMachine<TwoLevels>;

@@ -6,11 +6,11 @@
 use super::*;
 use crate::machine::testing::{TestCpu, TestMachine, TwoLevels, with_leaked};
 use crate::machine::{Entry, Leaf};
+use crate::sync::testing::thread;
 use crate::sync::testing::{Heap, run_model};
 use crate::sync::{Registration, refill_zeros};
 use crate::units::{Access, Level, Pfn, Rights, Vpn};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use loom::thread;
 use std::boxed::Box;
 use std::vec::Vec;
 

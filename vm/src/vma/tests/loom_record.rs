@@ -2,10 +2,10 @@
 
 use crate::machine::testing::TestCpu;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState};
 use loom::sync::Arc;
-use loom::thread;
 
 fn live() -> Vma<TestCpu> {
     let range = VpnRange::new(Vpn(16), Vpn(20));
@@ -16,6 +16,8 @@ fn live() -> Vma<TestCpu> {
 fn loom_an_identity_that_was_given_is_seen_by_freezing_and_by_the_mark() {
     run_model(2, || {
         let vma = Arc::new(live());
+        // Touched before there are threads.
+        assert!(vma.anon().is_none());
         let threads: [_; 2] = core::array::from_fn(|i| {
             let vma = vma.clone();
             thread::spawn(move || vma.give_anon(AnonId::new(i as u64 + 1)))

@@ -4,11 +4,11 @@
 
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::sync::testing::thread;
 use crate::sync::testing::{Heap, run_model};
 use crate::units::{CpuId, CpuMask, NodeId};
 use crate::work::deque::{NodeDeques, Side};
 use crate::work::{Chunk, Failed, Job, PollLimit, WorkerPool};
-use loom::thread;
 use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};

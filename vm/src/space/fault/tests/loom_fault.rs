@@ -62,6 +62,7 @@ fn case<F: Format>(path: Path, before: fn(&Space<F>), writer: fn(&Space<F>)) -> 
         writer,
         page: START,
         access: Access::Write,
+        first: First::Writer,
         preemptions: 2,
     }
 }
@@ -91,7 +92,7 @@ fn loom_fault_links_no_table_into_a_dying_one() {
 #[test]
 fn loom_fault_against_a_mapping_taken_away_and_made_again() {
     let case = case::<TwoLevels>(Path::Speculative, table_of_its_own, unmap_and_map_again);
-    let seen = explore(Case { preemptions: 3, ..case });
+    let seen = explore(Case { first: First::Program, ..case });
     assert!(seen.detached.load(Relaxed) > 0, "the model must see a fault that meets a detached table");
 }
 

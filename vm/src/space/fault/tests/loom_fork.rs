@@ -10,11 +10,11 @@ use crate::machine::testing::{TestCpu, with_leaked};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::sync::{forget_value, refill_zeros};
 use crate::table::walk;
 use crate::units::{Access, Level, Pfn, Rights, Vpn};
 use core::cell::Cell;
-use loom::thread;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 
@@ -233,5 +233,75 @@ fn loom_a_store_against_the_end_of_the_child() {
         writer.join().unwrap();
         assert_eq!(byte(machine, space, X), NEW);
         frame(space, X) != before
+    }));
+}
+
+#[test]
+fn loom_a_read_fault_goes_on_beside_a_fork() {
+    assert_both(explore_fork(|machine, space| {
+        space.advise(X.addr(), PAGE, Advice::DontNeed).unwrap();
+        let reader = thread::spawn(move || {
+            machine.run_as(1);
+            let running = space.activate(None);
+            let outcome = space.fault(Fault { addr: X.addr(), access: Access::Read }).unwrap();
+            drop(running);
+            outcome
+        });
+        let child = fork(space);
+        let is_present = has_leaf(&child, X);
+        let outcome = reader.join().unwrap();
+        assert_ne!(outcome, Outcome::FellBack(Fallback::Forking), "a read waits for a fork");
+        assert_eq!([X, Y].map(|page| byte(machine, &child, page)), [0, OLD]);
+        assert!(has_leaf(&child, X) == is_present, "what the child has changes");
+        is_present
+    }));
+}
+
+/// The child has all that the unmap takes away, or no mapping there.
+#[test]
+fn loom_a_fork_against_an_unmap_by_the_parent() {
+    assert_both(explore_fork(|machine, space| {
+        let unmapper = thread::spawn(move || {
+            machine.run_as(1);
+            let running = space.activate(None);
+            machine.translate(X, Access::Read);
+            unmap(space, X, 1);
+            assert!(!machine.has_cached(1, X), "a CPU has a page cached that is gone");
+            drop(running);
+        });
+        let child = fork(space);
+        let is_mapped = child.is_any_mapped(X.addr(), PAGE);
+        let contents = || [X, Y].map(|page| byte(machine, &child, page));
+        assert_eq!(contents(), [if is_mapped { OLD } else { 0 }, OLD]);
+        unmapper.join().unwrap();
+        assert_eq!(contents(), [if is_mapped { OLD } else { 0 }, OLD], "what the child has changes");
+        assert!(!has_leaf(space, X), "a leaf is left where nothing is mapped");
+        is_mapped
+    }));
+}
+
+/// All entries of a frame hold one reference together. An entry counts until its flush is over: the last
+/// space that maps the frame may then write it, and no CPU reads it through the entry that is gone.
+#[test]
+fn loom_a_reuse_against_the_late_flush_of_a_zap() {
+    assert_both(explore_fork(|machine, space| {
+        let child = fork(space);
+        let shared = frame(space, X);
+        let running = child.activate(None);
+        assert!(machine.translate(X, Access::Read).is_some());
+        let writer = thread::spawn(move || {
+            machine.run_as(1);
+            let running = space.activate(None);
+            store(machine, space, X, NEW);
+            let is_reused = frame(space, X) == shared;
+            let is_cached = machine.cached(0, X).is_some_and(|leaf| Some(leaf.pfn) == shared);
+            assert!(!is_reused || !is_cached, "a CPU reads what another space has taken for its own");
+            drop(running);
+            is_reused
+        });
+        unmap(&child, X, 1);
+        let is_reused = writer.join().unwrap();
+        drop(running);
+        is_reused
     }));
 }

@@ -12,11 +12,11 @@ use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::table::walk;
 use crate::units::{Access, Level, Rights, Vpn};
 use crate::vma::VmaFlags;
 use core::cell::Cell;
-use loom::thread;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 

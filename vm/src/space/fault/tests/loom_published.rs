@@ -41,6 +41,7 @@ fn beside_unmap<F: Format, const UNMAPPED: u64>(before: fn(&Space<F>), neighbour
         },
         page: START.add(neighbour),
         access: Access::Write,
+        first: First::Writer,
         preemptions: 2,
     });
     assert_eq!(seen.refused.load(Relaxed), 0, "the neighbour is mapped");

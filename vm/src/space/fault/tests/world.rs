@@ -7,11 +7,11 @@ use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
 use crate::vma::Areas;
 use core::cell::Cell;
-use loom::thread;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 
@@ -40,6 +40,13 @@ pub(super) struct Seen {
     pub(super) detached: AtomicUsize,
 }
 
+/// The part that the first thread runs; the other part is that of the one it spawns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    Writer,
+    Program,
+}
+
 /// One model.
 pub(super) struct Case<F: Format> {
     pub(super) path: Path,
@@ -52,6 +59,8 @@ pub(super) struct Case<F: Format> {
     /// The page that CPU 1 touches, to write or to read.
     pub(super) page: Vpn,
     pub(super) access: Access,
+    /// Which CPU's part begins. Where the fault has to come first, that spares the bound a preemption.
+    pub(super) first: First,
     pub(super) preemptions: usize,
 }
 
@@ -161,16 +170,30 @@ pub(super) fn one_execution<F: Format>(
         }
         drop(reading);
         refill_zeros();
-        let cpu1 = thread::spawn(move || {
+        let touch = move || {
             machine.run_as(1);
             program(machine, space, case, seen);
-        });
-        (case.writer)(space);
-        let stays = space.is_any_mapped(case.page.addr(), PAGE);
-        if !stays {
-            assert_forgotten(space, case.page);
-        }
-        cpu1.join().unwrap();
+        };
+        let write = move || {
+            machine.run_as(0);
+            (case.writer)(space);
+            let stays = space.is_any_mapped(case.page.addr(), PAGE);
+            if !stays {
+                assert_forgotten(space, case.page);
+            }
+            stays
+        };
+        let stays = if case.first == First::Writer {
+            let cpu1 = thread::spawn(touch);
+            let stays = write();
+            cpu1.join().unwrap();
+            stays
+        } else {
+            let cpu0 = thread::spawn(write);
+            touch();
+            cpu0.join().unwrap()
+        };
+        machine.run_as(0);
         assert!(stays || !has_leaf(space, case.page), "a leaf is left where nothing is mapped");
     });
     vm.trim();

@@ -31,7 +31,7 @@ fn loom_asymmetric_cell_owner_and_revoker_never_meet() {
         cells.iter().for_each(|(_, cell)| assert!(cell.count.get() == cell.revoked.load(Relaxed)));
         let cells = Arc::new(cells);
         let other = cells.clone();
-        let owner = loom::thread::spawn(move || {
+        let owner = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
             let enter = || AsymmetricCell::with(&other.get_cpu(), |cell| cell, add).map_or(0, |()| 1);
             enter() + enter()

@@ -3,10 +3,10 @@
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::lockdep::table;
 use crate::sync::testing::run_model;
+use crate::sync::testing::thread;
 use crate::sync::{AsymmetricLocks, RawSpinLock};
 use crate::units::Level;
 use loom::cell::UnsafeCell;
-use loom::thread;
 use std::sync::Arc;
 
 /// Two locks, one below the other, and the value that both guard together.

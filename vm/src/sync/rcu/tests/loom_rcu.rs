@@ -3,15 +3,18 @@
 //! The object's value is loom's cell: loom fails when reclaiming it is not ordered after the reader's last
 //! access.
 
+mod loom_polls;
+mod loom_taken_over;
+
 use super::*;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::RcuSlot;
 use crate::sync::atomic::with_bare_light_fences;
+use crate::sync::testing::thread::{self, JoinHandle};
 use crate::sync::testing::{Heap, run_model};
 use core::cell::Cell;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::fence;
-use loom::thread;
 use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -78,6 +81,14 @@ impl World {
         Bin(Cell::new(0), self.bin)
     }
 
+    /// Reclaims what is free of this CPU's garbage, at this epoch or the present one. Returns the number of
+    /// objects.
+    fn reclaim_own(&self, epoch: Option<u64>) -> usize {
+        let bin = self.bin();
+        self.rcu.reclaim_own(&self.rcu.cpus.get_cpu(), epoch, &self.rcu.bound(&bin));
+        bin.0.get()
+    }
+
     fn unlink_and_defer(&self) {
         // SAFETY: nothing new is published.
         let old = unsafe { self.slot.publish(None) }.unwrap();
@@ -103,6 +114,33 @@ impl World {
     }
 }
 
+/// A thread that runs `part` on a CPU.
+fn spawn_on<T: 'static>(
+    cpu: u32,
+    world: &Arc<World>,
+    part: impl FnOnce(&World) -> T + 'static,
+) -> JoinHandle<T> {
+    let world = world.clone();
+    thread::spawn(move || {
+        TestCpu::become_cpu(cpu);
+        part(&world)
+    })
+}
+
+/// CPU 1, which reads. Returns whether it found the object.
+fn spawn_reader(
+    world: &Arc<World>,
+    object: &Arc<Object>,
+    read: impl FnOnce(&World) -> bool + 'static,
+) -> JoinHandle<bool> {
+    let object = object.clone();
+    spawn_on(1, world, move |world| {
+        let found = read(world);
+        drop(object);
+        found
+    })
+}
+
 fn full_fence() {
     fence(SeqCst);
 }
@@ -113,6 +151,14 @@ struct Seen {
     all: AtomicUsize,
     found: AtomicUsize,
     reclaimed: AtomicUsize,
+}
+
+impl Seen {
+    /// Counts what the reader found and how many objects were reclaimed.
+    fn count(&self, reader: JoinHandle<bool>, reclaimed: usize) {
+        self.reclaimed.fetch_add(reclaimed, Relaxed);
+        self.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+    }
 }
 
 fn explore(preemptions: usize, f: impl Fn(&Seen) + Sync + Send + 'static) -> &'static Seen {
@@ -134,29 +180,12 @@ fn explore(preemptions: usize, f: impl Fn(&Seen) + Sync + Send + 'static) -> &'s
 fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
     explore(3, move |seen| {
         let (world, object) = World::new(3);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let found = world.look(&world.rcu.read());
-                drop(object);
-                found
-            }
-        });
-        let advancer = thread::spawn({
-            let world = world.clone();
-            move || {
-                TestCpu::become_cpu(2);
-                world.advance(3, barrier_all);
-            }
-        });
+        let reader = spawn_reader(&world, &object, |world| world.look(&world.rcu.read()));
+        let advancer = spawn_on(2, &world, move |world| world.advance(3, barrier_all));
         world.unlink_and_defer();
-        let bin = world.bin();
-        let epoch = world.rcu.epoch.load(Acquire);
-        world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), Some(epoch + early), &world.rcu.bound(&bin));
-        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
+        let reclaimed = world.reclaim_own(Some(world.rcu.epoch.load(Acquire) + early));
         advancer.join().unwrap();
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+        seen.count(reader, reclaimed);
     })
 }
 
@@ -190,15 +219,7 @@ fn loom_rcu_with_a_grace_period_of_one_epoch_fails() {
 fn retirement_seen_late(early: u64) -> &'static Seen {
     explore(3, move |seen| {
         let (world, object) = World::new(3);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let found = world.look(&world.rcu.read());
-                drop(object);
-                found
-            }
-        });
+        let reader = spawn_reader(&world, &object, |world| world.look(&world.rcu.read()));
         let retire = {
             let world = world.clone();
             move || {
@@ -221,11 +242,8 @@ fn retirement_seen_late(early: u64) -> &'static Seen {
         join();
         world.rcu.advance(full_fence);
         TestCpu::become_cpu(0);
-        let bin = world.bin();
-        let epoch = world.rcu.epoch.load(Acquire) + early;
-        world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), Some(epoch), &world.rcu.bound(&bin));
-        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+        let reclaimed = world.reclaim_own(Some(world.rcu.epoch.load(Acquire) + early));
+        seen.count(reader, reclaimed);
     })
 }
 
@@ -244,23 +262,15 @@ fn loom_rcu_with_a_grace_period_of_two_epochs_fails() {
 fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
     let seen = explore(3, |seen| {
         let (world, object) = World::new(2);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                // Two sections in a row: the second one's word must not hide that the first is over.
-                let found = world.look(&world.rcu.read());
-                world.look(&world.rcu.read());
-                drop(object);
-                found
-            }
+        let reader = spawn_reader(&world, &object, |world| {
+            // Two sections in a row: the second one's word must not hide that the first is over.
+            let found = world.look(&world.rcu.read());
+            world.look(&world.rcu.read());
+            found
         });
         world.unlink_and_defer();
         world.advance(3, full_fence);
-        let bin = world.bin();
-        world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), None, &world.rcu.bound(&bin));
-        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+        seen.count(reader, world.reclaim_own(None));
     });
     assert_telling(seen);
 }
@@ -269,225 +279,16 @@ fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
 fn loom_rcu_nested_sections_protect_until_the_last_ends() {
     let seen = explore(3, |seen| {
         let (world, object) = World::new(2);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let (outer, inner) = (world.rcu.read(), world.rcu.read());
-                drop(outer);
-                let found = world.look(&inner);
-                drop((inner, object));
-                found
-            }
+        let reader = spawn_reader(&world, &object, |world| {
+            let (outer, inner) = (world.rcu.read(), world.rcu.read());
+            drop(outer);
+            world.look(&inner)
         });
         world.unlink_and_defer();
         world.advance(3, full_fence);
-        let bin = world.bin();
-        world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), None, &world.rcu.bound(&bin));
-        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
+        seen.count(reader, world.reclaim_own(None));
     });
     assert_telling(seen);
-}
-
-#[test]
-fn loom_rcu_orphaned_garbage_is_reclaimed_by_another_cpu_after_the_reader() {
-    let seen = explore(2, |seen| {
-        let (world, object) = World::new(3);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let found = world.look(&world.rcu.read());
-                drop(object);
-                found
-            }
-        });
-        let other = thread::spawn({
-            let world = world.clone();
-            move || {
-                TestCpu::become_cpu(2);
-                world.advance(3, full_fence);
-                let bin = world.bin();
-                world.rcu.reclaim_free(&world.rcu.bound(&bin));
-                bin.0.get()
-            }
-        });
-        world.unlink_and_defer();
-        world.rcu.orphan(&world.bin());
-        seen.reclaimed.fetch_add(other.join().unwrap(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
-    });
-    assert_telling(seen);
-}
-
-/// CPU 0 reclaims its free object and retires another one; CPU 1 lacks memory: when it has looked everywhere,
-/// the first object is reclaimed. Nothing is lost, and nothing reclaimed twice.
-#[test]
-fn loom_rcu_garbage_is_taken_over_from_an_owner_that_retires_and_reclaims() {
-    let seen = explore(2, |seen| {
-        let (world, object) = World::new(2);
-        let next = Arc::new(Object { head: RcuHead::new(), value: UnsafeCell::new(1) });
-        world.unlink_and_defer();
-        world.advance(3, full_fence);
-        let taker = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let (bin, machine) = (world.bin(), TestMachine::with_cpus(1, 2));
-                let reclaim = world.rcu.bound(&bin);
-                world.rcu.take_over(&machine);
-                while world
-                    .rcu
-                    .reclaim_orphans(&reclaim, || Some(world.rcu.advance.lock().take_orphans(&world.rcu)))
-                {
-                }
-                world.rcu.wait_for_batches();
-                // SAFETY: reclaimed, and written by nobody any more: what loom is here to check.
-                object.value.with(|value| assert_eq!(unsafe { *value }, GONE));
-                drop(object);
-                bin.0.get()
-            }
-        });
-        let bin = world.bin();
-        world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), None, &world.rcu.bound(&bin));
-        // SAFETY: nobody else has the object; the test frees it at its end.
-        unsafe { world.rcu.defer(NonNull::from(&*next).cast(), 0, 1, &bin) };
-        let taken = taker.join().unwrap();
-        assert_eq!((taken + bin.0.get(), world.rcu.garbage()), (1, 1));
-        // The other one waits on its CPU, or among the orphans.
-        seen.found.fetch_add(usize::from(world.rcu.orphaned.load(Relaxed) == 1), Relaxed);
-        seen.reclaimed.fetch_add(taken, Relaxed);
-        world.advance(3, full_fence);
-        world.rcu.reclaim_free(&world.rcu.bound(&bin));
-        assert_eq!((taken + bin.0.get(), world.rcu.garbage()), (2, 0));
-        drop(next);
-    });
-    assert_telling(seen);
-}
-
-/// CPU 0 retires what CPU 1 may read, and is quiet; CPU 2 lacks memory.
-#[test]
-fn loom_rcu_garbage_is_taken_over_after_the_reader() {
-    let seen = explore(2, |seen| {
-        let (world, object) = World::new(3);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let found = world.look(&world.rcu.read());
-                drop(object);
-                found
-            }
-        });
-        let taker = thread::spawn({
-            let world = world.clone();
-            move || {
-                TestCpu::become_cpu(2);
-                world.advance(3, full_fence);
-                let (bin, machine) = (world.bin(), TestMachine::with_cpus(1, 3));
-                world.rcu.take_over(&machine);
-                world.rcu.reclaim_free(&world.rcu.bound(&bin));
-                bin.0.get()
-            }
-        });
-        world.unlink_and_defer();
-        seen.reclaimed.fetch_add(taker.join().unwrap(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
-    });
-    assert_telling(seen);
-}
-
-/// CPU 0 retires, polls and reclaims; CPU 1 reads and polls, `times` times each. An advance has its barrier
-/// unless both CPUs have polled in its epoch.
-fn two_cpus_that_poll(barrier_all: fn(), times: [usize; 2]) -> &'static Seen {
-    explore(3, move |seen| {
-        let (world, object) = World::new(2);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let mut found = false;
-                for _ in 0..times[1] {
-                    found |= world.look(&world.rcu.read());
-                    world.poll(barrier_all);
-                }
-                drop(object);
-                found
-            }
-        });
-        world.unlink_and_defer();
-        for _ in 0..times[0] {
-            world.poll(barrier_all);
-        }
-        let bin = world.bin();
-        world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), None, &world.rcu.bound(&bin));
-        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
-    })
-}
-
-#[test]
-fn loom_rcu_two_cpus_that_poll_with_a_barrier_where_one_has_not() {
-    assert_telling(two_cpus_that_poll(full_fence, [3, 1]));
-    assert_telling(two_cpus_that_poll(full_fence, [2, 2]));
-}
-
-/// Advances without a barrier: the light fences order nothing, so all depends on what the CPUs say. The
-/// reader looks once, in one of three sections: loom shows no thread again, after a yield, an old value that
-/// it has seen.
-fn quiet_cpus_alone(section_of_look: usize, early: u64) -> &'static Seen {
-    explore(3, move |seen| {
-        let (world, object) = World::new(2);
-        let reader = thread::spawn({
-            let (world, object) = (world.clone(), object.clone());
-            move || {
-                TestCpu::become_cpu(1);
-                let mut found = false;
-                with_bare_light_fences(|| {
-                    for round in 0..3 {
-                        let section = world.rcu.read();
-                        found |= round == section_of_look && world.look(&section);
-                        drop(section);
-                        world.rcu.note_quiet();
-                        if round > 0 {
-                            TestCpu::relax();
-                        }
-                    }
-                });
-                drop(object);
-                found
-            }
-        });
-        let bin = world.bin();
-        with_bare_light_fences(|| {
-            world.unlink_and_defer();
-            // Of what kind the first of the three is does not matter.
-            world.advance(1, || {});
-            for _ in 0..3 {
-                world.rcu.note_quiet();
-                world.advance_if_quiet();
-                let epoch = world.rcu.epoch.load(Acquire) + early;
-                world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), Some(epoch), &world.rcu.bound(&bin));
-                TestCpu::relax();
-            }
-        });
-        seen.reclaimed.fetch_add(bin.0.get(), Relaxed);
-        seen.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
-    })
-}
-
-#[test]
-fn loom_rcu_epochs_advance_without_a_barrier_where_all_cpus_are_quiet() {
-    (0..2).for_each(|section| assert_telling(quiet_cpus_alone(section, 0)));
-    // What is reclaimed meanwhile may not be found any more.
-    assert!(quiet_cpus_alone(2, 0).reclaimed.load(Relaxed) > 0);
-}
-
-#[test]
-#[should_panic = "Causality violation: Concurrent read and write"]
-fn loom_rcu_quiet_cpus_with_a_grace_period_of_one_epoch_fails() {
-    quiet_cpus_alone(1, 2);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! The phases of a loom model in which it has one thread: before it spawns any, and once all are joined.
+//!
+//! With one thread there is one order, so neither loom's atomics nor its fences have anything to decide: the
+//! bare words are accessed (see `shadow`), and fences are left out. Spawning and joining order everything that
+//! came before, and what a fence of such a phase would have added to later ones, the spawned threads know.
+//! Most of a model's accesses are of its preparation: this makes models of spaces several times faster, with the
+//! same executions.
+//!
+//! The phases are those of the thread that `run_model` begins with, and of [`spawn`] and
+//! [`JoinHandle::join`]. An access in such a phase by a thread that was spawned otherwise is a panic.
+
+#[cfg(test)]
+use super::shadow;
+use core::cell::Cell;
+use core::ops::Range;
+use loom::thread::ThreadId;
+#[cfg(test)]
+pub use loom::thread::yield_now;
+use std::collections::HashMap;
+use std::vec::Vec;
+
+std::thread_local! {
+    /// The first thread of the model, if `run_model` runs it. loom's threads all run in one of the host's.
+    static FIRST: Cell<Option<ThreadId>> = const { Cell::new(None) };
+    /// Number of spawned threads that were not joined.
+    static SPAWNED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Begins an execution.
+#[cfg(test)]
+pub(super) fn begin() {
+    FIRST.set(Some(loom::thread::current().id()));
+    SPAWNED.set(0);
+    shadow::drop_noted();
+}
+
+/// Whether there is only one thread.
+pub(super) fn is_single() -> bool {
+    let Some(first) = FIRST.get().filter(|_| SPAWNED.get() == 0) else { return false };
+    assert!(loom::thread::current().id() == first, "a thread that sync::testing did not spawn");
+    true
+}
+
+/// A thread that can be joined.
+#[cfg(test)]
+#[derive(Debug)]
+pub struct JoinHandle<T>(loom::thread::JoinHandle<T>);
+
+/// Spawns a thread of the model.
+#[cfg(test)]
+#[track_caller]
+pub fn spawn<T: 'static>(thread: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+    if SPAWNED.get() == 0 {
+        shadow::make_noted();
+    }
+    SPAWNED.set(SPAWNED.get() + 1);
+    JoinHandle(loom::thread::spawn(thread))
+}
+
+#[cfg(test)]
+impl<T> JoinHandle<T> {
+    /// Waits for the thread's end, and returns its result, or what it panicked with.
+    #[track_caller]
+    pub fn join(self) -> std::thread::Result<T> {
+        let result = self.0.join();
+        SPAWNED.set(SPAWNED.get() - 1);
+        result
+    }
+}
+
+/// Words and their values, in the order of their first accesses.
+#[derive(Debug)]
+pub(super) struct Noted<T> {
+    words: Vec<Option<(usize, T)>>,
+    /// Index in `words` by address.
+    by_address: HashMap<usize, usize>,
+}
+
+impl<T> Default for Noted<T> {
+    fn default() -> Self {
+        Self { words: Vec::new(), by_address: HashMap::new() }
+    }
+}
+
+impl<T> Noted<T> {
+    /// Notes the value of a word.
+    pub(super) fn note(&mut self, address: usize, value: T) {
+        let index = *self.by_address.entry(address).or_insert(self.words.len());
+        if index == self.words.len() {
+            self.words.push(None);
+        }
+        self.words[index] = Some((address, value));
+    }
+
+    /// Drops the notes of words in `range`.
+    pub(super) fn forget(&mut self, range: &Range<usize>) {
+        let words = &mut self.words;
+        self.by_address.retain(|address, index| {
+            let stays = !range.contains(address);
+            if !stays {
+                words[*index] = None;
+            }
+            stays
+        });
+    }
+
+    /// The words and their values.
+    pub(super) fn into_words(self) -> impl Iterator<Item = (usize, T)> {
+        self.words.into_iter().flatten()
+    }
+}
