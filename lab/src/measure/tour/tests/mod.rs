@@ -32,7 +32,7 @@ fn a_claim_follows_the_worst_verdict() {
 fn the_garbage_of_a_sections_machines_is_shown_and_fails_the_claim_beyond_its_limit() {
     use crate::measure::bench::Verdict;
     use crate::measure::garbage::PeakGarbage;
-    let shown = locks::SECTION.show(&Options::small()).unwrap();
+    let shown = replay::SECTION.show(&Options::small()).unwrap();
     assert!(shown.text.contains("garbage at its peak: "), "{}", shown.text);
     let section = Section { title: "t", claim: "c", run: |_| Ok(()), command: "interleaf list" };
     let with = |peak_bytes| {
