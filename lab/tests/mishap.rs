@@ -207,11 +207,14 @@ fn copies() -> Vec<Case> {
 fn allocations_of_forks_and_copies_may_fail(path: Path, mode: MishapMode) {
     let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");
     let looked_at = BASE..BASE + 4 * 512 * PAGE;
+    let mut mishaps = 0;
     for setup in forks() {
         let counts = machine.inject(mode, &setup, Attempt::Fork, looked_at.clone());
         println!("{:>3} mishaps, {:>3} survived: fork", counts.mishaps, counts.survived);
-        assert!(counts.mishaps > 2 && counts.survived < counts.mishaps, "{counts:?} of a fork");
+        assert!(counts.survived < counts.mishaps, "{counts:?} of a fork");
+        mishaps += counts.mishaps;
     }
+    assert!(mishaps > 20, "only {mishaps} allocations of forks were failed");
     let nr_copies = copies().len();
     for (nr, (setup, call)) in copies().into_iter().chain(calls_beside()).enumerate() {
         for attempt in [Attempt::CallOfParent(&call), Attempt::CallOfChild(&call)] {

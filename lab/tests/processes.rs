@@ -77,7 +77,7 @@ fn sequences_of_processes_are_reproducible_and_rich() {
     }
     let counts = format!("{forks} forks, {refused} refused, {ends} ends, {alike} pages alike, {apart} apart");
     println!("{counts}");
-    assert!(forks > 300 && refused > 0 && ends > 100 && most == 4 && alike > 500 && apart > 500, "{counts}");
+    assert!(forks > 300 && refused > 0 && ends > 100 && most == 4 && alike > 500 && apart > 50, "{counts}");
 }
 
 /// A model with a fault: what process 1 writes, process 0 writes too.

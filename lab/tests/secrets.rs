@@ -114,8 +114,8 @@ impl<'v, F: Format> World<'_, 'v, F> {
             5 => {
                 let heap = space.layout().heap_start;
                 space.brk(VirtAddr(heap.0 + self.rng.below(6) * PAGE as u64));
-                let fault = Fault { addr: heap, access: Access::Write };
-                let _ = space.fault(fault);
+                // The heap may have been emptied.
+                let _ = space.fault(Fault { addr: heap, access: Access::Write });
             }
             6 => {
                 // The child copies what it writes; then it is looked at in the parent's place.

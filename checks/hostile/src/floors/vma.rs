@@ -3,7 +3,8 @@
 use crate::call;
 use crate::odd::{self, NUMBERS};
 use core::num::NonZeroU64;
-use interleaf::units::{NodeMask, Vpn, VpnRange};
+use interleaf::machine::CacheType;
+use interleaf::units::{NodeMask, PageSize, Vpn, VpnRange};
 use interleaf::vma::{self, Vma, VmaState};
 use interleaf::vma::{
     AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
@@ -85,6 +86,14 @@ fn attributes() {
         call!(VmaAttributes::moved_to, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
         call!(VmaAttributes::anonymous, one.range, one.flags);
         let backing = BackingId(NonZeroU64::MAX);
+        for size in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+            for cache in [CacheType::WriteBack, CacheType::WriteCombining, CacheType::Device] {
+                let given = called!(BackingId::given => BackingId::given(cache, size)).expect("a number");
+                assert_eq!(given.as_given(), Some((cache, size)));
+            }
+        }
+        call!(BackingId::as_given, backing);
+        call!(VmaAttributes::given, &one);
         call!(VmaAttributes::backed, one.range, one.flags, backing, one.offset);
     }
 }
@@ -145,6 +154,7 @@ fn records() {
             assert_eq!(call!(Vma::backing, &record), Some(one.backing));
             call!(Vma::rights, &record);
             call!(Vma::is_private_anonymous, &record);
+            call!(Vma::is_given, &record);
             for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
                 call!(Vma::contains, &record, page);
                 call!(Vma::frame_offset, &record, page);
