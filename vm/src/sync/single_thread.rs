@@ -1,10 +1,10 @@
 //! The phases of a loom model in which it has one thread: before it spawns any, and once all are joined.
 //!
 //! With one thread there is one order, so neither loom's atomics nor its fences have anything to decide: the
-//! bare words are accessed (see `shadow`), and fences are left out. Spawning and joining order everything that
-//! came before, and what a fence of such a phase would have added to later ones, the spawned threads know.
-//! Most of a model's accesses are of its preparation: this makes models of spaces several times faster, with the
-//! same executions.
+//! bare words are accessed (see `shadow`), and fences are left out. Spawning and joining order everything
+//! that came before, and what a fence of such a phase would have added to later ones, the spawned threads
+//! know. Most of a model's accesses are of its preparation: this makes models of spaces several times faster,
+//! with the same executions.
 //!
 //! The phases are those of the thread that `run_model` begins with, and of [`spawn`] and
 //! [`JoinHandle::join`]. An access in such a phase by a thread that was spawned otherwise is a panic.

@@ -1,7 +1,7 @@
 //! Mappings: records, decisions and the address search, with attributes that no space would have.
 
-use crate::call;
 use crate::odd::{self, NUMBERS};
+use crate::{call, called};
 use core::num::NonZeroU64;
 use interleaf::machine::CacheType;
 use interleaf::units::{NodeMask, PageSize, Vpn, VpnRange};

@@ -256,10 +256,10 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                     self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
                 }
             }
-            Decision::MapZeroPage if mutant!("fault.read-waits-for-fork") => {
-                if self.space.fork.is_behind(self.page) {
-                    return Err(Fallback::Forking);
-                }
+            Decision::MapZeroPage
+                if mutant!("fault.read-waits-for-fork") && self.space.fork.is_behind(self.page) =>
+            {
+                return Err(Fallback::Forking);
             }
             // P12: the frame may have left the object since the lookup.
             Decision::MapBacking if !prepared.is_backing_current(vma, self.page, self.reading) => {

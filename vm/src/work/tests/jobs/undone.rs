@@ -128,7 +128,7 @@ fn a_job_has_as_many_helpers_as_there_are_and_is_undone_though_all_break_off() {
                 Err(chunk.worker())
             });
             let failed = workers.run(&job.undo(&undo));
-            assert!(matches!(failed, Err(Failed::Error(worker)) if worker <= HELPERS), "{failed:?}");
+            assert!(matches!(failed, Err(Failed::Error(worker)) if worker <= HELPERS + 1), "{failed:?}");
             assert!(counts.is_once(0..0), "round {round}: what was done is not undone, or not only that");
             assert_eq!(here.load(SeqCst), HELPERS + 1, "a worker began two chunks");
         }
