@@ -5,8 +5,8 @@ use super::loom_pairs::{TestSpace, Tests, assert_both};
 use crate::frame::PinnedFrame;
 use crate::machine::testing::TestCpu;
 use crate::space::{MemlockLimit, PinnedPages};
+use crate::sync::testing::thread;
 use crate::units::{Access, Pfn, Vpn};
-use loom::thread;
 use std::boxed::Box;
 
 type Pins = PinnedPages<'static, 'static, Tests, [Option<PinnedFrame<'static, Tests>>; 1]>;
