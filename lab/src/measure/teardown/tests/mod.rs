@@ -19,9 +19,8 @@ fn a_walker_is_never_interrupted_and_a_cpu_that_runs_the_space_at_most_once() {
     });
     assert_eq!(counts[..4], [(0, 0), (ENTRIES, 0), (0, 1), (0, 1)]);
     let (interrupts, flushes) = counts[4];
-    assert!(interrupts < cpus, "one flush of the other CPU, {interrupts}");
-    // The other CPU's MADV_DONTNEED flushes too.
-    assert!(flushes >= 1);
+    // The other CPU's MADV_DONTNEED flushes too; each flush interrupts one CPU at most.
+    assert!(flushes >= 1 && interrupts <= flushes * (cpus - 1), "{interrupts} for {flushes} flushes");
 }
 
 #[test]
