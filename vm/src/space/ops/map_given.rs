@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
 use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
-use crate::units::{PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
+use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -28,7 +28,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// As [`map`](Self::map); and [`Error::Invalid`] where the request is for private memory, or the frames
     /// are not all given, or not to be encoded; [`Error::Access`] where the request, or what it lets mprotect
     /// ask for, exceeds the rights that were given; [`Error::NoMemory`] for tables. With [`Place::Fixed`] the
-    /// pages are unmapped first, and stay so after an error.
+    /// pages are unmapped first, and stay so where memory lacks.
     pub fn map_given(
         &self,
         request: &MapRequest,
@@ -37,12 +37,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         largest: PageSize,
     ) -> Result<crate::units::VirtAddr, Error> {
         let flags = given_flags(request, given)?;
-        let (guard, range) = self.place_given(request, first, largest)?;
-        let frames = PfnRange { start: first, end: Pfn(first.0.saturating_add(range.len())) };
+        // Before anything is unmapped: a request that cannot be met changes nothing.
+        let len = request.len_bytes.div_ceil(PAGE_SIZE as u64);
+        let frames = PfnRange { start: first, end: Pfn(first.0.saturating_add(len)) };
         let bits = LeafBits { cache: given.cache(), ..LeafBits::new(flags.rights()) };
         for size in [PageSize::Base, largest] {
             check_frames::<M::Format>(given, frames, size, bits).map_err(|_| Error::Invalid)?;
         }
+        let (guard, range) = self.place_given(request, first, largest)?;
         let backing = BackingId::given(given.cache(), largest);
         let vma = VmaAttributes::backed(range, flags, backing, first.0);
         self.note_huge_leaves();

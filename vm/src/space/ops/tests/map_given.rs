@@ -192,6 +192,8 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
         );
         assert_eq!(refused(&MapRequest { len_bytes: 0, ..reads }, &read_only, FIRST), Error::Invalid);
         space.map_given(&reads, &read_only, Pfn(FIRST), PageSize::Huge).unwrap();
+        assert_eq!(refused(&reads, &read_only, FIRST + 1), Error::Invalid);
+        assert_eq!(shown(&space, BASE), Some((FIRST, USER_RO)), "what was there stays");
         assert_eq!(space.protect(at(BASE), PAGE, READ_WRITE), Err(Error::Access));
         for advice in [
             Advice::DontNeed,
