@@ -20,8 +20,8 @@ pub struct PeakGarbage {
     pub peak_objects: u64,
     /// The most bytes that waited at once: the sum of all CPUs' peaks.
     pub peak_bytes: u64,
-    /// What `peak_bytes` may be: the sum of the CPUs' limits, and a lot for each CPU, for what one call
-    /// retires beyond the limit.
+    /// What `peak_bytes` may be: the sum of the CPUs' limits, what the call that made the peak retired on each,
+    /// and a lot for each CPU, for what is retired where nobody may wait.
     pub limit_bytes: u64,
     /// The longest grace period that a caller waited for, in nanoseconds.
     pub longest_grace_ns: u64,
@@ -43,7 +43,7 @@ impl PeakGarbage {
         Self {
             peak_objects: stats.peak_objects,
             peak_bytes: stats.peak_bytes,
-            limit_bytes: stats.most_bytes + lots,
+            limit_bytes: stats.most_bytes + stats.peak_call_bytes + lots,
             longest_grace_ns: stats.longest_grace_ns,
         }
     }

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::measure::{Options, timed_machine};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place};
 use interleaf::table::format::X86_64;
+use interleaf::units::VirtAddr;
 
 const fn peak(peak_bytes: u64, limit_bytes: u64, longest_grace_ns: u64) -> PeakGarbage {
     PeakGarbage { peak_objects: 1, peak_bytes, limit_bytes, longest_grace_ns }
@@ -27,6 +28,25 @@ fn a_machine_notes_its_garbage_when_it_ends_on_a_cpu_or_not() {
     assert!(noted.peak_objects > 0 && noted.peak_bytes > 0 && noted.longest_grace_ns > 0, "{noted:?}");
     assert_eq!(noted.check("test"), Ok(()));
     assert_eq!(noted_in(|| ()).1, None, "what was noted before does not count");
+}
+
+#[test]
+fn what_one_call_unlinks_comes_on_top_of_the_limit() {
+    let machine = timed_machine::machine(&Options::small(), 1 << 12).unwrap();
+    let run = || {
+        let _entered = machine.enter(CpuId(0));
+        let vm = timed_machine::vm(&machine).unwrap();
+        let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).unwrap();
+        for page in 0..10_000 {
+            let place = Place::Fixed(VirtAddr((1 << 30) + page * 8192));
+            space.map(&MapRequest { place, ..MapRequest::anonymous(4096) }).unwrap();
+        }
+        drop(space);
+        let stats = vm.garbage_stats();
+        assert!(stats.peak_bytes > stats.most_bytes && stats.peak_objects > 10_000, "{stats:?}");
+    };
+    let ((), noted) = noted_in(run);
+    assert_eq!(noted.expect("a machine ended").check("test"), Ok(()));
 }
 
 #[test]

@@ -179,6 +179,17 @@ struct EpochList {
     since_ns: u64,
 }
 
+/// The most that waited at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GarbagePeak {
+    /// Bytes.
+    pub bytes: usize,
+    /// The number of objects then.
+    pub objects: u32,
+    /// Of the bytes, those of the last retirement.
+    pub last_bytes: usize,
+}
+
 /// The waiting objects of one CPU, or those that no CPU owns.
 ///
 /// When the epoch is `e`, objects that may still wait were stamped `e`, `e-1` or `e-2`: three lists. If the
@@ -194,8 +205,7 @@ pub(super) struct Garbage {
     /// The epoch when this CPU looked last.
     looked: u64,
     limits: GarbageLimits,
-    /// The most bytes that waited at once, and the number of objects then.
-    peak: (usize, u32),
+    peak: GarbagePeak,
     /// The longest time that an object waited until it was found free.
     longest_ns: u64,
 }
@@ -211,7 +221,7 @@ impl Garbage {
             poll_at: limits.lot,
             looked: FIRST_EPOCH,
             limits,
-            peak: (0, 0),
+            peak: GarbagePeak { bytes: 0, objects: 0, last_bytes: 0 },
             longest_ns: 0,
         }
     }
@@ -223,10 +233,9 @@ impl Garbage {
 
     /// Adds objects stamped `epoch` and returns whether it is time to poll.
     pub(super) fn add<C: Cpu>(&mut self, epoch: u64, objects: RcuList) -> bool {
+        let last_bytes = objects.bytes;
         self.put::<C>(epoch, objects, None);
-        if self.waiting() > self.peak.0 {
-            self.peak = (self.waiting(), self.len());
-        }
+        self.note_peak(last_bytes);
         self.added >= self.poll_at
     }
 
@@ -272,8 +281,13 @@ impl Garbage {
         for EpochList { stamp, list, since_ns } in other.lists {
             self.put::<C>(stamp, list, Some(since_ns));
         }
-        if self.waiting() > self.peak.0 {
-            self.peak = (self.waiting(), self.len());
+        self.note_peak(0);
+    }
+
+    #[inline(always)]
+    fn note_peak(&mut self, last_bytes: usize) {
+        if self.waiting() > self.peak.bytes {
+            self.peak = GarbagePeak { bytes: self.waiting(), objects: self.len(), last_bytes };
         }
     }
 
@@ -324,8 +338,8 @@ impl Garbage {
         self.waiting() >= self.limits.most && !mutant!("rcu.full-not-awaited")
     }
 
-    /// The most bytes that waited at once, and the number of objects then.
-    pub(super) fn peak(&self) -> (usize, u32) {
+    /// The most that waited at once.
+    pub(super) fn peak(&self) -> GarbagePeak {
         self.peak
     }
 

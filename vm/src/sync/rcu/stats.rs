@@ -19,8 +19,11 @@ pub struct GarbageStats {
     pub peak_bytes: u64,
     /// The sum of the numbers of objects at these moments.
     pub peak_objects: u64,
+    /// Of `peak_bytes`, what the last call at each of these moments retired. One call may unlink any amount:
+    /// all mappings of a space that ends.
+    pub peak_call_bytes: u64,
     /// The sum of the most that [`GarbageLimits`](super::GarbageLimits) allow each CPU. What is retired in
-    /// one call may come on top.
+    /// one call comes on top.
     pub most_bytes: u64,
     /// The longest time from an object's retirement until it was found free, in nanoseconds: to within the
     /// first of its epoch on its CPU.
@@ -31,11 +34,12 @@ pub struct GarbageStats {
 
 impl GarbageStats {
     fn add(&mut self, garbage: &Garbage) {
-        let (peak_bytes, peak_objects) = garbage.peak();
+        let peak = garbage.peak();
         self.objects += u64::from(garbage.len());
         self.bytes += garbage.waiting() as u64;
-        self.peak_bytes += peak_bytes as u64;
-        self.peak_objects += u64::from(peak_objects);
+        self.peak_bytes += peak.bytes as u64;
+        self.peak_call_bytes += peak.last_bytes as u64;
+        self.peak_objects += u64::from(peak.objects);
         self.longest_wait_ns = self.longest_wait_ns.max(garbage.longest_ns());
     }
 }

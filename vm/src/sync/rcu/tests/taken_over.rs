@@ -41,6 +41,7 @@ fn who_lacks_memory_reclaims_the_garbage_of_quiet_cpus() {
     let stats = rcu.stats(&machine);
     assert_eq!((stats.objects, stats.bytes, stats.peak_objects), (0, 0, 600));
     assert_eq!((stats.peak_bytes, stats.most_bytes), (600 * BYTES as u64, 4 * MOST * BYTES as u64));
+    assert_eq!(stats.peak_call_bytes, 3 * BYTES as u64, "one object by each of three CPUs");
     defer_on(1, 5, &rcu, &bin);
     assert_eq!(rcu.garbage(), 5, "the CPU owns its garbage again");
 }
