@@ -119,9 +119,9 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_a_store_against_mprotect"),
     },
     Mutation {
-        point: "fault.link-not-rechecked",
-        wrong: "a fault links a table over another one's",
-        test: Model("loom_two_faults_link_one_table"),
+        point: "table.linked-over-another",
+        wrong: "a table is linked where another one is",
+        test: Unit("table::tests::platform"),
     },
     Mutation { point: "gather.table-lost", wrong: "a table that is freed is lost", test: RANDOM },
     Mutation {
@@ -169,7 +169,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "merge.identity-not-reused",
         wrong: "a mapping does not reuse a neighbour's identity",
-        test: RANDOM,
+        test: Unit("space::fault::tests::identity"),
     },
     Mutation { point: "protect.write-kept", wrong: "mprotect leaves the right to write", test: RANDOM },
     Mutation { point: "fault.zero-page-writable", wrong: "the zero page may be written", test: RANDOM },

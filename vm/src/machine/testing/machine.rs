@@ -36,6 +36,10 @@ pub struct TestMachine<F: Format = TestFormat> {
     pub refused_helpers: AtomicU64,
     /// By CPU.
     mmus: Vec<Mmu>,
+    /// Stands for the bytes of all frames that are stored and copied: loom knows no plain memory, and tries
+    /// no other order of steps that it takes to be independent.
+    #[cfg(loom)]
+    contents: AtomicUsize<TestCpu>,
     /// Calls of `flush_range`.
     pub range_flushes: AtomicU64,
     /// Calls of `flush_all`, `load_root` included.
@@ -112,6 +116,8 @@ impl<F: Format> TestMachine<F> {
             cpus_per_node: AtomicU32::new(u32::MAX),
             refused_helpers: AtomicU64::new(0),
             mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
+            #[cfg(loom)]
+            contents: AtomicUsize::new(0),
             range_flushes: AtomicU64::new(0),
             full_flushes: AtomicU64::new(0),
             _format: PhantomData,
@@ -194,8 +200,15 @@ impl<F: Format> TestMachine<F> {
     /// Writes bytes of a frame, as a device: for tests, to frames that no Rust code borrows from.
     pub fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
         assert!(offset + from.len() <= PAGE_SIZE);
+        self.note_contents();
         // SAFETY: the bytes lie in the arena.
         unsafe { self.bytes(pfn, offset, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+
+    /// Bytes of frames are about to be stored or copied.
+    fn note_contents(&self) {
+        #[cfg(loom)]
+        self.contents.fetch_add(1, Relaxed);
     }
 
     fn own_mmu(&self) -> Option<&Mmu> {
@@ -273,6 +286,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
     }
 
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        self.note_contents();
         let (from, to) = (self.bytes(from, 0, order.bytes()), self.bytes(to, 0, order.bytes()));
         // SAFETY: both blocks lie in the arena.
         unsafe { from.copy_to(to, order.bytes()) };

@@ -222,7 +222,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     fn link_table(self, entry: &EntryRef<'_, 's, M>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         prepared.allocate_table()?;
         let mut parent = entry.table.lock().ok_or(Fallback::PmdChanged)?;
-        if parent.read(entry.slot) == entry.word || mutant!("fault.link-not-rechecked") {
+        if parent.read(entry.slot) == entry.word {
             self.confirm()?;
             if let Some(table) = prepared.take_table() {
                 // Refused: the slot is not absent, which the walk finds out.

@@ -69,6 +69,18 @@ fn what_the_platform_has_put_into_its_slots_is_out_of_reach() {
 }
 
 #[test]
+fn a_table_is_not_linked_over_another_and_stays_with_its_owner() {
+    with_tree(|tree, memory, _| {
+        let mut root = tree.top().lock().unwrap();
+        assert!(root.link(0, table(memory)).is_ok());
+        let (before, second) = (root.entry(0), table(memory));
+        let pfn = second.pfn();
+        let refused = root.link(0, second).expect_err("a table is there");
+        assert_eq!((refused.pfn(), root.entry(0)), (pfn, before));
+    });
+}
+
+#[test]
 fn in_a_tree_of_its_own_the_platform_links_tables_anywhere() {
     let machine = TestMachine::new(100);
     let memory = memory(&machine);

@@ -7,6 +7,8 @@ mod backing;
 #[cfg(not(loom))]
 mod decide;
 #[cfg(not(loom))]
+mod identity;
+#[cfg(not(loom))]
 mod install;
 #[cfg(not(loom))]
 mod kinds;
