@@ -86,13 +86,13 @@ fn workspace_tests() -> Step {
 /// Every public function with hostile arguments, as users build it: the workspace's tests have debug
 /// assertions.
 fn hostile_calls() -> Step {
-    let test = cargo(&["test", "--quiet", "--release", "--package", "interleaf-hostile"]);
-    Step { name: "hostile calls, in release", action: Action::Command(test) }
+    let test = cargo(&["test", "--quiet", "--profile", "optimised", "--package", "interleaf-hostile"]);
+    Step { name: "hostile calls, without debug assertions", action: Action::Command(test) }
 }
 
 /// The loom models: the library's tests whose names begin with `loom_`, under `cfg(loom)`.
 fn models() -> Step {
-    let mut test = cargo(&["test", "--quiet", "--package", "interleaf", "--release", "--lib"]);
+    let mut test = cargo(&["test", "--quiet", "--package", "interleaf", "--profile", "optimised", "--lib"]);
     test.args(["--target-dir", "target-loom", "loom_"]).env("RUSTFLAGS", "--cfg loom");
     Step { name: "loom models", action: Action::Models(test) }
 }

@@ -4,19 +4,31 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+#[cfg(feature = "experiments")]
 pub mod compare;
+#[cfg(feature = "experiments")]
 pub mod conflicts;
 pub mod drive;
+#[cfg(feature = "experiments")]
 pub mod fairness;
+#[cfg(feature = "experiments")]
 pub mod generate;
 pub mod library;
+#[cfg(feature = "experiments")]
 pub mod mishap;
+#[cfg(feature = "experiments")]
 pub mod model;
+#[cfg(feature = "experiments")]
 pub mod oracle;
+#[cfg(feature = "experiments")]
 pub(crate) mod oracle_host;
+#[cfg(feature = "experiments")]
 pub mod pairs;
+#[cfg(feature = "experiments")]
 pub mod processes;
 pub mod recount;
+#[cfg(feature = "experiments")]
 pub mod rng;
 pub mod setting;
+#[cfg(feature = "experiments")]
 pub mod stress;

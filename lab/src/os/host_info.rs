@@ -1,11 +1,13 @@
 //! The machine a figure was taken on, in the words Linux uses for it.
 
+#[cfg(feature = "experiments")]
 use serde::Serialize;
 use std::fs;
 use std::io::{Error, Result};
 
 /// What a reader needs to know about the machine to judge a figure.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "experiments", derive(Serialize))]
 pub struct HostInfo {
     /// The processor's name.
     pub processor: String,

@@ -96,7 +96,7 @@ fn build_command(kind: Kind) -> Command {
             cargo.args(["--package", "interleaf-lab", "--test", program, "--features", "interleaf/mutants"])
         }
         Kind::Models => cargo
-            .args(["--package", "interleaf", "--lib", "--features", "mutants", "--release"])
+            .args(["--package", "interleaf", "--lib", "--features", "mutants", "--profile", "optimised"])
             .env("RUSTFLAGS", "--cfg loom"),
     };
     let target = if kind == Kind::Models { "target/mutants-loom" } else { "target/mutants" };
