@@ -23,7 +23,7 @@
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |
 //! | `slab` | object pools |
-//! | `registry` | pool objects that are reached by a number |
+//! | `registry`, `held` | pool objects that are reached by a number; those that are held |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
@@ -61,6 +61,7 @@ mod alloc;
 mod boot;
 mod check;
 mod free;
+mod held;
 mod index_pools;
 mod index_reserve;
 mod memory;
@@ -83,6 +84,7 @@ pub use boot::{
 };
 pub use boot::{RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
+pub(crate) use held::{HeldRegistry, Hold};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;

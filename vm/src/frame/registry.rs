@@ -92,23 +92,28 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         }
     }
 
-    /// Puts a value in under a number that no other one has or had. `false`, and the value is forgotten,
-    /// where there is no memory.
+    /// Puts a value in under a number that no other one has or had. Returns where it lies until it is
+    /// removed. `Err` with the value where there is no memory.
     ///
     /// # Panics
     /// Where the registry is of another memory.
-    #[must_use]
-    pub(crate) fn insert(&self, memory: &Memory<'m, M>, number: NonZeroU64, value: T) -> bool {
-        let Some(place) = self.pool.with(memory).alloc() else { return false };
+    pub(crate) fn insert(
+        &self,
+        memory: &Memory<'m, M>,
+        number: NonZeroU64,
+        value: T,
+    ) -> Result<NonNull<T>, T> {
+        let Some(place) = self.pool.with(memory).alloc() else { return Err(value) };
         let bucket = self.bucket(number);
         let (head, next) = (RcuHead::new(), AtomicPtr::null());
         // SAFETY: the pool has just given the memory, which is nobody else's and fits an entry.
         let entry = unsafe { &mut *place.as_ptr() }.write(RegistryEntry { head, next, number, value });
+        let at = NonNull::from(&entry.value);
         let _held = bucket.lock.lock();
         entry.next.store(bucket.first.load(Relaxed), Relaxed);
         // Release: the entry, for readers that find it.
         bucket.first.store(entry, Release);
-        true
+        Ok(at)
     }
 
     /// Takes the value of that number out; its memory is freed after a grace period. May wait for readers.

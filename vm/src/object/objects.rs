@@ -28,7 +28,7 @@ impl<'m, M: Machine> Objects<'m, M> {
         pages: u64,
     ) -> Option<()> {
         let object = Object::new(number, pages, memory.id(), rcu.id());
-        self.registry.insert(memory, number, object).then_some(())
+        self.registry.insert(memory, number, object).ok().map(|_| ())
     }
 
     /// The object of that number, for the life of a read section. `None` where it is gone.

@@ -9,6 +9,7 @@
 //! | `inspect` | inspection by checkers and observers |
 //! | `fork_cursor` | how far a fork has come |
 //! | `activate` | a CPU loads a space and unloads it |
+//! | `spaces` | spaces by number, and handles that keep them |
 //! | `vm` | the state that all spaces of a machine share |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
 //!
@@ -30,6 +31,7 @@ mod inspect;
 mod layout;
 mod ops;
 mod pin;
+mod spaces;
 mod vm;
 
 pub use activate::{Active, LazyTlb};
@@ -42,6 +44,7 @@ pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
+pub use spaces::{SpaceHandle, SpaceId, Spaces};
 pub use vm::Vm;
 
 use crate::frame::IndexAllocator;

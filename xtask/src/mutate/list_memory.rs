@@ -201,6 +201,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("frame::registry::tests"),
     },
     Mutation {
+        point: "held.revived",
+        wrong: "a lookup by number holds a value that ends",
+        test: Model("loom_a_value_is_held_or_refused_while_it_ends"),
+    },
+    Mutation {
+        point: "held.put-relaxed",
+        wrong: "the last hold ends a value without having seen what was done through the others",
+        test: Model("loom_two_holds_go_at_once"),
+    },
+    Mutation {
         point: "page-slot.node-relaxed",
         wrong: "a node takes the place of what it holds without release",
         test: Model("loom_a_page_of_an_object_is_found_while_its_index_grows"),

@@ -10,6 +10,7 @@ pub mod rcu;
 pub mod records;
 pub mod shared;
 pub mod space;
+pub mod spaces;
 pub mod table;
 pub mod tlb;
 pub mod units;
@@ -32,6 +33,7 @@ pub fn run_all() {
     run_one("decide", decide::run);
     run_one("tlb", tlb::run);
     run_one("space", space::run);
+    run_one("spaces", spaces::run);
 }
 
 /// Calls a module, and says which where a call hangs or ends the process.

@@ -36,7 +36,7 @@ fn numbers_find_their_values_as_in_a_map() {
     let before = allocated(&memory);
     for _ in 0..4000 {
         if dice.roll(100) < 52 {
-            assert!(registry.insert(&memory, number(next), value(next)));
+            assert!(registry.insert(&memory, number(next), value(next)).is_ok());
             model.insert(next, next * 3);
             // As CPUs of 64 give them.
             next += 64;
@@ -65,14 +65,14 @@ fn a_value_stays_as_long_as_the_reader_that_found_it() {
     let memory = memory(&machine);
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 2).unwrap();
     let registry = TestRegistry::new(&memory, &rcu).unwrap();
-    assert!(registry.insert(&memory, number(1), value(1)));
+    assert!(registry.insert(&memory, number(1), value(1)).is_ok());
     let (found, replaced) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             machine.run_as(1);
             found.wait();
             assert!(registry.remove(&memory, &rcu, number(1)));
-            (2..40).for_each(|at| assert!(registry.insert(&memory, number(at), value(at))));
+            (2..40).for_each(|at| assert!(registry.insert(&memory, number(at), value(at)).is_ok()));
             replaced.wait();
         });
         machine.run_as(0);
@@ -92,9 +92,9 @@ fn a_registry_without_memory_refuses_a_value() {
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     let registry = TestRegistry::new(&memory, &rcu).unwrap();
     memory.plan_mishap(1);
-    assert!(!registry.insert(&memory, number(1), value(1)));
+    assert!(registry.insert(&memory, number(1), value(1)).is_err());
     assert!(registry.get(number(1), &rcu.read()).is_none());
-    assert!(registry.insert(&memory, number(1), value(1)));
+    assert!(registry.insert(&memory, number(1), value(1)).is_ok());
     assert!(registry.get(number(1), &rcu.read()).is_some());
 }
 
@@ -115,6 +115,6 @@ fn a_value_is_not_retired_to_another_rcu() {
     let memory = memory(&machine);
     let [rcu, other] = [(); 2].map(|()| Rcu::carve(&mut memory.boot_allocator(), 1).unwrap());
     let registry = TestRegistry::new(&memory, &rcu).unwrap();
-    assert!(registry.insert(&memory, number(1), value(1)));
+    assert!(registry.insert(&memory, number(1), value(1)).is_ok());
     registry.remove(&memory, &other, number(1));
 }

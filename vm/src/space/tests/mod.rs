@@ -9,6 +9,7 @@ mod odd;
 mod pin;
 mod pin_random;
 mod refusal;
+mod spaces;
 mod start;
 mod unmap_shared;
 pub(super) mod world;

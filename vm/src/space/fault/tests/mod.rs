@@ -25,4 +25,6 @@ mod loom_pin;
 #[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
+mod loom_spaces;
+#[cfg(loom)]
 mod world;
