@@ -62,7 +62,8 @@ unsafe impl<V: Send + Sync, M: Machine> Send for Hold<'_, '_, V, M> {}
 unsafe impl<V: Send + Sync, M: Machine> Sync for Hold<'_, '_, V, M> {}
 
 impl<V, C: Cpu> Held<V, C> {
-    /// Counts a hold more. `false`, and no change, where there is none any more, or as many as can be counted.
+    /// Counts a hold more. `false`, and no change, where there is none any more, or as many as can be
+    /// counted.
     ///
     /// Relaxed: the value was written before the entry was linked, which whoever found it has acquired, and
     /// the count orders the end alone.

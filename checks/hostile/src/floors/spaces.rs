@@ -1,7 +1,7 @@
-//! Spaces by number: odd numbers, spaces of another machine, handles that are forgotten, that end a space
-//! which is loaded, and that are the last one on another CPU.
+//! Spaces by number: odd numbers, handles that are forgotten, that end a space which is loaded, and that are
+//! the last one on another CPU.
 
-use crate::world::{Lab, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
+use crate::world::{Lab, must_work, on_lost_cpu, use_pages, with_vm};
 
 use crate::{call, called};
 use interleaf::frame::Kind;
@@ -18,7 +18,6 @@ fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> AddressSpace<'v, Lab> {
 /// Calls every function of handles and their registry.
 pub fn run() {
     with_vm(handles);
-    on_cpu(of_another);
     on_lost_cpu(loaded);
 }
 
@@ -80,17 +79,4 @@ fn use_pages_of(machine: &Lab, spaces: &Spaces<'_, Lab>, id: SpaceId) {
     let running = space.activate(None);
     use_pages(machine, &space);
     drop(running);
-}
-
-/// The space of another system is refused, and ends.
-fn of_another(machine: &Lab) {
-    let vm = Vm::new(machine, boot_map(machine)).expect("memory");
-    on_cpu(|machine| {
-        let other = Vm::new(machine, boot_map(machine)).expect("memory");
-        let spaces = Spaces::new(&vm).expect("memory");
-        let space = new_space(&other);
-        assert!(called!(Spaces::insert => drop(spaces.insert(space))).is_none());
-        must_work(machine, &other);
-    });
-    must_work(machine, &vm);
 }
