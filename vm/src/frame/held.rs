@@ -26,13 +26,13 @@ use core::ptr::NonNull;
 
 /// Values with counted holds, by number. Made at start, in memory that is never freed.
 pub(crate) struct HeldRegistry<'m, V, M: Machine> {
-    registry: Registry<'m, Held<V, M::Cpu>, M>,
+    registry: Registry<'m, HeldValue<V, M::Cpu>, M>,
     memory: &'m Memory<'m, M>,
     rcu: &'m Rcu<'m, M::Cpu>,
 }
 
 /// A value with the count of its holds.
-struct Held<V, C: Cpu> {
+struct HeldValue<V, C: Cpu> {
     /// Each hold is counted once; 0: the value ends, or has ended. The decrement of one hold releases what
     /// was done through it to the decrement that finds itself the last, which acquires.
     holds: AtomicU32<C>,
@@ -45,7 +45,7 @@ const MAX_HOLDS: u32 = u32::MAX / 2;
 
 // SAFETY: threads share references to the value while it has holds, hence `Sync`; any of them may be the one
 // that drops it, alone by then, hence `Send`.
-unsafe impl<V: Send + Sync, C: Cpu> Sync for Held<V, C> {}
+unsafe impl<V: Send + Sync, C: Cpu> Sync for HeldValue<V, C> {}
 
 /// One of the counted holds of a value, which is not dropped as long as there is one. Dropping the last one
 /// drops the value, as the value's type wants that to be done.
@@ -53,7 +53,7 @@ pub(crate) struct Hold<'r, 'm, V: Send + Sync, M: Machine> {
     registry: &'r HeldRegistry<'m, V, M>,
     number: NonZeroU64,
     /// Invariant: it lies in an entry of the registry, of that number, and is counted for this hold.
-    held: NonNull<Held<V, M::Cpu>>,
+    held: NonNull<HeldValue<V, M::Cpu>>,
 }
 
 // SAFETY: a hold is a shared reference to the value and, as the last one, its owner.
@@ -61,7 +61,7 @@ unsafe impl<V: Send + Sync, M: Machine> Send for Hold<'_, '_, V, M> {}
 // SAFETY: as above; through a shared hold another one can be had.
 unsafe impl<V: Send + Sync, M: Machine> Sync for Hold<'_, '_, V, M> {}
 
-impl<V, C: Cpu> Held<V, C> {
+impl<V, C: Cpu> HeldValue<V, C> {
     /// Counts a hold more. `false`, and no change, where there is none any more, or as many as can be
     /// counted.
     ///
@@ -90,7 +90,7 @@ impl<'m, V: Send + Sync, M: Machine> HeldRegistry<'m, V, M> {
     /// where there is no memory.
     pub(crate) fn insert(&self, number: NonZeroU64, value: V) -> Result<Hold<'_, 'm, V, M>, V> {
         let value = UnsafeCell::new(ManuallyDrop::new(value));
-        let held = Held { holds: AtomicU32::new(1), value };
+        let held = HeldValue { holds: AtomicU32::new(1), value };
         match self.registry.insert(self.memory, number, held) {
             Ok(held) => Ok(Hold { registry: self, number, held }),
             Err(held) => Err(ManuallyDrop::into_inner(held.value.into_inner())),
@@ -118,7 +118,7 @@ impl<'m, V: Send + Sync, M: Machine> HeldRegistry<'m, V, M> {
 }
 
 impl<V: Send + Sync, M: Machine> Hold<'_, '_, V, M> {
-    fn held(&self) -> &Held<V, M::Cpu> {
+    fn held(&self) -> &HeldValue<V, M::Cpu> {
         // SAFETY: by the invariant it lies in an entry that is in the registry: only the hold that takes the
         // count to 0 removes that, and this one is counted.
         unsafe { self.held.as_ref() }
