@@ -123,7 +123,7 @@ pub fn kernel_files(root: &Path) -> Result<PathBuf, String> {
 }
 
 fn build(root: &Path, packages: &[&str]) -> Result<PathBuf, String> {
-    let mut build = Command::new("cargo");
+    let mut build = crate::cargo();
     build.args(["build", "--quiet", "--profile", "kernel"]);
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     succeed(build.current_dir(root))?;
@@ -132,7 +132,7 @@ fn build(root: &Path, packages: &[&str]) -> Result<PathBuf, String> {
 
 /// The command, built.
 pub fn interleaf(root: &Path) -> Result<PathBuf, String> {
-    let mut build = Command::new("cargo");
+    let mut build = crate::cargo();
     succeed(build.args(["build", "--quiet", "--bin", "interleaf"]).current_dir(root))?;
     Ok(root.join("target/debug/interleaf"))
 }

@@ -33,9 +33,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     if !boots::has_qemu() {
         return note_lacking("watching faults in the emulator: no qemu-system-x86_64");
     }
-    boots::succeed(
-        Command::new("cargo").args(["build", "--quiet", "-p", "interleaf-plugin"]).current_dir(root),
-    )?;
+    boots::succeed(crate::cargo().args(["build", "--quiet", "-p", "interleaf-plugin"]).current_dir(root))?;
     let symbols = symbols(root);
     for (path, expected) in [("speculative", 0), ("locked", 1)] {
         let (windows, lines) = watched(root, path)?;

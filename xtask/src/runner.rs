@@ -1,4 +1,13 @@
-//! Runs steps one after the other. Each is named and timed; after a failure the rest still runs.
+//! Runs steps: most of them one after the other, those marked so beside them, on a second thread, one after the
+//! other too. Each is named and timed; after a failure the rest still runs. What a step on the second thread
+//! prints is kept, and shown between two steps of the first, so that no two outputs mix:
+//!
+//! ```text
+//!   first   tests ──────────────────────► the kernel boots ──► benchmarks ──► ...   prints as it goes
+//!   beside  loom models ──► hostile calls ──► fuzzers                               kept until a step ends
+//! ```
+//!
+//! Where two steps build in one target directory, cargo's lock makes one wait; nothing else is shared.
 //!
 //! No step is left out in silence. A step that the machine cannot run is listed, with the missing thing, and
 //! a test inside of a step may report so too: it appends a line to the file that `INTERLEAF_LACKING` names
@@ -7,8 +16,10 @@
 use std::env;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The action of a step.
@@ -22,7 +33,7 @@ pub enum Action {
     /// Runs `cargo test` of loom models and passes if it does and at least one of them ran.
     Models(Command),
     /// Calls a chore of this program.
-    Chore(fn(&std::path::Path) -> Result<(), String>),
+    Chore(fn(&Path) -> Result<(), String>),
 }
 
 /// One step.
@@ -31,6 +42,25 @@ pub struct Step {
     pub name: &'static str,
     /// Its action.
     pub action: Action,
+    /// The thread that runs it.
+    pub lane: Lane,
+}
+
+/// Where a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// On the first thread.
+    First,
+    /// On the second one. No chore: those print as they go.
+    Beside,
+}
+
+/// A step that has ended.
+struct Ended {
+    name: &'static str,
+    output: String,
+    result: Result<(), String>,
+    took: Duration,
 }
 
 /// Runs all steps and fails if one failed, or, where `CI=true`, if a step or test could not run.
@@ -38,21 +68,66 @@ pub fn run(steps: &[fn() -> Step]) -> Result<(), String> {
     let lacking_file = lacking_file();
     let _ = fs::remove_file(&lacking_file);
     let start = Instant::now();
-    let mut failed = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
-        let step = step();
-        println!("--- {}/{}  {}", index + 1, steps.len(), step.name);
-        let began = Instant::now();
-        match perform(step.action, &lacking_file) {
-            Ok(()) => println!("--- ok, {}", seconds(began.elapsed())),
+    let failed = run_lanes(steps.iter().map(|step| step()).collect(), &lacking_file);
+    let lacking = fs::read_to_string(&lacking_file).unwrap_or_default();
+    verdict(steps.len(), &failed, &lacking, in_ci(), start.elapsed())
+}
+
+/// Runs both lanes to their ends; returns the names of the steps that failed.
+fn run_lanes(steps: Vec<Step>, lacking_file: &Path) -> Vec<&'static str> {
+    let mut log = Log { steps: steps.len(), begun: 0, failed: Vec::new() };
+    let (first, beside): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.lane == Lane::First);
+    thread::scope(|scope| {
+        let (sender, ended) = mpsc::channel();
+        scope
+            .spawn(move || beside.into_iter().try_for_each(|step| sender.send(run_kept(step, lacking_file))));
+        for step in first {
+            ended.try_iter().for_each(|other| log.whole(other));
+            log.head(step.name);
+            let began = Instant::now();
+            let result = perform(step.action, lacking_file, None);
+            log.tail(step.name, result, began.elapsed());
+        }
+        ended.iter().for_each(|other| log.whole(other));
+    });
+    log.failed
+}
+
+/// Runs a step and keeps what it prints.
+fn run_kept(step: Step, lacking_file: &Path) -> Ended {
+    let (mut output, began) = (String::new(), Instant::now());
+    let result = perform(step.action, lacking_file, Some(&mut output));
+    Ended { name: step.name, output, result, took: began.elapsed() }
+}
+
+/// What is printed of the steps.
+struct Log {
+    steps: usize,
+    begun: usize,
+    failed: Vec<&'static str>,
+}
+
+impl Log {
+    fn head(&mut self, name: &str) {
+        self.begun += 1;
+        println!("--- {}/{}  {name}", self.begun, self.steps);
+    }
+
+    fn tail(&mut self, name: &'static str, result: Result<(), String>, took: Duration) {
+        match result {
+            Ok(()) => println!("--- ok, {}", seconds(took)),
             Err(line) => {
-                println!("--- FAILED, {}: {line}", seconds(began.elapsed()));
-                failed.push(step.name);
+                println!("--- FAILED, {}: {line}", seconds(took));
+                self.failed.push(name);
             }
         }
     }
-    let lacking = fs::read_to_string(&lacking_file).unwrap_or_default();
-    verdict(steps.len(), &failed, &lacking, in_ci(), start.elapsed())
+
+    fn whole(&mut self, ended: Ended) {
+        self.head(ended.name);
+        print!("{}", ended.output);
+        self.tail(ended.name, ended.result, ended.took);
+    }
 }
 
 fn verdict(count: usize, failed: &[&str], lacking: &str, in_ci: bool, took: Duration) -> Result<(), String> {
@@ -74,11 +149,17 @@ fn verdict(count: usize, failed: &[&str], lacking: &str, in_ci: bool, took: Dura
     Ok(())
 }
 
-fn perform(action: Action, lacking_file: &PathBuf) -> Result<(), String> {
+/// What a command prints goes to `kept`, or to the terminal where there is none; a chore prints as it goes.
+fn perform(action: Action, lacking_file: &Path, kept: Option<&mut String>) -> Result<(), String> {
     match action {
         Action::Chore(chore) => chore(&crate::root()),
         Action::Command(mut command) => {
             command.env("INTERLEAF_LACKING", lacking_file).current_dir(crate::root());
+            if let Some(kept) = kept {
+                let (success, output) = output_of(&mut command)?;
+                kept.push_str(&output);
+                return if success { Ok(()) } else { Err(format!("{command:?} failed")) };
+            }
             let status = command.status().map_err(|e| format!("{command:?}: {e}"))?;
             if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
         }
@@ -96,7 +177,10 @@ fn perform(action: Action, lacking_file: &PathBuf) -> Result<(), String> {
         }
         Action::Models(mut command) => {
             let (success, output) = output_of(&mut command)?;
-            print!("{output}");
+            match kept {
+                Some(kept) => kept.push_str(&output),
+                None => print!("{output}"),
+            }
             match (success, passed(&output)) {
                 (false, _) => Err(format!("{command:?} failed")),
                 (true, 0) => Err("no model ran".to_string()),

@@ -88,7 +88,7 @@ fn name_of(test: Test) -> &'static str {
 }
 
 fn build_command(kind: Kind) -> Command {
-    let mut cargo = Command::new("cargo");
+    let mut cargo = crate::cargo();
     cargo.args(["test", "--no-run", "--color", "never"]);
     match kind {
         Kind::Unit => cargo.args(["--package", "interleaf", "--lib", "--features", "mutants"]),
