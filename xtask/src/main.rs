@@ -84,8 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A `cargo` without incremental compilation: most of what is built here is built once, from scratch, and that
-/// takes a sixth less time so.
+/// A `cargo` without incremental compilation: most of what is built here is built once, from scratch, and
+/// that takes a seventh less time so.
 fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     cargo.env("CARGO_INCREMENTAL", "0");

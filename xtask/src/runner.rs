@@ -1,6 +1,6 @@
-//! Runs steps: most of them one after the other, those marked so beside them, on a second thread, one after the
-//! other too. Each is named and timed; after a failure the rest still runs. What a step on the second thread
-//! prints is kept, and shown between two steps of the first, so that no two outputs mix:
+//! Runs steps: most of them one after the other, those marked so beside them, on a second thread, one after
+//! the other too. Each is named and timed; after a failure the rest still runs. What a step on the second
+//! thread prints is kept, and shown between two steps of the first, so that no two outputs mix:
 //!
 //! ```text
 //!   first   tests ──────────────────────► the kernel boots ──► benchmarks ──► ...   prints as it goes

@@ -39,9 +39,8 @@ fn lanes_run_at_the_same_time() {
     // Each says that it is there and waits for the other, ten seconds at most.
     let meet = |mine: &str, other: &str| {
         let folder = folder.display();
-        format!(
-            "touch {folder}/{mine}; for i in $(seq 100); do [ -e {folder}/{other} ] && exit; sleep 0.1; done; exit 1"
-        )
+        let wait = format!("for i in $(seq 100); do [ -e {folder}/{other} ] && exit; sleep 0.1; done");
+        format!("touch {folder}/{mine}; {wait}; exit 1")
     };
     let steps = vec![step("a", Lane::First, &meet("a", "b")), step("b", Lane::Beside, &meet("b", "a"))];
     let failed = run_lanes(steps, Path::new("/dev/null"));
