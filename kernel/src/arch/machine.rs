@@ -185,6 +185,23 @@ unsafe impl Machine for Metal {
         }
     }
 
+    unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
+        // SAFETY: the bytes are memory, as the caller says, which the window covers, and `to` is exclusive. As
+        // in `copy`.
+        unsafe {
+            asm!("rep movsb", inout("rcx") to.len() => _, inout("rsi") self.window(from).as_ptr() => _,
+                 inout("rdi") to.as_mut_ptr() => _, options(nostack, preserves_flags));
+        }
+    }
+
+    unsafe fn copy_in(&self, from: &[u8], to: PhysAddr) {
+        // SAFETY: as in `copy_out`, the other way round.
+        unsafe {
+            asm!("rep movsb", inout("rcx") from.len() => _, inout("rsi") from.as_ptr() => _,
+                 inout("rdi") self.window(to).as_ptr() => _, options(nostack, preserves_flags));
+        }
+    }
+
     fn load_root(&self, root: Option<RootTable>) {
         if root.is_none() {
             spaces::root_is_gone();

@@ -72,7 +72,7 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    calling the handler itself.
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
 ///    start and its return, of this machine and of all others whose [`Cpu`](Machine::Cpu) is the same type.
-/// 6. `zero`, `zero_nontemporal` and `copy` access only the frames named.
+/// 6. `zero`, `zero_nontemporal`, `copy`, `copy_out` and `copy_in` access only the frames named.
 /// 7. Handlers get a reference to the machine that they were set in, wherever it lies then; none runs once
 ///    the machine is dropped. Each helper runs the handler that
 ///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
@@ -141,6 +141,25 @@ pub unsafe trait Machine: Sync + Sized {
         // no accesses of Rust's; a machine whose programs are Rust code copies by atomics, or by an
         // instruction that the compiler knows nothing of.
         unsafe { self.window(to.addr()).copy_from(from, order.bytes()) };
+    }
+
+    /// Copies bytes of a frame to the library. Those that programs or devices write meanwhile are copied as
+    /// they were before or after.
+    ///
+    /// # Safety
+    /// The bytes lie in one frame, of memory given to the library, in which no code has a Rust object.
+    unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
+        // SAFETY: the window shows the bytes (rule 1), no Rust object is there, and `to` is exclusive. As in
+        // `copy`, what programs write is no access of Rust's.
+        unsafe { self.window(from).copy_to_nonoverlapping(NonNull::from(&mut *to).cast(), to.len()) };
+    }
+    /// Copies bytes to a frame, which programs and devices may read and write meanwhile.
+    ///
+    /// # Safety
+    /// As for [`copy_out`](Machine::copy_out), of the bytes copied to.
+    unsafe fn copy_in(&self, from: &[u8], to: PhysAddr) {
+        // SAFETY: as in `copy_out`, the other way round.
+        unsafe { self.window(to).copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
     }
 
     /// Makes this CPU translate through `root`, or through no root of the library. Implies

@@ -6,6 +6,7 @@
 //! | `edit` | how a writer replaces mappings and clears entries |
 //! | `fault` | page faults, from the trap to the store of the entry |
 //! | `pin` | pins of pages for devices |
+//! | `copy` | bytes of a space, read and written by others |
 //! | `inspect` | inspection by checkers and observers |
 //! | `fork_cursor` | how far a fork has come |
 //! | `activate` | a CPU loads a space and unloads it |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod activate;
+mod copy;
 mod counters;
 mod edit;
 mod error;

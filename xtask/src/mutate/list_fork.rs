@@ -112,5 +112,10 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_a_pin_against_a_reuse"),
     },
     Mutation { point: "pin.dirty-not-set", wrong: "a pin to write leaves a page to be discarded", test: PIN },
+    Mutation {
+        point: "pin.forced-into-shared",
+        wrong: "a forced store goes to shared memory that may not be written",
+        test: Unit("space::tests::copy"),
+    },
     Mutation { point: "pin.limit-ignored", wrong: "more pages are pinned than the limit says", test: PIN },
 ];

@@ -6,6 +6,7 @@ use crate::{call, called};
 use interleaf::frame::PinnedFrame;
 use interleaf::space::{AddressSpace, MapRequest, MemlockLimit, PinnedPages, Sharing, Vm};
 use interleaf::units::Access;
+use interleaf::vma::VmaFlags;
 
 type Slot<'v> = Option<PinnedFrame<'v, Lab>>;
 
@@ -53,6 +54,29 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     assert_eq!(pins.len(), 4);
     drop(pins);
     assert!(buffer.iter().all(Option::is_none));
+    assert_eq!(vm.memory().check().map(|counts| counts.pinned), Ok(0));
+}
+
+/// Bytes that others read and write: odd addresses, lengths up to some pages.
+pub fn copies(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
+    let base = space.map(&MapRequest::anonymous(16 * 4096)).expect("room");
+    let shared = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(16 * 4096) };
+    let object = space.map(&shared).expect("room");
+    for (nth, addr) in odd::virt_addrs().chain([base, object]).enumerate() {
+        for len in [0, 1, 4095, 4097, 70_000] {
+            let mut bytes = vec![nth as u8; len];
+            let done = [
+                call!(AddressSpace::copy_to, space, addr, &bytes),
+                call!(AddressSpace::copy_to_forced, space, addr, &bytes),
+                call!(AddressSpace::copy_from, space, addr, &mut bytes),
+            ];
+            assert!(done.iter().all(|done| matches!(done, Some(Ok(_) | Err(_)))), "{done:?}");
+            assert!(done.iter().flatten().flatten().all(|&done| done <= len));
+        }
+        let rights = [VmaFlags::READ, VmaFlags::empty(), VmaFlags::READ | VmaFlags::WRITE][nth % 3];
+        space.protect(base, 8 * 4096, rights).expect("it is mapped");
+        space.protect(object, 8 * 4096, rights).expect("it is mapped");
+    }
     assert_eq!(vm.memory().check().map(|counts| counts.pinned), Ok(0));
 }
 

@@ -331,6 +331,19 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         unsafe { device::copy(from, to, order.bytes()) };
     }
 
+    unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
+        let block = self.block(from, to.len(), AccessKind::Read);
+        // SAFETY: the block lies in the arena.
+        unsafe { device::copy_out(block, to) };
+    }
+
+    unsafe fn copy_in(&self, from: &[u8], to: PhysAddr) {
+        let block = self.block(to, from.len(), AccessKind::Write);
+        // SAFETY: the block lies in the arena, and no Rust object is there, as the caller says; `from` is
+        // borrowed.
+        unsafe { device::copy(NonNull::from(from).cast(), block, from.len()) };
+    }
+
     fn load_root(&self, root: Option<RootTable>) {
         self.mmu().root.set(root.map(RootTable::pfn));
         self.flush_all();

@@ -27,7 +27,7 @@
 
 use crate::frame::{Kind, Memory};
 use crate::machine::Machine;
-use crate::units::Pfn;
+use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -95,6 +95,18 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         Ok(PinnedFrame { frame: self })
     }
 
+    /// Copies bytes of the frame, from `offset` on. Those that are written meanwhile are copied as they were
+    /// before or after.
+    ///
+    /// # Panics
+    /// Where they do not lie in the frame.
+    pub(crate) fn read(&self, offset: usize, to: &mut [u8]) {
+        let from = byte_of(self.pfn, offset, to.len());
+        // SAFETY: the bytes lie in the frame, as just checked, which is memory that programs use: the library
+        // has no Rust object there.
+        unsafe { self.memory.machine().copy_out(from, to) };
+    }
+
     /// Asserts that the frame is one of `memory`.
     #[track_caller]
     pub(super) fn assert_of(&self, memory: &Memory<'_, M>) {
@@ -147,6 +159,26 @@ impl<'m, M: Machine> PinnedFrame<'m, M> {
     pub fn pfn(&self) -> Pfn {
         self.frame.pfn
     }
+}
+
+impl<M: Machine> PinnedFrame<'_, M> {
+    /// Stores bytes in the frame, from `offset` on, as a device does.
+    ///
+    /// # Panics
+    /// Where they do not lie in the frame.
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) {
+        let to = byte_of(self.frame.pfn, offset, from.len());
+        // SAFETY: as in `FrameRef::read`.
+        unsafe { self.frame.memory.machine().copy_in(from, to) };
+    }
+}
+
+/// The first of `len` bytes in a frame.
+#[track_caller]
+fn byte_of(pfn: Pfn, offset: usize, len: usize) -> PhysAddr {
+    let is_inside = offset.checked_add(len).is_some_and(|end| end <= PAGE_SIZE);
+    assert!(is_inside, "{len} bytes from {offset} do not lie in a frame");
+    PhysAddr(pfn.addr().0 + offset as u64)
 }
 
 impl<M: Machine> Memory<'_, M> {

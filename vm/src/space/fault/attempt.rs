@@ -39,7 +39,7 @@ use crate::space::counters::Counter;
 use crate::space::{AddressSpace, Held, RangeReadGuard};
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
-use crate::units::{Level, Vpn, VpnRange};
+use crate::units::{Level, Rights, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, reusable_anon, same_for_fault};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
@@ -53,11 +53,11 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     proof: &P,
     prepared: &mut Prepared<'v, M>,
 ) -> Result<(), Fallback> {
-    attempt_with(space, fault, proof, prepared, decide)
+    attempt_with(space, fault, fault.access.needs(), proof, prepared, decide)
 }
 
 /// Tries once to make the page of `fault` one that may be pinned for its access: a page of private memory
-/// gets a frame that is *exclusive*, also for a load.
+/// gets a frame that is *exclusive*, also for a load. `needs`: the rights that the mapping must have.
 ///
 /// # Errors
 /// Why it gave up.
@@ -65,16 +65,18 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
 pub fn unshare<'v, M: Machine, P: Proof<M>>(
     space: &AddressSpace<'v, M>,
     fault: Fault,
+    needs: Rights,
     proof: &P,
     prepared: &mut Prepared<'v, M>,
 ) -> Result<(), Fallback> {
-    attempt_with(space, fault, proof, prepared, decide_unshare)
+    attempt_with(space, fault, needs, proof, prepared, decide_unshare)
 }
 
 #[inline(always)]
 fn attempt_with<'v, M: Machine, P: Proof<M>>(
     space: &AddressSpace<'v, M>,
     fault: Fault,
+    needs: Rights,
     proof: &P,
     prepared: &mut Prepared<'v, M>,
     decide: impl FnOnce(Entry, FaultInputs) -> Decision,
@@ -84,7 +86,7 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
     let page = fault.addr.vpn();
     let vma = space.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
     let rights = vma.rights();
-    if !rights.contains(fault.access.needs()) {
+    if !rights.contains(needs) {
         return Err(Fallback::VmaAccess);
     }
     let context = FaultContext { space, vma, page, proof, reading: &reading };

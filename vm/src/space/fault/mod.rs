@@ -26,8 +26,8 @@ use super::counters::Counter;
 use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use attempt::attempt;
-pub(super) use attempt::{Locked, Proof, Speculated, unshare};
+
+pub(super) use attempt::{Locked, Proof, Speculated, attempt, unshare};
 pub(super) use prepare::Prepared;
 
 /// A page fault, as the hardware reports it.

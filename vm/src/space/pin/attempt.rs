@@ -4,18 +4,50 @@
 //! shares it in between, and no write copies it.
 
 use crate::frame::PinnedFrame;
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::space::fault::{Locked, Prepared, Proof, Speculated, unshare};
 use crate::space::{AddressSpace, Error, Fallback, Fault, FaultError, Path};
 use crate::table::walk_cached;
-use crate::units::{Access, Level, Vpn};
+use crate::units::{Access, Level, Rights, Vpn};
+use crate::vma::Vma;
+
+/// What a page is pinned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::space) enum PinUse {
+    /// Accesses that the mapping allows.
+    Access(Access),
+    /// Stores that the mapping need not allow where it is private: those of a debugger. The page gets a frame
+    /// that is the space's own, as for any other pin. (Linux: `FOLL_FORCE | FOLL_WRITE`.)
+    ForcedWrite,
+}
+
+impl PinUse {
+    /// The rights that the page needs for it; `None` where the mapping refuses it.
+    fn needs<C: Cpu>(self, vma: &Vma<C>) -> Option<Rights> {
+        let (rights, write) = (vma.rights(), Access::Write.needs());
+        match self {
+            PinUse::Access(access) => rights.contains(access.needs()).then_some(access.needs()),
+            PinUse::ForcedWrite if rights.contains(write) => Some(write),
+            PinUse::ForcedWrite if vma.is_private_anonymous() => Some(Rights::empty()),
+            PinUse::ForcedWrite => mutant!("pin.forced-into-shared").then_some(Rights::empty()),
+        }
+    }
+
+    /// What is done through the pin.
+    fn access(self) -> Access {
+        match self {
+            PinUse::Access(access) => access,
+            PinUse::ForcedWrite => Access::Write,
+        }
+    }
+}
 
 /// A page could not be pinned.
 enum NotPinned {
     /// As a fault there.
     Fallback(Fallback),
-    /// The page has no frame yet that may be pinned for the access.
-    NotPinnable,
+    /// The page has no frame yet that may be pinned; the rights that its mapping needs for it, and has.
+    NotPinnable(Rights),
 }
 
 /// A count of the frame is at its maximum.
@@ -26,11 +58,10 @@ const TRIES: usize = 2;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Pins the page: without the space's lock, and where that gives up, under it.
-    pub(super) fn pin_page(&self, page: Vpn, access: Access) -> Result<PinnedFrame<'v, M>, Error> {
-        let fault = Fault { addr: page.addr(), access };
+    pub(in crate::space) fn pin_page(&self, page: Vpn, for_use: PinUse) -> Result<PinnedFrame<'v, M>, Error> {
         let mut prepared = Prepared::new(self.vm);
         let speculated = match self.path {
-            Path::Speculative => self.pin_attempt(fault, &Speculated, &mut prepared).ok(),
+            Path::Speculative => self.pin_attempt(page, for_use, &Speculated, &mut prepared).ok(),
             Path::Locked => None,
         };
         let pinned = match speculated {
@@ -38,7 +69,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             None => self
                 .until_resolved(&mut prepared, None, |prepared, after_writers| {
                     let guard = self.share_page(page, after_writers);
-                    self.pin_attempt(fault, &Locked::new(&guard), prepared)
+                    self.pin_attempt(page, for_use, &Locked::new(&guard), prepared)
                 })
                 .map_err(error_of)?,
         };
@@ -48,15 +79,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Tries once to pin the page; the error in `Ok` is one that no other attempt mends.
     fn pin_attempt<P: Proof<M>>(
         &self,
-        fault: Fault,
+        page: Vpn,
+        for_use: PinUse,
         proof: &P,
         prepared: &mut Prepared<'v, M>,
     ) -> Result<Result<PinnedFrame<'v, M>, TooManyPins>, Fallback> {
         for _ in 0..TRIES {
-            match self.pin_present(fault, proof) {
+            match self.pin_present(page, for_use, proof) {
                 Ok(pinned) => return Ok(pinned),
                 Err(NotPinned::Fallback(reason)) => return Err(reason),
-                Err(NotPinned::NotPinnable) => unshare(self, fault, proof, prepared)?,
+                Err(NotPinned::NotPinnable(needs)) => {
+                    // A forced store gives the program no right: the page is made ready as for a load.
+                    let is_forced = for_use == PinUse::ForcedWrite && !needs.contains(Access::Write.needs());
+                    let access = if is_forced { Access::Read } else { for_use.access() };
+                    unshare(self, Fault { addr: page.addr(), access }, needs, proof, prepared)?;
+                }
             }
         }
         Err(Fallback::EntryBusy)
@@ -65,36 +102,34 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Pins the frame that the page has, if that may be pinned as it is.
     fn pin_present<P: Proof<M>>(
         &self,
-        fault: Fault,
+        page: Vpn,
+        for_use: PinUse,
         proof: &P,
     ) -> Result<Result<PinnedFrame<'v, M>, TooManyPins>, NotPinned> {
-        let (page, access) = (fault.addr.vpn(), fault.access);
         let reading = self.vm.rcu.read();
         let vma = self.find_cached(&reading, page).ok_or(NotPinned::Fallback(Fallback::VmaMissing))?;
-        if !vma.rights().contains(access.needs()) {
-            return Err(NotPinned::Fallback(Fallback::VmaAccess));
-        }
+        let needs = for_use.needs(vma).ok_or(NotPinned::Fallback(Fallback::VmaAccess))?;
         let entry = walk_cached(&self.table, page, &reading);
         if entry.table.level() != Level::Pte {
-            return Err(NotPinned::NotPinnable);
+            return Err(NotPinned::NotPinnable(needs));
         }
         let mut table = entry.table.lock().ok_or(NotPinned::Fallback(Fallback::PmdChanged))?;
         if proof.confirm(self, vma, page, &reading).is_none() {
             return Err(NotPinned::Fallback(Fallback::VmaChanged));
         }
-        let pfn = table.pinnable(entry.slot, access).ok_or(NotPinned::NotPinnable)?;
+        let pfn = table.pinnable(entry.slot, needs).ok_or(NotPinned::NotPinnable(needs))?;
         // The reference first: a pincount is at most the refcount. The entry keeps the frame, so a reference
         // is refused only where the count would overflow.
         let Some(pinned) = self.vm.memory.try_get(pfn).and_then(|frame| frame.pin().ok()) else {
             return Ok(Err(TooManyPins));
         };
-        table.note_pinned(entry.slot, access);
+        table.note_pinned(entry.slot, for_use.access());
         Ok(Ok(pinned))
     }
 }
 
 /// What a pin returns where a fault would end with a signal.
-fn error_of(error: FaultError) -> Error {
+pub(in crate::space) fn error_of(error: FaultError) -> Error {
     match error {
         FaultError::NoMemory => Error::NoMemory,
         FaultError::NotMapped | FaultError::NotAllowed | FaultError::NotSupported => Error::Fault,

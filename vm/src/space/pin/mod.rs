@@ -13,6 +13,7 @@
 mod attempt;
 mod limit;
 
+pub(super) use attempt::{PinUse, error_of};
 pub use limit::MemlockLimit;
 
 use super::{AddressSpace, Counter, Error, Vm};
@@ -77,7 +78,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let (mut pinned, mut result) = (0, Ok(()));
         for (slot, page) in slots.iter_mut().zip(first.0..) {
             let page = Vpn(page);
-            let frame = if page < user_end { self.pin_page(page, access) } else { Err(Error::Fault) };
+            let frame =
+                if page < user_end { self.pin_page(page, PinUse::Access(access)) } else { Err(Error::Fault) };
             match frame {
                 Ok(frame) => *slot = Some(frame),
                 Err(error) => {

@@ -1,6 +1,7 @@
 //! Spaces from outside: what they are made with, and how CPUs load them.
 
 mod activate;
+mod copy;
 mod fork;
 mod garbage;
 mod layout;

@@ -1,0 +1,176 @@
+//! Bytes of a space that another process, or a debugger, reads and writes.
+//!
+//! ```text
+//!   for each page:   load    fault in ─► lock the table: reference ─► unlock ─► copy out ─► put
+//!                    store   pin, as for a device                              ─► copy in  ─► unpin
+//! ```
+//!
+//! The space need not be loaded anywhere; its own program's addresses are copied by the fault-fixup routine
+//! of the platform instead. Pages come one after the other: a copy of several is not one instant of the
+//! other process.
+//!
+//! # Stores, and those that are forced
+//!
+//! A store goes through a pin: the frame is the space's own (*exclusive*) or an object's, it was found under
+//! the lock of the page's table, and the page keeps it until the pin is dropped (docs/design/pins.md). So
+//! there is no instant at which a mapping that may not be written, and a frame that others have, are combined
+//! into a store: a *forced* store asks for the same frame, and only leaves out the question whether the
+//! program may write. A page that is discarded meanwhile (`MADV_DONTNEED`) leaves its frame to the pin, and
+//! the bytes go with it; the zero page, and frames that a fork shares, are never pinned. Memory of objects is
+//! written by a forced store only where the mapping allows it: others have it too.
+
+use super::fault::{Locked, Prepared, Proof, Speculated, attempt};
+use super::pin::{PinUse, error_of};
+use super::{AddressSpace, Error, Fallback, Fault, Path};
+use crate::frame::FrameRef;
+use crate::machine::Machine;
+use crate::table::walk_cached;
+use crate::units::{Access, Level, PAGE_SIZE, VirtAddr, Vpn};
+
+/// What a page holds, to be copied from.
+enum Source<'v, M: Machine> {
+    Zeros,
+    Frame(FrameRef<'v, M>),
+}
+
+/// Number of times that an attempt makes the page present, which another thread may undo.
+const TRIES: usize = 2;
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Copies bytes of the space, from `addr` on, as its program would load them: absent pages are made
+    /// present. Returns how many: fewer than asked for where a page cannot be loaded from. (Linux:
+    /// `process_vm_readv`, of one piece.)
+    ///
+    /// Called with no lock held and outside any read section; may sleep. Locks no range, or a page to read.
+    ///
+    /// # Errors
+    /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or memory
+    /// that was [given](Self::map_given); [`Error::NoMemory`].
+    pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
+        let len = to.len();
+        self.each_page(addr, len, |page, offset, done, here| {
+            let part = &mut to[done..done + here];
+            match self.source(page)? {
+                Source::Zeros => part.fill(0),
+                Source::Frame(frame) => frame.read(offset, part),
+            }
+            Ok(())
+        })
+    }
+
+    /// Copies bytes to the space, to `addr` and on, as its program would store them: absent pages are made
+    /// present, shared frames copied. Returns how many: fewer than given where a page cannot be stored to.
+    /// (Linux: `process_vm_writev`, of one piece.)
+    ///
+    /// Called as [`copy_from`](Self::copy_from).
+    ///
+    /// # Errors
+    /// As of [`copy_from`](Self::copy_from).
+    pub fn copy_to(&self, addr: VirtAddr, from: &[u8]) -> Result<usize, Error> {
+        self.copy_pinned(addr, from, PinUse::Access(Access::Write))
+    }
+
+    /// As [`copy_to`](Self::copy_to), also to private memory that the program may not write, or not access at
+    /// all, which it may not afterwards either: breakpoints of a debugger. Never to the zero page or to a
+    /// frame that another space has; shared memory is written where the mapping allows that. (Linux:
+    /// `/proc/pid/mem`, `PTRACE_POKEDATA`.)
+    ///
+    /// # Errors
+    /// As of [`copy_from`](Self::copy_from).
+    pub fn copy_to_forced(&self, addr: VirtAddr, from: &[u8]) -> Result<usize, Error> {
+        self.copy_pinned(addr, from, PinUse::ForcedWrite)
+    }
+
+    fn copy_pinned(&self, addr: VirtAddr, from: &[u8], for_use: PinUse) -> Result<usize, Error> {
+        self.each_page(addr, from.len(), |page, offset, done, here| {
+            self.pin_page(page, for_use)?.write(offset, &from[done..done + here]);
+            Ok(())
+        })
+    }
+
+    /// Calls `copy` for the part of each page: the page, the first byte there, bytes done, bytes of the part.
+    /// Stops at an error, which is returned where nothing was copied.
+    fn each_page(
+        &self,
+        addr: VirtAddr,
+        len: usize,
+        mut copy: impl FnMut(Vpn, usize, usize, usize) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let user_end = self.layout.areas.user.end;
+        let mut done = 0;
+        while done < len {
+            let at = addr.checked_add(done as u64).filter(|at| at.vpn() < user_end);
+            let copied = at.ok_or(Error::Fault).and_then(|at| {
+                let offset = at.0 as usize % PAGE_SIZE;
+                let here = (PAGE_SIZE - offset).min(len - done);
+                copy(at.vpn(), offset, done, here).map(|()| here)
+            });
+            match copied {
+                Ok(here) => done += here,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// What the page holds, as a load finds it.
+    fn source(&self, page: Vpn) -> Result<Source<'v, M>, Error> {
+        let mut prepared = Prepared::new(self.vm);
+        let speculated = match self.path {
+            Path::Speculative => self.source_attempt(page, &Speculated, &mut prepared).ok(),
+            Path::Locked => None,
+        };
+        speculated.map_or_else(
+            || {
+                let found = self.until_resolved(&mut prepared, None, |prepared, after_writers| {
+                    let guard = self.share_page(page, after_writers);
+                    self.source_attempt(page, &Locked::new(&guard), prepared)
+                });
+                found.map_err(error_of)
+            },
+            Ok,
+        )
+    }
+
+    fn source_attempt<P: Proof<M>>(
+        &self,
+        page: Vpn,
+        proof: &P,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Source<'v, M>, Fallback> {
+        for _ in 0..TRIES {
+            if let Some(found) = self.present_source(page, proof)? {
+                return Ok(found);
+            }
+            attempt(self, Fault { addr: page.addr(), access: Access::Read }, proof, prepared)?;
+        }
+        Err(Fallback::EntryBusy)
+    }
+
+    /// What the page holds, if it is present and its entry allows loads.
+    fn present_source<P: Proof<M>>(&self, page: Vpn, proof: &P) -> Result<Option<Source<'v, M>>, Fallback> {
+        let vm = self.vm;
+        let reading = vm.rcu.read();
+        let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        if !vma.rights().contains(Access::Read.needs()) {
+            return Err(Fallback::VmaAccess);
+        }
+        if vma.is_given() {
+            return Err(Fallback::VmaNotSupported);
+        }
+        let entry = walk_cached(&self.table, page, &reading);
+        if entry.table.level() != Level::Pte {
+            return Ok(None);
+        }
+        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        proof.confirm(self, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
+        let Some(pfn) = table.readable(entry.slot) else { return Ok(None) };
+        if pfn == vm.memory.zero_frame() {
+            return Ok(Some(Source::Zeros));
+        }
+        // The entry keeps the frame, so a reference is refused only where the count would overflow.
+        let frame = vm.memory.try_get(pfn).ok_or(Fallback::VmaNotSupported)?;
+        Ok(Some(Source::Frame(frame)))
+    }
+}
