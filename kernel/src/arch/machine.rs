@@ -186,8 +186,8 @@ unsafe impl Machine for Metal {
     }
 
     unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
-        // SAFETY: the bytes are memory, as the caller says, which the window covers, and `to` is exclusive. As
-        // in `copy`.
+        // SAFETY: the bytes are memory, as the caller says, which the window covers, and `to` is exclusive.
+        // As in `copy`.
         unsafe {
             asm!("rep movsb", inout("rcx") to.len() => _, inout("rsi") self.window(from).as_ptr() => _,
                  inout("rdi") to.as_mut_ptr() => _, options(nostack, preserves_flags));

@@ -44,8 +44,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Called with no lock held and outside any read section; may sleep. Locks no range, or a page to read.
     ///
     /// # Errors
-    /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or memory
-    /// that was [given](Self::map_given); [`Error::NoMemory`].
+    /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or
+    /// memory that was [given](Self::map_given); [`Error::NoMemory`].
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         let len = to.len();
         self.each_page(addr, len, |page, offset, done, here| {

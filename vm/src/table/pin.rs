@@ -7,8 +7,8 @@ use crate::units::{Access, Pfn, Rights};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// The frame that `slot` maps, if the page keeps that frame while somebody has a reference to it: user
-    /// memory that is *exclusive*, or memory of an object; and if the entry has the rights. `None` for the zero
-    /// page, for shared frames, and for frames that the entry does not own.
+    /// memory that is *exclusive*, or memory of an object; and if the entry has the rights. `None` for the
+    /// zero page, for shared frames, and for frames that the entry does not own.
     ///
     /// It stays so as long as this table is locked.
     pub(crate) fn pinnable(&self, slot: usize, needs: Rights) -> Option<Pfn> {
