@@ -162,5 +162,11 @@ pub(super) fn prepare_free<C: Cpu>(meta: &FrameMeta<C>, pfn: Pfn, init: Init) ->
     debug_assert_eq!(meta.state(), FrameState::TAKEN_FRAME, "{pfn:?} is freed while in use");
     debug_assert_eq!((meta.mapcount(), meta.pincount()), (0, 0), "{pfn:?} is freed while in use");
     meta.set_state(FrameState::cached(init));
+    cached_word(pfn, init)
+}
+
+/// The word for the cache, of a frame whose record is marked as cached.
+#[inline(always)]
+pub(super) const fn cached_word(pfn: Pfn, init: Init) -> u64 {
     pack((pfn, init))
 }

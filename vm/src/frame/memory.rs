@@ -112,9 +112,10 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.deferred.is_written(pfn).then(|| self.table.meta(pfn)).flatten()
     }
 
-    /// The record of a frame that a zone, a cache or an owned value of this memory names: it is written.
+    /// The record of a frame that a zone, a cache, an owned value of this memory or an entry that owns its
+    /// frame names: it is written.
     #[inline]
-    pub(super) fn meta_of(&self, pfn: Pfn) -> &FrameMeta<M::Cpu> {
+    pub(crate) fn meta_of(&self, pfn: Pfn) -> &FrameMeta<M::Cpu> {
         debug_assert!(self.deferred.is_written(pfn), "{pfn:?} is used before its record was written");
         self.table.meta(pfn).expect("a frame of this memory has a record")
     }

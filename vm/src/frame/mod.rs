@@ -88,6 +88,7 @@ pub(crate) use held::{HeldRegistry, Hold};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
+pub(crate) use owned::UnhookedFrames;
 pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFrame, PinnedFrame};
 pub(crate) use owned::{Flushed, GatherBatch, PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFrame};

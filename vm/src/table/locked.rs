@@ -282,8 +282,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         if !leaf.owned {
             return leaf.pfn != memory.zero_frame();
         }
-        let state = memory.meta(leaf.pfn).map(FrameMeta::state);
-        let is_shared = state.is_some_and(|state| state.kind() == Kind::User && !state.is_exclusive());
+        let state = memory.meta_of(leaf.pfn).state();
+        let is_shared = state.kind() == Kind::User && !state.is_exclusive();
         !is_shared || mutant!("table.shared-frame-made-writable")
     }
 
@@ -291,7 +291,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// entry stands.
     pub(super) fn mapped_meta(&self, slot: usize) -> Option<&FrameMeta<M::Cpu>> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
-        if leaf.owned { self.table.tree.memory.meta(leaf.pfn) } else { None }
+        leaf.owned.then(|| self.table.tree.memory.meta_of(leaf.pfn))
     }
 
     /// Sets or clears *lazyfree* of the user memory that `slot` maps.
@@ -316,29 +316,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// nothing was installed. There are no slots from [`Level::ENTRIES`] on.
     #[inline(always)]
     pub fn first_used(&self, slots: Range<usize>) -> Option<usize> {
-        let slots = slots.start..slots.end.min(Level::ENTRIES);
-        let absent = M::Format::encode(Entry::Absent, self.level());
-        let is_used = |slot: &usize| self.read(*slot) != absent;
-        let mut from = slots.start;
-        if from < slots.end && is_used(&from) {
-            return Some(from);
-        }
-        let used = self.meta.used_parts();
-        while from < slots.end {
-            let part = from / PART;
-            let passed = (used >> part).trailing_zeros() as usize;
-            if passed > 0 {
-                from = (part + passed) * PART;
-                continue;
-            }
-            let end = slots.end.min((part + 1) * PART);
-            let found = (from..end).find(is_used);
-            if found.is_some() {
-                return found;
-            }
-            from = end;
-        }
-        None
+        self.table.first_used(self.used_parts(), slots).map(|(slot, _)| slot)
+    }
+
+    /// The parts of the table that may be in use.
+    #[inline(always)]
+    pub(super) fn used_parts(&self) -> u32 {
+        self.meta.used_parts()
     }
 
     /// Notes that all of the slots are absent: they were cleared under this lock, or found so.

@@ -28,13 +28,14 @@
 //! ```
 
 use super::{LockedTable, PageTable};
-use crate::frame::{FrameMeta, Words};
+use crate::frame::{FrameMeta, SLOTS_PER_PART, Words};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{RawGuard, ReadGuard, lockdep};
 use crate::units::{Level, Pfn};
 use core::fmt;
 use core::marker::PhantomData;
+use core::ops::Range;
 
 /// A table page of a known level, of a tree that lives for `'t`.
 pub struct Table<'r, 't, M: Machine> {
@@ -89,6 +90,51 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     #[inline(always)]
     pub fn entry(&self, slot: usize) -> Entry {
         M::Format::decode(self.read(slot), self.level)
+    }
+
+    /// The first of the slots whose word is not absent, with its word. `used` are the parts of the table that
+    /// may be in use; others are skipped without reading. There are no slots from [`Level::ENTRIES`] on. The
+    /// caller holds the table's lock.
+    #[inline(always)]
+    pub(super) fn first_used(&self, used: u32, slots: Range<usize>) -> Option<(usize, u64)> {
+        let absent = M::Format::encode(Entry::Absent, self.level);
+        let (mut from, end) = (slots.start, slots.end.min(Level::ENTRIES));
+        let read = |slot| self.word(slot).load(Relaxed);
+        if from < end {
+            let word = read(from);
+            if word != absent {
+                return Some((from, word));
+            }
+        }
+        while from < end {
+            let part = from / SLOTS_PER_PART;
+            let passed = (used >> part).trailing_zeros() as usize;
+            if passed > 0 {
+                from = (part + passed) * SLOTS_PER_PART;
+                continue;
+            }
+            let part_end = end.min((part + 1) * SLOTS_PER_PART);
+            while from < part_end {
+                let word = read(from);
+                if word != absent {
+                    return Some((from, word));
+                }
+                from += 1;
+            }
+        }
+        None
+    }
+
+    /// Clears the slot of a leaf, whose word was `seen` under the table's lock, which is still held: since
+    /// then the hardware may have set bits. As [`LockedTable::replace`], for a caller that needs no bits.
+    #[inline(always)]
+    pub(super) fn clear_leaf(&self, slot: usize, seen: u64) {
+        let (cell, absent) = (self.word(slot), M::Format::encode(Entry::Absent, self.level));
+        if M::Format::used(seen, true) == seen {
+            cell.store(absent, Relaxed);
+        } else {
+            cell.swap(absent, Relaxed);
+        }
     }
 
     /// Whether the slot is the platform's: one of the root that covers no user address. What is there belongs

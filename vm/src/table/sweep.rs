@@ -6,7 +6,7 @@
 //! on the mapping before.
 
 use super::{EntryRef, LockedTable, PageTable, Table, walk, walk_cached};
-use crate::frame::{DetachedTable, Flushed, Unhooked};
+use crate::frame::DetachedTable;
 use crate::machine::{Cpu, Entry, Format, Machine};
 use crate::units::{Level, Vpn, VpnRange};
 use core::ops::Range;
@@ -31,43 +31,6 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             let page = self.page(slot);
             visit(self.table, slot, page);
             slots.start = slot + 1;
-        }
-    }
-
-    /// Clears every slot that is in use, and hands what it held to `add`, which adds it to `gather`, one of
-    /// the tree's. Where `defers` says so, a frame that others may map too stays in its slot, *pending*.
-    #[inline(always)]
-    pub fn unhook_each<G>(
-        mut self,
-        gather: &mut G,
-        defers: impl Fn(&mut G) -> bool,
-        add: impl Fn(&mut G, Unhooked),
-    ) {
-        let mut is_any_left = false;
-        self.each_used(|table, slot, page| {
-            let is_deferred = defers(gather);
-            let unhooked =
-                if is_deferred { table.leave_pending(slot, page) } else { table.unhook(slot, page) };
-            match unhooked {
-                Some(unhooked) => {
-                    is_any_left |= is_deferred && unhooked.is_pending();
-                    add(gather, unhooked);
-                }
-                // Another gather's, pending.
-                None => is_any_left = true,
-            }
-        });
-        // Entries that point to tables are left too, which runs do not hold.
-        if !is_any_left {
-            self.table.note_absent(self.slots);
-        }
-    }
-
-    /// Clears the slots that [`unhook_each`](Self::unhook_each) left pending, and puts their frames.
-    pub fn put_each_pending(mut self, flushed: &Flushed) {
-        self.each_used(|table, slot, _| table.put_pending(slot, flushed));
-        if self.table.first_used(self.slots.clone()).is_none() {
-            self.table.note_absent(self.slots);
         }
     }
 

@@ -9,10 +9,93 @@
 //! It belongs to the edit that left it. Nobody else changes it: an installation wants an absent slot, a fault
 //! that meets it waits for the edit, and `unhook` passes it over.
 
-use super::LockedTable;
-use crate::frame::{Flushed, Unhooked};
+use super::{LockedTable, SlotRun};
+use crate::frame::{Flushed, Unhooked, UnhookedFrames};
 use crate::machine::{Entry, Format, Machine, Marker};
 use crate::units::{Level, Vpn, VpnRange};
+
+impl<'m, M: Machine> SlotRun<'_, 'm, M> {
+    /// Clears every slot that is in use, and hands what it held to `add`, which adds it to `gather`, one of
+    /// the tree's. Where `defers` says so, a frame that others may map too stays in its slot, *pending*.
+    ///
+    /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together. Only
+    /// values are used for that: none of them has an address that a call for another slot could know, so they
+    /// stay in registers.
+    #[inline(always)]
+    pub fn unhook_each<G>(
+        self,
+        gather: &mut G,
+        defers: impl Fn(&mut G) -> bool,
+        add: impl Fn(&mut G, Unhooked),
+    ) {
+        let (table, used) = (self.table.table, self.table.used_parts());
+        let (memory, level) = (table.tree.memory, table.level());
+        let mut frames = UnhookedFrames::EMPTY;
+        let mut cleared = Level::ENTRIES..0;
+        let mut is_any_left = false;
+        let mut slots = self.slots.clone();
+        while let Some((slot, word)) = table.first_used(used, slots.clone()) {
+            slots.start = slot + 1;
+            let meta = match M::Format::decode(word, level) {
+                Entry::Leaf(leaf) if leaf.owned => {
+                    // Under this lock an exclusive frame stays so.
+                    let meta = memory.meta_of(leaf.pfn);
+                    meta.state().is_exclusive().then_some(Some((meta, leaf.pfn)))
+                }
+                Entry::Leaf(_) => Some(None),
+                _ => None,
+            };
+            let Some(exclusive) = meta else {
+                let page = self.page(slot);
+                is_any_left |= unhook_other(self.table, slot, page, gather, &defers, &add);
+                continue;
+            };
+            table.clear_leaf(slot, word);
+            cleared = cleared.start.min(slot)..slot + 1;
+            if let Some((meta, pfn)) = exclusive
+                && !mutant!("table.frame-lost")
+            {
+                frames.add(meta, pfn);
+            }
+        }
+        if !cleared.is_empty() {
+            let pages = VpnRange::new(self.page(cleared.start), self.page(cleared.end));
+            add(gather, Unhooked::frames(pages, frames));
+        }
+        // Entries that point to tables are left too, which runs do not hold.
+        if !is_any_left {
+            self.table.note_absent(self.slots);
+        }
+    }
+
+    /// Clears the slots that [`unhook_each`](Self::unhook_each) left pending, and puts their frames.
+    pub fn put_each_pending(mut self, flushed: &Flushed) {
+        self.each_used(|table, slot, _| table.put_pending(slot, flushed));
+        if self.table.first_used(self.slots.clone()).is_none() {
+            self.table.note_absent(self.slots);
+        }
+    }
+}
+
+/// As [`unhook_each`](SlotRun::unhook_each), of one slot that holds a marker, or a frame that others may map
+/// too. Returns whether it is in use still.
+#[inline(never)]
+fn unhook_other<M: Machine, G>(
+    table: &mut LockedTable<'_, M>,
+    slot: usize,
+    page: Vpn,
+    gather: &mut G,
+    defers: &impl Fn(&mut G) -> bool,
+    add: &impl Fn(&mut G, Unhooked),
+) -> bool {
+    let is_deferred = defers(gather);
+    let unhooked = if is_deferred { table.leave_pending(slot, page) } else { table.unhook(slot, page) };
+    // None: another gather's, pending.
+    let Some(unhooked) = unhooked else { return true };
+    let is_left = is_deferred && unhooked.is_pending();
+    add(gather, unhooked);
+    is_left
+}
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,

@@ -105,8 +105,17 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// Ends the first pass of an edit, where it has left frames in slots: flushes all that was added, and
     /// calls `put` with the pages, to clear these slots and put the frames. No other edit leaves frames in
     /// slots of the space before this returns.
+    #[inline(always)]
     pub(crate) fn put_deferred(&mut self, put: impl FnOnce(VpnRange, &Flushed)) {
-        let Some(deferral) = self.deferral.take() else { return };
+        if self.deferral.is_some() {
+            self.put_all_deferred(put);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_all_deferred(&mut self, put: impl FnOnce(VpnRange, &Flushed)) {
+        let deferral = self.deferral.take();
         let deferred = core::mem::take(&mut self.deferred);
         self.widen_to_overlap();
         self.has_ended_first_pass = true;
@@ -160,18 +169,24 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     }
 
     /// Flushes what was added, if anything was.
+    #[inline(always)]
     fn flush(&mut self) -> Option<Flushed> {
         if self.hull.is_empty() {
             debug_assert!(self.batch.is_empty());
             return None;
         }
+        Some(self.flush_hull())
+    }
+
+    #[inline(never)]
+    fn flush_hull(&mut self) -> Flushed {
         self.flushes += 1;
         let hull = core::mem::take(&mut self.hull);
-        Some(self.batch.free_after(self.memory, self.rcu, || {
+        self.batch.free_after(self.memory, self.rcu, || {
             if !mutant!("gather.flush-skipped") {
                 self.shootdown.flush(self.memory.machine(), self.pending.space(), hull);
             }
-        }))
+        })
     }
 }
 

@@ -34,4 +34,4 @@ pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};
 pub use unhooked::Unhooked;
-pub(crate) use unhooked::{Flushed, GatherBatch};
+pub(crate) use unhooked::{Flushed, GatherBatch, UnhookedFrames};

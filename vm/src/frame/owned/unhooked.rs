@@ -10,8 +10,8 @@
 //! writer, which has a [`Flushed`] to put them.
 
 use super::DetachedTable;
-use crate::frame::free::prepare_free;
-use crate::frame::{FrameMeta, FrameState, Init, Kind, Memory, SLOTS_PER_PART};
+use crate::frame::free::cached_word;
+use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use crate::sync::Rcu;
 use crate::sync::atomic::Ordering::*;
@@ -37,6 +37,34 @@ enum Cleared {
     Pending(Pfn, bool),
     /// A detached table page, and the contents of its words.
     Table(Pfn, Init),
+    /// Exclusive frames, each mapped by one entry that was cleared.
+    Frames(UnhookedFrames),
+}
+
+/// Exclusive frames whose entries a sweep has cleared one after the other. They are linked through their
+/// records, so that a gather takes all of them as one translation of many pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnhookedFrames {
+    /// The frame that was added last; it leads to the others.
+    last: Option<Pfn>,
+    first: Option<Pfn>,
+}
+
+impl UnhookedFrames {
+    /// No frames.
+    pub const EMPTY: Self = Self { last: None, first: None };
+
+    /// Adds the frame of an entry that was just cleared, under the lock of its table. The record says that it
+    /// is exclusive: no other entry maps it, so its owner words are not needed any more.
+    #[inline(always)]
+    pub fn add<C: Cpu>(&mut self, meta: &FrameMeta<C>, pfn: Pfn) {
+        debug_assert!(meta.state().is_exclusive(), "{pfn:?} may be mapped by others too");
+        meta.set_next(self.last);
+        self.last = Some(pfn);
+        if self.first.is_none() {
+            self.first = Some(pfn);
+        }
+    }
 }
 
 impl Unhooked {
@@ -53,6 +81,12 @@ impl Unhooked {
         Self { pages, accessed, cleared: Cleared::Frame(leaf.pfn, dirty) }
     }
 
+    /// Leaf entries of a table that mapped exclusive frames, or none that they owned. All lie in `pages`.
+    #[inline(always)]
+    pub(crate) fn frames(pages: VpnRange, frames: UnhookedFrames) -> Self {
+        Self { pages, accessed: false, cleared: Cleared::Frames(frames) }
+    }
+
     /// A leaf entry that mapped user memory, in whose place the slot holds the mapping, pending.
     pub(crate) fn pending(pages: VpnRange, leaf: Leaf) -> Self {
         Self { pages, accessed: leaf.accessed, cleared: Cleared::Pending(leaf.pfn, leaf.dirty) }
@@ -67,8 +101,16 @@ impl Unhooked {
     /// Frees the frame at once, as a writer must not do.
     #[cfg(all(test, loom))]
     pub(crate) fn free_unflushed<M: Machine>(self, memory: &Memory<'_, M>) {
-        if let Cleared::Frame(pfn, _) = self.cleared {
-            memory.put_mapping(pfn);
+        match self.cleared {
+            Cleared::Frame(pfn, _) => memory.put_mapping(pfn),
+            Cleared::Frames(frames) => {
+                let mut next = frames.last;
+                while let Some(pfn) = next {
+                    next = memory.meta_of(pfn).next();
+                    memory.put_mapping(pfn);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -137,6 +179,12 @@ impl GatherBatch {
     pub fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, unhooked: Unhooked) {
         match unhooked.cleared {
             Cleared::Translation => {}
+            Cleared::Frames(UnhookedFrames { last, first }) => {
+                if let Some(first) = first {
+                    memory.meta_of(first).set_next(self.frames);
+                    self.frames = last;
+                }
+            }
             Cleared::Pending(pfn, dirty) => note_dirty(memory.meta_of(pfn), dirty),
             Cleared::Frame(pfn, dirty) => {
                 let meta = memory.meta_of(pfn);
@@ -215,16 +263,14 @@ impl GatherBatch {
         let (mut batch, mut len) = ([0; Self::FREE_BATCH], 0);
         while let Some(pfn) = next {
             let meta = memory.meta_of(pfn);
-            next = meta.links().next;
+            next = meta.next();
             meta.remove_only_mapping();
-            match meta.put() {
-                Some(FrameState::TAKEN_FRAME) => {
-                    batch[len] = prepare_free(meta, pfn, Init::Dirty);
-                    len += 1;
-                }
-                Some(left) if left.kind() == Kind::Taken => memory.free_block(pfn, left.order(), Init::Dirty),
-                Some(_) => (),
-                None => memory.refuse(pfn),
+            if meta.put_last_to_cache() {
+                batch[len] = cached_word(pfn, Init::Dirty);
+                len += 1;
+            } else {
+                // Somebody has a reference, or the record says more of the frame.
+                memory.put(pfn);
             }
             if len == Self::FREE_BATCH {
                 memory.free_batch(&batch);

@@ -22,6 +22,7 @@
 //! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
 //! is in fragments.
 
+use crate::frame::Init;
 use crate::frame::record::{FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -128,6 +129,18 @@ impl<C: Cpu> FrameMeta<C> {
     #[inline]
     pub(in crate::frame) fn put(&self) -> Option<FrameState> {
         self.step_shared(FrameState::put)
+    }
+
+    /// Puts the last reference of an exclusive frame of which the record says no more, and marks it as cached:
+    /// only the caller owns it. `false`, and no change, of any other: see [`put`](Self::put). One
+    /// read-modify-write, as there.
+    #[inline(always)]
+    pub(in crate::frame) fn put_last_to_cache(&self) -> bool {
+        debug_assert_eq!(self.mapcount(), 0, "a frame is freed while in use");
+        let (used, cached) = (FrameState::USER_FRAME, FrameState::cached(Init::Dirty));
+        let is_done = self.state.compare_exchange(used.0, cached.0, AcqRel, Relaxed).is_ok();
+        debug_assert!(!is_done || self.pincount() == 0, "a pinned frame is freed");
+        is_done
     }
 
     /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear. The caller holds the
@@ -291,6 +304,12 @@ impl<C: Cpu> FrameMeta<C> {
     pub(in crate::frame) fn links(&self) -> Links {
         let frame = |word: u64| word.checked_sub(1).map(Pfn);
         Links { prev: frame(self.link[0].load(Relaxed)), next: frame(self.link[1].load(Relaxed)) }
+    }
+
+    /// The next frame of a list.
+    #[inline(always)]
+    pub(in crate::frame) fn next(&self) -> Option<Pfn> {
+        self.link[1].load(Relaxed).checked_sub(1).map(Pfn)
     }
 
     pub(in crate::frame) fn set_prev(&self, prev: Option<Pfn>) {
