@@ -39,7 +39,7 @@ use crate::space::counters::Counter;
 use crate::space::{AddressSpace, Held, RangeReadGuard};
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
-use crate::units::{Level, Rights, Vpn, VpnRange};
+use crate::units::{Access, Level, Rights, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, reusable_anon, same_for_fault};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
@@ -79,7 +79,7 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
     needs: Rights,
     proof: &P,
     prepared: &mut Prepared<'v, M>,
-    decide: impl FnOnce(Entry, FaultInputs) -> Decision,
+    decide: impl Fn(Entry, FaultInputs) -> Decision,
 ) -> Result<(), Fallback> {
     let vm = space.vm;
     let reading = vm.rcu.read();
@@ -90,14 +90,11 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
         return Err(Fallback::VmaAccess);
     }
     let context = FaultContext { space, vma, page, proof, reading: &reading };
-    let entry = context.walk(prepared)?;
-    let inputs = FaultInputs {
-        private_anonymous: vma.is_private_anonymous(),
-        rights,
-        access: fault.access,
-        zero: vm.memory.zero_frame(),
+    let entry = match context.walk(prepared)? {
+        Walked::Base(entry) => entry,
+        Walked::Given(entry) => return context.allow_given(&entry, fault, prepared, decide),
     };
-    let decision = decide(entry.entry(), inputs);
+    let decision = decide(entry.entry(), context.inputs(fault.access));
     match decision {
         Decision::Nothing => {
             space.forget_refusal(page, &reading);
@@ -196,25 +193,69 @@ impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
 
 impl<M: Machine, P> Copy for FaultContext<'_, '_, '_, M, P> {}
 
+/// Where a fault's walk has ended.
+enum Walked<'a, 's, M: Machine> {
+    /// At the entry of a base page.
+    Base(EntryRef<'a, 's, M>),
+    /// At a huge leaf of frames that were given.
+    Given(EntryRef<'a, 's, M>),
+}
+
 impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
+    /// The inputs of the decision.
+    #[inline(always)]
+    fn inputs(&self, access: Access) -> FaultInputs {
+        FaultInputs {
+            private_anonymous: self.vma.is_private_anonymous(),
+            rights: self.vma.rights(),
+            access,
+            zero: self.space.vm.memory.zero_frame(),
+        }
+    }
+
+    /// The rest of an attempt whose walk has ended at a huge leaf of given frames: its rights may be given
+    /// back. Not part of the other attempts, whose entries are all of the last level.
+    #[cold]
+    #[inline(never)]
+    fn allow_given(
+        self,
+        entry: &EntryRef<'a, 's, M>,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        decide: impl Fn(Entry, FaultInputs) -> Decision,
+    ) -> Result<(), Fallback> {
+        let Self { space, page, .. } = self;
+        let decision = decide(entry.entry(), self.inputs(fault.access));
+        match decision {
+            Decision::Nothing => {}
+            Decision::Allow(_) => {
+                let table = self.lock(entry, decision, prepared)?;
+                let (access, rights) = (fault.access, self.vma.rights());
+                Install { space, table, slot: entry.slot, page, access, rights }.apply(decision, prepared)?;
+            }
+            _ => return Err(Fallback::VmaNotSupported),
+        }
+        space.forget_refusal(page, self.reading);
+        Ok(())
+    }
+
     /// Walks to the entry of the page, linking the tables that are absent.
     #[inline(always)]
-    fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<EntryRef<'a, 's, M>, Fallback> {
+    fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<Walked<'a, 's, M>, Fallback> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
             match entry.entry() {
                 Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
-                // Of frames that were given: its rights may be given back.
-                Entry::Leaf(leaf) if !leaf.owned && self.vma.is_given() => return Ok(entry),
+                Entry::Leaf(leaf) if !leaf.owned && self.vma.is_given() => return Ok(Walked::Given(entry)),
                 // Another huge leaf, or a marker of another version: no walk ends below it.
                 Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
             }
             self.link_table(&entry, prepared)?;
             entry = walk_on(entry.table, self.page, Level::Pte, self.reading);
         }
-        Ok(entry)
+        Ok(Walked::Base(entry))
     }
 
     /// Links an empty table where the walk found none (P4: an installation, under the parent's lock). By
@@ -249,25 +290,20 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             return Err(Fallback::EntryBusy);
         }
         let vma = self.confirm()?;
-        match decision {
-            Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_) => {
-                if self.space.fork.is_behind(self.page) {
-                    return Err(Fallback::Forking);
-                }
-                if vma.anon().is_none() {
-                    self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
-                }
-            }
-            Decision::MapZeroPage
-                if mutant!("fault.read-waits-for-fork") && self.space.fork.is_behind(self.page) =>
-            {
-                return Err(Fallback::Forking);
-            }
-            // P12: the frame may have left the object since the lookup.
-            Decision::MapBacking if !prepared.is_backing_current(vma, self.page, self.reading) => {
-                return Err(Fallback::VmaChanged);
-            }
-            _ => {}
+        let takes_frame = match decision {
+            Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_) => true,
+            Decision::MapZeroPage => mutant!("fault.read-waits-for-fork"),
+            _ => false,
+        };
+        if takes_frame && self.space.fork.is_behind(self.page) {
+            return Err(Fallback::Forking);
+        }
+        if takes_frame && decision != Decision::MapZeroPage && vma.anon().is_none() {
+            self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
+        }
+        // P12: the frame may have left the object since the lookup.
+        if decision == Decision::MapBacking && !prepared.is_backing_current(vma, self.page, self.reading) {
+            return Err(Fallback::VmaChanged);
         }
         Ok(table)
     }
