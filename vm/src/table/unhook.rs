@@ -31,7 +31,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         let (table, used) = (self.table.table, self.table.used_parts());
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
-        let mut cleared = Level::ENTRIES..0;
+        let (mut first_cleared, mut end_cleared) = (Level::ENTRIES, 0);
         let mut is_any_left = false;
         let mut slots = self.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
@@ -51,15 +51,15 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                 continue;
             };
             table.clear_leaf(slot, word);
-            cleared = cleared.start.min(slot)..slot + 1;
+            (first_cleared, end_cleared) = (first_cleared.min(slot), slot + 1);
             if let Some((meta, pfn)) = exclusive
                 && !mutant!("table.frame-lost")
             {
                 frames.add(meta, pfn);
             }
         }
-        if !cleared.is_empty() {
-            let pages = VpnRange::new(self.page(cleared.start), self.page(cleared.end));
+        if first_cleared < end_cleared {
+            let pages = VpnRange::new(self.page(first_cleared), self.page(end_cleared));
             add(gather, Unhooked::frames(pages, frames));
         }
         // Entries that point to tables are left too, which runs do not hold.
