@@ -131,8 +131,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::put)
     }
 
-    /// Puts the last reference of an exclusive frame of which the record says no more, and marks it as cached:
-    /// only the caller owns it. `false`, and no change, of any other: see [`put`](Self::put). One
+    /// Puts the last reference of an exclusive frame of which the record says no more, and marks it as
+    /// cached: only the caller owns it. `false`, and no change, of any other: see [`put`](Self::put). One
     /// read-modify-write, as there.
     #[inline(always)]
     pub(in crate::frame) fn put_last_to_cache(&self) -> bool {
