@@ -1,7 +1,6 @@
 //! The command line as a whole.
 
 use super::*;
-use crate::measure::tour::{NEXT, SECTIONS};
 use clap::CommandFactory;
 
 #[test]
@@ -17,13 +16,5 @@ fn every_command_has_a_description_and_takes_json() {
         let mut parts = command.get_subcommands().filter(|part| part.get_name() != "help");
         let json = takes_json(command) || (command.has_subcommands() && parts.all(takes_json));
         assert!(json, "{} has no --json", command.get_name());
-    }
-}
-
-#[test]
-fn every_command_that_the_tour_names_is_understood() {
-    let named = SECTIONS.iter().map(|s| s.command).chain(NEXT.iter().map(|n| n.0));
-    for line in named {
-        assert!(understands(line), "`{line}` is no command");
     }
 }

@@ -74,6 +74,3 @@ pub const BENCHMARKS: &[Benchmark] = &[
 
 /// The area whose figures are taken in every run, as context.
 pub const CONTEXT: &str = "machine";
-
-#[cfg(test)]
-mod tests;

@@ -44,6 +44,3 @@ impl Way {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

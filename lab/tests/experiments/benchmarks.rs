@@ -1,4 +1,6 @@
-use super::*;
+//! Every benchmark, at small size.
+
+use interleaf_lab::measure::bench::{BENCHMARKS, Options};
 use std::collections::HashSet;
 
 /// The benchmarks whose machines run the library.

@@ -1,8 +1,8 @@
-//! Counts, at small size; times are not judged.
+//! A guest's memory unmapped: counts, at small size; times are not judged.
 
-use super::{Report, Row, Unmapping, Way};
-use crate::measure::Options;
-use crate::os::host_info::HostInfo;
+use interleaf_lab::measure::Options;
+use interleaf_lab::measure::teardown::{Report, Row, Unmapping, Way};
+use interleaf_lab::os::host_info::HostInfo;
 
 const ENTRIES: u64 = 1500;
 
