@@ -28,6 +28,8 @@ pub mod pairs;
 pub mod processes;
 pub mod recount;
 #[cfg(feature = "experiments")]
+pub mod remote;
+#[cfg(feature = "experiments")]
 pub mod rng;
 pub mod setting;
 #[cfg(feature = "experiments")]

@@ -17,8 +17,10 @@
 //! | this one | the process, the area, the pipes |
 //! | `step` | the steps, and which are admitted |
 //! | `prepare` | arranging the address space |
+//! | `memory` | their memory, loaded from and stored to by the parent |
 //! | `processes` | processes that the child forks, each with an area and pipes of its own |
 
+mod memory;
 mod prepare;
 mod processes;
 mod step;

@@ -9,4 +9,5 @@ mod pages;
 mod policy;
 mod processes;
 mod random;
+mod remote;
 mod world;

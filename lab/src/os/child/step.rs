@@ -133,7 +133,7 @@ impl Bounds {
     }
 
     /// Whether `[addr, addr + len)`, in whole pages, lies in one window.
-    fn within(&self, addr: u64, len: u64) -> bool {
+    pub(super) fn within(&self, addr: u64, len: u64) -> bool {
         let lies_in = |window: &Range<u64>| {
             window.contains(&addr) && len <= window.end - addr && window.end.is_multiple_of(PAGE)
         };
