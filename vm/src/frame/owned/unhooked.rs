@@ -27,7 +27,7 @@ pub struct Unhooked {
     cleared: Cleared,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Cleared {
     /// A frame that no mapping owns: the zero page.
     Translation,
@@ -43,7 +43,7 @@ enum Cleared {
 
 /// Exclusive frames whose entries a sweep has cleared one after the other. They are linked through their
 /// records, so that a gather takes all of them as one translation of many pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct UnhookedFrames {
     /// The frame that was added last; it leads to the others.
     last: Option<Pfn>,
@@ -249,7 +249,9 @@ impl GatherBatch {
             next = links.next;
             let init = if links.prev.is_some() { Init::Dirty } else { Init::Zeroed };
             if init == Init::Zeroed && !mutant!("gather.detached-pending-lost") {
-                put_pending_of(memory, pfn);
+                // SAFETY: the list holds what `add_table` was given: `Cleared::Table`, which is made of a
+                // `DetachedTable` only. The batch owns it, was flushed, and retires it below.
+                unsafe { put_pending_of(memory, pfn) };
             }
             memory.retire_table(rcu, pfn, init);
         }
@@ -293,13 +295,17 @@ impl Flushed {
 }
 
 /// Clears the slots of a detached table that are pending, and puts their frames: afterwards the table is
-/// zero. It was flushed, and is not retired yet.
-fn put_pending_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
+/// zero. It was flushed.
+///
+/// # Safety
+/// The frame is a detached table, which the caller owns and has not retired.
+unsafe fn put_pending_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
     let mut used = memory.meta_of(table).used_parts();
     if used == 0 {
         return;
     }
-    // SAFETY: a detached table stays one until it is retired and its readers have left.
+    // SAFETY: a detached table stays one until it is retired and its readers have left; the caller has not
+    // retired it.
     let words = unsafe { memory.words(table) };
     while used != 0 {
         let part = used.trailing_zeros() as usize;
