@@ -95,7 +95,7 @@ pub use owned::{TableFrame, Unhooked, ZeroedFrame};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
 pub use record::{FrameMeta, FrameState, Kind};
-pub(crate) use record::{SLOTS_PER_PART, Words};
+pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};
 pub use slab::{BoundPool, Pool};

@@ -32,7 +32,9 @@
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
 use super::{LeafBits, PageTable, Table};
-use crate::frame::{DetachedTable, FrameMeta, Init, Kind, MappedFrame, SLOTS_PER_PART, TableFrame};
+use crate::frame::{
+    DetachedTable, FrameMeta, FrameState, Init, Kind, MappedFrame, SLOTS_PER_PART, TableFrame,
+};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::RawGuard;
 use crate::sync::atomic::Ordering::*;
@@ -305,11 +307,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Whether the contents of the user memory that `slot` maps may be discarded: the frame is *lazyfree*,
-    /// not pinned, and the entry says that nothing was stored since.
+    /// nobody but entries has a reference, and the entry says that nothing was stored since. One load tells
+    /// both of the frame: a pin without a lock finds it *lazyfree*, or has its reference here.
     pub fn is_discardable(&self, slot: usize) -> bool {
         let clean = matches!(self.entry(slot), Entry::Leaf(leaf) if !leaf.dirty);
-        let is_free = |meta: &FrameMeta<M::Cpu>| meta.state().is_lazyfree() && !meta.is_pinned();
-        clean && self.mapped_meta(slot).is_some_and(is_free)
+        let is_free = |state: FrameState| state.is_lazyfree() && state.refcount() == 1;
+        clean && self.mapped_meta(slot).is_some_and(|meta| is_free(meta.state()))
     }
 
     /// The first of the slots that is not absent. Skips without reading the parts of the table in which

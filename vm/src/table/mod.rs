@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `node` | a table page: its entries, lock, and *attached* |
 //! | `locked` | a table page whose lock is held: the edits of entries |
+//! | `pin` | pins of what entries map, under the table's lock and without |
 //! | `share` | edits for fork and copies on write |
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
@@ -50,6 +51,7 @@ pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
 pub use node::Table;
+pub use pin::FastPinRefusal;
 pub(crate) use share::{Shared, TooManyMappings};
 pub(crate) use split::{cut_leaf, split_at, tables_to_split};
 pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};

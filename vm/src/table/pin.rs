@@ -1,8 +1,9 @@
-//! What a pin asks of a locked table.
+//! Pins of the frames that entries map: what a pin asks of a locked table, and a pin without the lock.
 
-use super::{LeafBits, LockedTable};
-use crate::frame::{FrameMeta, Kind};
-use crate::machine::{Entry, Machine};
+use super::{EntryRef, LeafBits, LockedTable};
+use crate::frame::{FrameMeta, Kind, Memory, PinnedFrame};
+use crate::machine::{Entry, Format, Machine};
+use crate::sync::atomic::Ordering::*;
 use crate::units::{Access, Pfn, Rights};
 
 impl<M: Machine> LockedTable<'_, M> {
@@ -40,5 +41,71 @@ impl<M: Machine> LockedTable<'_, M> {
             let bits = LeafBits::of(leaf).used(leaf.dirty || stores);
             (bits != LeafBits::of(leaf)).then_some(bits)
         });
+    }
+}
+
+/// Why a page is not pinned without a lock. Each is one that a pin under the locks may get over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FastPinRefusal {
+    /// No leaf: nothing was touched there, or an operation is under way.
+    NotPresent,
+    /// The entry does not allow the access.
+    NotAllowed,
+    /// The entry owns no frame: the zero page, and frames that were given, of any size.
+    NotOwned,
+    /// The frame is not *exclusive*, may be discarded, was freed meanwhile, or has too many references.
+    NotPinnable,
+    /// The entry changed while the frame was being pinned.
+    EntryChanged,
+    /// The limit does not allow so many pages.
+    OverLimit,
+}
+
+impl<M: Machine> EntryRef<'_, '_, M> {
+    /// Pins the frame of the leaf that a walk has found, without a lock, if the page keeps the frame while
+    /// somebody has a reference to it. `memory` is the tree's.
+    ///
+    /// ```text
+    ///   entry, as the walk read it ─► reference, if *exclusive* ─► pincount ─► the entry again: the same?
+    ///                                 one read-modify-write                     no: drop both
+    /// ```
+    ///
+    /// Holds the second look because of the first reference: what frees the frame, or shares it, changes the
+    /// word that the reference is counted in. So from then on the frame is not freed and stays *exclusive*;
+    /// and if it was freed before, and is something else now, the reference was counted after that, so the
+    /// entry is seen to have changed. No fence is needed: docs/design/pins.md.
+    ///
+    /// In the leaf sets the bits that the hardware would set for the access, as the hardware does, where they
+    /// are not set.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed, but that for a moment the frame may have had a reference more.
+    pub(crate) fn try_pin<'m>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        access: Access,
+    ) -> Result<PinnedFrame<'m, M>, FastPinRefusal> {
+        let Entry::Leaf(leaf) = self.entry() else { return Err(FastPinRefusal::NotPresent) };
+        if !leaf.rights.contains(access.needs()) {
+            return Err(FastPinRefusal::NotAllowed);
+        }
+        if !leaf.owned {
+            return Err(FastPinRefusal::NotOwned);
+        }
+        let pinned = memory.try_pin(leaf.pfn).ok_or(FastPinRefusal::NotPinnable)?;
+        let cell = self.table.word(self.slot);
+        let used = M::Format::used(self.word, access == Access::Write && !mutant!("pin.fast-dirty-not-set"));
+        // Relaxed: the read-modify-write of the reference acquires, and what else is in the entry was acquired
+        // by the walk.
+        let is_same = if used == self.word {
+            cell.load(Relaxed) == self.word || mutant!("pin.fast-not-compared")
+        } else if mutant!("pin.fast-marked-by-store") {
+            cell.store(used, Relaxed);
+            true
+        } else {
+            cell.compare_exchange(self.word, used, Relaxed, Relaxed).is_ok()
+        };
+        if is_same { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
     }
 }

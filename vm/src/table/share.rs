@@ -1,7 +1,7 @@
 //! Edits of a locked table for fork and for copies on write.
 
 use super::{LeafBits, LockedTable, UnlinkedTable};
-use crate::frame::{FrameMeta, MappedFrame, Unhooked};
+use crate::frame::{FrameMeta, MappedFrame, NotMappedAgain, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
@@ -15,8 +15,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
     /// before. Nothing where the slot holds no leaf.
     ///
-    /// A pinned frame is not shared: the slot of `child` is marked busy, for a copy to be put there after the
-    /// flush. The entry of this table does not allow writes until then; the frame stays *exclusive*.
+    /// An exclusive frame that somebody else has a reference to is not shared, because it may be pinned: the
+    /// slot of `child` is marked busy, for a copy to be put there after the flush. The entry of this table
+    /// does not allow writes until then; the frame stays *exclusive*.
     ///
     /// # Errors
     /// Nothing has changed but that the frame may not be *exclusive* any more.
@@ -31,23 +32,29 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             child.install_zero(slot, LeafBits::of(leaf));
             return Ok(Shared::ZeroPage);
         }
-        // Pins are taken under this lock: none comes after the look.
-        if self.mapped_meta(slot).is_some_and(FrameMeta::is_pinned) && !mutant!("fork.pinned-shared") {
-            let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.pinned-left-writable");
-            if was_writable {
-                self.write_protect(slot);
-            }
-            child.mark_busy(slot);
-            return Ok(Shared::Pinned { was_writable });
-        }
         // SAFETY: the entry maps the frame, and stays as long as its table is locked.
-        let frame = unsafe { memory.map_again(leaf.pfn) }.ok_or(TooManyMappings)?;
+        let frame = match unsafe { memory.map_again(leaf.pfn) } {
+            Ok(frame) => frame,
+            Err(NotMappedAgain::TooManyMappings) => return Err(TooManyMappings),
+            Err(NotMappedAgain::Referenced) => return Ok(self.keep_pinned(slot, leaf, child)),
+        };
         let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.parent-left-writable");
         // The bits as they were when the right to write went: the hardware sets no *dirty* after that.
         let last = if was_writable { self.write_protect(slot) } else { leaf };
         let bits = LeafBits { rights: last.rights - Rights::WRITE, ..LeafBits::of(last) };
         child.install(slot, frame, bits);
         Ok(Shared::Frame { was_writable })
+    }
+
+    /// Leaves a frame that may be pinned *exclusive*; see [`share_with`](Self::share_with).
+    #[cold]
+    fn keep_pinned(&self, slot: usize, leaf: Leaf, child: &mut UnlinkedTable<'_, M>) -> Shared {
+        let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.pinned-left-writable");
+        if was_writable {
+            self.write_protect(slot);
+        }
+        child.mark_busy(slot);
+        Shared::Pinned { was_writable }
     }
 
     /// Takes the right to write from the leaf in `slot`. Returns the leaf before.
@@ -74,9 +81,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
-    /// no exclusive user memory, or pinned.
+    /// no exclusive user memory, or somebody else has a reference to it, a pin among them.
     pub fn share(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(|meta| !meta.is_pinned() && meta.share())
+        self.mapped_meta(slot).is_some_and(FrameMeta::share)
     }
 
     /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
@@ -160,7 +167,7 @@ pub(crate) enum Shared {
         /// It is to be flushed.
         was_writable: bool,
     },
-    /// A frame that is pinned, and whether its entry allowed writes.
+    /// A frame that may be pinned, and whether its entry allowed writes.
     Pinned {
         /// It is to be flushed.
         was_writable: bool,

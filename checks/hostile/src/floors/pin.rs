@@ -5,7 +5,7 @@ use crate::world::Lab;
 use crate::{call, called};
 use interleaf::frame::PinnedFrame;
 use interleaf::space::{AddressSpace, MapRequest, MemlockLimit, PinnedPages, Sharing, Vm};
-use interleaf::units::Access;
+use interleaf::units::{Access, VirtAddr};
 use interleaf::vma::VmaFlags;
 
 type Slot<'v> = Option<PinnedFrame<'v, Lab>>;
@@ -27,6 +27,7 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
                     continue;
                 };
                 assert_eq!(call!(PinnedPages::is_empty, &pins), Some(len == 0));
+                fast(vm, space, addr, access, len);
                 let frames = called!(PinnedPages::frames => pins.frames().count());
                 assert_eq!(frames, call!(PinnedPages::len, &pins));
                 call!(PinnedPages::pages, &pins);
@@ -78,6 +79,18 @@ pub fn copies(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
         space.protect(object, 8 * 4096, rights).expect("it is mapped");
     }
     assert_eq!(vm.memory().check().map(|counts| counts.pinned), Ok(0));
+}
+
+/// The same pages again, without a lock and with one for each.
+fn fast(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>, addr: VirtAddr, access: Access, len: usize) {
+    let limit = MemlockLimit::new(20);
+    let slots = || (0..len).map(|_| None).collect::<Vec<Slot<'_>>>();
+    let reading = vm.read();
+    let fast = call!(AddressSpace::try_pin_fast, space, addr, access, &limit, slots(), &reading);
+    drop(reading);
+    let slow = call!(AddressSpace::pin_pages_slow, space, addr, access, &limit, slots());
+    drop((fast, slow));
+    assert_eq!(limit.locked_pages(), 0);
 }
 
 /// A buffer for pins that has more slots at some calls than at others.

@@ -33,6 +33,7 @@ mod memset;
 mod metadata;
 mod ordering;
 mod paths;
+mod pin;
 mod replay;
 mod space;
 mod spaces;
@@ -57,6 +58,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fault::BENCHMARK,
     fork::BENCHMARK,
     fork_beside::BENCHMARK,
+    pin::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

@@ -25,7 +25,7 @@
 //! In the other order CPU 1 finds a mapcount of 1, and puts its own reference; CPU 0 lowers 2 to 1, and puts
 //! none. The order of the two read-modify-writes of the mapcount decides.
 
-use crate::frame::{Kind, Memory};
+use crate::frame::{Kind, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
@@ -85,9 +85,9 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         Ok(mapped)
     }
 
-    /// Pins the frame. What a page has keeps being this frame only where that is pinned under the lock of the
-    /// page's table, while it is *exclusive* or an object's (`AddressSpace::pin_pages`): without that lock a
-    /// fork may be sharing it. `Err` with the reference where the pincount would overflow.
+    /// Pins the frame. What a page has keeps being this frame only where the reference was taken while it was
+    /// *exclusive* or an object's, and the page had it after that (`AddressSpace::pin_pages`). `Err` with the
+    /// reference where the pincount would overflow.
     pub fn pin(self) -> Result<PinnedFrame<'m, M>, Self> {
         if !self.memory.meta_of(self.pfn).pin() {
             return Err(self);
@@ -188,14 +188,27 @@ impl<M: Machine> Memory<'_, M> {
         self.meta(pfn)?.try_get().then(|| FrameRef::new(self, pfn))
     }
 
-    /// One mapping more of user memory that an entry maps already. It is not *exclusive* afterwards. `None`
-    /// where its mapcount would overflow.
+    /// Pins a frame that was found without a lock: what a page has now keeps being this frame. `None` where
+    /// it is no user memory (any more), is not *exclusive* or may be discarded; an object's frame is pinned as
+    /// it is. `None` also where a count would overflow.
+    ///
+    /// The caller looks afterwards whether the page still has the frame, and drops the pin if not.
+    pub(crate) fn try_pin(&self, pfn: Pfn) -> Option<PinnedFrame<'_, M>> {
+        let frame = self.meta(pfn)?.try_get_to_pin().then(|| FrameRef::new(self, pfn))?;
+        frame.pin().ok()
+    }
+
+    /// One mapping more of user memory that an entry maps already. It is not *exclusive* afterwards.
+    ///
+    /// # Errors
+    /// Its mapcount would overflow, or it is exclusive and referenced; nothing has changed.
     ///
     /// # Safety
     /// An entry of a table whose lock the caller holds maps the frame, and stands until this returns.
-    pub(crate) unsafe fn map_again(&self, pfn: Pfn) -> Option<MappedFrame<'_, M>> {
+    pub(crate) unsafe fn map_again(&self, pfn: Pfn) -> Result<MappedFrame<'_, M>, NotMappedAgain> {
         // The entry is counted in the mapcount, so all entries have a reference, which the new one shares.
-        self.meta_of(pfn).map_again().then_some(MappedFrame { memory: self, pfn })
+        self.meta_of(pfn).map_again()?;
+        Ok(MappedFrame { memory: self, pfn })
     }
 
     /// Whether both are one value.

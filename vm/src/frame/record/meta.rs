@@ -56,6 +56,15 @@ pub(in crate::frame) struct Links {
 /// Slots of a table whose use is noted together.
 pub(crate) const SLOTS_PER_PART: usize = Level::ENTRIES / u32::BITS as usize;
 
+/// Why a frame gets no second mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotMappedAgain {
+    /// Its mapcount would overflow.
+    TooManyMappings,
+    /// It is *exclusive*, and somebody besides the entry has a reference: perhaps it is pinned.
+    Referenced,
+}
+
 /// Mapcounts and pincounts beyond this are refused, so that no count ever overflows.
 const MOST_COUNTED: u32 = 1 << 31;
 
@@ -124,6 +133,14 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::gotten).is_some()
     }
 
+    /// As [`try_get`](Self::try_get), of a frame that the page keeps as long as somebody has the reference.
+    /// The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs no fence:
+    /// whoever shares the frame (`share`) does it before, and is seen, or after, and sees the reference.
+    #[inline]
+    pub(in crate::frame) fn try_get_to_pin(&self) -> bool {
+        self.step_shared(FrameState::gotten_to_pin).is_some()
+    }
+
     /// Lowers the refcount of user memory. Returns the new state: after the last reference only the caller
     /// owns the frame, and must free it.
     #[inline]
@@ -143,9 +160,9 @@ impl<C: Cpu> FrameMeta<C> {
         is_done
     }
 
-    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear. The caller holds the
-    /// lock of the table that maps the frame. A read-modify-write: a lockless walker may be raising the
-    /// refcount.
+    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where somebody has
+    /// a reference besides the entry, perhaps a pin. The caller holds the lock of the table that maps the
+    /// frame. A read-modify-write: a lockless walker may be raising the refcount.
     pub(crate) fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()
     }
@@ -167,18 +184,25 @@ impl<C: Cpu> FrameMeta<C> {
         !state.is_exclusive() && (state.refcount(), self.mapcount()) != (1, 1)
     }
 
-    /// Counts a second mapping of a frame. `false` where the mapcount would overflow. The caller holds the
-    /// lock of the table whose entry maps it.
+    /// Counts a second mapping of a frame, which is not *exclusive* afterwards. The caller holds the lock of
+    /// the table whose entry maps it.
     ///
     /// Of an exclusive frame that entry is the only one, which stays: so its mapcount is 1, and nobody else
     /// changes it. A plain store.
-    pub(in crate::frame) fn map_again(&self) -> bool {
-        if mutant!("fork.exclusive-kept") || !self.share() {
-            return self.add_mapping().is_some();
+    ///
+    /// # Errors
+    /// The mapcount would overflow, or the frame is exclusive and somebody else has a reference to it.
+    pub(in crate::frame) fn map_again(&self) -> Result<(), NotMappedAgain> {
+        let share = |word| FrameState(word).shared().map(|new| new.0);
+        match self.state.update(AcqRel, Relaxed, share) {
+            Ok(_) if !mutant!("fork.exclusive-kept") => {
+                debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
+                self.mapcount.store(2, Relaxed);
+                Ok(())
+            }
+            Err(word) if FrameState(word).is_exclusive() => Err(NotMappedAgain::Referenced),
+            _ => self.add_mapping().map(|_| ()).ok_or(NotMappedAgain::TooManyMappings),
         }
-        debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
-        self.mapcount.store(2, Relaxed);
-        true
     }
 
     /// Sets or clears *lazyfree*. The caller holds the lock of the table that maps it.
@@ -243,8 +267,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(0, Relaxed);
     }
 
-    /// Raises the pincount of user memory. The caller holds a reference, and the lock of the table whose
-    /// entry maps the frame. `false` where the count would overflow.
+    /// Raises the pincount of user memory. The caller holds a reference: in other kinds the word is a lock.
+    /// `false` where the count would overflow.
     pub(in crate::frame) fn pin(&self) -> bool {
         let more = |count: u32| (count < MOST_COUNTED).then(|| count + 1);
         self.word.update(Relaxed, Relaxed, more).is_ok()
@@ -257,17 +281,10 @@ impl<C: Cpu> FrameMeta<C> {
         debug_assert_ne!(before, 0, "an unpin without a pin");
     }
 
-    /// Number of pins. Pairs with `unpin`. A count of 0 stays so as long as no pin can be taken: pins take
-    /// the lock of the table whose entry they found the frame in.
+    /// Number of pins; stale at once. Pairs with `unpin`. What is decided because of pins asks for references
+    /// instead: a pin has one before it is counted here.
     pub fn pincount(&self) -> u32 {
         self.word.load(Acquire)
-    }
-
-    /// Whether user memory, or memory of an object, is pinned. The caller holds the lock of the table that
-    /// maps it.
-    #[inline]
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.pincount() != 0
     }
 
     /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds

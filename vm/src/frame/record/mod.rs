@@ -14,7 +14,7 @@ mod words;
 
 pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
-pub(crate) use meta::SLOTS_PER_PART;
+pub(crate) use meta::{NotMappedAgain, SLOTS_PER_PART};
 pub(in crate::frame) use state::buddy_of;
 pub use state::{FrameState, Kind};
 pub(in crate::frame) use table::FrameTable;

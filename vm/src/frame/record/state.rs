@@ -206,6 +206,13 @@ impl FrameState {
         let refs = self.0 & REFS;
         (self.kind().is_counted() && 0 < refs && refs < MOST_REFS).then(|| Self(self.0 + 1))
     }
+    /// As [`gotten`](Self::gotten), refused also where the page may get another frame while somebody has the
+    /// reference: user memory that is not *exclusive*, or may be discarded.
+    pub fn gotten_to_pin(self) -> Option<Self> {
+        let is_kept = self.is_exclusive() && !self.is_lazyfree();
+        let is_kept = self.kind() == Kind::File || is_kept || mutant!("pin.fast-shared-pinned");
+        if is_kept { self.gotten() } else { None }
+    }
     /// One reference less; after the last one the frame is `Taken`, and to be freed.
     pub fn put(self) -> Option<Self> {
         match (self.kind().is_counted(), self.refcount()) {
@@ -214,9 +221,12 @@ impl FrameState {
             (true, _) => Some(Self(self.0 - 1)),
         }
     }
-    /// Shared from now on: writes need a copy.
+    /// Shared from now on: writes need a copy. Refused where there is a reference besides that of the entry:
+    /// its holder may have pinned the frame, or be about to, as it found it *exclusive*.
     pub fn shared(self) -> Option<Self> {
-        (self.kind() == Kind::User && self.is_exclusive()).then_some(Self(self.0 & !EXCLUSIVE))
+        let is_alone = self.refcount() == 1 || mutant!("fork.pinned-shared");
+        let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
+        fits.then_some(Self(self.0 & !EXCLUSIVE))
     }
     /// Exclusive again, where there is no other reference.
     pub fn unshared(self) -> Option<Self> {

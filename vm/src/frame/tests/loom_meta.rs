@@ -67,10 +67,26 @@ fn loom_sharing_and_counting_do_not_lose_each_other() {
             TestCpu::become_cpu(1);
             assert!(other.try_get());
         });
-        assert!(meta.share());
+        let is_shared = meta.share();
         walker.join().unwrap();
-        assert_eq!((meta.state().refcount(), meta.state().is_exclusive()), (2, false));
+        assert_eq!((meta.state().refcount(), meta.state().is_exclusive()), (2, !is_shared));
         assert!(!meta.try_make_exclusive());
+    });
+}
+
+#[test]
+fn loom_what_is_pinned_is_not_shared_and_what_is_shared_is_not_pinned() {
+    run_model(UNBOUNDED, || {
+        let meta = mapped_frame();
+        let other = meta.clone();
+        let pinner = crate::sync::testing::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            other.try_get_to_pin() && other.pin()
+        });
+        let shared = meta.map_again();
+        let is_pinned = pinner.join().unwrap();
+        assert_eq!(shared == Err(NotMappedAgain::Referenced), is_pinned);
+        assert_eq!((shared.is_ok(), meta.state().is_exclusive()), (!is_pinned, is_pinned));
     });
 }
 

@@ -36,6 +36,19 @@ fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
 }
 
 #[test]
+fn a_frame_that_is_referenced_stays_exclusive_and_only_a_kept_one_is_got_to_be_pinned() {
+    let user = TAKEN.becomes(Kind::User).unwrap();
+    let pinned = user.gotten_to_pin().unwrap();
+    assert_eq!((pinned.refcount(), pinned.shared()), (2, None));
+    assert_eq!(user.shared().unwrap().gotten_to_pin(), None);
+    assert_eq!(user.with_lazyfree(true).unwrap().gotten_to_pin(), None);
+    assert!(TAKEN.becomes(Kind::File).unwrap().gotten_to_pin().is_some());
+    for other in [TAKEN, TAKEN.becomes(Kind::Table).unwrap(), TAKEN.becomes(Kind::Zero).unwrap()] {
+        assert_eq!(other.gotten_to_pin(), None);
+    }
+}
+
+#[test]
 fn a_table_is_freed_only_detached() {
     let fresh = TAKEN.becomes(Kind::Table).unwrap();
     assert_eq!((fresh.is_attached(), fresh.relinquished()), (false, Some(TAKEN)));

@@ -3,7 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `mod` | [`AddressSpace::pin_pages`], and what it returns |
-//! | `attempt` | one page: speculatively, then under the space's lock |
+//! | `fast` | [`AddressSpace::try_pin_fast`]: without a lock, or not at all |
+//! | `attempt` | one page: under its table's lock, speculatively, then under the space's lock |
 //! | `limit` | [`MemlockLimit`] |
 //!
 //! As long as a page of private memory is pinned and stays mapped, it keeps its frame: pins are of frames
@@ -11,12 +12,13 @@
 //! has the protocol.
 
 mod attempt;
+mod fast;
 mod limit;
 
 pub(super) use attempt::{PinUse, error_of};
 pub use limit::MemlockLimit;
 
-use super::{AddressSpace, Counter, Error, Vm};
+use super::{AddressSpace, Counter, Error, Path, Vm};
 use crate::frame::PinnedFrame;
 use crate::machine::Machine;
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
@@ -45,6 +47,9 @@ impl<'v, M: Machine + 'v, B> PinBuffer<'v, M> for B where
 {
 }
 
+/// Pages that are pinned in one read section, at most.
+const FAST_RUN: usize = 64;
+
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Pins the pages from the one that holds `addr` on, as many as `buffer` has slots, for loads or stores
     /// of a device. What was in the buffer is dropped. Makes absent pages present, as faults would, and gives
@@ -53,6 +58,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// Stops at the first page that cannot be pinned: then there are fewer pages than asked for, and at least
     /// one. (Linux: `pin_user_pages` with `FOLL_LONGTERM`.)
+    ///
+    /// Pages that are there already are pinned without a lock ([`try_pin_fast`](Self::try_pin_fast)).
     ///
     /// Called with no lock held and outside any read section; may sleep. Locks no range, or the page to
     /// read.
@@ -65,7 +72,40 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         addr: VirtAddr,
         access: Access,
         limit: &'a MemlockLimit<M::Cpu>,
+        buffer: B,
+    ) -> Result<PinnedPages<'a, 'v, M, B>, Error>
+    where
+        B: PinBuffer<'v, M>,
+    {
+        let is_fast = self.path == Path::Speculative;
+        self.pin_each(addr, access, limit, buffer, is_fast)
+    }
+
+    /// As [`pin_pages`](Self::pin_pages), with the lock of its table for each page: what the fast pins are
+    /// measured against.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn pin_pages_slow<'a, B>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        limit: &'a MemlockLimit<M::Cpu>,
+        buffer: B,
+    ) -> Result<PinnedPages<'a, 'v, M, B>, Error>
+    where
+        B: PinBuffer<'v, M>,
+    {
+        self.pin_each(addr, access, limit, buffer, false)
+    }
+
+    fn pin_each<'a, B>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        limit: &'a MemlockLimit<M::Cpu>,
         mut buffer: B,
+        is_fast: bool,
     ) -> Result<PinnedPages<'a, 'v, M, B>, Error>
     where
         B: PinBuffer<'v, M>,
@@ -76,12 +116,22 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let mut charge = limit.charge(slots.len() as u64).ok_or(Error::NoMemory)?;
         let user_end = self.layout.areas.user.end;
         let (mut pinned, mut result) = (0, Ok(()));
-        for (slot, page) in slots.iter_mut().zip(first.0..) {
-            let page = Vpn(page);
+        while pinned < slots.len() {
+            let page = Vpn(first.0 + pinned as u64);
+            if is_fast {
+                let run = slots.len().min(pinned + FAST_RUN);
+                let (more, refusal) =
+                    self.pin_fast_run(page, access, &mut slots[pinned..run], &vm.rcu.read());
+                pinned += more;
+                if refusal.is_none() {
+                    continue;
+                }
+            }
+            let page = Vpn(first.0 + pinned as u64);
             let frame =
                 if page < user_end { self.pin_page(page, PinUse::Access(access)) } else { Err(Error::Fault) };
             match frame {
-                Ok(frame) => *slot = Some(frame),
+                Ok(frame) => slots[pinned] = Some(frame),
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -89,6 +139,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             pinned += 1;
         }
+        let pinned = pinned as u64;
         if pinned == 0 {
             result?;
         }

@@ -8,6 +8,7 @@ mod layout;
 mod many_cpus;
 mod odd;
 mod pin;
+mod pin_fast;
 mod pin_random;
 mod refusal;
 mod spaces;

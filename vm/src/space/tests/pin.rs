@@ -16,7 +16,7 @@ pub(super) type Slot<'v> = Option<PinnedFrame<'v, TestMachine>>;
 pub(super) type Pins<'a, 'v> = PinnedPages<'a, 'v, TestMachine, Vec<Slot<'v>>>;
 pub(super) type Limit = MemlockLimit<TestCpu>;
 
-fn slots<'v>(pages: usize) -> Vec<Slot<'v>> {
+pub(super) fn slots<'v>(pages: usize) -> Vec<Slot<'v>> {
     (0..pages).map(|_| None).collect()
 }
 

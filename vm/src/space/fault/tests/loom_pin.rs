@@ -9,10 +9,10 @@ use crate::sync::testing::thread;
 use crate::units::{Access, Pfn, Vpn};
 use std::boxed::Box;
 
-type Pins = PinnedPages<'static, 'static, Tests, [Option<PinnedFrame<'static, Tests>>; 1]>;
+pub(super) type Pins = PinnedPages<'static, 'static, Tests, [Option<PinnedFrame<'static, Tests>>; 1]>;
 
 /// A limit whose word is there before there are threads.
-fn limit() -> &'static MemlockLimit<TestCpu> {
+pub(super) fn limit() -> &'static MemlockLimit<TestCpu> {
     let limit: &'static MemlockLimit<TestCpu> = Box::leak(Box::new(MemlockLimit::new(9)));
     assert_eq!(limit.locked_pages(), 0);
     limit
@@ -22,7 +22,7 @@ fn pin(space: &'static TestSpace, page: Vpn, limit: &'static MemlockLimit<TestCp
     space.pin_pages(page.addr(), Access::Read, limit, [None]).unwrap()
 }
 
-fn pinned(pins: &Pins) -> Option<Pfn> {
+pub(super) fn pinned(pins: &Pins) -> Option<Pfn> {
     pins.frames().next().map(PinnedFrame::pfn)
 }
 

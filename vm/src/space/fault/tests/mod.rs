@@ -23,6 +23,8 @@ mod loom_pending;
 #[cfg(loom)]
 mod loom_pin;
 #[cfg(loom)]
+mod loom_pin_fast;
+#[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
 mod loom_spaces;

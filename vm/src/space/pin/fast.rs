@@ -1,0 +1,73 @@
+//! Pins without a lock. docs/design/pins.md says why they need no fence either.
+
+use super::{MemlockLimit, PinBuffer, PinnedPages};
+use crate::frame::PinnedFrame;
+use crate::machine::Machine;
+use crate::space::{AddressSpace, Counter};
+use crate::sync::ReadGuard;
+use crate::table::{FastPinRefusal, walk_cached};
+use crate::units::{Access, VirtAddr, Vpn};
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Pins the pages from the one that holds `addr` on, as many as `buffer` has slots, as
+    /// [`pin_pages`](Self::pin_pages) does, but only as long as nothing has to be waited for or changed: up to
+    /// the first page that is not there, or that a write would give another frame. What was in the buffer is
+    /// dropped. (Linux: `pin_user_pages_fast_only`.)
+    ///
+    /// Called in a read section of the system, with any lock held. Takes no lock, waits for nobody, allocates
+    /// nothing. Of what CPUs share it writes the frames' counts, and the limit's; of a page that was not
+    /// used since its accessed bit was cleared, or not written, the entry too.
+    ///
+    /// *What may be stale.* Each page had its frame, and an entry that allowed the access, at one moment of
+    /// this call, another one for each page. A call that unmaps or protects pages meanwhile may have
+    /// changed its mappings already; one that had returned before is seen.
+    ///
+    /// # Errors
+    /// Why the first page is not pinned.
+    pub fn try_pin_fast<'a, B>(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        limit: &'a MemlockLimit<M::Cpu>,
+        mut buffer: B,
+        reading: &ReadGuard<'_, M::Cpu>,
+    ) -> Result<PinnedPages<'a, 'v, M, B>, FastPinRefusal>
+    where
+        B: PinBuffer<'v, M>,
+    {
+        let (vm, first) = (self.vm, addr.vpn());
+        let slots = buffer.as_mut();
+        slots.fill_with(|| None);
+        let mut charge = limit.charge(slots.len() as u64).ok_or(FastPinRefusal::OverLimit)?;
+        let (pinned, refusal) = self.pin_fast_run(first, access, slots, reading);
+        if let (0, Some(refusal)) = (pinned, refusal) {
+            return Err(refusal);
+        }
+        let pinned = pinned as u64;
+        charge.keep(pinned);
+        vm.count_many(Counter::FollPinAcquired, pinned);
+        Ok(PinnedPages { vm, buffer, first, charge })
+    }
+
+    /// Pins pages from `first` on into the slots, until one is refused. Returns how many, and the refusal.
+    pub(super) fn pin_fast_run(
+        &self,
+        first: Vpn,
+        access: Access,
+        slots: &mut [Option<PinnedFrame<'v, M>>],
+        reading: &ReadGuard<'_, M::Cpu>,
+    ) -> (usize, Option<FastPinRefusal>) {
+        let user_end = self.layout.areas.user.end;
+        for (nth, slot) in slots.iter_mut().enumerate() {
+            let page = Vpn(first.0 + nth as u64);
+            if page >= user_end {
+                return (nth, Some(FastPinRefusal::NotPresent));
+            }
+            match walk_cached(&self.table, page, reading).try_pin(&self.vm.memory, access) {
+                Ok(frame) => *slot = Some(frame),
+                Err(refusal) => return (nth, Some(refusal)),
+            }
+        }
+        (slots.len(), None)
+    }
+}
