@@ -18,7 +18,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pin.fast-marked-by-store",
         wrong: "a pin without a lock stores an entry that was cleared meanwhile",
-        test: Model("loom_a_fast_pin_that_marks_its_entry_against_mprotect"),
+        test: Model("loom_a_fast_pin_that_marks_its_entry_against_a_frame_that_is_freed"),
     },
     Mutation {
         point: "pin.fast-dirty-not-set",

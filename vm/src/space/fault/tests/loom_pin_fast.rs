@@ -1,7 +1,7 @@
 //! Pins without a lock, against what takes the page's frame away, frees it, maps it elsewhere, or shares it.
 
 use super::loom_fork::*;
-use super::loom_pairs::{TestSpace, Tests, assert_both};
+use super::loom_pairs::{TestSpace, Tests, assert_both, leaf};
 use super::loom_pin::{Pins, limit, pinned};
 use super::world::*;
 use crate::space::Advice;
@@ -90,13 +90,10 @@ fn loom_a_fast_pin_that_marks_its_entry_against_mprotect() {
         forget_use(space);
         let pinner = fast_beside(machine, space, Access::Write);
         space.protect(X.addr(), PAGE, VmaFlags::READ).unwrap();
-        let reading = space.vm.rcu.read();
-        let entry = walk(&space.table, X, Level::Pte, &reading).entry();
-        drop(reading);
-        let crate::machine::Entry::Leaf(leaf) = entry else { panic!("the page went") };
-        assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
         let is_pinned = pinner.join().unwrap().is_some();
-        assert!(!is_pinned || super::loom_pairs::leaf(space).unwrap().dirty, "a dirty bit is lost");
+        let leaf = leaf(space).unwrap();
+        assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
+        assert!(!is_pinned || leaf.dirty, "a dirty bit is lost");
         is_pinned
     }));
 }
