@@ -75,6 +75,7 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::unretired, state));
     next.push(call!(FrameState::relinquished, state));
     next.push(call!(FrameState::gotten, state));
+    next.push(call!(FrameState::gotten_to_pin, state));
     next.push(call!(FrameState::put, state));
     next.push(call!(FrameState::shared, state));
     next.push(call!(FrameState::unshared, state));
