@@ -96,8 +96,8 @@ impl<M: Machine> EntryRef<'_, '_, M> {
         let pinned = memory.try_pin(leaf.pfn).ok_or(FastPinRefusal::NotPinnable)?;
         let cell = self.table.word(self.slot);
         let used = M::Format::used(self.word, access == Access::Write && !mutant!("pin.fast-dirty-not-set"));
-        // Relaxed: the read-modify-write of the reference acquires, and what else is in the entry was acquired
-        // by the walk.
+        // Relaxed: the read-modify-write of the reference acquires, and what else is in the entry was
+        // acquired by the walk.
         let is_same = if used == self.word {
             cell.load(Relaxed) == self.word || mutant!("pin.fast-not-compared")
         } else if mutant!("pin.fast-marked-by-store") {

@@ -189,8 +189,8 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Pins a frame that was found without a lock: what a page has now keeps being this frame. `None` where
-    /// it is no user memory (any more), is not *exclusive* or may be discarded; an object's frame is pinned as
-    /// it is. `None` also where a count would overflow.
+    /// it is no user memory (any more), is not *exclusive* or may be discarded; an object's frame is pinned
+    /// as it is. `None` also where a count would overflow.
     ///
     /// The caller looks afterwards whether the page still has the frame, and drops the pin if not.
     pub(crate) fn try_pin(&self, pfn: Pfn) -> Option<PinnedFrame<'_, M>> {

@@ -160,8 +160,8 @@ impl<C: Cpu> FrameMeta<C> {
         is_done
     }
 
-    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where somebody has
-    /// a reference besides the entry, perhaps a pin. The caller holds the lock of the table that maps the
+    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where somebody
+    /// has a reference besides the entry, perhaps a pin. The caller holds the lock of the table that maps the
     /// frame. A read-modify-write: a lockless walker may be raising the refcount.
     pub(crate) fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()

@@ -10,9 +10,9 @@ use crate::units::{Access, VirtAddr, Vpn};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Pins the pages from the one that holds `addr` on, as many as `buffer` has slots, as
-    /// [`pin_pages`](Self::pin_pages) does, but only as long as nothing has to be waited for or changed: up to
-    /// the first page that is not there, or that a write would give another frame. What was in the buffer is
-    /// dropped. (Linux: `pin_user_pages_fast_only`.)
+    /// [`pin_pages`](Self::pin_pages) does, but only as long as nothing has to be waited for or changed: up
+    /// to the first page that is not there, or that a write would give another frame. What was in the buffer
+    /// is dropped. (Linux: `pin_user_pages_fast_only`.)
     ///
     /// Called in a read section of the system, with any lock held. Takes no lock, waits for nobody, allocates
     /// nothing. Of what CPUs share it writes the frames' counts, and the limit's; of a page that was not
