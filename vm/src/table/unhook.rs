@@ -53,7 +53,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             table.clear_leaf(slot, word);
             (first_cleared, end_cleared) = (first_cleared.min(slot), slot + 1);
             if let Some((meta, pfn)) = exclusive
-                && !mutant!("table.frame-lost")
+                && !mutant!("sweep.frame-lost")
             {
                 frames.add(meta, pfn);
             }

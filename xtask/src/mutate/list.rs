@@ -129,6 +129,11 @@ pub const ALL: &[Mutation] = &[
         wrong: "a table does not note which parts of it are used",
         test: RANDOM,
     },
+    Mutation {
+        point: "sweep.frame-lost",
+        wrong: "an exclusive frame that a sweep unhooks is lost",
+        test: RANDOM,
+    },
     Mutation { point: "table.frame-lost", wrong: "a frame that is unhooked is lost", test: RANDOM },
     Mutation {
         point: "unmap.wrong-errno",
