@@ -91,7 +91,7 @@ fn layering() -> Step {
 }
 
 fn workspace_tests() -> Step {
-    first("tests", Action::Command(cargo(&["test", "--quiet", "--workspace"])))
+    first("tests", Action::Command(cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"])))
 }
 
 /// Every public function with hostile arguments, as users build it: the workspace's tests have debug

@@ -18,6 +18,7 @@ const WITH_LIBRARY: &[&str] = &[
     "metadata",
     "replay",
     "job.space",
+    "pin",
 ];
 
 #[test]
