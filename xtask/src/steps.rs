@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test` and `cargo xtask ci`, each lane's in order.
 
 use crate::runner::{Action, Lane, Step};
-use crate::{boots, layers, lines, mutate, size, width, words};
+use crate::{boots, layers, lines, size, width, words};
 use std::process::Command;
 
 /// Every test there is.
@@ -137,9 +137,12 @@ fn kernel_boots() -> Step {
     first("the kernel boots", Action::Chore(boots::self_tests))
 }
 
-/// One mutation point, so that the chore that plays all of them keeps working.
+/// One mutation point, so that the chore that plays all of them keeps working. A program of its own: what runs
+/// beside prints at its end.
 fn one_breakage() -> Step {
-    first("one breakage of the library is noticed", Action::Chore(mutate::sample))
+    let mut sample = std::env::current_exe().map_or_else(|_| cargo(&["xtask"]), Command::new);
+    sample.args(["mutate", "--sample"]);
+    beside("one breakage of the library is noticed", Action::Command(sample))
 }
 
 /// The programs again, in the kernel.

@@ -101,7 +101,7 @@ fn check_points(root: &Path) -> Result<(), String> {
 
 /// Plays one mutation that unit tests notice, so that this does not rot between two runs of all. Which one
 /// the library's sources decide: another when they change, the same where nothing does.
-pub fn sample(root: &Path) -> Result<(), String> {
+fn sample(root: &Path) -> Result<(), String> {
     let digest = crate::sources(&root.join("vm/src")).iter().try_fold(0, |digest, source| {
         fs::read(source)
             .map(|bytes| digest_of(digest, &bytes))
