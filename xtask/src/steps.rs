@@ -137,8 +137,8 @@ fn kernel_boots() -> Step {
     first("the kernel boots", Action::Chore(boots::self_tests))
 }
 
-/// One mutation point, so that the chore that plays all of them keeps working. A program of its own: what runs
-/// beside prints at its end.
+/// One mutation point, so that the chore that plays all of them keeps working. It is a program of its own:
+/// what runs beside prints at its end.
 fn one_breakage() -> Step {
     let mut sample = std::env::current_exe().map_or_else(|_| cargo(&["xtask"]), Command::new);
     sample.args(["mutate", "--sample"]);
