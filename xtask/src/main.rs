@@ -9,6 +9,7 @@
 //! | `storm` | many boots of one test |
 //! | `lines` | the lines that two faults fight for, as the emulator sees it |
 //! | `mutate` | breaking the library on purpose |
+//! | `soak` | long runs: fuzzing, sequences, pairs, mutations |
 //! | `valgrind` | the library's unit tests under valgrind |
 //! | `size` | files that have grown too long |
 //! | `width` | lines that have grown too wide |
@@ -24,6 +25,7 @@ mod mutate;
 mod readme;
 mod runner;
 mod size;
+mod soak;
 mod steps;
 mod storm;
 mod valgrind;
@@ -45,6 +47,8 @@ usage: cargo xtask CHORE
   layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...; with --write first, the table in docs/design/mutations.md is brought up to date
+  soak     what takes too long for the tests: fuzz, oracle, forks, pairs, mutations or valgrind; prints the
+           commit and the processor, and how long it took
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
   size     warn of files over 400 lines
   width    fail where a line has more than 110 columns
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         ["storm", ref rest @ ..] => storm::run(&root(), rest),
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
+        ["soak", ref rest @ ..] => soak::run(&root(), rest),
         ["valgrind", ref rest @ ..] => valgrind::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),
         ["width"] => width::check_and_print(&root()),

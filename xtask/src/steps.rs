@@ -8,6 +8,7 @@ use std::process::Command;
 pub fn test() -> Vec<fn() -> Step> {
     vec![
         layering,
+        library_tests,
         workspace_tests,
         models,
         hostile_calls,
@@ -20,15 +21,16 @@ pub fn test() -> Vec<fn() -> Step> {
         one_breakage,
         small_benchmarks,
         small_tour,
-        fuzzing,
     ]
 }
 
-/// Everything that must hold before a change lands: how the sources look, too.
+/// Everything that must hold before a change lands: how the sources look, too, and a minute of fuzzing, which
+/// is another one each time.
 pub fn ci() -> Vec<fn() -> Step> {
     let mut steps: Vec<fn() -> Step> =
         vec![formatting, lints, kernel_lints, documentation, sizes, widths, names];
     steps.extend(test());
+    steps.push(fuzzing);
     steps
 }
 
@@ -90,8 +92,19 @@ fn layering() -> Step {
     first("layers and unsafe", Action::Chore(layers::check_and_print))
 }
 
+/// The library's tests, with the mutation points in it and none of them on: the same program plays one of
+/// them in [`one_breakage`].
+fn library_tests() -> Step {
+    let test =
+        cargo(&["test", "--quiet", "--package", "interleaf", "--features", "mutants", "--no-fail-fast"]);
+    first("tests of the library", Action::Command(test))
+}
+
+/// All other tests, on the library as its users build it.
 fn workspace_tests() -> Step {
-    first("tests", Action::Command(cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"])))
+    let mut test = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    test.args(["--exclude", "interleaf"]);
+    first("tests", Action::Command(test))
 }
 
 /// Every public function with hostile arguments, as users build it: the workspace's tests have debug

@@ -7,7 +7,8 @@
 //! |---|---|---|
 //! | `space` | random operations on spaces of the soft machine, with any words | one operation |
 //! | `parse` | changed and random inputs for all that reads what others wrote | one input |
-//! | `oracle` | calls of one process or several, the host's Linux beside the model | one sequence |
+//! | `oracle` | calls of one process, the host's Linux beside the model | one sequence |
+//! | `forks` | calls of several processes that fork, likewise | one sequence |
 //!
 //! [`Runner`] gives each group its share of the time on every thread. A case that panics, fails or does not
 //! end within a minute is a failure.
@@ -24,7 +25,7 @@ mod run;
 mod space;
 mod words;
 
-pub use oracle::Sequences;
+pub use oracle::{ProcessSequences, Sequences};
 pub use parse::{Parser, Parsers};
 pub use report::{FuzzReport, Row};
 pub use run::{FuzzConfig, FuzzFailure, FuzzLimit, Runner};
@@ -42,11 +43,13 @@ pub enum Group {
     Parse,
     /// The plain model, against the host's Linux
     Oracle,
+    /// The same, of processes that fork
+    Forks,
 }
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 3] = [Group::Space, Group::Parse, Group::Oracle];
+    pub const ALL: [Group; 4] = [Group::Space, Group::Parse, Group::Oracle, Group::Forks];
 
     /// Its name on the command line.
     #[must_use]
@@ -55,6 +58,7 @@ impl Group {
             Group::Space => "space",
             Group::Parse => "parse",
             Group::Oracle => "oracle",
+            Group::Forks => "forks",
         }
     }
 
@@ -62,7 +66,8 @@ impl Group {
     fn weight(self) -> f64 {
         match self {
             Group::Space => 2.0,
-            Group::Parse | Group::Oracle => 1.0,
+            Group::Parse => 1.0,
+            Group::Oracle | Group::Forks => 0.5,
         }
     }
 }

@@ -68,7 +68,7 @@ pub struct Runner {
     executions: AtomicU64,
     ends: AtomicBool,
     /// The number of the next case of each group.
-    next: [AtomicU64; 3],
+    next: [AtomicU64; Group::ALL.len()],
     failed: Mutex<Option<(Group, u64)>>,
     counts: Mutex<Counts>,
     /// What each thread plays, and since when.
@@ -84,7 +84,7 @@ impl Runner {
             start: Instant::now(),
             executions: AtomicU64::new(0),
             ends: AtomicBool::new(false),
-            next: [const { AtomicU64::new(0) }; 3],
+            next: [const { AtomicU64::new(0) }; Group::ALL.len()],
             failed: Mutex::new(None),
             counts: Mutex::default(),
             playing,
@@ -148,6 +148,7 @@ impl Runner {
             Group::Space => Box::new(space::Spaces::new().map_err(|error| error.to_string())?),
             Group::Parse => Box::new(parse::Parsers::new(&self.config.parsers)),
             Group::Oracle => Box::new(oracle::Sequences::new().map_err(|error| error.to_string())?),
+            Group::Forks => Box::new(oracle::ProcessSequences::new().map_err(|error| error.to_string())?),
         })
     }
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A value is reached by its number as any of a [`Registry`], and used through a [`Hold`] alone, which
-//! outlives the read section. The hold that takes the count to 0 drops the value, at its leisure: readers
-//! that still find the entry are refused, without waiting, and touch no more than the count. Then the entry
-//! leaves the registry, and its memory is freed after a grace period.
+//! outlives the read section. The hold that takes the count to 0 drops the value, under no lock of the
+//! registry: readers that still find the entry are refused, without waiting, and touch no more than the
+//! count. Then the entry leaves the registry, and its memory is freed after a grace period.
 //!
 //! The count never leaves 0 again, so a value ends once. (Linux: `mmget_not_zero`, `mmput`.)
 

@@ -1,6 +1,6 @@
 //! The contract of the platform: memory, MMU and interrupts.
 
-use super::{Cpu, Format, RootTable};
+use super::{Cpu, Format, RootTable, word_copy};
 use crate::units::{
     CpuId, CpuMask, Level, NodeId, Order, PAGE_SHIFT, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
 };
@@ -130,36 +130,38 @@ pub unsafe trait Machine: Sync + Sized {
         // SAFETY: the caller's promise is the same, for each frame.
         (frames.start.0..frames.end.0).for_each(|pfn| unsafe { self.zero(Pfn(pfn), Order::BASE) });
     }
-    /// Copies a block. Bytes that others write meanwhile are copied as they were before or after.
+    /// Copies a block. Bytes that others write meanwhile are copied as they were before or after; another
+    /// CPU's [`copy_in`](Machine::copy_in) is one of those others. The default copies by atomic words; a
+    /// platform overrides it by an instruction that the compiler knows nothing of.
     ///
     /// # Safety
     /// As for [`zero`](Machine::zero), of the frames copied to; those copied from are memory given to the
-    /// library.
+    /// library, in which no code has a Rust object.
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
-        let from = self.window(from.addr());
-        // SAFETY: as in `zero`, of both blocks. Programs' instructions that write the first one meanwhile are
-        // no accesses of Rust's; a machine whose programs are Rust code copies by atomics, or by an
-        // instruction that the compiler knows nothing of.
-        unsafe { self.window(to.addr()).copy_from(from, order.bytes()) };
+        let (from, to) = (self.window(from.addr()), self.window(to.addr()));
+        // SAFETY: as in `zero`, of both blocks, which are aligned. Beside this call the library reaches the
+        // first one by `copy`, `copy_out` and `copy_in` alone, whose defaults go through the same module; a
+        // platform that overrides one does so by an instruction, which is no access of Rust's.
+        unsafe { word_copy::copy_words(from, to, order.bytes() / size_of::<u64>()) };
     }
 
-    /// Copies bytes of a frame to the library. Those that programs or devices write meanwhile are copied as
-    /// they were before or after.
+    /// Copies bytes of a frame to the library. Those that programs, devices or other CPUs'
+    /// [`copy_in`](Machine::copy_in) write meanwhile are copied as they were before or after.
     ///
     /// # Safety
     /// The bytes lie in one frame, of memory given to the library, in which no code has a Rust object.
     unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
-        // SAFETY: the window shows the bytes (rule 1), no Rust object is there, and `to` is exclusive. As in
-        // `copy`, what programs write is no access of Rust's.
-        unsafe { self.window(from).copy_to_nonoverlapping(NonNull::from(&mut *to).cast(), to.len()) };
+        // SAFETY: the window shows the frame (rule 1), which is aligned, so words around the bytes lie in it;
+        // the rest as in `copy`.
+        unsafe { word_copy::copy_out(self.window(from), to) };
     }
-    /// Copies bytes to a frame, which programs and devices may read and write meanwhile.
+    /// Copies bytes to a frame, which programs, devices and other CPUs' copies may read and write meanwhile.
     ///
     /// # Safety
     /// As for [`copy_out`](Machine::copy_out), of the bytes copied to.
     unsafe fn copy_in(&self, from: &[u8], to: PhysAddr) {
-        // SAFETY: as in `copy_out`, the other way round.
-        unsafe { self.window(to).copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
+        // SAFETY: as in `copy_out`.
+        unsafe { word_copy::copy_in(from, self.window(to)) };
     }
 
     /// Makes this CPU translate through `root`, or through no root of the library. Implies

@@ -19,6 +19,7 @@
 //! | `context` | the library's state of each thread |
 //! | `format` | the trait [`Format`], and the kinds of entries |
 //! | `root_table` | [`RootTable`], a root that a CPU may load |
+//! | `word_copy` | copies of frames' bytes by atomic words, the default of a machine |
 //! | `conformance` | a suite that tests a platform's `Cpu` and `Machine` |
 //! | `testing` | the CPU and machine of unit tests and models |
 
@@ -30,6 +31,7 @@ mod format;
 mod root_table;
 #[cfg(any(test, loom))]
 pub mod testing;
+mod word_copy;
 
 pub use context::{Context, Rank};
 pub use contract::{Callback, Machine, TablePage};

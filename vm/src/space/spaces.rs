@@ -28,9 +28,9 @@
 //!   drop(old);                                                          the last one: the space ends
 //! ```
 //!
-//! After fork's cousin vfork the child has a clone of its parent's handle, and the parent's space, until it
-//! goes through this; dropping its clone is all that the parent's space sees. Other threads of the program
-//! have ended before; where one has not, its handle keeps the old space until it does.
+//! After vfork the child has a clone of its parent's handle, and the parent's space, until it goes through
+//! this; dropping its clone is all that the parent's space sees. Other threads of the program have ended
+//! before; where one has not, its handle keeps the old space until it does.
 
 use super::{AddressSpace, Error, Vm};
 use crate::frame::{HeldRegistry, Hold};

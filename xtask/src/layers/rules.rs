@@ -14,6 +14,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "vm/src/machine/conformance",
     "vm/src/machine/contract",
     "vm/src/machine/testing",
+    "vm/src/machine/word_copy",
     "vm/examples",
     "lab/src/os",
     "lab/src/machine/soft",

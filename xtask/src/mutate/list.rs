@@ -134,6 +134,11 @@ pub const ALL: &[Mutation] = &[
         wrong: "an exclusive frame that a sweep unhooks is lost",
         test: RANDOM,
     },
+    Mutation {
+        point: "frame.freed-while-referenced",
+        wrong: "an exclusive frame that a sweep unhooks is freed whoever has references to it",
+        test: Unit("space::tests::pin"),
+    },
     Mutation { point: "table.frame-lost", wrong: "a frame that is unhooked is lost", test: RANDOM },
     Mutation {
         point: "unmap.wrong-errno",

@@ -11,8 +11,8 @@
 //!                                     failure                                      not caught: failure
 //! ```
 //!
-//! A test that hangs has noticed too. The test programs have
-//! target directories of their own, since a library with the feature serves nothing else.
+//! A test that hangs has noticed too. The lab's test programs and the models have target directories of their
+//! own; the library's tests are built with the feature by `cargo xtask test` too, and shared with it.
 //!
 //! | file | holds |
 //! |---|---|

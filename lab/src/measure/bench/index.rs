@@ -1,6 +1,6 @@
 //! What does it cost to find a mapping, and to find room for one, when there are many?
 
-use super::yardstick::ranges::{self, RANGE_BYTES};
+use super::yardstick::ranges::{self, Addresses, RANGE_BYTES};
 use super::{Bar, Benchmark, Figure, Options, ns_per, paired};
 use crate::error::Failure;
 use crate::measure::timed_machine::{self, TimedMachine};
@@ -49,12 +49,12 @@ fn lookup(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<Figure, Failur
     for index in 0..nr_mappings {
         map_at(&space, BASE + index * 2 * RANGE_BYTES, RANGE_BYTES)?;
     }
-    let addresses = ranges::addresses(nr_mappings, options.seed);
-    let mut turn = 0;
+    let mut addresses = Addresses::new(nr_mappings, options.seed);
     let ours = || {
+        let mut drawn = addresses.draw(times);
         ns_per(times, || {
-            turn = (turn + 1) % addresses.len();
-            black_box(space.vma_at(VirtAddr(BASE + addresses[turn])));
+            let address = drawn.next().expect("one is drawn for each lookup");
+            black_box(space.vma_at(VirtAddr(BASE + address)));
         })
     };
     let theirs = ranges::rangemap_lookup(nr_mappings, times, options.seed);

@@ -155,6 +155,10 @@ impl<C: Cpu> FrameMeta<C> {
     pub(in crate::frame) fn put_last_to_cache(&self) -> bool {
         debug_assert_eq!(self.mapcount(), 0, "a frame is freed while in use");
         let (used, cached) = (FrameState::USER_FRAME, FrameState::cached(Init::Dirty));
+        if mutant!("frame.freed-while-referenced") {
+            self.state.store(cached.0, Release);
+            return true;
+        }
         let is_done = self.state.compare_exchange(used.0, cached.0, AcqRel, Relaxed).is_ok();
         debug_assert!(!is_done || self.pincount() == 0, "a pinned frame is freed");
         is_done

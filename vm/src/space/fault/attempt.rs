@@ -290,15 +290,14 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             return Err(Fallback::EntryBusy);
         }
         let vma = self.confirm()?;
-        let takes_frame = match decision {
-            Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_) => true,
-            Decision::MapZeroPage => mutant!("fault.read-waits-for-fork"),
-            _ => false,
-        };
-        if takes_frame && self.space.fork.is_behind(self.page) {
+        let takes_frame =
+            matches!(decision, Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_));
+        let waits_for_fork =
+            takes_frame || mutant!("fault.read-waits-for-fork") && decision == Decision::MapZeroPage;
+        if waits_for_fork && self.space.fork.is_behind(self.page) {
             return Err(Fallback::Forking);
         }
-        if takes_frame && decision != Decision::MapZeroPage && vma.anon().is_none() {
+        if takes_frame && vma.anon().is_none() {
             self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
         }
         // P12: the frame may have left the object since the lookup.

@@ -14,26 +14,43 @@ pub fn rangemap_lookup(nr_ranges: u64, times: u64, seed: u64) -> impl FnMut() ->
         let start = index * 2 * RANGE_BYTES;
         map.insert(start..start + RANGE_BYTES, index);
     }
-    let addresses = addresses(nr_ranges, seed);
-    let mut turn = 0;
+    let mut addresses = Addresses::new(nr_ranges, seed);
     move || {
+        let mut drawn = addresses.draw(times);
         ns_per(times, || {
-            turn = (turn + 1) % addresses.len();
-            black_box(map.get(&addresses[turn]));
+            black_box(map.get(&drawn.next().expect("one is drawn for each lookup")));
         })
     }
 }
 
-/// Addresses drawn by chance, each inside of one of the ranges: both sides of a pair look these up.
-pub fn addresses(nr_ranges: u64, seed: u64) -> Vec<u64> {
-    let mut state = seed;
-    let mut draw = || {
-        // Knuth's linear congruence; its upper bits are random enough to defeat a branch predictor.
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        state >> 33
-    };
-    let mut address = || draw() % nr_ranges * 2 * RANGE_BYTES + draw() % RANGE_BYTES;
-    (0..4096).map(|_| address()).collect()
+/// Addresses drawn by chance, each inside of one of the ranges: both sides of a pair look these up. They
+/// never repeat: a branch predictor may learn a few thousand that do, in one build and not in another.
+pub struct Addresses {
+    state: u64,
+    nr_ranges: u64,
+}
+
+impl Addresses {
+    /// Addresses in `nr_ranges` ranges; `seed` decides which.
+    pub fn new(nr_ranges: u64, seed: u64) -> Self {
+        Self { state: seed, nr_ranges }
+    }
+
+    /// The next `count` addresses.
+    pub fn draw(&mut self, count: u64) -> impl Iterator<Item = u64> + use<> {
+        let drawn: Vec<u64> = (0..count).map(|_| self.address()).collect();
+        drawn.into_iter()
+    }
+
+    fn address(&mut self) -> u64 {
+        self.number() % self.nr_ranges * 2 * RANGE_BYTES + self.number() % RANGE_BYTES
+    }
+
+    /// Knuth's linear congruence, whose upper bits are random enough to defeat a branch predictor.
+    fn number(&mut self) -> u64 {
+        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.state >> 33
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,133 @@
+//! `cargo xtask soak NAME`: evidence that takes too long for the tests, which play a small version of each.
+//!
+//! The command, the commit and the processor are printed before it starts, its seed by the command itself,
+//! and how long it took at the end: a row of `docs/results/soak.md`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// A long run.
+#[derive(Debug)]
+struct Soak {
+    name: &'static str,
+    what: &'static str,
+    /// The arguments of cargo.
+    arguments: &'static [&'static str],
+}
+
+/// All of them.
+const SOAKS: &[Soak] = &[
+    Soak {
+        name: "fuzz",
+        what: "10^7 fuzz executions of every group",
+        arguments: &["run", "--profile", "fuzz", "--", "check", "fuzz", "--executions", "10000000"],
+    },
+    Soak {
+        name: "oracle",
+        what: "550 000 sequences of one process, the host's Linux beside the model",
+        arguments: &[
+            "run",
+            "--profile",
+            "fuzz",
+            "--",
+            "check",
+            "fuzz",
+            "--only",
+            "oracle",
+            "--executions",
+            "550000",
+        ],
+    },
+    Soak {
+        name: "forks",
+        what: "20 000 sequences of processes that fork, likewise",
+        arguments: &[
+            "run",
+            "--profile",
+            "fuzz",
+            "--",
+            "check",
+            "fuzz",
+            "--only",
+            "forks",
+            "--executions",
+            "20000",
+        ],
+    },
+    Soak {
+        name: "pairs",
+        what: "1 000 seeds of every pair of operations",
+        arguments: &["run", "--release", "--", "check", "pairs", "--seeds", "1000"],
+    },
+    Soak { name: "mutations", what: "every breakage, each noticed", arguments: &["xtask", "mutate"] },
+    Soak {
+        name: "valgrind",
+        what: "the library's unit tests under memcheck",
+        arguments: &["xtask", "valgrind"],
+    },
+];
+
+/// Runs the one named first; what follows goes to its command.
+///
+/// # Errors
+/// That there is none of that name, or that it failed.
+pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    let (soak, rest) = read(arguments)?;
+    let mut cargo = crate::cargo();
+    cargo.args(soak.arguments).args(rest).current_dir(root);
+    let shown: Vec<&str> = soak.arguments.iter().copied().chain(rest.iter().copied()).collect();
+    println!("{}: {}", soak.name, soak.what);
+    println!("command    cargo {}", shown.join(" "));
+    println!("commit     {}", printed(root, "git", &["describe", "--always", "--dirty"]));
+    println!("processor  {}", processor());
+    let start = Instant::now();
+    let status = cargo.status().map_err(|e| format!("{cargo:?}: {e}"))?;
+    println!("took       {} s, building included", start.elapsed().as_secs());
+    if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", soak.name)) }
+}
+
+fn read<'a>(arguments: &'a [&'a str]) -> Result<(&'static Soak, &'a [&'a str]), String> {
+    let list = || {
+        SOAKS.iter().map(|soak| format!("  {:<9}  {}", soak.name, soak.what)).collect::<Vec<_>>().join("\n")
+    };
+    let [name, rest @ ..] = arguments else { return Err(format!("soak takes a name:\n{}", list())) };
+    let soak = SOAKS.iter().find(|soak| soak.name == *name);
+    soak.map(|soak| (soak, rest)).ok_or_else(|| format!("there is no soak {name}:\n{}", list()))
+}
+
+/// What a program prints, in one line; "unknown" where it cannot be run.
+fn printed(root: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root).output().ok();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+    text.filter(|text| !text.is_empty()).unwrap_or("unknown".to_string())
+}
+
+/// The processor's name and model numbers, as Linux tells them.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
+        line.and_then(|line| line.split_once(':')).map_or("unknown", |(_, value)| value.trim()).to_string()
+    };
+    format!("{}, family {}, model {}", field("model name"), field("cpu family"), field("model"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soak_is_found_by_its_name_and_passes_the_rest_on() {
+        let (soak, rest) = read(&["oracle", "--seed", "7"]).expect("it is there");
+        assert_eq!((soak.name, rest), ("oracle", &["--seed", "7"][..]));
+    }
+
+    #[test]
+    fn what_is_no_soak_is_answered_with_the_list() {
+        for arguments in [&[][..], &["nothing"], &["--seed"]] {
+            let line = read(arguments).expect_err("there is none");
+            assert!(SOAKS.iter().all(|soak| line.contains(soak.name)), "{line}");
+        }
+    }
+}
