@@ -40,7 +40,8 @@ usage: cargo xtask CHORE
 
   test     run every test there is: unit, loom, no_std link, layers, benchmarks at small size
   ci       what .ci/run calls: formatting, lints and documentation too
-  boots    boot the kernel's self-tests and its programs, with one CPU and with more
+  boots    boot the kernel's self-tests and its programs, with one CPU and with more; or one of both:
+           boots selftests, boots programs
   lines    watch the faults of two CPUs in the emulator, beside what the recorder sees
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --program NAME --rounds N
            --selftest NAME
@@ -61,6 +62,8 @@ fn main() -> ExitCode {
         ["test"] => runner::run(&steps::test()),
         ["ci"] => runner::run(&steps::ci()),
         ["boots"] => boots::all(&root()),
+        ["boots", "selftests"] => boots::self_tests(&root()),
+        ["boots", "programs"] => boots::in_ring_3(&root()),
         ["lines"] => lines::run(&root()),
         ["storm", ref rest @ ..] => storm::run(&root(), rest),
         ["layers"] => layers::check_and_print(&root()),

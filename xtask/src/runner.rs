@@ -3,8 +3,8 @@
 //! thread prints is kept, and shown between two steps of the first, so that no two outputs mix:
 //!
 //! ```text
-//!   first   tests ──────────────────────► the kernel boots ──► benchmarks ──► ...   prints as it goes
-//!   beside  loom models ──► hostile calls ──► fuzzers                               kept until a step ends
+//!   first   tests ─────────────────────────────────► benchmarks ──► tour         prints as it goes
+//!   beside  loom models ──► hostile calls ──► the kernel boots ──► fuzzers       kept until a step ends
 //! ```
 //!
 //! Where two steps build in one target directory, cargo's lock makes one wait; nothing else is shared.

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test` and `cargo xtask ci`, each lane's in order.
 
 use crate::runner::{Action, Lane, Step};
-use crate::{boots, layers, lines, size, width, words};
+use crate::{boots, layers, size, width, words};
 use std::process::Command;
 
 /// Every test there is.
@@ -145,27 +145,32 @@ fn programs_on_host() -> Step {
     first("programs for ring 3, on the host", Action::Chore(boots::on_host))
 }
 
-/// The kernel's own tests, booted.
-fn kernel_boots() -> Step {
-    first("the kernel boots", Action::Chore(boots::self_tests))
+/// A chore of this program that runs beside: in a process of its own, since what runs beside prints at its
+/// end.
+fn chore_beside(name: &'static str, words: &[&str]) -> Step {
+    let mut chore = std::env::current_exe().map_or_else(|_| cargo(&["xtask"]), Command::new);
+    chore.args(words);
+    beside(name, Action::Command(chore))
 }
 
-/// One mutation point, so that the chore that plays all of them keeps working. It is a program of its own:
-/// what runs beside prints at its end.
+/// The kernel's own tests, booted.
+fn kernel_boots() -> Step {
+    chore_beside("the kernel boots", &["boots", "selftests"])
+}
+
+/// One mutation point, so that the chore that plays all of them keeps working.
 fn one_breakage() -> Step {
-    let mut sample = std::env::current_exe().map_or_else(|_| cargo(&["xtask"]), Command::new);
-    sample.args(["mutate", "--sample"]);
-    beside("one breakage of the library is noticed", Action::Command(sample))
+    chore_beside("one breakage of the library is noticed", &["mutate", "--sample"])
 }
 
 /// The programs again, in the kernel.
 fn programs_boot() -> Step {
-    first("programs for ring 3, booted", Action::Chore(boots::in_ring_3))
+    chore_beside("programs for ring 3, booted", &["boots", "programs"])
 }
 
 /// The lines that faults fight for, as the emulator sees it.
 fn watched_faults() -> Step {
-    first("faults watched by the emulator", Action::Chore(lines::run))
+    chore_beside("faults watched by the emulator", &["lines"])
 }
 
 fn small_benchmarks() -> Step {
