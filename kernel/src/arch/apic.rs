@@ -64,8 +64,6 @@ impl Vector {
     pub const BARRIER: Vector = Vector(0xf2);
     /// Another CPU has made a thread ready, or wants this one to leave a space that it holds lazily.
     pub const RESCHED: Vector = Vector(0xf3);
-    /// A space ends: CPUs that keep it lazily leave it.
-    pub const LEAVE_SPACE: Vector = Vector(0xf4);
     const SPURIOUS: Vector = Vector(0xff);
 
     /// The vector with this number; `None` for an exception's, or one that nothing sends.

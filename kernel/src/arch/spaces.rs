@@ -3,9 +3,9 @@
 //! # Lazy roots
 //!
 //! A CPU keeps the root of the last space it ran while it runs threads that have none (idle, kernel threads):
-//! coming back costs nothing. It stays in the space's mask until something else is loaded,
-//! [`leave_lazy_space`] is called, the space ends ([`OwnedSpace`]), or it is asked to flush: then the library
-//! leaves the space in the interrupt, and says so by loading no root ([`root_is_gone`]).
+//! coming back costs nothing. It stays in the space's mask until something else is loaded, or it is asked to
+//! flush: then the library leaves the space in the interrupt, and says so by loading no root
+//! ([`root_is_gone`]).
 //!
 //! ```text
 //!   thread of A ──► idle              A is loaded, lazily; a request to flush: nothing is loaded
@@ -16,76 +16,29 @@
 //!
 //! # How long a space lives
 //!
-//! Threads and CPUs keep its address. A space stays where it is ([`with_owned`]), counts the threads that run
-//! in it, and ends only where there are none and no CPU has it loaded; it waits for the latter.
+//! A thread keeps a handle of the space that it runs in ([`ThreadSpace`]); whoever drops the last one ends the
+//! space. A CPU keeps the address alone: the library asks the CPUs that keep the root to leave before the
+//! first frame of the space returns, and waits until they have.
 
-use super::apic::{self, Vector};
+use super::Metal;
 use super::cpu::{InterruptsOff, PreemptOff, with_interrupts_off};
 use super::percpu::{self, PerCpu};
 use super::upcalls::sched;
-use super::{Core, Metal};
+use core::cell::UnsafeCell;
 use core::mem;
-use core::ops::Deref;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 use interleaf::space::{Active, AddressSpace, LazyTlb};
-use interleaf::sync::wait_until;
 
 /// An address space of this machine.
 pub type Space = AddressSpace<'static, Metal>;
 
-/// A space that is never moved, because threads and CPUs keep its address, and that no thread runs in and no
-/// CPU has loaded when it is dropped.
-#[derive(Debug)]
-pub struct OwnedSpace {
-    space: Space,
-    /// Slots of threads that have it. The releasing decrement pairs with the acquiring load of the drop.
-    users: AtomicU32,
-}
+/// What keeps a space. The last one is dropped with no lock held, and may wait for other CPUs.
+pub type SpaceHandle = interleaf::space::SpaceHandle<'static, 'static, Metal>;
 
-/// Keeps a space in place while `f` uses it, then drops it.
-///
-/// # Panics
-/// Where a thread still runs in it then.
-pub fn with_owned<R>(space: Space, f: impl FnOnce(&OwnedSpace) -> R) -> R {
-    let me = percpu::thread();
-    me.pinned.fetch_add(1, Relaxed);
-    let result = {
-        // Dropped where it is: a move would leave threads and CPUs with the old address.
-        let owned = OwnedSpace { space, users: AtomicU32::new(0) };
-        f(&owned)
-    };
-    me.pinned.fetch_sub(1, Relaxed);
-    result
-}
-
-impl OwnedSpace {
-    /// Makes every CPU that keeps the space lazily leave it, and waits until they have.
-    pub fn evict(&self) {
-        with_interrupts_off(leave_lazy_space);
-        let cpus = self.space.cpus_racy();
-        cpus.iter().for_each(|cpu| apic::send(percpu::of(cpu).apic_id(), Vector::LEAVE_SPACE));
-        wait_until::<Core>(|| self.space.runs_nowhere());
-    }
-}
-
-impl Deref for OwnedSpace {
-    type Target = Space;
-    #[inline(always)]
-    fn deref(&self) -> &Space {
-        &self.space
-    }
-}
-
-impl Drop for OwnedSpace {
-    fn drop(&mut self) {
-        assert_eq!(self.users.load(Acquire), 0, "a space ends while threads run in it");
-        self.evict();
-    }
-}
-
-/// A place for the address of a space: of the one that a thread runs in, or that a CPU has loaded.
-pub struct SpaceSlot(AtomicPtr<OwnedSpace>);
+/// A place for the address of a space that something else keeps: the one that a CPU has loaded, or that a
+/// thread has a handle of. Read and written by its CPU or its thread, or by the CPU that prepares the thread.
+pub struct SpaceSlot(AtomicPtr<Space>);
 
 impl SpaceSlot {
     pub const fn new() -> Self {
@@ -108,34 +61,66 @@ impl SpaceSlot {
     /// # Safety
     /// It does not end as long as the result is used.
     #[inline(always)]
-    pub unsafe fn get<'s>(&self) -> Option<&'s OwnedSpace> {
-        // SAFETY: null, or a reference that `set` or `set_counted` has stored; by the caller's promise to a
-        // space that still lives, and which is never moved.
+    unsafe fn get<'s>(&self) -> Option<&'s Space> {
+        // SAFETY: null, or a reference that `set` has stored; by the caller's promise to a space that still
+        // lives, and which is not moved before it ends: it was put into the registry of spaces.
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 
-    /// Puts a space there, and counts the slot as its user.
-    ///
-    /// # Panics
-    /// Where the slot is not empty.
-    pub fn set_counted(&self, space: &OwnedSpace) {
-        assert!(self.is_empty(), "a thread runs in one space at a time");
-        space.users.fetch_add(1, Relaxed);
-        self.0.store(ptr::from_ref(space).cast_mut(), Relaxed);
-    }
-
-    /// Empties a slot that is counted.
-    fn clear_counted(&self) {
-        // SAFETY: the slot counts as a user until the last line.
-        let space = unsafe { self.get() };
-        self.0.store(ptr::null_mut(), Relaxed);
-        if let Some(space) = space {
-            space.users.fetch_sub(1, Release);
-        }
-    }
-
-    fn set(&self, space: Option<&OwnedSpace>) {
+    fn set(&self, space: Option<&Space>) {
         self.0.store(space.map_or(ptr::null_mut(), |space| ptr::from_ref(space).cast_mut()), Relaxed);
+    }
+}
+
+/// The space that a thread runs in, kept by a handle of the thread's.
+pub struct ThreadSpace {
+    /// The address of the handle's space: all that a fault and a switch of threads read.
+    slot: SpaceSlot,
+    handle: UnsafeCell<Option<SpaceHandle>>,
+}
+
+// SAFETY: the handle is reached by `replace` and `handle` alone, which one CPU at a time may call for a
+// thread, says their contract; whoever hands a thread on to another CPU orders them (`Thread::on_cpu`).
+unsafe impl Sync for ThreadSpace {}
+
+impl ThreadSpace {
+    pub const fn new() -> Self {
+        Self { slot: SpaceSlot::new(), handle: UnsafeCell::new(None) }
+    }
+
+    /// The place of the space's address.
+    #[inline(always)]
+    pub fn slot(&self) -> &SpaceSlot {
+        &self.slot
+    }
+
+    /// The space.
+    ///
+    /// # Safety
+    /// The handle that is there stays as long as the result is used.
+    #[inline(always)]
+    pub unsafe fn get<'s>(&self) -> Option<&'s Space> {
+        // SAFETY: `replace` keeps the address that of the handle's space, which lives as long as the handle.
+        unsafe { self.slot.get() }
+    }
+
+    /// Another handle of the space.
+    ///
+    /// # Safety
+    /// The caller is the thread, or prepares it.
+    pub unsafe fn handle(&self) -> Option<SpaceHandle> {
+        // SAFETY: by the caller's promise nothing else reaches the handle meanwhile.
+        unsafe { (*self.handle.get()).clone() }
+    }
+
+    /// Puts a handle there, or none; the one that was there.
+    ///
+    /// # Safety
+    /// The caller is the thread, or prepares it.
+    pub unsafe fn replace(&self, next: Option<SpaceHandle>) -> Option<SpaceHandle> {
+        self.slot.set(next.as_deref());
+        // SAFETY: as in `handle`.
+        unsafe { mem::replace(&mut *self.handle.get(), next) }
     }
 }
 
@@ -158,17 +143,17 @@ pub(super) fn load_space_of(cpu: &PerCpu, before: &SpaceSlot, next: &SpaceSlot, 
     if before.is_same(next) {
         return;
     }
-    // SAFETY: a space that is loaded here does not end: its drop waits until this CPU has left it (`evict`),
-    // and this CPU leaves it only with `cpu.loaded` cleared (`root_is_gone`), with interrupts off. A space
-    // that is in a thread's slot is counted, and does not end either.
+    // SAFETY: a space that is loaded here does not end: its end waits until this CPU has left it, which this
+    // CPU does with `cpu.loaded` cleared (`root_is_gone`), with interrupts off. `next` is the slot of a thread
+    // that keeps a handle, and that runs nowhere else.
     let (wanted, loaded) = unsafe { (next.get(), cpu.loaded.get()) };
-    let active = loaded.and_then(|loaded| loaded.space.active_here());
+    let active = loaded.and_then(Space::active_here);
     match (active, wanted) {
         (None, None) => {}
         (Some(active), None) => keep_lazily(active.enter_lazy_tlb()),
-        (Some(active), Some(wanted)) if ptr::eq(active.space(), &wanted.space) => keep(active),
+        (Some(active), Some(wanted)) if ptr::eq(active.space(), wanted) => keep(active),
         (active, Some(wanted)) => {
-            keep(wanted.space.activate(active));
+            keep(wanted.activate(active));
             cpu.loaded.set(Some(wanted));
         }
     }
@@ -179,38 +164,38 @@ pub(super) fn root_is_gone() {
     percpu::this().loaded.set(None);
 }
 
-/// Leaves the space that this CPU keeps although the running thread has none.
-pub fn leave_lazy_space(_off: &InterruptsOff) {
-    let (cpu, thread) = (percpu::this(), percpu::thread());
-    // SAFETY: as in `load_space_of`; the thread's own slot is compared, and nothing else.
-    let (loaded, own) = unsafe { (cpu.loaded.get(), thread.space().get()) };
-    let Some(loaded) = loaded.filter(|loaded| !own.is_some_and(|own| ptr::eq(own, *loaded))) else { return };
-    drop(loaded.space.active_here());
-    debug_assert!(cpu.loaded.is_empty(), "a CPU that has left a space names it");
-}
-
-/// Runs `f` on this thread in a space, of which it has none yet.
-pub fn in_space<R>(owned: &OwnedSpace, f: impl FnOnce() -> R) -> R {
-    change_own_space(|slot| slot.set_counted(owned));
+/// Runs `f` on this thread in a space, of which it has none yet. Ends the space behind it where all other
+/// handles have gone meanwhile.
+///
+/// # Panics
+/// Where the thread runs in a space.
+pub fn in_space<R>(space: &SpaceHandle, f: impl FnOnce() -> R) -> R {
+    assert!(!percpu::thread().has_space(), "a thread runs in one space at a time");
+    change_own_space(Some(space.clone()));
     let result = f();
-    change_own_space(SpaceSlot::clear_counted);
+    change_own_space(None);
     result
 }
 
-/// The running thread leaves its space, calls `then`, and ends.
+/// The running thread leaves its space, which ends where no other thread keeps it, calls `then`, and ends.
 pub fn leave_space(then: impl FnOnce()) -> ! {
-    change_own_space(SpaceSlot::clear_counted);
+    change_own_space(None);
     then();
     sched::exit_detached()
 }
 
-fn change_own_space(change: impl FnOnce(&SpaceSlot)) {
-    with_interrupts_off(|off| {
+/// The running thread goes on in that space, or in none. Drops the handle that it had: perhaps the last one.
+fn change_own_space(next: Option<SpaceHandle>) {
+    let last = with_interrupts_off(|off| {
         let _stay = PreemptOff::new();
         let (thread, before) = (percpu::thread(), SpaceSlot::new());
         // SAFETY: compared, and nothing else.
         before.set(unsafe { thread.space().get() });
-        change(thread.space());
-        load_space_of(percpu::this(), &before, thread.space(), off);
+        // SAFETY: this is the thread.
+        let last = unsafe { thread.space().replace(next) };
+        load_space_of(percpu::this(), &before, thread.space().slot(), off);
+        last
     });
+    // With interrupts on: the end of a space waits for other CPUs.
+    drop(last);
 }

@@ -17,7 +17,7 @@ pub use switch::{Previous, end_and_switch_to, switch_to};
 use super::percpu::{self, PerCpu};
 use super::registers::{self, FS_BASE};
 use super::space::{self, STACKS};
-use super::spaces::{OwnedSpace, Space, SpaceSlot};
+use super::spaces::{Space, SpaceHandle, ThreadSpace};
 use super::sse::SseState;
 use super::trap::{Frame, Saved};
 use super::upcalls::sched;
@@ -46,9 +46,7 @@ pub struct Thread {
     stack_limit: AtomicU64,
     fs_base: AtomicU64,
     /// The space that the thread runs in.
-    space: SpaceSlot,
-    /// Values on its stack whose addresses are kept elsewhere; see `with_owned`.
-    pub(super) pinned: AtomicU32,
+    space: ThreadSpace,
     /// A CPU runs it or is about to leave its stack, or it is being prepared. The releasing clear pairs with
     /// the acquiring swap of the next CPU.
     on_cpu: AtomicBool,
@@ -99,8 +97,7 @@ impl Thread {
             stack_top: AtomicU64::new(0),
             stack_limit: AtomicU64::new(0),
             fs_base: AtomicU64::new(0),
-            space: SpaceSlot::new(),
-            pinned: AtomicU32::new(0),
+            space: ThreadSpace::new(),
             on_cpu: AtomicBool::new(false),
             state: AtomicU32::new(sched::FREE),
             affinity: AtomicU64::new(u64::MAX),
@@ -163,28 +160,17 @@ impl Thread {
         stack.publish();
     }
 
-    /// Prepares the thread to run `function(value)` on its stack, where the value lies until then.
-    pub fn prepare_to_run<T: Send + 'static>(&self, value: T, function: fn(T)) {
-        let mut stack = FreshStack::of(self);
-        self.fs_base.store(0, Relaxed);
-        stack.push(Call { value, function });
-        let call = ptr::with_exposed_provenance::<Call<T>>(stack.at).addr();
-        let (entry, begin) =
-            ((kernel_thread_entry as *const ()).addr(), (begin_call::<T> as *const ()).addr());
-        // The entry passes rbx and r12 on to `kernel_thread_begins`.
-        stack.push([0, 0, 0, call, 0, begin, entry]);
-        stack.publish();
-    }
-
     /// Prepares the thread to begin in ring 3 with the registers of `frame`, in the space and with the
-    /// thread-local base given. The space waits for its threads when it ends.
+    /// thread-local base given.
     ///
     /// # Panics
     /// Where the base is no program's address.
-    pub fn prepare_user_thread(&self, frame: &Frame, space: &OwnedSpace, fs_base: u64) {
+    pub fn prepare_user_thread(&self, frame: &Frame, space: SpaceHandle, fs_base: u64) {
         assert!(fs_base < user::USER_END, "{fs_base:#x} is no program's address");
         let mut stack = FreshStack::of(self);
-        self.space.set_counted(space);
+        // SAFETY: the stack's owner has taken the thread, which runs nowhere.
+        let left = unsafe { self.space.replace(Some(space)) };
+        assert!(left.is_none(), "a thread that has ended keeps its space");
         self.fs_base.store(fs_base, Relaxed);
         self.exit_pending.store(0, Relaxed);
         self.clear_tid.store(0, Relaxed);
@@ -193,21 +179,6 @@ impl Thread {
         stack.push([0, 0, 0, 0, 0, 0, entry]);
         stack.publish();
     }
-}
-
-/// A function and its argument, on the stack of the thread that will call it.
-#[repr(align(16))]
-struct Call<T> {
-    value: T,
-    function: fn(T),
-}
-
-/// # Safety
-/// `argument` is the address of a `Call<T>` on this thread's stack, which is read once.
-unsafe extern "C" fn begin_call<T>(argument: usize) {
-    // SAFETY: the caller's promise.
-    let Call { value, function } = unsafe { ptr::with_exposed_provenance::<Call<T>>(argument).read() };
-    function(value);
 }
 
 /// The stack of a thread that runs nowhere and has nothing to continue: only who prepares it touches it.
@@ -287,28 +258,24 @@ impl Current {
     /// Whether the thread runs in a space.
     #[inline(always)]
     pub fn has_space(&self) -> bool {
-        !self.0.space.is_empty()
+        !self.0.space.slot().is_empty()
     }
 
     /// Calls `f` with the space that the thread runs in, which stays as long.
     #[inline(always)]
     pub fn with_space<R>(self, f: impl FnOnce(Option<&Space>) -> R) -> R {
-        // SAFETY: the slot counts the space's users, and a space that has any does not end. This thread alone
-        // empties the slot: behind the closure of `in_space` in which `f` is, or in `leave_space`, which
-        // never comes back to `f`.
-        f(unsafe { self.0.space.get() }.map(|owned| &**owned))
+        // SAFETY: the handle keeps the space, and this thread alone takes it out: behind the closure of
+        // `in_space` in which `f` is, or in `leave_space`, which never comes back to `f`.
+        f(unsafe { self.0.space.get() })
     }
 
-    /// Prepares another thread of the program that this one runs: [`Thread::prepare_user_thread`] in the same
-    /// space. `None` where there is none.
-    pub fn prepare_sibling(self, thread: &Thread, frame: &Frame, fs_base: u64) -> Option<()> {
-        // SAFETY: as in `with_space`.
-        let space = unsafe { self.0.space.get() }?;
-        thread.prepare_user_thread(frame, space, fs_base);
-        Some(())
+    /// Another handle of the space that the thread runs in.
+    pub fn space_handle(self) -> Option<SpaceHandle> {
+        // SAFETY: this is the thread.
+        unsafe { self.0.space.handle() }
     }
 
-    pub(super) fn space(&self) -> &SpaceSlot {
+    pub(super) fn space(&self) -> &ThreadSpace {
         &self.0.space
     }
 }

@@ -1,7 +1,7 @@
 //! Handlers of traps and system calls in Rust; `trap.s` has the entries.
 
 use super::apic::{self, Vector};
-use super::spaces::{self, Space};
+use super::spaces::Space;
 use super::sse::SseState;
 use super::upcalls::{process, report, sched, signal, system_call};
 use super::{MACHINE, cpu, percpu, registers, segments, user};
@@ -286,7 +286,6 @@ fn interrupt(vector: Vector) {
         Vector::RESCHED => percpu::set_need_resched(),
         Vector::HANDLER => MACHINE.call_handler(),
         Vector::BARRIER => percpu::this().quiesced(),
-        Vector::LEAVE_SPACE => cpu::with_interrupts_off(spaces::leave_lazy_space),
         // Spurious: needs no acknowledgement.
         _ => return,
     }

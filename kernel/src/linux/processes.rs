@@ -62,7 +62,8 @@ fn thread(frame: &Frame, twin: Twin, parent_tid: u64) -> CallResult {
     }
     let frame = birth::child_frame(frame, twin);
     let fs_base = twin.fs_base.unwrap_or(me.fs_base());
-    me.prepare_sibling(thread, &frame, fs_base).expect("a program's thread has a space");
+    let space = me.space_handle().expect("a program's thread has a space");
+    thread.prepare_user_thread(&frame, space, fs_base);
     thread.clear_tid.store(twin.clear_tid, Relaxed);
     if process.is_ending() {
         // The process's end may not have seen the new thread.

@@ -88,9 +88,7 @@ pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> CallR
     }
     match operation & FUTEX_COMMAND {
         FUTEX_WAIT => futex_wait(VirtAddr(at), value as u32, deadline(timeout)?),
-        FUTEX_WAKE => {
-            Ok(sched::wake(process::current().key(VirtAddr(at)), value.min(i32::MAX as u64) as u32).into())
-        }
+        FUTEX_WAKE => Ok(sched::wake(process::key(VirtAddr(at)), value.min(i32::MAX as u64) as u32).into()),
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -126,7 +124,7 @@ fn futex_wait(at: VirtAddr, expected: u32, deadline: Option<u64>) -> CallResult 
             continue;
         }
         let mut seen = None;
-        sched::sleep(process.key(at), || {
+        sched::sleep(process::key(at), || {
             seen = user::try_load_u32(at);
             seen == Some(expected) && !process.is_ending()
         });

@@ -14,13 +14,16 @@ use crate::report;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::frame::{BootError, NodeInitReport, RecordInit};
 use interleaf::machine::Cpu;
-use interleaf::space::Vm;
+use interleaf::space::{Spaces, Vm};
 use interleaf::units::{CpuId, NodeId};
 use interleaf::work::WorkerPool;
 use interleaf_kernel::core::firmware::{self, MAX_ENTRIES, MapError};
 
 /// The virtual-memory system.
 static VM: Once<Vm<'static, Metal>> = Once::new();
+
+/// The spaces of programs, which their threads keep.
+static SPACES: Once<Spaces<'static, Metal>> = Once::new();
 
 /// The workers of large jobs.
 static WORKERS: Once<WorkerPool<'static, Metal>> = Once::new();
@@ -31,6 +34,11 @@ static STARTED_IN: AtomicU64 = AtomicU64::new(0);
 #[inline]
 pub fn vm() -> &'static Vm<'static, Metal> {
     VM.get()
+}
+
+/// The spaces of programs.
+pub fn spaces() -> &'static Spaces<'static, Metal> {
+    SPACES.get()
 }
 
 /// Gives the library the firmware's usable memory, and loads tables made with the library.
@@ -60,6 +68,7 @@ pub fn init(loader: &Loader, start: RecordInit) {
     let vm = Vm::start(memory, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);
     let vm = VM.set(vm.with_workers(workers));
+    SPACES.set(Spaces::new(vm).unwrap_or_else(|_| refuse(MapError::Boot(BootError::TooSmall))));
     let giant = registers::Features::of_this_cpu().giant_pages;
     if tables::build(vm.memory(), ram, giant).is_err() {
         report::refuse("memory", &"there is not enough for the kernel's own tables");

@@ -2,7 +2,7 @@
 
 use super::world::{fail, load, map, page, store, with_space};
 use crate::arch::cpu::PreemptOff;
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, SpaceHandle};
 use crate::arch::thread;
 use crate::arch::{Core, MACHINE, percpu, user};
 use crate::memory;
@@ -28,7 +28,7 @@ pub fn of_the_kernel(options: &Options<'_>) -> bool {
     })
 }
 
-fn touch_everything(space: &OwnedSpace) -> bool {
+fn touch_everything(space: &SpaceHandle) -> bool {
     let base = map(space, 4);
     let resolved = must(load(base) == Ok(0), "memory that was never written does not read zero")
         && must(store(page(base, 1), 7).is_ok(), "memory cannot be written")
@@ -87,7 +87,7 @@ pub fn interrupt_only_who_runs_the_space(options: &Options<'_>) -> bool {
 
 /// Interrupts that CPU 0 sends by unmapping, while the first `inside` CPUs run the space and all others run
 /// something else.
-fn interrupts_of(space: &OwnedSpace, inside: u32) -> u64 {
+fn interrupts_of(space: &SpaceHandle, inside: u32) -> u64 {
     let (ready, over) = (AtomicU32::new(0), AtomicBool::new(false));
     let sent = core::sync::atomic::AtomicU64::new(0);
     let wait = || {
@@ -117,7 +117,7 @@ fn interrupts_of(space: &OwnedSpace, inside: u32) -> u64 {
     sent.load(SeqCst)
 }
 
-fn touch_and_unmap(space: &OwnedSpace) {
+fn touch_and_unmap(space: &SpaceHandle) {
     let base = map(space, 1);
     let touched = store(base, 1).is_ok() && space.unmap(base, PAGE_SIZE as u64).is_ok();
     assert!(touched && load(base).is_err(), "a page came or went otherwise than asked");

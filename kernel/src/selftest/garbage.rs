@@ -2,7 +2,7 @@
 //! offline.
 
 use super::world::{fail, map, page, store, with_space};
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, SpaceHandle};
 use crate::arch::{Core, MACHINE, percpu, thread};
 use crate::memory;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
@@ -73,7 +73,7 @@ fn goes_away() -> bool {
     left.objects == 0 || fail(format_args!("an idle CPU keeps garbage: {left:?}"))
 }
 
-fn cycle(space: &OwnedSpace) {
+fn cycle(space: &SpaceHandle) {
     let base = map(space, 1);
     store(page(base, 0), 1).expect("it is mapped, and there is memory");
     space.unmap(base, PAGE_SIZE as u64).expect("it is mapped");

@@ -2,7 +2,7 @@
 //! have left.
 
 use super::world::{fail, map, page, store, with_space};
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, SpaceHandle};
 use crate::arch::thread;
 use crate::arch::{Core, MACHINE, percpu};
 use crate::memory;
@@ -29,7 +29,7 @@ pub fn interrupted_once(options: &Options<'_>) -> bool {
     })
 }
 
-fn cycles_beside(space: &OwnedSpace, keepers: Keepers) -> bool {
+fn cycles_beside(space: &SpaceHandle, keepers: Keepers) -> bool {
     let others = u64::from(MACHINE.nr_cpus()) - 1;
     let (base, ready) = (map(space, others + 1), AtomicU32::new(0));
     let over = AtomicBool::new(false);
@@ -64,7 +64,7 @@ fn is_right(keepers: Keepers, during: &ShootdownStats, others: u64) -> bool {
     sent == others && left == others || fail(format_args!("CPUs that do not run a space: {during:?}"))
 }
 
-fn cycle(space: &OwnedSpace) {
+fn cycle(space: &SpaceHandle) {
     let page = map(space, 1);
     touch(page);
     space.unmap(page, PAGE_SIZE as u64).expect("it is mapped");

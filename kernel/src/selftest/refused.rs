@@ -1,7 +1,7 @@
 //! An access of ring 3 that is refused is one fault, and one signal.
 
 use super::world::{fail, map, page, with_space};
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, SpaceHandle};
 use crate::arch::trap::Frame;
 use crate::arch::user;
 use crate::memory;
@@ -43,11 +43,11 @@ pub fn once_each(options: &Options<'_>) -> bool {
 }
 
 /// Runs the code in ring 3 with stores to `at`; how many faults were counted as refused.
-fn refused(space: &OwnedSpace, base: VirtAddr, at: VirtAddr) -> Option<u64> {
+fn refused(space: &SpaceHandle, base: VirtAddr, at: VirtAddr) -> Option<u64> {
     let counted = || memory::vm().totals().get(Counter::PgFaultError);
     let before = counted();
     let mut frame = Frame::at_start(base, page(base, PAGES));
     (frame.r12, frame.r13) = (REFUSED, at.0);
-    program::run_first(space, &frame, (base.0 + HANDLER, 0))?;
+    program::run_first(space.clone(), &frame, (base.0 + HANDLER, 0))?;
     Some(counted() - before)
 }

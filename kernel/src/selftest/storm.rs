@@ -12,7 +12,7 @@
 //! ```
 
 use super::world::{Dice, fail, in_fresh_space, load, map, page, store, with_space};
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, SpaceHandle};
 use crate::arch::thread::{self, MAX_PARTS};
 use crate::arch::{MACHINE, percpu};
 use crate::task::{program, sched};
@@ -41,7 +41,7 @@ struct Common {
 
 /// What the threads of one space share.
 struct Storm<'a> {
-    space: &'a OwnedSpace,
+    space: &'a SpaceHandle,
     common: [Common; COMMON],
     next: AtomicU32,
     wrong: AtomicU32,
@@ -74,7 +74,7 @@ fn run_times(times: usize, program: &(dyn Fn() + Sync)) {
     thread::run_all(&[program; MAX_PARTS][..times], false);
 }
 
-fn storm(space: &OwnedSpace, threads: usize) -> bool {
+fn storm(space: &SpaceHandle, threads: usize) -> bool {
     let common = map(space, APART * COMMON as u64);
     // Between pages that stay mapped: a hole of one page, into which no thread's own pages fit.
     let at = |n: usize| page(common, APART * n as u64 + 1);

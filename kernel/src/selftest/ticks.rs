@@ -7,7 +7,7 @@
 //! ```
 
 use super::world::{fail, load, map, page, store, with_space};
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, SpaceHandle};
 use crate::arch::trap::Frame;
 use crate::arch::{Core, MACHINE, thread, user};
 use crate::memory;
@@ -98,7 +98,7 @@ struct Lap {
 }
 
 /// `None` where garbage stays.
-fn round(space: &OwnedSpace, base: VirtAddr) -> Option<Lap> {
+fn round(space: &SpaceHandle, base: VirtAddr) -> Option<Lap> {
     let (words, nr) = (page(base, 1), MACHINE.nr_cpus());
     let word = |n: u64| VirtAddr(words.0 + 8 * n);
     let set = |n, value| store(word(n), value).expect("it is mapped, and there is memory");
@@ -130,7 +130,7 @@ fn round(space: &OwnedSpace, base: VirtAddr) -> Option<Lap> {
     let run = || {
         let mut frame = Frame::at_start(base, page(base, PAGES));
         (frame.r12, frame.r13) = (CYCLES, words.0);
-        program::run_first(space, &frame, (0, 0));
+        program::run_first(space.clone(), &frame, (0, 0));
     };
     thread::run_all(&[&watch, &run], nr > 1);
     let (objects, took_ns) = (objects.load(Relaxed), took_ns.load(Relaxed));

@@ -1,7 +1,7 @@
 //! What the tests share: a space, dice, and memory of it touched from kernel threads, where every access
 //! faults for real.
 
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::SpaceHandle;
 use crate::arch::user::{self, BadAddress};
 use crate::memory;
 use crate::task::program;
@@ -30,22 +30,23 @@ impl Dice {
 
 /// Runs `test` in a fresh space, ends the space, and looks whether every frame came back and the index of
 /// mappings is sound.
-pub fn with_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
+pub fn with_space(options: &Options<'_>, test: impl FnOnce(&SpaceHandle) -> bool) -> bool {
     let before = program::frames_in_use();
     let passed = in_fresh_space(options, |space| test(space) && is_sound(space));
     passed && program::is_conserved(before)
 }
 
 /// Runs `test` with a fresh space, and ends the space.
-pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&OwnedSpace) -> bool) -> bool {
+pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&SpaceHandle) -> bool) -> bool {
     let path = if options.locked { Path::Locked } else { Path::Speculative };
-    match AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path) {
-        Ok(space) => spaces::with_owned(space, test),
+    let space = AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path);
+    match space.and_then(|space| memory::spaces().insert(space)) {
+        Ok(space) => test(&space),
         Err(why) => fail(format_args!("there is no space: {why}")),
     }
 }
 
-fn is_sound(space: &OwnedSpace) -> bool {
+fn is_sound(space: &SpaceHandle) -> bool {
     match space.check_index() {
         Ok(_) => true,
         Err(why) => fail(format_args!("the index of mappings is unsound: {why}")),
@@ -59,7 +60,7 @@ pub fn fail(what: core::fmt::Arguments<'_>) -> bool {
 }
 
 /// Maps `pages` pages anywhere.
-pub fn map(space: &OwnedSpace, pages: u64) -> VirtAddr {
+pub fn map(space: &SpaceHandle, pages: u64) -> VirtAddr {
     let request = MapRequest::anonymous(pages * PAGE_SIZE as u64);
     space.map(&request).expect("there is room for a few pages")
 }

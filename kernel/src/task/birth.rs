@@ -1,18 +1,20 @@
 //! fork and vfork: a process with one thread, which goes on as the one that calls.
 //!
 //! ```text
-//!   parent:  reserve ─► fork the space ─► start the supervisor ─► goes on
-//!   supervisor:         owns the space ─► start the first thread ─► sleeps until the last has left ─► zombie
+//!   fork:   reserve ─► fork the space ─► put it into the registry ─► start the thread with its handle ─► go on
+//!   vfork:  reserve ─► another handle of the own space            ─► start the thread with it   ─► wait
 //! ```
 //!
-//! A child of vfork has no space of its own, and no supervisor.
+//! The child's first thread has the only handle of a forked space, and each further thread one more; the
+//! last one ends the space. A child of vfork keeps the space of its parent, whichever of them ends first.
 
 use super::process::{self, Process};
 use super::sched;
-use crate::arch::spaces::{self, Space};
+use crate::arch::spaces::SpaceHandle;
 use crate::arch::thread::Thread;
 use crate::arch::trap::Frame;
 use crate::arch::{percpu, user};
+use crate::memory;
 use core::sync::atomic::Ordering::*;
 use interleaf::units::VirtAddr;
 
@@ -38,17 +40,6 @@ pub enum NoBirth {
     NoMemory,
 }
 
-/// A child that is about to start.
-struct Birth {
-    process: &'static Process,
-    thread: &'static Thread,
-    space: Space,
-    frame: Frame,
-    twin: Twin,
-    fs_base: u64,
-    affinity: u64,
-}
-
 /// Places that a child needs; given back where they are not used.
 struct Places {
     process: &'static Process,
@@ -71,6 +62,21 @@ impl Places {
         sched::free_thread(self.thread);
         self.process.cancel();
     }
+
+    /// Starts the child in `space`, as the twin of the running thread; its number.
+    fn start(self, frame: &Frame, twin: Twin, space: SpaceHandle) -> u32 {
+        let (Self { process, thread }, me) = (self, percpu::thread());
+        let fs_base = twin.fs_base.unwrap_or(me.fs_base());
+        thread.prepare_user_thread(&child_frame(frame, twin), space, fs_base);
+        thread.clear_tid.store(twin.clear_tid, Relaxed);
+        let number = process.start(thread);
+        if process.is_ending() {
+            // Ended before it began; `end` may have passed the thread by.
+            thread.exit_pending.store(1, Release);
+        }
+        sched::start(thread, me.affinity.load(Relaxed));
+        number
+    }
 }
 
 /// A child with a copy of the space; its number.
@@ -79,24 +85,17 @@ impl Places {
 /// Where it cannot be made: then nothing has changed.
 pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
     let places = Places::reserve().ok_or(NoBirth::TooMany)?;
-    let Some(supervisor) = sched::alloc_thread() else {
-        places.cancel();
-        return Err(NoBirth::TooMany);
-    };
-    let me = percpu::thread();
-    let forked = me.with_space(|space| space.expect("a program's thread has a space").fork());
-    let Ok(space) = forked else {
-        sched::free_thread(supervisor);
+    let forked = percpu::thread().with_space(|space| space.expect("a program's thread has a space").fork());
+    let Ok(space) = forked.and_then(|space| memory::spaces().insert(space)) else {
         places.cancel();
         return Err(NoBirth::NoMemory);
     };
-    let Places { process, thread } = places;
-    let (frame, fs_base) = (child_frame(frame, twin), twin.fs_base.unwrap_or(me.fs_base()));
-    let number = process.start(thread);
-    let affinity = me.affinity.load(Relaxed);
-    supervisor.prepare_to_run(Birth { process, thread, space, frame, twin, fs_base, affinity }, supervise);
-    sched::start(supervisor, u64::MAX);
-    Ok(number)
+    let number = places.process.number().to_le_bytes();
+    if twin.set_tid != 0 {
+        // Linux ignores a failure to store the number.
+        let _ = space.copy_to(VirtAddr(twin.set_tid), &number);
+    }
+    Ok(places.start(frame, twin, space))
 }
 
 /// A child in the space of the caller, which goes on when the child has ended, if it `waits`; its number.
@@ -104,18 +103,13 @@ pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
 /// # Errors
 /// As [`fork`].
 pub fn vfork(frame: &Frame, twin: Twin, waits: bool) -> Result<u32, NoBirth> {
-    let Places { process, thread } = Places::reserve().ok_or(NoBirth::TooMany)?;
-    let (me, parent) = (percpu::thread(), process::current());
-    let Some(number) = process.start_sharing(thread, parent) else {
-        Places { process, thread }.cancel();
-        return Err(NoBirth::TooMany);
-    };
-    let (frame, fs_base) = (child_frame(frame, twin), twin.fs_base.unwrap_or(me.fs_base()));
-    me.prepare_sibling(thread, &frame, fs_base).expect("a program's thread has a space");
+    let places = Places::reserve().ok_or(NoBirth::TooMany)?;
+    let (process, parent) = (places.process, process::current());
+    let space = percpu::thread().space_handle().expect("a program's thread has a space");
     if twin.set_tid != 0 {
-        let _ = user::write(VirtAddr(twin.set_tid), &number.to_le_bytes());
+        let _ = user::write(VirtAddr(twin.set_tid), &process.number().to_le_bytes());
     }
-    begin(process, thread, twin, me.affinity.load(Relaxed));
+    let number = places.start(frame, twin, space);
     if waits {
         process.wait_for_end(number, || parent.is_ending());
     }
@@ -128,31 +122,4 @@ pub fn child_frame(frame: &Frame, twin: Twin) -> Frame {
     child.rax = 0;
     child.rsp = if twin.stack == 0 { frame.rsp } else { twin.stack };
     child
-}
-
-/// Owns the space of a child as long as the child runs.
-fn supervise(birth: Birth) {
-    let Birth { process, thread, space, frame, twin, fs_base, affinity } = birth;
-    spaces::with_owned(space, |space| {
-        if twin.set_tid != 0 {
-            let number = process.number().to_le_bytes();
-            // Linux ignores a failure to store the number.
-            let _ = spaces::in_space(space, || user::write(VirtAddr(twin.set_tid), &number));
-        }
-        thread.prepare_user_thread(&frame, space, fs_base);
-        begin(process, thread, twin, affinity);
-        process.wait_for_all();
-    });
-    process.has_ended();
-    sched::exit_detached()
-}
-
-/// Starts the first thread of a child, which is prepared.
-fn begin(process: &Process, thread: &'static Thread, twin: Twin, affinity: u64) {
-    thread.clear_tid.store(twin.clear_tid, Relaxed);
-    if process.is_ending() {
-        // Ended before it began; `end` may have passed the thread by.
-        thread.exit_pending.store(1, Release);
-    }
-    sched::start(thread, affinity);
 }

@@ -1,4 +1,4 @@
-//! Families of processes: children, orphans, and processes that share a space.
+//! Families of processes: children, and orphans.
 //!
 //! ```text
 //!   parent   reserve ─► the child starts          ─► wait4: sleeps on `children_ended` ─► reaps the zombie
@@ -56,8 +56,8 @@ impl Process {
         process.number.store(next_number(), Relaxed);
         process.parent.store(parent.map_or(0, Process::number), Relaxed);
         process.set_handler(parent.map_or((0, 0), Process::handler));
-        let Process { ending, alive, left_with, shares_space_of, children_ended, .. } = process;
-        for word in [ending, alive, left_with, shares_space_of, children_ended] {
+        let Process { ending, alive, left_with, children_ended, .. } = process;
+        for word in [ending, alive, left_with, children_ended] {
             word.store(0, Relaxed);
         }
         process.step(RESERVED, &family);
@@ -76,33 +76,6 @@ impl Process {
         self.add_first_thread(thread, &FAMILY.lock())
     }
 
-    /// As [`start`](Self::start), of a process that runs in the space of `parent`. `None` where that space is
-    /// about to end.
-    pub fn start_sharing(&self, thread: &Thread, parent: &Process) -> Option<u32> {
-        let family = FAMILY.lock();
-        let owner = parent.owner();
-        // Acquire: pairs with the decrement of the owner's last thread.
-        if owner.is_ending() || owner.alive.load(Acquire) == 0 {
-            return None;
-        }
-        self.shares_space_of.store(owner.slot() + 1, Relaxed);
-        Some(self.add_first_thread(thread, &family))
-    }
-
-    /// Ends the processes that share its space, and waits for them. Its last thread has left.
-    pub(super) fn end_sharing(&self) {
-        // None can come any more: `start_sharing` refuses.
-        let sharing = || {
-            let _family = FAMILY.lock();
-            let other = PROCESSES.iter().find(|other| other.shares_space_with(self))?;
-            Some((other, other.number()))
-        };
-        while let Some((other, number)) = sharing() {
-            other.end_numbered(number);
-            other.wait_for_end(number, || false);
-        }
-    }
-
     /// Ends the process that has this place, if it still has this number.
     fn end_numbered(&self, number: u32) {
         let family = FAMILY.lock();
@@ -116,8 +89,7 @@ impl Process {
         }
     }
 
-    /// No thread is left, and its space is gone: what remains is its status, for its parent. The first
-    /// process adopts its children.
+    /// No thread is left: what remains is its status, for its parent. The first process adopts its children.
     pub fn has_ended(&self) {
         let first = PROCESSES[0].number();
         let family = FAMILY.lock();
@@ -126,16 +98,15 @@ impl Process {
             orphan.parent.store(first, Relaxed);
             has_orphans = true;
         }
-        let (parent, shared) = (self.parent(), self.shares_space_of.load(Relaxed));
+        let parent = self.parent();
         self.step(ZOMBIE, &family);
         tell_of_an_end(parent, &family);
         if has_orphans {
             tell_of_an_end(first, &family);
         }
         drop(family);
-        if shared != 0 {
-            sched::wake(self.state_address(), u32::MAX);
-        }
+        // The parent that waits for a child of vfork.
+        sched::wake(self.state_address(), u32::MAX);
     }
 
     /// Takes a child that has ended out of the table.
@@ -167,8 +138,8 @@ impl Process {
         self.children_ended.load(Acquire)
     }
 
-    /// Waits for the end of a process that shares the caller's space, or until the caller `gives_up`.
-    /// `number` is the process's, because another one may have its place then.
+    /// Waits for the end of a child of vfork, or until the caller `gives_up`. `number` is the child's, because
+    /// another process may have its place then.
     pub fn wait_for_end(&self, number: u32, gives_up: impl Fn() -> bool) {
         let runs = || self.number() == number && self.is(RUNNING) && !gives_up();
         while runs() {

@@ -7,19 +7,19 @@
 //!      └──────────────────┴────────────────────── reaped by wait4, or at the end of all ◄──────┘
 //! ```
 //!
-//! A process of its own space has a *supervisor*, a kernel thread that owns the space: it starts the first
-//! thread, sleeps until the last one has left, and drops the space (`birth`). For the first process that is
-//! the thread that boots. A child of vfork runs in its parent's space and has none: its last thread ends it.
+//! Each thread has a handle of the space that it runs in, and drops it before it leaves the process. So when
+//! the last thread leaves, the space has ended, unless others run in it: a child of vfork has its parent's, and
+//! either of them may end first. The thread that boots waits for the end of the first process.
 //!
-//! `FAMILY` (rank 38) guards parents, shared spaces, and every step of a state: as long as it is held, an
-//! element of the table has the process that was found there. `family` holds the steps in which one process
+//! `FAMILY` (rank 38) guards parents and every step of a state: as long as it is held, an element of the table
+//! has the process that was found there. `family` holds the steps in which one process
 //! concerns another.
 
 use crate::arch::thread::Thread;
 use crate::arch::trap::Frame;
 use crate::arch::{Core, percpu, spaces, user};
 use crate::memory;
-use crate::task::sched;
+use crate::task::sched::{self, WaitKey};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
 use interleaf::sync::{SpinGuard, SpinLock};
@@ -50,15 +50,12 @@ pub struct Process {
     /// 0, or the status that the process ends with, and [`ENDING`]. Set once, under `FAMILY`. The exchange
     /// pairs with the acquiring loads of [`is_ending`](Self::is_ending).
     pub(super) ending: AtomicU32,
-    /// Threads that live. The supervisor sleeps on it. The decrement of a thread that leaves releases what
-    /// the thread did; the supervisor, or the thread that leaves last, acquires it.
+    /// Threads that live. The thread that boots sleeps on that of the first process. The decrement of a thread
+    /// that leaves releases what the thread did; the thread that leaves last acquires it.
     pub(super) alive: AtomicU32,
     /// The status of the thread that left last, where nothing else has ended the process, as Linux has it
     /// since 5.18. The store is ordered before the thread's decrement of `alive`.
     pub(super) left_with: AtomicU32,
-    /// The place of the process whose space it shares, as a child of vfork, and 1 more; 0 for none. Written
-    /// under `FAMILY` before the state becomes RUNNING.
-    pub(super) shares_space_of: AtomicU32,
     /// Incremented when a child has ended; the process's threads in wait4 sleep on it. The increment releases
     /// the child's ZOMBIE to the acquiring load before `reap`.
     pub(super) children_ended: AtomicU32,
@@ -126,7 +123,6 @@ impl Process {
             ending: AtomicU32::new(0),
             alive: AtomicU32::new(0),
             left_with: AtomicU32::new(0),
-            shares_space_of: AtomicU32::new(0),
             children_ended: AtomicU32::new(0),
             handler: AtomicU64::new(0),
             restorer: AtomicU64::new(0),
@@ -215,34 +211,10 @@ impl Process {
         Thread::all().iter().filter(move |thread| thread.process.load(Acquire) == slot)
     }
 
-    /// The process in whose space it runs: itself, but for a child of vfork. Relaxed: written before the
-    /// process runs, and a thread that asks has seen that it does.
-    pub(super) fn owner(&self) -> &Process {
-        match self.shares_space_of.load(Relaxed) {
-            0 => self,
-            place => &PROCESSES[place as usize - 1],
-        }
-    }
-
-    /// Whether it runs in the space of `owner`, as a child of vfork.
-    pub(super) fn shares_space_with(&self, owner: &Process) -> bool {
-        self.is(RUNNING) && self.shares_space_of.load(Relaxed) == owner.slot() + 1
-    }
-
-    /// The key on which a thread of the process sleeps for an address of its own: apart from those of other
-    /// processes, and from the kernel's addresses, whose upper bits are all set.
-    pub fn key(&self, at: VirtAddr) -> usize {
-        // At most 1024: the place of the owner stays its own as long as threads run in its space.
-        (u64::from(self.owner().slot() + 1) << 48 | at.0) as usize
-    }
-
     /// Ends the process: every thread leaves as soon as it notices, asleep, running or on its way to ring 3.
-    /// Children of vfork end with it, because they run in its space.
     pub fn end(&self, status: Status) {
         let family = FAMILY.lock();
         self.end_alone(status, &family);
-        let sharing = PROCESSES.iter().filter(|other| other.shares_space_with(self));
-        sharing.for_each(|other| other.end_alone(Status::killed(SIGKILL), &family));
         drop(family);
         sched::interrupt_others();
     }
@@ -277,38 +249,48 @@ impl Process {
         self.leave()
     }
 
-    /// Ends the running thread, which is one of the process; the last one ends the process, or wakes the
-    /// supervisor, which does.
+    /// Ends the running thread, which is one of the process; the last one ends the process. The thread's
+    /// handle of its space goes first, so memory that was the process's alone is free before anyone hears of
+    /// its end.
     pub fn leave(&'static self) -> ! {
         let thread = percpu::thread();
         let clear = VirtAddr(thread.clear_tid.load(Relaxed));
         if clear.0 != 0 && user::write(clear, &[0; 4]).is_ok() {
-            sched::wake(self.key(clear), 1);
+            sched::wake(key(clear), 1);
         }
         thread.process.store(Thread::NO_PROCESS, Release);
         thread.exit_pending.store(0, Relaxed);
-        let is_supervised = self.shares_space_of.load(Relaxed) == 0;
         spaces::leave_space(|| {
             let was_last = self.alive.fetch_sub(1, AcqRel) == 1;
-            if was_last && is_supervised {
-                Core::wake(&self.alive, 1);
-            } else if was_last {
-                self.has_ended();
+            match self.parent() {
+                _ if !was_last => {}
+                // The thread that boots waits, and ends it.
+                0 => Core::wake(&self.alive, 1),
+                _ => self.has_ended(),
             }
         })
     }
 
-    /// Waits for the last thread, and for the processes that share the space. The supervisor's.
+    /// Waits for the last thread of the first process.
     pub fn wait_for_all(&self) {
         loop {
+            // Acquire: pairs with the decrement in `leave`.
             let alive = self.alive.load(Acquire);
             if alive == 0 {
-                break;
+                return;
             }
             Core::sleep(&self.alive, alive);
         }
-        self.end_sharing();
     }
+}
+
+/// What threads sleep on for a word of the running thread's space.
+///
+/// # Panics
+/// Where the thread has none.
+pub fn key(at: VirtAddr) -> WaitKey {
+    percpu::thread()
+        .with_space(|space| WaitKey::in_space(space.expect("a program's thread has a space").id(), at))
 }
 
 /// A thread of a process is about to go back to ring 3, after a tick or an interrupt by another CPU; or not,

@@ -1,6 +1,6 @@
 //! The program that the machine is booted for: loaded, run as the first process, and recounted afterwards.
 
-use crate::arch::spaces::{self, OwnedSpace};
+use crate::arch::spaces::{self, Space, SpaceHandle};
 use crate::arch::trap::Frame;
 use crate::arch::{MACHINE, percpu, thread, user};
 use crate::memory::{self, tables};
@@ -41,16 +41,16 @@ pub fn run(file: &[u8], options: &Options<'_>) -> Result<u8, NoCode> {
     let end = VirtAddr(program.end().0.next_multiple_of(PAGE_SIZE as u64));
     let layout = Layout { heap_start: end, ..Layout::linux::<X86_64>() };
     let before = frames_in_use();
-    let space = AddressSpace::new(vm, layout, path).map_err(|_| NoCode::NotLoaded)?;
-    let code = spaces::with_owned(space, |space| run_in(space, &program, options));
+    let space = AddressSpace::new(vm, layout, path).and_then(|space| memory::spaces().insert(space));
+    let code = run_in(space.map_err(|_| NoCode::NotLoaded)?, &program, options);
     if is_conserved(before) { code.ok_or(NoCode::NotLoaded) } else { Err(NoCode::Leaked) }
 }
 
 /// Runs a program in its space, and waits for its end; its exit code. `None` where it cannot be started.
-fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Option<u8> {
+fn run_in(space: SpaceHandle, program: &Program<'_>, options: &Options<'_>) -> Option<u8> {
     let vm = memory::vm();
     let (before, flushes) = (vm.shootdown_stats(), vm.totals().get(Counter::TlbFlush));
-    let loaded = spaces::in_space(space, || load(space, program, options));
+    let loaded = spaces::in_space(&space, || load(&space, program, options));
     let code = loaded.and_then(|frame| run_first(space, &frame, (0, 0)))?;
     let flushes = vm.totals().get(Counter::TlbFlush) - flushes;
     let ShootdownStats { sent, lazy_entered, lazy_left, .. } = vm.shootdown_stats().since(&before);
@@ -64,7 +64,7 @@ fn run_in(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> O
 /// Runs the first process, whose first thread begins in ring 3 with these registers, and waits for its last
 /// thread's end, and the end of all its descendants; its exit code. `handler` is that of SIGSEGV and its
 /// restorer. `None` where there is no thread.
-pub fn run_first(space: &OwnedSpace, frame: &Frame, handler: (u64, u64)) -> Option<u8> {
+pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Option<u8> {
     let process = Process::reserve(None)?;
     process.set_handler(handler);
     let Some(thread) = sched::alloc_thread() else {
@@ -82,7 +82,7 @@ pub fn run_first(space: &OwnedSpace, frame: &Frame, handler: (u64, u64)) -> Opti
 
 /// Loads the program into its space, in which this thread runs. `None` if that fails, after a line with the
 /// reason.
-fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Option<Frame> {
+fn load(space: &Space, program: &Program<'_>, options: &Options<'_>) -> Option<Frame> {
     let refuse = |why: &str| crate::println!("the program cannot be loaded: {why}");
     for segment in program.segments() {
         if let Err(why) = place(space, &segment) {
@@ -106,7 +106,7 @@ fn load(space: &OwnedSpace, program: &Program<'_>, options: &Options<'_>) -> Opt
 
 /// Maps a segment, fills it, and gives it its rights. Segments that share a page: the later one's rights hold
 /// for that page.
-fn place(space: &OwnedSpace, segment: &Segment<'_>) -> Result<(), &'static str> {
+fn place(space: &Space, segment: &Segment<'_>) -> Result<(), &'static str> {
     let page = PAGE_SIZE as u64;
     let start = VirtAddr(segment.at.0 & !(page - 1));
     let len = (segment.at.0 + segment.len_bytes).next_multiple_of(page) - start.0;
@@ -120,7 +120,7 @@ fn place(space: &OwnedSpace, segment: &Segment<'_>) -> Result<(), &'static str> 
 }
 
 fn map_fixed(
-    space: &OwnedSpace,
+    space: &Space,
     at: VirtAddr,
     len_bytes: u64,
     flags: VmaFlags,

@@ -1,4 +1,4 @@
-//! The scheduler: one run queue for all CPUs, first in, first out; sleeping and waking by address.
+//! The scheduler: one run queue for all CPUs, first in, first out; sleeping and waking by key.
 //!
 //! # States
 //!
@@ -34,8 +34,9 @@ use crate::arch::{Core, MACHINE, cpu};
 use crate::memory::{self, tables};
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use interleaf::machine::{Cpu, Machine};
+use interleaf::space::SpaceId;
 use interleaf::sync::SpinLock;
-use interleaf::units::CpuId;
+use interleaf::units::{CpuId, VirtAddr};
 
 /// Not allocated.
 pub const FREE: u32 = 0;
@@ -90,10 +91,36 @@ impl<T: Copy> List<T> {
     }
 }
 
+/// What threads sleep on and are woken by: a word of the kernel's, or one of a space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitKey {
+    /// The number of the space; 0 for the kernel's own memory.
+    space: u64,
+    at: usize,
+}
+
+impl WaitKey {
+    const fn of(at: usize) -> Self {
+        Self { space: 0, at }
+    }
+
+    /// A word of a space, in whichever processes the threads are that run there.
+    pub fn in_space(space: SpaceId, at: VirtAddr) -> Self {
+        Self { space: space.0, at: at.0 as usize }
+    }
+}
+
+/// A word of the kernel's, by its address.
+impl From<usize> for WaitKey {
+    fn from(at: usize) -> Self {
+        Self::of(at)
+    }
+}
+
 /// Run queue: ready threads, by number.
 static QUEUE: SpinLock<List<u16>, Core, 50> = SpinLock::new(List::new(0));
-/// Waiters: the address and the number of each sleeping thread.
-static WAITERS: SpinLock<List<(usize, u16)>, Core, 48> = SpinLock::new(List::new((0, 0)));
+/// Waiters: what each sleeping thread waits for, and its number.
+static WAITERS: SpinLock<List<(WaitKey, u16)>, Core, 48> = SpinLock::new(List::new((WaitKey::of(0), 0)));
 /// Idle CPUs, one bit each. Set before the last look into the queue, read after a thread was queued:
 /// with the fences between, either the CPU finds the thread or the other finds the CPU.
 static IDLE: AtomicU64 = AtomicU64::new(0);
@@ -185,29 +212,29 @@ fn is_idle_thread(thread: &Thread) -> bool {
     thread.index() < percpu::MAX_CPUS
 }
 
-/// Sleeps on `address` if `still` is true, which is evaluated under the lock of the waiters. May return
-/// early.
-pub fn sleep(address: usize, still: impl FnOnce() -> bool) {
+/// Sleeps on `key` if `still` is true, which is evaluated under the lock of the waiters. May return early.
+pub fn sleep(key: impl Into<WaitKey>, still: impl FnOnce() -> bool) {
     assert!(!percpu::is_preempt_off(), "a thread sleeps that must stay on its CPU");
     cpu::with_interrupts_off(|off| {
         let me = percpu::thread();
         let mut waiters = WAITERS.lock();
         if still() {
             me.state.store(BLOCKING, Relaxed);
-            waiters.push((address, me.index() as u16));
+            waiters.push((key.into(), me.index() as u16));
             drop(waiters);
             switch_away(off, false);
         }
     });
 }
 
-/// Wakes up to `count` of the threads that sleep on `address`, oldest first. Returns their number.
-pub fn wake(address: usize, count: u32) -> u32 {
+/// Wakes up to `count` of the threads that sleep on `key`, oldest first. Returns their number.
+pub fn wake(key: impl Into<WaitKey>, count: u32) -> u32 {
+    let key = key.into();
     cpu::with_interrupts_off(|_| {
         let mut waiters = WAITERS.lock();
         let mut woken = 0;
         while woken < count
-            && let Some((_, index)) = waiters.take(|(at, _)| at == address)
+            && let Some((_, index)) = waiters.take(|(waits_for, _)| waits_for == key)
         {
             make_ready(Thread::at(index.into()));
             woken += 1;
@@ -216,7 +243,7 @@ pub fn wake(address: usize, count: u32) -> u32 {
     })
 }
 
-/// Wakes one thread, whatever address it sleeps on.
+/// Wakes one thread, whatever it sleeps on.
 pub fn wake_thread(thread: &Thread) {
     cpu::with_interrupts_off(|_| {
         let mut waiters = WAITERS.lock();

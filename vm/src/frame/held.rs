@@ -110,11 +110,6 @@ impl<'m, V: Send + Sync, M: Machine> HeldRegistry<'m, V, M> {
         let held = self.registry.get(number, reading)?;
         held.try_hold().then(|| Hold { registry: self, number, held: NonNull::from(held) })
     }
-
-    /// Frees the frames that hold no value.
-    pub(crate) fn shrink(&self) {
-        self.registry.shrink(self.memory);
-    }
 }
 
 impl<V: Send + Sync, M: Machine> Hold<'_, '_, V, M> {

@@ -6,7 +6,7 @@ use super::percpu::CpuCache;
 use super::zone::{DistanceList, ZoneRange};
 use super::{AllocRequest, BootError, BootMap, BootMemory, FrameMeta, FrameTable, Kind, RecordInit, Zone};
 use crate::machine::Machine;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, AtomicUsize};
 use crate::sync::{GarbageLimits, PerCpu, SpinLock, UniqueId, lockdep};
 use crate::units::{PAGE_SIZE, Pfn, PfnRange};
 use core::fmt;
@@ -30,6 +30,9 @@ pub struct Memory<'m, M: Machine> {
     pub(super) mishap: Mishap<M::Cpu>,
     /// Relaxed: a count of errors.
     pub(super) refused: AtomicU64<M::Cpu>,
+    /// The tag of the [`Pool`](super::Pool) that was made last; 0 for none. Written with release, read with
+    /// acquire; each pool names the one before it.
+    pub(super) pools: AtomicUsize<M::Cpu>,
     zero: Pfn,
 }
 
@@ -73,6 +76,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             drain,
             mishap,
             refused,
+            pools: AtomicUsize::new(0),
             zero: Pfn(0),
         };
         memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;

@@ -153,11 +153,6 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
             link = &entry.next;
         }
     }
-
-    /// Frees the frames that hold no value.
-    pub(crate) fn shrink(&self, memory: &Memory<'m, M>) {
-        self.pool.with(memory).shrink();
-    }
 }
 
 impl<T, M: Machine> fmt::Debug for Registry<'_, T, M> {

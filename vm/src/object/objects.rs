@@ -58,11 +58,6 @@ impl<'m, M: Machine> Objects<'m, M> {
         page_index::give_back(held, rcu);
         self.registry.remove(memory, rcu, number);
     }
-
-    /// Frees the frames that hold no object.
-    pub(crate) fn shrink(&self, memory: &Memory<'m, M>) {
-        self.registry.shrink(memory);
-    }
 }
 
 impl<M: Machine> fmt::Debug for Objects<'_, M> {

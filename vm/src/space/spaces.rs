@@ -104,12 +104,6 @@ impl<'v, M: Machine> Spaces<'v, M> {
         let hold = self.registry.hold(number, &self.vm.rcu.read())?;
         Some(SpaceHandle { hold })
     }
-
-    /// Frees the frames of the registry that hold no space any more. What [`Vm::trim`] does for the rest of
-    /// the system.
-    pub fn shrink(&self) {
-        self.registry.shrink();
-    }
 }
 
 impl<M: Machine> SpaceHandle<'_, '_, M> {

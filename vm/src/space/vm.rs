@@ -112,8 +112,8 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.rcu.stats(self.machine)
     }
 
-    /// Frees all memory that is kept for later: garbage of all CPUs, slabs without objects. Never called
-    /// in a read section.
+    /// Frees all memory that is kept for later: garbage of all CPUs; slabs without objects, those of
+    /// [`Spaces`](super::Spaces) too; cached frames. Never called in a read section.
     pub fn trim(&self) {
         self.settle();
         self.reclaim();
@@ -162,8 +162,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     fn give_caches_back(&self) {
-        self.mappings.shrink(&self.memory);
-        self.objects.shrink(&self.memory);
+        self.memory.shrink_pools();
         self.memory.drain();
     }
 

@@ -32,6 +32,12 @@
 //! In this order the bit is set at last; in the other one the flusher finds the space's number, and leaves
 //! the bit alone. A CPU that is on its way out by a switch has the space loaded still, or clears the bit
 //! itself.
+//!
+//! # The end of a space
+//!
+//! A space ends when nobody can activate it any more: then every CPU in its mask keeps it lazily, and one
+//! request makes all of them leave ([`Shootdown::evict_lazy`]). A CPU that runs it all the same stays in the
+//! mask, and the space refuses to end.
 
 use super::mailbox::Mailbox;
 use super::shootdown::CpuTlb;
@@ -39,7 +45,7 @@ use super::{Shootdown, SpaceTlb};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::Ordering::*;
 use crate::sync::with_interrupts_off;
-use crate::units::CpuId;
+use crate::units::{CpuId, VpnRange};
 
 impl<C: Cpu> Shootdown<'_, C> {
     /// This CPU, if it has the space loaded. Where it kept it lazily, it runs it again from here on.
@@ -74,6 +80,11 @@ impl<C: Cpu> Shootdown<'_, C> {
         // No more requests: flushers only wait for `loaded` now.
         *mailbox = Mailbox::new(0);
         drop(mailbox);
+        Self::leave(machine, own);
+    }
+
+    /// Leaves the space that this CPU keeps lazily and takes no more requests for. Interrupts are off.
+    fn leave<M: Machine<Cpu = C>>(machine: &M, own: &CpuTlb<C>) {
         if mutant!("shootdown.left-before-root") {
             own.loaded.store(0, Release);
         }
@@ -82,6 +93,23 @@ impl<C: Cpu> Shootdown<'_, C> {
         own.lazy_left.add_own(1);
         // Release, after the root is loaded: pairs with `has_seen` and `clear_departed`.
         own.loaded.store(0, Release);
+    }
+
+    /// Makes every CPU that keeps the space lazily leave it: this one by itself, the others by a request to
+    /// flush all of `range`, the space's pages. Returns when they have, and are in the mask no more. CPUs that
+    /// run the space stay in it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn evict_lazy<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, range: VpnRange) {
+        with_interrupts_off::<C, _>(|| {
+            let own = self.cpus.get_cpu();
+            if own.lazy.load(Relaxed) != 0 && own.loaded.load(Relaxed) == space.id() {
+                *own.mailbox.lock() = Mailbox::new(0);
+                Self::leave(machine, &own);
+                space.cpus.remove(C::id());
+            }
+        });
+        self.flush(machine, space, range);
     }
 
     /// Takes a CPU that has left the space out of its mask, if it left by an interrupt and has not come back.

@@ -54,7 +54,7 @@ pub struct ShootdownStats {
     pub answered: u64,
     /// Times that a CPU began to keep a space without running a thread of it.
     pub lazy_entered: u64,
-    /// Times that a CPU answered a request by leaving a space that it kept so.
+    /// Times that a CPU left a space that it kept so, because it was asked to flush or the space ended.
     pub lazy_left: u64,
 }
 

@@ -220,6 +220,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::activate"),
     },
     Mutation {
+        point: "exit.lazy-cpus-kept",
+        wrong: "a space ends although CPUs keep its root lazily",
+        test: Unit("space::tests::activate"),
+    },
+    Mutation {
+        point: "slab.last-pool-kept",
+        wrong: "trimming leaves out the pool that was made last",
+        test: Unit("space::tests::spaces"),
+    },
+    Mutation {
         point: "fault.refusal-remembered",
         wrong: "a fault that raised rights leaves the refusal in this CPU's TLB",
         test: Unit("space::tests::refusal"),

@@ -58,7 +58,6 @@ fn handles(machine: &Lab, vm: &Vm<'_, Lab>) {
     let id = kept.id();
     forget(kept);
     use_pages_of(machine, &spaces, id);
-    call!(Spaces::shrink, &spaces);
     must_work(machine, vm);
 }
 

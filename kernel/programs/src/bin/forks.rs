@@ -36,6 +36,7 @@ fn begin(args: Args) -> u8 {
     chain(pages);
     shared_and_wiped();
     sharing_the_space();
+    outliving_the_parent();
     orphans(children);
     no_children();
     exits();
@@ -132,6 +133,39 @@ fn sharing_the_space() {
     let made = sys::fork_sharing(|argument| SEEN.store(argument as u64, Release), 42);
     holds!(SEEN.load(Acquire) == 42, "the caller went on before its child had ended, or in other memory");
     expect_end(granted("vfork", made), exited(0));
+}
+
+/// Shared memory of a process, and of a child in its space that outlives it.
+static WORDS: Shared = Shared::new();
+
+/// A child in the space of its parent goes on in it when the parent has ended.
+fn outliving_the_parent() {
+    WORDS.set(granted("mmap", Region::map_shared(1, Rights::WRITE)));
+    let made = child(|| {
+        SEEN.store(43, Release);
+        let beside = sys::fork_sharing_beside(
+            |_| {
+                while WORDS.get().read(0, 0) == 0 {
+                    sys::yield_now();
+                }
+                WORDS.get().write(0, 1, SEEN.load(Acquire));
+            },
+            0,
+        );
+        granted("clone", beside);
+        6
+    });
+    expect_end(made, exited(6));
+    WORDS.get().write(0, 0, 1);
+    while WORDS.get().read(0, 1) == 0 {
+        sys::yield_now();
+    }
+    holds!(WORDS.get().read(0, 1) == 43, "the memory of a space went with the first process that ran there");
+    // As in `orphans`.
+    while let Ok((_, status)) = sys::wait(None) {
+        holds!(status == exited(0), "a child in its parent's space ended with {status:#x}");
+    }
+    granted("munmap", WORDS.get().unmap());
 }
 
 /// Children whose own children outlive them.

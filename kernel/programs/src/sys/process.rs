@@ -3,8 +3,9 @@
 use super::thread::{call_body, clone};
 use super::{Errno, call, exit_group, nr};
 
-/// CLONE_VM | CLONE_VFORK, and SIGCHLD at the end.
-const SHARING: usize = 0x100 | 0x4000 | 17;
+/// CLONE_VM, and SIGCHLD at the end.
+const SHARING: usize = 0x100 | 17;
+const CLONE_VFORK: usize = 0x4000;
 /// wait4 returns at once.
 const WNOHANG: usize = 1;
 
@@ -34,6 +35,12 @@ pub fn fork() -> Result<Forked, Errno> {
 /// Makes a child that ends with the code which `body` leaves by [`exit_group`], or with 0. It runs in the
 /// same memory, on a stack of its own; the caller goes on when it has ended.
 pub fn fork_sharing(body: fn(usize), argument: usize) -> Result<Child, Errno> {
+    let (_, number) = clone(SHARING | CLONE_VFORK, run, body, argument)?;
+    Ok(Child(number))
+}
+
+/// As [`fork_sharing`], and the caller goes on at once.
+pub fn fork_sharing_beside(body: fn(usize), argument: usize) -> Result<Child, Errno> {
     let (_, number) = clone(SHARING, run, body, argument)?;
     Ok(Child(number))
 }

@@ -40,10 +40,10 @@ pub fn switch_to(next: &'static Thread, off: &InterruptsOff, _stay: &PreemptOff)
 /// Switches to `next` for good: the running thread has nothing to continue, and may be prepared again.
 ///
 /// # Panics
-/// As [`switch_to`], and where something on the thread's stack is kept elsewhere.
+/// As [`switch_to`], and where the thread keeps a space.
 pub fn end_and_switch_to(next: &'static Thread, off: &InterruptsOff, _stay: &PreemptOff) -> ! {
     let me = percpu::thread();
-    assert_eq!(me.pinned.load(Relaxed), 0, "thread {} ends beneath a space of its own", me.index());
+    assert!(!me.has_space(), "thread {} ends in a space", me.index());
     let load = take(next);
     me.0.stack_pointer.store(0, Relaxed);
     let mut nowhere = 0;
@@ -67,7 +67,7 @@ fn take(next: &Thread) -> u64 {
 /// is valid for a write.
 unsafe fn switch(me: Current, next: &'static Thread, save: *mut u64, load: u64, off: &InterruptsOff) {
     let cpu = percpu::this();
-    spaces::load_space_of(cpu, &me.0.space, &next.space, off);
+    spaces::load_space_of(cpu, me.0.space.slot(), next.space.slot(), off);
     cpu.quiesced();
     cpu.previous.set(me.0);
     // SAFETY: this CPU runs `next` from here on: with interrupts off nothing comes in between.

@@ -6,6 +6,7 @@ use crate::frame::percpu::{BATCH, Count, LEN, Stack};
 use crate::frame::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
+use crate::sync::atomic::Ordering::*;
 use crate::sync::{
     CacheAligned, CpuGuard, GarbageLimits, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, carve_value, lockdep,
 };
@@ -37,6 +38,8 @@ struct PoolCore<'m, C: Cpu> {
     slabs: CacheAligned<SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>>,
     drain: CacheAligned<SpinLock<(), C, { lockdep::DRAIN.0 }>>,
     caches: PerCpu<'m, ObjectCache<C>, C>,
+    /// The [tag](BoundPool::tag) of the pool that was made for the memory before this one; 0 for none.
+    before: usize,
 }
 
 /// A CPU's free objects.
@@ -91,9 +94,24 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         }
         let slabs = CacheAligned(SpinLock::new(SlabLists::new()));
         let drain = CacheAligned(SpinLock::new(()));
-        let core = PoolCore { layout, memory: memory.id(), slabs, drain, caches };
+        let core = PoolCore { layout, memory: memory.id(), slabs, drain, caches, before: 0 };
         let core = carve_value(&mut allocator, core)?;
+        Self::list(memory, core);
         Some(Self { core, _objects: PhantomData })
+    }
+
+    /// Puts the pool at the head of the memory's list of pools, from which none is taken.
+    fn list(memory: &Memory<'m, M>, core: &mut PoolCore<'m, M::Cpu>) {
+        let tag = (&raw mut *core).expose_provenance();
+        let mut last = memory.pools.load(Relaxed);
+        loop {
+            core.before = last;
+            // Release: the pool, for `shrink_all`, which acquires.
+            match memory.pools.compare_exchange(last, tag, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => last = now,
+            }
+        }
     }
 
     /// The pool with its memory, through which objects are allocated.
@@ -311,6 +329,22 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
 }
 
 impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
+    /// [Shrinks](BoundPool::shrink) every pool of the memory. A pool that is made meanwhile may be left out.
+    pub(in crate::frame) fn shrink_all(memory: &'a Memory<'m, M>) {
+        let mut tag = memory.pools.load(Acquire);
+        while tag != 0 {
+            // SAFETY: a tag in the list is the address of a pool of this memory (`Pool::list`), which was
+            // written before it was listed; pools are never freed.
+            let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<'_, M::Cpu>>(tag) };
+            debug_assert_eq!(core.memory, memory.id());
+            let is_last = tag == memory.pools.load(Relaxed);
+            if !is_last || !mutant!("slab.last-pool-kept") {
+                BoundPool::<(), M> { core, memory, _objects: PhantomData }.shrink();
+            }
+            tag = core.before;
+        }
+    }
+
     /// Frees an object that was retired with the tag of its pool, by its head.
     ///
     /// # Safety

@@ -55,7 +55,7 @@ fn numbers_find_their_values_as_in_a_map() {
         assert!(registry.remove(&memory, &rcu, number(left)));
     }
     rcu.wait(&machine, &memory);
-    registry.shrink(&memory);
+    memory.shrink_pools();
     assert_eq!(allocated(&memory), before);
 }
 

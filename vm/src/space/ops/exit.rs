@@ -1,6 +1,6 @@
 //! The end of a space: all mappings, entries and tables are removed.
 //!
-//! No CPU runs the space any more and all of it is locked to write, so leaves may be cleared before their
+//! No CPU runs the space any more, those that kept its root lazily are made to leave, and all of it is locked to write, so leaves may be cleared before their
 //! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each
 //! chunk gathers, flushes (no CPU) and frees by itself.
 
@@ -13,13 +13,15 @@ use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Unmaps everything. No CPU has the space loaded any more (protocol P7: the mask is empty before the
-    /// first frame returns).
+    /// Unmaps everything, after the CPUs that keep the space lazily have left it (protocol P7: the mask is
+    /// empty before the first frame returns).
     ///
     /// # Panics
-    /// Where a CPU has it loaded, because its [`Active`](crate::space::Active) was forgotten. Then nothing is
-    /// freed.
+    /// Where a CPU runs it, because its [`Active`](crate::space::Active) was forgotten. Then nothing is freed.
     fn tear_down(&mut self) {
+        if !self.runs_nowhere() && !mutant!("exit.lazy-cpus-kept") {
+            self.vm.shootdown.evict_lazy(self.vm.machine, &self.tlb, self.all_pages());
+        }
         if !self.runs_nowhere() && !mutant!("exit.loaded-space-freed") {
             // What the CPU translates through stays as it is, for good.
             self.table.leak();

@@ -87,7 +87,7 @@ fn a_cpu_that_has_a_space_loaded_leaves_it_before_it_loads_another() {
 
 /// A CPU that keeps a space for later is flushed with it all the same.
 #[test]
-fn a_lazy_cpu_is_flushed_and_keeps_the_space_from_ending() {
+fn a_lazy_cpu_flushes_for_itself_and_stays_in_the_mask() {
     let machine = TestMachine::new(600);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
     let space = space_of(&vm);
@@ -142,6 +142,38 @@ fn a_lazy_cpu_is_interrupted_once_and_leaves_the_space() {
     assert_eq!((stats.sent, stats.lazy_left), (3 + 20, 3));
     drop(active);
     assert!(space.runs_nowhere());
+}
+
+/// As a scheduler has it: CPUs keep the root, and nobody has the proof.
+#[test]
+fn cpus_that_keep_a_space_lazily_leave_it_when_it_ends() {
+    let machine = TestMachine::with_cpus(600, 2);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    machine.run_as(0);
+    vm.trim();
+    let before = vm.memory().check().unwrap().allocated;
+    let keep = |space: &AddressSpace<'_, TestMachine>| mem::forget(space.activate(None).enter_lazy_tlb());
+    for keepers in [&[1][..], &[0], &[1, 0]] {
+        let (space, earlier) = (space_of(&vm), vm.shootdown_stats());
+        let base = space.map(&MapRequest::anonymous(PAGE)).unwrap();
+        store(&space, base);
+        for &cpu in keepers {
+            machine.run_as(cpu);
+            keep(&space);
+            assert!(machine.translate(base.vpn(), Access::Write).is_some());
+        }
+        machine.run_as(1);
+        while_cpu_0(&machine, || drop(space));
+        let stats = vm.shootdown_stats().since(&earlier);
+        assert_eq!((stats.sent, stats.lazy_left), (u64::from(keepers[0] == 1), keepers.len() as u64));
+        for cpu in [1, 0] {
+            machine.run_as(cpu);
+            assert!(!machine.has_cached(cpu, base.vpn()));
+            assert!(machine.translate(base.vpn(), Access::Write).is_none(), "a CPU has kept the root");
+        }
+        vm.trim();
+        assert_eq!(vm.memory().check().unwrap().allocated, before);
+    }
 }
 
 #[test]

@@ -99,3 +99,33 @@ fn loom_a_table_is_used_anew_after_a_lazy_cpu_has_left() {
     }
     explore_from(3, enter_lazily, &[free_table, walk_lazily]);
 }
+
+/// A space that nobody can activate any more ends: its root is used anew once it is loaded nowhere.
+#[test]
+fn loom_a_space_ends_that_two_cpus_keep_lazily() {
+    fn end(world: &'static World) {
+        enter_lazily(world);
+        world.shootdown.evict_lazy(
+            world.machine,
+            &world.space,
+            crate::units::VpnRange::new(PAGE, PAGE.add(1)),
+        );
+        assert!(world.space.is_loaded_nowhere(), "a lazy CPU has stayed");
+        // The tables' frames become memory with other contents.
+        let rights = Rights::READ | Rights::WRITE;
+        world.set(Entry::Leaf(Leaf::new(world.root(), rights).used(true)));
+    }
+    fn walk_lazily(world: &'static World) {
+        for _ in 0..2 {
+            let found = world.machine.translate(PAGE, Access::Write);
+            assert!(
+                found.is_none_or(|leaf| leaf.pfn != world.root()),
+                "a walker follows a root that was freed"
+            );
+            TestCpu::take_interrupt();
+        }
+        // Interrupts are taken while a CPU waits.
+        wait_until_loaded_nowhere(world);
+    }
+    explore_from(2, enter_lazily, &[end, walk_lazily]);
+}
