@@ -78,6 +78,14 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
         }
     }
 
+    /// A forced store of another process to the space.
+    pub fn force(&self, addr: u64, value: u8) -> CallResult {
+        match self.space.copy_to_forced(VirtAddr(addr), &[value]) {
+            Ok(_) => CallResult::Written,
+            Err(error) => CallResult::Error(error.into()),
+        }
+    }
+
     fn mincore(&self, addr: u64, len: u64) -> CallResult {
         let mut bytes = Vec::new();
         match self.space.mincore(VirtAddr(addr), len, |_, resident| bytes.push(u8::from(resident))) {

@@ -106,7 +106,11 @@ impl Oracle {
 
     /// The mappings of a process in the windows as the host shows them.
     pub(super) fn lines(&self, process: usize) -> Vec<HostLine> {
-        let lines = host::lines(self.child.pid_of(process)).expect("the child's map can be read");
+        self.within_windows(host::lines(self.child.pid_of(process)).expect("the child's map can be read"))
+    }
+
+    /// The lines of a map that lie in the windows.
+    pub(super) fn within_windows(&self, lines: Vec<HostLine>) -> Vec<HostLine> {
         let inside = |line: &HostLine| self.setting.windows.iter().any(|window| window.contains(&line.start));
         lines.into_iter().filter(inside).collect()
     }

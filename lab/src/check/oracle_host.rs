@@ -47,20 +47,21 @@ pub(crate) fn parse_line(line: &str) -> Option<HostLine> {
     Some(HostLine { start: hex(start)?, end: hex(end)?, prot, shared: letters.ends_with('s'), offset, inode })
 }
 
-/// The mappings of process `pid` for which there is advice about children, by the letters of `VmFlags` in
-/// `/proc/PID/smaps`.
-pub(super) fn fork_advice(pid: i32) -> Result<Vec<ForkAdvice>> {
+/// The map of process `pid`, and the mappings for which there is advice about children, by the letters of
+/// `VmFlags`: from one reading of `/proc/PID/smaps`, which begins each mapping with its line of `maps`.
+pub(super) fn lines_and_advice(pid: i32) -> Result<(Vec<HostLine>, Vec<ForkAdvice>)> {
     let text = read_to_string(format!("/proc/{pid}/smaps"))?;
-    let (mut start, mut found) = (0, Vec::new());
+    let (mut lines, mut advice) = (Vec::<HostLine>::new(), Vec::new());
     for line in text.lines() {
         if let Some(flags) = line.strip_prefix("VmFlags:") {
             let has = |letters| flags.split_whitespace().any(|flag| flag == letters);
-            found.extend(ForkAdvice::of(start, has("dc"), has("wf")));
-        } else if let Some(line) = parse_line(line) {
-            start = line.start;
+            let start = lines.last().map_or(0, |line| line.start);
+            advice.extend(ForkAdvice::of(start, has("dc"), has("wf")));
+        } else if !line.ends_with(" kB") {
+            lines.extend(parse_line(line));
         }
     }
-    Ok(found)
+    Ok((lines, advice))
 }
 
 /// Whether this host's Linux is the one that the model describes.

@@ -1,7 +1,7 @@
 //! `interleaf check pairs|stress|fuzz`: many schedules of two operations, many threads for a while, or random
 //! cases (`fuzz.rs`).
 
-use crate::check::pairs::{all, run_pair};
+use crate::check::pairs::{Operation, all, run_pair};
 use crate::check::stress::{self, Done, Length, MOST_TASKS, StressConfig};
 use crate::error::Failure;
 use crate::measure::bench::Options;
@@ -42,6 +42,9 @@ struct Pairs {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     first: u64,
+    /// Only the pairs with this operation
+    #[arg(long, value_name = "OPERATION")]
+    with: Option<String>,
     /// The format of the tables
     #[arg(long, value_enum, default_value_t = Tables::X86_64)]
     format: Tables,
@@ -110,7 +113,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn pairs(args: &Pairs) -> Result<(), Failure> {
     let seeds = args.seeds()?;
     let start = Instant::now();
-    let (left, progress) = (Mutex::new(all()), Progress::new(args.output, all().count()));
+    let chosen = args.chosen()?;
+    let progress = Progress::new(args.output, chosen.len());
+    let left = Mutex::new(chosen.into_iter());
     let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Result<Played, Failure> {
         let mut played = Played::default();
@@ -170,6 +175,16 @@ fn stress(args: &Stress) -> Result<(), Failure> {
 }
 
 impl Pairs {
+    /// The pairs to play.
+    fn chosen(&self) -> Result<Vec<(Operation, Operation)>, Failure> {
+        let Some(name) = &self.with else { return Ok(all().collect()) };
+        let is_meant = |operation: &Operation| format!("{operation:?}").eq_ignore_ascii_case(name);
+        let Some(&wanted) = Operation::ALL.iter().find(|operation| is_meant(operation)) else {
+            return Err(Failure::usage(format!("--with {name}: one of {:?}", Operation::ALL)));
+        };
+        Ok(all().filter(|&(a, b)| a == wanted || b == wanted).collect())
+    }
+
     /// The seeds to play, at least one.
     fn seeds(&self) -> Result<Range<u64>, Failure> {
         let Pairs { first, seeds, .. } = *self;

@@ -54,7 +54,7 @@ pub fn play<F: Format>(
 }
 
 pub(super) fn perform_all<'s, 'v, C: Flavour, F: Format>(
-    world: &World<'s, 'v, C, F>,
+    world: &World<'_, 's, 'v, C, F>,
     turn: &mut Option<Turn<'s, 'v, C, F>>,
     steps: &[Step],
 ) {
@@ -66,7 +66,7 @@ pub(super) fn perform_all<'s, 'v, C: Flavour, F: Format>(
 
 /// Fails one allocation of a step, whose answer else is `plain`. Returns whether it made that many.
 fn refuse<F: Format>(
-    world: &World<'_, '_, Host, F>,
+    world: &World<'_, '_, '_, Host, F>,
     step: &Step,
     refusal: Refusal,
     plain: &StepResult,

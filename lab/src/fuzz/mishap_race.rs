@@ -18,7 +18,7 @@ use interleaf::units::{Access, VirtAddr, Vpn};
 use interleaf::vma::{BackingId, VmaFlags};
 use std::cell::RefCell;
 
-type Seeded<'a, 'v> = World<'a, 'v, Baton, X86_64>;
+type Seeded<'a, 's, 'v> = World<'a, 's, 'v, Baton, X86_64>;
 
 /// Faults of each other CPU.
 const FAULTS: usize = 6;
@@ -73,20 +73,21 @@ impl Race {
     }
 
     /// Runs all CPUs; returns what CPU 0 was answered.
-    fn race(&self, schedule: &Schedule, world: &Seeded<'_, '_>) -> StepResult {
+    fn race(&self, schedule: &Schedule, world: &Seeded<'_, '_, '_>) -> StepResult {
         let answer = RefCell::new(None);
-        let space = self.last.space;
+        let space = world.space(self.last.space);
         let first: Program<'_> = Box::new(|| {
-            let _running = world.spaces[space].activate(None);
-            *answer.borrow_mut() = Some(world.perform(space, &self.last.operation));
+            let _running = space.activate(None);
+            *answer.borrow_mut() = Some(world.perform(self.last.space, &self.last.operation));
         });
         let other = |faults: &'_ [Fault]| -> Program<'_> {
             let faults = faults.to_vec();
+            let space = &space;
             Box::new(move || {
-                let _running = world.spaces[space].activate(None);
+                let _running = space.activate(None);
                 for fault in faults {
                     // It may be refused for whatever reason: what it leaves is recounted.
-                    let _ = world.spaces[space].fault(fault);
+                    let _ = space.fault(fault);
                 }
             })
         };
@@ -115,7 +116,7 @@ impl Race {
 
     fn check(
         &self,
-        world: &Seeded<'_, '_>,
+        world: &Seeded<'_, '_, '_>,
         (plain, answer): (&StepResult, &StepResult),
         happened: bool,
         before: Vec<Piece>,
@@ -157,7 +158,7 @@ struct Piece {
 }
 
 /// All that is mapped, in pieces as large as they can be.
-fn pieces(world: &Seeded<'_, '_>) -> Vec<Piece> {
+fn pieces(world: &Seeded<'_, '_, '_>) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (space, mappings) in world.mappings().into_iter().enumerate() {
         for vma in mappings {

@@ -5,7 +5,7 @@
 //!
 //! | group | what is played | an execution is |
 //! |---|---|---|
-//! | `space` | random operations on spaces of the soft machine, with any words | one operation |
+//! | `space` | random operations on spaces that fork and end, with any words | one operation |
 //! | `parse` | changed and random inputs for all that reads what others wrote | one input |
 //! | `oracle` | calls of one process, the host's Linux beside the model | one sequence |
 //! | `forks` | calls of several processes that fork, likewise | one sequence |

@@ -52,7 +52,7 @@ pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
 pub use node::Table;
 pub use pin::FastPinRefusal;
-pub(crate) use share::{Shared, TooManyMappings};
+pub(crate) use share::{Reuse, Shared, TooManyMappings};
 pub(crate) use split::{cut_leaf, split_at, tables_to_split};
 pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
 #[cfg(all(test, not(loom)))]

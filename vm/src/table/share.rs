@@ -144,15 +144,51 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         self.mapped_meta(slot).is_some_and(|meta| meta.state().is_exclusive())
     }
 
+    /// Gives the leaf in `slot` rights for a store that comes now, where it maps user memory that is
+    /// *exclusive*, or can become so because nobody else has it. What was to be discarded is kept, and the
+    /// entry has the bits of a store. `None`, and no change, where the store has to copy.
+    ///
+    /// One look at the entry and one at the record, for all of these questions. A plain store: the hardware
+    /// writes an entry only to set bits that this sets too. Release, as [`install`](Self::install): a reader
+    /// takes the frame from this word then.
+    pub(crate) fn allow_store(&mut self, slot: usize, rights: Rights) -> Option<Reuse> {
+        let meta = self.mapped_meta(slot).filter(|_| self.level() == Level::Pte)?;
+        let state = meta.state();
+        let was_exclusive = state.is_exclusive();
+        if !was_exclusive && !meta.try_make_exclusive() {
+            return None;
+        }
+        // Decoded as a whole only here: a store that copies needs no more of it than the frame.
+        let Entry::Leaf(leaf) = self.entry(slot) else { return None };
+        if state.is_lazyfree() && !mutant!("fault.lazyfree-kept") {
+            meta.set_lazyfree(false);
+        }
+        let bits = LeafBits { rights, ..LeafBits::of(leaf) }.used(true);
+        let word = M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, true)), Level::Pte);
+        self.table.word(slot).store(word, Release);
+        Some(if was_exclusive { Reuse::WasExclusive } else { Reuse::BecameExclusive })
+    }
+
     /// Puts the marker *busy* in the place of the leaf in `slot`, which maps `page`. Returns the translation,
     /// to be flushed. `None`, and no change, where the slot holds no leaf of user memory.
     pub(crate) fn replace_by_busy(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
-        self.mapped_meta(slot)?;
+        if !matches!(self.entry(slot), Entry::Leaf(leaf) if leaf.owned) {
+            return None;
+        }
         match self.replace(slot, Entry::Marker(Marker::Busy)) {
             Entry::Leaf(leaf) => Some(Unhooked::frame(VpnRange::new(page, page.add(1)), leaf)),
             _ => None,
         }
     }
+}
+
+/// How [`LockedTable::allow_store`] found the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// It was this space's alone.
+    WasExclusive,
+    /// Others had it once.
+    BecameExclusive,
 }
 
 /// What [`LockedTable::share_with`] found.

@@ -24,6 +24,19 @@ impl Model {
         }
     }
 
+    /// Makes the page ready for a store of another process, and writes the byte, if there is one: private memory
+    /// whatever its rights are, shared memory that may be written.
+    pub(super) fn force(&mut self, addr: u64, value: Option<u8>) -> CallResult {
+        let may = |mapping: &&Mapping| mapping.object.is_none() || mapping.flags.contains(VmFlags::WRITE);
+        if self.mappings.at(addr).filter(may).is_none() {
+            return CallResult::Error(Errno::EFAULT);
+        }
+        self.touch(addr, VmFlags::WRITE);
+        let byte = self.byte(addr).expect("a written page has contents");
+        *byte = value.unwrap_or(*byte);
+        CallResult::Written
+    }
+
     /// Checks rights and makes the page resident.
     fn access(&mut self, addr: u64, right: VmFlags) -> Result<(), Segv> {
         let mapping = self.mappings.at(addr).ok_or(Segv::Unmapped)?;

@@ -38,6 +38,12 @@ impl Spaces {
         self.visit(space, |model| model.call(call))
     }
 
+    /// A forced store of another process to a space; without a value, what comes before it: the page is made
+    /// one that may be stored to.
+    pub fn force(&mut self, space: usize, addr: u64, value: Option<u8>) -> CallResult {
+        self.visit(space, |model| model.force(addr, value))
+    }
+
     /// Maps the shared mapping that one space has in a range into another, in the same place, where
     /// it has nothing.
     ///

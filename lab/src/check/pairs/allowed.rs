@@ -31,6 +31,10 @@ enum Atom {
     Page { call: Call, pages_left: u64, stops: bool },
     /// A fork.
     Fork,
+    /// A forced store to the CPU's space makes its page ready, which may come to nothing.
+    Ready { addr: u64 },
+    /// The store itself.
+    Force { addr: u64, value: u8 },
 }
 
 /// The space that a step is about.
@@ -87,6 +91,7 @@ fn atoms_of_step(step: Step) -> Vec<Atom> {
     match step {
         Step::Call(call) => vec![Atom::Call(Whose::Own, call)],
         Step::Fork => vec![Atom::Fork],
+        Step::Force { addr, value } => vec![Atom::Ready { addr }, Atom::Force { addr, value }],
         Step::Access(call) | Step::InChild(call) => {
             let whose = if matches!(step, Step::InChild(_)) { Whose::Child } else { Whose::Own };
             let (addr, wants) = match call {
@@ -175,6 +180,13 @@ impl State {
             }
             Atom::Fork => {
                 self.children[cpu] = Some(self.model.fork(space).expect("there is memory"));
+            }
+            Atom::Ready { addr } => {
+                self.model.force(space, addr, None);
+            }
+            Atom::Force { addr, value } => {
+                let answer = self.model.force(space, addr, Some(value));
+                self.answers[cpu].push(answer);
             }
             Atom::Page { call, pages_left, stops } => {
                 let answer = self.model.call(space, &call);

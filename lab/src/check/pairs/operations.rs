@@ -26,6 +26,14 @@ pub enum Step {
     OtherSpaceRuns,
     /// The CPU's space forks.
     Fork,
+    /// A store of another process to the CPU's space, which the mapping need not allow where it is private: a
+    /// debugger's.
+    Force {
+        /// Where.
+        addr: u64,
+        /// The byte.
+        value: u8,
+    },
     /// An access in the child of that fork, which the CPU runs for it.
     InChild(Call),
 }
@@ -73,6 +81,8 @@ pub enum Operation {
     Fork,
     /// fork, and a store by the child.
     ForkAndStoreInChild,
+    /// mprotect to read-only, and forced stores there: nothing changes that another space or page has.
+    ForceStore,
     /// Two pages in two tables, and stores to the one and the other in turns: a copy of the space that has
     /// the second has the first.
     StoreInOrder,
@@ -218,6 +228,7 @@ impl Operation {
         Operation::SwitchNotifier,
         Operation::Fork,
         Operation::ForkAndStoreInChild,
+        Operation::ForceStore,
         Operation::StoreInOrder,
     ];
 
@@ -269,6 +280,10 @@ impl Operation {
             Operation::Fork => vec![Step::Fork, write(addr)],
             Operation::ForkAndStoreInChild => {
                 vec![Step::Fork, Step::InChild(Call::Write { addr, value: 30 + cpu as u8 })]
+            }
+            Operation::ForceStore => {
+                let force = |value| Step::Force { addr, value };
+                vec![protect(Prot::READ), force(60 + cpu as u8), force(70 + cpu as u8)]
             }
             Operation::StoreInOrder => {
                 let far = FAR + 2 * cpu * PAGE;

@@ -226,6 +226,7 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
                 self.child.replace(Some(self.driver.space.fork().expect("there is memory")));
                 None
             }
+            Step::Force { addr, value } => Some(self.driver.force(addr, value)),
             Step::InChild(call) => {
                 let child = self.child.borrow();
                 Some(self.call_in(child.as_ref().expect("it was forked"), &call))

@@ -40,27 +40,48 @@ impl Oracle {
         self.child.end(process)
     }
 
+    /// What is seen of a process now.
     fn state(&mut self, process: usize) -> Result<MemoryState> {
-        let lines = self.lines(process);
+        let (lines, advice) = host::lines_and_advice(self.child.pid_of(process))?;
+        let lines = self.within_windows(lines);
         let inside = |advice: &ForkAdvice| lines.iter().any(|line| line.range().contains(&advice.start));
-        let advice = host::fork_advice(self.child.pid_of(process))?.into_iter().filter(inside).collect();
+        let advice = advice.into_iter().filter(inside).collect();
         let pages = self.pages(process, &lines);
         Ok(MemoryState { map: map_lines(&lines), advice, pages })
     }
 
+    /// The states of all processes that live. Those in `known` are taken as they are.
+    fn states(&mut self, mut known: Vec<(usize, MemoryState)>) -> Result<Vec<(usize, MemoryState)>> {
+        let unknown = |process: &usize| known.iter().all(|(other, _)| other != process);
+        for process in (0..MOST_PROCESSES).filter(unknown).collect::<Vec<_>>() {
+            if self.child.lives(process) {
+                known.push((process, self.state(process)?));
+            }
+        }
+        known.sort_by_key(|(process, _)| *process);
+        Ok(known)
+    }
+
+    /// Carries out the steps. What a process has for itself alone no other one changes, in Linux: after a step
+    /// those are read that it names, or that map shared memory. Those that were not are read in the end, and
+    /// must be as they were known.
     fn take_all(&mut self, steps: &[ProcessStep]) -> Result<Vec<StepOutcome>> {
         self.results(&[])?;
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut seen) = (Vec::new(), Vec::new());
         for step in steps {
             let result = self.take(step)?;
-            let mut states = Vec::new();
-            for process in 0..MOST_PROCESSES {
-                if self.child.lives(process) {
-                    states.push((process, self.state(process)?));
-                }
-            }
-            outcomes.push(StepOutcome { result, states });
+            let stays = |&(process, ref state): &(usize, MemoryState)| {
+                let is_shared = state.map.iter().any(|line| line.object.is_some());
+                !is_shared && !step.names(process) && self.child.lives(process)
+            };
+            seen.retain(stays);
+            seen = self.states(seen)?;
+            outcomes.push(StepOutcome { result, states: seen.clone() });
         }
+        assert!(
+            steps.is_empty() || self.states(Vec::new())? == seen,
+            "a process has changed another one's memory"
+        );
         for process in (1..MOST_PROCESSES).filter(|process| self.child.lives(*process)).collect::<Vec<_>>() {
             self.end(process)?;
         }

@@ -5,7 +5,7 @@ use super::walk::{Seen, each_entry};
 use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};
-use interleaf::units::Pfn;
+use interleaf::units::{PAGE_SIZE, Pfn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the tables of all spaces map.
@@ -34,11 +34,17 @@ pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F
                 let known = objects || shown.tables.contains(&pfn);
                 require(known, || format!("the table {pfn:?} is in no space"))?;
             }
-            Kind::Zero => {}
+            Kind::Zero => require(is_zero(system, pfn), || format!("{pfn:?}, the zero page, was written"))?,
             kind => require(entries == 0, || format!("{entries} entries show {pfn:?}, which is {kind:?}"))?,
         }
     }
     Ok(())
+}
+
+fn is_zero<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, pfn: Pfn) -> bool {
+    let mut bytes = [1; PAGE_SIZE];
+    system.machine.read(pfn, 0, &mut bytes);
+    bytes == [0; PAGE_SIZE]
 }
 
 fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //!
 //! | file | what holds |
 //! |---|---|
-//! | `frames` | every frame is in one state; counts of user frames equal the entries that map them |
+//! | `frames` | every frame is in one state; counts of user frames equal the entries that map them; the zero page is zero |
 //! | `mappings` | mappings are in order, sound, and the index says so |
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
 //! | `translations` | no TLB holds what the tables do not say |

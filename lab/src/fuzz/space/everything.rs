@@ -1,4 +1,4 @@
-//! Everything that two spaces can be asked.
+//! Everything that two spaces and their descendants can be asked.
 
 use super::step::{Circumstances, Operation, Step};
 use super::world::{Turn, with_world};
@@ -43,6 +43,7 @@ fn is_whole(operation: &Operation) -> bool {
             matches!(call, Call::Mmap { .. } | Call::Munmap { .. } | Call::Mincore { .. })
         }
         Operation::Map(_) | Operation::Share { .. } | Operation::Look { .. } => true,
+        Operation::Fork { .. } | Operation::End { .. } => true,
         Operation::Protect { .. } | Operation::Bind { .. } | Operation::Fault { .. } => false,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | target | compared with |
 //! |---|---|
-//! | calls against the model | the plain model: each answer, and the state in the end |
+//! | calls and forks against the model | the plain model: each answer, and the state in the end |
 //! | everything, recounted | what must hold of any state; refusals that change nothing |
 //! | every allocation refused | the state before, and the answer without a refusal |
 //! | refused while others fault | the same, on the seeded machine |

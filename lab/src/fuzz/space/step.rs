@@ -1,8 +1,9 @@
 //! The steps of a sequence: who does what, drawn before anything is done.
 
+use super::world::PLACES;
 use crate::check::calls::{Call, MapFlags, PAGE, Prot, advice};
 use crate::check::rng::Rng;
-use crate::check::setting::{RefusedChange, Setting};
+use crate::check::setting::{InheritedZeroPages, RefusedChange, Setting};
 use crate::fuzz::words::wild;
 use interleaf::space::{MapRequest, Path, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};
@@ -22,10 +23,20 @@ pub enum Tables {
 /// What may be done, and what it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Calls of one space, each answered as the plain model answers.
+    /// Calls of one space and its descendants, each answered as the plain model answers.
     Modelled,
-    /// Everything that a space can be asked, of two spaces.
+    /// Everything that a space can be asked, of two spaces and their descendants.
     Everything,
+}
+
+impl Scope {
+    /// Number of spaces at first, and the first place of a child.
+    pub fn first_child(self) -> usize {
+        match self {
+            Scope::Modelled => 1,
+            Scope::Everything => 2,
+        }
+    }
 }
 
 /// The circumstances of a sequence.
@@ -70,6 +81,10 @@ pub struct Step {
 pub enum Operation {
     /// A call that the model knows.
     Call(Call),
+    /// fork: the child gets this place, if that is free.
+    Fork { child: usize },
+    /// A child ends. The CPU runs the first space.
+    End { child: usize },
     /// mmap as the library takes it.
     Map(MapRequest),
     /// mprotect with any flags.
@@ -105,6 +120,8 @@ pub struct Draw<'a> {
     bases: Vec<u64>,
     /// One in this number of steps is refused memory; 0: none.
     refusal_one_in: u64,
+    /// One in this number of operations is a fork or an end; 0: none.
+    fork_one_in: u64,
 }
 
 impl Circumstances {
@@ -112,7 +129,8 @@ impl Circumstances {
     pub fn draw(rng: &mut Rng, scope: Scope) -> Self {
         let tables = rng.pick(&[Tables::X86, Tables::X86, Tables::Aarch64, Tables::X86La57]);
         let path = rng.pick(&[Path::Speculative, Path::Speculative, Path::Locked]);
-        let mut setting = Setting { refused: RefusedChange::ChangesNothing, ..Setting::default() };
+        let (refused, zero_pages) = (RefusedChange::ChangesNothing, InheritedZeroPages::Everywhere);
+        let mut setting = Setting { refused, zero_pages, ..Setting::default() };
         if rng.chance(1, 2) {
             // Nearly all of user space: only a page at each end of a window is foreign.
             let middle = setting.task_end / 2 / PAGE * PAGE;
@@ -134,7 +152,9 @@ impl<'a> Draw<'a> {
         let [low, main] = &setting.windows;
         let bases = [setting.arena().start, setting.arena().start, main.start, low.start, setting.start_brk];
         let refusal_one_in = if refusals && rng.chance(1, 3) { rng.pick(&[2, 5]) } else { 0 };
+        let fork_one_in = rng.pick(&[0, 10, 25, 25]);
         Self {
+            fork_one_in,
             wild_one_in: rng.pick(&[5, 12, 40, 1000]),
             pages: rng.pick(&[4, 8, 24, 60]),
             bases: bases[..rng.pick(&[1, 2, 5])].to_vec(),
@@ -158,13 +178,21 @@ impl<'a> Draw<'a> {
                 continue;
             }
             let refusal = self.refusal(&operation);
+            let space = if matches!(operation, Operation::End { .. }) { 0 } else { space };
             steps.push(Step { cpu, space, refusal, operation });
         }
         steps
     }
 
     fn space(&mut self) -> usize {
-        if self.circumstances.scope == Scope::Everything { self.rng.below(2) as usize } else { 0 }
+        let places = if self.fork_one_in > 0 { PLACES } else { self.circumstances.scope.first_child() };
+        self.rng.below(places as u64) as usize
+    }
+
+    /// The place of a child.
+    fn child(&mut self) -> usize {
+        let first = self.circumstances.scope.first_child();
+        first + self.rng.below((PLACES - first) as u64) as usize
     }
 
     fn refusal(&mut self, operation: &Operation) -> Option<Refusal> {
@@ -198,6 +226,10 @@ impl<'a> Draw<'a> {
 
     /// One operation.
     pub fn operation(&mut self) -> Operation {
+        if self.fork_one_in > 0 && self.rng.chance(1, self.fork_one_in) {
+            let child = self.child();
+            return if self.rng.chance(2, 3) { Operation::Fork { child } } else { Operation::End { child } };
+        }
         if self.circumstances.scope == Scope::Everything && self.rng.chance(2, 5) {
             return self.unmodelled();
         }
@@ -229,7 +261,7 @@ impl<'a> Draw<'a> {
                     if self.rng.chance(1, 4) { Source::At(addr) } else { Source::Part { which, offset } };
                 let sharing = if self.rng.chance(1, 12) { Sharing::Private } else { Sharing::Shared };
                 let request = MapRequest { sharing, ..self.request() };
-                Operation::Share { space: self.rng.below(2) as usize, from, request }
+                Operation::Share { space: self.space(), from, request }
             }
             5 => {
                 let (mode, nodes) = (self.rng.below(7) as u32, self.rng.pick(&[0, 1, 2, 3, 1 << 63, !0]));

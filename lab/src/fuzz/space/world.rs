@@ -1,4 +1,7 @@
 //! The spaces of a sequence, and how a step is done.
+//!
+//! Spaces have places; a fork fills one, an end empties it, and a step for a place that is empty is one for the
+//! first. Each is kept by handles, as a kernel's are: that of its place, and that of the CPU that runs it.
 
 use super::step::{Circumstances, Operation, Refusal, Scope, Source};
 use crate::check::calls::{Call, CallResult, Errno, PAGE};
@@ -7,20 +10,28 @@ use crate::check::library::{boot_map, layout_of};
 use crate::check::recount::QuiescentSystem;
 use crate::machine::soft::{Entered, Flavour, MachineConfig, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{Active, AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::space::{
+    AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, SpaceHandle, Spaces, Vm,
+};
 use interleaf::units::{CpuId, VirtAddr, Vpn};
 use interleaf::vma::{VmaAttributes, VmaFlags};
 use interleaf_linux_abi as linux;
-use std::mem::ManuallyDrop;
+use std::cell::RefCell;
+use std::mem::{ManuallyDrop, forget};
+
+type Handle<'s, 'v, C, F> = SpaceHandle<'s, 'v, SoftMachine<C, F>>;
+
+/// Places of spaces.
+pub const PLACES: usize = 4;
 
 /// Spaces of one system, on a machine of flavour `C`.
-pub struct World<'a, 'v, C: Flavour, F: Format> {
+pub struct World<'a, 's, 'v, C: Flavour, F: Format> {
     /// The machine.
     pub machine: &'a SoftMachine<C, F>,
     /// What its spaces share.
     pub vm: &'a Vm<'v, SoftMachine<C, F>>,
-    /// The spaces.
-    pub spaces: &'a [AddressSpace<'v, SoftMachine<C, F>>],
+    registry: &'s Spaces<'v, SoftMachine<C, F>>,
+    places: &'a [RefCell<Option<Handle<'s, 'v, C, F>>>; PLACES],
     /// Which way their faults go.
     pub path: Path,
 }
@@ -28,6 +39,8 @@ pub struct World<'a, 'v, C: Flavour, F: Format> {
 /// What an operation was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepResult {
+    /// Nothing: there is no such space, or its place is taken.
+    Skipped,
     /// That of a call.
     Call(CallResult),
     /// Done; the value where there is one.
@@ -40,7 +53,8 @@ pub enum StepResult {
 
 /// A CPU that runs a space until this is dropped.
 pub struct Turn<'s, 'v, C: Flavour, F: Format> {
-    _active: Active<'s, 'v, SoftMachine<C, F>>,
+    /// Dropped while the CPU is entered: it may be the last handle.
+    space: Handle<'s, 'v, C, F>,
     _entered: Entered,
     who: (u32, usize),
 }
@@ -60,27 +74,31 @@ pub fn machine<C: Flavour, F: Format>() -> std::io::Result<SoftMachine<C, F>> {
 pub fn with_world<C: Flavour, F: Format, R>(
     machine: &mut SoftMachine<C, F>,
     circumstances: &Circumstances,
-    f: impl FnOnce(&World<'_, '_, C, F>) -> Result<R, String>,
+    f: impl FnOnce(&World<'_, '_, '_, C, F>) -> Result<R, String>,
 ) -> Result<R, String> {
     let Circumstances { path, scope, setting, .. } = circumstances;
     machine.reclaim_memory();
     let machine = &*machine;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(machine, boot_map(machine)).expect("memory");
+    let registry = Spaces::new(&vm).expect("memory");
     let before = vm.memory().check().map_err(|wrong| wrong.to_string())?.allocated;
-    let new = || AddressSpace::new(&vm, layout_of(setting), *path).expect("memory for a space");
-    let count = if *scope == Scope::Everything { 2 } else { 1 };
+    let new = || AddressSpace::new(&vm, layout_of(setting), *path).and_then(|space| registry.insert(space));
     // A check that fails leaves the spaces as they are.
-    let spaces: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..count).map(|_| new()).collect());
-    if *scope == Scope::Modelled {
-        fill(&spaces[0], circumstances);
+    let places = ManuallyDrop::new([const { RefCell::new(None) }; PLACES]);
+    for place in &places[..scope.first_child()] {
+        let space = new().expect("memory for a space");
+        if *scope == Scope::Modelled {
+            fill(&space, circumstances);
+        }
+        place.replace(Some(space));
     }
     drop(cpu);
-    let world = World { machine, vm: &vm, spaces: &spaces, path: *path };
+    let world = World { machine, vm: &vm, registry: &registry, places: &places, path: *path };
     let result = f(&world)?;
     let cpu = machine.enter(CpuId(0));
     world.recount()?;
-    drop(ManuallyDrop::into_inner(spaces));
+    drop(ManuallyDrop::into_inner(places));
     drop(cpu);
     // What a CPU caches, or keeps until no reader is left, it gives back itself.
     (1..CPUS).chain([0]).for_each(|number| {
@@ -110,38 +128,82 @@ fn fill<C: Flavour, F: Format>(space: &AddressSpace<'_, SoftMachine<C, F>>, circ
 
 impl<'s, 'v, C: Flavour, F: Format> Turn<'s, 'v, C, F> {
     /// Makes a CPU run a space, if `turn` does not say that it does.
-    pub fn to(turn: &mut Option<Self>, world: &World<'s, 'v, C, F>, who: (u32, usize)) {
+    pub fn to(turn: &mut Option<Self>, world: &World<'_, 's, 'v, C, F>, who: (u32, usize)) {
+        let who = (who.0, world.place(who.1));
         if turn.as_ref().is_some_and(|turn| turn.who == who) {
             return;
         }
         *turn = None;
-        let entered = world.machine.enter(CpuId(who.0));
-        *turn = Some(Self { _active: world.spaces[who.1].activate(None), _entered: entered, who });
+        let _entered = world.machine.enter(CpuId(who.0));
+        let space = world.space(who.1);
+        forget(space.activate(None));
+        *turn = Some(Self { space, _entered, who });
     }
 }
 
-impl<C: Flavour, F: Format> World<'_, '_, C, F> {
+impl<C: Flavour, F: Format> Drop for Turn<'_, '_, C, F> {
+    fn drop(&mut self) {
+        drop(self.space.active_here());
+    }
+}
+
+impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
+    /// The place that a step for `place` is about.
+    pub fn place(&self, place: usize) -> usize {
+        if self.places[place].borrow().is_some() { place } else { 0 }
+    }
+
+    /// A handle of the space that a step for `place` is about.
+    pub fn space(&self, place: usize) -> Handle<'s, 'v, C, F> {
+        self.places[self.place(place)].borrow().clone().expect("the first place is never empty")
+    }
+
+    /// The spaces that there are, by their places.
+    pub fn spaces(&self) -> impl Iterator<Item = (usize, Handle<'s, 'v, C, F>)> {
+        self.places.iter().enumerate().filter_map(|(place, space)| Some((place, space.borrow().clone()?)))
+    }
+
     /// Recounts everything. The caller runs on a CPU.
     pub fn recount(&self) -> Result<(), String> {
-        let spaces: Vec<_> = self.spaces.iter().collect();
+        let handles: Vec<_> = self.spaces().map(|(_, space)| space).collect();
+        let spaces: Vec<&AddressSpace<'_, _>> = handles.iter().map(|space| &**space).collect();
         QuiescentSystem { machine: self.machine, vm: self.vm, spaces: &spaces, path: self.path }.recount()
     }
 
     /// The mappings of all spaces.
     pub fn mappings(&self) -> Vec<Vec<VmaAttributes>> {
-        let mappings = |space: &AddressSpace<'_, _>| {
+        let mappings = |space: Handle<'_, '_, C, F>| {
             let mut list = Vec::new();
             space.each_vma(|vma| list.push(*vma));
             list
         };
-        self.spaces.iter().map(mappings).collect()
+        self.spaces().map(|(_, space)| mappings(space)).collect()
+    }
+
+    /// Forks a space into a place, which is free or left alone.
+    fn fork(&self, space: &AddressSpace<'v, SoftMachine<C, F>>, child: usize) -> StepResult {
+        if self.places[child].borrow().is_some() {
+            return StepResult::Skipped;
+        }
+        match space.fork().and_then(|forked| self.registry.insert(forked)) {
+            Ok(forked) => {
+                self.places[child].replace(Some(forked));
+                StepResult::Done(0)
+            }
+            Err(error) => StepResult::Refused(error.into()),
+        }
     }
 
     /// Does an operation in a space, which the calling CPU runs.
     pub fn perform(&self, at: usize, operation: &Operation) -> StepResult {
-        let space = &self.spaces[at];
+        let space = &*self.space(at);
         let done = |result: Result<u64, Errno>| result.map_or_else(StepResult::Refused, StepResult::Done);
         match operation {
+            Operation::Fork { child } => self.fork(space, *child),
+            Operation::End { child } => {
+                let ended = self.places[*child].take();
+                if ended.is_some() { StepResult::Done(0) } else { StepResult::Skipped }
+            }
             Operation::Call(call) => StepResult::Call(Driver { machine: self.machine, space }.call(call)),
             Operation::Map(request) => done(space.map(request).map(|at| at.0).map_err(Errno::from)),
             Operation::Protect { addr, len, flags } => {
@@ -151,7 +213,7 @@ impl<C: Flavour, F: Format> World<'_, '_, C, F> {
                 let Some((from, request)) = self.source(*other, *from, request) else {
                     return StepResult::Done(0);
                 };
-                let mapped = space.map_shared(&self.spaces[*other], VirtAddr(from), &request);
+                let mapped = space.map_shared(&self.space(*other), VirtAddr(from), &request);
                 done(mapped.map(|at| at.0).map_err(Errno::from))
             }
             Operation::Bind { addr, len, mode, nodes, flags } => {
@@ -177,7 +239,7 @@ impl<C: Flavour, F: Format> World<'_, '_, C, F> {
             return Some((addr, *request));
         };
         let mut shared = Vec::new();
-        self.spaces[other].each_vma(|vma| {
+        self.space(other).each_vma(|vma| {
             if vma.backing.is_some() {
                 shared.push(vma.range);
             }

@@ -10,6 +10,9 @@
 //! `fork.copy` is a write fault of the parent that copies its page, less the time of copying the same frames
 //! taken right after, of 1 MiB. `fork.shuffled_*` are the same of a space whose pages were written in an
 //! order drawn by chance, so that neighbours have frames far from each other; without a bar.
+//!
+//! A round of either side gives all three: what it takes to map, fill and share 1 GiB is paid once for them.
+//! Of that size there are 11 pairs at most.
 
 use super::{Bar, Benchmark, Figure, Options, alone, paired};
 use crate::check::rng::Rng;
@@ -53,17 +56,20 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
     let parent = Parent::new(&vm, (0..pages).collect())?;
-    let bench = Bench { options, process: RefCell::new(process), parent };
-    let mut figures = vec![bench.share(), bench.exit(), bench.unmap_shared(), bench.unmap_flushes()];
+    let few = &fewer_pairs(options, pages);
+    let bench = Bench { options: few, process: RefCell::new(process), parent };
+    let [share, exit, unmap] = bench.against_host(["fork.share", "fork.exit", "fork.unmap_shared"]);
+    let mut figures = vec![
+        share.with_bar(Bar::AtMost(0.2)),
+        exit.with_bar(Bar::AtMost(0.34)),
+        unmap.with_bar(Bar::AtMost(0.2)),
+        bench.unmap_flushes(),
+    ];
     let Bench { process, parent, .. } = bench;
     drop(parent);
     let parent = Parent::new(&vm, shuffled(pages, options.seed))?;
-    let bench = Bench { options, process, parent };
-    figures.extend([
-        bench.against_host("fork.shuffled_share", share, |cost| cost.fork),
-        bench.against_host("fork.shuffled_exit", exit, |cost| cost.exit),
-        bench.against_host("fork.shuffled_unmap", unmap_shared, |cost| cost.unmap_shared),
-    ]);
+    let bench = Bench { options: few, process, parent };
+    figures.extend(bench.against_host(["fork.shuffled_share", "fork.shuffled_exit", "fork.shuffled_unmap"]));
     drop(bench);
     figures.push(copy(options, &Parent::new(&vm, (0..copied).collect())?));
     drop((entered, pinned));
@@ -74,6 +80,12 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 pub(super) fn full_pages() -> u64 {
     let is_large = available_bytes().is_some_and(|bytes| bytes >= 6 << 30);
     if is_large { 1 << 18 } else { 64 << 8 }
+}
+
+/// The options with fewer pairs where each takes seconds.
+pub(super) fn fewer_pairs(options: &Options, pages: u64) -> Options {
+    let most = if pages >= 1 << 18 { 11 } else { usize::MAX };
+    Options { pairs: options.pairs.min(most), ..options.clone() }
 }
 
 /// The numbers below `pages`, in an order drawn by chance.
@@ -130,6 +142,19 @@ impl<'v> Parent<'v> {
         took
     }
 
+    /// Nanoseconds of a fork, of the end of the child, and of a munmap of what another child has too.
+    fn costs(&self) -> [f64; 3] {
+        let start = Instant::now();
+        let child = self.fork();
+        let share = start.elapsed().as_nanos() as f64;
+        let exit = self.end(child);
+        let child = self.fork();
+        let unmap = time(|| self.unmap());
+        self.map_again();
+        self.end(child);
+        [share, exit, unmap]
+    }
+
     fn unmap(&self) {
         self.space.unmap(self.base, self.pages * PAGE).expect("it is mapped");
     }
@@ -162,36 +187,35 @@ struct Bench<'a, 'v> {
 }
 
 impl Bench<'_, '_> {
-    /// `ours` gives nanoseconds for all pages.
-    fn against_host(
-        &self,
-        name: &'static str,
-        ours: impl Fn(&Parent<'_>) -> f64,
-        theirs: impl Fn(&ForkCost) -> u64,
-    ) -> Figure {
+    /// A fork, the end of its child and a munmap of shared memory against the host's, of the same rounds.
+    fn against_host(&self, names: [&'static str; 3]) -> [Figure; 3] {
         let pages = self.parent.pages as f64;
-        let host = || {
-            let cost = self.process.borrow_mut().measure().expect("the host forks");
-            theirs(&cost) as f64 / pages
-        };
-        let running = self.parent.space.activate(None);
+        let (ours, theirs) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let yardstick = "the host's own, of as much memory";
-        let figure = paired(self.options, name, "ns/page", || ours(&self.parent) / pages, yardstick, host);
+        let running = self.parent.space.activate(None);
+        let our_round = || {
+            let costs = self.parent.costs().map(|ns| ns / pages);
+            ours.borrow_mut().push(costs);
+            costs[0]
+        };
+        let their_round = || {
+            let ForkCost { fork, exit, unmap_shared } =
+                self.process.borrow_mut().measure().expect("the host forks");
+            let costs = [fork, exit, unmap_shared].map(|ns| ns as f64 / pages);
+            theirs.borrow_mut().push(costs);
+            costs[0]
+        };
+        let share = paired(self.options, names[0], "ns/page", our_round, yardstick, their_round);
         drop(running);
-        figure
-    }
-
-    fn share(&self) -> Figure {
-        self.against_host("fork.share", share, |cost| cost.fork).with_bar(Bar::AtMost(0.2))
-    }
-
-    fn exit(&self) -> Figure {
-        self.against_host("fork.exit", exit, |cost| cost.exit).with_bar(Bar::AtMost(0.34))
-    }
-
-    fn unmap_shared(&self) -> Figure {
-        self.against_host("fork.unmap_shared", unmap_shared, |cost| cost.unmap_shared)
-            .with_bar(Bar::AtMost(0.2))
+        let again = |which: usize| {
+            let (ours, theirs) = (ours.borrow(), theirs.borrow());
+            let mut ours = ours.iter().map(|costs| costs[which]);
+            let mut theirs = theirs.iter().map(|costs| costs[which]);
+            let ours = || ours.next().expect("as many rounds as before");
+            let theirs = || theirs.next().expect("as many rounds as before");
+            paired(self.options, names[which], "ns/page", ours, yardstick, theirs)
+        };
+        [share, again(1), again(2)]
     }
 
     fn unmap_flushes(&self) -> Figure {
@@ -206,29 +230,6 @@ impl Bench<'_, '_> {
         drop(running);
         Figure::count("fork.unmap_flushes", flushed as f64, "flushes").with_bar(Bar::Exactly(1.0))
     }
-}
-
-/// Nanoseconds of a fork.
-fn share(parent: &Parent<'_>) -> f64 {
-    let start = Instant::now();
-    let child = parent.fork();
-    let took = start.elapsed().as_nanos() as f64;
-    parent.end(child);
-    took
-}
-
-/// Nanoseconds of the end of a child.
-fn exit(parent: &Parent<'_>) -> f64 {
-    parent.end(parent.fork())
-}
-
-/// Nanoseconds of a munmap of what a child has too.
-fn unmap_shared(parent: &Parent<'_>) -> f64 {
-    let child = parent.fork();
-    let took = time(|| parent.unmap());
-    parent.map_again();
-    parent.end(child);
-    took
 }
 
 fn copy(options: &Options, parent: &Parent<'_>) -> Figure {

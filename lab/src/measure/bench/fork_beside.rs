@@ -6,7 +6,7 @@
 //! `fork.fault_behind` is the longest of those behind it, which wait for the end of the fork, by name: 0.001
 //! where there were none. `fork.beside_ms` is what that fork took.
 
-use super::fork::full_pages;
+use super::fork::{fewer_pairs, full_pages};
 use super::{Bar, Benchmark, Figure, Options, alone, pinned_threads};
 use crate::error::Failure;
 use crate::machine::host::{Host, TaskSpace, with_switch_notifier};
@@ -38,6 +38,7 @@ type Space<'v> = AddressSpace<'v, TimedMachine>;
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pages = options.size(full_pages(), 2 << 8);
+    let options = &fewer_pairs(options, pages);
     let machine = timed_machine::machine(options, pages + pages / 64 + 2 * FAULTED + 4096)?;
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));

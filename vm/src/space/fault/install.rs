@@ -6,7 +6,7 @@ use super::prepare::Prepared;
 use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
-use crate::table::{LeafBits, LockedTable};
+use crate::table::{LeafBits, LockedTable, Reuse};
 use crate::units::{Access, Pfn, Rights, Vpn};
 
 /// A decision, made without a lock from an entry read once; applied under the table's lock if the entry is
@@ -144,17 +144,39 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     /// Decides whether a write takes a copy: only the holder of the table's lock makes the frame of an entry
     /// exclusive, or shares it by another entry.
     fn allow_write(&mut self, rights: Rights, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        if self.table.is_exclusive(self.slot) {
-            self.allow(rights);
-        } else if self.table.try_make_exclusive(self.slot) {
-            self.space.vm.count(Counter::PgReuse);
-            self.allow(rights);
-        } else if prepared.has_copy() {
-            self.copy(prepared);
+        let is_allowed = if self.access == Access::Write {
+            let reuse = self.table.allow_store(self.slot, rights);
+            if reuse == Some(Reuse::BecameExclusive) {
+                self.space.vm.count(Counter::PgReuse);
+            }
+            reuse.is_some()
         } else {
+            self.unshare_in_place(rights)
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        if !prepared.has_copy() {
             return Err(Fallback::CowUnprepared);
         }
+        self.copy(prepared);
         Ok(())
+    }
+
+    /// Makes the frame exclusive for a pin to read, if nobody else has it, and gives the leaf the rights.
+    /// `false`, and no change, where the pin has to copy.
+    #[cold]
+    #[inline(never)]
+    fn unshare_in_place(&mut self, rights: Rights) -> bool {
+        let was_exclusive = self.table.is_exclusive(self.slot);
+        if !was_exclusive {
+            if !self.table.try_make_exclusive(self.slot) {
+                return false;
+            }
+            self.space.vm.count(Counter::PgReuse);
+        }
+        self.allow(rights);
+        true
     }
 
     /// The bits of the leaf. The access is tried again at once: its bits are set now, which spares the
@@ -195,8 +217,8 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         self.space.vm.count(Counter::CowCopied);
     }
 
-    /// Gives the leaf more rights, with the same frame. Other CPUs need no flush: one whose TLB has fewer
-    /// faults, and finds them here.
+    /// Gives the leaf more rights, with the same frame: one of shared memory for a store, or any for a load.
+    /// Other CPUs need no flush: one whose TLB has fewer faults, and finds them here.
     ///
     /// A load gives no right to write to a page that a fork has swept: a pinned frame there is exclusive, and
     /// will be copied for the child.
@@ -204,9 +226,6 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         let store = self.access == Access::Write;
         if !store && self.space.fork.is_behind(self.page) && !mutant!("fork.pinned-writable-again") {
             rights -= Rights::WRITE;
-        }
-        if store && !mutant!("fault.lazyfree-kept") {
-            self.table.set_lazyfree(self.slot, false);
         }
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         let now = |leaf| LeafBits { rights, ..LeafBits::of(leaf).used(kept(leaf) || store) };
