@@ -24,8 +24,8 @@ impl Model {
         }
     }
 
-    /// Makes the page ready for a store of another process, and writes the byte, if there is one: private memory
-    /// whatever its rights are, shared memory that may be written.
+    /// Makes the page ready for a store of another process, and writes the byte, if there is one: private
+    /// memory whatever its rights are, shared memory that may be written.
     pub(super) fn force(&mut self, addr: u64, value: Option<u8>) -> CallResult {
         let may = |mapping: &&Mapping| mapping.object.is_none() || mapping.flags.contains(VmFlags::WRITE);
         if self.mappings.at(addr).filter(may).is_none() {
