@@ -155,7 +155,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let meta = self.mapped_meta(slot).filter(|_| self.level() == Level::Pte)?;
         let state = meta.state();
         let was_exclusive = state.is_exclusive();
-        if !was_exclusive && !meta.try_make_exclusive() {
+        if !was_exclusive && !meta.try_make_exclusive() && !mutant!("cow.store-to-shared-allowed") {
             return None;
         }
         // Decoded as a whole only here: a store that copies needs no more of it than the frame.

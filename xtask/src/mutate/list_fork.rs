@@ -107,6 +107,11 @@ pub const ALL: &[Mutation] = &[
         test: PIN,
     },
     Mutation {
+        point: "cow.store-to-shared-allowed",
+        wrong: "a store to a frame that others have is allowed in place",
+        test: Unit("space::tests::fork"),
+    },
+    Mutation {
         point: "pin.shared-frame-pinned",
         wrong: "a frame is pinned that a write copies",
         test: Model("loom_a_pin_against_a_reuse"),

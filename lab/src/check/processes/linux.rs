@@ -1,9 +1,9 @@
 //! The host's Linux as a system of processes: those that the oracle's child forks.
 
 use super::{ForkAdvice, MemoryState, ProcessStep, ProcessSystem, StepOutcome, StepResult};
-use crate::check::calls::{Call, Errno, advice};
+use crate::check::calls::Errno;
 use crate::check::oracle::{Oracle, map_lines, step as step_of};
-use crate::check::oracle_host::{self as host, HostLine};
+use crate::check::oracle_host as host;
 use crate::os::child::MOST_PROCESSES;
 use std::io::Result;
 
@@ -41,115 +41,51 @@ impl Oracle {
     }
 
     /// What is seen of a process now.
-    fn look(&mut self, process: usize) -> Result<Known> {
+    fn state(&mut self, process: usize) -> Result<MemoryState> {
         let (lines, advice) = host::lines_and_advice(self.child.pid_of(process))?;
         let lines = self.within_windows(lines);
         let inside = |advice: &ForkAdvice| lines.iter().any(|line| line.range().contains(&advice.start));
         let advice = advice.into_iter().filter(inside).collect();
         let pages = self.pages(process, &lines);
-        let state = MemoryState { map: map_lines(&lines), advice, pages };
-        Ok(Known { process, lines, state })
+        Ok(MemoryState { map: map_lines(&lines), advice, pages })
     }
 
-    /// What is seen of a process after a step, which did not change what `effect` leaves out.
-    fn view_after(&mut self, known: Known, effect: Effect) -> Result<Known> {
-        let Known { process, mut lines, mut state } = known;
-        match effect {
-            Effect::Advice => return self.look(process),
-            Effect::Map if !state.advice.is_empty() => return self.look(process),
-            Effect::Map => {
-                lines = self.lines(process);
-                state.map = map_lines(&lines);
-            }
-            Effect::Pages => {}
-        }
-        state.pages = self.pages(process, &lines);
-        Ok(Known { process, lines, state })
-    }
-
-    /// What is seen of all processes that live, after a step. Read is what the step may have changed, in
-    /// Linux: of the process that it names; of others the pages, where they map shared memory.
-    fn views_after(&mut self, step: &ProcessStep, before: Vec<Known>) -> Result<Vec<Known>> {
-        let mut views = Vec::new();
-        for known in before.into_iter().filter(|known| self.child.lives(known.process)).collect::<Vec<_>>() {
-            let maps_shared = known.lines.iter().any(|line| line.shared);
-            let effect = match step.process() == known.process {
-                true => Some(Effect::of(step)),
-                false => maps_shared.then_some(Effect::Pages),
-            };
-            views.push(match effect {
-                Some(effect) => self.view_after(known, effect)?,
-                None => known,
-            });
-        }
-        for process in 0..MOST_PROCESSES {
-            if self.child.lives(process) && views.iter().all(|known| known.process != process) {
-                views.push(self.look(process)?);
+    /// The states of all processes that live. Those in `known` are taken as they are.
+    fn states(&mut self, mut known: Vec<(usize, MemoryState)>) -> Result<Vec<(usize, MemoryState)>> {
+        let unknown = |process: &usize| known.iter().all(|(other, _)| other != process);
+        for process in (0..MOST_PROCESSES).filter(unknown).collect::<Vec<_>>() {
+            if self.child.lives(process) {
+                known.push((process, self.state(process)?));
             }
         }
-        views.sort_by_key(|known| known.process);
-        Ok(views)
+        known.sort_by_key(|(process, _)| *process);
+        Ok(known)
     }
 
-    /// Carries out the steps. Whether Linux has changed what no step may change is seen in the end, when
-    /// everything is read.
+    /// Carries out the steps. What a process has for itself alone no other one changes, in Linux: after a step
+    /// those are read that it names, or that map shared memory. Those that were not are read in the end, and
+    /// must be as they were known.
     fn take_all(&mut self, steps: &[ProcessStep]) -> Result<Vec<StepOutcome>> {
         self.results(&[])?;
-        let (mut outcomes, mut views) = (Vec::new(), Vec::new());
+        let (mut outcomes, mut seen) = (Vec::new(), Vec::new());
         for step in steps {
             let result = self.take(step)?;
-            views = self.views_after(step, views)?;
-            outcomes.push(StepOutcome { result, states: states(&views) });
+            let stays = |&(process, ref state): &(usize, MemoryState)| {
+                let is_shared = state.map.iter().any(|line| line.object.is_some());
+                !is_shared && !step.names(process) && self.child.lives(process)
+            };
+            seen.retain(stays);
+            seen = self.states(seen)?;
+            outcomes.push(StepOutcome { result, states: seen.clone() });
         }
-        let mut all = Vec::new();
-        for process in views.iter().map(|known| known.process) {
-            all.push(self.look(process)?);
-        }
-        assert!(states(&all) == states(&views), "a step has changed more of the host's memory than it may");
+        assert!(
+            steps.is_empty() || self.states(Vec::new())? == seen,
+            "a process has changed another one's memory"
+        );
         for process in (1..MOST_PROCESSES).filter(|process| self.child.lives(*process)).collect::<Vec<_>>() {
             self.end(process)?;
         }
         Ok(outcomes)
-    }
-}
-
-/// What was seen of a process.
-struct Known {
-    process: usize,
-    /// Its map within the windows.
-    lines: Vec<HostLine>,
-    state: MemoryState,
-}
-
-fn states(views: &[Known]) -> Vec<(usize, MemoryState)> {
-    views.iter().map(|known| (known.process, known.state.clone())).collect()
-}
-
-/// What a step may change of the process that takes it; each kind what those before it do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// Which pages are resident, and their contents.
-    Pages,
-    /// The map, and which mappings the advice about children is for.
-    Map,
-    /// Advice about children.
-    Advice,
-}
-
-impl Effect {
-    fn of(step: &ProcessStep) -> Self {
-        let about_children = [advice::DONTFORK, advice::DOFORK, advice::WIPEONFORK, advice::KEEPONFORK];
-        match *step {
-            ProcessStep::Call {
-                call: Call::Read { .. } | Call::Write { .. } | Call::Mincore { .. }, ..
-            } => Effect::Pages,
-            ProcessStep::Call { call: Call::Madvise { advice, .. }, .. }
-                if about_children.contains(&advice) =>
-            {
-                Effect::Advice
-            }
-            ProcessStep::Call { .. } | ProcessStep::Fork { .. } | ProcessStep::End { .. } => Effect::Map,
-        }
     }
 }
 

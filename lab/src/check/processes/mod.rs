@@ -119,6 +119,11 @@ impl ProcessStep {
         }
     }
 
+    /// Whether the step is one of that process, or makes it.
+    fn names(&self, process: usize) -> bool {
+        self.process() == process || matches!(*self, Self::Fork { child, .. } if child == process)
+    }
+
     /// Whether the step can be taken by the processes that live.
     fn is_possible(&self, lives: impl Fn(usize) -> bool) -> bool {
         lives(self.process())
