@@ -47,8 +47,8 @@ impl Fuzzer for Sequences {
     }
 }
 
-/// Sequences of several processes that fork. One takes as long as some thirty of one process, because each
-/// process asks Linux for its whole map.
+/// Sequences of several processes that fork. One takes as long as some fifty of one process: after each step
+/// Linux is asked for the whole map of the process that took it, by a text of twenty lines for each mapping.
 pub struct ProcessSequences {
     linux: Oracle,
     model: ModelProcesses,
