@@ -87,7 +87,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         &self.held
     }
 
-    /// The word in `slot`; only the hardware's accessed and dirty bits may change under the lock.
+    /// The word in `slot`; only accessed and dirty bits may change under the lock: the hardware sets them, and
+    /// a [scan](super::scan_accessed) clears accessed ones.
     #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.table.word(slot).load(Relaxed)
@@ -218,8 +219,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
     /// slot's last value.
     ///
-    /// The hardware writes an entry only to set a bit that is clear. An entry whose bits are all set, as
-    /// after a store to the page, is changed by the holder of the lock only: a plain store replaces it.
+    /// The hardware writes an entry only to set a bit that is clear. So a plain store replaces an entry whose bits
+    /// are all set, as after a store to the page. Beside the holder of the lock only a scan may change it, which
+    /// clears *accessed*: that is lost, and the page counts as used once more (see `accessed`).
     ///
     /// Relaxed: a reader takes nothing from an entry that is absent or a marker, and trusts it under the lock
     /// only, which orders all changes; a flush has fences of its own, and so has a grace period.

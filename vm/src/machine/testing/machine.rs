@@ -239,7 +239,7 @@ impl<F: Format> Drop for TestMachine<F> {
 // with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that
 // no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: a helper that runs
 // the handler holds a reference to it, and is waited for. 8: the arena is for the library; claims are kept,
-// and looked at under one lock.
+// and looked at under one lock. 9: the MMU walks from the root that it tells.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
@@ -285,6 +285,12 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         forget(NonNull::new(at).unwrap(), order.bytes());
     }
 
+    unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
+        self.note_contents();
+        let page = Pfn(from.0 / PAGE_SIZE as u64);
+        self.read(page, from.0 as usize % PAGE_SIZE, to);
+    }
+
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         self.note_contents();
         let (from, to) = (self.bytes(from, 0, order.bytes()), self.bytes(to, 0, order.bytes()));
@@ -297,6 +303,10 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
             mmu.load(root.map(RootTable::pfn));
         }
         self.flush_all();
+    }
+
+    fn loaded_root(&self) -> Option<Pfn> {
+        self.own_mmu()?.root()
     }
 
     fn flush_range(&self, range: VpnRange) {
