@@ -77,6 +77,12 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
         Some(Self { memory, rcu, tree: PageTable::of_given(memory, root, rcu), flush })
     }
 
+    /// The tables, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn tree(&self) -> &PageTable<'m, M> {
+        &self.tree
+    }
+
     /// The frame of the root. See the module about who loads it.
     pub fn root(&self) -> Pfn {
         self.tree.root()

@@ -2,6 +2,7 @@
 
 use super::{Harness, Rule, Suite};
 use crate::machine::{Entry, Format, Leaf, Machine, RootTable};
+use crate::sync::with_interrupts_off;
 use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 
 /// The first page that the suite maps; it lies in the middle of a table of every level.
@@ -148,10 +149,21 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         self.load(second);
         self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(7)) && self.seen(1).is_none());
         self.map(first, 0, Some(self.data(6)));
+        self.tells_only(Some(second));
         self.load(first);
         self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(6)));
+        self.tells_only(Some(first));
         self.with_preempt_off(|machine| machine.load_root(None));
+        self.tells_only(None);
         self.check(Rule::RootNone, (0..PAGES).all(|page| self.seen(page).is_none()));
+    }
+
+    /// Checks that the machine tells neither of the suite's roots as loaded, but `loaded`.
+    fn tells_only(&self, loaded: Option<Tables>) {
+        let told = with_interrupts_off::<M::Cpu, _>(|| self.machine.loaded_root());
+        let loaded = loaded.map(|tables| tables.root);
+        let others = [self.first_tables(), self.second_tables()].map(|tables| Some(tables.root));
+        self.check(Rule::RootTold, told == loaded || !others.contains(&told));
     }
 }
 

@@ -18,3 +18,5 @@ mod sweep;
 pub(crate) mod testing;
 #[cfg(not(loom))]
 mod walkers;
+#[cfg(not(loom))]
+mod walks;
