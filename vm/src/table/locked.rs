@@ -51,6 +51,15 @@ pub struct LockedTable<'t, M: Machine> {
     held: RawGuard<'t, M::Cpu>,
 }
 
+/// Whether models store a word at `level` by a read-modify-write: one that is read again. loom orders a store and a
+/// read-modify-write of another thread only where one happens before the other, and so lets the thread that
+/// stored find the other's value afterwards: a leaf that a scan has marked idle, in the place of the marker or the
+/// table that was stored over it. On no machine does it: a read-modify-write that has read what the store
+/// overwrites comes before it. The seeded machine plays the stores.
+pub(super) const fn swaps_in_models(word: u64, level: Level) -> bool {
+    cfg!(loom) && (word != 0 || !matches!(level, Level::Pte))
+}
+
 /// Slots whose use is noted together.
 pub(super) const PART: usize = SLOTS_PER_PART;
 
@@ -234,7 +243,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             entry == Entry::Absent || self.meta.used_parts() >> (slot / PART) & 1 == 1,
             "what is put into an absent slot is installed"
         );
-        if M::Format::used(old, true) == old {
+        if M::Format::used(old, true) == old && !swaps_in_models(word, self.level()) {
             cell.store(word, Relaxed);
         } else {
             old = cell.swap(word, Relaxed);

@@ -68,7 +68,7 @@ pub use read_here::NotRead;
 pub(crate) use share::{Shared, TooManyMappings};
 pub(crate) use split::{cut_leaf, split_at, tables_to_split};
 pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) use tests::testing;
 pub use translate::{NoTranslation, NoteUse, StaleTranslation, translate, translate_access};
 pub use tree::PageTable;

@@ -27,6 +27,7 @@
 //! }
 //! ```
 
+use super::locked::swaps_in_models;
 use super::{LockedTable, PageTable};
 use crate::frame::{FrameMeta, SLOTS_PER_PART, Words};
 use crate::machine::{Entry, Format, Machine};
@@ -130,7 +131,7 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     #[inline(always)]
     pub(super) fn clear_leaf(&self, slot: usize, seen: u64) {
         let (cell, absent) = (self.word(slot), M::Format::encode(Entry::Absent, self.level));
-        if M::Format::used(seen, true) == seen {
+        if M::Format::used(seen, true) == seen && !swaps_in_models(absent, self.level) {
             cell.store(absent, Relaxed);
         } else {
             cell.swap(absent, Relaxed);

@@ -60,7 +60,7 @@ impl<M: Machine> PageTable<'_, M> {
         if !is_canonical::<M::Format>(addr.vpn()) {
             return Err(NotRead::NotPresent);
         }
-        with_interrupts_off::<M::Cpu, _>(|| {
+        let read = || {
             let machine = self.memory.machine();
             if machine.loaded_root() != Some(self.root()) && !mutant!("read-here.foreign-space-read") {
                 return Err(NotRead::NotLoaded);
@@ -86,7 +86,8 @@ impl<M: Machine> PageTable<'_, M> {
             // request before interrupts are on again, by rules 2 and 7 of `Cpu`.
             unsafe { machine.copy_out(at, &mut word) };
             Ok(u64::from_ne_bytes(word))
-        })
+        };
+        if mutant!("read-here.interrupts-left-on") { read() } else { with_interrupts_off::<M::Cpu, _>(read) }
     }
 }
 

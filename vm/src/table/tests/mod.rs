@@ -14,7 +14,6 @@ mod mapper;
 mod platform;
 #[cfg(not(loom))]
 mod sweep;
-#[cfg(not(loom))]
 pub(crate) mod testing;
 #[cfg(not(loom))]
 mod walkers;
