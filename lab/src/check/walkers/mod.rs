@@ -37,8 +37,8 @@ pub use writers::{Memory, Writer};
 /// Every walker with every writer of each memory.
 pub fn all() -> impl Iterator<Item = (Walker, Memory, Writer)> {
     Walker::ALL.into_iter().flat_map(|walker| {
-        Memory::ALL.into_iter().flat_map(move |memory| {
-            memory.writers().iter().map(move |&writer| (walker, memory, writer))
-        })
+        Memory::ALL
+            .into_iter()
+            .flat_map(move |memory| memory.writers().iter().map(move |&writer| (walker, memory, writer)))
     })
 }

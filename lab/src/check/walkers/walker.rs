@@ -4,14 +4,15 @@ use super::writers::{BASE, FAR, Memory, PAGES, stamp};
 use crate::machine::baton::Baton;
 use crate::machine::soft::SoftMachine;
 use interleaf::frame::PinnedFrame;
-use interleaf::machine::{Format, Machine as _};
-use interleaf::space::{AddressSpace, FrameRecord, MemlockLimit};
+use interleaf::machine::Format;
+use interleaf::space::{AddressSpace, FrameRecord, MemlockLimit, PinnedPages};
 use interleaf::table::{NoteUse, StaleTranslation};
 use interleaf::units::{Access, Pfn, Rights, VirtAddr, Vpn, VpnRange};
 
 type Machine<F> = SoftMachine<Baton, F>;
 /// Pins of a walker, dropped when its run is over: dropping them may free frames, which takes locks.
-pub(super) type Pins<'v, F> = Vec<PinnedFrame<'v, Machine<F>>>;
+pub(super) type Pins<'a, 'v, F> =
+    Vec<PinnedPages<'a, 'v, Machine<F>, [Option<PinnedFrame<'v, Machine<F>>>; 1]>>;
 
 /// What CPU 2 does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +48,8 @@ const ROUNDS: u64 = 2;
 
 impl Walker {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Scan,
-        Self::ScanAndFlush,
-        Self::Emulator,
-        Self::MachineCheck,
-        Self::CallChain,
-        Self::FastPin,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Scan, Self::ScanAndFlush, Self::Emulator, Self::MachineCheck, Self::CallChain, Self::FastPin];
 
     /// Whether it may stop for ever: not where it waits for a flush itself, under the locks of that.
     pub(super) fn may_stop(self) -> bool {
@@ -62,7 +57,7 @@ impl Walker {
     }
 
     /// Walks, and asserts what it finds.
-    pub(super) fn walk<'v, F: Format>(self, scene: &Scene<'_, 'v, F>, pins: &mut Pins<'v, F>) {
+    pub(super) fn walk<'a, 'v, F: Format>(self, scene: &Scene<'a, 'v, F>, pins: &mut Pins<'a, 'v, F>) {
         for _ in 0..ROUNDS {
             match self {
                 Self::Scan => scene.scan(),
@@ -76,7 +71,7 @@ impl Walker {
     }
 }
 
-impl<'v, F: Format> Scene<'_, 'v, F> {
+impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
     /// The ranges that writers change.
     fn ranges(&self) -> [VpnRange; 2] {
         let from = |addr, pages| VpnRange::new(VirtAddr(addr).vpn(), VirtAddr(addr).vpn().add(pages));
@@ -164,19 +159,17 @@ impl<'v, F: Format> Scene<'_, 'v, F> {
         assert!(word == 0 || word == stored, "page {nr} held {word:#x}, which nobody stored there");
     }
 
-    fn pin(&self, pins: &mut Pins<'v, F>) {
+    fn pin(&self, pins: &mut Pins<'a, 'v, F>) {
         for (nr, page) in self.pages() {
             let reading = self.space.vm().read();
-            let slots: [Option<PinnedFrame<'v, Machine<F>>>; 1] = [None];
-            let pinned = self.space.try_pin_fast(page.addr(), Access::Read, self.limit, slots, &reading);
+            let pinned = self.space.try_pin_fast(page.addr(), Access::Read, self.limit, [None], &reading);
+            drop(reading);
             let Ok(pinned) = pinned else { continue };
             let pfn = pinned.frames().next().map(PinnedFrame::pfn).expect("one page");
             let mut word = [0; 8];
             self.space.vm().machine().read(pfn, 0, &mut word);
             self.assert_word(nr, u64::from_ne_bytes(word));
-            let _ = &mut *pins;
-            std::mem::forget(reading);
-            drop(pinned);
+            pins.push(pinned);
         }
     }
 }
