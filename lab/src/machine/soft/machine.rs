@@ -208,6 +208,13 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         leaf_at(self, (F::ROOT, self.root()?), page)
     }
 
+    /// As [`leaf_at`](Self::leaf_at), from a root that the caller knows: how a walk looks that assumes that all
+    /// tables stay, and has nothing that keeps them.
+    #[inline]
+    pub fn leaf_below(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
+        leaf_at(self, (F::ROOT, root), page)
+    }
+
     /// Makes the absent entry of a page one of a kind that the library does not know, as another system that
     /// edits the same tables might, or makes it absent again. `false` where the entry is neither. For tests
     /// of the library's answer.

@@ -52,6 +52,7 @@ pub fn walk<C: Flavour, F: Format>(
 
 /// The leaf of `vpn`, from the table `from` of some level downwards, or `None` where no entry is present.
 /// Marks nothing.
+#[inline]
 pub fn leaf_at<C: Flavour, F: Format>(
     machine: &SoftMachine<C, F>,
     from: (Level, Pfn),
@@ -87,6 +88,7 @@ pub fn toggle_unknown<C: Flavour, F: Format>(machine: &SoftMachine<C, F>, root: 
 }
 
 /// The entry of `vpn` in a table.
+#[inline]
 fn entry<C: Flavour, F: Format>(
     machine: &SoftMachine<C, F>,
     table: Pfn,

@@ -5,8 +5,8 @@ use crate::machine::Format;
 use crate::machine::testing::TestFormat;
 use crate::sync::with_interrupts_off;
 use crate::table::format::{Aarch64, Ept, Sv39, Sv57, X86_64, X86_64La57};
-use crate::table::{FrameSearch, MapError, Mapper, NoTranslation, NoteUse, find_frame};
-use crate::units::{Access, PageSize, Pfn, PfnRange, Rights, Vpn};
+use crate::table::{FrameSearch, MapError, Mapper, NoTranslation, NoteUse, find_frame, scan_accessed};
+use crate::units::{Access, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use std::vec::Vec;
 
 const HUGE: u64 = PageSize::Huge.pages();
@@ -89,13 +89,35 @@ fn scans_translations_and_searches_meet_every_kind_of_entry_in_every_format() {
 }
 
 #[test]
+fn a_walk_of_all_pages_passes_over_those_that_no_address_has() {
+    with_memory::<X86_64>(|_, memory, rcu| {
+        let mapper = Mapper::new(memory, rcu, |_| ()).unwrap();
+        let last = Vpn((1 << 52) - 1);
+        let upper = Vpn((1 << 52) - (1 << 35));
+        for (page, frame) in [(Vpn(7), 1), (Vpn((1 << 35) - 1), 2), (upper, 3), (last, 4)] {
+            mapper.map(page, &given(), frames(frame, 1), PageSize::Base, USER_RW).unwrap();
+        }
+        let everything = VpnRange { start: Vpn(0), end: Vpn(u64::MAX) };
+        let mut seen = Vec::new();
+        let reading = rcu.read();
+        let scan = scan_accessed(mapper.tree(), everything, &reading, |pages, _| seen.push(pages.start));
+        assert_eq!((scan.leaves, scan.accessed), (4, 4));
+        assert_eq!(seen, [Vpn(7), Vpn((1 << 35) - 1), upper, last]);
+        let find =
+            |frame: u64| find_frame(mapper.tree(), GIVEN.start.add(frame), everything, u64::MAX, &reading);
+        assert_eq!([1, 3, 4].map(|frame| find(frame).page), [seen[0], seen[2], seen[3]].map(Some));
+        assert_eq!(find(9), FrameSearch { page: None, next: everything.end });
+    });
+}
+
+#[test]
 fn pages_that_a_format_does_not_translate_are_refused() {
     with_memory::<X86_64>(|_, memory, rcu| {
         let mapper = Mapper::new(memory, rcu, |_| ()).unwrap();
         for page in [Vpn(1 << 35), Vpn(1 << 47), Vpn(1 << 53), Vpn(u64::MAX)] {
             let refused = mapper.translate_access(page, Access::Read, NoteUse::AsHardware);
             assert_eq!(refused, Err(NoTranslation::OutOfRange), "{page:?}");
-            let scan = mapper.scan_accessed(crate::units::VpnRange { start: page, end: page }, |_, _| ());
+            let scan = mapper.scan_accessed(VpnRange { start: page, end: page }, |_, _| ());
             assert_eq!(scan, Err(MapError::OutOfRange), "{page:?}");
         }
     });
