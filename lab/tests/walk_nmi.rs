@@ -1,5 +1,5 @@
-//! NMIs at every access of every kind of operation: the handler walks, and what was interrupted goes on as if it had
-//! not been there.
+//! NMIs at every access of every kind of operation: the handler walks, and what was interrupted goes on as if
+//! it had not been there.
 
 use interleaf::space::{
     AddressSpace, Advice, Fault, FrameRecord, Layout, MapRequest, MemlockLimit, Path, Place, Vm,

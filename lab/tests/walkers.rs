@@ -1,4 +1,5 @@
-//! Every walker beside every pair of writers, on the seeded machine, in each kind of format; some stop for ever.
+//! Every walker beside every pair of writers, on the seeded machine, in each kind of format; some stop for
+//! ever.
 
 use interleaf::machine::Format;
 use interleaf::table::format::{Aarch64, Sv48, X86_64};

@@ -80,8 +80,8 @@ impl<M> core::fmt::Debug for Callback<M> {
 /// 8. [`claim_memory`](Machine::claim_memory) returns true only for frames of RAM that `window` covers and
 ///    that nothing else uses, and at most once for each frame, as long as a reference to the machine lives.
 ///    Whoever has the machine exclusively, `&mut`, may make frames claimable again once no handler is set.
-/// 9. [`loaded_root`](Machine::loaded_root) returns a frame only while this CPU translates through the root in
-///    it.
+/// 9. [`loaded_root`](Machine::loaded_root) returns a frame only while this CPU translates through the root
+///    in it.
 pub unsafe trait Machine: Sync + Sized {
     /// The operations of the CPU that runs the code.
     type Cpu: Cpu;

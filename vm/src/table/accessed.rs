@@ -5,34 +5,34 @@
 //! with a bit that goes away under his lock:
 //!
 //! ```text
-//!   scan       read the entry ─► a present leaf, accessed? ─► compare-exchange: the same word, without the bit
-//!   hardware                                                  sets the bit again, or dirty: the exchange fails
-//!   a writer   loads the word ─► all bits set: a plain store    else an exchange, or a loop of them
+//!   scan       reads the entry ─► a present leaf, accessed? ─► exchanges the same word for one without
+//!   hardware                                                   sets the bit, or dirty: the exchange fails
+//!   a writer   loads the word ─► all bits set: a plain store    else an exchange
 //! ```
 //!
-//! *The compare-exchange* writes nothing but the bit: dirty bits, rights and frame of the new word are those of
-//! the word that it replaces, which is still there. It does not touch a word that is absent, a marker, or a
-//! leaf without rights: those, writers fill by plain stores.
+//! *The compare-exchange* writes nothing but the bit: dirty bits, rights and frame of the new word are those
+//! of the word that it replaces, which is still there. It does not touch a word that is absent, a marker, or
+//! a leaf without rights: those, writers fill by plain stores.
 //!
-//! *The plain store* of a writer ([`LockedTable::replace`](super::LockedTable), `clear_leaf`, `write_protect`)
-//! stands on this: the hardware writes an entry only to set a bit that is clear, and of the word that the
-//! writer has loaded none is. A scan may clear the accessed bit between that load and the store, and the
-//! hardware may set it again. What the store overwrites is therefore the loaded word, or the same word without
-//! its accessed bit. *Dirty*, rights and frame cannot differ: the first nobody clears but a holder of the
-//! lock, and the others nobody changes. So what is lost is that the bit was cleared. The leaf that is handed on,
-//! or the one that the writer stores, says *accessed*, as it said when the writer loaded it; the scan has counted
-//! the page too. A page counts as used once more than it was, and never once less. No writer pays for that:
-//! the store stays a store.
+//! *The plain store* of a writer ([`LockedTable::replace`](super::LockedTable), `clear_leaf`,
+//! `write_protect`) stands on this: the hardware writes an entry only to set a bit that is clear, and of the
+//! word that the writer has loaded none is. A scan may clear the accessed bit between that load and the
+//! store, and the hardware may set it again. What the store overwrites is therefore the loaded word, or the
+//! same word without its accessed bit. *Dirty*, rights and frame cannot differ: the first nobody clears but a
+//! holder of the lock, and the others nobody changes. So what is lost is that the bit was cleared. The leaf
+//! that is handed on, or the one that the writer stores, says *accessed*, as it said when the writer loaded
+//! it; the scan has counted the page too. A page counts as used once more than it was, and never once less.
+//! No writer pays for that: the store stays a store.
 //!
-//! *A word that comes back.* The page may be unmapped after the scan has read its entry, and mapped again to the
-//! same frame with the same bits. The exchange then clears the bit of the new mapping. Again the page is counted,
-//! once for both.
+//! *A word that comes back.* The page may be unmapped after the scan has read its entry, and mapped again to
+//! the same frame with the same bits. The exchange then clears the bit of the new mapping. Again the page is
+//! counted, once for both.
 //!
 //! # What stays stale
 //!
 //! A CPU that has the translation cached does not set the bit again until it walks anew: the page looks idle
-//! though it is used. Linux leaves that so on x86-64, since TLBs are small. A caller that wants the next scan to be
-//! exact flushes the pages afterwards; `space::AddressSpace::scan_accessed_and_flush` does.
+//! though it is used. Linux leaves that so on x86-64, since TLBs are small. A caller that wants the next scan
+//! to be exact flushes the pages afterwards; `space::AddressSpace::scan_accessed_and_flush` does.
 //!
 //! So an entry that is not accessed may be cached. No flush is ever left out because a bit is clear.
 

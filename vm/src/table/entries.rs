@@ -11,8 +11,8 @@ use core::ops::ControlFlow;
 /// once, with the first page of the range that it covers. Stops where `visit` breaks. Returns the first page
 /// that was not visited. Pages that the format does not translate are passed over.
 ///
-/// Takes no lock. Each entry is as it was when it was read; a table that is linked, or detached, meanwhile may
-/// or may not be seen. A word that leads to a table says only where to go on: it is read anew there.
+/// Takes no lock. Each entry is as it was when it was read; a table that is linked, or detached, meanwhile
+/// may or may not be seen. A word that leads to a table says only where to go on: it is read anew there.
 #[inline(always)]
 pub(super) fn visit_entries<'r, 't, M: Machine>(
     tree: &'t PageTable<'t, M>,

@@ -17,8 +17,8 @@ pub struct FrameSearch {
     pub next: Vpn,
 }
 
-/// Searches the entries of `range` in order, `most` of them at most, for one that leads to the frame, whatever
-/// it allows: up to the first that does. Takes no lock and writes nothing; each entry is read once.
+/// Searches the entries of `range` in order, `most` of them at most, for one that leads to the frame,
+/// whatever it allows: up to the first that does. Takes no lock and writes nothing; each entry is read once.
 ///
 /// # Panics
 /// As [`walk`](super::walk).

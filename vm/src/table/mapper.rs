@@ -208,8 +208,8 @@ impl<M: Machine, F: Fn(VpnRange)> Mapper<'_, M, F> {
     }
 
     /// Clears the accessed bit of each leaf of the pages that has it set, and calls `visit` with the pages of
-    /// such a leaf, and the leaf as it was. Takes no lock, and does not flush: hardware that has a page cached
-    /// sets the bit again only once it has dropped it. All in one read section.
+    /// such a leaf, and the leaf as it was. Takes no lock, and does not flush: hardware that has a page
+    /// cached sets the bit again only once it has dropped it. All in one read section.
     ///
     /// # Errors
     /// [`MapError::OutOfRange`].

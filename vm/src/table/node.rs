@@ -4,7 +4,8 @@
 //! |---|---|
 //! | read an entry | a CPU in an RCU read section, or under the table's lock while attached |
 //! | write an entry | the holder of the table's lock, if attached |
-//! | set accessed and dirty, clear accessed | hardware and emulators; scans: by compare-exchange, without a lock |
+//! | set accessed and dirty | hardware and emulators, without a lock |
+//! | clear accessed | scans, by compare-exchange, without a lock |
 //! | note which parts may be in use | the holder of the table's lock: from an installation to a sweep |
 //! | clear *attached* | the holder of the table's lock and its parent's (protocol P5) |
 //! | slots of a space's root that cover no user address | the platform alone (`Machine::load_root`) |

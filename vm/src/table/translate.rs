@@ -7,10 +7,10 @@ use crate::sync::atomic::Ordering::*;
 use crate::units::{Access, Level, PageSize, Pfn, Rights, Vpn};
 use core::fmt;
 
-/// What an entry said when it was read. It may be stale at once: the page may be mapped to another frame, or to
-/// none, and the frame be freed and used for something else, before the caller looks at the value. Who goes on
-/// to use the frame pins it ([`try_pin_fast`](crate::space::AddressSpace::try_pin_fast)), or knows on other
-/// grounds that it stays.
+/// What an entry said when it was read. It may be stale at once: the page may be mapped to another frame, or
+/// to none, and the frame be freed and used for something else, before the caller looks at the value. Who
+/// goes on to use the frame pins it ([`try_pin_fast`](crate::space::AddressSpace::try_pin_fast)), or knows on
+/// other grounds that it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
@@ -73,10 +73,10 @@ pub fn translate<M: Machine>(
     find(tree, page, reading)?.translation(page)
 }
 
-/// What an access of the page is translated to, as the hardware would: where the entry allows it. Takes no lock.
-/// Writes the entry where `note` says so and a bit is clear, by one compare-exchange with the word that was read:
-/// so no right, frame or bit that a writer has taken away comes back, and the mark is one of the mapping that
-/// was translated.
+/// What an access of the page is translated to, as the hardware would: where the entry allows it. Takes no
+/// lock. Writes the entry where `note` says so and a bit is clear, by one compare-exchange with the word that
+/// was read: so no right, frame or bit that a writer has taken away comes back, and the mark is one of the
+/// mapping that was translated.
 ///
 /// # Errors
 /// [`NoTranslation`].

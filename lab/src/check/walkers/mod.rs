@@ -8,17 +8,17 @@
 //!      both writers have returned ──┴─► the walker goes on to its end ─► everything is recounted
 //! ```
 //!
-//! A walker that has stopped takes no step, but answers interrupts where its CPU has them on, as any CPU does.
-//! If a writer waits for it, no CPU can go on, or one goes on for ever: the run ends as a deadlock or a
-//! livelock. A walker that has interrupts off stops at the next step where they are on: whoever turns them off
-//! ends soon.
+//! A walker that has stopped takes no step, but answers interrupts where its CPU has them on, as any CPU
+//! does. If a writer waits for it, no CPU can go on, or one goes on for ever: the run ends as a deadlock or a
+//! livelock. A walker that has interrupts off stops at the next step where they are on: whoever turns them
+//! off ends soon.
 //!
 //! The walker itself asserts what it finds: of given frames a page leads to its own and no other; a word of a
-//! page is one that was stored to that page, whatever its frame was used for before and afterwards; rights are no
-//! more than the mappings ever had. What both writers leave is recounted, dirty bits and TLBs too.
+//! page is one that was stored to that page, whatever its frame was used for before and afterwards; rights
+//! are no more than the mappings ever had. What both writers leave is recounted, dirty bits and TLBs too.
 //!
-//! The memory is private; or one leaf of 2 MiB, or of 1 GiB, of given frames, which writers split, change, clear
-//! and replace by tables: the races that seed 004 lists.
+//! The memory is private; or one leaf of 2 MiB, or of 1 GiB, of given frames, which writers split, change,
+//! clear and replace by tables: the races that seed 004 lists.
 //!
 //! | file | holds |
 //! |---|---|

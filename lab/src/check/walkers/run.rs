@@ -71,8 +71,8 @@ impl Variation {
     }
 }
 
-/// Plays a walker beside a writer with each seed; a seed decides the other writer, the variation and the schedule.
-/// Returns how many steps there were.
+/// Plays a walker beside a writer with each seed; a seed decides the other writer, the variation and the
+/// schedule. Returns how many steps there were.
 ///
 /// # Errors
 /// The first seed that went wrong.

@@ -74,11 +74,11 @@ pub enum Writer {
     DontNeed,
     /// MADV_FREE of all.
     Free,
-    /// Private memory is mapped over a part, and stored to: a fault installs leaves, in the table that a huge leaf
-    /// was split into.
+    /// Private memory is mapped over a part, and stored to: a fault installs leaves, in the table that a huge
+    /// leaf was split into.
     RenewPart,
-    /// All is unmapped, private memory mapped at its start, and stored to: a fault installs a table where a huge
-    /// leaf was.
+    /// All is unmapped, private memory mapped at its start, and stored to: a fault installs a table where a
+    /// huge leaf was.
     RenewWhole,
     /// fork, and the end of the child.
     Fork,

@@ -40,10 +40,10 @@ impl Schedule {
         self.seed
     }
 
-    /// In the next run CPU `cpu` stops for ever after `steps` of its own, wherever that is, but for the first place
-    /// from there on where it has interrupts on. It takes no more steps but for the answers to interrupts, until
-    /// all other CPUs have come to their ends; then it goes on to its own. A CPU that waits for it meanwhile makes
-    /// the run fail.
+    /// In the next run CPU `cpu` stops for ever after `steps` of its own, wherever that is, but for the first
+    /// place from there on where it has interrupts on. It takes no more steps but for the answers to
+    /// interrupts, until all other CPUs have come to their ends; then it goes on to its own. A CPU that waits
+    /// for it meanwhile makes the run fail.
     pub fn stop_for_ever(&self, cpu: CpuId, steps: u64) {
         self.scheduler.stop_at(cpu.index(), steps);
     }

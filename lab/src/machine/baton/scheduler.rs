@@ -131,8 +131,8 @@ impl Scheduler {
         }
     }
 
-    /// From now on CPU `cpu` stops once it has taken `steps` more, at a step where its interrupts are on; it goes
-    /// on when all other CPUs have come to their ends.
+    /// From now on CPU `cpu` stops once it has taken `steps` more, at a step where its interrupts are on; it
+    /// goes on when all other CPUs have come to their ends.
     pub(super) fn stop_at(&self, cpu: usize, steps: u64) {
         self.stop.set(Some((cpu, steps)));
     }
@@ -282,8 +282,8 @@ impl Scheduler {
         }
     }
 
-    /// Stops the running CPU, if this is the step, until all others are idle: so nobody may wait for it, but for
-    /// its answers to interrupts.
+    /// Stops the running CPU, if this is the step, until all others are idle: so nobody may wait for it, but
+    /// for its answers to interrupts.
     fn stop_if_due(&self) {
         let (Some((cpu, left)), me) = (self.stop.get(), self.running.get()) else { return };
         if me != Some(cpu) {
@@ -299,8 +299,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns to the scenario if all CPUs are idle, or lets the one go on that has stopped; if one sleeps, the run
-    /// is deadlocked.
+    /// Returns to the scenario if all CPUs are idle, or lets the one go on that has stopped; if one sleeps,
+    /// the run is deadlocked.
     fn none_can_run(&self, cpus: &[CpuState]) {
         let asleep = |(at, cpu): (usize, &CpuState)| match cpu.status.get() {
             Status::Asleep(word) => Some((CpuId(at as u32), word)),

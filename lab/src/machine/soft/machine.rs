@@ -208,13 +208,6 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         leaf_at(self, (F::ROOT, self.root()?), page)
     }
 
-    /// As [`leaf_at`](Self::leaf_at), from a root that the caller knows: how a walk looks that assumes that all
-    /// tables stay, and has nothing that keeps them.
-    #[inline]
-    pub fn leaf_below(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
-        leaf_at(self, (F::ROOT, root), page)
-    }
-
     /// Makes the absent entry of a page one of a kind that the library does not know, as another system that
     /// edits the same tables might, or makes it absent again. `false` where the entry is neither. For tests
     /// of the library's answer.
@@ -279,8 +272,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
 // and is waited for. 8: the arena's regions are for the library; claims are kept under a lock, and dropped
-// only by `reclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins at
-// the root that is told.
+// only by `reclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins
+// at the root that is told.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;

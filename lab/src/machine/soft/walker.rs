@@ -69,6 +69,15 @@ pub fn leaf_at<C: Flavour, F: Format>(
     }
 }
 
+impl<C: Flavour, F: Format> SoftMachine<C, F> {
+    /// As [`leaf_at`](Self::leaf_at), from a root that the caller knows: how a walk looks that assumes that
+    /// all tables stay, and has nothing that keeps them.
+    #[inline]
+    pub fn leaf_below(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
+        leaf_at(self, (F::ROOT, root), page)
+    }
+}
+
 /// Exchanges the entry of `vpn` at the lowest level, absent for one of a kind that nothing knows or the other
 /// way round. `false` where a table is missing or the entry is neither.
 pub fn toggle_unknown<C: Flavour, F: Format>(machine: &SoftMachine<C, F>, root: Pfn, vpn: Vpn) -> bool {

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU32;
 #[derive(Debug)]
 pub enum Watch {}
 
-// SAFETY: 1 to 5, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own. 7: the same, but for
-// a handler of NMIs that a test has come at an access, as the rule says.
+// SAFETY: 1 to 5, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own. 7: the same, but
+// for a handler of NMIs that a test has come at an access, as the rule says.
 unsafe impl Cpu for Watch {
     type CpuWords = [u64; 64];
 

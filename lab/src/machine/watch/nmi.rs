@@ -1,8 +1,8 @@
 //! A handler of NMIs that comes at one access, wherever that is: in the middle of a fault, of a flush, of RCU
 //! itself, with interrupts off or on.
 //!
-//! Accesses through the door are where a handler can meet words half changed: between two of them the interrupted
-//! code changes nothing that others read.
+//! Accesses through the door are where a handler can meet words half changed: between two of them the
+//! interrupted code changes nothing that others read.
 
 use interleaf::sync::with_interrupts_off;
 use std::cell::{Cell, RefCell};

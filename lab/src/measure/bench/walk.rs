@@ -1,15 +1,15 @@
 //! What does it cost to walk tables that may be freed, split and changed at any moment?
 //!
-//! Counts are of host instructions, one step at a time (`os::instructions`), and exact. `walk.instructions` is a
-//! walk of four levels in a read section, beside one of the same tables that assumes that they stay:
-//! it decodes the same entries through the same machine, and has neither a section nor anything else that keeps
+//! Counts are of host instructions, one step at a time (`os::instructions`), and exact. `walk.instructions`
+//! is a walk of four levels in a read section, beside one of the same tables that assumes that they stay: it
+//! decodes the same entries through the same machine, and has neither a section nor anything else that keeps
 //! tables. `walk.section` is what the section costs, which serves any number of walks. `walk.translate` is a
-//! translation for an emulator that has nothing to mark, `walk.word` a word of a program as a profiler reads two for
-//! each call.
+//! translation for an emulator that has nothing to mark, `walk.word` a word of a program as a profiler reads
+//! two for each call.
 //!
-//! A scan of 512 pages of one table is held against a loop that reads the same entries and looks at the same bit:
-//! `walk.scan_idle` counts instructions for a page where no bit is set; `walk.scan` times a page where each is,
-//! which is cleared by a compare-exchange.
+//! A scan of 512 pages of one table is held against a loop that reads the same entries and looks at the same
+//! bit: `walk.scan_idle` counts instructions for a page where no bit is set; `walk.scan` times a page where
+//! each is, which is cleared by a compare-exchange.
 
 use super::{Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;

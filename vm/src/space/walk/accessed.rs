@@ -18,10 +18,10 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// allocates nothing; of what CPUs share it writes the entries whose bits it clears. Nobody waits for it,
     /// but what is freed while the section lasts: a caller with much to scan ends the section in between.
     ///
-    /// *What may be stale.* Each entry was as told at one moment of this call, another one for each. A CPU that
-    /// has a translation cached sets no bit again before it has dropped it: a page may look idle though it is
-    /// used. [`scan_accessed_and_flush`](Self::scan_accessed_and_flush) leaves no such page. A page that is
-    /// unmapped or changed meanwhile may count as used once more.
+    /// *What may be stale.* Each entry was as told at one moment of this call, another one for each. A CPU
+    /// that has a translation cached sets no bit again before it has dropped it: a page may look idle though
+    /// it is used. [`scan_accessed_and_flush`](Self::scan_accessed_and_flush) leaves no such page. A page
+    /// that is unmapped or changed meanwhile may count as used once more.
     ///
     /// # Panics
     /// If the read section is one of another system.
@@ -34,12 +34,12 @@ impl<M: Machine> AddressSpace<'_, M> {
         scan_accessed(&self.table, self.user_part(range), reading, visit)
     }
 
-    /// As [`scan_accessed`](Self::scan_accessed), and makes every CPU that runs the space forget the pages whose
-    /// bits were cleared: an access after this has returned sets the bit again.
+    /// As [`scan_accessed`](Self::scan_accessed), and makes every CPU that runs the space forget the pages
+    /// whose bits were cleared: an access after this has returned sets the bit again.
     ///
-    /// Called with no spin lock held and outside any read section: waits for the CPUs that run the space, as any
-    /// flush. One flush for all of the range, after the scan, in which a read section lasts for a few hundred
-    /// entries.
+    /// Called with no spin lock held and outside any read section: waits for the CPUs that run the space, as
+    /// any flush. One flush for all of the range, after the scan, in which a read section lasts for a few
+    /// hundred entries.
     pub fn scan_accessed_and_flush(
         &self,
         range: VpnRange,

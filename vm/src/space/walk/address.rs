@@ -9,8 +9,8 @@ use crate::units::{Access, Pfn, VirtAddr, VpnRange};
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// What an access at the address is translated to, as the MMU of a CPU that runs the space would: for an
-    /// emulator of instructions. Where `note` says so, it sets the accessed and dirty bits that the access sets.
-    /// (Linux: `kvm_translate_gpa`, `FNAME(walk_addr)`.)
+    /// emulator of instructions. Where `note` says so, it sets the accessed and dirty bits that the access
+    /// sets. (Linux: `kvm_translate_gpa`, `FNAME(walk_addr)`.)
     ///
     /// Called in a read section of the system, with any lock or none. Takes no lock and waits for nobody. Of
     /// what CPUs share it writes the entry, where a bit is to be set that is clear. An access that needs a
@@ -42,8 +42,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// May be called anywhere, whatever was interrupted. Takes no lock, waits for nobody, writes nothing that
     /// CPUs share.
     ///
-    /// *What may be stale*: all of the result, at once. An entry that an interrupted operation of this CPU was
-    /// changing is as it was before or after.
+    /// *What may be stale*: all of the result, at once. An entry that an interrupted operation of this CPU
+    /// was changing is as it was before or after.
     ///
     /// # Errors
     /// [`NoTranslation`], but not that the entry does not allow something.
@@ -62,9 +62,9 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Searches the range for a page that leads to the frame, whatever its entry allows: for a handler of
-    /// machine checks, which has a physical address that failed and wants an address to report. Looks at `most`
-    /// entries at most, from the start of the range on, and stops at the first that leads there: the result
-    /// says where to go on. (Linux: `page_mapped_in_vma`, `SIGBUS` with `BUS_MCEERR_AR`.)
+    /// machine checks, which has a physical address that failed and wants an address to report. Looks at
+    /// `most` entries at most, from the start of the range on, and stops at the first that leads there: the
+    /// result says where to go on. (Linux: `page_mapped_in_vma`, `SIGBUS` with `BUS_MCEERR_AR`.)
     ///
     /// May be called anywhere, as [`translate_in_handler`](Self::translate_in_handler).
     ///

@@ -38,13 +38,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The 8 bytes at the address, as the program that this CPU runs in this space would load them. Makes no
     /// page present.
     ///
-    /// May be called anywhere on a CPU that has the space loaded, whatever was interrupted: a thread, a handler
-    /// of interrupts, an NMI in the middle of either. Takes no lock and no reference, waits for nobody, writes
-    /// nothing that CPUs share. Interrupts are off meanwhile: what keeps the frame in place is that this CPU
-    /// answers no request to flush before it has read.
+    /// May be called anywhere on a CPU that has the space loaded, whatever was interrupted: a thread, a
+    /// handler of interrupts, an NMI in the middle of either. Takes no lock and no reference, waits for
+    /// nobody, writes nothing that CPUs share. Interrupts are off meanwhile: what keeps the frame in place is
+    /// that this CPU answers no request to flush before it has read.
     ///
-    /// *What may be stale.* The word was in memory at one moment of this call, at an address that was mapped so
-    /// at one moment of the call. A program writes what it likes, and so finds itself with what it wrote.
+    /// *What may be stale.* The word was in memory at one moment of this call, at an address that was mapped
+    /// so at one moment of the call. A program writes what it likes, and so finds itself with what it wrote.
     ///
     /// # Errors
     /// [`NotRead`]; [`NotRead::NotLoaded`] on a CPU that translates through another space, or through none.

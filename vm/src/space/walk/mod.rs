@@ -1,15 +1,17 @@
 //! Walkers: who reads the tables of a space, and sometimes marks an entry, and neither faults nor edits.
 //!
-//! | file | entry point | context |
+//! | file | entry points | context |
 //! |---|---|---|
-//! | `accessed` | [`AddressSpace::scan_accessed`] | a read section |
-//! | `accessed` | [`AddressSpace::scan_accessed_and_flush`] | no lock, no read section: it waits for a flush |
-//! | `address` | [`AddressSpace::translate_access`] | a read section |
-//! | `address` | [`AddressSpace::translate_in_handler`], [`AddressSpace::find_frame_in_handler`] | any handler |
-//! | `call_chain` | [`AddressSpace::read_word_in_handler`], [`AddressSpace::call_chain`] | any handler of a CPU that runs the space |
+//! | `accessed` | [`scan_accessed`](AddressSpace::scan_accessed) | a read section |
+//! | | [`scan_accessed_and_flush`](AddressSpace::scan_accessed_and_flush) | neither that nor a lock |
+//! | `address` | [`translate_access`](AddressSpace::translate_access) | a read section |
+//! | | [`translate_in_handler`](AddressSpace::translate_in_handler) | any handler |
+//! | | [`find_frame_in_handler`](AddressSpace::find_frame_in_handler) | any handler |
+//! | `call_chain` | [`read_word_in_handler`](AddressSpace::read_word_in_handler) | the same, of its CPU |
+//! | | [`call_chain`](AddressSpace::call_chain) | the same |
 //!
-//! None takes a lock, none waits for another CPU, but for the flush, and none is waited for, but by what frees
-//! tables. docs/design/walkers.md says what each may assume, and what it finds may be.
+//! None takes a lock, none waits for another CPU, but for the flush, and none is waited for, but by what
+//! frees tables. docs/design/walkers.md says what each may assume, and what it finds may be.
 
 mod accessed;
 mod address;

@@ -5,13 +5,16 @@
 //! [`Cpu`]). So all that has to hold is that each word which a section writes is, at the end of the handler,
 //! what the interrupted code expects, wherever that was:
 //!
-//! | interrupted code is at | the handler's section |
+//! | interrupted code is | the handler's section |
 //! |---|---|
-//! | `read`, before the word is stored | is an outer one: the word is 0 again, and the interrupted code stores its epoch, which may be older by now: it counts as a reader that began earlier |
-//! | a section | is an inner one: the word is as it was; it has no last hit, and takes that of the outer one away |
-//! | the end of a section, between load and store of the word | is an inner one still; the store of 0 or of a lower depth follows |
-//! | `note_quiet_at`, between its loads and its store | is over before the CPU says that it was quiet |
-//! | `advance`, `defer`, with a lock or a cell in use | touches neither |
+//! | in `read`, before its store | is an outer one: the word is 0 again afterwards |
+//! | in a section | is an inner one: the word is as it was; the outer one loses its last hits |
+//! | at the end, before its store | is an inner one still; the store of a lower depth follows |
+//! | in `note_quiet_at` | is over before the CPU says that it was quiet |
+//! | in `advance` or `defer` | touches neither their locks nor their cells |
+//!
+//! In the first case the interrupted code may store an epoch that is older by now: it counts as a reader that
+//! began earlier.
 //!
 //! Beside the reader's word a section changes the CPU's count of sections with preemption off, and in debug
 //! builds the thread's count of sections, in the same way. It takes no lock, waits for nothing and allocates
@@ -19,9 +22,9 @@
 //! place: nobody asks a CPU whether it is quiet. An advance reads the CPU's word, finds no section in it, and
 //! goes on.
 //!
-//! What would be wrong in a handler is what one can do with a [`ReadGuard`]: lock a table that the interrupted
-//! code has locked. So a handler's section does not give its guard: it is accepted by the walkers that lock
-//! nothing, and by nothing else.
+//! What would be wrong in a handler is what one can do with a [`ReadGuard`]: lock a table that the
+//! interrupted code has locked. So a handler's section does not give its guard: it is accepted by the walkers
+//! that lock nothing, and by nothing else.
 //!
 //! ```compile_fail,E0308
 //! use interleaf::{machine::*, space::*, table::*, units::*};

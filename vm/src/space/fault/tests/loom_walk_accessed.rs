@@ -1,8 +1,8 @@
-//! Scans of accessed bits, against all that changes an entry: installing, adjusting, replacing, unhooking, and
-//! the hardware that marks it.
+//! Scans of accessed bits, against all that changes an entry: installing, adjusting, replacing, unhooking,
+//! and the hardware that marks it.
 //!
-//! Whatever comes first: nothing comes back that was taken away, no dirty bit is lost, and a page that was used
-//! is either counted by the scan or marked afterwards.
+//! Whatever comes first: nothing comes back that was taken away, no dirty bit is lost, and a page that was
+//! used is either counted by the scan or marked afterwards.
 
 use super::loom_fork::*;
 use super::loom_pairs::{TestSpace, Tests, assert_both};

@@ -1,7 +1,7 @@
 //! Walkers against a huge leaf that is split, cleared, and replaced by a table: seed 004's races.
 //!
-//! CPU 1 walks and runs no space, so nobody asks it for anything. What it finds is the leaf, the marker, or what
-//! lies below the new table; never half a leaf, and nothing that was not there.
+//! CPU 1 walks and runs no space, so nobody asks it for anything. What it finds is the leaf, the marker, or
+//! what lies below the new table; never half a leaf, and nothing that was not there.
 
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
@@ -23,7 +23,8 @@ const FIRST: Pfn = Pfn(1 << 20);
 /// The page after the first of the leaf.
 const SECOND: Vpn = Vpn(START.0 + 1);
 
-/// Runs the body in all executions, in a space with one leaf of 2 MiB. Returns how often each result was seen.
+/// Runs the body in all executions, in a space with one leaf of 2 MiB. Returns how often each result was
+/// seen.
 fn explore_huge(body: fn(&'static Tests, &'static TestSpace) -> bool) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(2, move || {
