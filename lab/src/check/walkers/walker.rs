@@ -102,6 +102,8 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
     }
 
     fn emulate(&self) {
+        // So that there is something to mark.
+        self.scan();
         for (nr, page) in self.pages() {
             let reading = self.space.vm().read();
             for access in [Access::Read, Access::Write] {

@@ -6,6 +6,7 @@ use crate::machine::baton::Baton;
 use interleaf::machine::Format;
 use interleaf::space::AddressSpace;
 use interleaf::units::PageSize;
+use std::ops::Range;
 
 /// The memory that walkers walk and writers change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +117,10 @@ impl Writer {
         let map = |addr, pages| {
             call(Call::Mmap { hint: addr, len: pages * PAGE, prot: BOTH, flags: FIXED });
         };
+        // The last page first: in their order pages get the frames back that they had.
+        let store = |pages: Range<u64>| {
+            pages.rev().for_each(|nr| call(Call::Write { addr: BASE + nr * PAGE, value: stamp(nr) }));
+        };
         let protect = |addr, len, prot| call(Call::Mprotect { addr, len, prot });
         let advise = |advice| call(Call::Madvise { addr: BASE, len: memory.len(), advice });
         match self {
@@ -135,12 +140,12 @@ impl Writer {
             Self::Free => advise(advice::FREE),
             Self::RenewPart => {
                 map(BASE + PAGE, 2);
-                (1..3).for_each(|nr| call(Call::Write { addr: BASE + nr * PAGE, value: stamp(nr) }));
+                store(1..3);
             }
             Self::RenewWhole => {
                 call(Call::Munmap { addr: BASE, len: memory.len() });
                 map(BASE, PAGES);
-                (0..2).for_each(|nr| call(Call::Write { addr: BASE + nr * PAGE, value: stamp(nr) }));
+                store(0..3);
             }
             Self::Fork => drop(driver.space.fork()),
         }
