@@ -132,7 +132,7 @@ impl Metal {
 // all upper levels, loading CR3 drops everything, as no entry is global; both order earlier stores before
 // later walks. 4: interrupts between CPUs, taken as soon as interrupts are on. 5: see `barrier_all`. 6: the
 // lengths are those asked for. 7: see `helpers`. 8: only memory that was offered, by the contract of
-// `offer_memory`, and once.
+// `offer_memory`, and once. 9: CR3.
 unsafe impl Machine for Metal {
     type Cpu = Core;
     type Format = X86_64;
@@ -208,6 +208,10 @@ unsafe impl Machine for Metal {
         }
         // SAFETY: the contract of `RootTable::new` is that of `load`.
         unsafe { space::load(root.map(RootTable::pfn)) };
+    }
+
+    fn loaded_root(&self) -> Option<Pfn> {
+        Some(registers::root())
     }
 
     fn flush_range(&self, range: VpnRange) {

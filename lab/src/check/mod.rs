@@ -34,3 +34,5 @@ pub mod rng;
 pub mod setting;
 #[cfg(feature = "experiments")]
 pub mod stress;
+#[cfg(feature = "experiments")]
+pub mod walkers;

@@ -19,6 +19,7 @@ const WITH_LIBRARY: &[&str] = &[
     "replay",
     "job.space",
     "pin",
+    "walk",
 ];
 
 #[test]

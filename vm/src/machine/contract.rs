@@ -80,6 +80,8 @@ impl<M> core::fmt::Debug for Callback<M> {
 /// 8. [`claim_memory`](Machine::claim_memory) returns true only for frames of RAM that `window` covers and
 ///    that nothing else uses, and at most once for each frame, as long as a reference to the machine lives.
 ///    Whoever has the machine exclusively, `&mut`, may make frames claimable again once no handler is set.
+/// 9. [`loaded_root`](Machine::loaded_root) returns a frame only while this CPU translates through the root
+///    in it.
 pub unsafe trait Machine: Sync + Sized {
     /// The operations of the CPU that runs the code.
     type Cpu: Cpu;
@@ -176,6 +178,13 @@ pub unsafe trait Machine: Sync + Sized {
     /// The default: a platform without an MMU runs no space.
     fn load_root(&self, root: Option<RootTable>) {
         panic!("{NO_MMU}: it cannot load {root:?}");
+    }
+    /// The frame of the root that this CPU translates through: what [`load_root`](Machine::load_root) was
+    /// given last. `None` where that was none, or the platform cannot tell. May be called anywhere, in an
+    /// NMI and in the middle of `load_root` too: there it says the old root only as long as this CPU still
+    /// translates through it, and the new one only from where it does. Interrupts are off.
+    fn loaded_root(&self) -> Option<Pfn> {
+        None
     }
     /// Drops cached translations of the range on this CPU, whatever sizes cover it. Preemption is off.
     ///

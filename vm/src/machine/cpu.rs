@@ -68,7 +68,8 @@ pub struct Irq(pub usize);
 ///    if `OBSERVED` is true. It accesses nothing of the library, and may let other threads run as far as
 ///    rule 2 allows.
 /// 7. *Interrupts.* From an [`interrupts_off`](Cpu::interrupts_off) until its state is restored no handler
-///    runs on this CPU.
+///    runs on this CPU, but for one of NMIs or machine checks: that calls nothing of the library but what
+///    takes a [`HandlerSection`](crate::sync::HandlerSection), and what makes one.
 /// 8. *Machine.* [`machine`](Cpu::machine) is the number of the machine that the thread runs on, and no other
 ///    machine ever has that number, whatever the type of its CPUs. Where
 ///    [`SEVERAL_MACHINES`](Cpu::SEVERAL_MACHINES) is false, all CPUs of this type are of one machine.

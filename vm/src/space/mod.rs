@@ -7,6 +7,7 @@
 //! | `fault` | page faults, from the trap to the store of the entry |
 //! | `pin` | pins of pages for devices |
 //! | `copy` | bytes of a space, read and written by others |
+//! | `walk` | scans of accessed bits, translations, call chains: without a lock |
 //! | `inspect` | inspection by checkers and observers |
 //! | `fork_cursor` | how far a fork has come |
 //! | `activate` | a CPU loads a space and unloads it |
@@ -35,6 +36,7 @@ mod ops;
 mod pin;
 mod spaces;
 mod vm;
+mod walk;
 
 pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
@@ -48,6 +50,7 @@ pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 pub use spaces::{SpaceHandle, SpaceId, Spaces};
 pub use vm::Vm;
+pub use walk::{CallChain, FrameRecord};
 
 use crate::frame::IndexAllocator;
 use crate::machine::Machine;

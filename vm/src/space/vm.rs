@@ -6,7 +6,7 @@ use crate::frame::{
 };
 use crate::machine::Machine;
 use crate::object::{Object, Objects};
-use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, Rcu, ReadGuard, Registration};
+use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
 use crate::vma::{BackingId, Vma};
@@ -93,6 +93,11 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// sleeps or waits for readers meanwhile.
     pub fn read(&self) -> ReadGuard<'_, M::Cpu> {
         self.rcu.read()
+    }
+
+    /// Begins a read section in code that may have interrupted anything on its CPU: see [`HandlerSection`].
+    pub fn read_in_handler(&self) -> HandlerSection<'_, M::Cpu> {
+        self.rcu.read_in_handler()
     }
 
     /// Waits until all read sections under way have ended, and frees the objects of this CPU that waited for

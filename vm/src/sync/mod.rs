@@ -58,7 +58,9 @@ pub use handler::{Event, Handler, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
-pub use rcu::{GarbageLimits, GarbageStats, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim};
+pub use rcu::{
+    GarbageLimits, GarbageStats, HandlerSection, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim,
+};
 pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(all(test, loom))]
 pub(crate) use shadow::refill_zeros;

@@ -51,6 +51,15 @@ pub struct LockedTable<'t, M: Machine> {
     held: RawGuard<'t, M::Cpu>,
 }
 
+/// Whether models store a word at `level` by a read-modify-write: one that is read again. loom orders a store
+/// and a read-modify-write of another thread only where one happens before the other, and so lets the thread
+/// that stored find the other's value afterwards: a leaf that a scan has marked idle, in the place of the
+/// marker or the table that was stored over it. On no machine does it: a read-modify-write that has read what
+/// the store overwrites comes before it. The seeded machine plays the stores.
+pub(super) const fn swaps_in_models(word: u64, level: Level) -> bool {
+    cfg!(loom) && (word != 0 || !matches!(level, Level::Pte))
+}
+
 /// Slots whose use is noted together.
 pub(super) const PART: usize = SLOTS_PER_PART;
 
@@ -87,7 +96,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         &self.held
     }
 
-    /// The word in `slot`; only the hardware's accessed and dirty bits may change under the lock.
+    /// The word in `slot`; only accessed and dirty bits may change under the lock: the hardware sets them,
+    /// and a [scan](super::scan_accessed) clears accessed ones.
     #[inline(always)]
     pub fn read(&self, slot: usize) -> u64 {
         self.table.word(slot).load(Relaxed)
@@ -218,8 +228,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
     /// slot's last value.
     ///
-    /// The hardware writes an entry only to set a bit that is clear. An entry whose bits are all set, as
-    /// after a store to the page, is changed by the holder of the lock only: a plain store replaces it.
+    /// The hardware writes an entry only to set a bit that is clear. So a plain store replaces an entry whose
+    /// bits are all set, as after a store to the page. Beside the holder of the lock only a scan may change
+    /// it, which clears *accessed*: that is lost, and the page counts as used once more (see `accessed`).
     ///
     /// Relaxed: a reader takes nothing from an entry that is absent or a marker, and trusts it under the lock
     /// only, which orders all changes; a flush has fences of its own, and so has a grace period.
@@ -232,7 +243,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             entry == Entry::Absent || self.meta.used_parts() >> (slot / PART) & 1 == 1,
             "what is put into an absent slot is installed"
         );
-        if M::Format::used(old, true) == old {
+        if M::Format::used(old, true) == old && !swaps_in_models(word, self.level()) {
             cell.store(word, Relaxed);
         } else {
             old = cell.swap(word, Relaxed);

@@ -28,11 +28,13 @@
 use super::given::check_frames;
 use super::given_leaves::install_given;
 use super::sweep::{SlotRun, detach_empty, sweep};
+use super::{AccessedScan, scan_accessed};
 use super::{GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
+use super::{NoTranslation, NoteUse, StaleTranslation, translate_access};
 use crate::frame::{GatherBatch, Memory, Priority, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::Rcu;
-use crate::units::{Level, PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
+use crate::units::{Access, Level, PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use core::fmt;
 
 /// Page tables of given frames. Dropping it frees the tables.
@@ -73,6 +75,12 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
     pub fn new(memory: &'m Memory<'m, M>, rcu: &'m Rcu<'m, M::Cpu>, flush: F) -> Option<Self> {
         let root = memory.alloc_table(Priority::Normal)?;
         Some(Self { memory, rcu, tree: PageTable::of_given(memory, root, rcu), flush })
+    }
+
+    /// The tables, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn tree(&self) -> &PageTable<'m, M> {
+        &self.tree
     }
 
     /// The frame of the root. See the module about who loads it.
@@ -180,6 +188,38 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
         let found = walk(&self.tree, page, Level::Pte, &reading);
         let Entry::Leaf(leaf) = found.entry() else { return None };
         Some((leaf, found.table.level().leaf_size()?))
+    }
+}
+
+/// Walkers.
+impl<M: Machine, F: Fn(VpnRange)> Mapper<'_, M, F> {
+    /// What an access of the page is translated to, as the hardware that follows the tables would: for an
+    /// emulator. Sets accessed and dirty bits where `note` says so. Takes no lock; stale at once.
+    ///
+    /// # Errors
+    /// [`NoTranslation`].
+    pub fn translate_access(
+        &self,
+        page: Vpn,
+        access: Access,
+        note: NoteUse,
+    ) -> Result<StaleTranslation, NoTranslation> {
+        translate_access(&self.tree, page, access, note, &self.rcu.read())
+    }
+
+    /// Clears the accessed bit of each leaf of the pages that has it set, and calls `visit` with the pages of
+    /// such a leaf, and the leaf as it was. Takes no lock, and does not flush: hardware that has a page
+    /// cached sets the bit again only once it has dropped it. All in one read section.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfRange`].
+    pub fn scan_accessed(
+        &self,
+        pages: VpnRange,
+        visit: impl FnMut(VpnRange, Leaf),
+    ) -> Result<AccessedScan, MapError> {
+        check_pages::<M::Format>(pages)?;
+        Ok(scan_accessed(&self.tree, pages, &self.rcu.read(), visit))
     }
 }
 

@@ -11,6 +11,10 @@
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
+//! | `entries` | lockless movement over a range |
+//! | `accessed` | accessed bits, cleared without a lock |
+//! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
+//! | `read_here` | a word that the running program could load, read in any handler |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
 //! | `given`, `mapper` | frames that are not the library's, and tables alone that map them |
 //! | `given_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
@@ -26,6 +30,9 @@
 //! *attached* bit and the order in which a table dies are described at [`Table`]; the bits of entries are
 //! data, in [`format`](mod@format).
 
+mod accessed;
+mod entries;
+mod find_frame;
 pub mod format;
 mod given;
 mod given_leaves;
@@ -34,16 +41,21 @@ mod locked;
 mod mapper;
 mod node;
 mod pin;
+mod read_here;
 mod share;
 mod split;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod translate;
 mod tree;
 mod unhook;
 mod unlinked;
 mod walk;
 
+pub(crate) use accessed::scan_some;
+pub use accessed::{AccessedScan, scan_accessed};
+pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;
 pub(crate) use given_leaves::install_given;
@@ -52,11 +64,13 @@ pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
 pub use node::Table;
 pub use pin::FastPinRefusal;
+pub use read_here::NotRead;
 pub(crate) use share::{Reuse, Shared, TooManyMappings};
 pub(crate) use split::{cut_leaf, split_at, tables_to_split};
 pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) use tests::testing;
+pub use translate::{NoTranslation, NoteUse, StaleTranslation, translate, translate_access};
 pub use tree::PageTable;
 pub(crate) use unlinked::UnlinkedTable;
 pub use walk::{EntryRef, is_canonical, walk, walk_cached, walk_on};

@@ -3,7 +3,9 @@
 //! | access | by |
 //! |---|---|
 //! | read an entry | a CPU in an RCU read section, or under the table's lock while attached |
-//! | write an entry | the holder of the table's lock, if attached; hardware sets accessed and dirty |
+//! | write an entry | the holder of the table's lock, if attached |
+//! | set accessed and dirty | hardware and emulators, without a lock |
+//! | clear accessed | scans, by compare-exchange, without a lock |
 //! | note which parts may be in use | the holder of the table's lock: from an installation to a sweep |
 //! | clear *attached* | the holder of the table's lock and its parent's (protocol P5) |
 //! | slots of a space's root that cover no user address | the platform alone (`Machine::load_root`) |
@@ -27,6 +29,7 @@
 //! }
 //! ```
 
+use super::locked::swaps_in_models;
 use super::{LockedTable, PageTable};
 use crate::frame::{FrameMeta, SLOTS_PER_PART, Words};
 use crate::machine::{Entry, Format, Machine};
@@ -130,7 +133,7 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     #[inline(always)]
     pub(super) fn clear_leaf(&self, slot: usize, seen: u64) {
         let (cell, absent) = (self.word(slot), M::Format::encode(Entry::Absent, self.level));
-        if M::Format::used(seen, true) == seen {
+        if M::Format::used(seen, true) == seen && !swaps_in_models(absent, self.level) {
             cell.store(absent, Relaxed);
         } else {
             cell.swap(absent, Relaxed);

@@ -5,6 +5,9 @@ use crate::frame::TableFrame;
 use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
+/// Parts of a leaf. Models have the first ones only: each is a step, and all are alike.
+const PARTS: usize = if cfg!(loom) { 2 } else { Level::ENTRIES };
+
 impl<M: Machine> LockedTable<'_, M> {
     /// Replaces the leaf in `slot`, which does not own its frames, by a table of leaves of the next smaller
     /// size that map the same frames with the same bits. `flush` makes every CPU forget the leaf. `Err` with
@@ -35,7 +38,7 @@ impl<M: Machine> LockedTable<'_, M> {
         if !mutant!("split.flush-skipped") {
             flush();
         }
-        for part in 0..Level::ENTRIES {
+        for part in 0..PARTS {
             let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());
             let bits = if mutant!("split.bits-lost") {
                 Leaf { accessed: false, dirty: false, ..last }

@@ -30,6 +30,7 @@ mod list_jobs;
 mod list_mapper;
 mod list_memory;
 mod list_walk;
+mod list_walkers;
 mod points;
 mod program;
 mod table;
@@ -71,6 +72,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_fork::ALL)
         .chain(list_huge::ALL)
         .chain(list_walk::ALL)
+        .chain(list_walkers::ALL)
         .chain(list_memory::ALL)
         .chain(list_jobs::ALL)
         .chain(list_index::ALL)

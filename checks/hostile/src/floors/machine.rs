@@ -56,6 +56,7 @@ fn defaults(machine: &Lab) {
     }
     called!(Machine::nr_cpus => machine.nr_cpus());
     called!(Machine::load_root => machine.load_root(None));
+    called!(Machine::loaded_root => machine.loaded_root());
     let elsewhere = std::thread::scope(|scope| {
         let number = || called!(Cpu::machine => Host::machine());
         scope.spawn(move || (number(), on_cpu(|_| number()))).join().expect("numbers")

@@ -15,6 +15,7 @@ pub mod table;
 pub mod tlb;
 pub mod units;
 pub mod vma;
+pub mod walk;
 pub mod work;
 
 /// Calls everything.

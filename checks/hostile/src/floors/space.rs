@@ -32,6 +32,7 @@ pub fn run() {
         with_space(machine, vm, inspection);
         with_space(machine, vm, guards);
         with_space(machine, vm, |space| super::pin::run(vm, space));
+        with_space(machine, vm, |space| super::walk::run(vm, space));
         with_space(machine, vm, |space| super::pin::copies(vm, space));
         with_space(machine, vm, |space| shared(vm, space));
         with_space(machine, vm, |space| given(machine, space));

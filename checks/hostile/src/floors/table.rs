@@ -84,6 +84,7 @@ fn mapper<'m>(memory: &'m Memory<'m, Lab>, rcu: &'m Rcu<'m, Host>) {
         let mapper = called!(Mapper::new => Mapper::new(memory, rcu, |_| ())).flatten().expect("memory");
         call!(Mapper::root, &mapper);
         call!(Mapper::query, &mapper, page);
+        super::walk::mapper(&mapper, page);
         for end in odd::vpns() {
             let _ = call!(Mapper::unmap, &mapper, VpnRange { start: page, end });
         }

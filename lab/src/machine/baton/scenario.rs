@@ -5,6 +5,7 @@ use super::report::{Report, Verdict};
 use super::scheduler::Scheduler;
 use crate::machine::soft::{SoftMachine, current};
 use interleaf::machine::Format;
+use interleaf::units::CpuId;
 use std::ops::Range;
 use std::rc::Rc;
 use std::thread;
@@ -37,6 +38,14 @@ impl Schedule {
     /// The seed of this run, for a scenario that varies with it.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// In the next run CPU `cpu` stops for ever after `steps` of its own, wherever that is, but for the first
+    /// place from there on where it has interrupts on. It takes no more steps but for the answers to
+    /// interrupts, until all other CPUs have come to their ends; then it goes on to its own. A CPU that waits
+    /// for it meanwhile makes the run fail.
+    pub fn stop_for_ever(&self, cpu: CpuId, steps: u64) {
+        self.scheduler.stop_at(cpu.index(), steps);
     }
 
     /// Runs `programs` on the CPUs of the machine, from CPU 0, and returns when all have come to their ends.

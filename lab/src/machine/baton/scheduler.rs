@@ -23,6 +23,8 @@ enum Status {
     Asleep(usize),
     /// Its program is over; it only handles interrupts.
     Idle,
+    /// It has stopped in the middle of its program; it only handles interrupts.
+    Stopped,
 }
 
 struct CpuState {
@@ -51,6 +53,8 @@ pub(super) struct Scheduler {
     last: RefCell<VecDeque<Step>>,
     verdict: RefCell<Option<Verdict>>,
     relaxed_in_panic: Cell<u32>,
+    /// The CPU that stops, and the number of its steps that it takes before.
+    stop: Cell<Option<(usize, u64)>>,
 }
 
 thread_local! {
@@ -81,6 +85,7 @@ impl Scheduler {
             last: RefCell::new(VecDeque::new()),
             verdict: RefCell::new(None),
             relaxed_in_panic: Cell::new(0),
+            stop: Cell::new(None),
         })
     }
 
@@ -124,6 +129,12 @@ impl Scheduler {
             last: self.last.take().into(),
             nr_cpus: self.cpus.borrow().len() as u32,
         }
+    }
+
+    /// From now on CPU `cpu` stops once it has taken `steps` more, at a step where its interrupts are on; it
+    /// goes on when all other CPUs have come to their ends.
+    pub(super) fn stop_at(&self, cpu: usize, steps: u64) {
+        self.stop.set(Some((cpu, steps)));
     }
 
     /// Runs a program on each CPU of a machine, from CPU 0, until all have come to their ends.
@@ -182,6 +193,7 @@ impl Scheduler {
         }
         self.note(what);
         self.leave_it(hint);
+        self.stop_if_due();
         if current::pending() != 0 && self.policy.borrow_mut().interrupts_now() {
             current::handle_interrupts();
         }
@@ -270,7 +282,25 @@ impl Scheduler {
         }
     }
 
-    /// Returns to the scenario if all CPUs are idle; if one sleeps, the run is deadlocked.
+    /// Stops the running CPU, if this is the step, until all others are idle: so nobody may wait for it, but
+    /// for its answers to interrupts.
+    fn stop_if_due(&self) {
+        let (Some((cpu, left)), me) = (self.stop.get(), self.running.get()) else { return };
+        if me != Some(cpu) {
+            return;
+        }
+        if left > 0 || !current::interrupts_on() {
+            return self.stop.set(Some((cpu, left.saturating_sub(1))));
+        }
+        while self.stop.get().is_some() {
+            current::handle_interrupts();
+            self.me(|cpu| cpu.status.set(Status::Stopped));
+            self.leave_it(SwitchHint::Yield);
+        }
+    }
+
+    /// Returns to the scenario if all CPUs are idle, or lets the one go on that has stopped; if one sleeps,
+    /// the run is deadlocked.
     fn none_can_run(&self, cpus: &[CpuState]) {
         let asleep = |(at, cpu): (usize, &CpuState)| match cpu.status.get() {
             Status::Asleep(word) => Some((CpuId(at as u32), word)),
@@ -279,6 +309,14 @@ impl Scheduler {
         let sleepers: Vec<_> = cpus.iter().enumerate().filter_map(asleep).collect();
         if !sleepers.is_empty() {
             self.finish(Verdict::Deadlock(sleepers));
+        }
+        if let Some(stopped) = cpus.iter().position(|cpu| cpu.status.get() == Status::Stopped) {
+            self.stop.set(None);
+            cpus[stopped].status.set(Status::Ready);
+            if self.running.get() != Some(stopped) {
+                self.go_to(cpus[stopped].fiber.get(), Some(stopped));
+            }
+            return;
         }
         self.go_to(SCENARIO_SLOT, None);
     }

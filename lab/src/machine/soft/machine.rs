@@ -272,7 +272,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
 // and is waited for. 8: the arena's regions are for the library; claims are kept under a lock, and dropped
-// only by `reclaim_memory`, which has the machine exclusively and removes the handlers.
+// only by `reclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins
+// at the root that is told.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;
@@ -347,6 +348,10 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     fn load_root(&self, root: Option<RootTable>) {
         self.mmu().root.set(root.map(RootTable::pfn));
         self.flush_all();
+    }
+
+    fn loaded_root(&self) -> Option<Pfn> {
+        self.mmu().root.get()
     }
 
     fn flush_range(&self, range: VpnRange) {

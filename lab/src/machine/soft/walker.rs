@@ -52,6 +52,7 @@ pub fn walk<C: Flavour, F: Format>(
 
 /// The leaf of `vpn`, from the table `from` of some level downwards, or `None` where no entry is present.
 /// Marks nothing.
+#[inline]
 pub fn leaf_at<C: Flavour, F: Format>(
     machine: &SoftMachine<C, F>,
     from: (Level, Pfn),
@@ -65,6 +66,15 @@ pub fn leaf_at<C: Flavour, F: Format>(
             Entry::Leaf(leaf) => return Some(leaf),
             Entry::Absent | Entry::Marker(_) => return None,
         }
+    }
+}
+
+impl<C: Flavour, F: Format> SoftMachine<C, F> {
+    /// As [`leaf_at`](Self::leaf_at), from a root that the caller knows: how a walk looks that assumes that
+    /// all tables stay, and has nothing that keeps them.
+    #[inline]
+    pub fn leaf_below(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
+        leaf_at(self, (F::ROOT, root), page)
     }
 }
 
@@ -87,6 +97,7 @@ pub fn toggle_unknown<C: Flavour, F: Format>(machine: &SoftMachine<C, F>, root: 
 }
 
 /// The entry of `vpn` in a table.
+#[inline]
 fn entry<C: Flavour, F: Format>(
     machine: &SoftMachine<C, F>,
     table: Pfn,

@@ -1,5 +1,6 @@
 //! A CPU whose accesses are recorded.
 
+use super::nmi;
 use super::recorder::{Touch, note_access};
 use crate::machine::host::Host;
 use crate::machine::soft::{Flavour, current};
@@ -13,7 +14,8 @@ use std::sync::atomic::AtomicU32;
 #[derive(Debug)]
 pub enum Watch {}
 
-// SAFETY: 1 to 5, 7, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own.
+// SAFETY: 1 to 5, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own. 7: the same, but
+// for a handler of NMIs that a test has come at an access, as the rule says.
 unsafe impl Cpu for Watch {
     type CpuWords = [u64; 64];
 
@@ -30,6 +32,7 @@ unsafe impl Cpu for Watch {
             kind,
             place: Location::caller(),
         });
+        nmi::note_access();
     }
 
     #[inline]

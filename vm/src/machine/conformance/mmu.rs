@@ -1,7 +1,7 @@
 //! Rules of translation: tables built by hand, loads as user code, flushes.
 
 use super::{Harness, Rule, Suite};
-use crate::machine::{Entry, Format, Leaf, Machine, RootTable};
+use crate::machine::{Cpu, Entry, Format, Leaf, Machine, RootTable};
 use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 
 /// The first page that the suite maps; it lies in the middle of a table of every level.
@@ -148,10 +148,24 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         self.load(second);
         self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(7)) && self.seen(1).is_none());
         self.map(first, 0, Some(self.data(6)));
+        self.tells_only(Some(second));
         self.load(first);
         self.check(Rule::RootSwitches, self.seen(0) == Some(self.data(6)));
+        self.tells_only(Some(first));
         self.with_preempt_off(|machine| machine.load_root(None));
+        self.tells_only(None);
         self.check(Rule::RootNone, (0..PAGES).all(|page| self.seen(page).is_none()));
+    }
+
+    /// Checks that the machine tells neither of the suite's roots as loaded, but `loaded`.
+    fn tells_only(&self, loaded: Option<Tables>) {
+        let state = M::Cpu::interrupts_off();
+        let told = self.machine.loaded_root();
+        // SAFETY: the one just turned off.
+        unsafe { M::Cpu::interrupts_restore(state) };
+        let loaded = loaded.map(|tables| tables.root);
+        let others = [self.first_tables(), self.second_tables()].map(|tables| Some(tables.root));
+        self.check(Rule::RootTold, told == loaded || !others.contains(&told));
     }
 }
 

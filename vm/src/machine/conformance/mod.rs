@@ -134,6 +134,7 @@ rules! {
     FlushAll: "after flush_all nothing is translated as before",
     RootSwitches: "load_root translates through the new root, and nothing cached from the old",
     RootNone: "without a root nothing is translated",
+    RootTold: "loaded_root says no root but the one that the CPU translates through",
     InterruptReaches: "an interrupt makes every CPU of the set run the handler, with its data",
     InterruptWakes: "a CPU whose thread sleeps handles an interrupt before the thread goes on, or sooner",
     InterruptSpares: "an interrupt makes no other CPU run the handler",

@@ -39,7 +39,7 @@ pub struct TestMachine<F: Format = TestFormat> {
     /// Stands for the bytes of all frames that are stored and copied: loom knows no plain memory, and tries
     /// no other order of steps that it takes to be independent.
     #[cfg(loom)]
-    contents: AtomicUsize<TestCpu>,
+    pub(super) contents: AtomicUsize<TestCpu>,
     /// Calls of `flush_range`.
     pub range_flushes: AtomicU64,
     /// Calls of `flush_all`, `load_root` included.
@@ -190,38 +190,13 @@ impl<F: Format> TestMachine<F> {
         self.mmus[cpu as usize].cached(page)
     }
 
-    /// Reads bytes of a frame, `offset + to.len() <= 4096`.
-    pub fn read(&self, pfn: Pfn, offset: usize, to: &mut [u8]) {
-        assert!(offset + to.len() <= PAGE_SIZE);
-        // SAFETY: the bytes lie in the arena, and `to` is exclusive.
-        unsafe { self.bytes(pfn, offset, to.len()).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
-    }
-
-    /// Writes bytes of a frame, as a device: for tests, to frames that no Rust code borrows from.
-    pub fn write(&self, pfn: Pfn, offset: usize, from: &[u8]) {
-        assert!(offset + from.len() <= PAGE_SIZE);
-        self.note_contents();
-        // SAFETY: the bytes lie in the arena.
-        unsafe { self.bytes(pfn, offset, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
-    }
-
-    /// Bytes of frames are about to be stored or copied.
-    fn note_contents(&self) {
-        #[cfg(loom)]
-        self.contents.fetch_add(1, Relaxed);
+    /// Bytes of the arena.
+    pub(super) fn bytes_in_all(&self) -> usize {
+        self.layout.size()
     }
 
     fn own_mmu(&self) -> Option<&Mmu> {
         self.mmus.get(TestCpu::id().index())
-    }
-
-    fn bytes(&self, pfn: Pfn, offset: usize, len: usize) -> *mut u8 {
-        assert!(offset + len <= self.layout.size());
-        let at = PhysAddr(pfn.addr().0 + offset as u64);
-        if len > 0 {
-            self.window(PhysAddr(at.0 + len as u64 - 1));
-        }
-        self.window(at).as_ptr()
     }
 }
 
@@ -239,7 +214,7 @@ impl<F: Format> Drop for TestMachine<F> {
 // with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that
 // no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: a helper that runs
 // the handler holds a reference to it, and is waited for. 8: the arena is for the library; claims are kept,
-// and looked at under one lock.
+// and looked at under one lock. 9: the MMU walks from the root that it tells.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
@@ -285,6 +260,12 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         forget(NonNull::new(at).unwrap(), order.bytes());
     }
 
+    unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
+        self.note_contents();
+        let page = Pfn(from.0 / PAGE_SIZE as u64);
+        self.read(page, from.0 as usize % PAGE_SIZE, to);
+    }
+
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         self.note_contents();
         let (from, to) = (self.bytes(from, 0, order.bytes()), self.bytes(to, 0, order.bytes()));
@@ -297,6 +278,10 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
             mmu.load(root.map(RootTable::pfn));
         }
         self.flush_all();
+    }
+
+    fn loaded_root(&self) -> Option<Pfn> {
+        self.own_mmu()?.root()
     }
 
     fn flush_range(&self, range: VpnRange) {

@@ -62,6 +62,11 @@ impl Mmu {
         self.state().root = root;
     }
 
+    /// The root that it translates through.
+    pub fn root(&self) -> Option<Pfn> {
+        self.state().root
+    }
+
     /// Drops the translations of the range.
     pub fn flush(&self, range: VpnRange) {
         let is_known = self.state().cached.iter().any(|(page, _)| range.contains(*page));

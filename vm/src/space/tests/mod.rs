@@ -14,4 +14,7 @@ mod refusal;
 mod spaces;
 mod start;
 mod unmap_shared;
+mod walk_accessed;
+mod walk_address;
+mod walk_call_chain;
 pub(super) mod world;

@@ -40,6 +40,7 @@
 
 mod garbage;
 mod guard;
+mod handler_section;
 mod idle;
 mod limits;
 #[cfg(all(test, loom))]
@@ -53,6 +54,7 @@ mod tests;
 
 pub use garbage::{RcuHead, RcuList};
 pub use guard::ReadGuard;
+pub use handler_section::HandlerSection;
 pub use limits::GarbageLimits;
 pub use slot::RcuSlot;
 pub use stats::GarbageStats;

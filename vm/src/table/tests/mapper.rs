@@ -10,13 +10,15 @@ use crate::units::{Access, NodeId, PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, V
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-const USER_RW: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
-const USER_RO: Rights = Rights::READ.union(Rights::USER);
+pub(super) const USER_RW: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
+pub(super) const USER_RO: Rights = Rights::READ.union(Rights::USER);
 /// The frames that were given: far from the machine's memory, and aligned to 2 MiB.
-const GIVEN: PfnRange = PfnRange { start: Pfn(0x8_0000), end: Pfn(0x8_0000 + 4096) };
+pub(super) const GIVEN: PfnRange = PfnRange { start: Pfn(0x8_0000), end: Pfn(0x8_0000 + 4096) };
 
 /// Calls `f` with a machine, its memory, and an RCU. Afterwards all frames but theirs are free again.
-fn with_memory<F: Format>(f: impl FnOnce(&TestMachine<F>, &Memory<'_, TestMachine<F>>, &Rcu<'_, TestCpu>)) {
+pub(super) fn with_memory<F: Format>(
+    f: impl FnOnce(&TestMachine<F>, &Memory<'_, TestMachine<F>>, &Rcu<'_, TestCpu>),
+) {
     let machine = TestMachine::<F>::of_format(512, 1);
     let (start, len_bytes) = (machine.frames().start.addr(), machine.frames().len() * PAGE_SIZE as u64);
     let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
@@ -28,12 +30,12 @@ fn with_memory<F: Format>(f: impl FnOnce(&TestMachine<F>, &Memory<'_, TestMachin
     assert_eq!(memory.check().unwrap().allocated, before, "{}: tables are lost", F::NAME);
 }
 
-fn given() -> GivenFrames {
+pub(super) fn given() -> GivenFrames {
     // SAFETY: no hardware follows the tables; the test machine's MMU reads entries, and not what they map.
     unsafe { GivenFrames::new(GIVEN, Rights::all(), CacheType::WriteBack) }
 }
 
-fn range(start: u64, len: u64) -> VpnRange {
+pub(super) fn range(start: u64, len: u64) -> VpnRange {
     VpnRange { start: Vpn(start), end: Vpn(start + len) }
 }
 

@@ -14,7 +14,8 @@ mod mapper;
 mod platform;
 #[cfg(not(loom))]
 mod sweep;
-#[cfg(not(loom))]
 pub(crate) mod testing;
 #[cfg(not(loom))]
 mod walkers;
+#[cfg(not(loom))]
+mod walks;

@@ -206,6 +206,9 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             root => self.inner.load_root(root),
         }
     }
+    fn loaded_root(&self) -> Option<Pfn> {
+        if breaks(Rule::RootTold) { Some(frames().start) } else { self.inner.loaded_root() }
+    }
     fn flush_range(&self, range: VpnRange) {
         if breaks(Rule::FlushRange) {
             return self.inner.flush_range(VpnRange::new(range.start, range.start.add(1)));

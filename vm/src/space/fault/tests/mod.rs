@@ -29,4 +29,12 @@ mod loom_published;
 #[cfg(loom)]
 mod loom_spaces;
 #[cfg(loom)]
+mod loom_walk_accessed;
+#[cfg(loom)]
+mod loom_walk_address;
+#[cfg(loom)]
+mod loom_walk_huge;
+#[cfg(loom)]
+mod loom_walk_word;
+#[cfg(loom)]
 mod world;

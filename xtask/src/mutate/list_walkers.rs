@@ -1,0 +1,63 @@
+//! The points of scans, translations, searches and call chains.
+
+use super::Mutation;
+use super::Test::{Lab, Model, Unit};
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "accessed.cleared-by-store",
+        wrong: "a scan stores an entry that was cleared meanwhile",
+        test: Model("loom_a_scan_against_an_unhook"),
+    },
+    Mutation {
+        point: "accessed.dirty-cleared-too",
+        wrong: "a scan forgets that a page was written",
+        test: Unit("space::tests::walk_accessed"),
+    },
+    Mutation {
+        point: "accessed.idle-leaf-counted",
+        wrong: "a scan counts a page again whose bit another one has cleared meanwhile",
+        test: Model("loom_two_scans_of_one_page"),
+    },
+    Mutation {
+        point: "accessed.flush-skipped",
+        wrong: "a page that a CPU has cached looks idle after a scan that flushes",
+        test: Unit("space::tests::walk_accessed"),
+    },
+    Mutation {
+        point: "translate.rights-ignored",
+        wrong: "an emulator stores to a page that does not allow it",
+        test: Unit("space::tests::walk_address"),
+    },
+    Mutation {
+        point: "translate.first-frame-of-leaf",
+        wrong: "each page of a huge leaf leads to its first frame",
+        test: Unit("space::tests::walk_address"),
+    },
+    Mutation {
+        point: "translate.marked-by-store",
+        wrong: "an emulator that marks an entry brings back what was taken away meanwhile",
+        test: Model("loom_a_translation_that_marks_its_entry_against_dontneed"),
+    },
+    Mutation {
+        point: "find.large-leaf-passed-by",
+        wrong: "a search finds the first frame of a huge leaf only",
+        test: Unit("space::tests::walk_address"),
+    },
+    Mutation {
+        point: "read-here.foreign-space-read",
+        wrong: "a word is read on a CPU that no flush waits for",
+        test: Unit("space::tests::walk_call_chain"),
+    },
+    Mutation {
+        point: "read-here.interrupts-left-on",
+        wrong: "a CPU says that it has flushed between the entry and the word",
+        test: Lab("walkers", "each_walker_beside_each_pair_of_writers_on_x86"),
+    },
+    Mutation {
+        point: "call-chain.circle-followed",
+        wrong: "a program whose chain is a circle keeps its profiler",
+        test: Unit("space::tests::walk_call_chain"),
+    },
+];
