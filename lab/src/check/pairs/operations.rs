@@ -26,6 +26,11 @@ pub enum Step {
     OtherSpaceRuns,
     /// The CPU's space forks.
     Fork,
+    /// Look for the entries of the frame that the page has. The model knows nothing of it.
+    FindEntries {
+        /// The page.
+        addr: u64,
+    },
     /// An access in the child of that fork, which the CPU runs for it.
     InChild(Call),
 }
@@ -76,6 +81,8 @@ pub enum Operation {
     /// Two pages in two tables, and stores to the one and the other in turns: a copy of the space that has
     /// the second has the first.
     StoreInOrder,
+    /// The reverse map is asked for the entries of a page's frame, and the page is written.
+    FindEntries,
 }
 
 /// Which pages an operation is about.
@@ -219,6 +226,7 @@ impl Operation {
         Operation::Fork,
         Operation::ForkAndStoreInChild,
         Operation::StoreInOrder,
+        Operation::FindEntries,
     ];
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
@@ -269,6 +277,9 @@ impl Operation {
             Operation::Fork => vec![Step::Fork, write(addr)],
             Operation::ForkAndStoreInChild => {
                 vec![Step::Fork, Step::InChild(Call::Write { addr, value: 30 + cpu as u8 })]
+            }
+            Operation::FindEntries => {
+                vec![Step::FindEntries { addr }, write(addr), Step::FindEntries { addr }]
             }
             Operation::StoreInOrder => {
                 let far = FAR + 2 * cpu * PAGE;
