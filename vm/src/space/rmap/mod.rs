@@ -55,7 +55,7 @@ pub struct RmapEntry<'a, 'v, M: Machine> {
 /// What was found of a frame's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RmapFound {
-    /// As many as its mapcount says.
+    /// As many as its mapcount says: those visited in the last walk; of 0, none of those visited.
     All(u32),
     /// The visitor has stopped the walk.
     Stopped,

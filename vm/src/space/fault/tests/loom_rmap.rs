@@ -8,8 +8,8 @@ use crate::frame::FrameRef;
 use crate::machine::testing::with_leaked;
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::refill_zeros;
 use crate::sync::testing::{run_model, thread};
+use crate::sync::{forget_value, refill_zeros};
 use core::cell::Cell;
 use core::ops::ControlFlow;
 use std::boxed::Box;
@@ -35,7 +35,7 @@ fn entries_in(frame: &FrameRef<'_, Tests>, spaces: &[&'static TestSpace]) -> Res
     let mut seen = Vec::new();
     let known = |id| spaces.iter().copied().find(|space| space.id() == id);
     let found = spaces[0].vm.rmap_walk(frame, known, visitor(frame.pfn(), &mut seen));
-    if let Ok(RmapFound::All(number)) = found {
+    if let Ok(RmapFound::All(number @ 1..)) = found {
         let last = seen.last().map_or(0, |(walk, _)| *walk);
         assert_eq!(seen.iter().filter(|(walk, _)| *walk == last).count(), number as usize);
     }
@@ -46,8 +46,17 @@ fn entries_in(frame: &FrameRef<'_, Tests>, spaces: &[&'static TestSpace]) -> Res
 #[test]
 fn loom_a_walk_for_entries_against_a_fork() {
     assert_both(explore_fork(|machine, space| {
+        // The words of a second fork are there before there are threads.
+        drop(fork(space));
         with_leaked(space.fork().unwrap(), |child| {
+            forget_value(child);
             let pfn = frame(space, X).unwrap();
+            for cpu in [1, 0] {
+                machine.run_as(cpu);
+                let reference = space.vm.memory().try_get(pfn).unwrap();
+                assert_eq!(entries_in(&reference, &[space, child]), Ok(RmapFound::All(2)));
+            }
+            refill_zeros();
             let walker = thread::spawn(move || {
                 machine.run_as(1);
                 let reference = space.vm.memory().try_get(pfn).unwrap();
