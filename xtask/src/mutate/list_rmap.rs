@@ -1,7 +1,7 @@
 //! The points of the reverse map.
 
 use super::Mutation;
-use super::Test::{Lab, Model, Unit};
+use super::Test::{Model, Unit};
 
 const RMAP: super::Test = Unit("space::tests::rmap");
 
@@ -40,7 +40,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "rmap.copy-born-elsewhere",
         wrong: "the record of a copy names another page than the one that it is for",
-        test: Lab("processes", "processes_whose_faults_speculate_agree_with_the_model"),
+        test: RMAP,
     },
     Mutation {
         point: "rmap.birth-after-kind",

@@ -237,8 +237,8 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
         }
     }
 
-    /// Asks the reverse map for the entries of the frame that the page has, in the CPU's own space alone: each
-    /// that it tells of is one, while it is told.
+    /// Asks the reverse map for the entries of the frame that the page has, in the CPU's own space alone:
+    /// each that it tells of is one, while it is told.
     fn find_entries(&self, addr: VirtAddr) {
         let space = self.driver.space;
         let memory = space.vm().memory();

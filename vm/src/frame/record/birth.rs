@@ -2,7 +2,7 @@
 //!
 //! | bytes of the record | bits | meaning |
 //! |---|---|---|
-//! | 16..24 | 0..32 | number of the node: the space of birth, or an ancestor whose number it gives to frames |
+//! | 16..24 | 0..32 | number of the node: of the space of birth, or of an ancestor that stands for it |
 //! | | 32..64 | zero |
 //! | 24..32 | 63 | *valid*: the other bits are a page |
 //! | | 0..63 | *valid*: the page of birth; else a link of the gather that has the frame, or zero |

@@ -41,7 +41,7 @@ use crate::machine::{Cpu, Leaf, Machine};
 use crate::units::Vpn;
 use core::fmt;
 use core::ops::{ControlFlow, Deref};
-use walk::{RmapWalk, Walked};
+use walk::{RmapWalk, WalkEnd};
 
 /// An entry that maps a frame. It stays as it is while the visitor has it: its table is locked.
 #[derive(Debug)]
@@ -147,13 +147,13 @@ impl<'m, M: Machine> Vm<'m, M> {
             let birth = meta.birth().ok_or(RmapError::NoBirth)?;
             let walk = RmapWalk { vm: self, meta, pfn, hold: &hold, visit: &mut visit, nth };
             match walk.run(birth) {
-                Walked::Stopped => return Ok(RmapFound::Stopped),
-                Walked::Ended { found, .. } if found == meta.mapcount() => return Ok(RmapFound::All(found)),
-                Walked::Ended { found, .. } if mutant!("rmap.not-walked-again") => {
+                WalkEnd::Stopped => return Ok(RmapFound::Stopped),
+                WalkEnd::Ended { found, .. } if found == meta.mapcount() => return Ok(RmapFound::All(found)),
+                WalkEnd::Ended { found, .. } if mutant!("rmap.not-walked-again") => {
                     return Ok(RmapFound::All(found));
                 }
-                Walked::Ended { is_space_missing: true, .. } => why = RmapError::SpaceMissing,
-                Walked::Ended { .. } => why = RmapError::Unsettled,
+                WalkEnd::Ended { is_space_missing: true, .. } => why = RmapError::SpaceMissing,
+                WalkEnd::Ended { .. } => why = RmapError::Unsettled,
             }
             M::Cpu::relax();
         }

@@ -34,9 +34,9 @@ impl<'v, M: Machine> SpaceNode<'v, M> {
         Some(Self { vm, names, id, is_leaked: false })
     }
 
-    /// The node that frames of a child are to name, if not the child's own: that of a space above it which has
-    /// ended, which frames name, and below which there is one child. It stays such as long as there is a space
-    /// below it: nothing is linked to it any more.
+    /// The node that frames of a child are to name, if not the child's own: that of a space above it which
+    /// has ended, which frames name, and below which there is one child. It stays such as long as there is a
+    /// space below it: nothing is linked to it any more.
     ///
     /// Sound would be any ancestor, because whoever may map a frame of the child is below it.
     fn named_below(&self) -> Option<AnonNodeId> {

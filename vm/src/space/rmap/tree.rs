@@ -30,7 +30,7 @@ pub(super) struct LockedTree<'r, 'm, M: Machine> {
 
 /// How far a walk has come. The node may be gone by the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TreePlace {
     /// The node is next.
     At(AnonNodeId),
     /// What is below the node is next.
@@ -39,9 +39,9 @@ pub(super) enum Place {
     After(AnonNodeId),
 }
 
-impl Place {
+impl TreePlace {
     pub fn node(self) -> AnonNodeId {
-        let (Place::At(id) | Place::Below(id) | Place::After(id)) = self;
+        let (TreePlace::At(id) | TreePlace::Below(id) | TreePlace::After(id)) = self;
         id
     }
 }
@@ -178,24 +178,24 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
     /// the place of the next step, if there is one. `Err` where the place is gone.
     pub(super) fn next(
         &self,
-        place: Place,
+        place: TreePlace,
         top: AnonNodeId,
-    ) -> Result<(Option<SpaceId>, Option<Place>), PlaceLost> {
+    ) -> Result<(Option<SpaceId>, Option<TreePlace>), PlaceLost> {
         let id = place.node();
         let node = self.node(id).ok_or(PlaceLost)?;
         Ok(match place {
-            Place::At(_) => match node.occupant() {
-                Occupant::Space(space) => (Some(space), Some(Place::Below(id))),
-                _ => (None, Some(Place::Below(id))),
+            TreePlace::At(_) => match node.occupant() {
+                Occupant::Space(space) => (Some(space), Some(TreePlace::Below(id))),
+                _ => (None, Some(TreePlace::Below(id))),
             },
-            Place::Below(_) => match node.first_child.get() {
-                Some(child) if !mutant!("rmap.descendants-left-out") => (None, Some(Place::At(child))),
-                _ => (None, Some(Place::After(id))),
+            TreePlace::Below(_) => match node.first_child.get() {
+                Some(child) if !mutant!("rmap.descendants-left-out") => (None, Some(TreePlace::At(child))),
+                _ => (None, Some(TreePlace::After(id))),
             },
-            Place::After(_) if id == top => (None, None),
-            Place::After(_) => match node.next.get() {
-                Some(next) => (None, Some(Place::At(next))),
-                None => (None, node.parent.get().map(Place::After)),
+            TreePlace::After(_) if id == top => (None, None),
+            TreePlace::After(_) => match node.next.get() {
+                Some(next) => (None, Some(TreePlace::At(next))),
+                None => (None, node.parent.get().map(TreePlace::After)),
             },
         })
     }

@@ -2,7 +2,7 @@
 
 use super::RmapEntry;
 use super::node::AnonNodes;
-use super::tree::{Place, PlaceLost, STEPS};
+use super::tree::{PlaceLost, STEPS, TreePlace};
 use crate::frame::{Birth, FrameMeta};
 use crate::machine::{Leaf, Machine};
 use crate::space::{AddressSpace, SpaceId, Vm};
@@ -29,7 +29,7 @@ pub(super) struct RmapWalk<'a, 'v, M: Machine, H, F> {
 }
 
 /// How a walk has ended.
-pub(super) enum Walked {
+pub(super) enum WalkEnd {
     /// The visitor has stopped it.
     Stopped,
     /// It has come to its end, or has found as many entries as there are.
@@ -46,12 +46,12 @@ struct Few {
     spaces: [SpaceId; FEW],
     len: usize,
     /// `None`: the walk has ended.
-    next: Option<Place>,
+    next: Option<TreePlace>,
 }
 
 impl<M: Machine> AnonNodes<'_, M> {
     /// The spaces of the next few nodes. Locks the tree for that.
-    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: Place, birth: Birth) -> Result<Few, PlaceLost> {
+    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: TreePlace, birth: Birth) -> Result<Few, PlaceLost> {
         let reading = vm.rcu.read();
         let tree = self.lock(place.node(), &reading).ok_or(PlaceLost)?;
         let mut few = Few { spaces: [SpaceId(0); FEW], len: 0, next: Some(place) };
@@ -77,9 +77,9 @@ where
     'v: 'a,
 {
     /// Walks from the node of birth down.
-    pub fn run(mut self, birth: Birth) -> Walked {
+    pub fn run(mut self, birth: Birth) -> WalkEnd {
         let (mut found, mut is_space_missing) = (0, false);
-        let mut next = Some(Place::At(birth.node));
+        let mut next = Some(TreePlace::At(birth.node));
         // The space that the next place belongs to: kept until that was used, so that its node stays.
         let mut last: Option<S> = None;
         while let Some(place) = next {
@@ -92,18 +92,18 @@ where
                     continue;
                 };
                 match self.look(space, birth.page) {
-                    Some(ControlFlow::Break(())) => return Walked::Stopped,
+                    Some(ControlFlow::Break(())) => return WalkEnd::Stopped,
                     Some(ControlFlow::Continue(())) => found += 1,
                     None => continue,
                 }
                 if found == self.meta.mapcount() || mutant!("rmap.first-found-only") {
-                    return Walked::Ended { found, is_space_missing };
+                    return WalkEnd::Ended { found, is_space_missing };
                 }
             }
             next = few.next;
         }
         drop(last);
-        Walked::Ended { found, is_space_missing }
+        WalkEnd::Ended { found, is_space_missing }
     }
 
     /// Calls the visitor if the page maps the frame.
