@@ -123,9 +123,7 @@ struct Numbers<C: Cpu> {
 impl<'m, M: Machine> AnonNodes<'m, M> {
     /// No nodes. `None` where memory does not suffice.
     pub fn new(memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) -> Option<Self> {
-        if cfg!(not(loom)) {
-            assert!(Registry::<AnonNode<M::Cpu>, M>::ENTRY_BYTES == 64);
-        }
+        const { assert!(cfg!(loom) || Registry::<AnonNode<M::Cpu>, M>::ENTRY_BYTES == 64, "a cache line") };
         let numbers = CacheAligned(Numbers { last: AtomicU32::new(0), nodes: AtomicU64::new(0) });
         Some(Self { registry: Registry::new(memory, rcu)?, numbers })
     }
