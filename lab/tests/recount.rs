@@ -147,6 +147,17 @@ fn faults_that_went_another_way_than_they_should_are_noticed() {
 }
 
 #[test]
+fn a_frame_that_does_not_lead_to_its_entry_is_noticed() {
+    let wrong = recount_after(|vm, space, start| {
+        // Mapped by a page of the space, of which its record knows nothing.
+        let frame = vm.memory().alloc_zeroed(Priority::Normal).expect("memory").into_mapped();
+        let bits = LeafBits::new(Rights::READ | Rights::USER);
+        with_table(space, Vpn(start.0 + 5), |table, slot| table.install(slot, frame, bits));
+    });
+    assert!(wrong.starts_with("rmap: "), "{wrong}");
+}
+
+#[test]
 fn no_flag_of_a_request_breaks_the_recount() {
     let machine = Machine::new(&MachineConfig::small(1, 4096)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));

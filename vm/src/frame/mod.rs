@@ -94,7 +94,7 @@ pub(crate) use owned::{Flushed, GatherBatch, PageSlot, RootSlot, SlotContent, Ta
 pub use owned::{TableFrame, Unhooked, ZeroedFrame};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
-pub use record::{FrameMeta, FrameState, Kind};
+pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind};
 pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};

@@ -54,6 +54,9 @@ const FRAMES_PER_BUCKET: u64 = 256;
 const MAX_BUCKETS: u64 = 1 << 16;
 
 impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
+    /// Bytes that a value takes.
+    pub(crate) const ENTRY_BYTES: usize = size_of::<RegistryEntry<T, M::Cpu>>();
+
     /// An empty registry, whose values will lie in frames of `memory`, for readers of `rcu`. `None` where
     /// memory does not suffice.
     pub(crate) fn new(memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) -> Option<Self> {

@@ -10,6 +10,7 @@
 //! | `walk` | scans of accessed bits, translations, call chains: without a lock |
 //! | `inspect` | inspection by checkers and observers |
 //! | `fork_cursor` | how far a fork has come |
+//! | `rmap` | the reverse map: from a frame of anonymous memory to the entries that map it |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `spaces` | spaces by number, and handles that keep them |
 //! | `vm` | the state that all spaces of a machine share |
@@ -34,6 +35,7 @@ mod inspect;
 mod layout;
 mod ops;
 mod pin;
+mod rmap;
 mod spaces;
 mod vm;
 mod walk;
@@ -48,6 +50,8 @@ pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
+use rmap::SpaceNode;
+pub use rmap::{RmapEntry, RmapError, RmapFound};
 pub use spaces::{SpaceHandle, SpaceId, Spaces};
 pub use vm::Vm;
 pub use walk::{CallChain, FrameRecord};
@@ -67,6 +71,8 @@ pub struct AddressSpace<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
     /// The entries.
     table: PageTable<'v, M>,
+    /// Its place in the tree of spaces, whose number the frames that are born in it note.
+    node: SpaceNode<'v, M>,
     path: Path,
     layout: Layout,
     /// The index of mappings. Read under RCU or the lock, written under a [`RangeGuard`].
@@ -92,14 +98,26 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::Invalid`] for a layout that breaks a rule of [`Layout`]; [`Error::NoMemory`] where there is
     /// none for the root table or the index.
     pub fn new(vm: &'v Vm<'v, M>, layout: Layout, path: Path) -> Result<Self, Error> {
+        Self::below(vm, layout, path, None)
+    }
+
+    /// As [`new`](Self::new); in the tree of spaces below the node of the space that it is forked from.
+    fn below(
+        vm: &'v Vm<'v, M>,
+        layout: Layout,
+        path: Path,
+        parent: Option<&SpaceNode<'v, M>>,
+    ) -> Result<Self, Error> {
         layout.check::<M::Format>()?;
         let root = vm.or_reclaim(|| vm.memory.alloc_table(crate::frame::Priority::Normal));
         let root = root.ok_or(Error::NoMemory)?;
         let number = vm.numbers.next();
+        let node = SpaceNode::new(vm, SpaceId(number), parent).ok_or(Error::NoMemory)?;
         let records = vm.index_allocator();
         Ok(Self {
             vm,
             table: PageTable::new(&vm.memory, root, &vm.rcu),
+            node,
             path,
             layout,
             vmas: VmaTree::new(&records),

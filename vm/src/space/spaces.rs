@@ -76,6 +76,11 @@ impl<'v, M: Machine> Spaces<'v, M> {
         Ok(Self { vm, registry })
     }
 
+    /// The system of the spaces.
+    pub(super) fn vm(&self) -> &'v Vm<'v, M> {
+        self.vm
+    }
+
     /// Puts a space in, under its [number](AddressSpace::id).
     ///
     /// # Errors

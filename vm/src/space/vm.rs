@@ -1,6 +1,7 @@
 //! The state that all spaces of a machine share: frames, deferred frees, shootdown, counters.
 
 use super::counters::{Counter, Counters, Totals};
+use super::rmap::AnonNodes;
 use crate::frame::{
     BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit,
 };
@@ -28,6 +29,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) shootdown: Registration<'m, M, Shootdown<'static, M::Cpu>>,
     pub(super) mappings: IndexPools<'m, Vma<M::Cpu>, M>,
     pub(super) objects: Objects<'m, M>,
+    /// The trees of spaces.
+    pub(super) anon: AnonNodes<'m, M>,
     pub(super) counters: Counters<'m, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
@@ -61,7 +64,9 @@ impl<'m, M: Machine> Vm<'m, M> {
             .ok_or(BootError::TooSmall)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        Ok(Self { machine, memory, rcu, shootdown, mappings, objects, counters, workers: None, numbers })
+        let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
+        let workers = None;
+        Ok(Self { machine, memory, rcu, shootdown, mappings, objects, anon, counters, workers, numbers })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.

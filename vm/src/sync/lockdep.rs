@@ -15,6 +15,8 @@ pub const SPACE: Rank = Rank(0);
 pub const FILE: Rank = Rank(8);
 /// A bucket of a registry: which numbers have a value.
 pub const REGISTRY: Rank = Rank(10);
+/// A tree of spaces: its links, and which spaces live.
+pub const ANON_TREE: Rank = Rank(12);
 /// A table page of `level`: its entries. A parent is taken before its child.
 pub const fn table(level: Level) -> Rank {
     Rank(20 - level as u8)

@@ -4,12 +4,16 @@
 use crate::world::{Lab, must_work, on_lost_cpu, use_pages, with_vm};
 
 use crate::{call, called};
-use interleaf::frame::Kind;
-use interleaf::space::{AddressSpace, Layout, Path, SpaceHandle, SpaceId, Spaces, Vm};
+use interleaf::frame::{Frame, Kind, Priority};
+use interleaf::space::{
+    AddressSpace, Fault, Layout, MapRequest, Path, RmapEntry, RmapError, RmapFound, SpaceHandle, SpaceId,
+    Spaces, Vm,
+};
 use interleaf::table::format::X86_64;
-use interleaf::units::CpuId;
+use interleaf::units::{Access, CpuId};
 use interleaf_lab::check::library::boot_map;
 use std::mem::forget;
+use std::ops::ControlFlow;
 
 fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> AddressSpace<'v, Lab> {
     AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a space")
@@ -53,12 +57,51 @@ fn handles(machine: &Lab, vm: &Vm<'_, Lab>) {
     // Another registry of the same system.
     let other = Spaces::new(vm).expect("memory");
     assert!(other.hold(id).is_none());
+    entries(vm, &spaces, &insert());
     // A handle that is forgotten keeps its space for good.
     let kept = insert();
     let id = kept.id();
     forget(kept);
     use_pages_of(machine, &spaces, id);
     must_work(machine, vm);
+}
+
+/// The reverse map: frames of all kinds, finders that find nothing, the wrong space, or fork meanwhile, and
+/// visitors that stop.
+fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpace<'v, Lab>) {
+    let memory = vm.memory();
+    let base = space.map(&MapRequest::anonymous(2 << 12)).expect("memory");
+    space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
+    let (pfn, _) = space.resident_frame(base.vpn()).expect("present");
+    assert!(memory.meta(pfn).and_then(|meta| called!(FrameMeta::birth => meta.birth()).flatten()).is_some());
+    let frame = memory.try_get(pfn).expect("user memory");
+    let other = new_space(vm);
+    let go_on = |_: &RmapEntry<'_, 'v, Lab>| ControlFlow::Continue(());
+    let look = |entry: &RmapEntry<'_, 'v, Lab>| {
+        called!(RmapEntry::space => entry.space().id());
+        called!(RmapEntry::page => entry.page());
+        called!(RmapEntry::leaf => entry.leaf());
+        called!(RmapEntry::walk => entry.walk());
+        ControlFlow::Break(())
+    };
+    let answers = [
+        called!(Spaces::rmap_walk => spaces.rmap_walk(&frame, go_on)),
+        called!(Spaces::rmap_walk => spaces.rmap_walk(&frame, look)),
+        called!(Vm::rmap_walk => vm.rmap_walk(&frame, |_| None::<&AddressSpace<'v, Lab>>, go_on)),
+        called!(Vm::rmap_walk => vm.rmap_walk(&frame, |_| Some(&other), go_on)),
+        called!(Vm::rmap_walk => vm.rmap_walk(&frame, |id| {
+            drop(space.fork());
+            (space.id() == id).then_some(space)
+        }, go_on)),
+    ];
+    let missing = Some(Err(RmapError::SpaceMissing));
+    assert_eq!(answers[..4], [Some(Ok(RmapFound::All(1))), Some(Ok(RmapFound::Stopped)), missing, missing]);
+    // Nobody's, and given back in between.
+    let loose = Frame::from(memory.alloc_zeroed(Priority::Normal).expect("memory")).into_user();
+    assert_eq!(vm.rmap_walk(&loose, |_| Some(space), go_on), Ok(RmapFound::All(0)));
+    space.unmap(base, 2 << 12).expect("mapped");
+    assert_eq!(vm.rmap_walk(&frame, |_| Some(space), go_on), Ok(RmapFound::All(0)));
+    assert!(call!(Vm::nr_anon_nodes, vm).is_some_and(|nodes| nodes >= 2));
 }
 
 /// The last handle of a space that this CPU has loaded: refused, and no number leads to it any more.

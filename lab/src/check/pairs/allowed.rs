@@ -107,7 +107,7 @@ fn atoms_of_step(step: Step) -> Vec<Atom> {
             let page = |n: u64| Call::Madvise { addr: addr + n * PAGE, len: PAGE, advice: wants };
             (0..pages).map(|n| Atom::Page { call: page(n), pages_left: pages - n - 1, stops }).collect()
         }
-        Step::OtherSpaceEnds | Step::OtherSpaceRuns => vec![],
+        Step::OtherSpaceEnds | Step::OtherSpaceRuns | Step::FindEntries { .. } => vec![],
     }
 }
 

@@ -34,6 +34,11 @@ pub enum Step {
         /// The byte.
         value: u8,
     },
+    /// Look for the entries of the frame that the page has. The model knows nothing of it.
+    FindEntries {
+        /// The page.
+        addr: u64,
+    },
     /// An access in the child of that fork, which the CPU runs for it.
     InChild(Call),
 }
@@ -86,6 +91,8 @@ pub enum Operation {
     /// Two pages in two tables, and stores to the one and the other in turns: a copy of the space that has
     /// the second has the first.
     StoreInOrder,
+    /// The reverse map is asked for the entries of a page's frame, and the page is written.
+    FindEntries,
 }
 
 /// Which pages an operation is about.
@@ -230,6 +237,7 @@ impl Operation {
         Operation::ForkAndStoreInChild,
         Operation::ForceStore,
         Operation::StoreInOrder,
+        Operation::FindEntries,
     ];
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
@@ -284,6 +292,9 @@ impl Operation {
             Operation::ForceStore => {
                 let force = |value| Step::Force { addr, value };
                 vec![protect(Prot::READ), force(60 + cpu as u8), force(70 + cpu as u8)]
+            }
+            Operation::FindEntries => {
+                vec![Step::FindEntries { addr }, write(addr), Step::FindEntries { addr }]
             }
             Operation::StoreInOrder => {
                 let far = FAR + 2 * cpu * PAGE;

@@ -11,12 +11,12 @@ use crate::check::setting::{InheritedZeroPages, Setting};
 use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{Active, AddressSpace, MapRequest, Place, Sharing, Vm};
+use interleaf::space::{Active, AddressSpace, MapRequest, Place, RmapFound, Sharing, Vm};
 use interleaf::units::{CpuId, VirtAddr};
 use std::cell::RefCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, OnceLock};
 
 type Machine<F> = SoftMachine<Baton, F>;
@@ -227,11 +227,31 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
                 None
             }
             Step::Force { addr, value } => Some(self.driver.force(addr, value)),
+            Step::FindEntries { addr } => {
+                self.find_entries(VirtAddr(addr));
+                None
+            }
             Step::InChild(call) => {
                 let child = self.child.borrow();
                 Some(self.call_in(child.as_ref().expect("it was forked"), &call))
             }
         }
+    }
+
+    /// Asks the reverse map for the entries of the frame that the page has, in the CPU's own space alone:
+    /// each that it tells of is one, while it is told.
+    fn find_entries(&self, addr: VirtAddr) {
+        let space = self.driver.space;
+        let memory = space.vm().memory();
+        let Some((pfn, _)) = space.resident_frame(addr.vpn()) else { return };
+        let Some(frame) = memory.try_get(pfn) else { return };
+        let known = |id| (space.id() == id).then_some(space);
+        let answer = space.vm().rmap_walk(&frame, known, |entry| {
+            assert_eq!((entry.leaf().pfn, entry.page()), (pfn, addr.vpn()), "an entry of another frame");
+            ControlFlow::Continue(())
+        });
+        // Children are not known: there are more entries than can be told.
+        assert!(!matches!(answer, Ok(RmapFound::All(2..) | RmapFound::Stopped)), "{answer:?}");
     }
 
     /// Runs another space for a call.

@@ -5,6 +5,7 @@
 //! | `frames` | every frame is in one state; counts of user frames equal the entries that map them; the zero page is zero |
 //! | `mappings` | mappings are in order, sound, and the index says so |
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
+//! | `rmap` | each anonymous frame leads to all entries that map it |
 //! | `translations` | no TLB holds what the tables do not say |
 //! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
 //!
@@ -14,6 +15,7 @@
 mod entries;
 mod frames;
 mod mappings;
+mod rmap;
 mod system;
 mod totals;
 mod translations;
@@ -29,10 +31,11 @@ use interleaf::machine::Format;
 type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>) -> Result<(), String>;
 
 impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
-    const CHECKS: [(&'static str, Check<C, F>); 6] = [
+    const CHECKS: [(&'static str, Check<C, F>); 7] = [
         ("mappings", mappings::check),
         ("entries", entries::check),
         ("frames", frames::check),
+        ("rmap", rmap::check),
         ("translations", translations::check),
         ("totals", totals::check),
         ("violations", violations),

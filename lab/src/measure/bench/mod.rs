@@ -35,6 +35,7 @@ mod ordering;
 mod paths;
 mod pin;
 mod replay;
+mod rmap;
 mod space;
 mod spaces;
 mod sync;
@@ -59,6 +60,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fault::BENCHMARK,
     fork::BENCHMARK,
     fork_beside::BENCHMARK,
+    rmap::BENCHMARK,
     pin::BENCHMARK,
     walk::BENCHMARK,
     space::BENCHMARK,

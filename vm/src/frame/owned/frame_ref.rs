@@ -109,7 +109,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
 
     /// Asserts that the frame is one of `memory`.
     #[track_caller]
-    pub(super) fn assert_of(&self, memory: &Memory<'_, M>) {
+    pub(crate) fn assert_of(&self, memory: &Memory<'_, M>) {
         assert!(memory.is(self.memory), "a frame of another memory");
     }
 

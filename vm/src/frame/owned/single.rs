@@ -1,7 +1,7 @@
 //! A frame owned as a value.
 
 use super::{FrameRef, MappedFrame, TableFrame};
-use crate::frame::{Init, Kind, Memory};
+use crate::frame::{Birth, Init, Kind, Memory};
 use crate::machine::Machine;
 use crate::units::{NodeId, Order, Pfn};
 use core::fmt;
@@ -49,10 +49,11 @@ impl<'m, M: Machine> Frame<'m, M> {
         unsafe { self.memory.machine().copy(from, self.pfn, Order::BASE) };
     }
 
-    /// The frame as exclusive user memory, for one entry that is going to map it.
-    pub(crate) fn into_mapped(self) -> MappedFrame<'m, M> {
+    /// The frame as exclusive user memory, for one entry that is going to map it: that of the page of its
+    /// birth.
+    pub(crate) fn into_mapped_at(self, birth: Birth) -> MappedFrame<'m, M> {
         let frame = ManuallyDrop::new(self);
-        frame.memory.meta_of(frame.pfn).become_mapped_user();
+        frame.memory.meta_of(frame.pfn).become_mapped_user(Some(birth));
         MappedFrame::new(frame.memory, frame.pfn)
     }
 
@@ -99,11 +100,20 @@ impl<'m, M: Machine> ZeroedFrame<'m, M> {
         self.memory.node_of(self.pfn)
     }
 
-    /// The frame as exclusive user memory, for one entry that is going to map it.
-    #[inline(always)]
+    /// The frame as exclusive user memory, for one entry that is going to map it, of tables that are no
+    /// space's: no reverse map leads there.
     pub fn into_mapped(self) -> MappedFrame<'m, M> {
         let frame = ManuallyDrop::new(self);
-        frame.memory.meta_of(frame.pfn).become_mapped_user();
+        frame.memory.meta_of(frame.pfn).become_mapped_user(None);
+        MappedFrame::new(frame.memory, frame.pfn)
+    }
+
+    /// The frame as exclusive user memory, for one entry that is going to map it: that of the page of its
+    /// birth.
+    #[inline(always)]
+    pub(crate) fn into_mapped_at(self, birth: Birth) -> MappedFrame<'m, M> {
+        let frame = ManuallyDrop::new(self);
+        frame.memory.meta_of(frame.pfn).become_mapped_user(Some(birth));
         MappedFrame::new(frame.memory, frame.pfn)
     }
 

@@ -11,19 +11,24 @@
 //! | 12..16 | word | `User`, `File`: pincount |
 //! | | | `Table`: the lock of its entries |
 //! | | | `Slab`: its free objects |
-//! | 16..32 | link | `Free`: neighbours in the list |
-//! | | | `Slab`: neighbours in the pool's list |
-//! | | | `Table`: the retire link |
-//! | | | `User`, `File`: owner and offset |
+//! | 16..24 | first link | `Free`, `Slab`: the frame before it in the list, plus one |
+//! | | | `Table`: the retire link's first half; in a gather, whether the table is zero |
+//! | | | `User`: bits 0..32 the node of the space of its birth ([`Birth`]); 32..64 zero |
+//! | | | `File`: the number of its object |
+//! | 24..32 | second link | `Free`, `Slab`: the frame after it in the list, plus one |
+//! | | | `Table`: the retire link's second half; in a gather, the next table, plus one |
+//! | | | `User`: bit 63 set: bits 0..63 are the page of its birth |
+//! | | | `User`: bit 63 clear: no such page, or, in a gather, the next frame, plus one |
+//! | | | `File`: its page in the object |
 //!
-//! Fields without a use in a kind are 0.
+//! Fields without a use in a kind are 0, but for the first link of user memory that has no page of birth.
 //!
 //! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
 //! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
 //! is in fragments.
 
 use crate::frame::Init;
-use crate::frame::record::{FrameState, Kind};
+use crate::frame::record::{Birth, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::{RawSpinLock, RcuHead};
@@ -42,7 +47,9 @@ pub struct FrameMeta<C: Cpu> {
     mapcount: AtomicU32<C>,
     /// See the table of the module.
     word: AtomicU32<C>,
-    /// Relaxed: guarded by the owner of the frame, which its kind names.
+    /// Relaxed: guarded by the owner of the frame, which its kind names. Of user memory they are written
+    /// before the store that makes it that, which releases them, and the second one again by the gather that
+    /// has the frame; read by holders of references (`birth`).
     link: [AtomicU64<C>; 2],
 }
 
@@ -104,17 +111,28 @@ impl<C: Cpu> FrameMeta<C> {
     #[inline(always)]
     pub(in crate::frame) fn put_to_use(&self, kind: Kind) -> bool {
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
+        if kind == Kind::User {
+            self.set_birth(None);
+        }
         self.step(|state| state.becomes(kind)).is_some()
     }
 
-    /// Puts a frame that was just taken to use as user memory that one entry is going to map.
+    /// Puts a frame that was just taken to use as user memory that one entry is going to map: that of the
+    /// page of its birth, if that is one of a space's.
     #[inline(always)]
-    pub(in crate::frame) fn become_mapped_user(&self) {
+    pub(in crate::frame) fn become_mapped_user(&self, birth: Option<Birth>) {
         debug_assert_eq!(self.state(), FrameState::TAKEN_FRAME);
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
+        let is_late = mutant!("rmap.birth-after-kind");
+        if !is_late {
+            self.set_birth(birth);
+        }
         self.mapcount.store(1, Relaxed);
         // Release: a getter that sees the new kind sees the owner's earlier stores to the record.
         self.state.store(FrameState::USER_FRAME.0, Release);
+        if is_late {
+            self.set_birth(birth);
+        }
     }
 
     /// Gives a detached table or an emptied slab back to its owner as a plain taken frame.
@@ -310,12 +328,35 @@ impl<C: Cpu> FrameMeta<C> {
         RawSpinLock::from_word(&self.word)
     }
 
-    /// The owner of user memory, as numbers that the owner understands: an object and an offset in it.
+    /// Where user memory was born: the node of a space, and the page. `None` where no page of a space's was
+    /// noted, or the frame waits in a gather. A hint for whoever looks for its entries: stale at once, unless
+    /// the caller has a reference to the frame, or it is mapped and its table locked.
+    ///
+    /// Relaxed: a reference was taken by a read-modify-write that acquires what was stored before the frame
+    /// became user memory.
+    pub fn birth(&self) -> Option<Birth> {
+        Birth::decode([self.link[0].load(Relaxed), self.link[1].load(Relaxed)])
+    }
+
+    /// Notes where user memory is born, which only the caller owns yet.
+    #[inline(always)]
+    fn set_birth(&self, birth: Option<Birth>) {
+        match birth {
+            Some(birth) => {
+                let [node, page] = birth.encode();
+                self.link[0].store(node, Relaxed);
+                self.link[1].store(page, Relaxed);
+            }
+            None => self.link[1].store(0, Relaxed),
+        }
+    }
+
+    /// The owner of memory of a file, as numbers that the owner understands: an object and an offset in it.
     pub fn owner(&self) -> (u64, u64) {
         (self.link[0].load(Relaxed), self.link[1].load(Relaxed))
     }
 
-    /// Notes the owner of user memory.
+    /// Notes the owner of memory of a file.
     pub(in crate::frame) fn set_owner(&self, object: u64, offset: u64) {
         self.link[0].store(object, Relaxed);
         self.link[1].store(offset, Relaxed);

@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
+//! | `birth` | [`Birth`]: the page that mapped a frame of anonymous memory first |
 //! | `table` | [`FrameTable`]: all records, by frame number |
 //! | `words` | [`Words`]: a table frame as 512 shared words |
 
+mod birth;
 mod meta;
 mod state;
 mod table;
 mod words;
 
+pub use birth::{AnonNodeId, Birth};
 pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
 pub(crate) use meta::{NotMappedAgain, SLOTS_PER_PART};

@@ -1,10 +1,14 @@
 //! References to a frame, in every order.
 
 use super::*;
+use crate::frame::AnonNodeId;
 use crate::machine::testing::TestCpu;
 use crate::sync::testing::{UNBOUNDED, run_model};
+use crate::units::Vpn;
+use core::num::NonZeroU32;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// A frame of user memory with one reference.
 fn user_frame() -> Arc<FrameMeta<TestCpu>> {
@@ -135,4 +139,25 @@ fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
         let freed = use_and_unmap(&meta, &contents);
         assert_eq!(freed + unmapper.join().unwrap(), 1);
     });
+}
+
+/// Whoever gets a reference to user memory that is being made sees the page of its birth.
+#[test]
+fn loom_a_reference_comes_with_the_page_of_birth() {
+    let seen: &'static [AtomicUsize; 2] = std::boxed::Box::leak(std::boxed::Box::default());
+    run_model(UNBOUNDED, move || {
+        let meta = user_frame();
+        assert_eq!(meta.put(), Some(FrameState::TAKEN_FRAME));
+        let birth = Birth { node: AnonNodeId(NonZeroU32::MIN), page: Vpn(7) };
+        let other = meta.clone();
+        let walker = crate::sync::testing::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            other.try_get().then(|| other.birth())
+        });
+        meta.become_mapped_user(Some(birth));
+        let found = walker.join().unwrap();
+        assert!(found.is_none_or(|found| found == Some(birth)), "{found:?}");
+        seen[usize::from(found.is_some())].fetch_add(1, Relaxed);
+    });
+    assert!(seen.iter().all(|count| count.load(Relaxed) > 0), "the model must see both");
 }

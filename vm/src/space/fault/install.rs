@@ -113,7 +113,7 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     pub fn apply(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         match decision {
             Decision::MapFrame => {
-                if let Some(frame) = prepared.take_frame() {
+                if let Some(frame) = prepared.take_frame(self.space.node.birth(self.page)) {
                     self.table.install(self.slot, frame, self.bits(self.rights));
                 }
             }
@@ -190,7 +190,7 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     /// reading zeros after another has written. The table's lock is held during the flush. That cannot
     /// deadlock: a CPU that waits for the lock answers flushes.
     fn replace_zero_page(&mut self, prepared: &mut Prepared<'v, M>) {
-        let Some(frame) = prepared.take_frame() else { return };
+        let Some(frame) = prepared.take_frame(self.space.node.birth(self.page)) else { return };
         if !self.table.mark(self.slot, Marker::Busy) {
             return;
         }
@@ -213,7 +213,9 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
             }
             copy.copy_from(frame);
         });
-        self.table.install(self.slot, copy.into_mapped(), self.bits(self.rights));
+        let page = if mutant!("rmap.copy-born-elsewhere") { self.page.add(1) } else { self.page };
+        let birth = self.space.node.birth(page);
+        self.table.install(self.slot, copy.into_mapped_at(birth), self.bits(self.rights));
         self.space.vm.count(Counter::CowCopied);
     }
 

@@ -2,8 +2,8 @@
 //! if one gives up.
 
 use super::Fallback;
-use crate::frame::ZeroedFrame;
 use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
+use crate::frame::{Birth, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::FillError;
 use crate::space::Vm;
@@ -186,10 +186,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
             || matches!((&self.rare, now), (Rare::Backing(found), Some(now)) if found.pfn() == now)
     }
 
-    /// Takes the zeroed frame, as user memory that one entry maps.
+    /// Takes the zeroed frame, as user memory that one entry maps: that of the page of its birth.
     #[inline(always)]
-    pub fn take_frame(&mut self) -> Option<MappedFrame<'v, M>> {
-        self.frame.take().map(ZeroedFrame::into_mapped)
+    pub fn take_frame(&mut self, birth: Birth) -> Option<MappedFrame<'v, M>> {
+        self.frame.take().map(|frame| frame.into_mapped_at(birth))
     }
 
     /// Takes the backing's frame, counted as mapped by one entry more. `None` where too many entries map it.

@@ -52,6 +52,7 @@ impl<M: Machine> Vm<'_, M> {
         visit("the RCU epoch", extent(&self.rcu));
         visit("the memory's fixed fields", extent(&self.memory));
         visit("the pools of nodes and mappings", extent(&self.mappings));
+        visit("the trees of spaces", extent(&self.anon));
         visit("a CPU's read sections, last hits and garbage", self.rcu.extent_of_cpus());
         visit("a CPU's counters", self.counters.extent());
         visit("a CPU's count of numbers", self.numbers.extent());

@@ -25,6 +25,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !self.runs_nowhere() && !mutant!("exit.loaded-space-freed") {
             // What the CPU translates through stays as it is, for good.
             self.table.leak();
+            self.node.leak();
             panic!("a space ends while {:?} have it loaded", self.cpus_racy());
         }
         let all = self.all_pages();

@@ -41,7 +41,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// tables, or a frame is mapped too often. This space is as it was.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
-        let child = AddressSpace::new(self.vm, self.layout, self.path)?;
+        let child = AddressSpace::below(self.vm, self.layout, self.path, Some(&self.node))?;
         #[cfg(loom)]
         crate::sync::forget_value(&child);
         let guard = self.write_all();

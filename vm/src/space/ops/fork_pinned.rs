@@ -54,7 +54,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let found = walk(&child.table, page, Level::Pte, &reading);
         let locked = found.table.lock();
         let mut table = locked.ok_or(Error::NoMemory)?;
-        let installed = table.replace_busy(found.slot, copy.into_mapped(), LeafBits::of(leaf));
+        let copy = copy.into_mapped_at(child.node.birth(page));
+        let installed = table.replace_busy(found.slot, copy, LeafBits::of(leaf));
         debug_assert!(installed.is_ok(), "only the caller knows the child");
         vm.count(Counter::CowCopied);
         Ok(())

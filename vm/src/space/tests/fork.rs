@@ -363,6 +363,7 @@ fn a_chain_of_forks_that_each_drop_their_parent_keeps_memory_bounded() {
             let child = last.fork().unwrap();
             drop(core::mem::replace(&mut last, child));
             store(&last, page(nr % 2), nr as u8);
+            assert!(vm.nr_anon_nodes() <= 3);
         }
         assert_eq!(counts(vm).allocated, before, "frames that the first of them had");
         assert_eq!(copied_and_reused(vm).0, 0);

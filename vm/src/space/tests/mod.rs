@@ -11,6 +11,7 @@ mod pin;
 mod pin_fast;
 mod pin_random;
 mod refusal;
+mod rmap;
 mod spaces;
 mod start;
 mod unmap_shared;

@@ -27,6 +27,8 @@ mod loom_pin_fast;
 #[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
+mod loom_rmap;
+#[cfg(loom)]
 mod loom_spaces;
 #[cfg(loom)]
 mod loom_walk_accessed;

@@ -1,0 +1,52 @@
+//! Where a frame of anonymous memory was born, as its record says.
+//!
+//! | bytes of the record | bits | meaning |
+//! |---|---|---|
+//! | 16..24 | 0..32 | number of the node: of the space of birth, or of an ancestor that stands for it |
+//! | | 32..64 | zero |
+//! | 24..32 | 63 | *valid*: the other bits are a page |
+//! | | 0..63 | *valid*: the page of birth; else a link of the gather that has the frame, or zero |
+//!
+//! A link is the number of a frame plus one, of at most 41 bits, so it clears the *valid* bit.
+
+use crate::frame::MAX_PHYS_BITS;
+use crate::units::{PAGE_SHIFT, Vpn};
+use core::num::NonZeroU32;
+
+/// The number of a space's node in the tree of the spaces that forks made of one. No two nodes have it at the
+/// same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AnonNodeId(pub NonZeroU32);
+
+/// Where a frame of anonymous memory was born. (Linux: `page->mapping`, `page->index`.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The node that names the space, or an ancestor of it.
+    pub node: AnonNodeId,
+    /// The page that mapped it first.
+    pub page: Vpn,
+}
+
+/// Of the second word: it holds a page.
+const VALID: u64 = 1 << 63;
+
+const _: () = assert!(MAX_PHYS_BITS - PAGE_SHIFT < 63, "links leave the bit clear");
+
+impl Birth {
+    /// The two words.
+    #[inline(always)]
+    pub(super) fn encode(self) -> [u64; 2] {
+        [u64::from(self.node.0.get()), self.page.0 | VALID]
+    }
+
+    /// What two words say; `None` where they hold no page.
+    pub(super) fn decode([node, page]: [u64; 2]) -> Option<Self> {
+        let node = AnonNodeId(NonZeroU32::new(node as u32)?);
+        (page & VALID != 0 || mutant!("rmap.link-taken-for-page"))
+            .then_some(Self { node, page: Vpn(page & !VALID) })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/birth.rs"]
+mod tests;

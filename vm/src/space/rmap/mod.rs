@@ -1,0 +1,198 @@
+//! The reverse map of anonymous memory: from a frame to the entries that map it.
+//!
+//! ```text
+//!   record of the frame: node, page at birth        tree of all that forks made of one space
+//!        │                                          root ── child ── grandchild
+//!        └──► node ──► each space from there down        └── child
+//!                        │ hold ── walk to the page ── lock the table: the frame?  ── visit
+//!                        └ stop when as many were found as the mapcount says
+//! ```
+//!
+//! A frame has one entry until a fork, and then at most one in each descendant of the space that it was born
+//! in, at the page of its birth: fork keeps addresses. So nothing is kept for an entry, and no list: a fault
+//! stores two words in the record of the frame that it takes, a fork links one node.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | [`Vm::rmap_walk`], [`Spaces::rmap_walk`], and what they say |
+//! | `walk` | one walk over the spaces that may map a frame |
+//! | `node` | nodes, by number |
+//! | `tree` | a tree whose lock is held: its links |
+//! | `space_node` | a space's place in its tree |
+//!
+//! # What an answer is worth
+//!
+//! The record is a hint; that the page maps the frame is read under the lock of its table. So no entry is
+//! found that is none. That all were found, the mapcount says: it counts an entry from before it is there
+//! until its flush is over. Where fewer are found than it says, something is beside the walk, and it walks
+//! again. docs/design/reverse-map.md has the protocol and its limits.
+
+mod node;
+mod space_node;
+mod tree;
+mod walk;
+
+pub(super) use node::AnonNodes;
+pub(super) use space_node::SpaceNode;
+
+use super::{AddressSpace, SpaceId, Spaces, Vm};
+use crate::frame::{FrameRef, Kind};
+use crate::machine::{Cpu, Leaf, Machine};
+use crate::units::Vpn;
+use core::fmt;
+use core::ops::{ControlFlow, Deref};
+use walk::{RmapWalk, WalkEnd};
+
+/// An entry that maps a frame. It stays as it is while the visitor has it: its table is locked.
+#[derive(Debug)]
+pub struct RmapEntry<'a, 'v, M: Machine> {
+    space: &'a AddressSpace<'v, M>,
+    page: Vpn,
+    leaf: Leaf,
+    walk: u32,
+}
+
+/// What was found of a frame's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RmapFound {
+    /// As many as its mapcount says: those visited in the last walk; of 0, none of those visited.
+    All(u32),
+    /// The visitor has stopped the walk.
+    Stopped,
+}
+
+/// Why the entries of a frame cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RmapError {
+    /// It is no anonymous memory.
+    NotAnonymous,
+    /// Its record has no page of birth: it waits for a flush and is freed after it, or tables map it that are
+    /// no space's.
+    NoBirth,
+    /// A space that may map it is not found, or has begun to end.
+    SpaceMissing,
+    /// Forks, unmaps or copies beside each of the walks: the number of entries was never what was found.
+    Unsettled,
+}
+
+/// Number of walks for a frame.
+const WALKS: u32 = 4;
+
+impl<'v, M: Machine> RmapEntry<'_, 'v, M> {
+    /// The space.
+    pub fn space(&self) -> &AddressSpace<'v, M> {
+        self.space
+    }
+
+    /// The page that maps the frame.
+    pub fn page(&self) -> Vpn {
+        self.page
+    }
+
+    /// What the entry says. Only the hardware's accessed and dirty bits may change meanwhile.
+    pub fn leaf(&self) -> Leaf {
+        self.leaf
+    }
+
+    /// In which of the walks it was found, counted from 0: what earlier ones have found is found again.
+    pub fn walk(&self) -> u32 {
+        self.walk
+    }
+}
+
+impl<'m, M: Machine> Vm<'m, M> {
+    /// Calls `visit` with each entry that maps the frame, which is anonymous memory. Spaces are found by
+    /// `hold`, which says whatever the embedder keeps them by: what it returns keeps the space as long as it
+    /// is there. (Linux: `rmap_walk_anon`.)
+    ///
+    /// Each entry is visited under the lock of its table, so `visit` takes no space's lock, waits for no
+    /// memory and ends no space. Where something is beside the call, the walk may start again, up to three
+    /// times, and visits what it has visited before: [`RmapEntry::walk`] tells.
+    ///
+    /// *What may be stale.* Each entry was there at one moment of the call. Where no fork, copy, unmap or end
+    /// of a space that maps the frame is beside it, `All` are all of them.
+    ///
+    /// Called with no lock held and outside any read section, by a caller that may have to end a space: what
+    /// `hold` has returned may be the last that kept it. Takes the locks of the frame's tree of spaces, and
+    /// of one table at a time. The reference of the caller makes a fork copy an exclusive frame instead of
+    /// sharing it.
+    ///
+    /// # Errors
+    /// Why there is no answer. Entries may have been visited by then.
+    ///
+    /// # Panics
+    /// Where the frame is of another memory.
+    pub fn rmap_walk<'v, S>(
+        &self,
+        frame: &FrameRef<'_, M>,
+        hold: impl Fn(SpaceId) -> Option<S>,
+        mut visit: impl FnMut(&RmapEntry<'_, 'v, M>) -> ControlFlow<()>,
+    ) -> Result<RmapFound, RmapError>
+    where
+        'm: 'v,
+        S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        frame.assert_of(&self.memory);
+        let pfn = frame.pfn();
+        let meta = self.memory.meta(pfn).ok_or(RmapError::NotAnonymous)?;
+        if meta.state().kind() != Kind::User {
+            return Err(RmapError::NotAnonymous);
+        }
+        let mut why = RmapError::Unsettled;
+        for nth in 0..WALKS {
+            if meta.mapcount() == 0 {
+                return Ok(RmapFound::All(0));
+            }
+            let birth = meta.birth().ok_or(RmapError::NoBirth)?;
+            let walk = RmapWalk { vm: self, meta, pfn, hold: &hold, visit: &mut visit, nth };
+            match walk.run(birth) {
+                WalkEnd::Stopped => return Ok(RmapFound::Stopped),
+                WalkEnd::Ended { found, .. } if found == meta.mapcount() => return Ok(RmapFound::All(found)),
+                WalkEnd::Ended { found, .. } if mutant!("rmap.not-walked-again") => {
+                    return Ok(RmapFound::All(found));
+                }
+                WalkEnd::Ended { is_space_missing: true, .. } => why = RmapError::SpaceMissing,
+                WalkEnd::Ended { .. } => why = RmapError::Unsettled,
+            }
+            M::Cpu::relax();
+        }
+        Err(why)
+    }
+
+    /// Number of nodes in all trees of spaces: one for each space, and those of ended ones that frames still
+    /// name. Stale at once.
+    pub fn nr_anon_nodes(&self) -> u64 {
+        self.anon.len_racy()
+    }
+}
+
+impl<'v, M: Machine> Spaces<'v, M> {
+    /// As [`Vm::rmap_walk`], of spaces that were put in here; one that was not is missing.
+    ///
+    /// # Errors
+    /// As of that.
+    ///
+    /// # Panics
+    /// As that.
+    pub fn rmap_walk(
+        &self,
+        frame: &FrameRef<'_, M>,
+        visit: impl FnMut(&RmapEntry<'_, 'v, M>) -> ControlFlow<()>,
+    ) -> Result<RmapFound, RmapError> {
+        self.vm().rmap_walk(frame, |id| self.hold(id), visit)
+    }
+}
+
+impl fmt::Display for RmapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RmapError::NotAnonymous => "the frame is no anonymous memory",
+            RmapError::NoBirth => "the record of the frame has no page",
+            RmapError::SpaceMissing => "a space that may map the frame is not found",
+            RmapError::Unsettled => "the entries of the frame changed during each walk",
+        })
+    }
+}
+
+impl core::error::Error for RmapError {}

@@ -1,0 +1,146 @@
+//! One walk over the spaces that may map a frame.
+
+use super::RmapEntry;
+use super::node::AnonNodes;
+use super::tree::{PlaceLost, STEPS, TreePlace};
+use crate::frame::{Birth, FrameMeta};
+use crate::machine::{Leaf, Machine};
+use crate::space::{AddressSpace, SpaceId, Vm};
+use crate::table::{LockedTable, walk};
+use crate::units::{Level, Pfn, Vpn};
+use core::ops::{ControlFlow, Deref};
+
+/// Spaces whose numbers are copied under one lock of the tree, at most.
+const FEW: usize = if cfg!(any(loom, debug_assertions)) { 2 } else { 8 };
+
+/// Number of times that a table is looked for which is detached meanwhile.
+const TRIES: usize = 8;
+
+/// A walk for the entries of one frame.
+pub(super) struct RmapWalk<'a, 'v, M: Machine, H, F> {
+    pub vm: &'a Vm<'v, M>,
+    pub meta: &'a FrameMeta<M::Cpu>,
+    pub pfn: Pfn,
+    /// Finds a space and keeps it.
+    pub hold: &'a H,
+    pub visit: &'a mut F,
+    /// Which of the walks for the frame it is.
+    pub nth: u32,
+}
+
+/// How a walk has ended.
+pub(super) enum WalkEnd {
+    /// The visitor has stopped it.
+    Stopped,
+    /// It has come to its end, or has found as many entries as there are.
+    Ended {
+        /// Entries found.
+        found: u32,
+        /// A space on the way could not be looked at.
+        is_space_missing: bool,
+    },
+}
+
+/// The next spaces on the way.
+struct Few {
+    spaces: [SpaceId; FEW],
+    len: usize,
+    /// `None`: the walk has ended.
+    next: Option<TreePlace>,
+}
+
+impl<M: Machine> AnonNodes<'_, M> {
+    /// The spaces of the next few nodes. Locks the tree for that.
+    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: TreePlace, birth: Birth) -> Result<Few, PlaceLost> {
+        let reading = vm.rcu.read();
+        let tree = self.lock(place.node(), &reading).ok_or(PlaceLost)?;
+        let mut few = Few { spaces: [SpaceId(0); FEW], len: 0, next: Some(place) };
+        for _ in 0..STEPS {
+            let Some(place) = few.next.filter(|_| few.len < FEW) else { break };
+            let (space, next) = tree.next(place, birth.node)?;
+            if let Some(space) = space {
+                few.spaces[few.len] = space;
+                few.len += 1;
+            }
+            few.next = next;
+        }
+        Ok(few)
+    }
+}
+
+impl<'a, 'v, M, S, H, F> RmapWalk<'a, 'v, M, H, F>
+where
+    M: Machine,
+    S: Deref<Target = AddressSpace<'v, M>>,
+    H: Fn(SpaceId) -> Option<S>,
+    F: FnMut(&RmapEntry<'_, 'v, M>) -> ControlFlow<()>,
+    'v: 'a,
+{
+    /// Walks from the node of birth down.
+    pub fn run(mut self, birth: Birth) -> WalkEnd {
+        let (mut found, mut is_space_missing) = (0, false);
+        let mut next = Some(TreePlace::At(birth.node));
+        // The space that the next place belongs to: kept until that was used, so that its node stays.
+        let mut last: Option<S> = None;
+        while let Some(place) = next {
+            let Ok(few) = self.vm.anon.next_few(self.vm, place, birth) else { break };
+            for &id in &few.spaces[..few.len] {
+                // Whoever drops a space may have to end it: here, where no lock is held.
+                last = (self.hold)(id).filter(|space| space.id() == id && space.is_of(self.vm));
+                let Some(space) = &last else {
+                    is_space_missing = true;
+                    continue;
+                };
+                match self.look(space, birth.page) {
+                    Some(ControlFlow::Break(())) => return WalkEnd::Stopped,
+                    Some(ControlFlow::Continue(())) => found += 1,
+                    None => continue,
+                }
+                if found == self.meta.mapcount() || mutant!("rmap.first-found-only") {
+                    return WalkEnd::Ended { found, is_space_missing };
+                }
+            }
+            next = few.next;
+        }
+        drop(last);
+        WalkEnd::Ended { found, is_space_missing }
+    }
+
+    /// Calls the visitor if the page maps the frame.
+    fn look(&mut self, space: &AddressSpace<'v, M>, page: Vpn) -> Option<ControlFlow<()>> {
+        let (table, leaf) = space.leaf_of_frame(page, self.pfn)?;
+        let entry = RmapEntry { space, page, leaf, walk: self.nth };
+        let flow = (self.visit)(&entry);
+        drop(table);
+        Some(flow)
+    }
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    fn is_of(&self, vm: &Vm<'v, M>) -> bool {
+        core::ptr::addr_eq(self.vm, vm)
+    }
+
+    /// The leaf of the page, if it maps the frame, and its table, locked: the leaf stays as long as that.
+    fn leaf_of_frame(&self, page: Vpn, pfn: Pfn) -> Option<(LockedTable<'_, M>, Leaf)> {
+        if page >= self.layout.areas.user.end {
+            return None;
+        }
+        for _ in 0..TRIES {
+            let reading = self.vm.rcu.read();
+            let entry = walk(&self.table, page, Level::Pte, &reading);
+            if entry.table.level() != Level::Pte {
+                return None;
+            }
+            // Without the lock a page may seem to have no such leaf that gets it back: a table is filled
+            // before it is linked, and a copy puts a marker there first. Who holds the lock sees neither.
+            if let Some(table) = entry.table.lock() {
+                let leaf = table
+                    .owned_leaf(entry.slot)
+                    .filter(|leaf| leaf.pfn == pfn || mutant!("rmap.frame-not-compared"))?;
+                return Some((table, leaf));
+            }
+        }
+        None
+    }
+}

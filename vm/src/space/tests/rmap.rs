@@ -1,0 +1,384 @@
+//! The reverse map: the entries of a frame, beside a walk of all spaces; and the trees of spaces.
+
+use super::fork::{TestSpace, TestVm, counts, frame, leaf, map, page, store, with_space};
+use super::world::{PAGE, boot_map, space_of};
+use crate::frame::{FrameRef, Priority};
+use crate::machine::testing::TestMachine;
+use crate::space::{
+    Advice, Error, Fault, MapRequest, Place, RmapError, RmapFound, Sharing, SpaceId, Spaces, Vm,
+};
+use crate::units::{Access, Pfn, VirtAddr, Vpn};
+use core::cell::{Cell, RefCell};
+use core::ops::ControlFlow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+type Found = (Result<RmapFound, RmapError>, BTreeSet<(SpaceId, Vpn)>);
+
+/// What the reverse map says of a frame, with the entries that its last walk has visited.
+fn rmap(vm: &TestVm<'_>, pfn: Pfn, spaces: &[TestSpace<'_>]) -> Found {
+    let reference = vm.memory().try_get(pfn).unwrap();
+    let mut seen = BTreeSet::new();
+    let known = |id| spaces.iter().find(|space| space.id() == id);
+    let found = vm.rmap_walk(&reference, known, |entry| {
+        assert_eq!((entry.walk(), entry.leaf().pfn), (0, pfn), "nothing is beside the walk");
+        assert!(seen.insert((entry.space().id(), entry.page())), "an entry is found twice");
+        ControlFlow::Continue(())
+    });
+    (found, seen)
+}
+
+/// The entries of all frames in the first pages of the spaces.
+fn entries(spaces: &[TestSpace<'_>], pages: u64) -> BTreeMap<Pfn, BTreeSet<(SpaceId, Vpn)>> {
+    let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for space in spaces {
+        for addr in (0..pages).map(page) {
+            if let Some(leaf) = leaf(space, addr).filter(|leaf| leaf.owned) {
+                all.entry(leaf.pfn).or_default().insert((space.id(), addr.vpn()));
+            }
+        }
+    }
+    all
+}
+
+/// Each frame of the spaces has the entries that a walk of all tables finds. Returns how many entries the
+/// frame with the most has.
+fn assert_agrees(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], pages: u64) -> usize {
+    let mut most = 0;
+    for (pfn, due) in entries(spaces, pages) {
+        assert_eq!(rmap(vm, pfn, spaces), (Ok(RmapFound::All(due.len() as u32)), due.clone()));
+        most = most.max(due.len());
+    }
+    most
+}
+
+#[test]
+fn a_frame_leads_to_its_page_in_each_space_that_has_it() {
+    with_space(|vm, first| {
+        map(&first, 0, 3);
+        (0..3).for_each(|nr| store(&first, page(nr), 1));
+        let child = first.fork().unwrap();
+        let grandchild = child.fork().unwrap();
+        store(&child, page(1), 2);
+        store(&grandchild, page(2), 3);
+        let mut spaces = Vec::from([first, child, grandchild]);
+        assert_eq!(assert_agrees(vm, &spaces, 3), 3);
+        let born = |at: usize, nr| vm.memory().meta(frame(&spaces[at], page(nr))).unwrap().birth().unwrap();
+        assert_eq!(born(2, 0), born(0, 0), "fork keeps the page of birth");
+        assert_ne!(born(1, 1).node, born(0, 1).node, "a copy is born where it is made");
+        assert_eq!(born(1, 1).page, page(1).vpn());
+        // The first has ended: its frames are found through its node.
+        drop(spaces.remove(0));
+        assert_eq!(assert_agrees(vm, &spaces, 3), 2);
+        assert_eq!(vm.nr_anon_nodes(), 3);
+        drop(spaces);
+        assert_eq!(vm.nr_anon_nodes(), 0);
+    });
+}
+
+#[test]
+fn a_visitor_stops_the_walk() {
+    with_space(|vm, first| {
+        map(&first, 0, 1);
+        store(&first, page(0), 1);
+        let child = first.fork().unwrap();
+        let spaces = [first, child];
+        let reference = vm.memory().try_get(frame(&spaces[0], page(0))).unwrap();
+        let mut visited = 0;
+        let known = |id| spaces.iter().find(|space| space.id() == id);
+        let found = vm.rmap_walk(&reference, known, |_| {
+            visited += 1;
+            ControlFlow::Break(())
+        });
+        assert_eq!((found, visited), (Ok(RmapFound::Stopped), 1));
+        drop(reference);
+    });
+}
+
+/// Looks for the entries of a frame of which the caller has a reference.
+fn found(vm: &TestVm<'_>, frame: &FrameRef<'_, TestMachine>, spaces: &[&TestSpace<'_>]) -> Found {
+    let mut seen = BTreeSet::new();
+    let known = |id| spaces.iter().copied().find(|space| space.id() == id);
+    let found = vm.rmap_walk(frame, known, |entry| {
+        seen.insert((entry.space().id(), entry.page()));
+        ControlFlow::Continue(())
+    });
+    (found, seen)
+}
+
+#[test]
+fn where_there_is_no_answer_the_walk_says_why() {
+    with_space(|vm, space| {
+        let memory = vm.memory();
+        map(&space, 0, 2);
+        store(&space, page(0), 1);
+        let answer =
+            |frame: &FrameRef<'_, TestMachine>, spaces: &[&TestSpace<'_>]| found(vm, frame, spaces).0;
+        let reference = memory.try_get(frame(&space, page(0))).unwrap();
+        assert_eq!(answer(&reference, &[]), Err(RmapError::SpaceMissing));
+        // A reference alone, of a frame that was given to a gather.
+        space.unmap(page(0), PAGE).unwrap();
+        assert_eq!(answer(&reference, &[&space]), Ok(RmapFound::All(0)));
+        let Ok(mapped) = reference.map() else { panic!("it is the only reference") };
+        let reference = memory.try_get(mapped.pfn()).unwrap();
+        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NoBirth), "the gather has linked it");
+        drop((reference, mapped));
+        // Mapped by what is no page of a space, though it was one.
+        store(&space, page(1), 1);
+        drop(space.fork().unwrap());
+        let reference = memory.try_get(frame(&space, page(1))).unwrap();
+        space.unmap(page(1), PAGE).unwrap();
+        let Ok(mapped) = reference.map() else { panic!("it is the only reference") };
+        let reference = memory.try_get(mapped.pfn()).unwrap();
+        assert_eq!(answer(&reference, &[&space]), Err(RmapError::Unsettled));
+        drop((reference, mapped));
+        let mapped = memory.alloc_zeroed(Priority::Normal).unwrap().into_mapped();
+        let reference = memory.try_get(mapped.pfn()).unwrap();
+        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NoBirth));
+        drop((reference, mapped));
+        let place = Place::Fixed(page(5));
+        let request = MapRequest { place, sharing: Sharing::Shared, ..MapRequest::anonymous(PAGE) };
+        space.map(&request).unwrap();
+        store(&space, page(5), 1);
+        let reference = memory.try_get(frame(&space, page(5))).unwrap();
+        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NotAnonymous));
+        drop(reference);
+    });
+}
+
+#[test]
+#[should_panic = "a frame of another memory"]
+fn a_frame_of_another_system_is_refused() {
+    let machines = [TestMachine::new(512), TestMachine::new(512)];
+    let [vm, other] = machines.each_ref().map(|machine| Vm::new(machine, boot_map(machine)).unwrap());
+    let space = space_of(&vm);
+    map(&space, 0, 1);
+    store(&space, page(0), 1);
+    let reference = vm.memory().try_get(frame(&space, page(0))).unwrap();
+    let _ = other.rmap_walk(&reference, |_| None::<&TestSpace<'_>>, |_| ControlFlow::Continue(()));
+}
+
+/// The first space is unmapped after it was visited: the walk begins again.
+#[test]
+fn a_walk_that_something_was_beside_begins_again() {
+    with_space(|vm, first| {
+        map(&first, 0, 1);
+        store(&first, page(0), 1);
+        let child = first.fork().unwrap();
+        let reference = vm.memory().try_get(frame(&first, page(0))).unwrap();
+        let (is_unmapped, mut seen) = (Cell::new(false), Vec::new());
+        let known = |id| {
+            if id == child.id() && !is_unmapped.replace(true) {
+                first.unmap(page(0), PAGE).unwrap();
+            }
+            [&first, &child].into_iter().find(|space| space.id() == id)
+        };
+        let answer = vm.rmap_walk(&reference, known, |entry| {
+            seen.push((entry.walk(), entry.space().id()));
+            ControlFlow::Continue(())
+        });
+        assert_eq!(answer, Ok(RmapFound::All(1)));
+        assert_eq!(seen, [(0, first.id()), (0, child.id()), (1, child.id())]);
+        drop(reference);
+    });
+}
+
+/// Spaces that end and forks beside a walk, in the middle of it: also of the space that it has come to.
+#[test]
+fn forks_and_ends_beside_a_walk_are_gone_along_with() {
+    let machine = TestMachine::new(1500);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    let spaces = Spaces::new(&vm).unwrap();
+    let before = counts(&vm).allocated;
+    let first = spaces.insert(space_of(&vm)).unwrap();
+    map(&first, 0, 1);
+    store(&first, page(0), 1);
+    let children =
+        |count: usize| (0..count).map(|_| spaces.insert(first.fork().unwrap()).unwrap()).collect::<Vec<_>>();
+    let kept = RefCell::new(children(9));
+    let reference = vm.memory().try_get(frame(&first, page(0))).unwrap();
+    let mut visited = 0;
+    // Those that end are ahead of the walk, and where it is; those that begin are appended.
+    let known = |id| {
+        let held = spaces.hold(id);
+        let mut kept = kept.borrow_mut();
+        match kept.iter().position(|space| space.id() == id) {
+            Some(3) if kept.len() == 9 => kept.extend(children(2)),
+            Some(5) if kept.len() == 11 => drop(kept.drain(4..8)),
+            _ => {}
+        }
+        held
+    };
+    let answer = vm.rmap_walk(&reference, known, |_| {
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    let due = 1 + kept.borrow().len() as u32;
+    assert_eq!(answer, Ok(RmapFound::All(due)));
+    assert!(visited >= due, "{visited} of {due}");
+    assert_eq!(spaces.rmap_walk(&reference, |_| ControlFlow::Continue(())), Ok(RmapFound::All(due)));
+    drop(reference);
+    kept.take();
+    drop(first);
+    vm.trim();
+    spaces.shrink();
+    assert_eq!((counts(&vm).allocated, vm.nr_anon_nodes()), (before, 0));
+}
+
+#[test]
+fn a_chain_of_forks_that_each_drop_their_parent_keeps_few_nodes_and_finds_every_frame() {
+    with_space(|vm, mut last| {
+        map(&last, 0, 8);
+        store(&last, page(7), 1);
+        for nr in 0..10_000u64 {
+            let child = last.fork().unwrap();
+            drop(core::mem::replace(&mut last, child));
+            assert!(vm.nr_anon_nodes() <= 3, "{} nodes after {nr} forks", vm.nr_anon_nodes());
+            if nr % 500 < 7 {
+                // Frames that were born in different generations.
+                last.advise(page(nr % 500), PAGE, Advice::DontNeed).unwrap();
+                store(&last, page(nr % 500), 1);
+                let spaces = core::slice::from_ref(&last);
+                assert_eq!(assert_agrees(vm, spaces, 8), 1);
+            }
+        }
+        let nodes = entries(core::slice::from_ref(&last), 8).into_keys();
+        let nodes = nodes.map(|pfn| vm.memory().meta(pfn).unwrap().birth().unwrap().node);
+        assert_eq!(nodes.collect::<BTreeSet<_>>().len(), 1, "later generations name the node of the first");
+    });
+}
+
+/// Each generation has a second child, which outlives it until the next one has forked.
+#[test]
+fn a_chain_with_branches_keeps_few_nodes() {
+    with_space(|vm, mut last| {
+        map(&last, 0, 1);
+        store(&last, page(0), 1);
+        let mut branch = None;
+        for nr in 0..2_000 {
+            let next_branch = last.fork().unwrap();
+            let child = last.fork().unwrap();
+            branch.replace(next_branch);
+            drop(core::mem::replace(&mut last, child));
+            assert!(vm.nr_anon_nodes() <= 7, "{} nodes after {nr} generations", vm.nr_anon_nodes());
+        }
+        let spaces = [last, branch.unwrap()];
+        assert_eq!(assert_agrees(vm, &spaces, 1), 2);
+    });
+}
+
+/// Forks that nest deeper than one lock of their tree looks up.
+#[test]
+fn spaces_that_nest_deep_find_their_frames() {
+    with_space(|vm, first| {
+        map(&first, 0, 2);
+        store(&first, page(0), 1);
+        let mut spaces = Vec::from([first]);
+        for _ in 0..30 {
+            let child = spaces.last().unwrap().fork().unwrap();
+            spaces.push(child);
+        }
+        store(&spaces[30], page(1), 1);
+        assert_eq!(assert_agrees(vm, &spaces, 2), 31);
+        drop(spaces.remove(0));
+        let last = spaces.last().unwrap().fork().unwrap();
+        spaces.push(last);
+        let birth =
+            |space: &TestSpace<'_>, nr| vm.memory().meta(frame(space, page(nr))).unwrap().birth().unwrap();
+        store(spaces.last().unwrap(), page(1), 2);
+        let last = spaces.last().unwrap();
+        assert_eq!(birth(last, 1).node, birth(last, 0).node, "the root's, which has ended");
+        assert_eq!(assert_agrees(vm, &spaces, 2), 31);
+    });
+}
+
+#[test]
+fn nodes_of_ended_spaces_go_with_the_last_descendant() {
+    with_space(|vm, first| {
+        map(&first, 0, 1);
+        store(&first, page(0), 1);
+        let [a, b] = [(); 2].map(|()| first.fork().unwrap());
+        let [c, d] = [(); 2].map(|()| a.fork().unwrap());
+        let nodes = || vm.nr_anon_nodes();
+        drop(a);
+        drop(first);
+        assert_eq!(nodes(), 5, "both have ended, frames name them");
+        drop(b);
+        assert_eq!(nodes(), 4);
+        let spaces = [c, d];
+        assert_eq!(assert_agrees(vm, &spaces, 1), 2);
+        let [c, d] = spaces;
+        // Below the first, which has one child now: its frames name the first.
+        let e = c.fork().unwrap();
+        store(&e, page(0), 2);
+        let spaces = [c, d, e];
+        assert_agrees(vm, &spaces, 1);
+        let [c, d, e] = spaces;
+        drop(d);
+        drop(c);
+        assert_eq!(assert_agrees(vm, core::slice::from_ref(&e), 1), 1);
+        drop(e);
+        assert_eq!(nodes(), 0);
+    });
+}
+
+#[test]
+fn a_space_without_memory_for_its_node_is_refused_and_leaves_nothing() {
+    with_space(|vm, first| {
+        map(&first, 0, 1);
+        store(&first, page(0), 1);
+        let (before, nodes) = (counts(vm).allocated, vm.nr_anon_nodes());
+        for nth in 1..3 {
+            vm.trim();
+            vm.memory().plan_mishaps_from(nth);
+            let made = crate::space::AddressSpace::new(vm, *first.layout(), first.path);
+            let forked = first.fork();
+            vm.memory().plan_mishap(0);
+            assert_eq!((made.err(), forked.err()), (Some(Error::NoMemory), Some(Error::NoMemory)));
+            assert_eq!((counts(vm).allocated, vm.nr_anon_nodes()), (before, nodes));
+        }
+        assert_eq!(assert_agrees(vm, core::slice::from_ref(&first), 1), 1);
+    });
+}
+
+#[test]
+fn random_forks_ends_and_writes_leave_each_frame_its_entries() {
+    const PAGES: u64 = 6;
+    let steps = if cfg!(debug_assertions) { 1500 } else { 15_000 };
+    with_space(|vm, first| {
+        let mut spaces = Vec::from([first]);
+        map(&spaces[0], 0, PAGES);
+        let mut seed = 0x1234_5678_9abc_def1_u64;
+        let mut random = |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        let mut most = 0;
+        for _ in 0..steps {
+            let at = random(spaces.len() as u64) as usize;
+            let (space, addr) = (&spaces[at], page(random(PAGES)));
+            match random(10) {
+                0 | 1 if spaces.len() < 12 => {
+                    let child = space.fork().unwrap();
+                    spaces.push(child);
+                }
+                2 if spaces.len() > 1 => drop(spaces.swap_remove(at)),
+                3 => space.advise(addr, PAGE, Advice::DontNeed).unwrap(),
+                4 => {
+                    space.unmap(addr, PAGE).unwrap();
+                    let place = Place::Fixed(VirtAddr(addr.0));
+                    space.map(&MapRequest { place, ..MapRequest::anonymous(PAGE) }).unwrap();
+                }
+                5 => drop(space.fault(Fault { addr, access: Access::Read }).unwrap()),
+                _ => store(space, addr, 1),
+            }
+            most = most.max(assert_agrees(vm, &spaces, PAGES));
+            assert!(vm.nr_anon_nodes() >= spaces.len() as u64);
+        }
+        assert!(most >= 6, "{most} spaces had one frame at most");
+        drop(spaces);
+        assert_eq!(vm.nr_anon_nodes(), 0);
+    });
+}

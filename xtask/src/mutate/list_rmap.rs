@@ -1,0 +1,55 @@
+//! The points of the reverse map.
+
+use super::Mutation;
+use super::Test::{Model, Unit};
+
+const RMAP: super::Test = Unit("space::tests::rmap");
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "rmap.descendants-left-out",
+        wrong: "a walk for a frame looks at the space of its birth alone",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.first-found-only",
+        wrong: "a walk for a frame ends at the first entry",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.not-walked-again",
+        wrong: "a walk that has found another number of entries than there are is taken for an answer",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.frame-not-compared",
+        wrong: "whatever the page of birth maps is taken for an entry of the frame",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.named-node-freed",
+        wrong: "the node of an ended space is freed while frames name it",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.ended-node-left",
+        wrong: "no fork takes over the number of an ended space, so that each leaves a node",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.copy-born-elsewhere",
+        wrong: "the record of a copy names another page than the one that it is for",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.birth-after-kind",
+        wrong: "a frame becomes user memory before its page of birth is noted",
+        test: Model("loom_a_reference_comes_with_the_page_of_birth"),
+    },
+    Mutation {
+        point: "rmap.link-taken-for-page",
+        wrong: "a link of a gather is taken for a page",
+        test: Unit("frame::record::birth"),
+    },
+];
