@@ -19,6 +19,8 @@ pub const REGISTRY: Rank = Rank(10);
 pub const fn table(level: Level) -> Rank {
     Rank(20 - level as u8)
 }
+/// What the parts of an edit have unhooked. Its holder takes no other lock.
+pub const GATHER: Rank = Rank(24);
 /// The right to revoke other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);
 /// An object pool's shared list of slabs.

@@ -54,7 +54,7 @@ pub use node::Table;
 pub use pin::FastPinRefusal;
 pub(crate) use share::{Shared, TooManyMappings};
 pub(crate) use split::{cut_leaf, split_at, tables_to_split};
-pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
+pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, sweep_while, visit_next};
 #[cfg(all(test, not(loom)))]
 pub(crate) use tests::testing;
 pub use tree::PageTable;

@@ -4,3 +4,4 @@ mod map_given;
 mod mbind;
 mod parallel;
 mod refused;
+mod teardown;
