@@ -39,6 +39,8 @@ mod space;
 mod spaces;
 mod sync;
 mod systems;
+mod teardown;
+mod teardown_beside;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -59,6 +61,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fork::BENCHMARK,
     fork_beside::BENCHMARK,
     pin::BENCHMARK,
+    teardown::BENCHMARK,
+    teardown_beside::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Advice, Counter, Fault, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::walk;
+use interleaf::table::{GivenFrames, walk};
 use interleaf::units::{Access, CpuId, Level, PAGE_SIZE, PageSize, VirtAddr, Vpn};
 use std::hint::spin_loop;
 use std::sync::Mutex;
@@ -63,30 +63,48 @@ impl<'o> Unmapping<'o> {
         let frames = self.entries * PageSize::Huge.pages();
         let lacks = || Failure::usage(format!("{} huge pages: more than there are frames", self.entries));
         let given = machine.frames_of_no_memory(frames).ok_or_else(lacks)?;
+        if way == Way::ByJob {
+            return timed_machine::with_helpers(self.options, &machine, |_, vm| {
+                let scene = self.scene(vm, &given, way)?;
+                let running = scene.space.activate(None);
+                let measured = scene.clear();
+                drop(running);
+                Ok(measured)
+            })?;
+        }
         let entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm(&machine)?;
+        let scene = self.scene(&vm, &given, way)?;
+        drop(entered);
+        let measured = scene.play();
+        let _entered = machine.enter(CpuId(0));
+        drop(scene);
+        Ok(measured)
+    }
+
+    fn scene<'a, 'v>(
+        &'a self,
+        vm: &'v Vm<'v, TimedMachine>,
+        given: &GivenFrames,
+        way: Way,
+    ) -> Result<Scene<'a, 'v>, Failure> {
         let space =
-            AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
+            AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
         let faulted = space.map(&MapRequest::anonymous(FAULTED * PAGE)).map_err(Failure::of)?;
         let request = MapRequest {
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(self.entries * PageSize::Huge.bytes())
         };
         let first = given.frames().start;
-        let base = space.map_given(&request, &given, first, PageSize::Huge).map_err(Failure::of)?;
-        drop(entered);
-        let scene = Scene { unmapping: self, vm: &vm, space: &space, base, faulted, way };
-        let measured = scene.play();
-        let _entered = machine.enter(CpuId(0));
-        drop(space);
-        Ok(measured)
+        let base = space.map_given(&request, given, first, PageSize::Huge).map_err(Failure::of)?;
+        Ok(Scene { unmapping: self, vm, space, base, faulted, way })
     }
 }
 
 struct Scene<'a, 'v> {
     unmapping: &'a Unmapping<'a>,
-    vm: &'a Vm<'v, TimedMachine>,
-    space: &'a AddressSpace<'v, TimedMachine>,
+    vm: &'v Vm<'v, TimedMachine>,
+    space: AddressSpace<'v, TimedMachine>,
     base: VirtAddr,
     faulted: VirtAddr,
     way: Way,
@@ -119,10 +137,10 @@ impl Scene<'_, '_> {
         let runs = match self.way {
             Way::RunHere => index == 0,
             Way::RunTwice => true,
-            Way::Words | Way::InterruptForEach | Way::RunNowhere => false,
+            Way::Words | Way::InterruptForEach | Way::RunNowhere | Way::ByJob => false,
         };
         if runs {
-            let running = TaskSpace::new(self.space);
+            let running = TaskSpace::new(&self.space);
             with_switch_notifier(&running, work);
         } else {
             work();
@@ -143,7 +161,7 @@ impl Scene<'_, '_> {
                 machine.barrier_all();
                 barriers += 1;
             }),
-            Way::RunNowhere | Way::RunHere | Way::RunTwice => {
+            Way::RunNowhere | Way::RunHere | Way::RunTwice | Way::ByJob => {
                 let len_bytes = self.unmapping.entries * PageSize::Huge.bytes();
                 self.space.unmap(self.base, len_bytes).expect("it is mapped");
             }

@@ -2,7 +2,7 @@
 
 use super::parallel::with_helpers;
 use crate::machine::testing::TestMachine;
-use crate::machine::{Entry, Machine as _};
+use crate::machine::Entry;
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
 use crate::table::testing::given_nowhere;
