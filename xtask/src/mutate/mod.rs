@@ -29,6 +29,7 @@ mod list_index;
 mod list_jobs;
 mod list_mapper;
 mod list_memory;
+mod list_teardown;
 mod list_walk;
 mod points;
 mod program;
@@ -76,6 +77,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_index::ALL)
         .chain(list_edit::ALL)
         .chain(list_mapper::ALL)
+        .chain(list_teardown::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows

@@ -1,8 +1,9 @@
 //! Large ranges cleared with helpers: as one CPU clears them, with one flush, and every frame given back.
 
 use super::parallel::with_helpers;
-use crate::machine::testing::TestMachine;
+use crate::frame::Kind;
 use crate::machine::Entry;
+use crate::machine::testing::TestMachine;
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
 use crate::table::testing::given_nowhere;
@@ -112,6 +113,31 @@ fn a_large_range_of_shared_frames_is_cleared_with_one_flush_and_the_child_keeps_
             assert!(before.into_iter().all(|pfn| pfn.is_some_and(|pfn| mapped(pfn) == 1)), "counted twice");
         });
     }
+}
+
+/// Between a part's end and the flush its frames are in use still, and after the flush nobody has them cached.
+#[test]
+fn a_part_frees_nothing_before_the_flush_of_all() {
+    with_helpers(1 << 14, |space| {
+        map_all(space);
+        let machine = space.vm().machine();
+        let running = space.activate(None);
+        let pages = [FIRST, FIRST + PAGES - 1].map(Vpn);
+        let frames = pages.map(|page| machine.translate(page, Access::Read).unwrap().pfn);
+        let kinds = || frames.map(|pfn| space.vm().memory().meta(pfn).unwrap().state().kind());
+        let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
+        let guard = space.share(range);
+        space.gather(guard.held(), range, |gather| {
+            let done = gather.in_parts(|parts| parts.part(|part| space.unhook_alone(range, part)));
+            assert_eq!((done, kinds()), (Some(()), [Kind::User; 2]), "freed before the flush");
+            assert!(pages.iter().all(|&page| machine.has_cached(0, page)));
+            space.put_deferred(gather);
+            assert!(!pages.iter().any(|&page| machine.has_cached(0, page)), "not flushed");
+            assert!(!kinds().contains(&Kind::User), "not freed");
+        });
+        drop(guard);
+        drop(running);
+    });
 }
 
 /// Where another edit leaves frames in their slots the call does without helpers.
