@@ -64,12 +64,10 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     figures.extend(base_pages(options)?);
     let (run_twice, broadcast) = (beside.run(Way::RunTwice)?, beside.run(Way::InterruptForEach)?);
     let nowhere = beside.run(Way::RunNowhere)?;
-    // The other CPU drops its pages now and then, and flushes that: no more than one interrupt for each flush.
-    let of_munmap = run_twice.interrupts.saturating_sub(run_twice.flushes - 1);
     figures.push(
         Figure::count_beside(
             "teardown.interrupts",
-            of_munmap as f64,
+            run_twice.interrupts as f64,
             "interrupts",
             "an interrupt for each entry",
             broadcast.interrupts as f64,

@@ -9,7 +9,7 @@ use crate::measure::bench::pinned_threads;
 use crate::measure::timed_machine::{self, TimedMachine};
 use hdrhistogram::Histogram;
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, Advice, Counter, Fault, Layout, MapRequest, Path, Sharing, Vm};
+use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::table::{GivenFrames, walk};
 use interleaf::units::{Access, CpuId, Level, PAGE_SIZE, PageSize, VirtAddr, Vpn};
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Instant;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Pages in which the second CPU faults.
-const FAULTED: u64 = 1024;
+/// Pages in which the second CPU faults: more than it touches while the first unmaps.
+const FAULTED: u64 = 1 << 14;
 
 /// What one run took.
 #[derive(Clone, Debug, Default)]
@@ -172,37 +172,33 @@ impl Scene<'_, '_> {
         Measured { ns, interrupts, flushes, ..Measured::default() }
     }
 
-    /// Walks, and faults where this CPU runs the space, until the other is done.
+    /// Walks, and faults where this CPU runs the space, until the other is done: each page once.
     fn beside(&self, ready: &AtomicBool, done: &AtomicBool) -> Measured {
         let mut walks = Measured::default();
         let mut faults = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("bounds in order");
         let pages = self.unmapping.entries * PageSize::Huge.pages();
         let mut random = 1u64;
-        loop {
-            for page in 0..FAULTED {
-                random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        for page in 0.. {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            let start = Instant::now();
+            self.walk(Vpn(self.base.vpn().0 + (random >> 16) % pages));
+            walks.longest_walk_ns = walks.longest_walk_ns.max(start.elapsed().as_nanos() as u64);
+            walks.walks += 1;
+            if self.way == Way::RunTwice && page < FAULTED {
                 let start = Instant::now();
-                self.walk(Vpn(self.base.vpn().0 + (random >> 16) % pages));
-                walks.longest_walk_ns = walks.longest_walk_ns.max(start.elapsed().as_nanos() as u64);
-                walks.walks += 1;
-                if self.way == Way::RunTwice {
-                    let start = Instant::now();
-                    let addr = VirtAddr(self.faulted.0 + page * PAGE);
-                    self.space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
-                    faults.saturating_record(start.elapsed().as_nanos() as u64);
-                }
-                Host::boundary();
-                ready.store(true, Release);
-                if done.load(Acquire) {
-                    let waits = [faults.value_at_quantile(0.999), faults.max()];
-                    walks.faults_ns = (self.way == Way::RunTwice).then_some(waits);
-                    return walks;
-                }
+                let addr = VirtAddr(self.faulted.0 + page * PAGE);
+                self.space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
+                faults.saturating_record(start.elapsed().as_nanos() as u64);
             }
-            if self.way == Way::RunTwice {
-                self.space.advise(self.faulted, FAULTED * PAGE, Advice::DontNeed).expect("it is mapped");
+            Host::boundary();
+            ready.store(true, Release);
+            if done.load(Acquire) {
+                break;
             }
         }
+        let waits = [faults.value_at_quantile(0.999), faults.max()];
+        walks.faults_ns = (self.way == Way::RunTwice).then_some(waits);
+        walks
     }
 
     /// A walk as of a hypervisor that looks up a guest's page: no lock, each entry read once.
