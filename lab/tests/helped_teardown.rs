@@ -173,10 +173,10 @@ fn do_beside(driver: &Driver<'_, '_, Baton, X86_64>, beside: Beside) {
 
 #[test]
 fn munmap_in_parts_against_every_call_that_could_meet_it() {
-    against_all(Call::Munmap { addr: BASE, len: LEN }, 0..25);
+    against_all(Call::Munmap { addr: BASE, len: LEN }, 0..60);
 }
 
 #[test]
 fn madv_dontneed_in_parts_against_every_call_that_could_meet_it() {
-    against_all(Call::Madvise { addr: BASE, len: LEN, advice: advice::DONTNEED }, 0..25);
+    against_all(Call::Madvise { addr: BASE, len: LEN, advice: advice::DONTNEED }, 0..60);
 }
