@@ -44,8 +44,8 @@ pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
     Vm::new(machine, boot_map(machine)?).map(MeasuredVm).map_err(Failure::of)
 }
 
-/// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the first;
-/// the caller runs on that.
+/// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the
+/// first; the caller runs on that.
 pub fn with_helpers<R>(
     options: &Options,
     machine: &TimedMachine,

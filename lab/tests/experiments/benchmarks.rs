@@ -19,6 +19,8 @@ const WITH_LIBRARY: &[&str] = &[
     "replay",
     "job.space",
     "pin",
+    "teardown",
+    "teardown.beside",
 ];
 
 #[test]

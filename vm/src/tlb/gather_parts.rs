@@ -1,11 +1,11 @@
 //! An edit whose parts are done by several workers: one flush for all of them.
 //!
 //! ```text
-//!   the caller's gather ─ in_parts ─► GatherParts ─┬─ part: a worker sweeps, its own gather ──┐ joined:
-//!            │                                     ├─ part ...                               ─┤ hull, slots,
-//!            │                                     └─ part ...                               ─┘ lists of frames
-//!            ▼                                                                                     │
-//!   detaches tables, flushes the hull of all, then: slots and lists are put, by all workers ◄──────┘
+//!   caller's gather ─ in_parts ─► GatherParts ─┬─ part: a worker sweeps, its own gather ──┐ joined:
+//!        │                                     ├─ part ...                               ─┤ hull, slots,
+//!        │                                     └─ part ...                               ─┘ lists of frames
+//!        ▼                                                                                    │
+//!   detaches tables, flushes the hull of all, then slots and lists are put, by all workers ◄──┘
 //! ```
 //!
 //! A part frees nothing and flushes nothing: what it has unhooked is joined to the caller's gather when the
@@ -45,8 +45,8 @@ struct Joined {
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// Runs `work`, which does parts of the edit, on this CPU and others. All have ended when it returns.
-    /// [`put_deferred`](Gather::put_deferred) is called afterwards. `None`, and nothing is done, where another
-    /// edit of the space leaves frames in their slots.
+    /// [`put_deferred`](Gather::put_deferred) is called afterwards. `None`, and nothing is done, where
+    /// another edit of the space leaves frames in their slots.
     #[cold]
     #[inline(never)]
     pub(crate) fn in_parts<R>(&mut self, work: impl FnOnce(&GatherParts<'a, 'm, M>) -> R) -> Option<R> {

@@ -1,9 +1,10 @@
-//! The points of large ranges that several CPUs clear in parts, and of runs of huge leaves.
+//! The points of large ranges, which several CPUs clear in parts or pin, and of runs of huge leaves.
 
 use super::Mutation;
 use super::Test::Unit;
 
 const TEARDOWN: super::Test = Unit("space::ops::tests::teardown");
+const PIN_RANGE: super::Test = Unit("space::ops::tests::pin_range");
 
 /// All of them. Their numbers follow those of `list`.
 pub const ALL: &[Mutation] = &[
@@ -28,6 +29,16 @@ pub const ALL: &[Mutation] = &[
         point: "parts.huge-leaf-cut",
         wrong: "a part may begin inside of a huge leaf",
         test: Unit("space::edit::tests::parallel_zap"),
+    },
+    Mutation {
+        point: "pin.range-kept",
+        wrong: "pages before one that is refused stay pinned in the caller's buffer",
+        test: PIN_RANGE,
+    },
+    Mutation {
+        point: "pin.entry-passed-over",
+        wrong: "a pin of several pages passes over the next page's entry",
+        test: PIN_RANGE,
     },
     Mutation {
         point: "sweep.run-over-tables",

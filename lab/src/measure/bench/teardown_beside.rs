@@ -1,9 +1,9 @@
 //! How long do faults of another thread wait while 64 GiB of their space are torn down?
 //!
-//! One CPU unmaps 64 GiB by entries of 4 KiB, which map frames that were given: 16.8 million entries in 32 768
-//! tables. Another writes to fresh pages elsewhere in the space, until the call has returned.
-//! `teardown.latency` is what 999 of 1 000 of these faults did not exceed, against as many faults with nothing
-//! beside them.
+//! One CPU unmaps 64 GiB by entries of 4 KiB, which map frames that were given: 16.8 million entries in
+//! 32 768 tables. Another writes to fresh pages elsewhere in the space, until the call has returned.
+//! `teardown.latency` is what 999 of 1 000 of these faults did not exceed, against as many faults with
+//! nothing beside them.
 
 use super::{Bar, Benchmark, Figure, Options, paired, pinned_threads};
 use crate::error::Failure;

@@ -1,7 +1,7 @@
 //! Clearing the leaves of a large range by several CPUs, with one flush.
 //!
 //! ```text
-//!   caller    sweeps the first tables alone ─┬─ sweeps parts ─┬─ detaches tables, flushes ─┬─ frees ─► returns
+//!   caller    sweeps the first tables alone ─┬─ sweeps parts ─┬─ detaches tables, flushes ─┬─ frees ─►
 //!   helpers                                  └─ sweep parts ──┘                            └─ free ──┘
 //! ```
 //!
@@ -35,8 +35,8 @@ pub(super) const fn may_be_worth_helpers(range: VpnRange) -> bool {
     range.end.0 - range.start.0 >= 2 * TABLES_ALONE * Level::Pte.table_pages()
 }
 
-/// Pages of the smallest part, at multiples of which parts begin: those of a table of leaves, of base pages or
-/// of huge ones.
+/// Pages of the smallest part, at multiples of which parts begin: those of a table of leaves, of base pages
+/// or of huge ones.
 pub(in crate::space) fn part_pages(has_huge_leaves: bool) -> u64 {
     if has_huge_leaves && !mutant!("parts.huge-leaf-cut") {
         Level::Pmd.table_pages()

@@ -2,9 +2,9 @@
 //! use it (VFIO).
 //!
 //! ```text
-//!   charge all ─► blocks of the buffer, a table's pages each ─┬─ caller ── fast run; a page that is refused slowly ─┐
-//!                                                             └─ helpers ── the same                                ├─► all, or
-//!                                                                                                                   ┘   none
+//!   charge all ─► blocks of slots, a table's pages each ─┬─ caller:  fast runs, refused pages slowly ─┐
+//!                                                        └─ helpers: the same ────────────────────────┴─► all
+//!                                                                           a page is refused: empty all slots
 //! ```
 //!
 //! The buffer is the caller's, and a worker owns the block that it has taken: a pin is a value in a slot, so

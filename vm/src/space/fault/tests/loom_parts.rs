@@ -1,5 +1,6 @@
-//! An edit in parts: two workers sweep neighbouring tables beside a CPU that stores to one of their pages, with
-//! one flush at the end. The real code on the smallest tree, all executions with two preemptions.
+//! An edit in parts: two workers sweep neighbouring tables beside a CPU that stores to one of their pages,
+//! with one flush at the end. The real code on the smallest tree, all executions with one preemption: three
+//! threads.
 //!
 //! CPU 0 has called, CPU 2 helps, CPU 1 runs the space. A job's dispatch has models of its own (`work`): here
 //! the parts are given to the workers.
