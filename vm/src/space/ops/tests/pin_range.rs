@@ -56,7 +56,7 @@ fn all_pages_of_a_large_range_are_pinned_and_keep_their_frames() {
         for page in (FIRST..FIRST + PAGES).step_by(3) {
             space.fault(Fault { addr: at(page), access: Access::Write }).unwrap();
         }
-        let limit = Limit::new(PAGES);
+        let limit = Limit::new(2 * PAGES);
         let pins = space.pin_range(at(FIRST), Access::Write, &limit, slots()).unwrap();
         assert_eq!((pins.len() as u64, limit.locked_pages(), pinned(space)), (PAGES, PAGES, PAGES));
         let child = space.fork().unwrap();
@@ -70,6 +70,11 @@ fn all_pages_of_a_large_range_are_pinned_and_keep_their_frames() {
             );
             assert_ne!(child.resident_frame(Vpn(page)).map(|(pfn, ..)| pfn), Some(pfn), "shared by a fork");
         }
+        // Once more, now that all pages are there.
+        let again = space.pin_range(at(FIRST), Access::Read, &limit, slots()).unwrap();
+        assert!(again.frames().map(PinnedFrame::pfn).eq(frames), "other frames");
+        again.unpin();
+        assert_eq!((limit.locked_pages(), pinned(space)), (PAGES, PAGES));
         pins.unpin();
         assert_eq!((limit.locked_pages(), pinned(space)), (0, 0));
     });
