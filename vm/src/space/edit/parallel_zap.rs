@@ -92,7 +92,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
         let part = part_pages(self.may_have_huge_leaves());
         let workers = self.vm.workers.filter(|_| may_be_worth_helpers(pages));
-        if !workers.is_some_and(|workers| workers.run(&job.align(part).min_chunk(part)).is_ok()) {
+        if workers.is_none_or(|workers| workers.run(&job.align(part).min_chunk(part)).is_err()) {
             put(pages);
         }
     }
