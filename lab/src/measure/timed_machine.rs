@@ -5,10 +5,12 @@ use super::garbage::MeasuredVm;
 use crate::error::Failure;
 use crate::machine::host::Host;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
-use interleaf::frame::{BootMap, Init, Memory, Region, RegionKind};
+use crate::os::affinity;
+use interleaf::frame::{BootMap, Init, Memory, RecordInit, Region, RegionKind};
 use interleaf::space::Vm;
 use interleaf::table::format::X86;
-use interleaf::units::{NodeId, Pfn, PfnRange};
+use interleaf::units::{CpuId, NodeId, Pfn, PfnRange};
+use interleaf::work::WorkerPool;
 
 /// The timed machine with x86-64 tables of four levels.
 pub type TimedMachine = SoftMachine<Host, X86<false>>;
@@ -40,6 +42,31 @@ pub fn boot_map(machine: &TimedMachine) -> Result<BootMap, Failure> {
 /// The library on `machine`; the caller runs on one of its CPUs. Its garbage is noted when it ends.
 pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
     Vm::new(machine, boot_map(machine)?).map(MeasuredVm).map_err(Failure::of)
+}
+
+/// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the
+/// first; the caller runs on that.
+pub fn with_helpers<R>(
+    options: &Options,
+    machine: &TimedMachine,
+    run: impl FnOnce(&WorkerPool<'_, TimedMachine>, &MeasuredVm<'_>) -> R,
+) -> Result<R, Failure> {
+    let cpus = options.cpus[..nr_cpus(options) as usize].to_vec();
+    let nr_helpers = cpus.len() as u32 - 1;
+    machine.start_helpers((1..=nr_helpers).map(CpuId), move |cpu| {
+        std::mem::forget(affinity::pin(cpus[cpu.index()]));
+    });
+    let _entered = machine.enter(CpuId(0));
+    let mut memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
+    let lacks = || Failure::check("no memory for a worker pool".to_owned());
+    let workers = WorkerPool::spawn(machine, &mut memory.early_allocator()).ok_or_else(lacks)?;
+    while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
+        std::thread::yield_now();
+    }
+    let _pinned = options.pin();
+    let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?;
+    let vm = MeasuredVm(vm.with_workers(&workers));
+    Ok(run(&workers, &vm))
 }
 
 /// The library's memory on `machine`; the caller runs on one of its CPUs.

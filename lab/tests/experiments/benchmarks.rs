@@ -20,6 +20,8 @@ const WITH_LIBRARY: &[&str] = &[
     "job.space",
     "pin",
     "walk",
+    "teardown",
+    "teardown.beside",
 ];
 
 #[test]

@@ -57,6 +57,22 @@ pub fn spawn<T: 'static>(thread: impl FnOnce() -> T + 'static) -> JoinHandle<T> 
     JoinHandle(loom::thread::spawn(thread))
 }
 
+/// Runs `other` in a thread of the model beside `own`, as a job's helper beside its caller: both have ended
+/// when this returns, so they may borrow.
+#[cfg(test)]
+pub fn beside<R>(other: impl FnOnce(), own: impl FnOnce() -> R) -> R {
+    use std::boxed::Box;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    let other: Box<dyn FnOnce() + '_> = Box::new(other);
+    // SAFETY: only the lifetime changes. The thread is joined below, also where `own` unwinds, so that what
+    // `other` borrows outlives it.
+    let other: Box<dyn FnOnce() + 'static> = unsafe { core::mem::transmute(other) };
+    let thread = spawn(other);
+    let own = catch_unwind(AssertUnwindSafe(own));
+    let ended = thread.join();
+    own.and_then(|own| ended.map(|()| own)).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 #[cfg(test)]
 impl<T> JoinHandle<T> {
     /// Waits for the thread's end, and returns its result, or what it panicked with.

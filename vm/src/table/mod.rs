@@ -67,7 +67,7 @@ pub use pin::FastPinRefusal;
 pub use read_here::NotRead;
 pub(crate) use share::{Reuse, Shared, TooManyMappings};
 pub(crate) use split::{cut_leaf, split_at, tables_to_split};
-pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, visit_next};
+pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, sweep_while, visit_next};
 #[cfg(test)]
 pub(crate) use tests::testing;
 pub use translate::{NoTranslation, NoteUse, StaleTranslation, translate, translate_access};

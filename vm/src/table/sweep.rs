@@ -47,19 +47,31 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     }
 }
 
-/// Visits every run of slots that may hold leaves of `range`: runs of `Pte` tables, and single slots above
-/// that hold a larger leaf or a marker. Absent parts are skipped at the highest level where they are absent.
+/// Visits every run of slots that may hold leaves of `range`: of `Pte` tables, and, above, those from a
+/// larger leaf or a marker on up to an entry that points to a table. Absent parts are skipped at the highest level
+/// where they are absent.
 ///
 /// Each table is found in a read section, which ends once it is locked: `visit` may wait for readers. A table
 /// that is detached meanwhile is left for the one that is there now.
 pub(crate) fn sweep<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
-    mut visit: impl FnMut(SlotRun<'_, 'm, M>),
+    visit: impl FnMut(SlotRun<'_, 'm, M>),
 ) {
-    let Some(rcu) = tree.rcu else { return };
+    sweep_while(tree, range, visit, || true);
+}
+
+/// As [`sweep`], as long as `goes_on` says so: it is asked before each table. Returns the rest.
+#[inline(always)]
+pub(crate) fn sweep_while<'m, M: Machine>(
+    tree: &'m PageTable<'m, M>,
+    range: VpnRange,
+    mut visit: impl FnMut(SlotRun<'_, 'm, M>),
+    mut goes_on: impl FnMut() -> bool,
+) -> VpnRange {
     let mut rest = range;
-    while !rest.is_empty() {
+    let Some(rcu) = tree.rcu else { return VpnRange::default() };
+    while !rest.is_empty() && goes_on() {
         let reading = rcu.read();
         let found = walk_cached(tree, rest.start, &reading).table.lock();
         drop(reading);
@@ -68,6 +80,7 @@ pub(crate) fn sweep<'m, M: Machine>(
             None => M::Cpu::relax(),
         }
     }
+    rest
 }
 
 /// Locks the table in which the walk to the first page of `range` ends, and calls `visit` with it and the
@@ -123,20 +136,41 @@ fn sweep_slots<'m, M: Machine>(
 ) -> Vpn {
     let level = table.level();
     let end = range.end.min(Vpn((range.start.0 & !(level.table_pages() - 1)) + level.table_pages()));
+    let last = level.index(Vpn(end.0 - 1)) + 1;
     let mut at = range.start;
     while at < end {
-        let slot = level.index(at);
-        match table.entry(slot) {
-            _ if table.table().is_platforms(slot) => {}
-            Entry::Table(_) => break,
-            Entry::Absent => {}
-            Entry::Leaf(_) | Entry::Marker(_) => {
-                visit(SlotRun { table, slots: slot..slot + 1, first: at });
-            }
+        let asked = level.index(at);
+        let Some(slot) = table.first_used(asked..last) else { return end };
+        if slot != asked {
+            at = Vpn((at.0 & !(level.entry_pages() - 1)) + (slot - asked) as u64 * level.entry_pages());
         }
-        at = part_of_entry(level, at, end).end;
+        if table.table().is_platforms(slot) {
+            return end;
+        }
+        let slots = run_of_leaves(table, slot, VpnRange::new(at, end));
+        if slots.is_empty() {
+            break;
+        }
+        let nr = slots.len() as u64;
+        visit(SlotRun { table, slots, first: at });
+        at = end.min(Vpn((at.0 & !(level.entry_pages() - 1)) + nr * level.entry_pages()));
     }
     at
+}
+
+/// The slots from `slot` on, which covers the first of `pages`, up to an entry that points to a table: all
+/// that `pages` cover whole, so that each slot of a run has pages of its own. A larger page that an end of
+/// `pages` cuts is a run of one slot.
+fn run_of_leaves<M: Machine>(table: &LockedTable<'_, M>, slot: usize, pages: VpnRange) -> Range<usize> {
+    let size = table.level().entry_pages();
+    let is_cut = !pages.start.0.is_multiple_of(size) || pages.len() < size;
+    let nr = if is_cut { 1 } else { (pages.len() / size) as usize };
+    let holds_no_table = |slot: &usize| {
+        let is_platforms = table.table().is_platforms(*slot);
+        !is_platforms && (!matches!(table.entry(*slot), Entry::Table(_)) || mutant!("sweep.run-over-tables"))
+    };
+    let all = slot..Level::ENTRIES.min(slot + nr);
+    slot..slot + all.take_while(holds_no_table).count()
 }
 
 /// The part of `[at, end)` that the entry of `level` holding `at` covers.

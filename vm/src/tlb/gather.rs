@@ -20,36 +20,44 @@
 //!   3  PendingFree(frame) ──► absent    and the frame is put
 //! ```
 //!
+//! An edit that several workers do in parts ([`GatherParts`](super::GatherParts)) goes the same way, with one
+//! flush for all parts.
+//!
 //! One edit of a space at a time may do so; another one beside it, and one of a space that no CPU runs, whose
 //! flushes interrupt nobody, flushes whenever its places are full.
 
 use super::space::Deferral;
 use super::{PendingFlush, Shootdown};
-use crate::frame::{DetachedTable, Flushed, GatherBatch, Memory, Unhooked};
+use crate::frame::{DetachedTable, Flushed, GatherBatch, Memory, Unhooked, UnhookedLists};
 use crate::machine::Machine;
 use crate::sync::Rcu;
 use crate::units::VpnRange;
+use crate::work::WorkerPool;
 use core::fmt;
 
 /// An edit of a space under way.
 pub struct Gather<'a, 'm, M: Machine> {
-    memory: &'a Memory<'m, M>,
-    rcu: &'a Rcu<'a, M::Cpu>,
-    shootdown: &'a Shootdown<'a, M::Cpu>,
-    pending: &'a PendingFlush<'a, M::Cpu>,
+    pub(super) memory: &'a Memory<'m, M>,
+    pub(super) rcu: &'a Rcu<'a, M::Cpu>,
+    pub(super) shootdown: &'a Shootdown<'a, M::Cpu>,
+    pub(super) pending: &'a PendingFlush<'a, M::Cpu>,
     /// The range of the operation.
     asked: VpnRange,
     /// All pages edited since the last flush; empty for none.
-    hull: VpnRange,
-    batch: GatherBatch,
+    pub(super) hull: VpnRange,
+    pub(super) batch: GatherBatch,
+    /// What parts of the edit have unhooked; freed after the first pass.
+    pub(super) lists: UnhookedLists,
     /// Flushes done.
-    flushes: u64,
+    pub(super) flushes: u64,
     /// Where there is no place for a frame more: the right to leave it in its slot.
-    deferral: Option<Deferral<'a, M::Cpu>>,
+    pub(super) deferral: Option<Deferral<'a, M::Cpu>>,
     /// All pages whose slots hold a frame; empty for none.
-    deferred: VpnRange,
+    pub(super) deferred: VpnRange,
     /// What was added first has been flushed as a whole.
     has_ended_first_pass: bool,
+    /// A part of an edit that has the right to leave frames in their slots: those that others may map too.
+    is_part: bool,
 }
 
 impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
@@ -64,19 +72,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         asked: VpnRange,
         edit: impl FnOnce(&mut Self),
     ) -> u64 {
-        let mut gather = Self {
-            memory,
-            rcu,
-            shootdown,
-            pending,
-            asked,
-            hull: VpnRange::default(),
-            batch: GatherBatch::default(),
-            flushes: 0,
-            deferral: None,
-            deferred: VpnRange::default(),
-            has_ended_first_pass: false,
-        };
+        let mut gather = Self::new(memory, rcu, shootdown, pending, asked);
         edit(&mut gather);
         if !gather.has_ended_first_pass {
             gather.widen_to_overlap();
@@ -85,11 +81,48 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         gather.flushes
     }
 
+    #[inline(always)]
+    fn new(
+        memory: &'a Memory<'m, M>,
+        rcu: &'a Rcu<'a, M::Cpu>,
+        shootdown: &'a Shootdown<'a, M::Cpu>,
+        pending: &'a PendingFlush<'a, M::Cpu>,
+        asked: VpnRange,
+    ) -> Self {
+        Self {
+            memory,
+            rcu,
+            shootdown,
+            pending,
+            asked,
+            hull: VpnRange::default(),
+            batch: GatherBatch::default(),
+            lists: UnhookedLists::default(),
+            flushes: 0,
+            deferral: None,
+            deferred: VpnRange::default(),
+            has_ended_first_pass: false,
+            is_part: false,
+        }
+    }
+
+    /// A gather of a part of this one's edit: it leaves all frames in their slots that others may map too.
+    pub(super) fn of_part(
+        memory: &'a Memory<'m, M>,
+        rcu: &'a Rcu<'a, M::Cpu>,
+        shootdown: &'a Shootdown<'a, M::Cpu>,
+        pending: &'a PendingFlush<'a, M::Cpu>,
+    ) -> Self {
+        let mut part = Self::new(memory, rcu, shootdown, pending, VpnRange::default());
+        part.is_part = true;
+        part
+    }
+
     /// Whether the next frame that others may map too is to stay in its slot: there is no place for it here.
     /// Then [`put_deferred`](Self::put_deferred) is called after the first pass.
     #[inline(always)]
     pub(crate) fn defers(&mut self) -> bool {
-        self.batch.is_full() && (self.deferral.is_some() || self.try_defer())
+        self.is_part || self.batch.is_full() && (self.deferral.is_some() || self.try_defer())
     }
 
     #[cold]
@@ -102,27 +135,37 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.deferral.is_some()
     }
 
-    /// Ends the first pass of an edit, where it has left frames in slots: flushes all that was added, and
-    /// calls `put` with the pages, to clear these slots and put the frames. No other edit leaves frames in
-    /// slots of the space before this returns.
+    /// Ends the first pass of an edit, where it has left frames in slots or was done in parts: flushes all
+    /// that was added, calls `put` with the pages, to clear these slots and put the frames, and frees what
+    /// the parts have unhooked, with `workers`. No other edit leaves frames in slots of the space before this
+    /// returns.
     #[inline(always)]
-    pub(crate) fn put_deferred(&mut self, put: impl FnOnce(VpnRange, &Flushed)) {
+    pub(crate) fn put_deferred(
+        &mut self,
+        workers: Option<&WorkerPool<'_, M>>,
+        put: impl FnOnce(VpnRange, &Flushed),
+    ) {
         if self.deferral.is_some() {
-            self.put_all_deferred(put);
+            self.put_all_deferred(workers, put);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn put_all_deferred(&mut self, put: impl FnOnce(VpnRange, &Flushed)) {
+    fn put_all_deferred(
+        &mut self,
+        workers: Option<&WorkerPool<'_, M>>,
+        put: impl FnOnce(VpnRange, &Flushed),
+    ) {
         let deferral = self.deferral.take();
         let deferred = core::mem::take(&mut self.deferred);
         self.widen_to_overlap();
         self.has_ended_first_pass = true;
-        if let Some(flushed) = self.flush()
-            && !mutant!("gather.deferred-not-put")
-        {
-            put(deferred, &flushed);
+        if let Some(flushed) = self.flush() {
+            if !mutant!("gather.deferred-not-put") {
+                put(deferred, &flushed);
+            }
+            core::mem::take(&mut self.lists).free(self.memory, workers, &flushed);
         }
         drop(deferral);
     }
@@ -170,7 +213,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
 
     /// Flushes what was added, if anything was.
     #[inline(always)]
-    fn flush(&mut self) -> Option<Flushed> {
+    pub(super) fn flush(&mut self) -> Option<Flushed> {
         if self.hull.is_empty() {
             debug_assert!(self.batch.is_empty());
             return None;
@@ -192,7 +235,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
 
 /// The smallest range that holds both.
 #[inline(always)]
-fn hull_of(one: VpnRange, other: VpnRange) -> VpnRange {
+pub(super) fn hull_of(one: VpnRange, other: VpnRange) -> VpnRange {
     if one.is_empty() {
         return other;
     }
@@ -201,7 +244,9 @@ fn hull_of(one: VpnRange, other: VpnRange) -> VpnRange {
 
 impl<M: Machine> Drop for Gather<'_, '_, M> {
     fn drop(&mut self) {
-        self.flush();
+        if let Some(flushed) = self.flush() {
+            core::mem::take(&mut self.lists).free(self.memory, None, &flushed);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `gather` | collects unhooked translations, flushes once, then frees |
+//! | `gather_parts` | an edit that several workers do in parts, with one flush |
+//! | `full_gather` | the end of a space, which nobody translates through any more |
 //! | `shootdown` | flushes other CPUs: requests, interrupts, acknowledgements, and the switch of spaces |
 //! | `lazy` | CPUs that keep a space without running it: they leave it when they are asked to flush |
 //! | `mailbox` | the flush requests that wait for a CPU |
@@ -50,7 +52,9 @@
 
 #![forbid(unsafe_code)]
 
+mod full_gather;
 mod gather;
+mod gather_parts;
 mod lazy;
 mod mailbox;
 mod shootdown;
@@ -58,12 +62,15 @@ mod space;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub(crate) use full_gather::{FullGather, FullPart};
 pub use gather::Gather;
 pub use shootdown::{Shootdown, ShootdownStats};
 pub use space::{PendingFlush, SpaceTlb};
 
 #[cfg(doc)]
 use crate::frame::Unhooked;
+#[cfg(doc)]
+pub(crate) use gather_parts::GatherParts;
 
 /// Pages beyond which a flush of a range becomes a flush of everything: dropping single translations costs
 /// about as much as a refill each, so a range the size of the first-level TLB is not worth walking. Linux's

@@ -30,6 +30,7 @@ mod list_jobs;
 mod list_mapper;
 mod list_memory;
 mod list_rmap;
+mod list_teardown;
 mod list_walk;
 mod list_walkers;
 mod points;
@@ -79,6 +80,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_index::ALL)
         .chain(list_edit::ALL)
         .chain(list_mapper::ALL)
+        .chain(list_teardown::ALL)
         .chain(list_rmap::ALL)
 }
 

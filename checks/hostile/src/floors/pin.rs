@@ -46,6 +46,8 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     for panics in [false, true] {
         let odd = OddBuffer { slots: [const { None }; 4], asked: 0, panics };
         called!(AddressSpace::pin_pages => drop(space.pin_pages(object, Access::Write, &none, odd)));
+        let odd = OddBuffer { slots: [const { None }; 4], asked: 0, panics };
+        called!(AddressSpace::pin_range => drop(space.pin_range(object, Access::Write, &none, odd)));
     }
     drop(kept);
     assert_eq!(limit.locked_pages(), 0);
@@ -90,6 +92,10 @@ fn fast(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>, addr: VirtAddr, access:
     drop(reading);
     let slow = call!(AddressSpace::pin_pages_slow, space, addr, access, &limit, slots());
     drop((fast, slow));
+    if let Some(Ok(pins)) = call!(AddressSpace::pin_range, space, addr, access, &limit, slots()) {
+        assert_eq!(pins.len(), len);
+        called!(PinnedPages::unpin => pins.unpin());
+    }
     assert_eq!(limit.locked_pages(), 0);
 }
 

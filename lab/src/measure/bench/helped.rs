@@ -2,14 +2,10 @@
 
 use super::{Benchmark, Figure, Options, paired};
 use crate::error::Failure;
-use crate::measure::garbage::MeasuredVm;
 use crate::measure::timed_machine::{self, TimedMachine};
-use crate::os::affinity;
-use interleaf::frame::RecordInit;
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::units::{CpuId, PAGE_SIZE};
-use interleaf::work::WorkerPool;
+use interleaf::units::PAGE_SIZE;
 use std::time::Instant;
 
 /// See the module.
@@ -23,29 +19,16 @@ pub const BENCHMARK: Benchmark = Benchmark {
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pages = options.size(1 << 15, 1 << 11);
     let machine = timed_machine::machine(options, pages * 5 / 4)?;
-    let cpus = options.cpus[..timed_machine::nr_cpus(options) as usize].to_vec();
-    let nr_helpers = cpus.len() as u32 - 1;
-    machine.start_helpers((1..=nr_helpers).map(CpuId), move |cpu| {
-        std::mem::forget(affinity::pin(cpus[cpu.index()]));
-    });
-    let _entered = machine.enter(CpuId(0));
-    let mut memory = timed_machine::boot_map(&machine)?.claim(&machine).map_err(Failure::of)?;
-    let lacks = || Failure::check("no memory for a worker pool".to_owned());
-    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).ok_or_else(lacks)?;
-    while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
-        std::thread::yield_now();
-    }
-    let _pinned = options.pin();
-    let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?;
-    let vm = MeasuredVm(vm.with_workers(&workers));
-    let with = |most| {
-        workers.set_max_helpers(most);
-        times(&vm, pages)
-    };
-    let figure = |name, which: fn([f64; 2]) -> f64| {
-        paired(options, name, "ns a page", || which(with(u32::MAX)), "one thread", || which(with(0)))
-    };
-    Ok(vec![figure("job.populate", |[populate, _]| populate), figure("job.teardown", |[_, end]| end)])
+    timed_machine::with_helpers(options, &machine, |workers, vm| {
+        let with = |most| {
+            workers.set_max_helpers(most);
+            times(vm, pages)
+        };
+        let figure = |name, which: fn([f64; 2]) -> f64| {
+            paired(options, name, "ns a page", || which(with(u32::MAX)), "one thread", || which(with(0)))
+        };
+        vec![figure("job.populate", |[populate, _]| populate), figure("job.teardown", |[_, end]| end)]
+    })
 }
 
 /// Nanoseconds for each page: to populate a mapping of a new space, and to end that.

@@ -40,6 +40,8 @@ mod space;
 mod spaces;
 mod sync;
 mod systems;
+mod teardown;
+mod teardown_beside;
 mod walk;
 
 pub use super::options::Options;
@@ -63,6 +65,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     rmap::BENCHMARK,
     pin::BENCHMARK,
     walk::BENCHMARK,
+    teardown::BENCHMARK,
+    teardown_beside::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

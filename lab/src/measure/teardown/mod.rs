@@ -26,12 +26,14 @@ pub enum Way {
     RunHere,
     /// munmap while another CPU runs the space too, and faults in another mapping.
     RunTwice,
+    /// munmap by the one CPU that runs the space, with a helper on the other: nobody walks beside.
+    ByJob,
 }
 
 impl Way {
     /// All of them, as they are shown.
-    pub const ALL: [Way; 5] =
-        [Way::Words, Way::InterruptForEach, Way::RunNowhere, Way::RunHere, Way::RunTwice];
+    pub const ALL: [Way; 6] =
+        [Way::Words, Way::InterruptForEach, Way::RunNowhere, Way::RunHere, Way::RunTwice, Way::ByJob];
 
     /// What the row is called.
     pub const fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Way {
             Way::RunNowhere => "munmap, run by no CPU",
             Way::RunHere => "munmap, run by this CPU",
             Way::RunTwice => "munmap, run by two CPUs",
+            Way::ByJob => "munmap by two CPUs",
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::measure::bench::pinned_threads;
 use crate::measure::timed_machine::{self, TimedMachine};
 use hdrhistogram::Histogram;
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, Advice, Counter, Fault, Layout, MapRequest, Path, Sharing, Vm};
+use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::walk;
+use interleaf::table::{GivenFrames, walk};
 use interleaf::units::{Access, CpuId, Level, PAGE_SIZE, PageSize, VirtAddr, Vpn};
 use std::hint::spin_loop;
 use std::sync::Mutex;
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Instant;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Pages in which the second CPU faults.
-const FAULTED: u64 = 1024;
+/// Pages in which the second CPU faults: more than it touches while the first unmaps.
+const FAULTED: u64 = 1 << 14;
 
 /// What one run took.
 #[derive(Clone, Debug, Default)]
@@ -63,30 +63,48 @@ impl<'o> Unmapping<'o> {
         let frames = self.entries * PageSize::Huge.pages();
         let lacks = || Failure::usage(format!("{} huge pages: more than there are frames", self.entries));
         let given = machine.frames_of_no_memory(frames).ok_or_else(lacks)?;
+        if way == Way::ByJob {
+            return timed_machine::with_helpers(self.options, &machine, |_, vm| {
+                let scene = self.scene(vm, &given, way)?;
+                let running = scene.space.activate(None);
+                let measured = scene.clear();
+                drop(running);
+                Ok(measured)
+            })?;
+        }
         let entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm(&machine)?;
+        let scene = self.scene(&vm, &given, way)?;
+        drop(entered);
+        let measured = scene.play();
+        let _entered = machine.enter(CpuId(0));
+        drop(scene);
+        Ok(measured)
+    }
+
+    fn scene<'a, 'v>(
+        &'a self,
+        vm: &'v Vm<'v, TimedMachine>,
+        given: &GivenFrames,
+        way: Way,
+    ) -> Result<Scene<'a, 'v>, Failure> {
         let space =
-            AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
+            AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
         let faulted = space.map(&MapRequest::anonymous(FAULTED * PAGE)).map_err(Failure::of)?;
         let request = MapRequest {
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(self.entries * PageSize::Huge.bytes())
         };
         let first = given.frames().start;
-        let base = space.map_given(&request, &given, first, PageSize::Huge).map_err(Failure::of)?;
-        drop(entered);
-        let scene = Scene { unmapping: self, vm: &vm, space: &space, base, faulted, way };
-        let measured = scene.play();
-        let _entered = machine.enter(CpuId(0));
-        drop(space);
-        Ok(measured)
+        let base = space.map_given(&request, given, first, PageSize::Huge).map_err(Failure::of)?;
+        Ok(Scene { unmapping: self, vm, space, base, faulted, way })
     }
 }
 
 struct Scene<'a, 'v> {
     unmapping: &'a Unmapping<'a>,
-    vm: &'a Vm<'v, TimedMachine>,
-    space: &'a AddressSpace<'v, TimedMachine>,
+    vm: &'v Vm<'v, TimedMachine>,
+    space: AddressSpace<'v, TimedMachine>,
     base: VirtAddr,
     faulted: VirtAddr,
     way: Way,
@@ -119,10 +137,10 @@ impl Scene<'_, '_> {
         let runs = match self.way {
             Way::RunHere => index == 0,
             Way::RunTwice => true,
-            Way::Words | Way::InterruptForEach | Way::RunNowhere => false,
+            Way::Words | Way::InterruptForEach | Way::RunNowhere | Way::ByJob => false,
         };
         if runs {
-            let running = TaskSpace::new(self.space);
+            let running = TaskSpace::new(&self.space);
             with_switch_notifier(&running, work);
         } else {
             work();
@@ -143,7 +161,7 @@ impl Scene<'_, '_> {
                 machine.barrier_all();
                 barriers += 1;
             }),
-            Way::RunNowhere | Way::RunHere | Way::RunTwice => {
+            Way::RunNowhere | Way::RunHere | Way::RunTwice | Way::ByJob => {
                 let len_bytes = self.unmapping.entries * PageSize::Huge.bytes();
                 self.space.unmap(self.base, len_bytes).expect("it is mapped");
             }
@@ -154,37 +172,33 @@ impl Scene<'_, '_> {
         Measured { ns, interrupts, flushes, ..Measured::default() }
     }
 
-    /// Walks, and faults where this CPU runs the space, until the other is done.
+    /// Walks, and faults where this CPU runs the space, until the other is done: each page once.
     fn beside(&self, ready: &AtomicBool, done: &AtomicBool) -> Measured {
         let mut walks = Measured::default();
         let mut faults = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("bounds in order");
         let pages = self.unmapping.entries * PageSize::Huge.pages();
         let mut random = 1u64;
-        loop {
-            for page in 0..FAULTED {
-                random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        for page in 0.. {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            let start = Instant::now();
+            self.walk(Vpn(self.base.vpn().0 + (random >> 16) % pages));
+            walks.longest_walk_ns = walks.longest_walk_ns.max(start.elapsed().as_nanos() as u64);
+            walks.walks += 1;
+            if self.way == Way::RunTwice && page < FAULTED {
                 let start = Instant::now();
-                self.walk(Vpn(self.base.vpn().0 + (random >> 16) % pages));
-                walks.longest_walk_ns = walks.longest_walk_ns.max(start.elapsed().as_nanos() as u64);
-                walks.walks += 1;
-                if self.way == Way::RunTwice {
-                    let start = Instant::now();
-                    let addr = VirtAddr(self.faulted.0 + page * PAGE);
-                    self.space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
-                    faults.saturating_record(start.elapsed().as_nanos() as u64);
-                }
-                Host::boundary();
-                ready.store(true, Release);
-                if done.load(Acquire) {
-                    let waits = [faults.value_at_quantile(0.999), faults.max()];
-                    walks.faults_ns = (self.way == Way::RunTwice).then_some(waits);
-                    return walks;
-                }
+                let addr = VirtAddr(self.faulted.0 + page * PAGE);
+                self.space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
+                faults.saturating_record(start.elapsed().as_nanos() as u64);
             }
-            if self.way == Way::RunTwice {
-                self.space.advise(self.faulted, FAULTED * PAGE, Advice::DontNeed).expect("it is mapped");
+            Host::boundary();
+            ready.store(true, Release);
+            if done.load(Acquire) {
+                break;
             }
         }
+        let waits = [faults.value_at_quantile(0.999), faults.max()];
+        walks.faults_ns = (self.way == Way::RunTwice).then_some(waits);
+        walks
     }
 
     /// A walk as of a hypervisor that looks up a guest's page: no lock, each entry read once.

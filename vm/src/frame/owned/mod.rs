@@ -8,6 +8,7 @@
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
 //! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`], [`Flushed`]: what waits for a flush |
+//! | `unhooked_lists` | [`UnhookedLists`]: what several workers have unhooked |
 //!
 //! A value is a reference to its [`Memory`](super::Memory) and a frame number. Numbers alone own nothing:
 //!
@@ -27,6 +28,7 @@ mod page_node;
 mod single;
 mod table_frame;
 mod unhooked;
+mod unhooked_lists;
 
 pub use folio::Folio;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
@@ -35,3 +37,4 @@ pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};
 pub use unhooked::Unhooked;
 pub(crate) use unhooked::{Flushed, GatherBatch, UnhookedFrames};
+pub(crate) use unhooked_lists::UnhookedLists;

@@ -161,8 +161,6 @@ impl GatherBatch {
     /// The most frames that others may map too that a batch keeps itself. Few where tests are to see both
     /// ways.
     const MAX_SHARED: usize = if cfg!(any(loom, debug_assertions)) { 1 } else { 32 };
-    /// Exclusive frames that are freed to the CPU's cache at once.
-    const FREE_BATCH: usize = 32;
 
     /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
@@ -238,8 +236,18 @@ impl GatherBatch {
         Flushed(())
     }
 
+    /// Whether it holds nothing but exclusive frames.
+    pub(super) fn is_one_list(&self) -> bool {
+        self.tables.is_none() && self.nr_shared == 0
+    }
+
+    /// The exclusive frames as a list: the one that leads to the others.
+    pub(super) fn take_list(&mut self) -> Option<Pfn> {
+        self.frames.take()
+    }
+
     fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
-        self.free_exclusive(memory);
+        free_exclusive(memory, self.frames.take());
         let shared = self.shared.iter().flatten().take(self.nr_shared);
         shared.for_each(|&pfn| memory.put_mapping(pfn));
         self.nr_shared = 0;
@@ -256,31 +264,33 @@ impl GatherBatch {
             memory.retire_table(rcu, pfn, init);
         }
     }
+}
 
-    /// Frees exclusive frames, in batches: the one unhooked first ends up warmest, so pages touched again in
-    /// order get their frames in order. Each costs one read-modify-write, because a lockless walker with an
-    /// old entry may be raising the count.
-    fn free_exclusive<M: Machine>(&mut self, memory: &Memory<'_, M>) {
-        let mut next = self.frames.take();
-        let (mut batch, mut len) = ([0; Self::FREE_BATCH], 0);
-        while let Some(pfn) = next {
-            let meta = memory.meta_of(pfn);
-            next = meta.next();
-            meta.remove_only_mapping();
-            if meta.put_last_to_cache() {
-                batch[len] = cached_word(pfn, Init::Dirty);
-                len += 1;
-            } else {
-                // Somebody has a reference, or the record says more of the frame.
-                memory.put(pfn);
-            }
-            if len == Self::FREE_BATCH {
-                memory.free_batch(&batch);
-                len = 0;
-            }
+/// Frames that are freed to the CPU's cache at once.
+const FREE_BATCH: usize = 32;
+
+/// Frees a list of exclusive frames, in batches: the one unhooked first ends up warmest, so pages touched
+/// again in order get their frames in order. Each costs one read-modify-write, because a lockless walker with an
+/// old entry may be raising the count.
+pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Option<Pfn>) {
+    let (mut batch, mut len) = ([0; FREE_BATCH], 0);
+    while let Some(pfn) = next {
+        let meta = memory.meta_of(pfn);
+        next = meta.next();
+        meta.remove_only_mapping();
+        if meta.put_last_to_cache() {
+            batch[len] = cached_word(pfn, Init::Dirty);
+            len += 1;
+        } else {
+            // Somebody has a reference, or the record says more of the frame.
+            memory.put(pfn);
         }
-        memory.free_batch(&batch[..len]);
+        if len == FREE_BATCH {
+            memory.free_batch(&batch);
+            len = 0;
+        }
     }
+    memory.free_batch(&batch[..len]);
 }
 
 /// Proof that a batch was flushed, for the edit that added to it.

@@ -7,11 +7,13 @@
 //! | `lookup` | reading mappings |
 //! | `replace` | replacing mappings at one instant |
 //! | `split` | huge leaves that a range cuts |
+//! | `parallel_zap` | clearing the leaves of large ranges by several CPUs |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
 
 mod guard;
 mod limits;
 mod lookup;
+mod parallel_zap;
 mod replace;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -19,5 +21,6 @@ mod tests;
 mod zap;
 
 pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
+pub(in crate::space) use parallel_zap::part_pages;
 pub use replace::VmaEdit;
 pub(in crate::space) use split::SplitReserve;

@@ -5,7 +5,7 @@
 //! that of a fault which replaces the zero page or a shared frame: it holds the table's lock instead
 //! ([`flush_page`](AddressSpace::flush_page)).
 
-use super::{Held, PublishedGuard};
+use super::{Held, PublishedGuard, parallel_zap};
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter};
 use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep};
@@ -127,7 +127,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
+    #[inline(always)]
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        if parallel_zap::may_be_worth_helpers(range) && self.vm.workers.is_some() {
+            self.unhook_large(range, gather);
+        } else {
+            self.unhook_alone(range, gather);
+        }
+    }
+
+    pub(in crate::space) fn unhook_alone(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
         sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
             run.unhook_each(gather, Gather::defers, Gather::add);
         });
@@ -135,10 +144,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it
     /// has detached are not in the tree any more: the gather has put their frames.
-    fn put_deferred(&self, gather: &mut Gather<'_, 'v, M>) {
-        gather.put_deferred(|pages, flushed| {
-            sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| run.put_each_pending(flushed));
-        });
+    pub(in crate::space) fn put_deferred(&self, gather: &mut Gather<'_, 'v, M>) {
+        gather.put_deferred(self.vm.workers, |pages, flushed| self.put_slots(pages, flushed));
     }
 
     /// The hole around a range without mappings; `None` where it covers no table. It may reach beyond the

@@ -2,12 +2,13 @@
 //!
 //! No CPU runs the space any more, those that kept its root lazily are made to leave, and all of it is locked to write, so leaves may be cleared before their
 //! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each
-//! chunk gathers, flushes (no CPU) and frees by itself.
+//! chunk frees by itself, without a flush: there is nobody to flush. The one flush is that of the tables.
 
-use super::parallel::TABLE_PAGES;
 use crate::machine::Machine;
-use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, Held, RangeGuard};
+use crate::space::edit::{VmaEdit, part_pages};
+use crate::space::{AddressSpace, RangeGuard};
+use crate::table::{SlotRun, sweep};
+use crate::tlb::{FullGather, FullPart};
 use crate::units::{Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
@@ -40,26 +41,37 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.
     fn clear_in_parallel(&self, guard: &RangeGuard<'_, M>, all: VpnRange) {
+        let Some(workers) = self.vm.workers else { return };
+        let full = FullGather::new(&self.vm.memory, &self.vm.rcu, &self.tlb);
         let mut rest = all;
-        while self.vm.workers.is_some()
-            && let Some(vma) = self.first_in(guard.held(), rest)
-        {
+        while let Some(vma) = self.first_in(guard.held(), rest) {
             rest = VpnRange::new(vma.range.end, all.end);
-            // Given frames: nothing to free, and chunks would cut leaves.
-            if let Some(workers) = self.pool_for(vma.range).filter(|_| vma.given().is_none()) {
-                self.clear_one(workers, guard.held(), vma.range);
+            let part = part_pages(self.may_have_huge_leaves());
+            if vma.range.len() >= 2 * part {
+                self.clear_one(workers, &full, vma.range, part);
             }
         }
     }
 
-    fn clear_one(&self, workers: &WorkerPool<'_, M>, held: Held<'_>, range: VpnRange) {
+    fn clear_one(
+        &self,
+        workers: &WorkerPool<'_, M>,
+        full: &FullGather<'_, '_, M>,
+        range: VpnRange,
+        part: u64,
+    ) {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
-            self.zap(held, VpnRange::new(Vpn(chunk.start), Vpn(chunk.end)));
+            let pages = VpnRange::new(Vpn(chunk.start), Vpn(chunk.end));
+            full.part(|part| {
+                sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| {
+                    run.unhook_each(part, |_| false, FullPart::add);
+                });
+            });
             Ok::<(), Infallible>(())
         });
         // Leaves that a panicking helper left are cleared afterwards by the caller, which sweeps all pages in
         // any case.
-        let _done = workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES));
+        let _done = workers.run(&job.align(part).min_chunk(part));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::frame::PinnedFrame;
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter};
 use crate::sync::ReadGuard;
-use crate::table::{FastPinRefusal, walk_cached};
+use crate::table::{EntryRef, FastPinRefusal, walk_cached};
 use crate::units::{Access, VirtAddr, Vpn};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -59,15 +59,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         reading: &ReadGuard<'_, M::Cpu>,
     ) -> (usize, Option<FastPinRefusal>) {
         let user_end = self.layout.areas.user.end;
+        let mut last: Option<EntryRef<'_, '_, M>> = None;
         for (nth, slot) in slots.iter_mut().enumerate() {
             let page = Vpn(first.0 + nth as u64);
             if page >= user_end {
                 return (nth, Some(FastPinRefusal::NotPresent));
             }
-            match walk_cached(&self.table, page, reading).try_pin(&self.vm.memory, access) {
+            // A walk for each table: the next page's entry is the next one there.
+            let next = last.take().and_then(|last| last.next());
+            let found = next.unwrap_or_else(|| walk_cached(&self.table, page, reading));
+            match found.try_pin(&self.vm.memory, access) {
                 Ok(frame) => *slot = Some(frame),
                 Err(refusal) => return (nth, Some(refusal)),
             }
+            last = Some(found);
         }
         (slots.len(), None)
     }

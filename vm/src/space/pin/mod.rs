@@ -5,6 +5,7 @@
 //! | `mod` | [`AddressSpace::pin_pages`], and what it returns |
 //! | `fast` | [`AddressSpace::try_pin_fast`]: without a lock, or not at all |
 //! | `attempt` | one page: under its table's lock, speculatively, then under the space's lock |
+//! | `range` | [`AddressSpace::pin_range`]: all of a large range or none of it, by several CPUs |
 //! | `limit` | [`MemlockLimit`] |
 //!
 //! As long as a page of private memory is pinned and stays mapped, it keeps its frame: pins are of frames
@@ -14,6 +15,7 @@
 mod attempt;
 mod fast;
 mod limit;
+mod range;
 
 pub(super) use attempt::{PinUse, error_of};
 pub use limit::MemlockLimit;
@@ -163,6 +165,12 @@ impl<'v, M: Machine + 'v, B: PinBuffer<'v, M>> PinnedPages<'_, 'v, M, B> {
     /// The addresses that were pinned. What is mapped there now may be something else.
     pub fn pages(&self) -> VpnRange {
         VpnRange::new(self.first, self.first.add(self.charge.pages()))
+    }
+
+    /// Unpins the pages, with helpers where there are many. As dropping this does it alone, which may be done
+    /// where a job may not be run. Called with no lock held and outside any read section; may sleep.
+    pub fn unpin(mut self) {
+        range::release(self.vm, self.buffer.as_mut());
     }
 
     /// The pinned frames, in the order of their pages.

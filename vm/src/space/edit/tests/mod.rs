@@ -1,3 +1,4 @@
 //! Tests of how writers edit a space.
 
 mod guard;
+mod parallel_zap;

@@ -19,6 +19,8 @@ mod loom_fork;
 #[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
+mod loom_parts;
+#[cfg(loom)]
 mod loom_pending;
 #[cfg(loom)]
 mod loom_pin;

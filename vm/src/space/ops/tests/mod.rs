@@ -3,4 +3,6 @@
 mod map_given;
 mod mbind;
 mod parallel;
+mod pin_range;
 mod refused;
+mod teardown;

@@ -17,7 +17,7 @@ type TestSpace<'a> = AddressSpace<'a, TestMachine>;
 
 /// Runs `f` with a space on a machine of `frames` frames and three CPUs, two of which help; afterwards as
 /// many frames are handed out as before.
-fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
+pub(super) fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
     let machine = &TestMachine::with_cpus(frames, 3);
     machine.run_as(0);
     let usable = machine.frames();
