@@ -16,8 +16,8 @@
 //!
 //! # How long a space lives
 //!
-//! A thread keeps a handle of the space that it runs in ([`ThreadSpace`]); whoever drops the last one ends the
-//! space. A CPU keeps the address alone: the library asks the CPUs that keep the root to leave before the
+//! A thread keeps a handle of the space that it runs in ([`ThreadSpace`]); whoever drops the last one ends
+//! the space. A CPU keeps the address alone: the library asks the CPUs that keep the root to leave before the
 //! first frame of the space returns, and waits until they have.
 
 use super::Metal;
@@ -144,8 +144,8 @@ pub(super) fn load_space_of(cpu: &PerCpu, before: &SpaceSlot, next: &SpaceSlot, 
         return;
     }
     // SAFETY: a space that is loaded here does not end: its end waits until this CPU has left it, which this
-    // CPU does with `cpu.loaded` cleared (`root_is_gone`), with interrupts off. `next` is the slot of a thread
-    // that keeps a handle, and that runs nowhere else.
+    // CPU does with `cpu.loaded` cleared (`root_is_gone`), with interrupts off. `next` is the slot of a
+    // thread that keeps a handle, and that runs nowhere else.
     let (wanted, loaded) = unsafe { (next.get(), cpu.loaded.get()) };
     let active = loaded.and_then(Space::active_here);
     match (active, wanted) {

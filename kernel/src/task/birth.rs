@@ -1,8 +1,8 @@
 //! fork and vfork: a process with one thread, which goes on as the one that calls.
 //!
 //! ```text
-//!   fork:   reserve ─► fork the space ─► put it into the registry ─► start the thread with its handle ─► go on
-//!   vfork:  reserve ─► another handle of the own space            ─► start the thread with it   ─► wait
+//!   fork:   reserve ─► fork the space ─► put it into the registry ─► start the thread with its handle
+//!   vfork:  reserve ─► another handle of the own space            ─► start the thread with it ─► wait
 //! ```
 //!
 //! The child's first thread has the only handle of a forked space, and each further thread one more; the

@@ -138,8 +138,8 @@ impl Process {
         self.children_ended.load(Acquire)
     }
 
-    /// Waits for the end of a child of vfork, or until the caller `gives_up`. `number` is the child's, because
-    /// another process may have its place then.
+    /// Waits for the end of a child of vfork, or until the caller `gives_up`. `number` is the child's,
+    /// because another process may have its place then.
     pub fn wait_for_end(&self, number: u32, gives_up: impl Fn() -> bool) {
         let runs = || self.number() == number && self.is(RUNNING) && !gives_up();
         while runs() {

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Each thread has a handle of the space that it runs in, and drops it before it leaves the process. So when
-//! the last thread leaves, the space has ended, unless others run in it: a child of vfork has its parent's, and
-//! either of them may end first. The thread that boots waits for the end of the first process.
+//! the last thread leaves, the space has ended, unless others run in it: a child of vfork has its parent's,
+//! and either of them may end first. The thread that boots waits for the end of the first process.
 //!
-//! `FAMILY` (rank 38) guards parents and every step of a state: as long as it is held, an element of the table
-//! has the process that was found there. `family` holds the steps in which one process
-//! concerns another.
+//! `FAMILY` (rank 38) guards parents and every step of a state: as long as it is held, an element of the
+//! table has the process that was found there. `family` holds the steps in which one process concerns
+//! another.
 
 use crate::arch::thread::Thread;
 use crate::arch::trap::Frame;
@@ -50,8 +50,8 @@ pub struct Process {
     /// 0, or the status that the process ends with, and [`ENDING`]. Set once, under `FAMILY`. The exchange
     /// pairs with the acquiring loads of [`is_ending`](Self::is_ending).
     pub(super) ending: AtomicU32,
-    /// Threads that live. The thread that boots sleeps on that of the first process. The decrement of a thread
-    /// that leaves releases what the thread did; the thread that leaves last acquires it.
+    /// Threads that live. The thread that boots sleeps on that of the first process. The decrement of a
+    /// thread that leaves releases what the thread did; the thread that leaves last acquires it.
     pub(super) alive: AtomicU32,
     /// The status of the thread that left last, where nothing else has ended the process, as Linux has it
     /// since 5.18. The store is ordered before the thread's decrement of `alive`.

@@ -96,8 +96,8 @@ impl<C: Cpu> Shootdown<'_, C> {
     }
 
     /// Makes every CPU that keeps the space lazily leave it: this one by itself, the others by a request to
-    /// flush all of `range`, the space's pages. Returns when they have, and are in the mask no more. CPUs that
-    /// run the space stay in it.
+    /// flush all of `range`, the space's pages. Returns when they have, and are in the mask no more. CPUs
+    /// that run the space stay in it.
     #[cold]
     #[inline(never)]
     pub(crate) fn evict_lazy<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, range: VpnRange) {

@@ -62,9 +62,9 @@ impl Oracle {
         Ok(known)
     }
 
-    /// Carries out the steps. What a process has for itself alone no other one changes, in Linux: after a step
-    /// those are read that it names, or that map shared memory. Those that were not are read in the end, and
-    /// must be as they were known.
+    /// Carries out the steps. What a process has for itself alone no other one changes, in Linux: after a
+    /// step those are read that it names, or that map shared memory. Those that were not are read in the end,
+    /// and must be as they were known.
     fn take_all(&mut self, steps: &[ProcessStep]) -> Result<Vec<StepOutcome>> {
         self.results(&[])?;
         let (mut outcomes, mut seen) = (Vec::new(), Vec::new());

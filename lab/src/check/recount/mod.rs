@@ -2,7 +2,7 @@
 //!
 //! | file | what holds |
 //! |---|---|
-//! | `frames` | every frame is in one state; counts of user frames equal the entries that map them; the zero page is zero |
+//! | `frames` | every frame is in one state; counts are those of the entries that map it; zero is zero |
 //! | `mappings` | mappings are in order, sound, and the index says so |
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
 //! | `rmap` | each anonymous frame leads to all entries that map it |

@@ -1,7 +1,8 @@
 //! The spaces of a sequence, and how a step is done.
 //!
 //! Spaces have places; a fork fills one, an end empties it, and a step for a place that is empty is one for
-//! the first. Each is kept by handles, as a kernel's are: that of its place, and that of the CPU that runs it.
+//! the first. Each is kept by handles, as a kernel's are: that of its place, and that of the CPU that runs
+//! it.
 
 use super::step::{Circumstances, Operation, Refusal, Scope, Source};
 use crate::check::calls::{Call, CallResult, Errno, PAGE};

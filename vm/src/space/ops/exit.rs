@@ -1,8 +1,9 @@
 //! The end of a space: all mappings, entries and tables are removed.
 //!
-//! No CPU runs the space any more, those that kept its root lazily are made to leave, and all of it is locked to write, so leaves may be cleared before their
-//! mappings go. With helpers, the leaves of each large mapping are cleared by a job over its pages; each
-//! chunk frees by itself, without a flush: there is nobody to flush. The one flush is that of the tables.
+//! No CPU runs the space any more, those that kept its root lazily are made to leave, and all of it is
+//! locked to write, so leaves may be cleared before their mappings go. With helpers, the leaves of each large
+//! mapping are cleared by a job over its pages; each chunk frees by itself, without a flush: there is nobody
+//! to flush. The one flush is that of the tables.
 
 use crate::machine::Machine;
 use crate::space::edit::{VmaEdit, part_pages};
@@ -18,7 +19,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// empty before the first frame returns).
     ///
     /// # Panics
-    /// Where a CPU runs it, because its [`Active`](crate::space::Active) was forgotten. Then nothing is freed.
+    /// Where a CPU runs it, because its [`Active`](crate::space::Active) was forgotten. Then nothing is
+    /// freed.
     fn tear_down(&mut self) {
         if !self.runs_nowhere() && !mutant!("exit.lazy-cpus-kept") {
             self.vm.shootdown.evict_lazy(self.vm.machine, &self.tlb, self.all_pages());

@@ -187,11 +187,6 @@ impl<'m, M: Machine> AnonNodes<'m, M> {
     pub fn len_racy(&self) -> u64 {
         self.numbers.nodes.load(Relaxed)
     }
-
-    /// Frees the frames that hold no node.
-    pub fn shrink(&self, memory: &Memory<'m, M>) {
-        self.registry.shrink(memory);
-    }
 }
 
 fn key(id: AnonNodeId) -> NonZeroU64 {
