@@ -2,8 +2,8 @@
 //! use it (VFIO).
 //!
 //! ```text
-//!   charge all ─► blocks of slots, a table's pages each ─┬─ caller:  fast runs, refused pages slowly ─┬─► all
-//!                                                        └─ helpers: the same                        ─┘
+//!   charge all ─► blocks of slots, a table's pages each ─┬─ caller:  fast runs, refused slowly ─┬─► all
+//!                                                        └─ helpers: the same                  ─┘
 //!                                           a page that cannot be pinned ─► all slots are emptied ─► none
 //! ```
 //!
