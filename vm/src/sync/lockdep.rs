@@ -21,7 +21,8 @@ pub const ANON_TREE: Rank = Rank(12);
 pub const fn table(level: Level) -> Rank {
     Rank(20 - level as u8)
 }
-/// What the workers of an edit or of a pin of a range divide, or have unhooked. Its holder takes no other lock.
+/// What the workers of an edit or of a pin of a range divide, or have unhooked. Its holder takes no other
+/// lock.
 pub const GATHER: Rank = Rank(24);
 /// The right to revoke other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);

@@ -48,8 +48,8 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
 }
 
 /// Visits every run of slots that may hold leaves of `range`: of `Pte` tables, and, above, those from a
-/// larger leaf or a marker on up to an entry that points to a table. Absent parts are skipped at the highest level
-/// where they are absent.
+/// larger leaf or a marker on up to an entry that points to a table. Absent parts are skipped at the
+/// highest level where they are absent.
 ///
 /// Each table is found in a read section, which ends once it is locked: `visit` may wait for readers. A table
 /// that is detached meanwhile is left for the one that is there now.

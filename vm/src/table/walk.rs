@@ -18,8 +18,8 @@ pub struct EntryRef<'r, 't, M: Machine> {
 
 impl<M: Machine> EntryRef<'_, '_, M> {
     /// The entry of the page after this one's, in the same table and read now; `None` where the table ends,
-    /// or covers more than a page by an entry. The table may have been detached since the walk: then its entries
-    /// are absent, or markers.
+    /// or covers more than a page by an entry. The table may have been detached since the walk: then its
+    /// entries are absent, or markers.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<Self> {
         let (table, slot) = (self.table, self.slot + if mutant!("pin.entry-passed-over") { 2 } else { 1 });

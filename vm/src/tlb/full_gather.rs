@@ -4,8 +4,8 @@
 //! Every CPU has left the space, and with it every TLB its translations (protocol P7: a CPU that is not in
 //! the mask starts empty when it comes, and none comes). So the flush that frees wait for elsewhere has
 //! nobody to reach: each part asserts that the mask is empty still, and frees. The one flush of the end is
-//! that of the gather which takes the tables. Records are read again while they are in the caches, which a flush of all at
-//! once would not allow.
+//! that of the gather which takes the tables. Records are read again while they are in the caches, which a
+//! flush of all at once would not allow.
 
 use super::SpaceTlb;
 use crate::frame::{GatherBatch, Memory, Unhooked};

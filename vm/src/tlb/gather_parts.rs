@@ -87,7 +87,7 @@ impl<'a, 'm, M: Machine> GatherParts<'a, 'm, M> {
     /// Does a part of the edit: `edit` clears entries that no other part clears.
     pub fn part(&self, edit: impl FnOnce(&mut Gather<'a, 'm, M>)) {
         let &Self { memory, rcu, shootdown, pending, .. } = self;
-        let mut part = Part { parts: self, gather: Gather::of_part(memory, rcu, shootdown, pending) };
+        let mut part = EditPart { parts: self, gather: Gather::of_part(memory, rcu, shootdown, pending) };
         edit(&mut part.gather);
     }
 
@@ -112,12 +112,12 @@ impl<'a, 'm, M: Machine> GatherParts<'a, 'm, M> {
 }
 
 /// A part under way.
-struct Part<'p, 'a, 'm, M: Machine> {
+struct EditPart<'p, 'a, 'm, M: Machine> {
     parts: &'p GatherParts<'a, 'm, M>,
     gather: Gather<'a, 'm, M>,
 }
 
-impl<M: Machine> Drop for Part<'_, '_, '_, M> {
+impl<M: Machine> Drop for EditPart<'_, '_, '_, M> {
     fn drop(&mut self) {
         self.parts.join(&mut self.gather);
     }

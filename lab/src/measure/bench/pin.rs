@@ -1,10 +1,10 @@
 //! What does a pin without a lock cost, beside one under the lock of its table?
 //!
-//! Pages of private memory that were written, 256 of one table, are pinned to write and unpinned by one call.
-//! `pin.fast` is a page of that, against the same through `pin_pages_slow`. `pin.fast_one` is a call for one
-//! page, of which most is the charge to the limit and the counters. This CPU runs the space, alone, so it
-//! owns the locks of its tables: the slow pin is as cheap as it can be. `pin.range` is a page of a large range,
-//! all of which one call pins, against a call for each page; nobody helps.
+//! Pages of private memory that were written, 256 of one table, are pinned to write and unpinned by one
+//! call. `pin.fast` is a page of that, against the same through `pin_pages_slow`. `pin.fast_one` is a call
+//! for one page, of which most is the charge to the limit and the counters. This CPU runs the space, alone,
+//! so it owns the locks of its tables: the slow pin is as cheap as it can be. `pin.range` is a page of a
+//! large range, all of which one call pins, against a call for each page; nobody helps.
 
 use super::{Bar, Benchmark, Figure, Options, ns_per, paired};
 use crate::error::Failure;

@@ -270,8 +270,8 @@ impl GatherBatch {
 const FREE_BATCH: usize = 32;
 
 /// Frees a list of exclusive frames, in batches: the one unhooked first ends up warmest, so pages touched
-/// again in order get their frames in order. Each costs one read-modify-write, because a lockless walker with an
-/// old entry may be raising the count.
+/// again in order get their frames in order. Each costs one read-modify-write, because a lockless walker
+/// with an old entry may be raising the count.
 pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Option<Pfn>) {
     let (mut batch, mut len) = ([0; FREE_BATCH], 0);
     while let Some(pfn) = next {

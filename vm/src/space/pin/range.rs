@@ -2,9 +2,9 @@
 //! use it (VFIO).
 //!
 //! ```text
-//!   charge all ─► blocks of slots, a table's pages each ─┬─ caller:  fast runs, refused pages slowly ─┐
-//!                                                        └─ helpers: the same ────────────────────────┴─► all
-//!                                                                           a page is refused: empty all slots
+//!   charge all ─► blocks of slots, a table's pages each ─┬─ caller:  fast runs, refused slowly ─┬─► all
+//!                                                        └─ helpers: the same                  ─┘
+//!                                           a page that cannot be pinned ─► all slots are emptied ─► none
 //! ```
 //!
 //! The buffer is the caller's, and a worker owns the block that it has taken: a pin is a value in a slot, so
