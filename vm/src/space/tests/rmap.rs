@@ -221,7 +221,6 @@ fn forks_and_ends_beside_a_walk_are_gone_along_with() {
     kept.take();
     drop(first);
     vm.trim();
-    spaces.shrink();
     assert_eq!((counts(&vm).allocated, vm.nr_anon_nodes()), (before, 0));
 }
 
