@@ -8,9 +8,9 @@
 use super::{Held, PublishedGuard};
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter};
-use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep};
+use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep, sweep_table, sweep_tables};
 use crate::tlb::{Gather, PendingFlush};
-use crate::units::{Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -84,10 +84,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.flush(self.vm.machine, &self.tlb, VpnRange::new(page, page.add(1)));
     }
 
-    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed.
+    /// Clears the leaves of the range, whose mappings stay. When it returns, no CPU uses them and their frames
+    /// are freed. A huge leaf that reaches beyond the range came after the caller has split at the ends.
+    ///
+    /// P9: where huge leaves were cleared, the flush is done before their table is unlocked. Else a fault could
+    /// install a smaller page while a TLB still holds the large one.
     pub(in crate::space) fn zap(&self, held: Held<'_>, range: VpnRange) {
         self.gather(held, range, |gather| {
-            self.unhook_leaves(range, gather);
+            sweep_tables(&self.table, range, |table, rest| {
+                let end = sweep_table(table, rest, &mut |run| self.unhook_run(run, range, gather));
+                if table.level() != Level::Pte && !mutant!("zap.huge-unlocked-before-flush") {
+                    gather.flush_now();
+                }
+                end
+            });
             self.put_deferred(gather);
         });
     }
@@ -128,9 +138,28 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
+        sweep(&self.table, range, |run: SlotRun<'_, '_, M>| self.unhook_run(run, range, gather));
+    }
+
+    #[inline(always)]
+    fn unhook_run(&self, run: SlotRun<'_, '_, M>, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        if run.table.level() == Level::Pte || self.is_whole_huge(&run, range) {
             run.unhook_each(gather, Gather::defers, Gather::add);
-        });
+        }
+    }
+
+    /// Whether a run above the last level holds nothing beyond the range. Counts its huge page as gone then.
+    #[cold]
+    #[inline(never)]
+    fn is_whole_huge(&self, run: &SlotRun<'_, '_, M>, range: VpnRange) -> bool {
+        let is_owned = run.table.owned_huge_leaf(run.slots.start).is_some();
+        if is_owned && !run.is_whole(range) {
+            return false;
+        }
+        if is_owned {
+            self.count_huge_gone();
+        }
+        true
     }
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it
