@@ -39,6 +39,7 @@ mod space;
 mod spaces;
 mod sync;
 mod systems;
+mod thp;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -59,6 +60,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fork::BENCHMARK,
     fork_beside::BENCHMARK,
     pin::BENCHMARK,
+    thp::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

@@ -59,7 +59,8 @@ fn the_policy_the_advice_and_the_refusal_decide() {
     let advised =
         |advice| move |space: &TestSpace<'_>| space.advise(at(0), HUGE * PAGE, Advice::Flag(advice)).unwrap();
     let refused = |refusal| move |space: &TestSpace<'_>| space.refuse_huge_pages(refusal);
-    let cases: [(HugePolicy, &dyn Fn(&TestSpace<'_>), bool); 10] = [
+    type Case<'a> = (HugePolicy, &'a dyn Fn(&TestSpace<'_>), bool);
+    let cases: [Case<'_>; 10] = [
         (HugePolicy::Never, &|_| (), false),
         (HugePolicy::Never, &advised(FlagAdvice::HugePage), false),
         (HugePolicy::Madvise, &|_| (), false),
