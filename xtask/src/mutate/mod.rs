@@ -29,6 +29,7 @@ mod list_index;
 mod list_jobs;
 mod list_mapper;
 mod list_memory;
+mod list_thp;
 mod list_walk;
 mod points;
 mod program;
@@ -70,6 +71,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .iter()
         .chain(list_fork::ALL)
         .chain(list_huge::ALL)
+        .chain(list_thp::ALL)
         .chain(list_walk::ALL)
         .chain(list_memory::ALL)
         .chain(list_jobs::ALL)

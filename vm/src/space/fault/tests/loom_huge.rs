@@ -125,7 +125,14 @@ fn loom_a_huge_page_that_is_discarded_against_a_store() {
         }
         true
     };
-    explore(huge, [discard, store_to_start], |_| ());
+    // No TLB holds the old translation and one that was installed after it.
+    let store_to_two: Program = |machine, space| {
+        assert!(store(machine, space, START) && store(machine, space, START.add(1)));
+        let cached = [START, START.add(1)].map(|page| machine.cached(1, page).map(|leaf| leaf.pfn));
+        assert!(cached[0].is_none() || cached[0] == cached[1], "a TLB holds two blocks for one range");
+        true
+    };
+    explore(huge, [discard, store_to_two], |_| ());
 }
 
 /// Fast pins refuse a huge page by name, and pin the frame of a page of which a split has made one.

@@ -96,6 +96,7 @@ fn the_policy_the_advice_and_the_refusal_decide() {
         store(&space, 9, 1);
         space.unmap(at(3), PAGE).unwrap();
         assert_eq!((peek(&space, 9), peek(&space, 3)), (Some(1), None), "a mapping that asks for huge pages");
+        assert!(!is_huge(&space, 9), "it reaches beyond the mapping");
     });
 }
 
@@ -152,5 +153,30 @@ fn a_huge_page_lies_on_the_nodes_of_its_policy() {
         space.set_policy(at(0), HUGE * PAGE, request, crate::space::Misplaced::Keep).unwrap();
         store(&space, 9, 1);
         assert!(is_huge(&space, 9));
+    });
+}
+
+#[test]
+fn a_fault_for_a_huge_page_waits_for_a_fork_that_has_passed() {
+    use crate::space::Fallback;
+    use crate::space::fault::{Prepared, Speculated, attempt};
+    with_space(|vm, space| {
+        map(&space, 0, HUGE);
+        let under_way = space.fork.begin();
+        // The first pages of it.
+        under_way.advance(Vpn(BASE + 3));
+        let mut prepared = Prepared::new(vm);
+        let mut again = || {
+            attempt(&space, Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
+        };
+        assert_eq!(again(), Err(Fallback::HugeUnprepared));
+        prepared.prepare_huge();
+        let mut again = || {
+            attempt(&space, Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
+        };
+        assert_eq!(again(), Err(Fallback::Forking));
+        drop(under_way);
+        assert_eq!(again(), Ok(()));
+        assert!(is_huge(&space, 0));
     });
 }
