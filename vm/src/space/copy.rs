@@ -36,7 +36,7 @@ enum Source<'v, M: Machine> {
 }
 
 /// Bytes that are copied from a page, from an offset on.
-struct Part<'a> {
+struct PagePart<'a> {
     offset: usize,
     to: &'a mut [u8],
 }
@@ -57,7 +57,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         let len = to.len();
         self.each_page(addr, len, |page, offset, done, here| {
-            let mut part = Part { offset, to: &mut to[done..done + here] };
+            let mut part = PagePart { offset, to: &mut to[done..done + here] };
             match self.source(page, &mut part)? {
                 Source::Zeros => part.to.fill(0),
                 Source::Frame(frame) => frame.read(offset, part.to),
@@ -124,7 +124,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// What the page holds, as a load finds it.
-    fn source(&self, page: Vpn, part: &mut Part<'_>) -> Result<Source<'v, M>, Error> {
+    fn source(&self, page: Vpn, part: &mut PagePart<'_>) -> Result<Source<'v, M>, Error> {
         let mut prepared = Prepared::new(self.vm);
         let speculated = match self.path {
             Path::Speculative => self.source_attempt(page, part, &Speculated, &mut prepared).ok(),
@@ -143,7 +143,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn source_attempt<P: Proof<M>>(
         &self,
         page: Vpn,
-        part: &mut Part<'_>,
+        part: &mut PagePart<'_>,
         proof: &P,
         prepared: &mut Prepared<'v, M>,
     ) -> Result<Source<'v, M>, Fallback> {
@@ -160,7 +160,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn present_source<P: Proof<M>>(
         &self,
         page: Vpn,
-        part: &mut Part<'_>,
+        part: &mut PagePart<'_>,
         proof: &P,
     ) -> Result<Option<Source<'v, M>>, Fallback> {
         let vm = self.vm;

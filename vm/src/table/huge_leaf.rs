@@ -1,8 +1,7 @@
 //! Huge leaves that own a block of frames.
 //!
-//! Such a leaf owns the one mapping of a block of user memory, which is *exclusive*
-//! ([`MappedFolio`]): it is written in place, never shared, and is split before anything else happens to a part
-//! of it.
+//! Such a leaf owns the one mapping of a block of user memory, which is *exclusive* ([`MappedFolio`]): it
+//! is written in place, never shared, and is split before anything else happens to a part of it.
 
 use super::{LeafBits, LockedTable};
 use crate::frame::MappedFolio;
@@ -13,8 +12,8 @@ impl<M: Machine> LockedTable<'_, M> {
     /// Maps the block by one leaf in an absent slot.
     ///
     /// # Panics
-    /// Where a leaf of this level does not map as many frames, the slot is the platform's or not absent, or the
-    /// block is of another memory.
+    /// Where a leaf of this level does not map as many frames, the slot is the platform's or not absent,
+    /// or the block is of another memory.
     #[track_caller]
     pub fn install_huge(&mut self, slot: usize, folio: MappedFolio<'_, M>, bits: LeafBits) {
         let fits = self.level().leaf_size().is_some_and(|size| size.order() == folio.order());

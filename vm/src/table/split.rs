@@ -6,8 +6,9 @@ use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames with
-    /// the same bits. A block that the leaf owns is split with it: each new leaf owns its frame, which is
+    /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
+    /// with the same bits. A block that the leaf owns is split with it: each new leaf owns its frame,
+    /// which is
     /// *exclusive*. `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the
     /// table, and no change, where the slot holds no leaf of such a level.
     ///
@@ -57,8 +58,9 @@ impl<M: Machine> LockedTable<'_, M> {
     /// Splits the block that an entry of this table has owned, and maps its frames by the leaves of a table.
     fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) {
         let Some(size) = self.level().leaf_size() else { return };
-        // SAFETY: the entry owned the mapping: leaves that are owned are made by `install_huge` above the last
-        // level, of a block of this order. The caller has replaced it by a marker, under the lock still held.
+        // SAFETY: the entry owned the mapping: leaves that are owned are made by `install_huge` above the
+        // last level, of a block of this order. The caller has replaced it by a marker, under the lock
+        // still held.
         let folio = unsafe { MappedFolio::from_entry(self.table.tree.memory, pfn, size.order()) };
         let mut frames = folio.split();
         for part in 0..Level::ENTRIES {
@@ -67,8 +69,8 @@ impl<M: Machine> LockedTable<'_, M> {
     }
 }
 
-/// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last slots
-/// of a split only: there are too many for a step each.
+/// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last
+/// slots of a split only: there are too many for a step each.
 #[inline(always)]
 fn fill(part: usize, put: impl FnOnce()) {
     #[cfg(loom)]
@@ -80,8 +82,8 @@ fn fill(part: usize, put: impl FnOnce()) {
 }
 
 /// The level of the entry that a writer may have to split at the start of `page`, by the time that it has
-/// published: it is a leaf that has pages on both sides, or it is absent, and a fault may put such a leaf there
-/// until then. `None` where no table is needed. A table stays one: the caller keeps writers out.
+/// published: it is a leaf that has pages on both sides, or it is absent, and a fault may put such a leaf
+/// there until then. `None` where no table is needed. A table stays one: the caller keeps writers out.
 pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> Option<Level> {
     let reading = tree.rcu?.read();
     let found = walk(tree, page, Level::Pte, &reading);

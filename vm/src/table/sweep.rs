@@ -60,9 +60,9 @@ pub(crate) fn sweep<'m, M: Machine>(
     sweep_tables(tree, range, |table, rest| sweep_table(table, rest, &mut visit));
 }
 
-/// The tables of a [`sweep`], each with the pages that are left: `each` sweeps those that the table decides
-/// about, with [`sweep_table`], and returns the first that it has not swept. It may do more before the table is
-/// unlocked.
+/// The tables of a [`sweep`], each with the pages that are left: `each` sweeps those that the table
+/// decides about, with [`sweep_table`], and returns the first that it has not swept. It may do more before
+/// the table is unlocked.
 #[inline(always)]
 pub(crate) fn sweep_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
@@ -83,9 +83,9 @@ pub(crate) fn sweep_tables<'m, M: Machine>(
 }
 
 /// Locks the table in which the walk to the first page of `range` ends, and calls `visit` with it and the
-/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that points
-/// to a table, or owns a huge page: the caller splits that. Returns the first page after these, with the visit's result; `None` where a table was linked
-/// or detached meanwhile: nothing was visited.
+/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that
+/// points to a table, or owns a huge page: the caller splits that. Returns the first page after these,
+/// with the visit's result; `None` where a table was linked or detached meanwhile: nothing was visited.
 pub(crate) fn visit_next<'m, M: Machine, R>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,

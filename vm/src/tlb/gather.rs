@@ -162,8 +162,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.add(Unhooked::table(covered, table));
     }
 
-    /// Flushes what was added, under the lock of the table that it was in: where something else may be put there
-    /// as soon as the table is unlocked.
+    /// Flushes what was added, under the lock of the table that it was in: where something else may be put
+    /// there as soon as the table is unlocked.
     pub(crate) fn flush_now(&mut self) {
         self.flush();
     }

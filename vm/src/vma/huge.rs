@@ -47,8 +47,8 @@ impl HugePolicy {
     }
 }
 
-/// The order of the block that a fault at `page` of the mapping is to try first, where the entry of a page that
-/// large is absent: [`Order::BASE`] for a base page.
+/// The order of the block that a fault at `page` of the mapping is to try first, where the entry of a page
+/// that large is absent: [`Order::BASE`] for a base page.
 ///
 /// A huge page lies in one mapping, of private anonymous memory that may be accessed.
 pub fn order_to_try(policy: HugePolicy, refusal: HugeRefusal, vma: &VmaAttributes, page: Vpn) -> Order {

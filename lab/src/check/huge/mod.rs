@@ -1,5 +1,5 @@
-//! Transparent huge pages: random calls on an arena of several huge pages against the obvious model, and pairs of
-//! operations on the seeded machine.
+//! Transparent huge pages: random calls on an arena of several huge pages against the obvious model, and
+//! pairs of operations on the seeded machine.
 //!
 //! | file | holds |
 //! |---|---|

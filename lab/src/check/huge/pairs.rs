@@ -1,9 +1,9 @@
 //! Two CPUs at once on huge pages, on the seeded machine.
 //!
-//! Both run a space whose arena is two huge pages; each CPU has a page of its own in the first of them, and has
-//! stored there. Each does an operation, then stores to its page again and reads it back. What holds whatever
-//! the order: no CPU loses a store that nobody discards, none reaches a frame that is not the page's, no TLB
-//! holds two sizes, and everything adds up.
+//! Both run a space whose arena is two huge pages; each CPU has a page of its own in the first of them,
+//! and has stored there. Each does an operation, then stores to its page again and reads it back. What
+//! holds whatever the order: no CPU loses a store that nobody discards, none reaches a frame that is not
+//! the page's, no TLB holds two sizes, and everything adds up.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};

@@ -2,11 +2,11 @@
 //!
 //! | a region has | a store to a page of it | a load |
 //! |---|---|---|
-//! | nothing | all pages, if it lies in one mapping that may have huge pages; else a table with the page | a table with the page |
+//! | nothing | all pages, where they may be huge; else a table with the page | a table with the page |
 //! | a table | the page | the page |
 //! | a huge page | nothing new | nothing new |
 //!
-//! A range that cuts a huge page leaves a table; munmap takes tables away where no mapping is left.
+//! A region may have a huge page if it lies in one mapping that may. A range that cuts a huge page leaves a table; munmap takes tables away where no mapping is left.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, PAGE, advice};
@@ -23,7 +23,8 @@ enum Region {
     Huge,
 }
 
-/// The resident pages of an arena, by address, and what its regions have; those that are missing have nothing.
+/// The resident pages of an arena, by address, and what its regions have; those that are missing have
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Residency {
     policy: HugePolicy,
@@ -51,8 +52,8 @@ impl Residency {
         self.regions.values().filter(|region| **region == Region::Huge).count()
     }
 
-    /// Notes what a call did that the model has answered. `before` are the mappings before the call, `model` has
-    /// those after it. All memory is private.
+    /// Notes what a call did that the model has answered. `before` are the mappings before the call,
+    /// `model` has those after it. All memory is private.
     pub fn note(&mut self, call: &Call, answer: &CallResult, before: &[Mapping], model: &Spaces) {
         let is_done = matches!(answer, CallResult::Value(_));
         match *call {

@@ -42,7 +42,8 @@ fn setting() -> Setting {
     }
 }
 
-/// Runs the sequence of the seed on the library, with faults that go `path` and this policy, and on the model.
+/// Runs the sequence of the seed on the library, with faults that go `path` and this policy, and on the
+/// model.
 ///
 /// # Panics
 /// Where they differ, or something does not add up.

@@ -1,9 +1,9 @@
 //! What does a huge page cost at a write fault, and what a fault that gets none?
 //!
-//! `thp.fault_write` makes huge pages present, one fault for each, in more memory than the caches hold; the
-//! yardstick zeroes as much memory of the host, 2 MiB after 2 MiB. `thp.fallback` is the first store to a region
-//! where no block of 2 MiB is free: a fault that wants a huge page, finds none, links a table and zeroes a
-//! base page; the yardstick is the same fault in a space that refuses huge pages.
+//! `thp.fault_write` makes huge pages present, one fault for each, in more memory than the caches hold;
+//! the yardstick zeroes as much memory of the host, 2 MiB after 2 MiB. `thp.fallback` is the first store
+//! to a region where no block of 2 MiB is free: a fault that wants a huge page, finds none, links a table
+//! and zeroes a base page; the yardstick is the same fault in a space that refuses huge pages.
 
 use super::{Arena, Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;

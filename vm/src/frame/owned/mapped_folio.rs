@@ -22,18 +22,18 @@ use core::mem::ManuallyDrop;
 /// A block of frames that its holder owns alone, put to no use yet, all of whose bytes are zero. Dropping it
 /// frees it as zeroed.
 pub struct ZeroedFolio<'m, M: Machine> {
-    /// Invariant: the block at `pfn` was allocated from `memory` with this order, its record says so, it was zero
-    /// then and was not written since, and only this value owns it.
+    /// Invariant: the block at `pfn` was allocated from `memory` with this order, its record says so, it
+    /// was zero then and was not written since, and only this value owns it.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
     order: Order,
 }
 
-/// What one huge leaf holds of a block: all of it. Only a table's `install_huge` consumes it; dropping it takes
-/// the mapping back, which frees the block.
+/// What one huge leaf holds of a block: all of it. Only a table's `install_huge` consumes it; dropping it
+/// takes the mapping back, which frees the block.
 pub struct MappedFolio<'m, M: Machine> {
-    /// Invariant: the block at `pfn`, of this order, is exclusive user memory of `memory`; the one mapping and
-    /// the one reference that its record counts are this value's.
+    /// Invariant: the block at `pfn`, of this order, is exclusive user memory of `memory`; the one mapping
+    /// and the one reference that its record counts are this value's.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
     order: Order,
@@ -42,8 +42,8 @@ pub struct MappedFolio<'m, M: Machine> {
 /// The frames of a block that is being split, each as what one entry of a base page holds. Those that are not
 /// taken are freed when this is dropped.
 pub(crate) struct FolioParts<'m, M: Machine> {
-    /// Invariant: the frames from `next` to `end` belonged to the block, and are this value's; their records say
-    /// nothing of them yet, but for the first frame of the block.
+    /// Invariant: the frames from `next` to `end` belonged to the block, and are this value's; their
+    /// records say nothing of them yet, but for the first frame of the block.
     memory: &'m Memory<'m, M>,
     first: Pfn,
     next: Pfn,
@@ -102,7 +102,8 @@ impl<'m, M: Machine> MappedFolio<'m, M> {
         Self { memory, pfn, order }
     }
 
-    /// Splits the block into frames, each mapped by one entry. No CPU translates through the huge entry any more.
+    /// Splits the block into frames, each mapped by one entry. No CPU translates through the huge entry
+    /// any more.
     pub(crate) fn split(self) -> FolioParts<'m, M> {
         let folio = ManuallyDrop::new(self);
         let Self { memory, pfn: first, order } = *folio;

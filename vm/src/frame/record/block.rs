@@ -1,7 +1,7 @@
 //! Records of a block of user memory that one huge entry maps.
 //!
-//! Only the record of the first frame is written; those of the others stay as they were in the block when it was
-//! free: zero, or *cached*. No entry and no walk leads to them, until the block is split.
+//! Only the record of the first frame is written; those of the others stay as they were in the block when
+//! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split.
 
 use super::{FrameMeta, FrameState, Kind};
 use crate::machine::Cpu;
@@ -24,8 +24,8 @@ impl<C: Cpu> FrameMeta<C> {
         split.expect("what is split is a block of exclusive user memory").is_lazyfree()
     }
 
-    /// Makes another frame of a block that is being split exclusive user memory that one entry is going to map.
-    /// Nobody else reads the record: no entry has led to it yet.
+    /// Makes another frame of a block that is being split exclusive user memory that one entry is going to
+    /// map. Nobody else reads the record: no entry has led to it yet.
     pub(in crate::frame) fn become_part(&self, lazyfree: bool) {
         debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");

@@ -6,17 +6,17 @@
 //!        may fail                       a flush for each, the table locked
 //! ```
 //!
-//! Writers exclude each other, so tables that a writer finds before its publication are there afterwards. A
-//! fault may turn an absent entry into a huge leaf meanwhile. So tables are put aside also for an end in the middle
-//! of an entry that is absent; and after the publication, when no fault installs anything for the old mapping,
-//! the entry is looked at once more, under its table's lock (docs/design/huge-pages.md).
+//! Writers exclude each other, so tables that a writer finds before its publication are there afterwards.
+//! A fault may turn an absent entry into a huge leaf meanwhile. So tables are put aside also for an end in
+//! the middle of an entry that is absent; and after the publication, when no fault installs anything for
+//! the old mapping, the entry is looked at once more, under its table's lock (docs/design/huge-pages.md).
 //!
 //! # Callers that lock to read
 //!
-//! MADV_DONTNEED and MADV_FREE change no mapping, so faults install huge leaves beside them. They split what
-//! they find at the ends ([`split_ends_shared`](AddressSpace::split_ends_shared)), and leave alone a huge leaf
-//! that reaches beyond the range later: its pages were absent when the call looked at the end of the range, so
-//! the fault comes after it.
+//! MADV_DONTNEED and MADV_FREE change no mapping, so faults install huge leaves beside them. They split
+//! what they find at the ends ([`split_ends_shared`](AddressSpace::split_ends_shared)), and leave alone a
+//! huge leaf that reaches beyond the range later: its pages were absent when the call looked at the end of
+//! the range, so the fault comes after it.
 
 use super::{Held, PublishedGuard};
 use crate::frame::{Priority, TableFrame};

@@ -84,11 +84,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.flush(self.vm.machine, &self.tlb, VpnRange::new(page, page.add(1)));
     }
 
-    /// Clears the leaves of the range, whose mappings stay. When it returns, no CPU uses them and their frames
-    /// are freed. A huge leaf that reaches beyond the range came after the caller has split at the ends.
+    /// Clears the leaves of the range, whose mappings stay. When it returns, no CPU uses them and their
+    /// frames are freed. A huge leaf that reaches beyond the range came after the caller has split at the
+    /// ends.
     ///
-    /// P9: where huge leaves were cleared, the flush is done before their table is unlocked. Else a fault could
-    /// install a smaller page while a TLB still holds the large one.
+    /// P9: where huge leaves were cleared, the flush is done before their table is unlocked. Else a fault
+    /// could install a smaller page while a TLB still holds the large one.
     pub(in crate::space) fn zap(&self, held: Held<'_>, range: VpnRange) {
         self.gather(held, range, |gather| {
             sweep_tables(&self.table, range, |table, rest| {

@@ -93,7 +93,7 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
     let context = FaultContext { space, vma, page, proof, reading: &reading };
     let entry = match context.walk(fault.access, huge, prepared)? {
         Walked::Base(entry) => entry,
-        Walked::Huge(entry, Owned::Block) if huge == HugeUse::Split => {
+        Walked::Huge(entry, HugeOwner::Block) if huge == HugeUse::Split => {
             let (slot, mut table) = (entry.slot, context.lock_to_split(&entry, prepared)?);
             drop(reading);
             space.split_prepared(&mut table, slot, page, prepared);
@@ -205,12 +205,12 @@ enum Walked<'a, 's, M: Machine> {
     /// At the entry of a base page.
     Base(EntryRef<'a, 's, M>),
     /// At a huge leaf.
-    Huge(EntryRef<'a, 's, M>, Owned),
+    Huge(EntryRef<'a, 's, M>, HugeOwner),
 }
 
 /// What a huge leaf owns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owned {
+enum HugeOwner {
     /// Nothing: its frames were given.
     Nothing,
     /// A block of user memory.
@@ -243,8 +243,8 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
-                Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, Owned::Block)),
-                Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, Owned::Nothing)),
+                Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, HugeOwner::Block)),
+                Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, HugeOwner::Nothing)),
                 // Another huge leaf, or a marker of another version: no walk ends below it.
                 Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
             }

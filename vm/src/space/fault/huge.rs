@@ -1,4 +1,5 @@
-//! Faults and huge pages: a block for a write to memory where no table is yet, and what is done at a huge leaf.
+//! Faults and huge pages: a block for a write to memory where no table is yet, and what is done at a huge
+//! leaf.
 //!
 //! ```text
 //!   walk ends at an absent entry that could be a huge leaf
@@ -6,11 +7,11 @@
 //!        │ a huge page
 //!        ├─ nothing prepared: give up with HugeUnprepared ─► outside of the read section: allocate, zero
 //!        ├─ none was free (thp_fault_fallback): a base page
-//!        └─ prepared: lock the table ─► attached? entry as seen? mapping valid, and all pages in it? ─► install
+//!        └─ prepared: lock the table ─► attached? entry as seen? mapping valid, all pages in it? ─► install
 //! ```
 //!
-//! All of this is on the cold way on which a fault links a table: an attempt whose walk ends at the entry of a
-//! base page executes none of it.
+//! All of this is on the cold way on which a fault links a table: an attempt whose walk ends at the entry
+//! of a base page executes none of it.
 
 use super::attempt::{FaultContext, Proof};
 use super::install::{Decision, FaultInputs, Install};
@@ -102,9 +103,9 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         order_to_try(space.vm.huge_policy, space.huge_refusal(), &vma.attributes(), self.page)
     }
 
-    /// The rest of an attempt whose walk has ended at a huge leaf: its rights may be given back. Not part of the
-    /// other attempts, whose entries are all of the last level. A leaf that owns its block is *exclusive*, so no
-    /// write copies it.
+    /// The rest of an attempt whose walk has ended at a huge leaf: its rights may be given back. Not part
+    /// of the other attempts, whose entries are all of the last level. A leaf that owns its block is
+    /// *exclusive*, so no write copies it.
     #[cold]
     #[inline(never)]
     pub(super) fn use_huge(

@@ -171,9 +171,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.rare = Rare::HugeWanted;
     }
 
-    /// Allocates a block for a huge page, if the last attempt wanted one; where none is free, the next one makes
-    /// do with a base page. Called with no lock held and outside any read section: a block takes as long to zero
-    /// as hundreds of faults.
+    /// Allocates a block for a huge page, if the last attempt wanted one; where none is free, the next one
+    /// makes do with a base page. Called with no lock held and outside any read section: a block takes as
+    /// long to zero as hundreds of faults.
     #[cold]
     #[inline(never)]
     pub fn prepare_huge(&mut self) {

@@ -208,9 +208,9 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
         Ok(())
     }
 
-    /// Gets ready for the region of `page`: the table of another one is linked, an empty one is there, and a huge
-    /// page is split, since frames are shared one by one. A fault may install another one before the sweep locks
-    /// the table, which visits nothing then.
+    /// Gets ready for the region of `page`: the table of another one is linked, an empty one is there, and
+    /// a huge page is split, since frames are shared one by one. A fault may install another one before
+    /// the sweep locks the table, which visits nothing then.
     fn prepare(&mut self, page: Vpn) -> Result<(), Error> {
         if self.parent.may_have_huge_leaves() {
             self.parent.split_huge_at(page)?;

@@ -120,9 +120,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
-    /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a store
-    /// makes them dirty again (`LockedTable::is_discardable`). Frames that other spaces may map stay. A huge leaf
-    /// is marked as a whole; one that reaches beyond the range came after the caller has split at the ends.
+    /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a
+    /// store makes them dirty again (`LockedTable::is_discardable`). Frames that other spaces may map
+    /// stay. A huge leaf is marked as a whole; one that reaches beyond the range came after the caller has
+    /// split at the ends.
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
         self.edit_entries(held, range, |table, slot, page, gather| {
             let pages = VpnRange::new(page, page.add(table.level().entry_pages()));

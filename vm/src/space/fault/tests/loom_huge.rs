@@ -1,6 +1,6 @@
-//! Huge pages: faults that install one against each other, against writers and readers whose ranges cut it, and
-//! a split against walkers that take no lock. The real code on the smallest tree, all executions with two
-//! preemptions.
+//! Huge pages: faults that install one against each other, against writers and readers whose ranges cut
+//! it, and a split against walkers that take no lock. The real code on the smallest tree, all executions
+//! with two preemptions.
 
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
 use super::loom_pin::limit;
@@ -16,7 +16,7 @@ const WHOLE: u64 = TABLE;
 /// The last two pages of it, which are cut off.
 const CUT: Vpn = Vpn(START.0 + TABLE - 2);
 /// Frames of which some make two blocks.
-const FRAMES: u64 = 4 * TABLE;
+const FRAMES: u64 = 3 * TABLE;
 
 fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
     explore_pair_on(Pair { before, cpus, after }, FRAMES, HugePolicy::Always, 2)
