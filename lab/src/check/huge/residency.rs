@@ -6,7 +6,8 @@
 //! | a table | the page | the page |
 //! | a huge page | nothing new | nothing new |
 //!
-//! A region may have a huge page if it lies in one mapping that may. A range that cuts a huge page leaves a table; munmap takes tables away where no mapping is left.
+//! A region may have a huge page if it lies in one mapping that may. A range that cuts a huge page leaves a
+//! table; munmap takes tables away where no mapping is left.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, PAGE, advice};

@@ -13,6 +13,16 @@ use crate::tlb::{Gather, PendingFlush};
 use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
+/// When the flush comes that a cleared huge leaf needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HugeFlush {
+    /// Before its table is unlocked (P9): the mapping stays, so a fault could install a smaller page there
+    /// while a TLB still holds the large one.
+    Now,
+    /// With the edit's: no page of the range is mapped again before.
+    Later,
+}
+
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Gathers the translations that `edit` removes from the range. They are flushed, freed and counted when
     /// this returns.
@@ -87,18 +97,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Clears the leaves of the range, whose mappings stay. When it returns, no CPU uses them and their
     /// frames are freed. A huge leaf that reaches beyond the range came after the caller has split at the
     /// ends.
-    ///
-    /// P9: where huge leaves were cleared, the flush is done before their table is unlocked. Else a fault
-    /// could install a smaller page while a TLB still holds the large one.
     pub(in crate::space) fn zap(&self, held: Held<'_>, range: VpnRange) {
         self.gather(held, range, |gather| {
-            sweep_tables(&self.table, range, |table, rest| {
-                let end = sweep_table(table, rest, &mut |run| self.unhook_run(run, range, gather));
-                if table.level() != Level::Pte && !mutant!("zap.huge-unlocked-before-flush") {
-                    gather.flush_now();
-                }
-                end
-            });
+            self.unhook_leaves(range, gather, HugeFlush::Now);
             self.put_deferred(gather);
         });
     }
@@ -106,7 +107,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// As [`zap`](Self::zap), for a writer that has published.
     pub(in crate::space) fn zap_pending(&self, guard: &PublishedGuard<'_, M>, range: VpnRange) {
         self.gather_pending(guard.held(), guard.pending(), range, |gather| {
-            self.unhook_leaves(range, gather);
+            self.unhook_leaves(range, gather, HugeFlush::Later);
             self.put_deferred(gather);
         });
     }
@@ -122,7 +123,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) {
         let hole = self.hole_around(guard, range, touching);
         self.gather_pending(guard.held(), guard.pending(), range, |gather| {
-            self.unhook_leaves(range, gather);
+            self.unhook_leaves(range, gather, HugeFlush::Later);
             if let Some(hole) = hole {
                 self.free_tables(range, hole, gather);
             }
@@ -138,29 +139,44 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
-    fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.table, range, |run: SlotRun<'_, '_, M>| self.unhook_run(run, range, gather));
+    fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>, flush: HugeFlush) {
+        sweep_tables(&self.table, range, |table, rest| {
+            if table.level() == Level::Pte {
+                sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
+                    run.unhook_each(gather, Gather::defers, Gather::add);
+                })
+            } else {
+                self.unhook_huge(table, (rest, range), gather, flush)
+            }
+        });
     }
 
-    #[inline(always)]
-    fn unhook_run(&self, run: SlotRun<'_, '_, M>, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        if run.table.level() == Level::Pte || self.is_whole_huge(&run, range) {
-            run.unhook_each(gather, Gather::defers, Gather::add);
-        }
-    }
-
-    /// Whether a run above the last level holds nothing beyond the range. Counts its huge page as gone then.
+    /// Clears what a table above the last level holds of the pages that are left of the range. A huge page
+    /// that reaches beyond the range stays.
     #[cold]
     #[inline(never)]
-    fn is_whole_huge(&self, run: &SlotRun<'_, '_, M>, range: VpnRange) -> bool {
-        let is_owned = run.table.owned_huge_leaf(run.slots.start).is_some();
-        if is_owned && !run.is_whole(range) {
-            return false;
+    fn unhook_huge(
+        &self,
+        table: &mut LockedTable<'_, M>,
+        (rest, range): (VpnRange, VpnRange),
+        gather: &mut Gather<'_, 'v, M>,
+        flush: HugeFlush,
+    ) -> Vpn {
+        let end = sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
+            let is_owned = run.table.owned_huge_leaf(run.slots.start).is_some();
+            if is_owned && !run.is_whole(range) {
+                debug_assert!(flush == HugeFlush::Now, "a writer has split at the ends of its range");
+                return;
+            }
+            if is_owned {
+                self.count_huge_gone();
+            }
+            run.unhook_each(gather, Gather::defers, Gather::add);
+        });
+        if flush == HugeFlush::Now && !mutant!("zap.huge-unlocked-before-flush") {
+            gather.flush_now();
         }
-        if is_owned {
-            self.count_huge_gone();
-        }
-        true
+        end
     }
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it
