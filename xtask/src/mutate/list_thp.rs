@@ -14,7 +14,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "thp.advice-not-noted",
         wrong: "writers do not look for the huge pages of a mapping that asked for them",
-        test: FAULTS,
+        test: Unit("huge::faults::a_mapping_that_asks_for_huge_pages_is_split_where_a_range_cuts_it"),
     },
     Mutation {
         point: "split.lazyfree-lost",

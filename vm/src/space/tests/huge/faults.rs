@@ -89,6 +89,10 @@ fn the_policy_the_advice_and_the_refusal_decide() {
             assert_eq!(child.huge_refusal(), space.huge_refusal());
         });
     }
+}
+
+#[test]
+fn a_mapping_that_asks_for_huge_pages_is_split_where_a_range_cuts_it() {
     with_frames(8 * HUGE, HugePolicy::Madvise, |_, space| {
         let place = Place::Fixed(at(0));
         let flags = MapRequest::anonymous(PAGE).flags | VmaFlags::HUGE_PAGE;
