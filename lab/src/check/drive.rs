@@ -5,7 +5,7 @@ use crate::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Error, Fault, FaultError};
-use interleaf::units::{Access, PhysAddr, VirtAddr};
+use interleaf::units::{Access, Order, Pfn, PhysAddr, VirtAddr};
 use interleaf_linux_abi as linux;
 use std::cell::Cell;
 
@@ -117,7 +117,11 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
 
     /// User code never reaches a frame that is not user memory at that moment, nor writes the zero page.
     fn audit(&self, at: PhysAddr, access: Access) {
-        let kind = self.space.vm().memory().meta(at.pfn()).map(|meta| meta.state().kind());
+        let state = |pfn| self.space.vm().memory().meta(pfn).map(|meta| meta.state());
+        // A frame of a huge page has no record of its own: that of the first one says what it is.
+        let first = Pfn(at.pfn().0 & !(Order::HUGE.frames() - 1));
+        let block = state(first).filter(|state| state.order() == Order::HUGE && state.kind() == Kind::User);
+        let kind = block.or_else(|| state(at.pfn())).map(|state| state.kind());
         let sound = match kind {
             Some(Kind::User | Kind::File) => true,
             Some(Kind::Zero) => access != Access::Write,

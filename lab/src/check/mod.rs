@@ -13,6 +13,8 @@ pub mod drive;
 pub mod fairness;
 #[cfg(feature = "experiments")]
 pub mod generate;
+#[cfg(feature = "experiments")]
+pub mod huge;
 pub mod library;
 #[cfg(feature = "experiments")]
 pub mod mishap;

@@ -2,12 +2,13 @@
 
 use crate::error::Failure;
 use crate::measure::bench::Options;
-use crate::measure::fault::report::{Report, Run, path_name};
+use crate::measure::fault::report::{Report, Run, huge_name, path_name};
 use crate::measure::fault::{Length, Setup, Timing, Workload, WorkloadMachine, find};
 use crate::os::host_info::HostInfo;
 use crate::show::Output;
 use indicatif::{ProgressBar, ProgressStyle};
 use interleaf::space::Path;
+use interleaf::vma::HugePolicy;
 use std::time::{Duration, Instant};
 
 /// The arguments of `interleaf fault`.
@@ -18,6 +19,9 @@ pub struct Args {
     /// Which way faults go
     #[arg(long, value_enum, default_value_t = Paths::Both)]
     path: Paths,
+    /// When memory gets huge pages
+    #[arg(long, value_enum, default_value_t = Huge::Never)]
+    huge: Huge,
     /// How many tasks; as many as CPUs, if nothing is said
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -59,6 +63,27 @@ impl Paths {
     }
 }
 
+/// When memory gets huge pages.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Huge {
+    /// Never
+    Never,
+    /// Where a program asks for it, which no workload does
+    Madvise,
+    /// Wherever one fits
+    Always,
+}
+
+impl Huge {
+    fn policy(self) -> HugePolicy {
+        match self {
+            Huge::Never => HugePolicy::Never,
+            Huge::Madvise => HugePolicy::Madvise,
+            Huge::Always => HugePolicy::Always,
+        }
+    }
+}
+
 /// Most tasks: each is a host thread.
 const MOST_THREADS: usize = 256;
 /// MiB for each task, where there is memory.
@@ -77,6 +102,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most_threads = args.tasks(&workload, most_cpus)?;
     let mib = args.mib(most_threads, setting.memory_bytes)?;
     let machine = WorkloadMachine::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
+    let machine = machine.with_huge_pages(args.huge.policy());
     let runs = machine.with(|runner| {
         let mut runs = Vec::new();
         for &cpus in &cpus {
@@ -91,7 +117,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         Ok(runs)
     })?;
-    let report = Report { setting, workload: workload.name, bytes_per_thread: mib << 20, runs };
+    let (workload, huge) = (workload.name, huge_name(args.huge.policy()));
+    let report = Report { setting, workload, huge, bytes_per_thread: mib << 20, runs };
     args.output.emit(&report, Report::text)
 }
 

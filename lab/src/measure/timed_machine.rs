@@ -10,6 +10,7 @@ use interleaf::frame::{BootMap, Init, Memory, RecordInit, Region, RegionKind};
 use interleaf::space::Vm;
 use interleaf::table::format::X86;
 use interleaf::units::{CpuId, NodeId, Pfn, PfnRange};
+use interleaf::vma::HugePolicy;
 use interleaf::work::WorkerPool;
 
 /// The timed machine with x86-64 tables of four levels.
@@ -41,7 +42,13 @@ pub fn boot_map(machine: &TimedMachine) -> Result<BootMap, Failure> {
 
 /// The library on `machine`; the caller runs on one of its CPUs. Its garbage is noted when it ends.
 pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
-    Vm::new(machine, boot_map(machine)?).map(MeasuredVm).map_err(Failure::of)
+    vm_with(machine, HugePolicy::Never)
+}
+
+/// As [`vm`], with huge pages as the policy says.
+pub fn vm_with(machine: &TimedMachine, policy: HugePolicy) -> Result<MeasuredVm<'_>, Failure> {
+    let vm = Vm::new(machine, boot_map(machine)?).map_err(Failure::of)?;
+    Ok(MeasuredVm(vm.with_huge_pages(policy)))
 }
 
 /// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the

@@ -23,7 +23,7 @@ use super::fault::{Locked, Prepared, Proof, Speculated, attempt};
 use super::pin::{PinUse, error_of};
 use super::{AddressSpace, Error, Fallback, Fault, Path};
 use crate::frame::FrameRef;
-use crate::machine::Machine;
+use crate::machine::{Entry, Machine};
 use crate::table::walk_cached;
 use crate::units::{Access, Level, PAGE_SIZE, VirtAddr, Vpn};
 
@@ -31,6 +31,14 @@ use crate::units::{Access, Level, PAGE_SIZE, VirtAddr, Vpn};
 enum Source<'v, M: Machine> {
     Zeros,
     Frame(FrameRef<'v, M>),
+    /// Of a huge page, copied already: a reference to its block would be one to the first frame.
+    Copied,
+}
+
+/// Bytes that are copied from a page, from an offset on.
+struct PagePart<'a> {
+    offset: usize,
+    to: &'a mut [u8],
 }
 
 /// Number of times that an attempt makes the page present, which another thread may undo.
@@ -49,10 +57,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         let len = to.len();
         self.each_page(addr, len, |page, offset, done, here| {
-            let part = &mut to[done..done + here];
-            match self.source(page)? {
-                Source::Zeros => part.fill(0),
-                Source::Frame(frame) => frame.read(offset, part),
+            let mut part = PagePart { offset, to: &mut to[done..done + here] };
+            match self.source(page, &mut part)? {
+                Source::Zeros => part.to.fill(0),
+                Source::Frame(frame) => frame.read(offset, part.to),
+                Source::Copied => {}
             }
             Ok(())
         })
@@ -115,32 +124,31 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// What the page holds, as a load finds it.
-    fn source(&self, page: Vpn) -> Result<Source<'v, M>, Error> {
+    fn source(&self, page: Vpn, part: &mut PagePart<'_>) -> Result<Source<'v, M>, Error> {
         let mut prepared = Prepared::new(self.vm);
         let speculated = match self.path {
-            Path::Speculative => self.source_attempt(page, &Speculated, &mut prepared).ok(),
+            Path::Speculative => self.source_attempt(page, part, &Speculated, &mut prepared).ok(),
             Path::Locked => None,
         };
-        speculated.map_or_else(
-            || {
-                let found = self.until_resolved(&mut prepared, None, |prepared, after_writers| {
-                    let guard = self.share_page(page, after_writers);
-                    self.source_attempt(page, &Locked::new(&guard), prepared)
-                });
-                found.map_err(error_of)
-            },
-            Ok,
-        )
+        if let Some(found) = speculated {
+            return Ok(found);
+        }
+        let found = self.until_resolved(&mut prepared, None, |prepared, after_writers| {
+            let guard = self.share_page(page, after_writers);
+            self.source_attempt(page, part, &Locked::new(&guard), prepared)
+        });
+        found.map_err(error_of)
     }
 
     fn source_attempt<P: Proof<M>>(
         &self,
         page: Vpn,
+        part: &mut PagePart<'_>,
         proof: &P,
         prepared: &mut Prepared<'v, M>,
     ) -> Result<Source<'v, M>, Fallback> {
         for _ in 0..TRIES {
-            if let Some(found) = self.present_source(page, proof)? {
+            if let Some(found) = self.present_source(page, part, proof)? {
                 return Ok(found);
             }
             attempt(self, Fault { addr: page.addr(), access: Access::Read }, proof, prepared)?;
@@ -149,7 +157,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// What the page holds, if it is present and its entry allows loads.
-    fn present_source<P: Proof<M>>(&self, page: Vpn, proof: &P) -> Result<Option<Source<'v, M>>, Fallback> {
+    fn present_source<P: Proof<M>>(
+        &self,
+        page: Vpn,
+        part: &mut PagePart<'_>,
+        proof: &P,
+    ) -> Result<Option<Source<'v, M>>, Fallback> {
         let vm = self.vm;
         let reading = vm.rcu.read();
         let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
@@ -160,11 +173,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return Err(Fallback::VmaNotSupported);
         }
         let entry = walk_cached(&self.table, page, &reading);
-        if entry.table.level() != Level::Pte {
+        let is_base = entry.table.level() == Level::Pte;
+        if !is_base && !matches!(entry.entry(), Entry::Leaf(_)) {
             return Ok(None);
         }
         let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         proof.confirm(self, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
+        if !is_base {
+            let is_copied = table.copy_from_huge(entry.slot, page, part.offset, part.to);
+            return Ok(is_copied.then_some(Source::Copied));
+        }
         let Some(pfn) = table.readable(entry.slot) else { return Ok(None) };
         if pfn == vm.memory.zero_frame() {
             return Ok(Some(Source::Zeros));

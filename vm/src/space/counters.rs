@@ -61,6 +61,18 @@ counters! {
     SpfForking = "spf_forking",
     /// Speculation gave up: a frame has to be copied, and none was prepared for that.
     SpfCowUnprepared = "spf_cow_unprepared",
+    /// Speculation gave up: a huge page is wanted, and no block was prepared for that.
+    SpfHugeUnprepared = "spf_huge_unprepared",
+    /// Huge pages installed by faults.
+    ThpFaultAlloc = "thp_fault_alloc",
+    /// Faults that got a base page because no block for a huge page was free.
+    ThpFaultFallback = "thp_fault_fallback",
+    /// Blocks of huge pages split into frames.
+    ThpSplitPage = "thp_split_page",
+    /// Huge entries split into tables.
+    ThpSplitPmd = "thp_split_pmd",
+    /// Huge pages of private memory: a number that rises and falls, on one CPU below zero.
+    NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
     /// Frames copied because a shared one was written.
     CowCopied = "cow_copied",
     /// Frames that were shared, and written without a copy because nobody else maps them any more.
@@ -132,7 +144,9 @@ impl<'m, C: Cpu> Counters<'m, C> {
     pub fn totals(&self) -> Totals {
         let mut sums = [0; NR];
         for (_, cpu) in self.cpus.iter() {
-            sums.iter_mut().zip(cpu).for_each(|(sum, count)| *sum += count.load(Relaxed));
+            sums.iter_mut()
+                .zip(cpu)
+                .for_each(|(sum, count): (&mut u64, _)| *sum = sum.wrapping_add(count.load(Relaxed)));
         }
         Totals(sums)
     }

@@ -63,7 +63,7 @@ use crate::sync::{CacheAligned, RwLock, lockdep};
 use crate::table::PageTable;
 use crate::tlb::SpaceTlb;
 use crate::units::Pfn;
-use crate::vma::{Vma, VmaTree};
+use crate::vma::{HugePolicy, Vma, VmaTree};
 use core::fmt;
 
 /// An address space: mappings, a page table, and the CPUs that run it.
@@ -85,8 +85,12 @@ pub struct AddressSpace<'v, M: Machine> {
     tlb: SpaceTlb<M::Cpu>,
     /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
     fork: CacheAligned<ForkCursor<M::Cpu>>,
-    /// Whether a huge leaf was ever installed. Written, once, and read under a [`RangeGuard`].
+    /// Whether a leaf may be huge, or become so by a fault: given frames were mapped, or a mapping may
+    /// have huge pages. Written, once, under a [`RangeGuard`], before that can be; read under a guard of
+    /// any kind.
     has_huge_leaves: AtomicU64<M::Cpu>,
+    /// A [`HugeRefusal`](crate::vma::HugeRefusal). Relaxed: advice to faults.
+    huge_refusal: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
     heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
@@ -125,7 +129,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
             fork: CacheAligned(ForkCursor::new()),
-            has_huge_leaves: AtomicU64::new(0),
+            has_huge_leaves: AtomicU64::new((vm.huge_policy == HugePolicy::Always) as u64),
+            huge_refusal: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
     }

@@ -10,7 +10,7 @@ use crate::object::{Object, Objects};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
-use crate::vma::{BackingId, Vma};
+use crate::vma::{BackingId, HugePolicy, Vma};
 use crate::work::WorkerPool;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -34,6 +34,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) counters: Counters<'m, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
+    /// When private memory gets huge pages.
+    pub(super) huge_policy: HugePolicy,
     /// Numbers of spaces, of objects, and of the identities of private copies.
     pub(super) numbers: CpuNumbers<'m, M::Cpu>,
 }
@@ -65,13 +67,35 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        let workers = None;
-        Ok(Self { machine, memory, rcu, shootdown, mappings, objects, anon, counters, workers, numbers })
+        let (workers, huge_policy) = (None, HugePolicy::Never);
+        Ok(Self {
+            machine,
+            memory,
+            rcu,
+            shootdown,
+            mappings,
+            objects,
+            anon,
+            counters,
+            workers,
+            huge_policy,
+            numbers,
+        })
     }
 
     /// The same, with helpers for large ranges: populating, and the end of a space.
     pub fn with_workers(self, workers: &'m WorkerPool<'m, M>) -> Self {
         Self { workers: Some(workers), ..self }
+    }
+
+    /// The same, with huge pages as the policy says; without this there are none.
+    pub fn with_huge_pages(self, huge_policy: HugePolicy) -> Self {
+        Self { huge_policy, ..self }
+    }
+
+    /// When private memory gets huge pages.
+    pub fn huge_policy(&self) -> HugePolicy {
+        self.huge_policy
     }
 
     /// The machine that this runs on.

@@ -65,7 +65,7 @@ pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(all(test, loom))]
 pub(crate) use shadow::refill_zeros;
 #[cfg(loom)]
-pub(crate) use shadow::{forget, forget_value};
+pub(crate) use shadow::{forget, forget_value, privately};
 pub use spin::{RawGuard, RawSpinLock, SpinGuard, SpinLock};
 pub use unique_id::UniqueId;
 

@@ -16,7 +16,7 @@
 //! accessed is noted, and gets its shadows, with the values of then, before a thread is spawned.
 
 use super::single_thread::{Noted, is_single};
-use core::cell::{RefCell, UnsafeCell};
+use core::cell::{Cell, RefCell, UnsafeCell};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
@@ -51,6 +51,20 @@ pub fn fence(order: Ordering) {
     if !is_single() {
         loom::sync::atomic::fence(order);
     }
+}
+
+std::thread_local! {
+    /// Whether the accesses are no steps of the model. loom's threads all run in one of the host's.
+    static PRIVATE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `f`, whose stores are to words that no other thread can reach yet, as steps of no model: words that
+/// a model does not look at, but that there are too many of. They have no shadows afterwards.
+pub fn privately<R>(f: impl FnOnce() -> R) -> R {
+    PRIVATE.set(true);
+    let result = f();
+    PRIVATE.set(false);
+    result
 }
 
 /// Gives the words that a single thread has accessed their shadows.
@@ -142,6 +156,16 @@ macro_rules! shadow {
 
             /// Accesses the bare word, where there is only one thread. Returns the old value.
             fn alone(&self, change: impl FnOnce($value) -> $value) -> Option<$value> {
+                if PRIVATE.get() {
+                    // SAFETY: one thread runs at a time; no reference into the cell exists.
+                    let old = unsafe { *self.0.get() };
+                    let new = change(old);
+                    if new != old {
+                        $map.lock().unwrap().at.remove(&(self.0.get() as usize));
+                        self.keep(new);
+                    }
+                    return Some(old);
+                }
                 if !is_single() {
                     return None;
                 }

@@ -3,6 +3,7 @@
 //! | edit | takes | gives |
 //! |---|---|---|
 //! | [`install`](LockedTable::install) | a [`MappedFrame`] | |
+//! | [`install_huge`](LockedTable::install_huge) | a [`MappedFolio`](crate::frame::MappedFolio) | |
 //! | [`install_zero`](LockedTable::install_zero) | | |
 //! | [`link`](LockedTable::link) | a [`TableFrame`] | |
 //! | [`mark`](LockedTable::mark) | | |
@@ -215,7 +216,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Writes an entry into a slot that is not present for the hardware. Release: the table or frame that the
     /// entry points to was written before.
     #[inline(always)]
-    fn put(&mut self, slot: usize, entry: Entry) {
+    pub(super) fn put(&mut self, slot: usize, entry: Entry) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {

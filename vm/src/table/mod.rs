@@ -8,6 +8,7 @@
 //! | `share` | edits for fork and copies on write |
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
+//! | `huge_leaf` | huge leaves that own a block of frames |
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
@@ -36,6 +37,7 @@ mod find_frame;
 pub mod format;
 mod given;
 mod given_leaves;
+mod huge_leaf;
 mod leaf_bits;
 mod locked;
 mod mapper;
@@ -66,8 +68,10 @@ pub use node::Table;
 pub use pin::FastPinRefusal;
 pub use read_here::NotRead;
 pub(crate) use share::{Reuse, Shared, TooManyMappings};
-pub(crate) use split::{cut_leaf, split_at, tables_to_split};
-pub(crate) use sweep::{SlotRun, detach_tables, may_cover_table, sweep, sweep_while, visit_next};
+pub(crate) use split::{level_to_split, split_at, tables_to_split};
+pub(crate) use sweep::{
+    SlotRun, detach_tables, may_cover_table, sweep, sweep_table, sweep_tables, visit_next,
+};
 #[cfg(test)]
 pub(crate) use tests::testing;
 pub use translate::{NoTranslation, NoteUse, StaleTranslation, translate, translate_access};

@@ -4,7 +4,7 @@ use super::{EntryRef, LeafBits, LockedTable};
 use crate::frame::{FrameMeta, Kind, Memory, PinnedFrame};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Access, Pfn, Rights};
+use crate::units::{Access, Level, Pfn, Rights};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// The frame that `slot` maps, if the page keeps that frame while somebody has a reference to it: user
@@ -54,6 +54,8 @@ pub enum FastPinRefusal {
     NotAllowed,
     /// The entry owns no frame: the zero page, and frames that were given, of any size.
     NotOwned,
+    /// A huge page: pins are of base pages, so it is split first.
+    Huge,
     /// The frame is not *exclusive*, may be discarded, was freed meanwhile, or has too many references.
     NotPinnable,
     /// The entry changed while the frame was being pinned.
@@ -92,6 +94,9 @@ impl<M: Machine> EntryRef<'_, '_, M> {
         }
         if !leaf.owned {
             return Err(FastPinRefusal::NotOwned);
+        }
+        if self.table.level() != Level::Pte && !mutant!("pin.fast-huge-pinned") {
+            return Err(FastPinRefusal::Huge);
         }
         let pinned = memory.try_pin(leaf.pfn).ok_or(FastPinRefusal::NotPinnable)?;
         let cell = self.table.word(self.slot);

@@ -81,9 +81,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is
-    /// no exclusive user memory, or somebody else has a reference to it, a pin among them.
+    /// no exclusive user memory, a huge page, or somebody else has a reference to it, a pin among them.
     pub fn share(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(FrameMeta::share)
+        self.level() == Level::Pte && self.mapped_meta(slot).is_some_and(FrameMeta::share)
     }
 
     /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a

@@ -1,17 +1,16 @@
 //! Splitting a huge leaf: a table of smaller leaves takes its place, which say the same.
 
-use super::{LockedTable, PageTable, UnlinkedTable, walk};
-use crate::frame::TableFrame;
+use super::{LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
+use crate::frame::{MappedFolio, TableFrame};
 use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
-/// Parts of a leaf. Models have the first ones only: each is a step, and all are alike.
-const PARTS: usize = if cfg!(loom) { 2 } else { Level::ENTRIES };
-
 impl<M: Machine> LockedTable<'_, M> {
-    /// Replaces the leaf in `slot`, which does not own its frames, by a table of leaves of the next smaller
-    /// size that map the same frames with the same bits. `flush` makes every CPU forget the leaf. `Err` with
-    /// the table, and no change, where the slot holds no such leaf.
+    /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
+    /// with the same bits. A block that the leaf owns is split with it: each new leaf owns its frame,
+    /// which is
+    /// *exclusive*. `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the
+    /// table, and no change, where the slot holds no leaf of such a level.
     ///
     /// P9: the size of a translation changes through non-present and a flush, so that no TLB holds both; the
     /// lock is held meanwhile, so a fault that meets the marker waits for it. The accessed and dirty bits are
@@ -21,14 +20,15 @@ impl<M: Machine> LockedTable<'_, M> {
         slot: usize,
         table: TableFrame<'f, M>,
         flush: impl FnOnce(),
-    ) -> Result<(), TableFrame<'f, M>>
+    ) -> Result<Leaf, TableFrame<'f, M>>
     where
         M: 'f,
     {
         let (Entry::Leaf(leaf), Some(below)) = (self.entry(slot), self.level().below()) else {
             return Err(table);
         };
-        if leaf.owned {
+        // Blocks are split into frames: a table of blocks would need records that none has.
+        if leaf.owned && below != Level::Pte {
             return Err(table);
         }
         let mut parts = UnlinkedTable::of_level(table, below);
@@ -38,55 +38,101 @@ impl<M: Machine> LockedTable<'_, M> {
         if !mutant!("split.flush-skipped") {
             flush();
         }
-        for part in 0..PARTS {
-            let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());
-            let bits = if mutant!("split.bits-lost") {
-                Leaf { accessed: false, dirty: false, ..last }
-            } else {
-                last
-            };
-            parts.install_given(part, Leaf { pfn, ..bits });
+        let bits = if mutant!("split.bits-lost") {
+            LeafBits { accessed: false, dirty: false, ..LeafBits::of(last) }
+        } else {
+            LeafBits::of(last)
+        };
+        if last.owned {
+            self.fill_with_parts(&mut parts, last.pfn, bits);
+        } else {
+            for part in 0..Level::ENTRIES {
+                let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());
+                fill(part, || parts.install_given(part, bits.leaf(pfn, false)));
+            }
         }
         self.link_in_place(slot, parts);
-        Ok(())
+        Ok(last)
+    }
+
+    /// Splits the block that an entry of this table has owned, and maps its frames by the leaves of a table.
+    fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) {
+        let Some(size) = self.level().leaf_size() else { return };
+        // SAFETY: the entry owned the mapping: leaves that are owned are made by `install_huge` above the
+        // last level, of a block of this order. The caller has replaced it by a marker, under the lock
+        // still held.
+        let folio = unsafe { MappedFolio::from_entry(self.table.tree.memory, pfn, size.order()) };
+        let mut frames = folio.split();
+        for part in 0..Level::ENTRIES {
+            fill(part, || frames.next().into_iter().for_each(|frame| parts.install(part, frame, bits)));
+        }
     }
 }
 
-/// The level of the leaf that has pages on both sides of the start of `page`; `None` where none has. Stale at
-/// once, unless the caller keeps writers out.
-pub(crate) fn cut_leaf<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> Option<Level> {
-    let reading = tree.rcu?.read();
-    let found = walk(tree, page, Level::Pte, &reading);
-    let level = found.table.level();
-    (matches!(found.entry(), Entry::Leaf(_)) && is_inside(level, page)).then_some(level)
+/// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last
+/// slots of a split only: there are too many for a step each.
+#[inline(always)]
+fn fill(part: usize, put: impl FnOnce()) {
+    #[cfg(loom)]
+    if (2..Level::ENTRIES - 2).contains(&part) {
+        return crate::sync::privately(put);
+    }
+    let _ = part;
+    put();
 }
 
-/// Splits leaves until none has pages on both sides of the start of `page`, with tables from `next`. The
-/// caller keeps other writers out.
+/// The level of the entry that a writer may have to split at the start of `page`, by the time that it has
+/// published: it is a leaf that has pages on both sides, or it is absent, and a fault may put such a leaf
+/// there until then. `None` where no table is needed. A table stays one: the caller keeps writers out.
+pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> Option<Level> {
+    let reading = tree.rcu?.read();
+    let found = walk(tree, page, Level::Pte, &reading);
+    let level = match found.entry() {
+        Entry::Leaf(_) => found.table.level(),
+        // Faults put no larger leaves, and none where there is a table.
+        _ if mutant!("split.reserved-for-leaves-only") => return None,
+        _ => found.table.level().min(Level::Pmd),
+    };
+    is_inside(level, page).then_some(level)
+}
+
+/// Splits leaves until none has pages on both sides of the start of `page`, with tables from `next`. `split`
+/// is told of each: the pages, and to flush them while the table is locked. Returns whether there were tables
+/// enough.
+///
+/// Each entry is looked at under its table's lock: a fault that put a leaf there before the caller's mark has
+/// done so by then (P4). So afterwards only a fault that began later can have put one there.
 pub(crate) fn split_at<'f, M: Machine + 'f>(
     tree: &PageTable<'_, M>,
     page: Vpn,
     mut next: impl FnMut() -> Option<TableFrame<'f, M>>,
-    mut flush: impl FnMut(VpnRange),
-) {
-    let Some(rcu) = tree.rcu else { return };
-    while let Some(level) = cut_leaf(tree, page) {
+    mut split: impl FnMut(&mut LockedTable<'_, M>, usize, VpnRange, TableFrame<'f, M>),
+) -> bool {
+    let Some(rcu) = tree.rcu else { return true };
+    loop {
         let reading = rcu.read();
         let found = walk(tree, page, Level::Pte, &reading);
-        let slot = found.slot;
+        let (slot, level) = (found.slot, found.table.level());
+        let is_unlocked_enough =
+            mutant!("split.looked-without-lock") && !matches!(found.entry(), Entry::Leaf(_));
+        if !is_inside(level, page) || is_unlocked_enough {
+            return true;
+        }
         let locked = found.table.lock();
         drop(reading);
         let Some(mut table) = locked else {
             M::Cpu::relax();
             continue;
         };
-        let Some(frame) = next() else {
-            debug_assert!(false, "no table was put aside for a split at {page:?}");
-            return;
-        };
+        match table.entry(slot) {
+            Entry::Leaf(_) => {}
+            // Linked since the walk.
+            Entry::Table(_) => continue,
+            Entry::Absent | Entry::Marker(_) => return true,
+        }
+        let Some(frame) = next() else { return false };
         let start = Vpn(page.0 & !(level.entry_pages() - 1));
-        let pages = VpnRange::new(start, start.add(level.entry_pages()));
-        let _unused = table.split_leaf(slot, frame, || flush(pages));
+        split(&mut table, slot, VpnRange::new(start, start.add(level.entry_pages())), frame);
     }
 }
 

@@ -56,17 +56,19 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
 pub(crate) fn sweep<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
-    visit: impl FnMut(SlotRun<'_, 'm, M>),
+    mut visit: impl FnMut(SlotRun<'_, 'm, M>),
 ) {
-    sweep_while(tree, range, visit, || true);
+    sweep_tables(tree, range, |table, rest| sweep_table(table, rest, &mut visit), || true);
 }
 
-/// As [`sweep`], as long as `goes_on` says so: it is asked before each table. Returns the rest.
+/// The tables of a [`sweep`], each with the pages that are left: `each` sweeps those that the table decides
+/// about, with [`sweep_table`], and returns the first that it has not swept. It may do more before the table
+/// is unlocked. As long as `goes_on` says so: it is asked before each table. Returns the rest.
 #[inline(always)]
-pub(crate) fn sweep_while<'m, M: Machine>(
+pub(crate) fn sweep_tables<'m, M: Machine>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
-    mut visit: impl FnMut(SlotRun<'_, 'm, M>),
+    mut each: impl FnMut(&mut LockedTable<'m, M>, VpnRange) -> Vpn,
     mut goes_on: impl FnMut() -> bool,
 ) -> VpnRange {
     let mut rest = range;
@@ -76,7 +78,7 @@ pub(crate) fn sweep_while<'m, M: Machine>(
         let found = walk_cached(tree, rest.start, &reading).table.lock();
         drop(reading);
         match found {
-            Some(mut table) => rest.start = sweep_table(&mut table, rest, &mut visit),
+            Some(mut table) => rest.start = each(&mut table, rest),
             None => M::Cpu::relax(),
         }
     }
@@ -84,9 +86,9 @@ pub(crate) fn sweep_while<'m, M: Machine>(
 }
 
 /// Locks the table in which the walk to the first page of `range` ends, and calls `visit` with it and the
-/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that points
-/// to a table. Returns the first page after these, with the visit's result; `None` where a table was linked
-/// or detached meanwhile: nothing was visited.
+/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that
+/// points to a table, or owns a huge page: the caller splits that. Returns the first page after these,
+/// with the visit's result; `None` where a table was linked or detached meanwhile: nothing was visited.
 pub(crate) fn visit_next<'m, M: Machine, R>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
@@ -105,7 +107,12 @@ fn end_of_decided<M: Machine>(table: &LockedTable<'_, M>, range: VpnRange) -> Vp
     let level = table.level();
     let end = range.end.min(Vpn((range.start.0 & !(level.table_pages() - 1)) + level.table_pages()));
     let mut at = range.start;
-    while level != Level::Pte && at < end && !matches!(table.entry(level.index(at)), Entry::Table(_)) {
+    let is_decided = |at| match table.entry(level.index(at)) {
+        Entry::Table(_) => false,
+        Entry::Leaf(leaf) => !leaf.owned,
+        Entry::Absent | Entry::Marker(_) => true,
+    };
+    while level != Level::Pte && at < end && is_decided(at) {
         at = part_of_entry(level, at, end).end;
     }
     if level == Level::Pte { end } else { at }
@@ -114,7 +121,7 @@ fn end_of_decided<M: Machine>(table: &LockedTable<'_, M>, range: VpnRange) -> Vp
 /// Sweeps the part of `range` that `table` covers, up to an entry that points to a table. Returns the first
 /// page not swept.
 #[inline(always)]
-fn sweep_table<'m, M: Machine>(
+pub(crate) fn sweep_table<'m, M: Machine>(
     table: &mut LockedTable<'m, M>,
     range: VpnRange,
     visit: &mut impl FnMut(SlotRun<'_, 'm, M>),

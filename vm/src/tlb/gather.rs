@@ -205,6 +205,12 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.add(Unhooked::table(covered, table));
     }
 
+    /// Flushes what was added, under the lock of the table that it was in: where something else may be put
+    /// there as soon as the table is unlocked.
+    pub(crate) fn flush_now(&mut self) {
+        self.flush();
+    }
+
     /// Notes pages whose entries allow less than before.
     #[inline]
     pub fn weakened(&mut self, pages: VpnRange) {

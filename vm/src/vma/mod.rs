@@ -33,6 +33,7 @@
 //! | [`AnonId`], [`BackingId`] | identity of its private copies; backing of its pages |
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
+//! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | parts of a mapping; a change to a part of one |
 //! | [`protect()`], [`Protection`], [`Charge`] | mprotect, with its commit charge |
@@ -48,6 +49,7 @@ mod attributes;
 mod check;
 mod decide;
 mod flags;
+mod huge;
 mod identity;
 mod policy;
 mod record;
@@ -63,6 +65,7 @@ pub use decide::{Change, change, change_policy, cut, split};
 pub use decide::{Charge, Protection, protect};
 pub use decide::{Merged, joins, merge, reusable_anon};
 pub use flags::{FlagAdvice, VmaFlags};
+pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
 pub use identity::{AnonId, BackingId};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};

@@ -31,6 +31,7 @@ mod list_mapper;
 mod list_memory;
 mod list_rmap;
 mod list_teardown;
+mod list_thp;
 mod list_walk;
 mod list_walkers;
 mod points;
@@ -73,6 +74,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .iter()
         .chain(list_fork::ALL)
         .chain(list_huge::ALL)
+        .chain(list_thp::ALL)
         .chain(list_walk::ALL)
         .chain(list_walkers::ALL)
         .chain(list_memory::ALL)

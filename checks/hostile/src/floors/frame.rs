@@ -4,6 +4,7 @@ use crate::world::{FRAMES, Heap, Lab, must_work, on_cpu, with_vm};
 use crate::{call, called, odd};
 use interleaf::frame::{
     AllocRequest, BootError, BootMap, BootMemory, Folio, Frame, FrameMeta, FramePlacement, FrameRef, Init,
+    MappedFolio, ZeroedFolio,
 };
 use interleaf::frame::{Memory, Pool, Priority, RecordInit, Region, RegionKind, Stats, ZeroedFrame, Zone};
 use interleaf::space::Vm;
@@ -180,6 +181,11 @@ fn allocation(memory: &Memory<'_, Lab>) {
             drop(call!(Memory::alloc_zeroed_from, memory, placement, request.priority));
         }
     }
+    for placement in placements() {
+        for order in odd::orders() {
+            drop(call!(Memory::alloc_zeroed_folio, memory, placement, order));
+        }
+    }
     for nth in odd::NUMBERS {
         call!(Memory::plan_mishap, memory, nth);
         drop(memory.alloc_zeroed(Priority::Normal));
@@ -204,6 +210,14 @@ fn values(memory: &Memory<'_, Lab>) {
         called!(Memory::try_get => drop(memory.try_get(Pfn(pfn))));
     }
     references(memory, user);
+    let folio = || memory.alloc_zeroed_folio(FramePlacement::Local, Order(3)).expect("memory");
+    assert_eq!(call!(ZeroedFolio::order, &folio()), Some(Order(3)));
+    call!(ZeroedFolio::node, &folio());
+    let first = call!(ZeroedFolio::pfn, &folio()).expect("a number");
+    assert!(memory.try_get(first).is_none(), "a block that is not in use has no references");
+    let mapped = call!(ZeroedFolio::into_mapped, folio()).expect("a mapping");
+    assert_eq!(call!(MappedFolio::order, &mapped), Some(Order(3)));
+    drop(mapped);
     let frame = memory.alloc_frame(AllocRequest::DIRTY).expect("memory");
     let pfn = call!(Frame::pfn, &frame).expect("a number");
     assert!(memory.try_get(pfn).is_none(), "a frame that is not in use has no references");
@@ -278,13 +292,16 @@ fn leaks(memory: &Memory<'_, Lab>) {
     let zeroed = || memory.alloc_zeroed(Priority::Normal).expect("memory");
     forget(zeroed());
     forget(zeroed().into_mapped());
+    let folio = || memory.alloc_zeroed_folio(FramePlacement::Local, Order(1)).expect("memory");
+    forget(folio());
+    forget(folio().into_mapped());
     forget(zeroed().into_table());
     forget(zeroed().into_file((1, 2)).map());
     forget(Frame::from(zeroed()).into_user().pin());
     call!(Frame::into_pfn, zeroed().into());
     call!(Folio::into_pfn, memory.alloc(Order(2), AllocRequest::DIRTY).expect("memory"));
     call!(FrameRef::into_pfn, Frame::from(zeroed()).into_user());
-    assert_eq!(memory.check().expect("frames add up").allocated, before + 7 + 4);
+    assert_eq!(memory.check().expect("frames add up").allocated, before + 7 + 4 + 4);
 }
 
 /// No memory is left, again and again.

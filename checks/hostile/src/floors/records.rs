@@ -33,6 +33,7 @@ pub fn run() {
         }
     }
     let mut states = vec![FrameState::RESERVED, FrameState::TAKEN_FRAME, FrameState::USER_FRAME];
+    states.extend([true, false].iter().filter_map(|&lazyfree| call!(FrameState::part, lazyfree)));
     for init in [Init::Dirty, Init::Zeroed] {
         states.extend(call!(FrameState::cached, init));
         for order in odd::orders() {
@@ -79,6 +80,7 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::put, state));
     next.push(call!(FrameState::shared, state));
     next.push(call!(FrameState::unshared, state));
+    next.push(call!(FrameState::split, state));
     next.push(call!(FrameState::attached, state));
     next.push(call!(FrameState::detached, state));
     next.push(call!(FrameState::with_lazyfree, state, true));

@@ -12,7 +12,7 @@ use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeRead
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{FlagAdvice, PolicyMode, PolicyRequest, VmaFlags};
+use interleaf::vma::{FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, VmaFlags};
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
@@ -64,6 +64,9 @@ fn vms(machine: &Lab) {
     let vm = call!(Vm::start, boot_memory, RecordInit::Deferred).expect("an answer").expect("memory");
     let workers = WorkerPool::without_helpers(machine);
     let vm = called!(Vm::with_workers => vm.with_workers(&workers)).expect("any pool will do");
+    let vm =
+        called!(Vm::with_huge_pages => vm.with_huge_pages(HugePolicy::Always)).expect("any policy will do");
+    assert_eq!(call!(Vm::huge_policy, &vm), Some(HugePolicy::Always));
     call!(Vm::machine, &vm);
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);
@@ -151,6 +154,10 @@ fn arguments(space: &Space<'_>) {
     call!(AddressSpace::vm, space);
     let child = call!(AddressSpace::fork, space);
     drop(child.and_then(Result::ok).map(|child| call!(AddressSpace::fork, &child)));
+    for refusal in [HugeRefusal::All, HugeRefusal::ExceptAdvised, HugeRefusal::None] {
+        call!(AddressSpace::refuse_huge_pages, space, refusal);
+        assert_eq!(call!(AddressSpace::huge_refusal, space), Some(refusal));
+    }
     call!(AddressSpace::layout, space);
     call!(AddressSpace::root, space);
     for (nth, addr) in odd::virt_addrs().enumerate() {

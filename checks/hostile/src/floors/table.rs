@@ -4,13 +4,13 @@
 use crate::odd::{self, LEVELS};
 use crate::world::{Heap, Lab, must_work, use_pages, with_vm};
 use crate::{call, called};
-use interleaf::frame::{MappedFrame, Memory, Priority};
+use interleaf::frame::{FramePlacement, MappedFolio, MappedFrame, Memory, Priority};
 use interleaf::machine::{Entry, Leaf, Marker};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::sync::Rcu;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::table::{self, EntryRef, LeafBits, LockedTable, Mapper, PageTable, Table};
-use interleaf::units::{Level, Pfn, Rights, Vpn, VpnRange};
+use interleaf::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 use interleaf_lab::check::drive::Faults;
 use interleaf_lab::machine::host::Host;
 
@@ -36,6 +36,11 @@ pub fn run() {
 
 fn frame<'m>(memory: &'m Memory<'m, Lab>) -> MappedFrame<'m, Lab> {
     memory.alloc_zeroed(Priority::Normal).expect("memory").into_mapped()
+}
+
+fn huge<'m>(memory: &'m Memory<'m, Lab>) -> MappedFolio<'m, Lab> {
+    let folio = memory.alloc_zeroed_folio(FramePlacement::Local, Order::HUGE);
+    folio.expect("memory").into_mapped()
 }
 
 fn trees(vm: &Vm<'_, Lab>) {
@@ -130,6 +135,7 @@ fn edit<'m>(memory: &'m Memory<'m, Lab>, mut locked: LockedTable<'_, Lab>) {
         let forged = called!(LockedTable::mark => locked.mark(slot, Marker::PendingFree(Pfn(0))));
         assert_ne!(forged, Some(true), "a marker that owns a frame was forged");
         called!(LockedTable::install => locked.install(slot, frame(memory), ALL));
+        called!(LockedTable::install_huge => locked.install_huge(slot, huge(memory), ALL));
         call!(LockedTable::install_zero, &mut locked, slot, ALL);
         call!(LockedTable::adjust, &mut locked, slot, |_| Some(ALL));
         called!(LockedTable::adjust => locked.adjust(slot, |_| panic!("a change that panics")));

@@ -4,8 +4,8 @@ use crate::odd::{self, NUMBERS};
 use crate::{call, called};
 use core::num::NonZeroU64;
 use interleaf::machine::CacheType;
-use interleaf::units::{NodeMask, PageSize, Vpn, VpnRange};
-use interleaf::vma::{self, Vma, VmaState};
+use interleaf::units::{NodeMask, Order, PageSize, Vpn, VpnRange};
+use interleaf::vma::{self, HugePolicy, HugeRefusal, Vma, VmaState};
 use interleaf::vma::{
     AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
 };
@@ -17,6 +17,7 @@ pub fn run() {
     flags();
     attributes();
     policies();
+    huge_pages();
     records();
 }
 
@@ -112,6 +113,25 @@ fn policies() {
                 }
             }
         }
+    }
+}
+
+fn huge_pages() {
+    for policy in [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always] {
+        call!(HugePolicy::is_ever, policy);
+        for bits in NUMBERS {
+            let refusal = call!(HugeRefusal::from_bits, bits).expect("any bits are a refusal");
+            for one in odd_attributes().step_by(7) {
+                for page in odd::vpns() {
+                    let order = call!(vma::order_to_try, policy, refusal, &one, page).expect("an order");
+                    let pages = call!(vma::pages_of, order, page).expect("pages");
+                    assert!(order == Order::BASE || one.range.covers(pages));
+                }
+            }
+        }
+    }
+    for order in odd::orders() {
+        call!(vma::pages_of, order, Vpn(u64::MAX));
     }
 }
 

@@ -75,7 +75,7 @@ fn check_leaf<M: Machine>(
             format!("{leaf:?} is not the given frame {due:?}")
         });
     }
-    require(level == Level::Pte, || format!("a huge leaf: {leaf:?}"))?;
+    require(level == Level::Pte || leaf.owned, || format!("a huge leaf that owns nothing: {leaf:?}"))?;
     if leaf.pfn == memory.zero_frame() {
         require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
@@ -83,7 +83,11 @@ fn check_leaf<M: Machine>(
     let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
     let due = if vma.backing.is_some() { Kind::File } else { Kind::User };
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
+    let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
+    let size = level.leaf_size().map(|size| size.order());
+    require(order == size, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
+    require(level == Level::Pte || exclusive, || format!("a huge page that is shared: {leaf:?}"))?;
     let copies = vma.is_private_anonymous() && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The tables of one space.
 struct Tables {
-    leaves: BTreeMap<Vpn, Leaf>,
+    leaves: BTreeMap<Vpn, (Level, Leaf)>,
     tables: BTreeSet<(Level, Pfn)>,
 }
 
@@ -54,8 +54,8 @@ impl Tables {
             Seen::Table { pfn, level, .. } => {
                 tables.tables.insert((level, pfn));
             }
-            Seen::Entry { page, entry: Entry::Leaf(leaf), .. } => {
-                tables.leaves.insert(page, leaf);
+            Seen::Entry { page, level, entry: Entry::Leaf(leaf) } => {
+                tables.leaves.insert(page, (level, leaf));
             }
             Seen::Entry { .. } => {}
         });
@@ -63,10 +63,14 @@ impl Tables {
     }
 
     fn check_page(&self, page: &Translation) -> Result<(), String> {
-        let Some(leaf) = self.leaves.get(&page.vpn) else {
+        let Some((level, leaf)) = self.leaves.get(&page.vpn) else {
             return Err(format!("remembers {page:?}, which is not in the tables"));
         };
-        let agrees = leaf.pfn == page.pfn && leaf.rights.contains(page.rights) && (leaf.dirty || !page.dirty);
+        let is_whole = level.leaf_size() == Some(page.size);
+        let agrees = is_whole
+            && leaf.pfn == page.pfn
+            && leaf.rights.contains(page.rights)
+            && (leaf.dirty || !page.dirty);
         require(agrees, || format!("remembers {page:?}, the tables say {leaf:?}"))
     }
 }

@@ -43,6 +43,7 @@ mod systems;
 mod teardown;
 mod teardown_beside;
 mod walk;
+mod thp;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -67,6 +68,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     walk::BENCHMARK,
     teardown::BENCHMARK,
     teardown_beside::BENCHMARK,
+    thp::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

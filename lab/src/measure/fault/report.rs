@@ -5,7 +5,8 @@ use super::runner::{RunResult, Setup};
 use crate::os::host_info::HostInfo;
 use crate::show::table::{self, grouped, number};
 use hdrhistogram::Histogram;
-use interleaf::space::{Fallback, Path};
+use interleaf::space::{Counter, Fallback, Path};
+use interleaf::vma::HugePolicy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ pub struct Report {
     pub setting: HostInfo,
     /// What its tasks did.
     pub workload: &'static str,
+    /// When memory got huge pages: `never`, `madvise` or `always`.
+    pub huge: &'static str,
     /// Memory that each task touched in a round.
     pub bytes_per_thread: u64,
     /// One for each number of CPUs and each path.
@@ -92,6 +95,15 @@ pub const fn path_name(path: Path) -> &'static str {
     match path {
         Path::Speculative => "speculative",
         Path::Locked => "locked",
+    }
+}
+
+/// The policy's name on the command line.
+pub const fn huge_name(policy: HugePolicy) -> &'static str {
+    match policy {
+        HugePolicy::Never => "never",
+        HugePolicy::Madvise => "madvise",
+        HugePolicy::Always => "always",
     }
 }
 
@@ -192,14 +204,18 @@ impl Report {
         row("handler p99.9, ns", &|r| count(r.latency_ns.p999));
         row("handler longest, ns", &|r| count(r.latency_ns.max));
         row("interrupts to flush", &|r| count(r.interrupts));
+        for counter in [Counter::ThpFaultAlloc, Counter::ThpFaultFallback, Counter::ThpSplitPmd] {
+            row(counter.name(), &|r| count(r.counters[counter.name()]));
+        }
         row("calls", &|r| count(r.tasks.iter().map(|task| task.calls).sum()));
         let mib = self.bytes_per_thread as f64 / f64::from(1 << 20);
         format!(
             "machine   {}\nworkload  {}, {} MiB for each task in a round; \
-             done + fallbacks + errors = faults\n\n{}",
+             done + fallbacks + errors = faults\nhuge      {}\n\n{}",
             self.setting.line(),
             self.workload,
             number(mib),
+            self.huge,
             table::of(&header, rows)
         )
     }

@@ -15,6 +15,7 @@ use interleaf::space::{AddressSpace, Layout, Path, Totals, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::tlb::ShootdownStats;
 use interleaf::units::{CpuId, Pfn, PfnRange};
+use interleaf::vma::HugePolicy;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -65,6 +66,7 @@ pub struct RunResult {
 pub struct WorkloadMachine {
     machine: Mutex<TimedMachine>,
     host_cpus: Vec<usize>,
+    huge: HugePolicy,
 }
 
 impl WorkloadMachine {
@@ -79,7 +81,13 @@ impl WorkloadMachine {
         let frames = pages + pages / 8 + 4096;
         let regions = vec![PfnRange::new(first, first.add(frames))];
         let config = MachineConfig { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
-        Ok(Self { machine: Mutex::new(SoftMachine::new(&config)?), host_cpus: host_cpus.to_vec() })
+        let (machine, huge) = (Mutex::new(SoftMachine::new(&config)?), HugePolicy::Never);
+        Ok(Self { machine, host_cpus: host_cpus.to_vec(), huge })
+    }
+
+    /// The same, with huge pages as the policy says.
+    pub fn with_huge_pages(self, huge: HugePolicy) -> Self {
+        Self { huge, ..self }
     }
 
     /// Runs `show` with the library on this machine.
@@ -94,7 +102,7 @@ impl WorkloadMachine {
         machine.reclaim_memory();
         let machine = &*machine;
         let entered = machine.enter(CpuId(0));
-        let vm = timed_machine::vm(machine)?;
+        let vm = timed_machine::vm_with(machine, self.huge)?;
         drop(entered);
         let runner = WorkloadRunner { vm: &vm, host_cpus: &self.host_cpus };
         let before = runner.allocated()?;

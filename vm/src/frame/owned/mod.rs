@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `single` | [`Frame`], [`ZeroedFrame`]: one frame, put to no use yet |
 //! | `folio` | [`Folio`]: a block of frames |
+//! | `mapped_folio` | [`ZeroedFolio`], [`MappedFolio`]: a block for a huge entry, and what the entry holds |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
@@ -24,6 +25,7 @@
 
 mod folio;
 mod frame_ref;
+mod mapped_folio;
 mod page_node;
 mod single;
 mod table_frame;
@@ -32,6 +34,7 @@ mod unhooked_lists;
 
 pub use folio::Folio;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
+pub use mapped_folio::{MappedFolio, ZeroedFolio};
 pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};

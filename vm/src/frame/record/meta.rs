@@ -92,7 +92,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// A transition of a frame that only the caller owns: a load and a store. `None` where it is refused.
     #[inline(always)]
-    fn step(&self, next: impl FnOnce(FrameState) -> Option<FrameState>) -> Option<FrameState> {
+    pub(super) fn step(&self, next: impl FnOnce(FrameState) -> Option<FrameState>) -> Option<FrameState> {
         let new = next(self.state())?;
         // Release: a getter that sees the new kind sees the owner's earlier stores to the record.
         self.state.store(new.0, Release);
@@ -100,7 +100,7 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// A transition of a frame that other CPUs may hold: a read-modify-write. `None` where it is refused.
-    fn step_shared(&self, next: impl Fn(FrameState) -> Option<FrameState>) -> Option<FrameState> {
+    pub(super) fn step_shared(&self, next: impl Fn(FrameState) -> Option<FrameState>) -> Option<FrameState> {
         let step = |word| next(FrameState(word)).map(|new| new.0);
         let old = self.state.update(AcqRel, Relaxed, step).ok()?;
         next(FrameState(old))

@@ -5,10 +5,12 @@
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
 //! | `birth` | [`Birth`]: the page that mapped a frame of anonymous memory first |
+//! | `block` | the records of a block that one huge entry maps |
 //! | `table` | [`FrameTable`]: all records, by frame number |
 //! | `words` | [`Words`]: a table frame as 512 shared words |
 
 mod birth;
+mod block;
 mod meta;
 mod state;
 mod table;

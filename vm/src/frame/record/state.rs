@@ -107,6 +107,11 @@ impl FrameState {
     /// A single frame of user memory that was just put to use: exclusive, one reference.
     pub const USER_FRAME: Self = Self(Self::of(Kind::User, Order::BASE).0 | EXCLUSIVE | 1);
 
+    /// As [`USER_FRAME`](Self::USER_FRAME), of a frame that was part of a block: *lazyfree* as that was.
+    pub const fn part(lazyfree: bool) -> Self {
+        Self(Self::USER_FRAME.0 | if lazyfree { LAZYFREE } else { 0 })
+    }
+
     const fn of(kind: Kind, order: Order) -> Self {
         Self(((kind as u64) << KIND_SHIFT) | ((order.0 as u64) << ORDER_SHIFT))
     }
@@ -240,6 +245,12 @@ impl FrameState {
     pub fn with_lazyfree(self, lazyfree: bool) -> Option<Self> {
         let flag = if lazyfree { LAZYFREE } else { 0 };
         (self.kind() == Kind::User).then_some(Self(self.0 & !LAZYFREE | flag))
+    }
+    /// The first frame of a block of exclusive user memory, as a frame of its own; the others need records of
+    /// their own then. References, which are those of the first frame from now on, stay.
+    pub fn split(self) -> Option<Self> {
+        let is_block = self.kind() == Kind::User && self.is_exclusive() && self.order() != Order::BASE;
+        is_block.then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
     /// Walks may reach the table from now on.
     pub fn attached(self) -> Option<Self> {

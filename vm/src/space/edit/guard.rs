@@ -200,16 +200,27 @@ impl<M: Machine> AddressSpace<'_, M> {
 }
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Whether a leaf of the space may be huge. The caller is a writer: no other one installs any.
+    /// Whether a leaf of the space may be huge, or become so by a fault. Exact for writers.
     #[inline(always)]
     pub(in crate::space) fn may_have_huge_leaves(&self) -> bool {
         self.has_huge_leaves.load(Relaxed) != 0
     }
 
-    /// Says that a leaf may be huge from now on. The caller is a writer.
+    /// Says that a leaf may be huge from now on. The caller is a writer, which has published nothing yet that
+    /// lets faults install huge leaves.
     pub(in crate::space) fn note_huge_leaves(&self) {
         if !self.may_have_huge_leaves() {
             self.has_huge_leaves.store(1, Relaxed);
+        }
+    }
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Says that a mapping may have huge pages from now on, as its flags say, if the policy allows that. The
+    /// caller is a writer, and has not published it yet.
+    pub(in crate::space) fn note_huge_pages(&self) {
+        if self.vm.huge_policy.is_ever() && !mutant!("thp.advice-not-noted") {
+            self.note_huge_leaves();
         }
     }
 }

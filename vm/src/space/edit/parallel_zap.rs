@@ -15,14 +15,14 @@
 //! right by which entries are cleared is the caller's guard, which stays until the parts have ended; the
 //! flush is the caller's too ([`GatherParts`](crate::tlb::GatherParts)).
 
+use super::zap::HugeFlush;
 use crate::frame::Flushed;
 use crate::machine::Machine;
 use crate::space::AddressSpace;
-use crate::table::{SlotRun, sweep, sweep_while};
+use crate::table::{SlotRun, sweep};
 use crate::tlb::Gather;
 use crate::units::{Level, Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};
-use core::cell::Cell;
 use core::convert::Infallible;
 
 /// Tables of leaves that the caller sweeps before it calls helpers, and that must be able to follow: some
@@ -50,17 +50,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[cold]
     #[inline(never)]
     pub(super) fn unhook_large(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        let nr_swept = Cell::new(0);
-        let unhook = |run: SlotRun<'_, '_, M>| {
-            nr_swept.set(nr_swept.get() + 1);
-            run.unhook_each(gather, Gather::defers, Gather::add);
-        };
-        let rest = sweep_while(&self.table, range, unhook, || nr_swept.get() < TABLES_ALONE);
+        let mut tables = 0..TABLES_ALONE;
+        let rest = self.unhook_while(range, gather, HugeFlush::Later, || tables.next().is_some());
         let part = part_pages(self.may_have_huge_leaves());
         let is_worth = rest.len() >= (TABLES_ALONE * Level::Pte.table_pages()).max(2 * part);
         let workers = self.vm.workers.filter(|_| is_worth);
         if !workers.is_some_and(|workers| self.unhook_in_parts(workers, rest, part, gather)) {
-            self.unhook_alone(rest, gather);
+            self.unhook_alone(rest, gather, HugeFlush::Later);
         }
     }
 
@@ -75,7 +71,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> bool {
         let all = gather.in_parts(|parts| {
             let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
-                parts.part(|gather| self.unhook_alone(pages_of(chunk), gather));
+                parts.part(|gather| self.unhook_alone(pages_of(chunk), gather, HugeFlush::Later));
                 Ok::<(), Infallible>(())
             });
             workers.run(&job.align(part).min_chunk(part)).is_ok()

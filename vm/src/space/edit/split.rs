@@ -6,15 +6,26 @@
 //!        may fail                       a flush for each, the table locked
 //! ```
 //!
-//! Only writers make, split and clear huge leaves, and they exclude each other: what is found before the
-//! publication is there afterwards.
+//! Writers exclude each other, so tables that a writer finds before its publication are there afterwards.
+//! A fault may turn an absent entry into a huge leaf meanwhile. So tables are put aside also for an end in
+//! the middle of an entry that is absent; and after the publication, when no fault installs anything for
+//! the old mapping, the entry is looked at once more, under its table's lock (docs/design/huge-pages.md).
+//!
+//! # Callers that lock to read
+//!
+//! MADV_DONTNEED and MADV_FREE change no mapping, so faults install huge leaves beside them. They split
+//! what they find at the ends ([`split_ends_shared`](AddressSpace::split_ends_shared)), and leave alone a
+//! huge leaf that reaches beyond the range later: its pages were absent when the call looked at the end of
+//! the range, so the fault comes after it.
 
 use super::{Held, PublishedGuard};
 use crate::frame::{Priority, TableFrame};
 use crate::machine::Machine;
+use crate::space::fault::Prepared;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{cut_leaf, split_at, tables_to_split};
-use crate::units::{Vpn, VpnRange};
+use crate::table::{LockedTable, SlotRun, level_to_split, split_at, tables_to_split};
+use crate::units::{Level, Vpn, VpnRange};
+use crate::vma::pages_of;
 
 /// Tables for the leaves that a range cuts at its ends.
 #[derive(Debug)]
@@ -71,12 +82,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     fn reserve_end(&self, page: Vpn) -> Result<EndReserve<'v, M>, Error> {
         let mut reserve = EndReserve::EMPTY;
-        let nr = cut_leaf(&self.table, page).map_or(0, |level| tables_to_split(level, page));
+        let nr = level_to_split(&self.table, page).map_or(0, |level| tables_to_split(level, page));
         for table in reserve.0.iter_mut().take(nr) {
-            let alloc = || self.vm.memory.alloc_table(Priority::Normal);
-            *table = Some(self.vm.or_reclaim(alloc).ok_or(Error::NoMemory)?);
+            *table = Some(self.alloc_table()?);
         }
         Ok(reserve)
+    }
+
+    /// An empty table.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(in crate::space) fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
+        let vm = self.vm;
+        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
     }
 
     /// Splits the leaves that the range cuts at its ends.
@@ -99,10 +118,87 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[cold]
     fn split_end(&self, page: Vpn, EndReserve(mut tables): EndReserve<'v, M>) {
         let next = || tables.iter_mut().find_map(Option::take);
-        split_at(&self.table, page, next, |pages| {
-            self.vm.count_many(Counter::TlbFlush, 1);
-            self.vm.count_many(Counter::TableAlloc, 1);
-            self.vm.shootdown.flush(self.vm.machine, &self.tlb, pages);
+        let has_split = split_at(&self.table, page, next, |table, slot, pages, frame| {
+            self.split_one(table, slot, pages, frame);
         });
+        debug_assert!(has_split, "no table was put aside for a split at {page:?}");
+    }
+
+    /// Splits the leaves that the range cuts at its ends, for a caller that locks it to read.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; leaves may have been split.
+    #[inline]
+    pub(in crate::space) fn split_ends_shared(&self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
+        if !self.may_have_huge_leaves() {
+            return Ok(());
+        }
+        held.assert_covers(self, range);
+        [range.start, range.end].into_iter().try_for_each(|end| self.split_end_shared(end))
+    }
+
+    #[cold]
+    fn split_end_shared(&self, page: Vpn) -> Result<(), Error> {
+        let mut table = None;
+        loop {
+            let has_split = split_at(
+                &self.table,
+                page,
+                || table.take(),
+                |table, slot, pages, frame| {
+                    self.split_one(table, slot, pages, frame);
+                },
+            );
+            if has_split {
+                return Ok(());
+            }
+            table = Some(self.alloc_table()?);
+        }
+    }
+
+    /// Splits the huge leaf in `slot`, with the table that a fault has prepared.
+    pub(in crate::space) fn split_prepared(
+        &self,
+        table: &mut LockedTable<'_, M>,
+        slot: usize,
+        page: Vpn,
+        prepared: &mut Prepared<'v, M>,
+    ) {
+        let order = table.level().leaf_size().map(crate::units::PageSize::order);
+        if let Some((order, frame)) = order.zip(prepared.take_table()) {
+            self.split_one(table, slot, pages_of(order, page), frame);
+        }
+    }
+
+    /// Splits the leaf in `slot`, which maps `pages`, and counts that.
+    pub(in crate::space) fn split_one(
+        &self,
+        table: &mut LockedTable<'_, M>,
+        slot: usize,
+        pages: VpnRange,
+        frame: TableFrame<'v, M>,
+    ) {
+        let vm = self.vm;
+        let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, pages));
+        let Ok(leaf) = split else { return };
+        vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
+        if leaf.owned {
+            vm.counters.count_each([Counter::ThpSplitPmd, Counter::ThpSplitPage]);
+            self.count_huge_gone(1);
+        }
+    }
+
+    /// Counts the huge pages of a run as gone. Nothing where it is one of base pages.
+    pub(in crate::space) fn count_huge_of(&self, run: &SlotRun<'_, '_, M>) {
+        if run.table.level() != Level::Pte {
+            let is_owned = |slot: &usize| run.table.owned_huge_leaf(*slot).is_some();
+            self.count_huge_gone(run.slots.clone().filter(is_owned).count() as u64);
+        }
+    }
+
+    fn count_huge_gone(&self, nr: u64) {
+        if nr > 0 {
+            self.vm.count_many(Counter::NrAnonTransparentHugepages, nr.wrapping_neg());
+        }
     }
 }

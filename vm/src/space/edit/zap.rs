@@ -8,10 +8,20 @@
 use super::{Held, PublishedGuard, parallel_zap};
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter};
-use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep};
+use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep, sweep_table, sweep_tables};
 use crate::tlb::{Gather, PendingFlush};
-use crate::units::{Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::VmaAttributes;
+
+/// When the flush comes that a cleared huge leaf needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HugeFlush {
+    /// Before its table is unlocked (P9): the mapping stays, so a fault could install a smaller page there
+    /// while a TLB still holds the large one.
+    Now,
+    /// With the edit's: no page of the range is mapped again before.
+    Later,
+}
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Gathers the translations that `edit` removes from the range. They are flushed, freed and counted when
@@ -84,10 +94,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.shootdown.flush(self.vm.machine, &self.tlb, VpnRange::new(page, page.add(1)));
     }
 
-    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed.
+    /// Clears the leaves of the range, whose mappings stay. When it returns, no CPU uses them and their
+    /// frames are freed. A huge leaf that reaches beyond the range came after the caller has split at the
+    /// ends.
     pub(in crate::space) fn zap(&self, held: Held<'_>, range: VpnRange) {
         self.gather(held, range, |gather| {
-            self.unhook_leaves(range, gather);
+            self.unhook_leaves(range, gather, HugeFlush::Now);
             self.put_deferred(gather);
         });
     }
@@ -95,7 +107,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// As [`zap`](Self::zap), for a writer that has published.
     pub(in crate::space) fn zap_pending(&self, guard: &PublishedGuard<'_, M>, range: VpnRange) {
         self.gather_pending(guard.held(), guard.pending(), range, |gather| {
-            self.unhook_leaves(range, gather);
+            self.unhook_leaves(range, gather, HugeFlush::Later);
             self.put_deferred(gather);
         });
     }
@@ -111,7 +123,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) {
         let hole = self.hole_around(guard, range, touching);
         self.gather_pending(guard.held(), guard.pending(), range, |gather| {
-            self.unhook_leaves(range, gather);
+            self.unhook_leaves(range, gather, HugeFlush::Later);
             if let Some(hole) = hole {
                 self.free_tables(range, hole, gather);
             }
@@ -128,18 +140,68 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     #[inline(always)]
-    fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        if parallel_zap::may_be_worth_helpers(range) && self.vm.workers.is_some() {
+    fn unhook_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>, flush: HugeFlush) {
+        // A part is flushed with the whole edit. No fault has huge leaves for the range that did not have the
+        // space say so before it locked the range to write.
+        let flushes_later = flush == HugeFlush::Later || !self.may_have_huge_leaves();
+        if parallel_zap::may_be_worth_helpers(range) && self.vm.workers.is_some() && flushes_later {
             self.unhook_large(range, gather);
         } else {
-            self.unhook_alone(range, gather);
+            self.unhook_alone(range, gather, flush);
         }
     }
 
-    pub(in crate::space) fn unhook_alone(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
-        sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
+    #[inline(always)]
+    pub(super) fn unhook_alone(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>, flush: HugeFlush) {
+        self.unhook_while(range, gather, flush, || true);
+    }
+
+    /// Clears the leaves of the range as long as `goes_on` says so, which is asked before each table. Returns
+    /// the rest.
+    #[inline(always)]
+    pub(super) fn unhook_while(
+        &self,
+        range: VpnRange,
+        gather: &mut Gather<'_, 'v, M>,
+        flush: HugeFlush,
+        goes_on: impl FnMut() -> bool,
+    ) -> VpnRange {
+        let each = |table: &mut LockedTable<'_, M>, rest| {
+            if table.level() == Level::Pte {
+                sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
+                    run.unhook_each(gather, Gather::defers, Gather::add);
+                })
+            } else {
+                self.unhook_huge(table, (rest, range), gather, flush)
+            }
+        };
+        sweep_tables(&self.table, range, each, goes_on)
+    }
+
+    /// Clears what a table above the last level holds of the pages that are left of the range. A huge page
+    /// that reaches beyond the range stays.
+    #[cold]
+    #[inline(never)]
+    fn unhook_huge(
+        &self,
+        table: &mut LockedTable<'_, M>,
+        (rest, range): (VpnRange, VpnRange),
+        gather: &mut Gather<'_, 'v, M>,
+        flush: HugeFlush,
+    ) -> Vpn {
+        let end = sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
+            let is_owned = run.table.owned_huge_leaf(run.slots.start).is_some();
+            if is_owned && !run.is_whole(range) {
+                debug_assert!(flush == HugeFlush::Now, "a writer has split at the ends of its range");
+                return;
+            }
+            self.count_huge_of(&run);
             run.unhook_each(gather, Gather::defers, Gather::add);
         });
+        if flush == HugeFlush::Now && !mutant!("zap.huge-unlocked-before-flush") {
+            gather.flush_now();
+        }
+        end
     }
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it

@@ -31,6 +31,7 @@
 //! and the writer sees the entry. A mapping that is found busy under the space's lock is made live when its
 //! publisher has flushed (P3).
 
+use super::huge::HugeUse;
 use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
 use super::prepare::Prepared;
 use super::{Fallback, Fault};
@@ -53,7 +54,7 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     proof: &P,
     prepared: &mut Prepared<'v, M>,
 ) -> Result<(), Fallback> {
-    attempt_with(space, fault, fault.access.needs(), proof, prepared, decide)
+    attempt_with(space, fault, (fault.access.needs(), HugeUse::Whole), proof, prepared, decide)
 }
 
 /// Tries once to make the page of `fault` one that may be pinned for its access: a page of private memory
@@ -69,14 +70,14 @@ pub fn unshare<'v, M: Machine, P: Proof<M>>(
     proof: &P,
     prepared: &mut Prepared<'v, M>,
 ) -> Result<(), Fallback> {
-    attempt_with(space, fault, needs, proof, prepared, decide_unshare)
+    attempt_with(space, fault, (needs, HugeUse::Split), proof, prepared, decide_unshare)
 }
 
 #[inline(always)]
 fn attempt_with<'v, M: Machine, P: Proof<M>>(
     space: &AddressSpace<'v, M>,
     fault: Fault,
-    needs: Rights,
+    (needs, huge): (Rights, HugeUse),
     proof: &P,
     prepared: &mut Prepared<'v, M>,
     decide: impl Fn(Entry, FaultInputs) -> Decision,
@@ -90,9 +91,15 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
         return Err(Fallback::VmaAccess);
     }
     let context = FaultContext { space, vma, page, proof, reading: &reading };
-    let entry = match context.walk(prepared)? {
+    let entry = match context.walk(fault.access, huge, prepared)? {
         Walked::Base(entry) => entry,
-        Walked::Given(entry) => return context.allow_given(&entry, fault, prepared, decide),
+        Walked::Huge(entry, HugeOwner::Block) if huge == HugeUse::Split => {
+            let (slot, mut table) = (entry.slot, context.lock_to_split(&entry, prepared)?);
+            drop(reading);
+            space.split_prepared(&mut table, slot, page, prepared);
+            return Ok(());
+        }
+        Walked::Huge(entry, _) => return context.use_huge(&entry, fault, prepared, decide),
     };
     let decision = decide(entry.entry(), context.inputs(fault.access));
     match decision {
@@ -131,7 +138,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Nothing where a refused access does that by itself. A thread that goes on on another CPU, which
     /// remembers a refusal too, faults there once more.
     #[inline(always)]
-    fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
+    pub(super) fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
         if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
             self.vm.machine.flush_range(VpnRange::new(page, page.add(1)));
         }
@@ -152,7 +159,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// day. `None` where the mapping was replaced or is frozen by a writer. Called under the lock of the
     /// table that the copy goes into.
     #[cold]
-    fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
+    pub(super) fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let attributes = vma.attributes();
         let before = Vpn(attributes.range.start.0.wrapping_sub(1));
         let prev = self.vmas.find(reading, before).map(Vma::attributes);
@@ -177,12 +184,12 @@ pub(super) fn unless_replaced<'g, C: Cpu>(
 }
 
 /// The common data of the steps of one attempt.
-struct FaultContext<'a, 's, 'v, M: Machine, P> {
-    space: &'s AddressSpace<'v, M>,
-    vma: &'a Vma<M::Cpu>,
-    page: Vpn,
+pub(super) struct FaultContext<'a, 's, 'v, M: Machine, P> {
+    pub(super) space: &'s AddressSpace<'v, M>,
+    pub(super) vma: &'a Vma<M::Cpu>,
+    pub(super) page: Vpn,
     proof: &'a P,
-    reading: &'a ReadGuard<'a, M::Cpu>,
+    pub(super) reading: &'a ReadGuard<'a, M::Cpu>,
 }
 
 impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
@@ -197,14 +204,23 @@ impl<M: Machine, P> Copy for FaultContext<'_, '_, '_, M, P> {}
 enum Walked<'a, 's, M: Machine> {
     /// At the entry of a base page.
     Base(EntryRef<'a, 's, M>),
-    /// At a huge leaf of frames that were given.
-    Given(EntryRef<'a, 's, M>),
+    /// At a huge leaf.
+    Huge(EntryRef<'a, 's, M>, HugeOwner),
+}
+
+/// What a huge leaf owns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HugeOwner {
+    /// Nothing: its frames were given.
+    Nothing,
+    /// A block of user memory.
+    Block,
 }
 
 impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// The inputs of the decision.
     #[inline(always)]
-    fn inputs(&self, access: Access) -> FaultInputs {
+    pub(super) fn inputs(&self, access: Access) -> FaultInputs {
         FaultInputs {
             private_anonymous: self.vma.is_private_anonymous(),
             rights: self.vma.rights(),
@@ -213,56 +229,45 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         }
     }
 
-    /// The rest of an attempt whose walk has ended at a huge leaf of given frames: its rights may be given
-    /// back. Not part of the other attempts, whose entries are all of the last level.
-    #[cold]
-    #[inline(never)]
-    fn allow_given(
-        self,
-        entry: &EntryRef<'a, 's, M>,
-        fault: Fault,
-        prepared: &mut Prepared<'v, M>,
-        decide: impl Fn(Entry, FaultInputs) -> Decision,
-    ) -> Result<(), Fallback> {
-        let Self { space, page, .. } = self;
-        let decision = decide(entry.entry(), self.inputs(fault.access));
-        match decision {
-            Decision::Nothing => {}
-            Decision::Allow(_) => {
-                let table = self.lock(entry, decision, prepared)?;
-                let (access, rights) = (fault.access, self.vma.rights());
-                Install { space, table, slot: entry.slot, page, access, rights }.apply(decision, prepared)?;
-            }
-            _ => return Err(Fallback::VmaNotSupported),
-        }
-        space.forget_refusal(page, self.reading);
-        Ok(())
-    }
-
     /// Walks to the entry of the page, linking the tables that are absent.
     #[inline(always)]
-    fn walk(&self, prepared: &mut Prepared<'v, M>) -> Result<Walked<'a, 's, M>, Fallback> {
+    fn walk(
+        &self,
+        access: Access,
+        huge: HugeUse,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Walked<'a, 's, M>, Fallback> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
             match entry.entry() {
                 Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
-                Entry::Leaf(leaf) if !leaf.owned && self.vma.is_given() => return Ok(Walked::Given(entry)),
+                Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, HugeOwner::Block)),
+                Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, HugeOwner::Nothing)),
                 // Another huge leaf, or a marker of another version: no walk ends below it.
                 Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
             }
-            self.link_table(&entry, prepared)?;
+            self.link_table(&entry, access, huge, prepared)?;
             entry = walk_on(entry.table, self.page, Level::Pte, self.reading);
         }
         Ok(Walked::Base(entry))
     }
 
-    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock). By
-    /// value, so that the context lies in memory only here.
+    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock), or
+    /// installs a huge page. By value, so that the context lies in memory only here.
     #[cold]
     #[inline(never)]
-    fn link_table(self, entry: &EntryRef<'_, 's, M>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+    fn link_table(
+        self,
+        entry: &EntryRef<'_, 's, M>,
+        access: Access,
+        huge: HugeUse,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        if huge == HugeUse::Whole && self.install_huge(entry, access, prepared)? {
+            return Ok(());
+        }
         prepared.allocate_table()?;
         let mut parent = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         if parent.read(entry.slot) == entry.word {
@@ -279,7 +284,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
 
     /// Locks the table and asks the three questions.
     #[inline(always)]
-    fn lock(
+    pub(super) fn lock(
         &self,
         entry: &EntryRef<'_, 's, M>,
         decision: Decision,
@@ -308,7 +313,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     }
 
     #[inline(always)]
-    fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
+    pub(super) fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
         self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
     }
 }

@@ -5,6 +5,7 @@
 //! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
 //! | `attempt` | one attempt: the steps in their order; the proofs that the mapping may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
+//! | `huge` | huge pages: installing one, and what is done at a huge leaf |
 //! | `install` | how to change the entry, a pure function; its write, under the table's lock |
 //! | `result` | the results of a fault |
 //!
@@ -14,6 +15,7 @@
 //! the locked path may report an error. docs/design/fault.md has the protocol with its drawing.
 
 mod attempt;
+mod huge;
 mod install;
 mod prepare;
 mod result;
@@ -115,7 +117,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[inline]
     fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let mut result = attempt(self, fault, &Speculated, prepared);
-        if matches!(result, Err(Fallback::VmaChanged | Fallback::EntryBusy | Fallback::CowUnprepared)) {
+        if matches!(result, Err(reason) if reason.is_brief()) {
             result = self.speculate_again(fault, prepared);
         }
         result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
@@ -123,11 +125,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// A second attempt where another CPU was at work on the same mapping or entry. Both last a few stores: a
     /// writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
-    /// has installed its entry. The frame is prepared already.
+    /// has installed its entry. The frame is prepared already; a block for a huge page is now, outside of the
+    /// read section.
     #[cold]
     #[inline(never)]
     fn speculate_again(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         M::Cpu::relax();
+        prepared.prepare_huge();
         attempt(self, fault, &Speculated, prepared)
     }
 
@@ -177,7 +181,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self,
         prepared: &mut Prepared<'v, M>,
         mut first: Option<Fallback>,
-        attempt: impl Fn(&mut Prepared<'v, M>, bool) -> Result<R, Fallback>,
+        mut attempt: impl FnMut(&mut Prepared<'v, M>, bool) -> Result<R, Fallback>,
     ) -> Result<R, FaultError> {
         // Whether the backing's index has lacked memory though all that waited had been done.
         let mut has_waited = false;
@@ -209,6 +213,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     }
                 }
                 Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
+                Fallback::HugeUnprepared => prepared.prepare_huge(),
                 Fallback::VmaChanged
                 | Fallback::PmdChanged
                 | Fallback::EntryBusy

@@ -3,12 +3,12 @@
 
 use super::Fallback;
 use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
-use crate::frame::{Birth, ZeroedFrame};
+use crate::frame::{Birth, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::FillError;
-use crate::space::Vm;
+use crate::space::{Counter, Vm};
 use crate::sync::ReadGuard;
-use crate::units::Vpn;
+use crate::units::{Order, Vpn};
 use crate::vma::Vma;
 use core::fmt;
 
@@ -33,6 +33,23 @@ enum Rare<'v, M: Machine> {
     CopyWanted,
     /// A frame to be copied into.
     Copy(Frame<'v, M>),
+    /// The last attempt was about to install a huge page, and there was none.
+    HugeWanted,
+    /// A block for a huge page.
+    Huge(ZeroedFolio<'v, M>),
+    /// There was no block for a huge page: the fault gets a base page.
+    HugeLacking,
+}
+
+/// What is prepared for a huge page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreparedHuge {
+    /// Nothing yet.
+    Nothing,
+    /// A block.
+    Ready,
+    /// There was none.
+    Lacking,
 }
 
 /// Attempts run in a read section and never wait, so they leave the last frames to callers that may.
@@ -79,6 +96,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if self.placement != placement && self.has_copy() {
             self.rare = Rare::CopyWanted;
         }
+        if self.placement != placement && self.huge() == PreparedHuge::Ready {
+            self.rare = Rare::Nothing;
+        }
         self.placement = placement;
     }
 
@@ -89,7 +109,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
             self.frame = self.vm.memory.alloc_zeroed_from(self.placement, AT_ONCE);
             if self.frame.is_none() {
                 // A zeroed frame is waited for, and no other.
-                self.rare = Rare::Nothing;
+                if !matches!(self.rare, Rare::HugeLacking) {
+                    self.rare = Rare::Nothing;
+                }
                 return Err(Fallback::NoMemory);
             }
         }
@@ -131,6 +153,46 @@ impl<'v, M: Machine> Prepared<'v, M> {
     pub fn take_copy(&mut self) -> Option<Frame<'v, M>> {
         match core::mem::replace(&mut self.rare, Rare::Nothing) {
             Rare::Copy(frame) => Some(frame),
+            _ => None,
+        }
+    }
+
+    /// What is prepared for a huge page.
+    pub fn huge(&self) -> PreparedHuge {
+        match self.rare {
+            Rare::Huge(_) => PreparedHuge::Ready,
+            Rare::HugeLacking => PreparedHuge::Lacking,
+            _ => PreparedHuge::Nothing,
+        }
+    }
+
+    /// Notes that a block for a huge page is wanted.
+    pub fn want_huge(&mut self) {
+        self.rare = Rare::HugeWanted;
+    }
+
+    /// Allocates a block for a huge page, if the last attempt wanted one; where none is free, the next one
+    /// makes do with a base page. Called with no lock held and outside any read section: a block takes as
+    /// long to zero as hundreds of faults.
+    #[cold]
+    #[inline(never)]
+    pub fn prepare_huge(&mut self) {
+        if !matches!(self.rare, Rare::HugeWanted) {
+            return;
+        }
+        self.rare = match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
+            Some(folio) => Rare::Huge(folio),
+            None => {
+                self.vm.count(Counter::ThpFaultFallback);
+                Rare::HugeLacking
+            }
+        };
+    }
+
+    /// Takes the block for a huge page.
+    pub fn take_huge(&mut self) -> Option<ZeroedFolio<'v, M>> {
+        match core::mem::replace(&mut self.rare, Rare::Nothing) {
+            Rare::Huge(folio) => Some(folio),
             _ => None,
         }
     }
@@ -236,7 +298,9 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
         let rare: &dyn fmt::Debug = match &self.rare {
             Rare::Backing(frame) => frame,
             Rare::Copy(frame) => frame,
-            Rare::Nothing | Rare::CopyWanted => &"no other",
+            Rare::Huge(folio) => folio,
+            Rare::Nothing | Rare::CopyWanted | Rare::HugeWanted => &"no other",
+            Rare::HugeLacking => &"no huge page",
         };
         write!(f, "prepared: frame {:?}, table {:?}, {rare:?}", self.frame, self.table)
     }

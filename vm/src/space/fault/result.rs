@@ -44,11 +44,13 @@ pub enum Fallback {
     Forking,
     /// The frame has to be copied, and none was prepared for that.
     CowUnprepared,
+    /// A huge page is wanted, and no block was prepared for that.
+    HugeUnprepared,
 }
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 10] = [
+    pub const ALL: [Fallback; 11] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
@@ -59,7 +61,14 @@ impl Fallback {
         Fallback::NoMemory,
         Fallback::Forking,
         Fallback::CowUnprepared,
+        Fallback::HugeUnprepared,
     ];
+
+    /// Whether another attempt right away may do.
+    #[inline(always)]
+    pub(super) const fn is_brief(self) -> bool {
+        matches!(self, Self::VmaChanged | Self::EntryBusy | Self::CowUnprepared | Self::HugeUnprepared)
+    }
 
     /// The counter of this reason.
     pub const fn counter(self) -> Counter {
@@ -74,6 +83,7 @@ impl Fallback {
             Fallback::NoMemory => Counter::SpfNoMemory,
             Fallback::Forking => Counter::SpfForking,
             Fallback::CowUnprepared => Counter::SpfCowUnprepared,
+            Fallback::HugeUnprepared => Counter::SpfHugeUnprepared,
         }
     }
 }

@@ -12,16 +12,17 @@
 //! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
 //! consistent snapshot though threads of the parent go on.
 
-use crate::frame::{Priority, TableFrame};
-use crate::machine::Machine;
+use crate::frame::TableFrame;
+use crate::machine::{Entry, Machine};
 use crate::space::edit::PublishedGuard;
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error, Held};
+use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::*;
-use crate::table::{LockedTable, Shared, TooManyMappings, UnlinkedTable, visit_next, walk};
+use crate::table::{EntryRef, LockedTable, Shared, TooManyMappings, UnlinkedTable, visit_next, walk};
 use crate::tlb::Gather;
-use crate::units::{Level, Vpn, VpnRange};
-use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, inherit};
+use crate::units::{Level, Order, Vpn, VpnRange};
+use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, inherit, pages_of};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A new space with copies of this one's mappings and of its private memory, as it is at one instant: of
@@ -47,6 +48,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.write_all();
         child.heap_end.store(self.heap_end.load(Relaxed), Relaxed);
         child.fork.note_fork();
+        child.refuse_huge_pages(self.huge_refusal());
         self.fork_mappings(guard.held(), &child)?;
         let fork = self.fork.begin();
         let guard = self.published(guard, self.all_pages());
@@ -68,6 +70,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let Some(inherited) = inherit(&vma, || self.vm.numbers.next()) else { continue };
             if inherited.flags.contains(VmaFlags::ACCOUNT) && !mutant!("fork.not-committed") {
                 self.limits(held).commit(inherited.range.len())?;
+            }
+            if inherited.flags.contains(VmaFlags::HUGE_PAGE) {
+                child.note_huge_pages();
             }
             child.adopt(inherited)?;
             // Frames that were given are mapped in the child from the start, as they are here.
@@ -133,11 +138,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             debug_assert!(linked, "only the caller links tables into the space");
             self.vm.count(Counter::TableAlloc);
         }
-    }
-
-    fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
-        let vm = self.vm;
-        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
     }
 
     /// An empty table to be linked next on the way to the tables of leaves; `None` where the way is there.
@@ -208,8 +208,13 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
         Ok(())
     }
 
-    /// Gets ready for the region of `page`: the table of another one is linked, and an empty one is there.
+    /// Gets ready for the region of `page`: the table of another one is linked, an empty one is there, and
+    /// a huge page is split, since frames are shared one by one. A fault may install another one before
+    /// the sweep locks the table, which visits nothing then.
     fn prepare(&mut self, page: Vpn) -> Result<(), Error> {
+        if self.parent.may_have_huge_leaves() {
+            self.parent.split_huge_at(page)?;
+        }
         if self.open.as_ref().is_some_and(|(first, _)| *first != region_of(page)) {
             self.link_open()?;
         }
@@ -228,6 +233,43 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
         self.child.link_leaves(first, leaves)?;
         self.parent.vm.count(Counter::TableAlloc);
         Ok(())
+    }
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Splits the huge page that holds `page`, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn split_huge_at(&self, page: Vpn) -> Result<(), Error> {
+        let reading = self.vm.rcu.read();
+        let is_huge = self.huge_entry(page, &reading).is_some();
+        drop(reading);
+        if !is_huge {
+            return Ok(());
+        }
+        let frame = self.alloc_table()?;
+        let reading = self.vm.rcu.read();
+        let found = self.huge_entry(page, &reading).and_then(|found| Some((found.slot, found.table.lock()?)));
+        drop(reading);
+        if let Some((slot, mut table)) = found
+            && table.owned_huge_leaf(slot).is_some()
+        {
+            self.split_one(&mut table, slot, pages_of(Order::HUGE, page), frame);
+        }
+        Ok(())
+    }
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// The entry of the page, if that is a huge leaf which owns its frames.
+    fn huge_entry<'r, 's>(
+        &'s self,
+        page: Vpn,
+        reading: &'r ReadGuard<'_, M::Cpu>,
+    ) -> Option<EntryRef<'r, 's, M>> {
+        let found = walk(&self.table, page, Level::Pte, reading);
+        let is_owned = matches!(found.entry(), Entry::Leaf(leaf) if leaf.owned);
+        (found.table.level() != Level::Pte && is_owned).then_some(found)
     }
 }
 

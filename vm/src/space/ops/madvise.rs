@@ -63,11 +63,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Err(Error::Invalid)
             }
             Advice::DontNeed => {
+                self.split_ends_shared(held, part)?;
                 self.zap(held, part);
                 Ok(())
             }
             Advice::Free if !vma.is_private_anonymous() => Err(Error::Invalid),
             Advice::Free => {
+                self.split_ends_shared(held, part)?;
                 self.mark_free(held, part);
                 Ok(())
             }
@@ -83,6 +85,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
         let guard = self.write(range);
         let reserve = self.reserve_for(guard.held(), range).map_err(|_| Error::Again)?;
+        if advice == FlagAdvice::HugePage {
+            self.note_huge_pages();
+        }
         let mapped = self.each_part_in(guard.held(), range, |part, vma| {
             let refused = match advice {
                 FlagAdvice::WipeOnFork => !vma.is_private_anonymous(),
@@ -115,15 +120,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }
 
-    /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a store
-    /// makes them dirty again (`LockedTable::is_discardable`). Frames that other spaces may map stay.
+    /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a
+    /// store makes them dirty again (`LockedTable::is_discardable`). Frames that other spaces may map
+    /// stay. A huge leaf is marked as a whole; one that reaches beyond the range came after the caller has
+    /// split at the ends.
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
         self.edit_entries(held, range, |table, slot, page, gather| {
-            if !table.is_exclusive(slot) {
+            let pages = VpnRange::new(page, page.add(table.level().entry_pages()));
+            if !table.is_exclusive(slot) || !range.covers(pages) {
                 return;
             }
             if let Some((_, true)) = table.adjust(slot, cleaned) {
-                gather.weakened(VpnRange::new(page, page.add(1)));
+                gather.weakened(pages);
             }
             if !mutant!("madvise.lazyfree-not-set") {
                 table.set_lazyfree(slot, true);

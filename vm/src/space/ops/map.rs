@@ -94,6 +94,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         let (guard, destination) = self.place(request)?;
         let range = destination.range();
         let attributes = self.attributes_of(guard.held(), request, destination)?;
+        if attributes.flags.contains(VmaFlags::HUGE_PAGE) {
+            self.note_huge_pages();
+        }
         if let Err(error) = self.put(guard, destination, attributes) {
             self.release_backing(attributes.backing, range);
             return Err(error);

@@ -15,7 +15,7 @@ use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
 use crate::table::walk;
 use crate::units::{Access, Level, Rights, Vpn};
-use crate::vma::VmaFlags;
+use crate::vma::{HugePolicy, VmaFlags};
 use core::cell::Cell;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
@@ -38,10 +38,16 @@ pub(super) struct Pair {
 
 /// Returns the number of executions in which CPU 1 missed the page, and in which it found it.
 pub(super) fn explore_pair(pair: Pair) -> [usize; 2] {
+    explore_pair_on(pair, 96, HugePolicy::Never, 2)
+}
+
+/// As [`explore_pair`], on a machine of `frames` frames, with this policy, and with so many preemptions.
+pub(super) fn explore_pair_on(pair: Pair, frames: u64, policy: HugePolicy, preemptions: usize) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(2, move || {
-        with_leaked(Tests::of_format(96, 2), |machine| {
-            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
+    run_model(preemptions, move || {
+        with_leaked(Tests::of_format(frames, 2), |machine| {
+            let vm = Vm::new(machine, boot_map(machine)).unwrap().with_huge_pages(policy);
+            with_leaked(vm, |vm| {
                 let before = Cell::new(0);
                 with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
                     let found = one_execution(machine, space, pair, &before);
@@ -67,7 +73,8 @@ fn one_execution(
         machine.run_as(cpu);
         warm(space);
     }
-    allocated.set(space.vm().memory().check().unwrap().allocated);
+    // Counted, and not recounted: each word that is looked at before there are threads is one of the model's.
+    allocated.set(space.vm().memory().stats().allocated());
     (pair.before)(space);
     refill_zeros();
     let run = move |cpu: usize| {

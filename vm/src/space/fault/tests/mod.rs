@@ -17,6 +17,8 @@ mod loom_fault;
 #[cfg(loom)]
 mod loom_fork;
 #[cfg(loom)]
+mod loom_huge;
+#[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
 mod loom_parts;

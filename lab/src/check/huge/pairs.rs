@@ -1,0 +1,228 @@
+//! Two CPUs at once on huge pages, on the seeded machine.
+//!
+//! Both run a space whose arena is two huge pages; each CPU has a page of its own in the first of them,
+//! and has stored there. Each does an operation, then stores to its page again and reads it back. What
+//! holds whatever the order: no CPU loses a store that nobody discards, none reaches a frame that is not
+//! the page's, no TLB holds two sizes, and everything adds up.
+
+use super::{HUGE, HUGE_BYTES};
+use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
+use crate::check::drive::Driver;
+use crate::check::library::{boot_map, layout_of};
+use crate::check::recount::QuiescentSystem;
+use crate::check::setting::Setting;
+use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
+use crate::machine::soft::{MachineConfig, SoftMachine};
+use interleaf::machine::Format;
+use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
+use interleaf::units::{Access, CpuId, VirtAddr};
+use interleaf::vma::HugePolicy;
+use std::ops::Range;
+
+/// What one CPU does to the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugeOperation {
+    /// Store to a page of the second huge page, which is not there yet.
+    Install,
+    /// munmap of pages around the border of the two.
+    UnmapBorder,
+    /// munmap of the second.
+    UnmapWhole,
+    /// mprotect of pages around the border.
+    ProtectBorder,
+    /// mprotect of the first, to read-only and back.
+    ProtectWhole,
+    /// MADV_DONTNEED of pages around the border.
+    DiscardBorder,
+    /// MADV_DONTNEED of the second.
+    DiscardWhole,
+    /// MADV_FREE of the second, and of a part of it.
+    Free,
+    /// mmap with MAP_FIXED over pages around the border.
+    MapOver,
+    /// A pin of the own page.
+    Pin,
+    /// A fork, whose child reads the own page.
+    Fork,
+}
+
+impl HugeOperation {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Install,
+        Self::UnmapBorder,
+        Self::UnmapWhole,
+        Self::ProtectBorder,
+        Self::ProtectWhole,
+        Self::DiscardBorder,
+        Self::DiscardWhole,
+        Self::Free,
+        Self::MapOver,
+        Self::Pin,
+        Self::Fork,
+    ];
+}
+
+/// All unordered pairs.
+pub fn all_huge() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
+    let every = HugeOperation::ALL;
+    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+}
+
+/// The arena, in the main window of the setting.
+const BASE: u64 = (16 << 40) + 64 * HUGE_BYTES;
+/// Pages around the border of the two huge pages.
+const BORDER: (u64, u64) = (BASE + HUGE_BYTES - 2 * PAGE, 4 * PAGE);
+/// Frames: the arena, a child's copies, and what goes beside.
+const FRAMES: u64 = 6 * HUGE;
+const BOTH: Prot = Prot::READ.union(Prot::WRITE);
+
+type Machine<F> = SoftMachine<Baton, F>;
+
+/// Plays a pair with each seed. Returns how many steps there were.
+///
+/// # Errors
+/// The first seed that went wrong.
+pub fn run_huge_pair<F: Format>(
+    pair: (HugeOperation, HugeOperation),
+    seeds: Range<u64>,
+) -> Result<u64, Box<Report>> {
+    let options = Options { limit_steps: 2_000_000, keep: 80 };
+    let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, pair));
+    played.map(|summary| summary.steps)
+}
+
+fn scenario<F: Format>(schedule: &Schedule, pair: (HugeOperation, HugeOperation)) {
+    let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
+    let path = if schedule.seed() % 3 == 0 { Path::Locked } else { Path::Speculative };
+    let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
+    let entered = machine.enter(CpuId(0));
+    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(HugePolicy::Always);
+    let before = vm.memory().check().expect("frames add up").allocated;
+    let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
+    drop(entered);
+    let limit = MemlockLimit::new(u64::MAX);
+    let cpus =
+        [0, 1].map(|cpu| Cpu { driver: Driver { machine: &machine, space: &space }, cpu, limit: &limit });
+    let mut active = Vec::new();
+    for cpu in &cpus {
+        let _entered = machine.enter(CpuId(cpu.cpu as u32));
+        if cpu.cpu == 0 {
+            let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
+            cpu.call(Call::Mmap { hint: BASE, len: 2 * HUGE_BYTES, prot: BOTH, flags });
+        }
+        active.push(space.activate(None));
+        cpu.store(1);
+        // The second is there too in every other run.
+        if cpu.cpu == 1 && schedule.seed() % 2 == 0 {
+            cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
+        }
+    }
+    let program = |(cpu, operation): (usize, HugeOperation)| -> Program<'_> {
+        let cpu = &cpus[cpu];
+        Box::new(move || cpu.run(operation))
+    };
+    schedule.run(&machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
+    let entered = machine.enter(CpuId(0));
+    QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path }.must_hold();
+    assert_eq!(machine.violations(), [], "a TLB saw the impossible");
+    let second = active.pop();
+    drop(active);
+    drop(entered);
+    {
+        let _entered = machine.enter(CpuId(1));
+        drop(second);
+        vm.trim();
+    }
+    let _entered = machine.enter(CpuId(0));
+    drop(space);
+    vm.trim();
+    let after = vm.memory().check().expect("frames add up at the end").allocated;
+    assert_eq!(after, before, "frames handed out before and after");
+}
+
+/// What one CPU works with.
+struct Cpu<'a, 'v, F: Format> {
+    driver: Driver<'a, 'v, Baton, F>,
+    cpu: u64,
+    limit: &'a MemlockLimit<Baton>,
+}
+
+impl<'v, F: Format> Cpu<'_, 'v, F> {
+    fn own_page(&self) -> u64 {
+        BASE + (5 + 100 * self.cpu) * PAGE
+    }
+
+    fn call(&self, call: Call) -> CallResult {
+        self.driver.call(&call)
+    }
+
+    /// Stores to the own page, which nobody unmaps.
+    fn store(&self, value: u8) {
+        self.call(Call::Write { addr: self.own_page(), value });
+    }
+
+    fn load(&self) -> CallResult {
+        self.call(Call::Read { addr: self.own_page() })
+    }
+
+    fn run(&self, operation: HugeOperation) {
+        let kept = 20 + self.cpu as u8;
+        self.store(kept);
+        self.carry_out(operation);
+        assert_eq!(self.load(), CallResult::Byte(kept), "a store to the first huge page is lost");
+        let answer = self.call(Call::Write { addr: self.own_page(), value: kept + 10 });
+        if answer == CallResult::Written {
+            assert_eq!(self.load(), CallResult::Byte(kept + 10));
+        }
+    }
+
+    fn carry_out(&self, operation: HugeOperation) {
+        let second = BASE + HUGE_BYTES;
+        let (addr, len) = BORDER;
+        match operation {
+            HugeOperation::Install => {
+                self.call(Call::Write { addr: second + (7 + self.cpu) * PAGE, value: 3 });
+            }
+            HugeOperation::UnmapBorder => {
+                self.call(Call::Munmap { addr, len });
+            }
+            HugeOperation::UnmapWhole => {
+                self.call(Call::Munmap { addr: second, len: HUGE_BYTES });
+            }
+            HugeOperation::ProtectBorder => {
+                self.call(Call::Mprotect { addr, len, prot: Prot::READ });
+            }
+            HugeOperation::ProtectWhole => {
+                for prot in [Prot::READ, BOTH] {
+                    self.call(Call::Mprotect { addr: BASE, len: HUGE_BYTES, prot });
+                }
+            }
+            HugeOperation::DiscardBorder => {
+                self.call(Call::Madvise { addr, len, advice: advice::DONTNEED });
+            }
+            HugeOperation::DiscardWhole => {
+                self.call(Call::Madvise { addr: second, len: HUGE_BYTES, advice: advice::DONTNEED });
+                self.call(Call::Write { addr: second + (30 + self.cpu) * PAGE, value: 4 });
+            }
+            HugeOperation::Free => {
+                self.call(Call::Madvise { addr: second, len: HUGE_BYTES, advice: advice::FREE });
+                self.call(Call::Madvise { addr: second, len: PAGE, advice: advice::FREE });
+            }
+            HugeOperation::MapOver => {
+                let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
+                self.call(Call::Mmap { hint: addr, len, prot: BOTH, flags });
+            }
+            HugeOperation::Pin => {
+                let addr = VirtAddr(self.own_page());
+                drop(self.driver.space.pin_pages(addr, Access::Read, self.limit, [None]));
+            }
+            HugeOperation::Fork => {
+                let child = self.driver.space.fork().expect("there is memory");
+                let mut byte = [0];
+                assert_eq!(child.copy_from(VirtAddr(self.own_page()), &mut byte), Ok(1));
+                assert_eq!(byte[0], 20 + self.cpu as u8, "a child lacks a store from before its fork");
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Which pages are resident where huge pages are installed by faults: the obvious rules, region by region.
+//!
+//! | a region has | a store to a page of it | a load |
+//! |---|---|---|
+//! | nothing | all pages, where they may be huge; else a table with the page | a table with the page |
+//! | a table | the page | the page |
+//! | a huge page | nothing new | nothing new |
+//!
+//! A region may have a huge page if it lies in one mapping that may. A range that cuts a huge page leaves a
+//! table; munmap takes tables away where no mapping is left.
+
+use super::{HUGE, HUGE_BYTES};
+use crate::check::calls::{Call, CallResult, PAGE, advice};
+use crate::check::model::{Mapping, Spaces, VmFlags};
+use interleaf::vma::HugePolicy;
+use interleaf_linux_abi::MapFlags;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// What a region of the size of a huge page has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Region {
+    Table,
+    Huge,
+}
+
+/// The resident pages of an arena, by address, and what its regions have; those that are missing have
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct Residency {
+    policy: HugePolicy,
+    regions: BTreeMap<u64, Region>,
+    pages: BTreeSet<u64>,
+}
+
+fn region_of(addr: u64) -> u64 {
+    addr / HUGE_BYTES * HUGE_BYTES
+}
+
+impl Residency {
+    /// Nothing is resident.
+    pub fn new(policy: HugePolicy) -> Self {
+        Self { policy, regions: BTreeMap::new(), pages: BTreeSet::new() }
+    }
+
+    /// Whether the page at `addr` is resident.
+    pub fn has(&self, addr: u64) -> bool {
+        self.pages.contains(&addr)
+    }
+
+    /// Number of huge pages.
+    pub fn huge_pages(&self) -> usize {
+        self.regions.values().filter(|region| **region == Region::Huge).count()
+    }
+
+    /// Notes what a call did that the model has answered. `before` are the mappings before the call,
+    /// `model` has those after it. All memory is private.
+    pub fn note(&mut self, call: &Call, answer: &CallResult, before: &[Mapping], model: &Spaces) {
+        let is_done = matches!(answer, CallResult::Value(_));
+        match *call {
+            Call::Munmap { addr, len } if is_done => {
+                if overlaps(before, &(addr..addr + len)) {
+                    self.remove(addr..addr + len);
+                    self.free_tables(&(addr..addr + len), model);
+                }
+            }
+            Call::Mmap { hint, len, flags, .. } if is_done && flags.contains(MapFlags::FIXED) => {
+                if overlaps(before, &(hint..hint + len)) {
+                    self.remove(hint..hint + len);
+                }
+            }
+            Call::Mprotect { addr, len, .. } => self.cut(&(addr..changed_end(before, addr, len))),
+            Call::Madvise { addr, len, advice } => self.advise((addr, len, advice), before, model),
+            Call::Read { addr } if matches!(answer, CallResult::Byte(_)) => self.touch(addr, false, model),
+            Call::Write { addr, .. } if *answer == CallResult::Written => self.touch(addr, true, model),
+            _ => {}
+        }
+    }
+
+    /// A fork splits all huge pages of mappings that the child gets with their contents.
+    pub fn fork(&mut self) {
+        self.regions.values_mut().for_each(|region| *region = Region::Table);
+    }
+
+    fn advise(&mut self, (addr, len, number): (u64, u64, i32), before: &[Mapping], model: &Spaces) {
+        let range = addr..addr + len;
+        match number {
+            advice::DONTNEED | advice::FREE => {
+                for vma in before.iter().filter(|vma| vma.start < range.end && range.start < vma.end) {
+                    let part = vma.start.max(range.start)..vma.end.min(range.end);
+                    if number == advice::DONTNEED { self.remove(part) } else { self.cut(&part) }
+                }
+            }
+            advice::POPULATE_READ | advice::POPULATE_WRITE => {
+                let right = if number == advice::POPULATE_READ { VmFlags::READ } else { VmFlags::WRITE };
+                for page in range.step_by(PAGE as usize) {
+                    let vma = model.mappings(0).find(|vma| vma.start <= page && page < vma.end);
+                    if !vma.is_some_and(|vma| vma.flags.contains(right)) {
+                        break;
+                    }
+                    self.touch(page, right == VmFlags::WRITE, model);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn touch(&mut self, addr: u64, is_store: bool, model: &Spaces) {
+        let (page, region) = (addr / PAGE * PAGE, region_of(addr));
+        if !self.regions.contains_key(&region) {
+            let is_huge = is_store && model.mappings(0).any(|vma| self.may_be_huge(vma, region));
+            self.regions.insert(region, if is_huge { Region::Huge } else { Region::Table });
+            if is_huge {
+                self.pages.extend((0..HUGE).map(|nth| region + nth * PAGE));
+            }
+        }
+        self.pages.insert(page);
+    }
+
+    fn may_be_huge(&self, vma: &Mapping, region: u64) -> bool {
+        let is_wanted = match self.policy {
+            HugePolicy::Never => false,
+            HugePolicy::Madvise => vma.flags.contains(VmFlags::HUGEPAGE),
+            HugePolicy::Always => !vma.flags.contains(VmFlags::NOHUGEPAGE),
+        };
+        is_wanted && vma.start <= region && region + HUGE_BYTES <= vma.end && vma.object.is_none()
+    }
+
+    /// Huge pages that the range cuts at its ends become tables.
+    fn cut(&mut self, range: &Range<u64>) {
+        for end in [range.start, range.end] {
+            if !end.is_multiple_of(HUGE_BYTES)
+                && let Some(region) = self.regions.get_mut(&region_of(end))
+            {
+                *region = Region::Table;
+            }
+        }
+    }
+
+    fn remove(&mut self, range: Range<u64>) {
+        self.cut(&range);
+        self.pages.retain(|page| !range.contains(page));
+        self.regions.retain(|region, has| *has == Region::Table || !range.contains(region));
+    }
+
+    /// Tables go where the range has taken the last mapping of what they cover.
+    fn free_tables(&mut self, range: &Range<u64>, model: &Spaces) {
+        self.regions.retain(|&region, _| {
+            let covered = region..region + HUGE_BYTES;
+            let is_touched = covered.start < range.end && range.start < covered.end;
+            !is_touched || model.mappings(0).any(|vma| vma.start < covered.end && covered.start < vma.end)
+        });
+    }
+}
+
+fn overlaps(mappings: &[Mapping], range: &Range<u64>) -> bool {
+    mappings.iter().any(|vma| vma.start < range.end && range.start < vma.end)
+}
+
+/// Where mprotect has stopped: at the first hole.
+fn changed_end(mappings: &[Mapping], addr: u64, len: u64) -> u64 {
+    let mut at = addr;
+    while at < addr + len {
+        let Some(vma) = mappings.iter().find(|vma| vma.start <= at && at < vma.end) else { return at };
+        at = vma.end.min(addr + len);
+    }
+    at
+}

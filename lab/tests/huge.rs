@@ -1,0 +1,45 @@
+//! Transparent huge pages: random sequences against the model, and pairs of operations on the seeded machine.
+
+use interleaf::machine::Format;
+use interleaf::space::Path;
+use interleaf::table::format::{Aarch64, X86_64};
+use interleaf::vma::HugePolicy;
+use interleaf_lab::check::huge::{SequenceCounts, all_huge, run_huge_pair, run_sequence};
+use std::ops::Range;
+
+fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
+    let mut sum = SequenceCounts::default();
+    for seed in seeds {
+        let policy = if seed % 3 == 0 { HugePolicy::Madvise } else { HugePolicy::Always };
+        let counts = run_sequence::<F>(seed, path, policy);
+        sum.installed += counts.installed;
+        sum.split += counts.split;
+    }
+    assert!(sum.installed > 20 && sum.split > 5, "{sum:?}");
+}
+
+#[test]
+fn speculative_faults_with_huge_pages_agree_with_the_model_on_x86() {
+    sequences::<X86_64>(0..40, Path::Speculative);
+}
+
+#[test]
+fn locked_faults_with_huge_pages_agree_with_the_model_on_aarch64() {
+    sequences::<Aarch64>(1000..1040, Path::Locked);
+}
+
+fn pairs<F: Format>(seeds: Range<u64>) {
+    for pair in all_huge() {
+        run_huge_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
+    }
+}
+
+#[test]
+fn pairs_of_operations_on_huge_pages_lose_nothing_on_x86() {
+    pairs::<X86_64>(0..6);
+}
+
+#[test]
+fn pairs_of_operations_on_huge_pages_lose_nothing_on_aarch64() {
+    pairs::<Aarch64>(100..104);
+}

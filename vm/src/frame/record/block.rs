@@ -1,0 +1,36 @@
+//! Records of a block of user memory that one huge entry maps.
+//!
+//! Only the record of the first frame is written; those of the others stay as they were in the block when
+//! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split.
+
+use super::{FrameMeta, FrameState, Kind};
+use crate::machine::Cpu;
+
+impl<C: Cpu> FrameMeta<C> {
+    /// Puts a block that was just taken to use as exclusive user memory that one entry is going to map.
+    pub(in crate::frame) fn become_mapped_block(&self) {
+        self.set_mapcount(1);
+        let done = self.step(|state| state.becomes(Kind::User));
+        debug_assert!(done.is_some(), "a block is put to use twice");
+    }
+
+    /// Makes the first frame of a block one of its own, whose one entry maps no more of the block. The caller
+    /// owns that mapping, holds the lock of the table that had it, and writes the other records next. Returns
+    /// whether the block was *lazyfree*.
+    ///
+    /// A read-modify-write: a walker with an old entry of this frame may be raising the refcount.
+    pub(in crate::frame) fn split_first(&self) -> bool {
+        let split = self.step_shared(FrameState::split);
+        split.expect("what is split is a block of exclusive user memory").is_lazyfree()
+    }
+
+    /// Makes another frame of a block that is being split exclusive user memory that one entry is going to
+    /// map. Nobody else reads the record: no entry has led to it yet.
+    pub(in crate::frame) fn become_part(&self, lazyfree: bool) {
+        debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
+        debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");
+        self.set_mapcount(1);
+        // Release: a getter that sees the new kind sees the mapcount.
+        self.step(|_| Some(FrameState::part(lazyfree)));
+    }
+}

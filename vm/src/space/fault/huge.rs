@@ -1,0 +1,155 @@
+//! Faults and huge pages: a block for a write to memory where no table is yet, and what is done at a huge
+//! leaf.
+//!
+//! ```text
+//!   walk ends at an absent entry that could be a huge leaf
+//!     policy, mapping, access ─► a base page: link a table, as without huge pages
+//!        │ a huge page
+//!        ├─ nothing prepared: give up with HugeUnprepared ─► outside of the read section: allocate, zero
+//!        ├─ none was free (thp_fault_fallback): a base page
+//!        └─ prepared: lock the table ─► attached? entry as seen? mapping valid, all pages in it? ─► install
+//! ```
+//!
+//! All of this is on the cold way on which a fault links a table: an attempt whose walk ends at the entry
+//! of a base page executes none of it.
+
+use super::attempt::{FaultContext, Proof};
+use super::install::{Decision, FaultInputs, Install};
+use super::prepare::{Prepared, PreparedHuge};
+use super::{Fallback, Fault};
+use crate::machine::{Entry, Machine};
+use crate::space::AddressSpace;
+use crate::space::counters::Counter;
+use crate::sync::atomic::Ordering::*;
+use crate::table::{EntryRef, LeafBits, LockedTable};
+use crate::units::{Access, Level, Order};
+use crate::vma::{HugeRefusal, Vma, order_to_try, pages_of};
+
+/// What an attempt does with huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugeUse {
+    /// Uses them as they are, and may install one.
+    Whole,
+    /// Splits them: it is about one base page that somebody is going to refer to.
+    Split,
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
+    /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
+    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
+        self.huge_refusal.store(refusal as u64, Relaxed);
+    }
+
+    /// Whether huge pages are refused to the faults of this space.
+    pub fn huge_refusal(&self) -> HugeRefusal {
+        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
+    }
+}
+
+impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
+    /// Installs a huge page where `entry`, which is absent, could be a huge leaf, if one is wanted there.
+    /// `false` for a base page: a table is to be linked.
+    ///
+    /// # Errors
+    /// Why it gave up; [`Fallback::HugeUnprepared`] where a block is to be prepared before the next attempt.
+    pub(super) fn install_huge(
+        self,
+        entry: &EntryRef<'_, 's, M>,
+        access: Access,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<bool, Fallback> {
+        let Self { space, vma, page, .. } = self;
+        let order = self.order_to_try(vma);
+        let is_huge_slot = entry.table.level() == Level::Pmd && entry.entry() == Entry::Absent;
+        // A load gets the small zero page, by way of a table. A huge zero page would be installed here.
+        if !is_huge_slot || order == Order::BASE || access != Access::Write {
+            return Ok(false);
+        }
+        prepared.set_placement(vma, page);
+        match prepared.huge() {
+            PreparedHuge::Ready => {}
+            PreparedHuge::Lacking => return Ok(false),
+            PreparedHuge::Nothing => {
+                prepared.want_huge();
+                return Err(Fallback::HugeUnprepared);
+            }
+        }
+        let mut table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        if table.read(entry.slot) != entry.word && !mutant!("thp.entry-not-rechecked") {
+            return Err(Fallback::EntryBusy);
+        }
+        let vma = self.confirm()?;
+        // The mapping that is valid now may be another one, which says the same of the one page.
+        if self.order_to_try(vma) != order && !mutant!("thp.region-not-rechecked") {
+            return Err(Fallback::VmaChanged);
+        }
+        if space.fork.is_behind(pages_of(order, page).start) && !mutant!("thp.fork-ignored") {
+            return Err(Fallback::Forking);
+        }
+        if vma.anon().is_none() {
+            space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
+        }
+        if let Some(folio) = prepared.take_huge() {
+            let bits = LeafBits::new(vma.rights()).used(true);
+            table.install_huge(entry.slot, folio.into_mapped(), bits);
+            space.vm.counters.count_each([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages]);
+        }
+        Ok(true)
+    }
+
+    fn order_to_try(&self, vma: &Vma<M::Cpu>) -> Order {
+        let space = self.space;
+        order_to_try(space.vm.huge_policy, space.huge_refusal(), &vma.attributes(), self.page)
+    }
+
+    /// The rest of an attempt whose walk has ended at a huge leaf: its rights may be given back. Not part
+    /// of the other attempts, whose entries are all of the last level. A leaf that owns its block is
+    /// *exclusive*, so no write copies it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn use_huge(
+        self,
+        entry: &EntryRef<'_, 's, M>,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        decide: impl Fn(Entry, FaultInputs) -> Decision,
+    ) -> Result<(), Fallback> {
+        let Self { space, page, .. } = self;
+        let decision = decide(entry.entry(), self.inputs(fault.access));
+        match decision {
+            Decision::Nothing => {}
+            Decision::Allow(_) | Decision::AllowWrite(_) => {
+                let table = self.lock(entry, decision, prepared)?;
+                let (slot, access, rights) = (entry.slot, fault.access, self.vma.rights());
+                let is_kept = decision == Decision::Allow(rights) || table.is_exclusive(slot);
+                debug_assert!(is_kept, "a huge page is exclusive");
+                if !is_kept {
+                    return Err(Fallback::VmaNotSupported);
+                }
+                Install { space, table, slot, page, access, rights }.apply(decision, prepared)?;
+            }
+            _ => return Err(Fallback::VmaNotSupported),
+        }
+        space.forget_refusal(page, self.reading);
+        Ok(())
+    }
+
+    /// Locks the table of a huge leaf that is to be split, with a table for the parts prepared, and asks the
+    /// questions of an installation.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lock_to_split(
+        self,
+        entry: &EntryRef<'_, 's, M>,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<LockedTable<'s, M>, Fallback> {
+        prepared.allocate_table()?;
+        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        if table.read(entry.slot) != entry.word {
+            return Err(Fallback::EntryBusy);
+        }
+        self.confirm()?;
+        Ok(table)
+    }
+}

@@ -1,0 +1,110 @@
+//! Transparent huge pages: who gets one, what splits it, and that contents are what they were.
+
+mod edits;
+mod faults;
+mod fragmented;
+mod mishaps;
+mod random;
+
+use super::world::{PAGE, boot_map, space_of};
+use crate::machine::testing::TestMachine;
+use crate::machine::{Entry, Leaf};
+use crate::space::{AddressSpace, Counter, Fault, MapRequest, Place, Vm};
+use crate::table::walk;
+use crate::units::{Access, Level, PageSize, Rights, VirtAddr, Vpn, VpnRange};
+use crate::vma::HugePolicy;
+
+type TestSpace<'v> = AddressSpace<'v, TestMachine>;
+type TestVm<'m> = Vm<'m, TestMachine>;
+
+const HUGE: u64 = PageSize::Huge.pages();
+/// The first page of the arena.
+const BASE: u64 = 8 * PageSize::Giant.pages();
+
+/// Runs the test with a space on a machine of `frames` frames. Afterwards as many frames are allocated as
+/// before, and no huge page is left.
+fn with_frames(frames: u64, policy: HugePolicy, test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
+    let machine = TestMachine::new(frames);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(policy);
+    let allocated = || {
+        vm.trim();
+        vm.memory().check().unwrap().allocated
+    };
+    let before = allocated();
+    test(&vm, space_of(&vm));
+    assert_eq!(allocated(), before, "frames allocated before and after");
+    assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
+}
+
+fn with_space(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
+    with_frames(8 * HUGE, HugePolicy::Always, test);
+}
+
+fn at(page: u64) -> VirtAddr {
+    Vpn(BASE + page).addr()
+}
+
+fn map(space: &TestSpace<'_>, page: u64, pages: u64) {
+    let request = MapRequest { place: Place::Fixed(at(page)), ..MapRequest::anonymous(pages * PAGE) };
+    space.map(&request).unwrap();
+}
+
+fn fault(space: &TestSpace<'_>, page: u64, access: Access) {
+    space.fault(Fault { addr: at(page), access }).unwrap();
+}
+
+/// The leaf that maps the page, and the pages that it covers.
+fn leaf(space: &TestSpace<'_>, page: u64) -> Option<(Leaf, u64)> {
+    let reading = space.vm().read();
+    let found = walk(space.page_table(), Vpn(BASE + page), Level::Pte, &reading);
+    match found.entry() {
+        Entry::Leaf(leaf) => Some((leaf, found.table.level().entry_pages())),
+        Entry::Absent => None,
+        other => panic!("{other:?} was left at page {page:#x}"),
+    }
+}
+
+fn is_huge(space: &TestSpace<'_>, page: u64) -> bool {
+    leaf(space, page).is_some_and(|(_, covers)| covers == HUGE)
+}
+
+/// Stores a byte as a program does: a fault where the entry does not allow it.
+fn store(space: &TestSpace<'_>, page: u64, byte: u8) {
+    let may_write = |(leaf, _): (Leaf, u64)| leaf.rights.contains(Rights::WRITE);
+    if !leaf(space, page).is_some_and(may_write) {
+        fault(space, page, Access::Write);
+    }
+    assert!(leaf(space, page).is_some_and(may_write), "page {page} after its fault");
+    let (pfn, _) = space.resident_frame(Vpn(BASE + page)).unwrap();
+    space.vm().machine().write(pfn, 0, &[byte]);
+}
+
+/// The byte that the page holds; `None` where it is not resident.
+fn peek(space: &TestSpace<'_>, page: u64) -> Option<u8> {
+    let (pfn, _) = space.resident_frame(Vpn(BASE + page))?;
+    let mut byte = [0];
+    space.vm().machine().read(pfn, 0, &mut byte);
+    Some(byte[0])
+}
+
+/// Number of resident pages of the arena's first pages.
+fn resident(space: &TestSpace<'_>, pages: u64) -> u64 {
+    (0..pages).filter(|&page| peek(space, page).is_some()).count() as u64
+}
+
+fn counted(vm: &TestVm<'_>, counters: [Counter; 4]) -> [u64; 4] {
+    let totals = vm.totals();
+    counters.map(|counter| totals.get(counter))
+}
+
+/// Installed, fallen back, split, and there now.
+const THP: [Counter; 4] = [
+    Counter::ThpFaultAlloc,
+    Counter::ThpFaultFallback,
+    Counter::ThpSplitPmd,
+    Counter::NrAnonTransparentHugepages,
+];
+
+fn pages(start: u64, end: u64) -> VpnRange {
+    VpnRange::new(Vpn(BASE + start), Vpn(BASE + end))
+}

@@ -1,0 +1,72 @@
+//! Which pages of a mapping may be huge: policy, as plain functions.
+
+use super::{VmaAttributes, VmaFlags};
+use crate::units::{Order, PageSize, Vpn, VpnRange};
+
+/// When private memory gets huge pages. (Linux: `/sys/kernel/mm/transparent_hugepage/enabled`.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum HugePolicy {
+    /// Never.
+    #[default]
+    Never,
+    /// In mappings with [`VmaFlags::HUGE_PAGE`].
+    Madvise,
+    /// In all mappings but those with [`VmaFlags::NO_HUGE_PAGE`].
+    Always,
+}
+
+/// Whether a process has refused huge pages. (Linux: `PR_SET_THP_DISABLE`.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u64)]
+pub enum HugeRefusal {
+    /// The policy decides.
+    #[default]
+    None = 0,
+    /// Huge pages only in mappings with [`VmaFlags::HUGE_PAGE`], whatever the policy
+    /// (`PR_THP_DISABLE_EXCEPT_ADVISED`).
+    ExceptAdvised = 1,
+    /// No huge pages.
+    All = 2,
+}
+
+impl HugeRefusal {
+    /// The refusal of a number that [`as`](Self) has made.
+    pub const fn from_bits(bits: u64) -> Self {
+        match bits {
+            0 => Self::None,
+            1 => Self::ExceptAdvised,
+            _ => Self::All,
+        }
+    }
+}
+
+impl HugePolicy {
+    /// Whether any mapping may have huge pages.
+    pub const fn is_ever(self) -> bool {
+        !matches!(self, Self::Never)
+    }
+}
+
+/// The order of the block that a fault at `page` of the mapping is to try first, where the entry of a page
+/// that large is absent: [`Order::BASE`] for a base page.
+///
+/// A huge page lies in one mapping, of private anonymous memory that may be accessed.
+pub fn order_to_try(policy: HugePolicy, refusal: HugeRefusal, vma: &VmaAttributes, page: Vpn) -> Order {
+    let is_advised = vma.flags.contains(VmaFlags::HUGE_PAGE);
+    let is_refused = vma.flags.contains(VmaFlags::NO_HUGE_PAGE) && !mutant!("thp.refusal-ignored");
+    let is_wanted = match (policy, refusal) {
+        (HugePolicy::Never, _) | (_, HugeRefusal::All) => false,
+        (HugePolicy::Madvise, _) | (HugePolicy::Always, HugeRefusal::ExceptAdvised) => is_advised,
+        (HugePolicy::Always, HugeRefusal::None) => true,
+    };
+    let fits = || vma.is_private_anonymous() && vma.range.covers(pages_of(Order::HUGE, page));
+    if is_wanted && !is_refused && fits() { Order::HUGE } else { Order::BASE }
+}
+
+/// The pages of the block of this order that holds `page`, aligned to its size.
+pub const fn pages_of(order: Order, page: Vpn) -> VpnRange {
+    let start = Vpn(page.0 & !(order.frames() - 1));
+    VpnRange { start, end: start.add(order.frames()) }
+}
+
+const _: () = assert!(Order::HUGE.0 == PageSize::Huge.order().0);
