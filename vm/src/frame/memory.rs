@@ -31,6 +31,8 @@ pub struct Memory<'m, M: Machine> {
     /// Relaxed: a count of errors.
     pub(super) refused: AtomicU64<M::Cpu>,
     zero: Pfn,
+    /// Bits of [`HugeZeroOptions`](super::HugeZeroOptions). Relaxed: a setting.
+    pub(super) huge_zero_options: AtomicU64<M::Cpu>,
 }
 
 impl<'m, M: Machine> Memory<'m, M> {
@@ -74,6 +76,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             mishap,
             refused,
             zero: Pfn(0),
+            huge_zero_options: AtomicU64::new(0),
         };
         memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);

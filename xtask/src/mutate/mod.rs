@@ -31,6 +31,7 @@ mod list_mapper;
 mod list_memory;
 mod list_thp;
 mod list_walk;
+mod list_zero;
 mod points;
 mod program;
 mod table;
@@ -72,6 +73,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_fork::ALL)
         .chain(list_huge::ALL)
         .chain(list_thp::ALL)
+        .chain(list_zero::ALL)
         .chain(list_walk::ALL)
         .chain(list_memory::ALL)
         .chain(list_jobs::ALL)

@@ -117,7 +117,8 @@ impl<C: Cpu> FrameMeta<C> {
         self.state.store(FrameState::USER_FRAME.0, Release);
     }
 
-    /// Gives a detached table or an emptied slab back to its owner as a plain taken frame.
+    /// Gives a detached table, an emptied slab or a huge zero page that nobody uses back to its owner, as
+    /// plain taken frames.
     pub(in crate::frame) fn relinquish(&self) -> bool {
         let done = self.step(FrameState::relinquished).is_some();
         if done {

@@ -21,6 +21,7 @@ mod brk;
 mod exit;
 mod fork;
 mod fork_pinned;
+mod fork_zero;
 mod madvise;
 mod map;
 mod map_given;
