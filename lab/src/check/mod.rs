@@ -36,3 +36,4 @@ pub mod rng;
 pub mod setting;
 #[cfg(feature = "experiments")]
 pub mod stress;
+pub mod zero_races;
