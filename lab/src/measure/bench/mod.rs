@@ -40,6 +40,7 @@ mod spaces;
 mod sync;
 mod systems;
 mod thp;
+mod zero;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -74,6 +75,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     replay::BENCHMARK,
     job::BENCHMARK,
     helped::BENCHMARK,
+    zero::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.
