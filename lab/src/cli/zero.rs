@@ -10,7 +10,7 @@ use crate::show::{Output, Progress};
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// How much memory is compared, half with half: a number with M, G or T
-    #[arg(long, value_name = "SIZE", default_value = "8G")]
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
     memory: String,
     /// How much memory is read once, a byte of each page
     #[arg(long, value_name = "SIZE", default_value = "200M")]
