@@ -103,6 +103,18 @@ fn a_teardown_says_what_each_way_took_and_interrupted() {
 }
 
 #[test]
+fn what_zeros_cost_is_said_for_each_kind_of_page() {
+    let report = one_object(&["zero", "--memory", "16M", "--touched", "8M", "--rounds", "1", "--json"]);
+    let rows = |part: &str| report[part].as_array().unwrap().clone();
+    assert_eq!((rows("host").len(), rows("model").len()), (6, 8));
+    let library = rows("library");
+    let find = |kind: &str| library.iter().find(|row| row["zero_page"] == kind).unwrap().clone();
+    assert_eq!((find("huge")["faults"].as_u64(), find("small")["faults"].as_u64()), (Some(4), Some(2048)));
+    assert_eq!(find("none")["resident_bytes"].as_u64(), Some(8 << 20));
+    assert!(library.iter().all(|row| row["zero_page"] != "virtual"), "it is in the model only");
+}
+
+#[test]
 fn a_boot_of_a_frame_table_says_what_each_number_of_threads_took() {
     let line = [
         "init",
@@ -182,7 +194,10 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 28] = [
+    let cases: [&[&str]; 31] = [
+        &["zero", "--memory", "6M"],
+        &["zero", "--rounds", "0"],
+        &["zero", "--zero-page", "large"],
         &["check", "pairs", "--seeds", "0"],
         &["check", "pairs", "--seeds", "2", "--first", "18446744073709551614"],
         &["check", "pairs", "--seeds", "18446744073709551615", "--first", "7"],

@@ -117,11 +117,12 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
 
     /// User code never reaches a frame that is not user memory at that moment, nor writes the zero page.
     fn audit(&self, at: PhysAddr, access: Access) {
-        let state = |pfn| self.space.vm().memory().meta(pfn).map(|meta| meta.state());
-        // A frame of a huge page has no record of its own: that of the first one says what it is.
-        let first = Pfn(at.pfn().0 & !(Order::HUGE.frames() - 1));
-        let block = state(first).filter(|state| state.order() == Order::HUGE && state.kind() == Kind::User);
-        let kind = block.or_else(|| state(at.pfn())).map(|state| state.kind());
+        let memory = self.space.vm().memory();
+        let state = |pfn| memory.meta(pfn).map(|meta| meta.state());
+        // A frame inside of a huge page says nothing: its head does.
+        let head = state(Pfn(at.pfn().0 & !(Order::HUGE.frames() - 1)));
+        let head = head.filter(|state| state.order() == Order::HUGE);
+        let kind = head.or_else(|| state(at.pfn())).map(|state| state.kind());
         let sound = match kind {
             Some(Kind::User | Kind::File) => true,
             Some(Kind::Zero) => access != Access::Write,

@@ -38,3 +38,4 @@ pub mod setting;
 pub mod stress;
 #[cfg(feature = "experiments")]
 pub mod walkers;
+pub mod zero_races;

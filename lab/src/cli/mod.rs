@@ -19,6 +19,7 @@ pub mod replay;
 pub mod teardown;
 pub mod tour;
 pub mod trace;
+pub mod zero;
 
 use crate::error::Failure;
 use crate::os::terminal;
@@ -65,6 +66,8 @@ enum Command {
     Tour(tour::Args),
     /// Say what is in a trace
     Trace(trace::Args),
+    /// Read untouched memory, and say what that costs with each kind of zero page
+    Zero(zero::Args),
 }
 
 impl Command {
@@ -82,6 +85,7 @@ impl Command {
             Command::Teardown(args) => teardown::run(args),
             Command::Tour(args) => tour::run(args),
             Command::Trace(args) => trace::run(args),
+            Command::Zero(args) => zero::run(args),
         }
         .map(|()| ExitCode::SUCCESS)
     }

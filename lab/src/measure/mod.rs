@@ -11,5 +11,6 @@ mod options;
 pub mod teardown;
 pub mod timed_machine;
 pub mod tour;
+pub mod zero;
 
 pub use options::Options;

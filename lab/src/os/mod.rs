@@ -18,6 +18,7 @@ pub mod process;
 pub mod ptrace;
 pub mod terminal;
 pub mod touch;
+pub mod zero_memory;
 
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,8 @@ pub struct Memory<'m, M: Machine> {
     /// acquire; each pool names the one before it.
     pub(super) pools: AtomicUsize<M::Cpu>,
     zero: Pfn,
+    /// Bits of [`HugeZeroOptions`](super::HugeZeroOptions). Relaxed: a setting.
+    pub(super) huge_zero_options: AtomicU64<M::Cpu>,
 }
 
 impl<'m, M: Machine> Memory<'m, M> {
@@ -78,6 +80,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             refused,
             pools: AtomicUsize::new(0),
             zero: Pfn(0),
+            huge_zero_options: AtomicU64::new(0),
         };
         memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
         memory.meta_of(memory.zero).put_to_use(Kind::Zero);

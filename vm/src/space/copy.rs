@@ -180,6 +180,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         proof.confirm(self, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
         if !is_base {
+            if table.is_readable_zero(entry.slot) {
+                return Ok(Some(Source::Zeros));
+            }
             let is_copied = table.copy_from_huge(entry.slot, page, part.offset, part.to);
             return Ok(is_copied.then_some(Source::Copied));
         }

@@ -73,6 +73,10 @@ counters! {
     ThpSplitPmd = "thp_split_pmd",
     /// Huge pages of private memory: a number that rises and falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
+    /// Huge zero pages allocated.
+    ThpZeroPageAlloc = "thp_zero_page_alloc",
+    /// Faults for which no huge zero page could be allocated: they got a small one.
+    ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed",
     /// Frames copied because a shared one was written.
     CowCopied = "cow_copied",
     /// Frames that were shared, and written without a copy because nobody else maps them any more.

@@ -10,7 +10,7 @@ use crate::object::{Object, Objects};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::NodeMask;
-use crate::vma::{BackingId, HugePolicy, Vma};
+use crate::vma::{BackingId, HugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -36,6 +36,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// When private memory gets huge pages.
     pub(super) huge_policy: HugePolicy,
+    /// What loads find where a huge page is allowed.
+    pub(super) zero_page: ZeroPagePolicy,
     /// Numbers of spaces, of objects, and of the identities of private copies.
     pub(super) numbers: CpuNumbers<'m, M::Cpu>,
 }
@@ -67,7 +69,7 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        let (workers, huge_policy) = (None, HugePolicy::Never);
+        let (workers, huge_policy, zero_page) = (None, HugePolicy::Never, ZeroPagePolicy::Huge);
         Ok(Self {
             machine,
             memory,
@@ -79,6 +81,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             counters,
             workers,
             huge_policy,
+            zero_page,
             numbers,
         })
     }
@@ -96,6 +99,17 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// When private memory gets huge pages.
     pub fn huge_policy(&self) -> HugePolicy {
         self.huge_policy
+    }
+
+    /// The same, with loads of untouched memory as the policy says, where huge pages are allowed; without
+    /// this they map the huge zero page.
+    pub fn with_zero_page(self, zero_page: ZeroPagePolicy) -> Self {
+        Self { zero_page, ..self }
+    }
+
+    /// What loads of untouched memory find, where huge pages are allowed.
+    pub fn zero_page(&self) -> ZeroPagePolicy {
+        self.zero_page
     }
 
     /// The machine that this runs on.
@@ -147,7 +161,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Frees all memory that is kept for later: garbage of all CPUs; slabs without objects, those of
-    /// [`Spaces`](super::Spaces) too; cached frames. Never called in a read section.
+    /// [`Spaces`](super::Spaces) too; cached frames; the huge zero page if no space uses it. Never called in a
+    /// read section.
     pub fn trim(&self) {
         self.settle();
         self.reclaim();
@@ -163,6 +178,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     pub fn reclaim(&self) -> bool {
         let have_left =
             mutant!("vm.garbage-not-reclaimed") || self.rcu.reclaim_all(self.machine, &self.memory);
+        self.memory.shrink_huge_zero();
         self.give_caches_back();
         have_left
     }

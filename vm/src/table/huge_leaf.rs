@@ -5,21 +5,22 @@
 
 use super::{LeafBits, LockedTable};
 use crate::frame::MappedFolio;
-use crate::machine::{Entry, Leaf, Machine};
+use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::units::{PAGE_SIZE, PhysAddr, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Maps the block by one leaf in an absent slot.
+    /// Maps the block by one leaf in a slot that is absent, or marked busy.
     ///
     /// # Panics
-    /// Where a leaf of this level does not map as many frames, the slot is the platform's or not absent,
-    /// or the block is of another memory.
+    /// Where a leaf of this level does not map as many frames, the slot is the platform's or holds anything
+    /// else, or the block is of another memory.
     #[track_caller]
     pub fn install_huge(&mut self, slot: usize, folio: MappedFolio<'_, M>, bits: LeafBits) {
         let fits = self.level().leaf_size().is_some_and(|size| size.order() == folio.order());
         assert!(fits, "a leaf of {:?} in a table of {:?}", folio.order(), self.level());
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        assert!(self.entry(slot) == Entry::Absent, "something is mapped there");
+        let is_free = matches!(self.entry(slot), Entry::Absent | Entry::Marker(Marker::Busy));
+        assert!(is_free, "something is mapped there");
         let pfn = folio.into_entry(self.table.tree.memory);
         self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
     }

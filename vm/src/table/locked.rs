@@ -294,7 +294,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     fn may_be_writable(&self, leaf: Leaf) -> bool {
         let memory = self.table.tree.memory;
         if !leaf.owned {
-            return leaf.pfn != memory.zero_frame();
+            return !memory.is_zero_page(leaf.pfn);
         }
         let state = memory.meta_of(leaf.pfn).state();
         let is_shared = state.kind() == Kind::User && !state.is_exclusive();

@@ -9,6 +9,7 @@
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `huge_leaf` | huge leaves that own a block of frames |
+//! | `huge_zero` | leaves of the huge zero page |
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
@@ -38,6 +39,7 @@ pub mod format;
 mod given;
 mod given_leaves;
 mod huge_leaf;
+mod huge_zero;
 mod leaf_bits;
 mod locked;
 mod mapper;

@@ -70,7 +70,7 @@ impl<M: Machine> PageTable<'_, M> {
             if !leaf.rights.contains(Rights::READ) {
                 return Err(NotRead::NotAllowed);
             }
-            if leaf.pfn == self.memory.zero_frame() {
+            if leaf.pfn == self.memory.zero_frame() || self.is_huge_zero(leaf, found.table.level()) {
                 return Ok(0);
             }
             if !leaf.owned {

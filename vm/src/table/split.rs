@@ -6,11 +6,11 @@ use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
-    /// with the same bits. A block that the leaf owns is split with it: each new leaf owns its frame,
-    /// which is
-    /// *exclusive*. `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the
-    /// table, and no change, where the slot holds no leaf of such a level.
+    /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames with
+    /// the same bits. A block that the leaf owns is split with it: each new leaf owns its frame, which is
+    /// *exclusive*. For the huge zero page they map the small one. `flush` makes every CPU forget the leaf.
+    /// Returns the leaf as it was last; `Err` with the table, and no change, where the slot holds no leaf of
+    /// such a level.
     ///
     /// P9: the size of a translation changes through non-present and a flush, so that no TLB holds both; the
     /// lock is held meanwhile, so a fault that meets the marker waits for it. The accessed and dirty bits are
@@ -45,6 +45,9 @@ impl<M: Machine> LockedTable<'_, M> {
         };
         if last.owned {
             self.fill_with_parts(&mut parts, last.pfn, bits);
+        } else if self.tree().is_huge_zero(last, self.level()) && !mutant!("zero.split-as-given") {
+            // The page itself is never split: its parts are small zero pages.
+            (0..Level::ENTRIES).for_each(|part| parts.install_zero(part, bits));
         } else {
             for part in 0..Level::ENTRIES {
                 let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());

@@ -86,9 +86,9 @@ pub(crate) fn sweep_tables<'m, M: Machine>(
 }
 
 /// Locks the table in which the walk to the first page of `range` ends, and calls `visit` with it and the
-/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that
-/// points to a table, or owns a huge page: the caller splits that. Returns the first page after these,
-/// with the visit's result; `None` where a table was linked or detached meanwhile: nothing was visited.
+/// pages that it decides about: those of the range in a `Pte` table; above, those up to an entry that points
+/// to a table, or is a huge leaf, which the caller deals with. Returns the first page after these, with the
+/// visit's result; `None` where a table was linked or detached meanwhile: nothing was visited.
 pub(crate) fn visit_next<'m, M: Machine, R>(
     tree: &'m PageTable<'m, M>,
     range: VpnRange,
@@ -108,8 +108,7 @@ fn end_of_decided<M: Machine>(table: &LockedTable<'_, M>, range: VpnRange) -> Vp
     let end = range.end.min(Vpn((range.start.0 & !(level.table_pages() - 1)) + level.table_pages()));
     let mut at = range.start;
     let is_decided = |at| match table.entry(level.index(at)) {
-        Entry::Table(_) => false,
-        Entry::Leaf(leaf) => !leaf.owned,
+        Entry::Table(_) | Entry::Leaf(_) => false,
         Entry::Absent | Entry::Marker(_) => true,
     };
     while level != Level::Pte && at < end && is_decided(at) {

@@ -1,7 +1,7 @@
 //! A page table: a root, the memory that its table pages lie in, and the state that they share.
 
 use super::Table;
-use crate::frame::{Init, Memory, TableFrame};
+use crate::frame::{HugeZeroUse, Init, Memory, TableFrame};
 use crate::machine::{Format, Machine, RootTable};
 use crate::sync::{AsymmetricLocks, HitSource, Rcu, ReadGuard, UniqueId};
 use crate::units::{Level, Pfn};
@@ -20,6 +20,8 @@ pub struct PageTable<'m, M: Machine> {
     pub(super) rcu: Option<&'m Rcu<'m, M::Cpu>>,
     /// The locks of all its table pages.
     pub(super) locks: AsymmetricLocks<M::Cpu>,
+    /// References to the huge zero pages that its leaves map.
+    pub(super) huge_zero: HugeZeroUse<M::Cpu>,
     /// The first slot of the root that is the platform's.
     first_platform_slot: usize,
     /// The root outlives the tree.
@@ -42,6 +44,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
             hits: HitSource::new(),
             rcu: Some(rcu),
             locks: AsymmetricLocks::new(),
+            huge_zero: HugeZeroUse::new(),
             first_platform_slot: USER_SLOTS,
             is_leaked: false,
         }
@@ -73,6 +76,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
             hits: HitSource::new(),
             rcu: None,
             locks: AsymmetricLocks::unowned(),
+            huge_zero: HugeZeroUse::new(),
             first_platform_slot: Level::ENTRIES,
             is_leaked: false,
         }
@@ -131,8 +135,10 @@ impl<'m, M: Machine> PageTable<'m, M> {
 impl<M: Machine> Drop for PageTable<'_, M> {
     fn drop(&mut self) {
         if self.is_leaked {
+            // The CPU may read through leaves too.
             return;
         }
+        self.huge_zero.put_all(self.memory);
         // SAFETY: handles borrow the tree, so no walk is in it or begins later. Dirty: the platform may have
         // written its own half of the root.
         let root = unsafe { self.memory.detach_table(self.root, Init::Dirty, self.rcu_id()) };

@@ -56,6 +56,7 @@ mod record;
 mod state_word;
 #[cfg(test)]
 mod tests;
+mod zero;
 
 pub use attributes::{VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
@@ -69,3 +70,4 @@ pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
 pub use identity::{AnonId, BackingId};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};
+pub use zero::ZeroPagePolicy;

@@ -34,6 +34,7 @@ mod list_teardown;
 mod list_thp;
 mod list_walk;
 mod list_walkers;
+mod list_zero;
 mod points;
 mod program;
 mod table;
@@ -75,6 +76,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_fork::ALL)
         .chain(list_huge::ALL)
         .chain(list_thp::ALL)
+        .chain(list_zero::ALL)
         .chain(list_walk::ALL)
         .chain(list_walkers::ALL)
         .chain(list_memory::ALL)

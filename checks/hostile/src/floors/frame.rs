@@ -3,8 +3,8 @@
 use crate::world::{FRAMES, Heap, Lab, must_work, on_cpu, with_vm};
 use crate::{call, called, odd};
 use interleaf::frame::{
-    AllocRequest, BootError, BootMap, BootMemory, Folio, Frame, FrameMeta, FramePlacement, FrameRef, Init,
-    MappedFolio, ZeroedFolio,
+    AllocRequest, BootError, BootMap, BootMemory, Folio, Frame, FrameMeta, FramePlacement, FrameRef,
+    HugeZeroOptions, Init, MappedFolio, ZeroedFolio,
 };
 use interleaf::frame::{Memory, Pool, Priority, RecordInit, Region, RegionKind, Stats, ZeroedFrame, Zone};
 use interleaf::space::Vm;
@@ -111,6 +111,14 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
     call!(Memory::id, memory);
     call!(Memory::span, memory);
     call!(Memory::zero_frame, memory);
+    let lazy = HugeZeroOptions::LAZY;
+    let persistent = call!(HugeZeroOptions::persistent, lazy).expect("options");
+    for options in [persistent, call!(HugeZeroOptions::per_node, persistent).expect("options"), lazy] {
+        call!(Memory::set_huge_zero_options, memory, options);
+        assert_eq!(call!(Memory::huge_zero_options, memory), Some(options));
+        assert_eq!(call!(Memory::shrink_huge_zero, memory), Some(0));
+        assert_eq!(call!(Memory::huge_zero_frames, memory), Some(0));
+    }
     call!(Memory::extent_of_caches, memory);
     for pfn in odd::pfns().chain([memory.zero_frame(), memory.span().start, memory.span().end]) {
         let meta = call!(Memory::meta, memory, pfn).flatten();
@@ -121,6 +129,8 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
             call!(FrameMeta::owner, meta);
         }
         called!(Memory::try_get => memory.try_get(pfn).is_none());
+        call!(Memory::is_huge_zero, memory, pfn);
+        call!(Memory::is_zero_page, memory, pfn);
         call!(Memory::node_of, memory, pfn);
     }
     for cpu in odd::cpus() {

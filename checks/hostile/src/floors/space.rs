@@ -12,7 +12,9 @@ use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeRead
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, VmaFlags};
+use interleaf::vma::{
+    FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, VmaFlags, ZeroPagePolicy,
+};
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
@@ -67,6 +69,9 @@ fn vms(machine: &Lab) {
     let vm =
         called!(Vm::with_huge_pages => vm.with_huge_pages(HugePolicy::Always)).expect("any policy will do");
     assert_eq!(call!(Vm::huge_policy, &vm), Some(HugePolicy::Always));
+    let vm =
+        called!(Vm::with_zero_page => vm.with_zero_page(ZeroPagePolicy::Huge)).expect("any policy will do");
+    assert_eq!(call!(Vm::zero_page, &vm), Some(ZeroPagePolicy::Huge));
     call!(Vm::machine, &vm);
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);

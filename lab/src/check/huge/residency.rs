@@ -2,12 +2,16 @@
 //!
 //! | a region has | a store to a page of it | a load |
 //! |---|---|---|
-//! | nothing | all pages, where they may be huge; else a table with the page | a table with the page |
+//! | nothing | *all pages*, or a table with the page | *all pages*, or a table with the page |
 //! | a table | the page | the page |
 //! | a huge page | nothing new | nothing new |
+//! | the huge zero page | a huge page, or a table with all pages | nothing new |
 //!
-//! A region may have a huge page if it lies in one mapping that may. A range that cuts a huge page leaves a
-//! table; munmap takes tables away where no mapping is left.
+//! *All pages* where the region lies in one mapping that may have huge pages: a store then installs one, a
+//! load the huge zero page.
+//!
+//! A range that cuts a huge page, or the huge zero page, leaves a table; munmap takes tables away where no
+//! mapping is left.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, PAGE, advice};
@@ -22,6 +26,7 @@ use std::ops::Range;
 enum Region {
     Table,
     Huge,
+    Zero,
 }
 
 /// The resident pages of an arena, by address, and what its regions have; those that are missing have
@@ -77,9 +82,16 @@ impl Residency {
         }
     }
 
-    /// A fork splits all huge pages of mappings that the child gets with their contents.
-    pub fn fork(&mut self) {
-        self.regions.values_mut().for_each(|region| *region = Region::Table);
+    /// A fork splits all huge pages of mappings that the child gets with their contents, and the huge zero
+    /// page where several mappings have parts of it.
+    pub fn fork(&mut self, model: &Spaces) {
+        for (&start, region) in &mut self.regions {
+            let mut mappings = model.mappings(0);
+            let is_whole = mappings.any(|vma| vma.start <= start && start + HUGE_BYTES <= vma.end);
+            if *region != Region::Zero || !is_whole {
+                *region = Region::Table;
+            }
+        }
     }
 
     fn advise(&mut self, (addr, len, number): (u64, u64, i32), before: &[Mapping], model: &Spaces) {
@@ -107,10 +119,16 @@ impl Residency {
 
     fn touch(&mut self, addr: u64, is_store: bool, model: &Spaces) {
         let (page, region) = (addr / PAGE * PAGE, region_of(addr));
-        if !self.regions.contains_key(&region) {
-            let is_huge = is_store && model.mappings(0).any(|vma| self.may_be_huge(vma, region));
-            self.regions.insert(region, if is_huge { Region::Huge } else { Region::Table });
-            if is_huge {
+        let has = self.regions.get(&region).copied();
+        if has.is_none() || has == Some(Region::Zero) && is_store {
+            let may_be_huge = model.mappings(0).any(|vma| self.may_be_huge(vma, region));
+            let now = match (may_be_huge, is_store) {
+                (false, _) => Region::Table,
+                (true, true) => Region::Huge,
+                (true, false) => Region::Zero,
+            };
+            self.regions.insert(region, now);
+            if now != Region::Table {
                 self.pages.extend((0..HUGE).map(|nth| region + nth * PAGE));
             }
         }

@@ -72,7 +72,7 @@ pub fn run_sequence<F: Format>(seed: u64, path: Path, policy: HugePolicy) -> Seq
             if nth == 24 {
                 let child = space.fork().expect("there is memory");
                 let number = run.model.fork(0).expect("there is memory");
-                run.resident.fork();
+                run.resident.fork(&run.model);
                 run.compare(&child, number, seed);
                 QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space, &child], path }.must_hold();
                 drop(child);

@@ -75,6 +75,12 @@ fn check_leaf<M: Machine>(
             format!("{leaf:?} is not the given frame {due:?}")
         });
     }
+    if level == Level::Pmd && memory.is_huge_zero(leaf.pfn) {
+        require(vma.is_private_anonymous() && !leaf.owned, || {
+            format!("the huge zero page is owned: {leaf:?}")
+        })?;
+        return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
+    }
     require(level == Level::Pte || leaf.owned, || format!("a huge leaf that owns nothing: {leaf:?}"))?;
     if leaf.pfn == memory.zero_frame() {
         require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;

@@ -22,7 +22,7 @@ pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F
     let memory = system.vm.memory();
     memory.check().map_err(|wrong| wrong.to_string())?;
     let (shown, objects) = (shown(system), has_objects(system));
-    let span = memory.span();
+    let (span, mut zeros) = (memory.span(), 0);
     for pfn in (span.start.0..span.end.0).map(Pfn) {
         let Some(meta) = memory.meta(pfn) else { continue };
         let entries = shown.entries.get(&pfn).copied().unwrap_or(0);
@@ -34,11 +34,17 @@ pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F
                 let known = objects || shown.tables.contains(&pfn);
                 require(known, || format!("the table {pfn:?} is in no space"))?;
             }
-            Kind::Zero => require(is_zero(system, pfn), || format!("{pfn:?}, the zero page, was written"))?,
+            Kind::Zero => {
+                let frames = meta.state().order().frames();
+                let is_unwritten = (0..frames).all(|frame| is_zero(system, pfn.add(frame)));
+                require(is_unwritten, || format!("{pfn:?}, a zero page, was written"))?;
+                zeros += frames;
+            }
             kind => require(entries == 0, || format!("{entries} entries show {pfn:?}, which is {kind:?}"))?,
         }
     }
-    Ok(())
+    let due = 1 + memory.huge_zero_frames();
+    require(zeros == due, || format!("{zeros} frames are zero pages, {due} are known"))
 }
 
 fn is_zero<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, pfn: Pfn) -> bool {

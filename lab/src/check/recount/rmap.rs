@@ -6,7 +6,7 @@ use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Entry, Format};
 use interleaf::space::{RmapFound, SpaceId};
-use interleaf::units::{Level, Pfn, Vpn};
+use interleaf::units::{Pfn, Vpn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -44,12 +44,12 @@ fn check_frame<C: Flavour, F: Format>(
     })
 }
 
-/// The base pages that map each frame of anonymous memory.
+/// The pages, base and huge, that map each frame of anonymous memory, or the block that it leads.
 fn entries<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> BTreeMap<Pfn, BTreeSet<Place>> {
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for space in system.spaces {
         each_entry(space, |seen| {
-            if let Seen::Entry { page, level: Level::Pte, entry: Entry::Leaf(leaf) } = seen
+            if let Seen::Entry { page, entry: Entry::Leaf(leaf), .. } = seen
                 && leaf.owned
                 && system.vm.memory().meta(leaf.pfn).is_some_and(|meta| meta.state().kind() == Kind::User)
             {

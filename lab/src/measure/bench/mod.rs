@@ -42,8 +42,9 @@ mod sync;
 mod systems;
 mod teardown;
 mod teardown_beside;
-mod walk;
 mod thp;
+mod walk;
+mod zero;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -82,6 +83,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     replay::BENCHMARK,
     job::BENCHMARK,
     helped::BENCHMARK,
+    zero::BENCHMARK,
 ];
 
 /// The area whose figures are taken in every run, as context.

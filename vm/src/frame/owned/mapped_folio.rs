@@ -13,7 +13,7 @@
 //! would share it, or needs a part of it, splits it before (docs/design/huge-pages.md).
 
 use super::MappedFrame;
-use crate::frame::{Init, Memory};
+use crate::frame::{Birth, Init, Memory};
 use crate::machine::Machine;
 use crate::units::{NodeId, Order, Pfn};
 use core::fmt;
@@ -49,6 +49,8 @@ pub(crate) struct FolioParts<'m, M: Machine> {
     next: Pfn,
     end: Pfn,
     lazyfree: bool,
+    /// Where the block was born.
+    birth: Option<Birth>,
 }
 
 impl<'m, M: Machine> ZeroedFolio<'m, M> {
@@ -74,8 +76,18 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
 
     /// The block as exclusive user memory, for one entry that is going to map all of it.
     pub fn into_mapped(self) -> MappedFolio<'m, M> {
+        self.become_mapped(None)
+    }
+
+    /// As [`into_mapped`](Self::into_mapped), for an entry of a space: that of the pages from the one of its
+    /// birth on.
+    pub(crate) fn into_mapped_at(self, birth: Birth) -> MappedFolio<'m, M> {
+        self.become_mapped(Some(birth))
+    }
+
+    fn become_mapped(self, birth: Option<Birth>) -> MappedFolio<'m, M> {
         let folio = ManuallyDrop::new(self);
-        folio.memory.meta_of(folio.pfn).become_mapped_block();
+        folio.memory.meta_of(folio.pfn).become_mapped_block(birth);
         MappedFolio { memory: folio.memory, pfn: folio.pfn, order: folio.order }
     }
 }
@@ -107,8 +119,10 @@ impl<'m, M: Machine> MappedFolio<'m, M> {
     pub(crate) fn split(self) -> FolioParts<'m, M> {
         let folio = ManuallyDrop::new(self);
         let Self { memory, pfn: first, order } = *folio;
-        let lazyfree = memory.meta_of(first).split_first() && !mutant!("split.lazyfree-lost");
-        FolioParts { memory, first, next: first, end: first.add(order.frames()), lazyfree }
+        let meta = memory.meta_of(first);
+        let lazyfree = meta.split_first() && !mutant!("split.lazyfree-lost");
+        let birth = meta.birth();
+        FolioParts { memory, first, next: first, end: first.add(order.frames()), lazyfree, birth }
     }
 }
 
@@ -122,7 +136,9 @@ impl<'m, M: Machine> Iterator for FolioParts<'m, M> {
         }
         self.next = pfn.add(1);
         if pfn != self.first {
-            self.memory.meta_of(pfn).become_part(self.lazyfree);
+            let part = pfn.0 - self.first.0;
+            let birth = self.birth.map(|block| Birth { page: block.page.add(part), ..block });
+            self.memory.meta_of(pfn).become_part(self.lazyfree, birth);
         }
         Some(MappedFrame::new(self.memory, pfn))
     }

@@ -3,12 +3,14 @@
 //! Only the record of the first frame is written; those of the others stay as they were in the block when
 //! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split.
 
-use super::{FrameMeta, FrameState, Kind};
+use super::{Birth, FrameMeta, FrameState, Kind};
 use crate::machine::Cpu;
 
 impl<C: Cpu> FrameMeta<C> {
-    /// Puts a block that was just taken to use as exclusive user memory that one entry is going to map.
-    pub(in crate::frame) fn become_mapped_block(&self) {
+    /// Puts a block that was just taken to use as exclusive user memory that one entry is going to map: that of
+    /// the pages from the one of its birth on, if that is one of a space's.
+    pub(in crate::frame) fn become_mapped_block(&self, birth: Option<Birth>) {
+        self.set_birth(birth);
         self.set_mapcount(1);
         let done = self.step(|state| state.becomes(Kind::User));
         debug_assert!(done.is_some(), "a block is put to use twice");
@@ -25,12 +27,13 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Makes another frame of a block that is being split exclusive user memory that one entry is going to
-    /// map. Nobody else reads the record: no entry has led to it yet.
-    pub(in crate::frame) fn become_part(&self, lazyfree: bool) {
+    /// map, where the block's birth says. Nobody else reads the record: no entry has led to it yet.
+    pub(in crate::frame) fn become_part(&self, lazyfree: bool, birth: Option<Birth>) {
         debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");
+        self.set_birth(birth);
         self.set_mapcount(1);
-        // Release: a getter that sees the new kind sees the mapcount.
+        // Release: a getter that sees the new kind sees the mapcount and the birth.
         self.step(|_| Some(FrameState::part(lazyfree)));
     }
 }

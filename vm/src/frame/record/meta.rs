@@ -135,7 +135,8 @@ impl<C: Cpu> FrameMeta<C> {
         }
     }
 
-    /// Gives a detached table or an emptied slab back to its owner as a plain taken frame.
+    /// Gives a detached table, an emptied slab or a huge zero page that nobody uses back to its owner, as
+    /// plain taken frames.
     pub(in crate::frame) fn relinquish(&self) -> bool {
         let done = self.step(FrameState::relinquished).is_some();
         if done {
@@ -340,7 +341,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Notes where user memory is born, which only the caller owns yet.
     #[inline(always)]
-    fn set_birth(&self, birth: Option<Birth>) {
+    pub(super) fn set_birth(&self, birth: Option<Birth>) {
         match birth {
             Some(birth) => {
                 let [node, page] = birth.encode();

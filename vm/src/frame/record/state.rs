@@ -25,7 +25,7 @@
 //!            Reserved (boot memory, inside of blocks)
 //!                │ zone
 //!                ▼   refill, split             alloc
-//!      ┌───── Free ───────────► Cached ───────────────► Taken ──► Table, Slab, Zero
+//!      ┌───── Free ───────────► Cached ───────────────► Taken ◄─► Table, Slab, Zero
 //!      │       ▲  ▲                │ ▲                   │  ▲
 //!      │       │  └──── spill ─────┘ └────── free ───────┤  │ last put
 //!      │       └───────────── free of a larger block ────┘  │
@@ -197,11 +197,13 @@ impl FrameState {
     pub fn unretired(self) -> Option<Self> {
         (self.kind() == Kind::Table && self.0 & RETIRED != 0).then_some(Self(self.0 & !RETIRED))
     }
-    /// A detached table or an empty slab, taken again, to be freed.
+    /// A detached table, an empty slab or a huge zero page that nobody uses, taken again, to be freed.
     pub fn relinquished(self) -> Option<Self> {
         let idle = match self.kind() {
             Kind::Table => self.0 & (ATTACHED | RETIRED) == 0,
             Kind::Slab => true,
+            // The zero page of one frame stays.
+            Kind::Zero => self.order() == Order::HUGE,
             _ => false,
         };
         idle.then(|| Self::taken(self.order()))

@@ -58,7 +58,7 @@ impl<M: Machine> Memory<'_, M> {
         self.zone_of(pfn).node()
     }
 
-    fn local_zone(&self, cpu: CpuId) -> usize {
+    pub(in crate::frame) fn local_zone(&self, cpu: CpuId) -> usize {
         self.distances.local_zones.get(cpu.index()).map_or(0, |&zone| zone as usize)
     }
 

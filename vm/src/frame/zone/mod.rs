@@ -24,10 +24,11 @@ pub(in crate::frame) use buddy::{Buddy, ORDERS};
 pub(in crate::frame) use distance::{DistanceList, nearest_zone, sort_by_distance};
 pub use watermark::Watermark;
 
+use crate::frame::huge_zero::HugeZeroCell;
 use crate::frame::{FrameTable, Init, Priority};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{SpinLock, lockdep};
+use crate::sync::{CacheAligned, SpinLock, lockdep};
 use crate::units::{NodeId, Order, Pfn, PfnRange};
 
 /// The free memory of one node, on cache lines of its own.
@@ -41,6 +42,8 @@ pub struct Zone<C: Cpu> {
     /// Frames that are deferred: not freed to the zone yet. Lowered with release after they were freed; pairs
     /// with the acquire of an allocation that found none.
     deferred: AtomicU64<C>,
+    /// On a line of its own: loads of untouched memory read it.
+    huge_zero: CacheAligned<HugeZeroCell<C>>,
     buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
 }
 
@@ -55,12 +58,18 @@ impl<C: Cpu> Zone<C> {
     /// A zone without free frames, which is going to manage `managed` frames.
     pub(in crate::frame) fn new(index: u8, node: NodeId, managed: u64) -> Self {
         let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
-        Self { index, node, managed, watermark: Watermark::for_frames(managed), deferred, buddy }
+        let (watermark, huge_zero) = (Watermark::for_frames(managed), CacheAligned(HugeZeroCell::new()));
+        Self { index, node, managed, watermark, deferred, huge_zero, buddy }
     }
 
     /// The node of the zone's memory.
     pub fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// The word of the node's huge zero page; without pages for each node, that of the first zone is used.
+    pub(in crate::frame) fn huge_zero(&self) -> &HugeZeroCell<C> {
+        &self.huge_zero
     }
 
     /// Frames that the zone manages, deferred ones among them.

@@ -71,12 +71,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> bool {
         let all = gather.in_parts(|parts| {
             let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
-                parts.part(|gather| self.unhook_alone(pages_of(chunk), gather, HugeFlush::Later));
+                parts.part(|gather| self.unhook_part(pages_of(chunk), gather));
                 Ok::<(), Infallible>(())
             });
             workers.run(&job.align(part).min_chunk(part)).is_ok()
         });
         all.unwrap_or(false)
+    }
+
+    /// Clears the leaves of a part.
+    pub(in crate::space) fn unhook_part(&self, pages: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        self.unhook_alone(pages, gather, HugeFlush::Later);
     }
 
     /// Puts the frames that an edit has left in slots of `pages`, after its flush.

@@ -185,6 +185,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if leaf.owned {
             vm.counters.count_each([Counter::ThpSplitPmd, Counter::ThpSplitPage]);
             self.count_huge_gone(1);
+        } else if self.table.is_huge_zero(leaf, table.level()) {
+            vm.count(Counter::ThpSplitPmd);
         }
     }
 

@@ -89,9 +89,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Makes every CPU that runs the space forget the page, for a fault that replaces the frame of a present
     /// entry. The entry is a marker until this returns, and its table stays locked.
-    pub(in crate::space) fn flush_page(&self, _table: &LockedTable<'_, M>, page: Vpn) {
+    pub(in crate::space) fn flush_page(&self, table: &LockedTable<'_, M>, page: Vpn) {
+        self.flush_pages(table, VpnRange::new(page, page.add(1)));
+    }
+
+    /// As [`flush_page`](Self::flush_page), of the pages of one entry.
+    pub(in crate::space) fn flush_pages(&self, _table: &LockedTable<'_, M>, pages: VpnRange) {
         self.vm.count(Counter::TlbFlush);
-        self.vm.shootdown.flush(self.vm.machine, &self.tlb, VpnRange::new(page, page.add(1)));
+        self.vm.shootdown.flush(self.vm.machine, &self.tlb, pages);
     }
 
     /// Clears the leaves of the range, whose mappings stay. When it returns, no CPU uses them and their
@@ -190,8 +195,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         flush: HugeFlush,
     ) -> Vpn {
         let end = sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
-            let is_owned = run.table.owned_huge_leaf(run.slots.start).is_some();
-            if is_owned && !run.is_whole(range) {
+            let slot = run.slots.start;
+            let is_owned = run.table.owned_huge_leaf(slot).is_some();
+            if (is_owned || run.table.huge_zero_leaf(slot).is_some()) && !run.is_whole(range) {
                 debug_assert!(flush == HugeFlush::Now, "a writer has split at the ends of its range");
                 return;
             }

@@ -99,6 +99,12 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
             space.split_prepared(&mut table, slot, page, prepared);
             return Ok(());
         }
+        Walked::Huge(entry, HugeOwner::Zero) => {
+            let step = context.at_huge_zero(&entry, fault, huge, prepared, decide)?;
+            let slot = entry.slot;
+            drop(reading);
+            return space.finish_at_huge_zero(step, (slot, page), huge, prepared);
+        }
         Walked::Huge(entry, _) => return context.use_huge(&entry, fault, prepared, decide),
     };
     let decision = decide(entry.entry(), context.inputs(fault.access));
@@ -213,6 +219,8 @@ enum Walked<'a, 's, M: Machine> {
 enum HugeOwner {
     /// Nothing: its frames were given.
     Nothing,
+    /// Nothing: it is the huge zero page.
+    Zero,
     /// A block of user memory.
     Block,
 }
@@ -244,6 +252,9 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
                 Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, HugeOwner::Block)),
+                Entry::Leaf(leaf) if self.space.table.is_huge_zero(leaf, entry.table.level()) => {
+                    return Ok(Walked::Huge(entry, HugeOwner::Zero));
+                }
                 Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, HugeOwner::Nothing)),
                 // Another huge leaf, or a marker of another version: no walk ends below it.
                 Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),

@@ -23,7 +23,7 @@ use crate::space::counters::Counter;
 use crate::sync::atomic::Ordering::*;
 use crate::table::{EntryRef, LeafBits, LockedTable};
 use crate::units::{Access, Level, Order};
-use crate::vma::{HugeRefusal, Vma, order_to_try, pages_of};
+use crate::vma::{HugeRefusal, Vma, ZeroPagePolicy, order_to_try, pages_of};
 
 /// What an attempt does with huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +62,14 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         let Self { space, vma, page, .. } = self;
         let order = self.order_to_try(vma);
         let is_huge_slot = entry.table.level() == Level::Pmd && entry.entry() == Entry::Absent;
-        // A load gets the small zero page, by way of a table. A huge zero page would be installed here.
-        if !is_huge_slot || order == Order::BASE || access != Access::Write {
+        if !is_huge_slot || order == Order::BASE {
             return Ok(false);
+        }
+        let is_store = access == Access::Write;
+        match space.vm.zero_page {
+            ZeroPagePolicy::Huge if !is_store => return self.map_huge_zero(entry, order, prepared),
+            ZeroPagePolicy::Small if !is_store => return Ok(false),
+            _ => {}
         }
         prepared.set_placement(vma, page);
         match prepared.huge() {
@@ -75,7 +80,28 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
                 return Err(Fallback::HugeUnprepared);
             }
         }
-        let mut table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        let (mut table, vma) = self.lock_huge(entry, order)?;
+        if space.fork.is_behind(pages_of(order, page).start) && !mutant!("thp.fork-ignored") {
+            return Err(Fallback::Forking);
+        }
+        self.note_copy(vma)?;
+        if let Some(folio) = prepared.take_huge() {
+            let bits = LeafBits::new(vma.rights()).used(is_store);
+            let birth = space.node.birth(pages_of(order, page).start);
+            table.install_huge(entry.slot, folio.into_mapped_at(birth), bits);
+            space.vm.counters.count_each([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages]);
+        }
+        Ok(true)
+    }
+
+    /// Locks the table of an entry that is to become a huge leaf of `order`, and asks the questions of an
+    /// installation. Returns the mapping that is valid now.
+    pub(super) fn lock_huge(
+        &self,
+        entry: &EntryRef<'_, 's, M>,
+        order: Order,
+    ) -> Result<(LockedTable<'s, M>, &Vma<M::Cpu>), Fallback> {
+        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         if table.read(entry.slot) != entry.word && !mutant!("thp.entry-not-rechecked") {
             return Err(Fallback::EntryBusy);
         }
@@ -84,21 +110,18 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         if self.order_to_try(vma) != order && !mutant!("thp.region-not-rechecked") {
             return Err(Fallback::VmaChanged);
         }
-        if space.fork.is_behind(pages_of(order, page).start) && !mutant!("thp.fork-ignored") {
-            return Err(Fallback::Forking);
-        }
-        if vma.anon().is_none() {
-            space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
-        }
-        if let Some(folio) = prepared.take_huge() {
-            let bits = LeafBits::new(vma.rights()).used(true);
-            table.install_huge(entry.slot, folio.into_mapped(), bits);
-            space.vm.counters.count_each([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages]);
-        }
-        Ok(true)
+        Ok((table, vma))
     }
 
-    fn order_to_try(&self, vma: &Vma<M::Cpu>) -> Order {
+    /// Gives the mapping an identity, if this is its first page of its own.
+    pub(super) fn note_copy(&self, vma: &Vma<M::Cpu>) -> Result<(), Fallback> {
+        if vma.anon().is_none() {
+            self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn order_to_try(&self, vma: &Vma<M::Cpu>) -> Order {
         let space = self.space;
         order_to_try(space.vm.huge_policy, space.huge_refusal(), &vma.attributes(), self.page)
     }

@@ -6,6 +6,7 @@
 //! | `attempt` | one attempt: the steps in their order; the proofs that the mapping may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
+//! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
 //! | `install` | how to change the entry, a pure function; its write, under the table's lock |
 //! | `result` | the results of a fault |
 //!
@@ -16,6 +17,7 @@
 
 mod attempt;
 mod huge;
+mod huge_zero;
 mod install;
 mod prepare;
 mod result;
@@ -131,7 +133,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[inline(never)]
     fn speculate_again(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         M::Cpu::relax();
-        prepared.prepare_huge();
+        self.prepare_huge(prepared);
         attempt(self, fault, &Speculated, prepared)
     }
 
@@ -213,7 +215,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     }
                 }
                 Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
-                Fallback::HugeUnprepared => prepared.prepare_huge(),
+                Fallback::HugeUnprepared => self.prepare_huge(prepared),
                 Fallback::VmaChanged
                 | Fallback::PmdChanged
                 | Fallback::EntryBusy

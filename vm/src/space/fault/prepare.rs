@@ -39,6 +39,8 @@ enum Rare<'v, M: Machine> {
     Huge(ZeroedFolio<'v, M>),
     /// There was no block for a huge page: the fault gets a base page.
     HugeLacking,
+    /// The last attempt was about to map the huge zero page, and there was none.
+    HugeZeroWanted,
 }
 
 /// What is prepared for a huge page.
@@ -189,6 +191,22 @@ impl<'v, M: Machine> Prepared<'v, M> {
         };
     }
 
+    /// Notes that the huge zero page is wanted, and is to be allocated.
+    pub fn want_huge_zero(&mut self) {
+        self.rare = Rare::HugeZeroWanted;
+    }
+
+    /// Whether the last attempt wanted the huge zero page.
+    pub fn wants_huge_zero(&self) -> bool {
+        matches!(self.rare, Rare::HugeZeroWanted)
+    }
+
+    /// Notes whether there is a huge zero page now; where there is none, the next attempt makes do with a
+    /// small one.
+    pub fn note_huge_zero(&mut self, is_there: bool) {
+        self.rare = if is_there { Rare::Nothing } else { Rare::HugeLacking };
+    }
+
     /// Takes the block for a huge page.
     pub fn take_huge(&mut self) -> Option<ZeroedFolio<'v, M>> {
         match core::mem::replace(&mut self.rare, Rare::Nothing) {
@@ -299,7 +317,8 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
             Rare::Backing(frame) => frame,
             Rare::Copy(frame) => frame,
             Rare::Huge(folio) => folio,
-            Rare::Nothing | Rare::CopyWanted | Rare::HugeWanted => &"no other",
+            Rare::Nothing | Rare::CopyWanted => &"no other",
+            Rare::HugeWanted | Rare::HugeZeroWanted => &"a huge page is wanted",
             Rare::HugeLacking => &"no huge page",
         };
         write!(f, "prepared: frame {:?}, table {:?}, {rare:?}", self.frame, self.table)

@@ -141,7 +141,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// An empty table to be linked next on the way to the tables of leaves; `None` where the way is there.
-    fn table_above(&self, page: Vpn) -> Result<Option<TableFrame<'v, M>>, Error> {
+    pub(super) fn table_above(&self, page: Vpn) -> Result<Option<TableFrame<'v, M>>, Error> {
         let level = walk(&self.table, page, Level::Pmd, &self.vm.rcu.read()).table.level();
         match level {
             Level::Pmd => Ok(None),
@@ -182,6 +182,10 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
     fn mapping(&mut self, range: VpnRange) -> Result<(), Error> {
         let (mut rest, mut frames) = (range, 0);
         while !rest.is_empty() {
+            if let Some(end) = self.parent.share_huge_zero(rest, self.fork, self.child)? {
+                rest.start = end;
+                continue;
+            }
             self.prepare(rest.start)?;
             let (fork, open, spare) = (self.fork, &mut self.open, &mut self.spare);
             let (gather, frames, pinned) = (&mut *self.gather, &mut frames, &mut self.pinned);
@@ -252,7 +256,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let found = self.huge_entry(page, &reading).and_then(|found| Some((found.slot, found.table.lock()?)));
         drop(reading);
         if let Some((slot, mut table)) = found
-            && table.owned_huge_leaf(slot).is_some()
+            && (table.owned_huge_leaf(slot).is_some() || table.huge_zero_leaf(slot).is_some())
         {
             self.split_one(&mut table, slot, pages_of(Order::HUGE, page), frame);
         }
@@ -261,15 +265,15 @@ impl<M: Machine> AddressSpace<'_, M> {
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// The entry of the page, if that is a huge leaf which owns its frames.
-    fn huge_entry<'r, 's>(
+    /// The entry of the page, if that is a huge leaf.
+    pub(super) fn huge_entry<'r, 's>(
         &'s self,
         page: Vpn,
         reading: &'r ReadGuard<'_, M::Cpu>,
     ) -> Option<EntryRef<'r, 's, M>> {
         let found = walk(&self.table, page, Level::Pte, reading);
-        let is_owned = matches!(found.entry(), Entry::Leaf(leaf) if leaf.owned);
-        (found.table.level() != Level::Pte && is_owned).then_some(found)
+        let is_leaf = matches!(found.entry(), Entry::Leaf(_));
+        (found.table.level() != Level::Pte && is_leaf).then_some(found)
     }
 }
 

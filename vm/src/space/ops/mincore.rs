@@ -42,8 +42,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(())
     }
 
-    /// The frame that a page has: its own, the zero page, or its object's; and whether it is an object's.
-    /// Locks the page to read; the frame may be freed once this returns.
+    /// The frame that a page has: its own, the zero page (of the huge one too), or its object's; and whether
+    /// it is an object's. Locks the page to read; the frame may be freed once this returns.
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
         let guard = self.share_live(VpnRange::new(page, page.add(1)));
         let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1)))?;
@@ -56,6 +56,9 @@ impl<M: Machine> AddressSpace<'_, M> {
             let reading = vm.rcu.read();
             let found = walk(&self.table, page, Level::Pte, &reading);
             match (found.entry(), vma.backing) {
+                (Entry::Leaf(leaf), _) if self.table.is_huge_zero(leaf, found.table.level()) => {
+                    return Some(vm.memory.zero_frame());
+                }
                 (Entry::Leaf(leaf), _) => {
                     let inside = page.0 & (found.table.level().entry_pages() - 1);
                     return Some(leaf.pfn.add(inside));

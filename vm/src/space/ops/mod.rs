@@ -14,6 +14,7 @@
 //! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the page to read, for each page |
 //! | `fork` | fork | all of the space, to write |
 //! | `fork_pinned` | copies of pinned frames for the child | as `fork` |
+//! | `fork_zero` | the huge zero page for the child | as `fork` |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
@@ -21,6 +22,7 @@ mod brk;
 mod exit;
 mod fork;
 mod fork_pinned;
+mod fork_zero;
 mod madvise;
 mod map;
 mod map_given;

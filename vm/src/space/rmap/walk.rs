@@ -4,7 +4,7 @@ use super::RmapEntry;
 use super::node::AnonNodes;
 use super::tree::{PlaceLost, STEPS, TreePlace};
 use crate::frame::{Birth, FrameMeta};
-use crate::machine::{Leaf, Machine};
+use crate::machine::{Entry, Leaf, Machine};
 use crate::space::{AddressSpace, SpaceId, Vm};
 use crate::table::{LockedTable, walk};
 use crate::units::{Level, Pfn, Vpn};
@@ -129,12 +129,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         for _ in 0..TRIES {
             let reading = self.vm.rcu.read();
             let entry = walk(&self.table, page, Level::Pte, &reading);
-            if entry.table.level() != Level::Pte {
+            if entry.table.level() != Level::Pte && entry.entry() == Entry::Absent {
                 return None;
             }
             // Without the lock a page may seem to have no such leaf that gets it back: a table is filled
-            // before it is linked, and a copy puts a marker there first. Who holds the lock sees neither.
+            // before it is linked, and a copy or a split puts a marker there first. The holder of the lock sees
+            // neither; where a huge leaf was split until then, the page's leaf lies below.
             if let Some(table) = entry.table.lock() {
+                if matches!(table.entry(entry.slot), Entry::Table(_)) {
+                    continue;
+                }
                 let leaf = table
                     .owned_leaf(entry.slot)
                     .filter(|leaf| leaf.pfn == pfn || mutant!("rmap.frame-not-compared"))?;

@@ -19,6 +19,8 @@ mod loom_fork;
 #[cfg(loom)]
 mod loom_huge;
 #[cfg(loom)]
+mod loom_huge_zero;
+#[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
 mod loom_parts;

@@ -128,7 +128,7 @@ fn a_part_frees_nothing_before_the_flush_of_all() {
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
         space.gather(guard.held(), range, |gather| {
-            let done = gather.in_parts(|parts| parts.part(|part| space.unhook_alone(range, part)));
+            let done = gather.in_parts(|parts| parts.part(|part| space.unhook_part(range, part)));
             assert_eq!((done, kinds()), (Some(()), [Kind::User; 2]), "freed before the flush");
             assert!(pages.iter().all(|&page| machine.has_cached(0, page)));
             space.put_deferred(gather);
@@ -171,7 +171,7 @@ fn a_part_that_panics_loses_nothing() {
             let part = || {
                 gather.in_parts(|parts| {
                     parts.part(|part| {
-                        space.unhook_alone(range, part);
+                        space.unhook_part(range, part);
                         panic!("a part panics");
                     });
                 })

@@ -5,6 +5,7 @@ mod faults;
 mod fragmented;
 mod mishaps;
 mod random;
+mod zero;
 
 use super::world::{PAGE, boot_map, space_of};
 use crate::machine::testing::TestMachine;
@@ -12,7 +13,7 @@ use crate::machine::{Entry, Leaf};
 use crate::space::{AddressSpace, Counter, Fault, MapRequest, Place, Vm};
 use crate::table::walk;
 use crate::units::{Access, Level, PageSize, Rights, VirtAddr, Vpn, VpnRange};
-use crate::vma::HugePolicy;
+use crate::vma::{HugePolicy, ZeroPagePolicy};
 
 type TestSpace<'v> = AddressSpace<'v, TestMachine>;
 type TestVm<'m> = Vm<'m, TestMachine>;
@@ -24,8 +25,17 @@ const BASE: u64 = 8 * PageSize::Giant.pages();
 /// Runs the test with a space on a machine of `frames` frames. Afterwards as many frames are allocated as
 /// before, and no huge page is left.
 fn with_frames(frames: u64, policy: HugePolicy, test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
-    let machine = TestMachine::new(frames);
-    let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(policy);
+    with_policies(frames, (policy, ZeroPagePolicy::Small), test);
+}
+
+/// As [`with_frames`], with any policy for loads.
+fn with_policies(
+    frames: u64,
+    (policy, zero): (HugePolicy, ZeroPagePolicy),
+    test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
+) {
+    let machine = TestMachine::with_cpus(frames, 2);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(policy).with_zero_page(zero);
     let allocated = || {
         vm.trim();
         vm.memory().check().unwrap().allocated

@@ -1,0 +1,53 @@
+//! The points of the huge zero page.
+
+use super::Mutation;
+use super::Test::{Model, Unit};
+
+const PAGES: super::Test = Unit("frame::huge_zero::tests");
+const SPACES: super::Test = Unit("space::tests::huge::zero");
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "zero.shrunk-while-used",
+        wrong: "the page is taken away from spaces that map it",
+        test: PAGES,
+    },
+    Mutation {
+        point: "zero.got-relaxed",
+        wrong: "a space maps the page without having seen that it was zeroed and marked",
+        test: Model("loom_two_getters_that_both_allocate_use_one_page"),
+    },
+    Mutation {
+        point: "zero.losers-page-lost",
+        wrong: "of two pages that were allocated at once one is lost",
+        test: Model("loom_two_getters_that_both_allocate_use_one_page"),
+    },
+    Mutation { point: "zero.reference-kept", wrong: "a space that has ended uses the page", test: PAGES },
+    Mutation {
+        point: "zero.second-reference-kept",
+        wrong: "a space of which two threads began at once keeps the page for good",
+        test: Model("loom_two_threads_of_a_space_take_one_reference"),
+    },
+    Mutation { point: "zero.huge-leaf-writable", wrong: "a program writes to the page", test: SPACES },
+    Mutation {
+        point: "zero.huge-not-flushed",
+        wrong: "a CPU goes on reading zeros after another has stored",
+        test: SPACES,
+    },
+    Mutation {
+        point: "zero.split-as-given",
+        wrong: "a split leaf shows frames inside of the page, which may be freed",
+        test: SPACES,
+    },
+    Mutation {
+        point: "zero.fork-cursor-not-advanced",
+        wrong: "a store during a fork is in the child, where an earlier one is not",
+        test: super::Test::Lab("zero_races", "whatever_meets_at_the_huge_zero_page"),
+    },
+    Mutation {
+        point: "zero.fork-ignored",
+        wrong: "a store behind the cursor of a fork goes on",
+        test: super::Test::Lab("zero_races", "whatever_meets_at_the_huge_zero_page"),
+    },
+];
