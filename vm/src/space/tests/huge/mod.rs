@@ -5,6 +5,7 @@ mod faults;
 mod fragmented;
 mod mishaps;
 mod random;
+mod rmap;
 mod zero;
 
 use super::world::{PAGE, boot_map, space_of};

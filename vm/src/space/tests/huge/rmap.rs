@@ -1,0 +1,52 @@
+//! The reverse map of huge pages: before and after a split.
+
+use super::*;
+use crate::space::RmapFound;
+use crate::units::Pfn;
+use core::ops::ControlFlow;
+use std::vec::Vec;
+
+/// The pages of the spaces that the reverse map finds for a frame.
+fn found(vm: &TestVm<'_>, spaces: &[&TestSpace<'_>], pfn: Pfn) -> Vec<(usize, Vpn)> {
+    let frame = vm.memory().try_get(pfn).unwrap();
+    let mut pages = Vec::new();
+    let known = |id| spaces.iter().copied().find(|space| space.id() == id);
+    let answer = vm.rmap_walk(&frame, known, |entry| {
+        let nr = spaces.iter().position(|space| space.id() == entry.space().id()).unwrap();
+        pages.push((nr, entry.page()));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(answer, Ok(RmapFound::All(pages.len() as u32)));
+    pages
+}
+
+#[test]
+fn a_block_leads_to_its_huge_page_and_after_a_split_each_frame_to_its_own() {
+    with_space(|vm, space| {
+        map(&space, 0, HUGE);
+        store(&space, 7, 1);
+        assert!(is_huge(&space, 7));
+        let (first, _) = space.resident_frame(Vpn(BASE)).unwrap();
+        assert_eq!(found(vm, &[&space], first), [(0, Vpn(BASE))]);
+        space.unmap(at(3), PAGE).unwrap();
+        assert!(!is_huge(&space, 7));
+        for page in [0, 2, 4, HUGE - 1] {
+            assert_eq!(found(vm, &[&space], first.add(page)), [(0, Vpn(BASE + page))]);
+        }
+    });
+}
+
+#[test]
+fn frames_of_a_block_that_a_fork_split_lead_to_both_spaces() {
+    with_space(|vm, space| {
+        map(&space, 0, HUGE);
+        store(&space, 0, 1);
+        let (first, _) = space.resident_frame(Vpn(BASE)).unwrap();
+        let child = space.fork().unwrap();
+        let both = [&space, &child];
+        for page in [0, 300] {
+            let due = [(0, Vpn(BASE + page)), (1, Vpn(BASE + page))];
+            assert_eq!(found(vm, &both, first.add(page)), due);
+        }
+    });
+}
