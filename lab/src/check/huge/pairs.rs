@@ -94,7 +94,7 @@ pub fn run_huge_pair<F: Format>(
 
 fn scenario<F: Format>(schedule: &Schedule, pair: (HugeOperation, HugeOperation)) {
     let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
-    let path = if schedule.seed() % 3 == 0 { Path::Locked } else { Path::Speculative };
+    let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
     let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
     let entered = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(HugePolicy::Always);
@@ -114,7 +114,7 @@ fn scenario<F: Format>(schedule: &Schedule, pair: (HugeOperation, HugeOperation)
         active.push(space.activate(None));
         cpu.store(1);
         // The second is there too in every other run.
-        if cpu.cpu == 1 && schedule.seed() % 2 == 0 {
+        if cpu.cpu == 1 && schedule.seed().is_multiple_of(2) {
             cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
         }
     }

@@ -63,16 +63,14 @@ impl Residency {
     pub fn note(&mut self, call: &Call, answer: &CallResult, before: &[Mapping], model: &Spaces) {
         let is_done = matches!(answer, CallResult::Value(_));
         match *call {
-            Call::Munmap { addr, len } if is_done => {
-                if overlaps(before, &(addr..addr + len)) {
-                    self.remove(addr..addr + len);
-                    self.free_tables(&(addr..addr + len), model);
-                }
+            Call::Munmap { addr, len } if is_done && overlaps(before, &(addr..addr + len)) => {
+                self.remove(addr..addr + len);
+                self.free_tables(&(addr..addr + len), model);
             }
-            Call::Mmap { hint, len, flags, .. } if is_done && flags.contains(MapFlags::FIXED) => {
-                if overlaps(before, &(hint..hint + len)) {
-                    self.remove(hint..hint + len);
-                }
+            Call::Mmap { hint, len, flags, .. }
+                if is_done && flags.contains(MapFlags::FIXED) && overlaps(before, &(hint..hint + len)) =>
+            {
+                self.remove(hint..hint + len);
             }
             Call::Mprotect { addr, len, .. } => self.cut(&(addr..changed_end(before, addr, len))),
             Call::Madvise { addr, len, advice } => self.advise((addr, len, advice), before, model),
