@@ -137,8 +137,8 @@ fn play(schedule: &Schedule, call: Call, beside: Beside, memory: Memory) {
     let _entered = machine.enter(CpuId(0));
     space.unmap(VirtAddr(BASE), LEN + PAGE).expect("all of it may go");
     vm.trim();
-    // The root is there still, and goes with the machine.
-    assert_eq!(in_use(), before + 1, "frames handed out before and after");
+    // The root and the node are there still, and go with the machine.
+    assert_eq!(in_use(), before + 2, "frames handed out before and after");
 }
 
 fn do_beside(driver: &Driver<'_, '_, Baton, X86_64>, beside: Beside) {

@@ -13,6 +13,7 @@ const WITH_LIBRARY: &[&str] = &[
     "fair.munmap",
     "fork",
     "fork.beside",
+    "fork.rmap",
     "paths",
     "index",
     "metadata",
@@ -20,6 +21,7 @@ const WITH_LIBRARY: &[&str] = &[
     "job.space",
     "pin",
     "walk",
+    "thp",
     "teardown",
     "teardown.beside",
 ];

@@ -1,6 +1,6 @@
 //! What does it cost to find the entries of a frame of anonymous memory, beside knowing where they are?
 //!
-//! `fork.rmap` is a walk for the one entry of a frame that one space has; `fork.rmap_shared` an entry of a
+//! `fork.rmap_one` is a walk for the one entry of a frame that one space has; `fork.rmap_shared` an entry of a
 //! frame that a space and its children map. The yardstick knows the spaces and the page: it walks to the same
 //! entries, locks their tables and compares the frame. 256 pages of one table, all spaces in `Spaces`; one
 //! CPU, on which no space runs.
@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "fork.rmap",
     question: "What does it cost to find the entries of a frame, beside knowing where they are?",
-    figures: &["fork.rmap", "fork.rmap_shared"],
+    figures: &["fork.rmap_one", "fork.rmap_shared"],
     run,
 };
 
@@ -49,7 +49,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let refs = || -> Vec<UserFrame<'_>> {
         pages.iter().map(|(_, pfn)| vm.memory().try_get(*pfn).expect("user memory")).collect()
     };
-    let one = figure(options, "fork.rmap", &spaces, &family, (&pages, &refs()));
+    let one = figure(options, "fork.rmap_one", &spaces, &family, (&pages, &refs()));
     for _ in 0..children {
         let child = family[0].fork().map_err(Failure::of)?;
         family.push(spaces.insert(child).map_err(Failure::of)?);

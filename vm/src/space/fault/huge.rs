@@ -150,7 +150,9 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
                 if !is_kept {
                     return Err(Fallback::VmaNotSupported);
                 }
-                Install { space, table, slot, page, access, rights }.apply(decision, prepared)?;
+                // Its frames stay, whatever the access: nothing is copied.
+                let kept = Decision::Allow(rights);
+                Install { space, table, slot, page, access, rights }.apply(kept, prepared)?;
             }
             _ => return Err(Fallback::VmaNotSupported),
         }
