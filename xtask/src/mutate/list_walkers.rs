@@ -1,7 +1,7 @@
 //! The points of scans, translations, searches and call chains.
 
 use super::Mutation;
-use super::Test::{Lab, Model, Unit};
+use super::Test::{Model, Unit};
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -53,7 +53,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "read-here.interrupts-left-on",
         wrong: "a CPU says that it has flushed between the entry and the word",
-        test: Lab("walkers", "each_walker_beside_each_pair_of_writers_on_x86"),
+        test: Model("loom_a_word_against_a_frame_that_is_freed_and_used_elsewhere"),
     },
     Mutation {
         point: "call-chain.circle-followed",

@@ -260,7 +260,9 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         forget(NonNull::new(at).unwrap(), order.bytes());
     }
 
+    /// An interrupt may come before the first byte, where interrupts are on.
     unsafe fn copy_out(&self, from: PhysAddr, to: &mut [u8]) {
+        TestCpu::take_interrupt();
         self.note_contents();
         let page = Pfn(from.0 / PAGE_SIZE as u64);
         self.read(page, from.0 as usize % PAGE_SIZE, to);

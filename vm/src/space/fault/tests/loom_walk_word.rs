@@ -18,23 +18,24 @@ fn loom_a_word_against_a_frame_that_is_freed_and_used_elsewhere() {
     assert_both(explore_fork(|machine, space| {
         let before = frame(space, X).unwrap();
         let word = u64::from_ne_bytes([OLD, 0, 0, 0, 0, 0, 0, 0]);
-        let handler = thread::spawn(move || {
-            machine.run_as(1);
-            let running = space.activate(None);
-            let read = [(); 2].map(|()| {
-                let section = space.vm.read_in_handler();
-                let read = space.read_word_in_handler(X.addr(), &section);
-                drop(section);
-                TestCpu::take_interrupt();
-                read
-            });
-            drop(running);
+        machine.run_as(1);
+        let running = space.activate(None);
+        let writer = thread::spawn(move || {
+            machine.run_as(0);
+            space.advise(X.addr(), PAGE, Advice::DontNeed).unwrap();
+            write(machine, space, BESIDE, NEW);
+        });
+        let read = [(); 2].map(|()| {
+            let section = space.vm.read_in_handler();
+            let read = space.read_word_in_handler(X.addr(), &section);
+            drop(section);
+            TestCpu::take_interrupt();
             read
         });
-        space.advise(X.addr(), PAGE, Advice::DontNeed).unwrap();
-        write(machine, space, BESIDE, NEW);
+        drop(running);
+        writer.join().unwrap();
+        machine.run_as(0);
         let is_reused = frame(space, BESIDE) == Some(before);
-        let read = handler.join().unwrap();
         for read in read {
             assert!(read == Ok(word) || read == Err(NotRead::NotPresent), "{read:?} was never in the page");
         }
