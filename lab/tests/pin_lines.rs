@@ -9,6 +9,7 @@ use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 use interleaf_lab::machine::watch::{Footprint, Watch, footprint};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 type Machine = SoftMachine<Watch, X86_64>;
 
@@ -17,7 +18,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const LINE: usize = 64;
 
 /// Writes by kind of access, outside of the records of `frames`, of the limit, and of what is this CPU's own.
-fn others(vm: &Vm<'_, Machine>, limit: usize, frames: &[Pfn], seen: &Footprint) -> Vec<usize> {
+fn others(vm: &Vm<'_, Machine>, limit: &Range<usize>, frames: &[Pfn], seen: &Footprint) -> Vec<usize> {
     let record = |pfn: &Pfn| std::ptr::from_ref(vm.memory().meta(*pfn).expect("a frame")).addr() / LINE;
     let records: BTreeSet<usize> = frames.iter().map(record).collect();
     let mut own = Vec::new();
@@ -27,7 +28,7 @@ fn others(vm: &Vm<'_, Machine>, limit: usize, frames: &[Pfn], seen: &Footprint) 
         }
     });
     let is_known = |at: usize| {
-        records.contains(&(at / LINE)) || at / LINE == limit / LINE || own.iter().any(|own| own.contains(&at))
+        records.contains(&(at / LINE)) || limit.contains(&at) || own.iter().any(|own| own.contains(&at))
     };
     let writes = seen.uses().filter(|used| is_write(used.kind));
     writes.map(|used| used.addr).filter(|&at| !is_known(at)).collect()
@@ -61,7 +62,8 @@ fn a_fast_pin_writes_the_lines_of_the_frames_counts_and_no_other_that_is_shared(
         space.fault(Fault { addr, access: Access::Write }).expect("mapped");
     }
     let limit = MemlockLimit::<<Machine as interleaf::machine::Machine>::Cpu>::new(u64::MAX);
-    let limit_at = std::ptr::from_ref(&limit).addr();
+    let limit_start = std::ptr::from_ref(&limit).addr();
+    let limit_at = limit_start..limit_start + size_of_val(&limit);
     let mut slots: [Option<PinnedFrame<'_, Machine>>; PAGES as usize] = [const { None }; PAGES as usize];
     let reading = vm.read();
     let (pins, pinning) = footprint(|| {
@@ -72,7 +74,7 @@ fn a_fast_pin_writes_the_lines_of_the_frames_counts_and_no_other_that_is_shared(
     assert_eq!(frames.len() as u64, PAGES);
     let ((), unpinning) = footprint(|| drop(pins));
     for (what, seen) in [("pin", &pinning), ("unpin", &unpinning)] {
-        let others = others(&vm, limit_at, &frames, seen);
+        let others = others(&vm, &limit_at, &frames, seen);
         assert!(others.is_empty(), "lines of others, {what}: {others:x?}");
         let nr_updates: u64 = updates(seen).values().sum();
         assert_eq!(nr_updates, 2 * PAGES + 1, "two for each frame and one of the limit, {what}");

@@ -38,12 +38,12 @@
 //! | frames: zones, CPU caches, NUMA policies, pools | [`Memory`] | a window onto memory |
 //! | tables alone: map, unmap, protect, query | [`Mapper`] | the same, and a flush |
 //! | formats: x86-64, AArch64, RISC-V, EPT | [`table::format`] | |
-//! | address spaces: anonymous, shared, fork | [`Vm`], [`AddressSpace`] | an MMU; interrupts between CPUs |
+//! | address spaces: anonymous, shared, fork, huge pages | [`Vm`], [`AddressSpace`] | an MMU; interrupts between CPUs |
 //! | shootdown: one flush for each call, lazy CPUs | [`tlb`] | interrupts between CPUs |
 //! | jobs over ranges, ordered queues | [`Job`], [`WorkerPool`] | helpers, else callers do all |
 //! | locks, RCU, per-CPU data, lock order | [`sync`] | a barrier on all CPUs |
 //!
-//! Not here yet: files, huge pages in spaces, reclaim and swap, splitting of large pages of a mapper.
+//! Not here yet: files, collapse of huge pages, reclaim and swap, splitting of large pages of a mapper.
 //!
 //! Up to 4 096 CPUs and 64 nodes, pages of 4 KiB, 64-bit targets. There are no features to choose.
 //!
