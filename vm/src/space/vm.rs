@@ -161,8 +161,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Frees all memory that is kept for later: garbage of all CPUs; slabs without objects, those of
-    /// [`Spaces`](super::Spaces) too; cached frames; the huge zero page if no space uses it. Never called in a
-    /// read section.
+    /// [`Spaces`](super::Spaces) too; cached frames; the huge zero page if no space uses it. Never called in
+    /// a read section.
     pub fn trim(&self) {
         self.settle();
         self.reclaim();

@@ -7,8 +7,8 @@ use super::{Birth, FrameMeta, FrameState, Kind};
 use crate::machine::Cpu;
 
 impl<C: Cpu> FrameMeta<C> {
-    /// Puts a block that was just taken to use as exclusive user memory that one entry is going to map: that of
-    /// the pages from the one of its birth on, if that is one of a space's.
+    /// Puts a block that was just taken to use as exclusive user memory that one entry is going to map: that
+    /// of the pages from the one of its birth on, if that is one of a space's.
     pub(in crate::frame) fn become_mapped_block(&self, birth: Option<Birth>) {
         self.set_birth(birth);
         self.set_mapcount(1);

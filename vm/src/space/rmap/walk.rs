@@ -133,8 +133,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return None;
             }
             // Without the lock a page may seem to have no such leaf that gets it back: a table is filled
-            // before it is linked, and a copy or a split puts a marker there first. The holder of the lock sees
-            // neither; where a huge leaf was split until then, the page's leaf lies below.
+            // before it is linked, and a copy or a split puts a marker there first. The holder of the lock
+            // sees neither; where a huge leaf was split until then, the page's leaf lies below.
             if let Some(table) = entry.table.lock() {
                 if matches!(table.entry(entry.slot), Entry::Table(_)) {
                     continue;
