@@ -38,7 +38,7 @@
 //! | frames: zones, CPU caches, NUMA policies, pools | [`Memory`] | a window onto memory |
 //! | tables alone: map, unmap, protect, query | [`Mapper`] | the same, and a flush |
 //! | formats: x86-64, AArch64, RISC-V, EPT | [`table::format`] | |
-//! | spaces: anonymous, shared, fork, huge pages | [`Vm`], [`AddressSpace`] | an MMU; interrupts between CPUs |
+//! | spaces: anonymous, shared, huge, fork | [`Vm`], [`AddressSpace`] | an MMU; interrupts between CPUs |
 //! | shootdown: one flush for each call, lazy CPUs | [`tlb`] | interrupts between CPUs |
 //! | jobs over ranges, ordered queues | [`Job`], [`WorkerPool`] | helpers, else callers do all |
 //! | locks, RCU, per-CPU data, lock order | [`sync`] | a barrier on all CPUs |
