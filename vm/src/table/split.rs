@@ -8,9 +8,9 @@ use crate::units::{Level, Pfn, Vpn, VpnRange};
 impl<M: Machine> LockedTable<'_, M> {
     /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
     /// with the same bits. A block that the leaf owns is split with it: each new leaf owns its frame, which
-    /// is *exclusive*. For the huge zero page they map the small one. `flush` makes every CPU forget the leaf.
-    /// Returns the leaf as it was last; `Err` with the table, and no change, where the slot holds no leaf of
-    /// such a level.
+    /// is *exclusive*. For the huge zero page they map the small one. `flush` makes every CPU forget the
+    /// leaf. Returns the leaf as it was last; `Err` with the table, and no change, where the slot holds no
+    /// leaf of such a level.
     ///
     /// P9: the size of a translation changes through non-present and a flush, so that no TLB holds both; the
     /// lock is held meanwhile, so a fault that meets the marker waits for it. The accessed and dirty bits are

@@ -2,8 +2,8 @@
 //!
 //! `fork.rmap_one` is a walk for the one entry of a frame that one space has; `fork.rmap_shared` an entry of
 //! a frame that a space and its children map. The yardstick knows the spaces and the page: it walks to the
-//! same entries, locks their tables and compares the frame. 256 pages of one table, all spaces in `Spaces`; one
-//! CPU, on which no space runs.
+//! same entries, locks their tables and compares the frame. 256 pages of one table, all spaces in `Spaces`;
+//! one CPU, on which no space runs.
 
 use super::{Benchmark, Figure, Options, ns_per, paired};
 use crate::error::Failure;

@@ -48,9 +48,9 @@ fn drop_in_parts(machine: &'static Tests, space: &'static TestSpace) {
         let done = gather.in_parts(|parts| {
             let help = || {
                 machine.run_as(2);
-                parts.part(|part| space.unhook_alone(page(Y), part));
+                parts.part(|part| space.unhook_part(page(Y), part));
             };
-            thread::beside(help, || parts.part(|part| space.unhook_alone(page(X), part)));
+            thread::beside(help, || parts.part(|part| space.unhook_part(page(X), part)));
         });
         assert!(done.is_some(), "no other edit is under way");
         space.put_deferred(gather);
