@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 /// Number of zeros made in advance. Each costs time in every fence.
-const NR_ZEROS: usize = 24;
+const NR_ZEROS: usize = 32;
 
 /// The shadows by address. Host synchronisation, so that looking up is no step of the model.
 struct Shadows<T> {
