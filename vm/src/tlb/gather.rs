@@ -209,6 +209,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// there as soon as the table is unlocked.
     pub(crate) fn flush_now(&mut self) {
         self.flush();
+        // Frames that wait in their slots are put after the flush that ends the first pass.
+        self.hull = self.deferred;
     }
 
     /// Notes pages whose entries allow less than before.

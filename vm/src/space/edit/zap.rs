@@ -194,6 +194,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         gather: &mut Gather<'_, 'v, M>,
         flush: HugeFlush,
     ) -> Vpn {
+        let mut is_any_cleared = false;
         let end = sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
             let slot = run.slots.start;
             let is_owned = run.table.owned_huge_leaf(slot).is_some();
@@ -202,9 +203,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return;
             }
             self.count_huge_of(&run);
+            is_any_cleared = true;
             run.unhook_each(gather, Gather::defers, Gather::add);
         });
-        if flush == HugeFlush::Now && !mutant!("zap.huge-unlocked-before-flush") {
+        if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {
             gather.flush_now();
         }
         end
