@@ -194,7 +194,7 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 31] = [
+    let cases: [&[&str]; 30] = [
         &["zero", "--memory", "6M"],
         &["zero", "--rounds", "0"],
         &["check", "pairs", "--seeds", "0"],

@@ -93,7 +93,6 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     let level = match found.entry() {
         Entry::Leaf(_) => found.table.level(),
         // Faults put no larger leaves, and none where there is a table.
-        _ if mutant!("split.reserved-for-leaves-only") => return None,
         _ => found.table.level().min(Level::Pmd),
     };
     is_inside(level, page).then_some(level)
@@ -116,9 +115,7 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
         let reading = rcu.read();
         let found = walk(tree, page, Level::Pte, &reading);
         let (slot, level) = (found.slot, found.table.level());
-        let is_unlocked_enough =
-            mutant!("split.looked-without-lock") && !matches!(found.entry(), Entry::Leaf(_));
-        if !is_inside(level, page) || is_unlocked_enough {
+        if !is_inside(level, page) {
             return true;
         }
         let locked = found.table.lock();

@@ -5,7 +5,6 @@ use super::Test::{Model, Unit};
 
 const FAULTS: super::Test = Unit("space::tests::huge::faults");
 const EDITS: super::Test = Unit("space::tests::huge::edits");
-const MUNMAP: super::Test = Model("loom_a_fault_that_installs_a_huge_page_against_munmap_of_its_end");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -30,21 +29,6 @@ pub const ALL: &[Mutation] = &[
         point: "thp.entry-not-rechecked",
         wrong: "a huge page is installed over what another fault has put there",
         test: Model("loom_two_faults_race_for_one_huge_page"),
-    },
-    Mutation {
-        point: "thp.region-not-rechecked",
-        wrong: "a huge page reaches beyond the mapping that is left of the one it was meant for",
-        test: MUNMAP,
-    },
-    Mutation {
-        point: "split.looked-without-lock",
-        wrong: "a writer takes an entry for absent in which a fault is about to put a huge page",
-        test: MUNMAP,
-    },
-    Mutation {
-        point: "split.reserved-for-leaves-only",
-        wrong: "no table is put aside for the huge page that a fault installs before the publication",
-        test: MUNMAP,
     },
     Mutation {
         point: "thp.fork-ignored",
