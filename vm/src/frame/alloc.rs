@@ -99,6 +99,12 @@ impl<M: Machine> Memory<'_, M> {
         Some(ZeroedFolio::new(self, self.prepare_block(block, order, Init::Zeroed), order))
     }
 
+    /// Whether a zone that the placement allows had a free block of [`Order::HUGE`] a moment ago. Takes no
+    /// lock.
+    pub(crate) fn may_have_huge_block(&self, placement: FramePlacement) -> bool {
+        self.zones_from(placement).any(Zone::may_have_huge_block)
+    }
+
     /// The record of a block that a zone has given says that it is allocated, and its bytes are as wanted.
     fn prepare_block(&self, (pfn, init): CachedFrame, order: Order, wanted: Init) -> Pfn {
         self.meta_of(pfn).set_state(FrameState::taken(order));

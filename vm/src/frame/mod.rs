@@ -95,7 +95,7 @@ pub use memory::Memory;
 pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFolio, MappedFrame, PinnedFrame};
 pub(crate) use owned::{Flushed, GatherBatch, PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
-pub(crate) use owned::{UnhookedFrames, UnhookedLists};
+pub(crate) use owned::{UnhookedFrames, UnhookedLists, note_dirty};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
 pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind};

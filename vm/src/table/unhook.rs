@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   leaf ── unhook ─────────► absent, and an Unhooked with the frame
-//!   leaf ── leave_pending ──► PendingFree(frame) ── flush ──► put_pending ──► absent, the mapping is put
+//!   leaf ── unhook_each ────► PendingFree(frame) ── flush ──► put_pending ──► absent, the mapping is put
 //! ```
 //!
 //! A slot that is *pending* is absent for the hardware, but it owns the mapping that it had: the frame stays.
@@ -10,7 +10,7 @@
 //! that meets it waits for the edit, and `unhook` passes it over.
 
 use super::{LockedTable, SlotRun};
-use crate::frame::{Flushed, Unhooked, UnhookedFrames};
+use crate::frame::{Flushed, Unhooked, UnhookedFrames, note_dirty};
 use crate::machine::{Entry, Format, Machine, Marker};
 use crate::units::{Level, Vpn, VpnRange};
 
@@ -18,8 +18,8 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// Clears every slot that is in use, and hands what it held to `add`, which adds it to `gather`, one of
     /// the tree's. Where `defers` says so, a frame that others may map too stays in its slot, *pending*.
     ///
-    /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together. Only
-    /// values are used for that: none of them has an address that a call for another slot could know, so they
+    /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together; so are
+    /// the pages of those that stay pending. Only values are used for that: none of them has an address that a call for another slot could know, so they
     /// stay in registers.
     #[inline(always)]
     pub fn unhook_each<G>(
@@ -32,22 +32,33 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
         let (mut first_cleared, mut end_cleared) = (Level::ENTRIES, 0);
+        let (mut first_left, mut end_left) = (Level::ENTRIES, 0);
         let mut is_any_left = false;
         let mut slots = self.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
             let meta = match M::Format::decode(word, level) {
                 Entry::Leaf(leaf) if leaf.owned => {
-                    // Under this lock an exclusive frame stays so.
+                    // Under this lock an exclusive frame stays so, and another one does not become exclusive.
                     let meta = memory.meta_of(leaf.pfn);
-                    meta.state().is_exclusive().then_some(Some((meta, leaf.pfn)))
+                    let is_exclusive = meta.state().is_exclusive();
+                    if !is_exclusive && defers(gather) {
+                        // The leaf as it was last: the hardware may have set bits.
+                        let pending = Entry::Marker(Marker::PendingFree(leaf.pfn));
+                        if let Entry::Leaf(last) = self.table.replace(slot, pending) {
+                            note_dirty(meta, last.dirty);
+                        }
+                        (first_left, end_left) = (first_left.min(slot), slot + 1);
+                        continue;
+                    }
+                    is_exclusive.then_some(Some((meta, leaf.pfn)))
                 }
                 Entry::Leaf(_) => Some(None),
                 _ => None,
             };
             let Some(exclusive) = meta else {
                 let page = self.page(slot);
-                is_any_left |= unhook_other(self.table, slot, page, gather, &defers, &add);
+                is_any_left |= unhook_other(self.table, slot, page, gather, &add);
                 continue;
             };
             table.clear_leaf(slot, word);
@@ -61,6 +72,11 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         if first_cleared < end_cleared {
             let pages = VpnRange::new(self.page(first_cleared), self.page(end_cleared));
             add(gather, Unhooked::frames(pages, frames));
+        }
+        if first_left < end_left {
+            let pages = VpnRange::new(self.page(first_left), self.page(end_left));
+            add(gather, Unhooked::pending(pages));
+            is_any_left = true;
         }
         // Entries that point to tables are left too, which runs do not hold.
         if !is_any_left {
@@ -78,23 +94,19 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
 }
 
 /// As [`unhook_each`](SlotRun::unhook_each), of one slot that holds a marker, or a frame that others may map
-/// too. Returns whether it is in use still.
+/// too and that the gather has a place for. Returns whether it is in use still.
 #[inline(never)]
 fn unhook_other<M: Machine, G>(
     table: &mut LockedTable<'_, M>,
     slot: usize,
     page: Vpn,
     gather: &mut G,
-    defers: &impl Fn(&mut G) -> bool,
     add: &impl Fn(&mut G, Unhooked),
 ) -> bool {
-    let is_deferred = defers(gather);
-    let unhooked = if is_deferred { table.leave_pending(slot, page) } else { table.unhook(slot, page) };
     // None: another gather's, pending.
-    let Some(unhooked) = unhooked else { return true };
-    let is_left = is_deferred && unhooked.is_pending();
+    let Some(unhooked) = table.unhook(slot, page) else { return true };
     add(gather, unhooked);
-    is_left
+    false
 }
 
 impl<M: Machine> LockedTable<'_, M> {
@@ -122,23 +134,6 @@ impl<M: Machine> LockedTable<'_, M> {
                 None
             }
             _ => Some(Unhooked::translation(pages)),
-        }
-    }
-
-    /// As [`unhook`](Self::unhook), but leaves a frame that others may map too in its slot, *pending*.
-    #[inline(never)]
-    pub(super) fn leave_pending(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
-        let Entry::Leaf(leaf) = self.entry(slot) else { return self.unhook(slot, page) };
-        // Under this lock an exclusive frame stays so, and another one does not become exclusive.
-        let is_shared = self.mapped_meta(slot).is_some_and(|meta| !meta.state().is_exclusive());
-        if !is_shared {
-            return self.unhook(slot, page);
-        }
-        let pages = self.pages_of(page);
-        // The leaf as it was last: the hardware may have set bits.
-        match self.replace(slot, Entry::Marker(Marker::PendingFree(leaf.pfn))) {
-            Entry::Leaf(last) => Some(Unhooked::pending(pages, last)),
-            _ => None,
         }
     }
 

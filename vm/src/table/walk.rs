@@ -4,6 +4,7 @@ use super::{PageTable, Table};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::{LastHit, LastHits, ReadGuard};
 use crate::units::{Level, PAGE_SHIFT, Pfn, Vpn};
+use core::ops::ControlFlow;
 
 /// A reference to the entry that a walk ended at: a leaf, a marker, or absent.
 #[derive(Debug)]
@@ -68,27 +69,72 @@ pub fn walk_on<'r, 't, M: Machine>(
 /// # Safety
 /// A read section of the tree's RCU lasts for `'r`.
 #[inline(always)]
-unsafe fn descend<'r, 't, M: Machine>(
+unsafe fn descend<'r, 't, M: Machine>(table: Table<'r, 't, M>, vpn: Vpn, to: Level) -> EntryRef<'r, 't, M> {
+    if table.level() == M::Format::ROOT {
+        let slot = M::Format::ROOT.index(vpn);
+        if table.is_platforms(slot) {
+            return EntryRef { table, slot, word: M::Format::encode(Entry::Absent, M::Format::ROOT) };
+        }
+    }
+    // SAFETY: as the caller promises.
+    match unsafe { descend_by_level(table, vpn, to) } {
+        ControlFlow::Break(found) | ControlFlow::Continue(found) => found,
+    }
+}
+
+/// The levels one by one, each a constant: so the compiler knows at each how far to shift and which entries
+/// can be leaves, and from where a walk begins. It makes no such steps of a loop. `Break` above level `Pte`.
+///
+/// # Safety
+/// As of [`descend`].
+#[inline(always)]
+unsafe fn descend_by_level<'r, 't, M: Machine>(
     mut table: Table<'r, 't, M>,
     vpn: Vpn,
     to: Level,
-) -> EntryRef<'r, 't, M> {
-    let slot = table.level().index(vpn);
-    if table.is_platforms(slot) {
-        return EntryRef { table, slot, word: M::Format::encode(Entry::Absent, table.level()) };
-    }
-    loop {
-        let slot = table.level().index(vpn);
-        let word = table.read(slot);
-        match (M::Format::decode(word, table.level()), table.level().below()) {
-            (Entry::Table(pfn), Some(below)) if table.level() > to => {
-                // SAFETY: an entry of the tree points to it, so it was attached when the entry was read, in a
-                // read section that lasts for `'r`; a table that is detached later is retired, and stays one
-                // until the section has ended.
-                table = unsafe { Table::at(table.tree, pfn, below) };
-            }
-            _ => return EntryRef { table, slot, word },
+) -> ControlFlow<EntryRef<'r, 't, M>, EntryRef<'r, 't, M>> {
+    let from = table.level();
+    // SAFETY: as the caller promises; each table is of the level that its step names.
+    unsafe {
+        if from >= Level::Pgd {
+            table = step_below(table, (Level::Pgd, Level::P4d), vpn, to)?;
         }
+        if from >= Level::P4d {
+            table = step_below(table, (Level::P4d, Level::Pud), vpn, to)?;
+        }
+        if from >= Level::Pud {
+            table = step_below(table, (Level::Pud, Level::Pmd), vpn, to)?;
+        }
+        if from >= Level::Pmd {
+            table = step_below(table, (Level::Pmd, Level::Pte), vpn, to)?;
+        }
+    }
+    let slot = Level::Pte.index(vpn);
+    ControlFlow::Continue(EntryRef { table, slot, word: table.read(slot) })
+}
+
+/// The table of level `below` that the entry of `vpn` in `table`, one of `level`, points to; `Break` with the
+/// entry where it points to none, or the walk goes to this level.
+///
+/// # Safety
+/// As of [`descend`]; `below` is the level below `level`.
+#[inline(always)]
+unsafe fn step_below<'r, 't, M: Machine>(
+    table: Table<'r, 't, M>,
+    (level, below): (Level, Level),
+    vpn: Vpn,
+    to: Level,
+) -> ControlFlow<EntryRef<'r, 't, M>, Table<'r, 't, M>> {
+    let slot = level.index(vpn);
+    let word = table.read(slot);
+    match M::Format::decode(word, level) {
+        // SAFETY: an entry of the tree points to it, so it was attached when the entry was read, in a read
+        // section that lasts for `'r`; a table that is detached later is retired, and stays one until the
+        // section has ended.
+        Entry::Table(pfn) if level > to => {
+            ControlFlow::Continue(unsafe { Table::at(table.tree, pfn, below) })
+        }
+        _ => ControlFlow::Break(EntryRef { table, slot, word }),
     }
 }
 

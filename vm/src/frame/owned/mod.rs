@@ -39,5 +39,5 @@ pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};
 pub use unhooked::Unhooked;
-pub(crate) use unhooked::{Flushed, GatherBatch, UnhookedFrames};
+pub(crate) use unhooked::{Flushed, GatherBatch, UnhookedFrames, note_dirty};
 pub(crate) use unhooked_lists::UnhookedLists;

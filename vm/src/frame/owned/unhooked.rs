@@ -33,8 +33,8 @@ enum Cleared {
     Translation,
     /// One mapping of a frame, and whether its entry was *dirty*.
     Frame(Pfn, bool),
-    /// As `Frame`, of a mapping that stays in its slot, pending.
-    Pending(Pfn, bool),
+    /// Mappings that stay in their slots, pending. Whether their entries were *dirty* is noted.
+    Pending,
     /// A detached table page, and the contents of its words.
     Table(Pfn, Init),
     /// Exclusive frames, each mapped by one entry that was cleared.
@@ -87,9 +87,11 @@ impl Unhooked {
         Self { pages, accessed: false, cleared: Cleared::Frames(frames) }
     }
 
-    /// A leaf entry that mapped user memory, in whose place the slot holds the mapping, pending.
-    pub(crate) fn pending(pages: VpnRange, leaf: Leaf) -> Self {
-        Self { pages, accessed: leaf.accessed, cleared: Cleared::Pending(leaf.pfn, leaf.dirty) }
+    /// Leaf entries of a table that mapped user memory, in whose places the slots hold the mappings, pending.
+    /// All lie in `pages`. The caller has [noted](note_dirty) what the entries said of stores.
+    #[inline(always)]
+    pub(crate) fn pending(pages: VpnRange) -> Self {
+        Self { pages, accessed: false, cleared: Cleared::Pending }
     }
 
     /// An entry that pointed to a table, and the pages that the table covered.
@@ -134,15 +136,15 @@ impl Unhooked {
         self.accessed
     }
 
-    /// Whether its frame stays in the slot.
+    /// Whether its frames stay in their slots.
     pub(crate) fn is_pending(&self) -> bool {
-        matches!(self.cleared, Cleared::Pending(..))
+        matches!(self.cleared, Cleared::Pending)
     }
 
     /// Whether the entry said that the page was written. The gather notes it in the record of a frame that
     /// outlives the entry.
     pub fn dirty(&self) -> bool {
-        matches!(self.cleared, Cleared::Frame(_, true) | Cleared::Pending(_, true))
+        matches!(self.cleared, Cleared::Frame(_, true))
     }
 }
 
@@ -176,14 +178,13 @@ impl GatherBatch {
     #[inline(always)]
     pub fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, unhooked: Unhooked) {
         match unhooked.cleared {
-            Cleared::Translation => {}
+            Cleared::Translation | Cleared::Pending => {}
             Cleared::Frames(UnhookedFrames { last, first }) => {
                 if let Some(first) = first {
                     memory.meta_of(first).set_next(self.frames);
                     self.frames = last;
                 }
             }
-            Cleared::Pending(pfn, dirty) => note_dirty(memory.meta_of(pfn), dirty),
             Cleared::Frame(pfn, dirty) => {
                 let meta = memory.meta_of(pfn);
                 if meta.state().is_exclusive() {
@@ -334,7 +335,8 @@ unsafe fn put_pending_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
 
 /// Notes in the record of a file's frame that an entry which is gone was written through. Anonymous memory
 /// has no other copy, so there is nothing to note: MADV_FREE marks exclusive frames, which have one entry.
-fn note_dirty<C: Cpu>(meta: &FrameMeta<C>, dirty: bool) {
+#[inline(always)]
+pub(crate) fn note_dirty<C: Cpu>(meta: &FrameMeta<C>, dirty: bool) {
     if dirty && meta.state().kind() == Kind::File {
         meta.note_dirty();
     }

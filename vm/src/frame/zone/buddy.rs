@@ -59,6 +59,11 @@ impl<C: Cpu> Buddy<C> {
         self.lists[order].head.get()
     }
 
+    /// Whether a block of `order` or more is free.
+    pub fn has_block(&self, order: Order) -> bool {
+        self.lists[order.0 as usize..].iter().any(|list| list.head.get().is_some())
+    }
+
     /// Allocates a block of `order`, splitting a larger one if need be. The head's record is `Reserved`.
     pub fn alloc(&mut self, table: &FrameTable<C>, order: Order) -> Option<(Pfn, Init)> {
         let mut found = (order.0..ORDERS as u8).map(Order).find(|o| self.head(o.0 as usize).is_some())?;

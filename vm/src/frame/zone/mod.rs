@@ -44,6 +44,9 @@ pub struct Zone<C: Cpu> {
     deferred: AtomicU64<C>,
     /// On a line of its own: loads of untouched memory read it.
     huge_zero: CacheAligned<HugeZeroCell<C>>,
+    /// 1 where a block of [`Order::HUGE`] or more was free when the lock was last released, else 0. Written
+    /// under the lock, when it changes; read without, as a hint.
+    has_huge_block: CacheAligned<AtomicU64<C>>,
     buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
 }
 
@@ -59,7 +62,8 @@ impl<C: Cpu> Zone<C> {
     pub(in crate::frame) fn new(index: u8, node: NodeId, managed: u64) -> Self {
         let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
         let (watermark, huge_zero) = (Watermark::for_frames(managed), CacheAligned(HugeZeroCell::new()));
-        Self { index, node, managed, watermark, deferred, huge_zero, buddy }
+        let has_huge_block = CacheAligned(AtomicU64::new(0));
+        Self { index, node, managed, watermark, deferred, huge_zero, has_huge_block, buddy }
     }
 
     /// The node of the zone's memory.
@@ -93,6 +97,23 @@ impl<C: Cpu> Zone<C> {
         self.deferred.load(Acquire)
     }
 
+    /// Whether a block of [`Order::HUGE`] was free, or about to be initialised, a moment ago. Takes no lock.
+    /// Relaxed: a hint, after which the caller does without a block or asks for one.
+    pub(in crate::frame) fn may_have_huge_block(&self) -> bool {
+        self.has_huge_block.load(Relaxed) != 0 || self.deferred.load(Relaxed) > 0
+    }
+
+    /// Edits the lists under the lock.
+    fn edit<R>(&self, edit: impl FnOnce(&mut Buddy<C>) -> R) -> R {
+        let mut buddy = self.buddy.lock();
+        let result = edit(&mut buddy);
+        let has_huge_block = u64::from(buddy.has_block(Order::HUGE));
+        if self.has_huge_block.load(Relaxed) != has_huge_block && !mutant!("zone.huge-block-not-noted") {
+            self.has_huge_block.store(has_huge_block, Relaxed);
+        }
+        result
+    }
+
     /// Allocates a block, where the watermark allows it.
     pub(in crate::frame) fn alloc(
         &self,
@@ -100,11 +121,10 @@ impl<C: Cpu> Zone<C> {
         order: Order,
         priority: Priority,
     ) -> Option<(Pfn, Init)> {
-        let mut buddy = self.buddy.lock();
-        if self.watermark.allows(self.free_and_deferred(&buddy), priority) < order.frames() {
-            return None;
-        }
-        buddy.alloc(table, order)
+        self.edit(|buddy| {
+            let allowed = self.watermark.allows(self.free_and_deferred(buddy), priority);
+            if allowed < order.frames() { None } else { buddy.alloc(table, order) }
+        })
     }
 
     /// Allocates up to `frames.len()` frames for a CPU's cache, packed. Frames of the reserve are allocated
@@ -115,27 +135,28 @@ impl<C: Cpu> Zone<C> {
         frames: &mut [u64],
         priority: Priority,
     ) -> usize {
-        let mut buddy = self.buddy.lock();
-        let free = self.free_and_deferred(&buddy);
-        let for_all = self.watermark.allows(free, priority.min(Priority::Normal));
-        let for_this = self.watermark.allows(free, priority).min(1);
-        let most = (frames.len() as u64).min(for_all.max(for_this)) as usize;
-        buddy.alloc_batch(table, &mut frames[..most])
+        self.edit(|buddy| {
+            let free = self.free_and_deferred(buddy);
+            let for_all = self.watermark.allows(free, priority.min(Priority::Normal));
+            let for_this = self.watermark.allows(free, priority).min(1);
+            let most = (frames.len() as u64).min(for_all.max(for_this)) as usize;
+            buddy.alloc_batch(table, &mut frames[..most])
+        })
     }
 
     /// Frees a block.
     pub(in crate::frame) fn free(&self, table: &FrameTable<C>, pfn: Pfn, order: Order, init: Init) {
-        self.buddy.lock().free(table, pfn, order, init);
+        self.edit(|buddy| buddy.free(table, pfn, order, init));
     }
 
     /// Frees single frames, packed as in a CPU's cache.
     pub(in crate::frame) fn free_batch(&self, table: &FrameTable<C>, frames: &[u64]) {
-        self.buddy.lock().free_batch(table, frames);
+        self.edit(|buddy| buddy.free_batch(table, frames));
     }
 
     /// Frees a range of frames that were never allocated, at start.
     pub(in crate::frame) fn free_range(&self, table: &FrameTable<C>, frames: PfnRange, init: Init) {
-        self.buddy.lock().free_range(table, frames.start, frames.end, init);
+        self.edit(|buddy| buddy.free_range(table, frames.start, frames.end, init));
     }
 
     /// Notes at start the number of deferred frames.
@@ -164,7 +185,7 @@ impl<C: Cpu> Zone<C> {
         if counts_first {
             self.deferred.fetch_sub(blocks.frames(), Release);
         }
-        self.buddy.lock().splice(table, &blocks);
+        self.edit(|buddy| buddy.splice(table, &blocks));
         if !counts_first {
             self.deferred.fetch_sub(blocks.frames(), Release);
         }

@@ -5,8 +5,8 @@
 //!   walk ends at an absent entry that could be a huge leaf
 //!     policy, mapping, access ─► a base page: link a table, as without huge pages
 //!        │ a huge page
+//!        ├─ no zone has a block, or none was free (thp_fault_fallback): a base page
 //!        ├─ nothing prepared: give up with HugeUnprepared ─► outside of the read section: allocate, zero
-//!        ├─ none was free (thp_fault_fallback): a base page
 //!        └─ prepared: lock the table ─► attached? entry as seen? mapping valid, all pages in it? ─► install
 //! ```
 //!
@@ -15,7 +15,7 @@
 
 use super::attempt::{FaultContext, Proof};
 use super::install::{Decision, FaultInputs, Install};
-use super::prepare::{Prepared, PreparedHuge};
+use super::prepare::Prepared;
 use super::{Fallback, Fault};
 use crate::machine::{Entry, Machine};
 use crate::space::AddressSpace;
@@ -72,13 +72,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
             _ => {}
         }
         prepared.set_placement(vma, page);
-        match prepared.huge() {
-            PreparedHuge::Ready => {}
-            PreparedHuge::Lacking => return Ok(false),
-            PreparedHuge::Nothing => {
-                prepared.want_huge();
-                return Err(Fallback::HugeUnprepared);
-            }
+        if !prepared.has_huge()? {
+            return Ok(false);
         }
         let (mut table, vma) = self.lock_huge(entry, order)?;
         if space.fork.is_behind(pages_of(order, page).start) && !mutant!("thp.fork-ignored") {

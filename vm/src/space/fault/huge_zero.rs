@@ -115,13 +115,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
             return self.lock_to_split(entry, prepared).map(AtHugeZero::Split);
         }
         prepared.set_placement(vma, page);
-        match prepared.huge() {
-            PreparedHuge::Ready => {}
-            PreparedHuge::Lacking => return self.lock_to_split(entry, prepared).map(AtHugeZero::Split),
-            PreparedHuge::Nothing => {
-                prepared.want_huge();
-                return Err(Fallback::HugeUnprepared);
-            }
+        if !prepared.has_huge()? {
+            return self.lock_to_split(entry, prepared).map(AtHugeZero::Split);
         }
         let (table, vma) = self.lock_huge(entry, order)?;
         if space.fork.is_behind(pages_of(order, page).start) && !mutant!("zero.fork-ignored") {

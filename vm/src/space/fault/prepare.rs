@@ -168,9 +168,30 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// Notes that a block for a huge page is wanted.
-    pub fn want_huge(&mut self) {
-        self.rare = Rare::HugeWanted;
+    /// Whether a block for a huge page is prepared; `false` where none is to be had, and the fault makes do
+    /// with a base page. Takes no lock and allocates nothing: where no zone has a block, that is said at
+    /// once, without another attempt.
+    ///
+    /// # Errors
+    /// [`Fallback::HugeUnprepared`] where one is to be allocated before the next attempt.
+    pub fn has_huge(&mut self) -> Result<bool, Fallback> {
+        match self.huge() {
+            PreparedHuge::Ready => Ok(true),
+            PreparedHuge::Lacking => Ok(false),
+            PreparedHuge::Nothing if self.vm.memory.may_have_huge_block(self.placement) => {
+                self.rare = Rare::HugeWanted;
+                Err(Fallback::HugeUnprepared)
+            }
+            PreparedHuge::Nothing => {
+                self.note_lack_of_huge();
+                Ok(false)
+            }
+        }
+    }
+
+    fn note_lack_of_huge(&mut self) {
+        self.vm.count(Counter::ThpFaultFallback);
+        self.rare = Rare::HugeLacking;
     }
 
     /// Allocates a block for a huge page, if the last attempt wanted one; where none is free, the next one
@@ -182,13 +203,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if !matches!(self.rare, Rare::HugeWanted) {
             return;
         }
-        self.rare = match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
-            Some(folio) => Rare::Huge(folio),
-            None => {
-                self.vm.count(Counter::ThpFaultFallback);
-                Rare::HugeLacking
-            }
-        };
+        match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
+            Some(folio) => self.rare = Rare::Huge(folio),
+            None => self.note_lack_of_huge(),
+        }
     }
 
     /// Notes that the huge zero page is wanted, and is to be allocated.
