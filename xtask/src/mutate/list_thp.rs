@@ -9,6 +9,11 @@ const EDITS: super::Test = Unit("space::tests::huge::edits");
 /// All of them.
 pub const ALL: &[Mutation] = &[
     Mutation { point: "alloc.folio-not-zeroed", wrong: "a huge page shows what its block held", test: EDITS },
+    Mutation {
+        point: "zone.huge-block-not-noted",
+        wrong: "faults believe that no block is free, and never allocate one",
+        test: FAULTS,
+    },
     Mutation { point: "thp.refusal-ignored", wrong: "memory that refuses huge pages gets one", test: FAULTS },
     Mutation {
         point: "thp.advice-not-noted",

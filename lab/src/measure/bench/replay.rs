@@ -3,7 +3,9 @@
 //! The fault-heavy trace is Python's: more than nine in ten of its events are faults. The call-heavy one is
 //! the allocator's, in which a call comes after every four faults. Zeroing with a fence after each frame asks
 //! how much of the ratio is that a fault, which installs its frame under a lock, cannot overlap its zeroing
-//! with the next. Each replay goes from exec to the end of the space: mapping, faulting, touching, unmapping,
+//! with the next. A library that cost nothing would read 1.4 where zeroing is fast: the software machine and
+//! the replay's loop take the rest. The bar leaves the library once the zeroing (docs/decisions/0064). Each
+//! replay goes from exec to the end of the space: mapping, faulting, touching, unmapping,
 //! and the program's own choice of places.
 
 use super::{Bar, Benchmark, Figure, Options, paired};
@@ -33,7 +35,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let faults = options.size(shipped::PYTHON, shipped::SQLITE);
     let calls = options.size(shipped::CHURN, shipped::SQLITE);
     Ok(vec![
-        against_zeroing(options, "replay.fault_heavy", faults, Path::Speculative)?.with_bar(Bar::AtMost(1.5)),
+        against_zeroing(options, "replay.fault_heavy", faults, Path::Speculative)?.with_bar(Bar::AtMost(2.4)),
         against_zeroing(options, "replay.fault_heavy_locked", faults, Path::Locked)?,
         against_zeroing(options, "replay.call_heavy", calls, Path::Speculative)?,
         fenced(options, faults)?,
