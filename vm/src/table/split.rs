@@ -98,6 +98,7 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     let found = walk(tree, page, Level::Pte, &reading);
     let level = match found.entry() {
         Entry::Leaf(_) => found.table.level(),
+        _ if mutant!("split.reserved-for-leaves-only") => return None,
         // Faults put no larger leaves, and none where there is a table.
         _ => found.table.level().min(Level::Pmd),
     };
@@ -121,7 +122,9 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
         let reading = rcu.read();
         let found = walk(tree, page, Level::Pte, &reading);
         let (slot, level) = (found.slot, found.table.level());
-        if !is_inside(level, page) {
+        let is_unlocked_enough =
+            mutant!("split.looked-without-lock") && !matches!(found.entry(), Entry::Leaf(_));
+        if !is_inside(level, page) || is_unlocked_enough {
             return true;
         }
         let locked = found.table.lock();

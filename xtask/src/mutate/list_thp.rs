@@ -1,10 +1,11 @@
 //! The points of transparent huge pages: huge leaves that own a block, their faults and their splits.
 
 use super::Mutation;
-use super::Test::{Model, Unit};
+use super::Test::{Lab, Model, Unit};
 
 const FAULTS: super::Test = Unit("space::tests::huge::faults");
 const EDITS: super::Test = Unit("space::tests::huge::edits");
+const CUTS: super::Test = Lab("huge", "no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -29,6 +30,21 @@ pub const ALL: &[Mutation] = &[
         point: "thp.entry-not-rechecked",
         wrong: "a huge page is installed over what another fault has put there",
         test: Model("loom_two_faults_race_for_one_huge_page"),
+    },
+    Mutation {
+        point: "thp.region-not-rechecked",
+        wrong: "a huge page reaches beyond the mapping that is left of the one it was meant for",
+        test: CUTS,
+    },
+    Mutation {
+        point: "split.looked-without-lock",
+        wrong: "a writer takes an entry for absent in which a fault is about to put a huge page",
+        test: CUTS,
+    },
+    Mutation {
+        point: "split.reserved-for-leaves-only",
+        wrong: "no table is put aside for the huge page that a fault installs before the publication",
+        test: Lab("huge", "pairs_of_operations_on_huge_pages_lose_nothing_on_x86"),
     },
     Mutation {
         point: "thp.fork-ignored",

@@ -320,7 +320,8 @@ fn raise(space: &Space<'_>, base: VirtAddr) {
     for page in [base.vpn(), base.vpn().add(3 * 512 + 4)] {
         let found = walk(space.page_table(), page, Level::Pte, &reading);
         let mut locked = found.table.lock().expect("it is attached");
-        let all = LeafBits { cache: CacheType::Device, ..LeafBits::new(Rights::all()) };
+        let mut all = LeafBits::new(Rights::all());
+        all.cache = CacheType::Device;
         called!(LockedTable::adjust => locked.adjust(found.slot, |_| Some(all)));
         let Entry::Leaf(leaf) = locked.entry(found.slot) else { panic!("a leaf of given frames") };
         let is_as_given = !leaf.rights.contains(Rights::EXECUTE) && leaf.cache == CacheType::WriteBack;
