@@ -52,4 +52,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "a link of a gather is taken for a page",
         test: Unit("frame::record::birth"),
     },
+    Mutation {
+        point: "rmap.other-space-believed",
+        wrong: "an entry of a space that was not asked for is taken for one of the frame's",
+        test: Unit("space::tests::rmap"),
+    },
 ];

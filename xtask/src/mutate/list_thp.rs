@@ -56,4 +56,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "another page is installed while a TLB holds the huge one",
         test: Model("loom_a_huge_page_that_is_discarded_against_a_store"),
     },
+    Mutation {
+        point: "madvise.freed-beyond-range",
+        wrong: "a part that may be discarded makes all of its huge page go",
+        test: Unit("space::tests::huge::edits"),
+    },
 ];

@@ -13,6 +13,8 @@ mod pin_fast;
 mod pin_random;
 mod refusal;
 mod rmap;
+
+mod rmap_spaces;
 mod spaces;
 mod start;
 mod unmap_shared;

@@ -6,7 +6,7 @@ use crate::machine::testing::{TestFormat, TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{CacheType, Entry, Format, Leaf};
 use crate::sync::Rcu;
 use crate::table::given_leaves::install_given;
-use crate::table::{GivenFrames, LeafBits, PageTable, Shared, UnlinkedTable, walk};
+use crate::table::{GivenFrames, LeafBits, PageTable, Shared, UnlinkedTable, scan_accessed, walk};
 use crate::units::{Level, NodeId, PAGE_SIZE, PageSize, PfnRange, Rights, Vpn, VpnRange};
 
 /// Calls `f` with a machine, its memory, and a tree.
@@ -85,4 +85,20 @@ fn the_platforms_leaf_is_left_alone<F: Format>() {
 fn a_large_page_that_the_platform_has_in_the_root_is_left_alone() {
     the_platforms_leaf_is_left_alone::<TwoLevels>();
     the_platforms_leaf_is_left_alone::<ThreeLevels>();
+}
+
+/// A scan of all pages passes the platform's slots by, and those that cover no page.
+#[test]
+fn a_scan_leaves_the_platforms_leaf_marked() {
+    with_tree::<TestFormat>(|machine, memory, tree| {
+        let slot = Level::ENTRIES / 2 + 1;
+        let page = Vpn(slot as u64 * Level::P4d.entry_pages());
+        let leaf = Leaf { accessed: true, ..Leaf::new(memory.span().start, Rights::all()) };
+        machine.set_entry(tree.root(), Level::P4d, page, Entry::Leaf(leaf));
+        for start in [0, (slot as u64 - 2) * Level::P4d.entry_pages()] {
+            let all = VpnRange { start: Vpn(start), end: Vpn(1 << 52) };
+            let scan = scan_accessed(tree, all, &tree.rcu.unwrap().read(), |pages, _| panic!("{pages:?}"));
+            assert_eq!((scan.leaves, tree.top().entry(slot)), (0, Entry::Leaf(leaf)));
+        }
+    });
 }
