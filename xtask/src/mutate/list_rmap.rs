@@ -57,4 +57,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "an entry of a space that was not asked for is taken for one of the frame's",
         test: Unit("space::tests::rmap"),
     },
+    Mutation {
+        point: "rmap.number-given-twice",
+        wrong: "after 2^32 nodes one has the number of another",
+        test: Unit("space::rmap::node::tests"),
+    },
 ];

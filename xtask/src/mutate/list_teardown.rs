@@ -50,4 +50,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "huge pages that helpers have cleared count as there",
         test: Unit("space::ops::tests::teardown"),
     },
+    Mutation {
+        point: "gather.deferred-forgotten",
+        wrong: "frames that wait in their slots are lost where a huge page is flushed before",
+        test: Unit("space::tests::huge::edits"),
+    },
 ];

@@ -13,7 +13,6 @@ mod pin_fast;
 mod pin_random;
 mod refusal;
 mod rmap;
-
 mod rmap_spaces;
 mod spaces;
 mod start;

@@ -311,3 +311,23 @@ fn a_handler_reads_a_word_of_each_page_of_a_huge_page() {
         drop(running);
     });
 }
+
+/// Frames that a child has too wait in their slots for the last flush; the huge page behind them has one of
+/// its own, before its table is unlocked.
+#[test]
+fn frames_that_wait_in_their_slots_go_though_a_huge_page_is_flushed_before() {
+    with_space(|vm, space| {
+        // The first region is cut, so it gets base pages.
+        map(&space, 1, 2 * HUGE - 1);
+        (1..6).for_each(|page| store(&space, page, byte_of(page)));
+        let child = space.fork().unwrap();
+        store(&space, HUGE + 3, 7);
+        assert!(is_huge(&space, HUGE) && !is_huge(&space, 1));
+        let running = space.activate(None);
+        space.advise(at(1), (2 * HUGE - 1) * PAGE, Advice::DontNeed).unwrap();
+        assert!((1..2 * HUGE).all(|page| leaf(&space, page).is_none()));
+        drop(running);
+        assert!((1..6).all(|page| peek(&child, page) == Some(byte_of(page))));
+        assert_eq!(vm.memory().check().unwrap().pinned, 0);
+    });
+}
