@@ -12,7 +12,7 @@ use interleaf::space::{
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use interleaf::table::{LeafBits, LockedTable, walk};
+use interleaf::table::{LeafBits, walk};
 use interleaf::units::{Access, Level, NodeMask, PageSize, Pfn, Rights, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
     FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, VmaFlags, ZeroPagePolicy,
