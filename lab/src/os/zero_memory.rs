@@ -82,8 +82,8 @@ impl ZeroMemory {
         file.set_len(PAGE as u64)?;
         for offset in (0..self.len_bytes).step_by(PAGE) {
             let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED);
-            // SAFETY: the page begins below `len_bytes`, which was padded by more than it may reach beyond: it
-            // lies in the reservation, which is this value's, and nobody has read it yet.
+            // SAFETY: the page begins below `len_bytes`, which was padded by more than it may reach beyond:
+            // it lies in the reservation, which is this value's, and nobody has read it yet.
             let at = unsafe { libc::mmap(self.at(offset), PAGE, prot, flags, file.as_raw_fd(), 0) };
             if at == libc::MAP_FAILED {
                 return Err(Error::last_os_error());

@@ -257,8 +257,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// `None` where the slot holds no leaf, or is the platform's. A leaf never becomes writable of the zero
     /// page, or of user memory that is not *exclusive*: a write to it copies.
     ///
-    /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its cache
-    /// type: what it may allow at most is known to whoever has mapped it.
+    /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its
+    /// cache type: what it may allow at most is known to whoever has mapped it.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
         self.adjust_as_given(slot, |leaf| {
             let bits = change(leaf)?;
@@ -268,8 +268,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         })
     }
 
-    /// As [`adjust`](Self::adjust), of a leaf whose frames, where they were given, were so with the rights and
-    /// the cache type that `change` returns.
+    /// As [`adjust`](Self::adjust), of a leaf whose frames, where they were given, were so with the rights
+    /// and the cache type that `change` returns.
     ///
     /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
     /// continues that release; other changes of the entry are ordered by the lock.

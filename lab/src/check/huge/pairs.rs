@@ -46,7 +46,8 @@ pub enum HugeOperation {
     Pin,
     /// A fork, whose child reads the own page.
     Fork,
-    /// A store to the second each time that it was mapped anew. Played with [`CutAgain`](Self::CutAgain) alone.
+    /// A store to the second each time that it was mapped anew. Played with [`CutAgain`](Self::CutAgain)
+    /// alone.
     InstallAgain,
     /// munmap of the first pages of the second, and a fresh mapping of all of it, again and again.
     CutAgain,
