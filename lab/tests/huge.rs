@@ -4,7 +4,7 @@ use interleaf::machine::Format;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
-use interleaf_lab::check::huge::{SequenceCounts, all_huge, run_huge_pair, run_sequence};
+use interleaf_lab::check::huge::{SequenceCounts, all_huge, run_huge_cuts, run_huge_pair, run_sequence};
 use std::ops::Range;
 
 fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
@@ -42,4 +42,9 @@ fn pairs_of_operations_on_huge_pages_lose_nothing_on_x86() {
 #[test]
 fn pairs_of_operations_on_huge_pages_lose_nothing_on_aarch64() {
     pairs::<Aarch64>(100..104);
+}
+
+#[test]
+fn no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping() {
+    run_huge_cuts::<X86_64>(0..300).unwrap_or_else(|report| panic!("{report}"));
 }

@@ -80,8 +80,13 @@ pub struct ThreadSpace {
 }
 
 // SAFETY: the handle is reached by `replace` and `handle` alone, which one CPU at a time may call for a
-// thread, says their contract; whoever hands a thread on to another CPU orders them (`Thread::on_cpu`).
+// thread, says their contract; whoever hands a thread on to another CPU orders them (`Thread::on_cpu`). A
+// handle may go from CPU to CPU, as checked here.
 unsafe impl Sync for ThreadSpace {}
+const _: fn() = || {
+    fn may_be_sent<T: Send>() {}
+    may_be_sent::<SpaceHandle>();
+};
 
 impl ThreadSpace {
     pub const fn new() -> Self {

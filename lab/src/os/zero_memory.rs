@@ -2,7 +2,7 @@
 
 use super::memory::Reservation;
 use std::fs::{self, File};
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, FromRawFd};
 
 /// How the host is to put zeros behind memory that is only read.
@@ -31,9 +31,11 @@ impl ZeroMemory {
     /// Memory of `len_bytes` bytes, not read yet.
     ///
     /// # Errors
-    /// What the host says: of `Shown`, that a process may not have so many mappings.
+    /// What the host says: of `Shown`, that a process may not have so many mappings. More bytes than there
+    /// are addresses are out of memory.
     pub fn new(len_bytes: usize, pages: ZeroPages) -> Result<Self> {
-        let reservation = Reservation::new(len_bytes + HUGE)?;
+        let padded = len_bytes.checked_add(HUGE).ok_or(ErrorKind::OutOfMemory)?;
+        let reservation = Reservation::new(padded)?;
         let offset =
             reservation.start().addr().get().next_multiple_of(HUGE) - reservation.start().addr().get();
         let memory = Self { reservation, offset, len_bytes };
@@ -56,8 +58,7 @@ impl ZeroMemory {
     }
 
     fn at(&self, offset: usize) -> *mut libc::c_void {
-        // SAFETY: the offset is below `len_bytes`, so this lies in the reservation.
-        unsafe { self.reservation.start().add(self.offset + offset) }.as_ptr().cast()
+        self.reservation.start().as_ptr().wrapping_add(self.offset + offset).cast()
     }
 
     fn read_by(&self, advice: i32) -> Result<()> {
@@ -81,7 +82,8 @@ impl ZeroMemory {
         file.set_len(PAGE as u64)?;
         for offset in (0..self.len_bytes).step_by(PAGE) {
             let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED);
-            // SAFETY: the page lies in the reservation, which is this value's, and nobody has read it yet.
+            // SAFETY: the page begins below `len_bytes`, which was padded by more than it may reach beyond:
+            // it lies in the reservation, which is this value's, and nobody has read it yet.
             let at = unsafe { libc::mmap(self.at(offset), PAGE, prot, flags, file.as_raw_fd(), 0) };
             if at == libc::MAP_FAILED {
                 return Err(Error::last_os_error());

@@ -84,7 +84,8 @@ impl<M: Machine> Memory<'_, M> {
         }
         let from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, order, request.priority);
         let block = self.search(FramePlacement::Local, order, request.priority, from)?;
-        Some(Folio::new(self, self.prepare_block(block, order, request.init), order))
+        // SAFETY: a zone has just given the block.
+        Some(Folio::new(self, unsafe { self.prepare_block(block, order, request.init) }, order))
     }
 
     /// Allocates a zeroed block of more than one frame where it is wanted, if one is free: no CPU's cache is
@@ -96,7 +97,8 @@ impl<M: Machine> Memory<'_, M> {
         }
         let mut from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, order, Priority::Normal);
         let block = self.search_once(placement, order, Priority::Normal, &mut from)?;
-        Some(ZeroedFolio::new(self, self.prepare_block(block, order, Init::Zeroed), order))
+        // SAFETY: a zone has just given the block.
+        Some(ZeroedFolio::new(self, unsafe { self.prepare_block(block, order, Init::Zeroed) }, order))
     }
 
     /// Whether a zone that the placement allows had a free block of [`Order::HUGE`] a moment ago. Takes no
@@ -106,11 +108,14 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// The record of a block that a zone has given says that it is allocated, and its bytes are as wanted.
-    fn prepare_block(&self, (pfn, init): CachedFrame, order: Order, wanted: Init) -> Pfn {
+    ///
+    /// # Safety
+    /// A zone of this memory has given the block, of this order, to the caller, which has not passed it on.
+    unsafe fn prepare_block(&self, (pfn, init): CachedFrame, order: Order, wanted: Init) -> Pfn {
         self.meta_of(pfn).set_state(FrameState::taken(order));
         self.caches.get_cpu().count_uncached(order.frames());
         if (wanted, init) == (Init::Zeroed, Init::Dirty) && !mutant!("alloc.folio-not-zeroed") {
-            // SAFETY: the frames were just allocated, and are nobody else's.
+            // SAFETY: what a zone has given is in none any more, and is the caller's, as it says.
             unsafe { self.machine.zero(pfn, order) };
         }
         pfn

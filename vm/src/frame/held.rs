@@ -115,7 +115,7 @@ impl<'m, V: Send + Sync, M: Machine> HeldRegistry<'m, V, M> {
 impl<V: Send + Sync, M: Machine> Hold<'_, '_, V, M> {
     fn held(&self) -> &HeldValue<V, M::Cpu> {
         // SAFETY: by the invariant it lies in an entry that is in the registry: only the hold that takes the
-        // count to 0 removes that, and this one is counted.
+        // count to 0 removes that, by its place (`Registry::remove_at`), and this one is counted.
         unsafe { self.held.as_ref() }
     }
 
@@ -153,7 +153,7 @@ impl<V: Send + Sync, M: Machine> Drop for Hold<'_, '_, V, M> {
         // (`put`).
         unsafe { ManuallyDrop::drop(&mut *held.value.get()) };
         let HeldRegistry { registry, memory, rcu } = self.registry;
-        let removed = registry.remove(memory, rcu, self.number);
+        let removed = registry.remove_at(memory, rcu, self.number, self.held);
         debug_assert!(removed, "a value that was held is in its registry");
     }
 }

@@ -125,9 +125,31 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
     /// # Panics
     /// Where the registry is of another memory, or read under another RCU.
     pub(crate) fn remove(&self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>, number: NonZeroU64) -> bool {
+        self.remove_if(memory, rcu, number, |_| true)
+    }
+
+    /// As [`remove`](Self::remove), of the value that lies there, as [`insert`](Self::insert) has said.
+    pub(super) fn remove_at(
+        &self,
+        memory: &Memory<'m, M>,
+        rcu: &Rcu<M::Cpu>,
+        number: NonZeroU64,
+        at: NonNull<T>,
+    ) -> bool {
+        let is_it = |value| core::ptr::eq(value, at.as_ptr()) || mutant!("registry.namesake-removed");
+        self.remove_if(memory, rcu, number, is_it)
+    }
+
+    fn remove_if(
+        &self,
+        memory: &Memory<'m, M>,
+        rcu: &Rcu<M::Cpu>,
+        number: NonZeroU64,
+        is_it: impl Fn(*const T) -> bool,
+    ) -> bool {
         assert!(rcu.id() == self.rcu, "a registry that is read under another RCU");
         let pool = self.pool.with(memory);
-        let Some(entry) = self.unlink(number) else { return false };
+        let Some(entry) = self.unlink(number, is_it) else { return false };
         if mutant!("registry.freed-at-once") {
             // SAFETY: none, this is broken on purpose: a reader may use it.
             unsafe { pool.free(entry) };
@@ -140,7 +162,11 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         true
     }
 
-    fn unlink(&self, number: NonZeroU64) -> Option<NonNull<RegistryEntry<T, M::Cpu>>> {
+    fn unlink(
+        &self,
+        number: NonZeroU64,
+        is_it: impl Fn(*const T) -> bool,
+    ) -> Option<NonNull<RegistryEntry<T, M::Cpu>>> {
         let bucket = self.bucket(number);
         let _held = bucket.lock.lock();
         let mut link = &bucket.first;
@@ -149,7 +175,7 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
             // SAFETY: an entry that is linked was filled before, and is not freed while it is; only who holds
             // the lock unlinks one of this bucket.
             let entry = unsafe { at.as_ref() };
-            if entry.number == number {
+            if entry.number == number && is_it(&raw const entry.value) {
                 link.store(entry.next.load(Relaxed), Release);
                 return Some(at);
             }

@@ -6,7 +6,7 @@
 use super::{LeafBits, LockedTable};
 use crate::frame::MappedFolio;
 use crate::machine::{Entry, Leaf, Machine, Marker};
-use crate::units::{PAGE_SIZE, PhysAddr, Rights, Vpn};
+use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Maps the block by one leaf in a slot that is absent, or marked busy.
@@ -27,7 +27,7 @@ impl<M: Machine> LockedTable<'_, M> {
 
     /// The leaf in `slot`, if it is larger than a base page and owns its frames.
     pub(crate) fn owned_huge_leaf(&self, slot: usize) -> Option<Leaf> {
-        if self.level().leaf_size()?.order() == crate::units::Order::BASE {
+        if self.level().leaf_size()?.order() == Order::BASE {
             return None;
         }
         self.owned_leaf(slot)

@@ -257,9 +257,27 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// `None` where the slot holds no leaf, or is the platform's. A leaf never becomes writable of the zero
     /// page, or of user memory that is not *exclusive*: a write to it copies.
     ///
+    /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its
+    /// cache type: what it may allow at most is known to whoever has mapped it.
+    pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
+        self.adjust_as_given(slot, |leaf| {
+            let bits = change(leaf)?;
+            let as_it_was = LeafBits { rights: bits.rights & leaf.rights, cache: leaf.cache, ..bits };
+            let is_bounded = !leaf.owned && !mutant!("table.given-leaf-raised");
+            Some(if is_bounded { as_it_was } else { bits })
+        })
+    }
+
+    /// As [`adjust`](Self::adjust), of a leaf whose frames, where they were given, were so with the rights
+    /// and the cache type that `change` returns.
+    ///
     /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
     /// continues that release; other changes of the entry are ordered by the lock.
-    pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
+    pub(crate) fn adjust_as_given(
+        &mut self,
+        slot: usize,
+        change: impl Fn(Leaf) -> Option<LeafBits>,
+    ) -> Option<(Leaf, bool)> {
         if self.table.is_platforms(slot) {
             return None;
         }
@@ -302,10 +320,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// The record of the frame that a leaf in `slot` maps and owns a mapping of: it stays that as long as the
-    /// entry stands.
+    /// entry stands. `None` for slots of the platform's, whose frames may have none.
     pub(super) fn mapped_meta(&self, slot: usize) -> Option<&FrameMeta<M::Cpu>> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
-        leaf.owned.then(|| self.table.tree.memory.meta_of(leaf.pfn))
+        let is_owned = leaf.owned && !self.table.is_platforms(slot);
+        is_owned.then(|| self.table.tree.memory.meta_of(leaf.pfn))
     }
 
     /// Sets or clears *lazyfree* of the user memory that `slot` maps.

@@ -234,7 +234,7 @@ fn protect_leaf<M: Machine>(
     let size = table.level().leaf_size().ok_or(MapError::NotGiven)?;
     let frames = PfnRange::new(leaf.pfn, leaf.pfn.add(size.pages()));
     check_frames::<M::Format>(given, frames, size, LeafBits { rights, ..LeafBits::of(leaf) })?;
-    table.adjust(slot, |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) }));
+    table.adjust_as_given(slot, |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) }));
     Ok(())
 }
 

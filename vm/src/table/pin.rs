@@ -34,7 +34,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// not to be discarded any more.
     pub(crate) fn note_pinned(&mut self, slot: usize, access: Access) {
         let stores = access == Access::Write && !mutant!("pin.dirty-not-set");
-        if stores {
+        if stores && !mutant!("pin.left-discardable") {
             self.set_lazyfree(slot, false);
         }
         self.adjust(slot, |leaf| {

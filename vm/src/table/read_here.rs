@@ -76,7 +76,9 @@ impl<M: Machine> PageTable<'_, M> {
             if !leaf.owned {
                 return Err(NotRead::NotOwned);
             }
-            let inside = addr.vpn().0 & (found.table.level().entry_pages() - 1);
+            let pages = found.table.level().entry_pages();
+            let inside =
+                if mutant!("read-here.first-frame-of-leaf") { 0 } else { addr.vpn().0 & (pages - 1) };
             let at = PhysAddr(leaf.pfn.add(inside).addr().0 | addr.offset() as u64);
             let mut word = [0; 8];
             // SAFETY: 8 aligned bytes lie in one frame. The entry owns a mapping of it, so it is memory of

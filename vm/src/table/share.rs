@@ -13,7 +13,7 @@ pub(crate) struct TooManyMappings;
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps what `slot` maps in the same slot of `child` too. Afterwards the frame is not *exclusive*, and
     /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
-    /// before. Nothing where the slot holds no leaf.
+    /// before. Nothing where the slot holds no leaf, or one of frames that were given.
     ///
     /// An exclusive frame that somebody else has a reference to is not shared, because it may be pinned: the
     /// slot of `child` is marked busy, for a copy to be put there after the flush. The entry of this table
@@ -28,11 +28,17 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     ) -> Result<Shared, TooManyMappings> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return Ok(Shared::Nothing) };
         let memory = self.table.tree.memory;
-        if leaf.pfn == memory.zero_frame() {
-            child.install_zero(slot, LeafBits::of(leaf));
-            return Ok(Shared::ZeroPage);
+        if !leaf.owned {
+            if leaf.pfn == memory.zero_frame() {
+                child.install_zero(slot, LeafBits::of(leaf));
+                return Ok(Shared::ZeroPage);
+            }
+            if !mutant!("fork.given-frame-counted") {
+                return Ok(Shared::Nothing);
+            }
         }
-        // SAFETY: the entry maps the frame, and stays as long as its table is locked.
+        // SAFETY: the entry owns a mapping of the frame, as just checked, and stays as long as its table is
+        // locked.
         let frame = match unsafe { memory.map_again(leaf.pfn) } {
             Ok(frame) => frame,
             Err(NotMappedAgain::TooManyMappings) => return Err(TooManyMappings),
@@ -110,10 +116,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Ok(())
     }
 
-    /// The leaf in `slot`, if it owns a mapping of its frame.
+    /// The leaf in `slot`, if it owns a mapping of its frame. What the platform has in its slots owns nothing
+    /// of the library's, whatever bits it sets.
     pub(crate) fn owned_leaf(&self, slot: usize) -> Option<Leaf> {
         match self.entry(slot) {
-            Entry::Leaf(leaf) if leaf.owned => Some(leaf),
+            Entry::Leaf(leaf) if leaf.owned && !self.table.is_platforms(slot) => Some(leaf),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// with the same bits. A block that the leaf owns is split with it: each new leaf owns its frame, which
     /// is *exclusive*. For the huge zero page they map the small one. `flush` makes every CPU forget the
     /// leaf. Returns the leaf as it was last; `Err` with the table, and no change, where the slot holds no
-    /// leaf of such a level.
+    /// leaf of such a level, or is the platform's.
     ///
     /// P9: the size of a translation changes through non-present and a flush, so that no TLB holds both; the
     /// lock is held meanwhile, so a fault that meets the marker waits for it. The accessed and dirty bits are
@@ -28,7 +28,7 @@ impl<M: Machine> LockedTable<'_, M> {
             return Err(table);
         };
         // Blocks are split into frames: a table of blocks would need records that none has.
-        if leaf.owned && below != Level::Pte {
+        if leaf.owned && below != Level::Pte || self.table.is_platforms(slot) {
             return Err(table);
         }
         let mut parts = UnlinkedTable::of_level(table, below);
@@ -44,7 +44,9 @@ impl<M: Machine> LockedTable<'_, M> {
             LeafBits::of(last)
         };
         if last.owned {
-            self.fill_with_parts(&mut parts, last.pfn, bits);
+            // SAFETY: the leaf was in a slot of this table that is not the platform's, as checked above, and
+            // the marker is in its place, under the lock still held.
+            unsafe { self.fill_with_parts(&mut parts, last.pfn, bits) };
         } else if self.tree().is_huge_zero(last, self.level()) && !mutant!("zero.split-as-given") {
             // The page itself is never split: its parts are small zero pages.
             (0..Level::ENTRIES).for_each(|part| parts.install_zero(part, bits));
@@ -59,11 +61,15 @@ impl<M: Machine> LockedTable<'_, M> {
     }
 
     /// Splits the block that an entry of this table has owned, and maps its frames by the leaves of a table.
-    fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) {
+    ///
+    /// # Safety
+    /// The caller has replaced a leaf of this table that was *owned* and mapped `pfn`, in a slot that is not
+    /// the platform's, by a marker, under the lock still held; the mapping is handed over.
+    unsafe fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) {
         let Some(size) = self.level().leaf_size() else { return };
-        // SAFETY: the entry owned the mapping: leaves that are owned are made by `install_huge` above the
-        // last level, of a block of this order. The caller has replaced it by a marker, under the lock
-        // still held.
+        // SAFETY: the leaf owned the mapping of a block of this order: above the last level `install_huge`
+        // alone makes leaves that are owned, in slots that are not the platform's. It was replaced under the
+        // lock still held, and the mapping is handed over, as the caller says.
         let folio = unsafe { MappedFolio::from_entry(self.table.tree.memory, pfn, size.order()) };
         let mut frames = folio.split();
         for part in 0..Level::ENTRIES {
@@ -92,6 +98,7 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     let found = walk(tree, page, Level::Pte, &reading);
     let level = match found.entry() {
         Entry::Leaf(_) => found.table.level(),
+        _ if mutant!("split.reserved-for-leaves-only") => return None,
         // Faults put no larger leaves, and none where there is a table.
         _ => found.table.level().min(Level::Pmd),
     };
@@ -115,7 +122,9 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
         let reading = rcu.read();
         let found = walk(tree, page, Level::Pte, &reading);
         let (slot, level) = (found.slot, found.table.level());
-        if !is_inside(level, page) {
+        let is_unlocked_enough =
+            mutant!("split.looked-without-lock") && !matches!(found.entry(), Entry::Leaf(_));
+        if !is_inside(level, page) || is_unlocked_enough {
             return true;
         }
         let locked = found.table.lock();

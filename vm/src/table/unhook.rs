@@ -19,8 +19,8 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// the tree's. Where `defers` says so, a frame that others may map too stays in its slot, *pending*.
     ///
     /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together; so are
-    /// the pages of those that stay pending. Only values are used for that: none of them has an address that a call for another slot could know, so they
-    /// stay in registers.
+    /// the pages of those that stay pending. Only values are used for that: none of them has an address that
+    /// a call for another slot could know, so they stay in registers.
     #[inline(always)]
     pub fn unhook_each<G>(
         self,

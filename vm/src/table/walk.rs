@@ -117,7 +117,7 @@ unsafe fn descend_by_level<'r, 't, M: Machine>(
 /// entry where it points to none, or the walk goes to this level.
 ///
 /// # Safety
-/// As of [`descend`]; `below` is the level below `level`.
+/// As of [`descend`]; `level` is the table's, and `below` the one below that.
 #[inline(always)]
 unsafe fn step_below<'r, 't, M: Machine>(
     table: Table<'r, 't, M>,
@@ -128,11 +128,12 @@ unsafe fn step_below<'r, 't, M: Machine>(
     let slot = level.index(vpn);
     let word = table.read(slot);
     match M::Format::decode(word, level) {
-        // SAFETY: an entry of the tree points to it, so it was attached when the entry was read, in a read
-        // section that lasts for `'r`; a table that is detached later is retired, and stays one until the
-        // section has ended.
         Entry::Table(pfn) if level > to => {
-            ControlFlow::Continue(unsafe { Table::at(table.tree, pfn, below) })
+            // SAFETY: an entry of the tree points to it, so it was attached when the entry was read, in a
+            // read section that lasts for `'r`; a table that is detached later is retired, and stays one
+            // until the section has ended.
+            let child = unsafe { Table::at(table.tree, pfn, below) };
+            ControlFlow::Continue(child)
         }
         _ => ControlFlow::Break(EntryRef { table, slot, word }),
     }

@@ -210,7 +210,9 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     pub(crate) fn flush_now(&mut self) {
         self.flush();
         // Frames that wait in their slots are put after the flush that ends the first pass.
-        self.hull = self.deferred;
+        if !mutant!("gather.deferred-forgotten") {
+            self.hull = self.deferred;
+        }
     }
 
     /// Notes pages whose entries allow less than before.

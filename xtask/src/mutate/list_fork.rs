@@ -123,4 +123,9 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::copy"),
     },
     Mutation { point: "pin.limit-ignored", wrong: "more pages are pinned than the limit says", test: PIN },
+    Mutation {
+        point: "pin.left-discardable",
+        wrong: "what a device writes may be discarded",
+        test: Unit("space::tests::pin"),
+    },
 ];

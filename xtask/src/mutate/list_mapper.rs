@@ -1,9 +1,10 @@
-//! The points of the mapper of tables alone.
+//! The points of the mapper of tables alone, and of leaves that own nothing.
 
 use super::Mutation;
 use super::Test::Unit;
 
 const MAPPER: super::Test = Unit("table::tests::mapper");
+const NOT_OWNED: super::Test = Unit("table::tests::not_owned");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -27,5 +28,15 @@ pub const ALL: &[Mutation] = &[
         point: "mapper.more-than-given",
         wrong: "frames and rights are mapped that were not given",
         test: MAPPER,
+    },
+    Mutation {
+        point: "table.given-leaf-raised",
+        wrong: "whoever finds a leaf of given frames gives it rights that were not given",
+        test: NOT_OWNED,
+    },
+    Mutation {
+        point: "fork.given-frame-counted",
+        wrong: "a fork counts a mapping of a frame that the parent's entry does not own",
+        test: NOT_OWNED,
     },
 ];

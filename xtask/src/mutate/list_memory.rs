@@ -201,6 +201,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("frame::registry::tests"),
     },
     Mutation {
+        point: "registry.namesake-removed",
+        wrong: "the end of a value takes another one of the same number out, which is held",
+        test: Unit("frame::held::tests"),
+    },
+    Mutation {
         point: "held.revived",
         wrong: "a lookup by number holds a value that ends",
         test: Model("loom_a_value_is_held_or_refused_while_it_ends"),

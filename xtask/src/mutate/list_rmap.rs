@@ -52,4 +52,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "a link of a gather is taken for a page",
         test: Unit("frame::record::birth"),
     },
+    Mutation {
+        point: "rmap.other-space-believed",
+        wrong: "an entry of a space that was not asked for is taken for one of the frame's",
+        test: Unit("space::tests::rmap"),
+    },
+    Mutation {
+        point: "rmap.number-given-twice",
+        wrong: "after 2^32 nodes one has the number of another",
+        test: Unit("space::rmap::node::tests"),
+    },
 ];

@@ -45,4 +45,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "a run of huge leaves goes on over entries that point to tables",
         test: TEARDOWN,
     },
+    Mutation {
+        point: "exit.huge-uncounted",
+        wrong: "huge pages that helpers have cleared count as there",
+        test: Unit("space::ops::tests::teardown"),
+    },
+    Mutation {
+        point: "gather.deferred-forgotten",
+        wrong: "frames that wait in their slots are lost where a huge page is flushed before",
+        test: Unit("space::tests::huge::edits"),
+    },
 ];

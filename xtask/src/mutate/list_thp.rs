@@ -1,10 +1,11 @@
 //! The points of transparent huge pages: huge leaves that own a block, their faults and their splits.
 
 use super::Mutation;
-use super::Test::{Model, Unit};
+use super::Test::{Lab, Model, Unit};
 
 const FAULTS: super::Test = Unit("space::tests::huge::faults");
 const EDITS: super::Test = Unit("space::tests::huge::edits");
+const CUTS: super::Test = Lab("huge", "no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -36,6 +37,21 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_two_faults_race_for_one_huge_page"),
     },
     Mutation {
+        point: "thp.region-not-rechecked",
+        wrong: "a huge page reaches beyond the mapping that is left of the one it was meant for",
+        test: CUTS,
+    },
+    Mutation {
+        point: "split.looked-without-lock",
+        wrong: "a writer takes an entry for absent in which a fault is about to put a huge page",
+        test: CUTS,
+    },
+    Mutation {
+        point: "split.reserved-for-leaves-only",
+        wrong: "no table is put aside for the huge page that a fault installs before the publication",
+        test: Lab("huge", "pairs_of_operations_on_huge_pages_lose_nothing_on_x86"),
+    },
+    Mutation {
         point: "thp.fork-ignored",
         wrong: "a fault installs a huge page that a fork under way has passed",
         test: FAULTS,
@@ -44,5 +60,10 @@ pub const ALL: &[Mutation] = &[
         point: "zap.huge-unlocked-before-flush",
         wrong: "another page is installed while a TLB holds the huge one",
         test: Model("loom_a_huge_page_that_is_discarded_against_a_store"),
+    },
+    Mutation {
+        point: "madvise.freed-beyond-range",
+        wrong: "a part that may be discarded makes all of its huge page go",
+        test: Unit("space::tests::huge::edits"),
     },
 ];

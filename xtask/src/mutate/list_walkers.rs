@@ -60,4 +60,19 @@ pub const ALL: &[Mutation] = &[
         wrong: "a program whose chain is a circle keeps its profiler",
         test: Unit("space::tests::walk_call_chain"),
     },
+    Mutation {
+        point: "scan.platforms-slots-read",
+        wrong: "a scan of all pages clears marks in the platform's own entries",
+        test: Unit("table::tests::not_owned"),
+    },
+    Mutation {
+        point: "read-here.first-frame-of-leaf",
+        wrong: "a handler reads the first frame of a huge page for each of its pages",
+        test: Unit("space::tests::huge::edits"),
+    },
+    Mutation {
+        point: "pin.last-block-left",
+        wrong: "the last pages of a range that begins in the middle of a table are not pinned",
+        test: Unit("space::ops::tests::pin_range"),
+    },
 ];

@@ -50,4 +50,9 @@ pub const ALL: &[Mutation] = &[
         wrong: "a store behind the cursor of a fork goes on",
         test: super::Test::Lab("zero_races", "whatever_meets_at_the_huge_zero_page"),
     },
+    Mutation {
+        point: "zero.replaced-though-refused",
+        wrong: "a store brings a huge page where those were refused since the load",
+        test: Unit("space::tests::huge::zero"),
+    },
 ];

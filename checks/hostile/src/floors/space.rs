@@ -5,13 +5,15 @@ use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
 use interleaf::frame::RecordInit;
+use interleaf::machine::{CacheType, Entry};
 use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Layout, LazyTlb,
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use interleaf::units::{Access, NodeMask, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
+use interleaf::table::{LeafBits, walk};
+use interleaf::units::{Access, Level, NodeMask, PageSize, Pfn, Rights, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
     FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, VmaFlags, ZeroPagePolicy,
 };
@@ -312,6 +314,21 @@ fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
     space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
 }
 
+/// Tries to give a leaf of given frames rights that they were not given with, behind the space's back.
+fn raise(space: &Space<'_>, base: VirtAddr) {
+    let reading = space.vm().read();
+    for page in [base.vpn(), base.vpn().add(3 * 512 + 4)] {
+        let found = walk(space.page_table(), page, Level::Pte, &reading);
+        let mut locked = found.table.lock().expect("it is attached");
+        let mut all = LeafBits::new(Rights::all());
+        all.cache = CacheType::Device;
+        called!(LockedTable::adjust => locked.adjust(found.slot, |_| Some(all)));
+        let Entry::Leaf(leaf) = locked.entry(found.slot) else { panic!("a leaf of given frames") };
+        let is_as_given = !leaf.rights.contains(Rights::EXECUTE) && leaf.cache == CacheType::WriteBack;
+        assert!(is_as_given, "a leaf of given frames was raised to {leaf:?}");
+    }
+}
+
 /// Frames that were given, at odd pages, of odd sizes, and more than there are.
 fn given(machine: &Lab, space: &Space<'_>) {
     let pages = 3 * 512 + 5;
@@ -319,6 +336,7 @@ fn given(machine: &Lab, space: &Space<'_>) {
     let first = given.frames().start;
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(pages * 4096) };
     let base = space.map_given(&request, &given, first, PageSize::Huge).expect("room");
+    raise(space, base);
     for frame in [first, first.add(7), given.frames().end, Pfn(0), Pfn(u64::MAX)] {
         for len_bytes in [0, 4096, pages * 4096, u64::MAX] {
             for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 5 * 4096)]) {

@@ -15,9 +15,11 @@ use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
+use interleaf::sync::wait_until;
 use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf::vma::HugePolicy;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What one CPU does to the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +46,15 @@ pub enum HugeOperation {
     Pin,
     /// A fork, whose child reads the own page.
     Fork,
+    /// A store to the second each time that it was mapped anew. Played with [`CutAgain`](Self::CutAgain)
+    /// alone.
+    InstallAgain,
+    /// munmap of the first pages of the second, and a fresh mapping of all of it, again and again.
+    CutAgain,
 }
 
 impl HugeOperation {
-    /// All of them.
+    /// All that are played with each other.
     pub const ALL: [Self; 11] = [
         Self::Install,
         Self::UnmapBorder,
@@ -75,9 +82,20 @@ const BASE: u64 = (16 << 40) + 64 * HUGE_BYTES;
 const BORDER: (u64, u64) = (BASE + HUGE_BYTES - 2 * PAGE, 4 * PAGE);
 /// Frames: the arena, a child's copies, and what goes beside.
 const FRAMES: u64 = 6 * HUGE;
+/// Rounds of what is done again and again.
+const ROUNDS: u64 = 30;
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
 
 type Machine<F> = SoftMachine<Baton, F>;
+
+/// Plays faults that install a huge page again and again against a writer that cuts it: few steps lie between
+/// the questions of such a fault and its store.
+///
+/// # Errors
+/// The first seed that went wrong.
+pub fn run_huge_cuts<F: Format>(seeds: Range<u64>) -> Result<u64, Box<Report>> {
+    run_huge_pair::<F>((HugeOperation::InstallAgain, HugeOperation::CutAgain), seeds)
+}
 
 /// Plays a pair with each seed. Returns how many steps there were.
 ///
@@ -102,8 +120,9 @@ fn scenario<F: Format>(schedule: &Schedule, pair: (HugeOperation, HugeOperation)
     let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
     drop(entered);
     let limit = MemlockLimit::new(u64::MAX);
-    let cpus =
-        [0, 1].map(|cpu| Cpu { driver: Driver { machine: &machine, space: &space }, cpu, limit: &limit });
+    let rounds = AtomicU64::new(0);
+    let driver = || Driver { machine: &machine, space: &space };
+    let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, limit: &limit, rounds: &rounds });
     let mut active = Vec::new();
     for cpu in &cpus {
         let _entered = machine.enter(CpuId(cpu.cpu as u32));
@@ -146,6 +165,8 @@ struct Cpu<'a, 'v, F: Format> {
     driver: Driver<'a, 'v, Baton, F>,
     cpu: u64,
     limit: &'a MemlockLimit<Baton>,
+    /// Rounds that are over, of what is done again and again.
+    rounds: &'a AtomicU64,
 }
 
 impl<'v, F: Format> Cpu<'_, 'v, F> {
@@ -175,6 +196,19 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
         if answer == CallResult::Written {
             assert_eq!(self.load(), CallResult::Byte(kept + 10));
         }
+    }
+
+    /// Cuts the first pages off a huge page, which nothing may map then, and maps all of it anew.
+    fn cut_and_map(&self, start: u64) {
+        self.call(Call::Munmap { addr: start, len: 2 * PAGE });
+        for addr in [start, start + PAGE] {
+            let seen = self.call(Call::Read { addr });
+            assert!(!matches!(seen, CallResult::Byte(_)), "a page is reached where nothing is mapped");
+        }
+        // The table of base pages goes with the last of its mappings.
+        self.call(Call::Munmap { addr: start, len: HUGE_BYTES });
+        let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
+        self.call(Call::Mmap { hint: start, len: HUGE_BYTES, prot: BOTH, flags });
     }
 
     fn carry_out(&self, operation: HugeOperation) {
@@ -222,6 +256,18 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
                 let mut byte = [0];
                 assert_eq!(child.copy_from(VirtAddr(self.own_page()), &mut byte), Ok(1));
                 assert_eq!(byte[0], 20 + self.cpu as u8, "a child lacks a store from before its fork");
+            }
+            HugeOperation::InstallAgain => {
+                for round in 0..ROUNDS {
+                    wait_until::<Baton>(|| self.rounds.load(Relaxed) >= round);
+                    self.call(Call::Write { addr: second + 7 * PAGE, value: 3 });
+                }
+            }
+            HugeOperation::CutAgain => {
+                for round in 0..ROUNDS {
+                    self.cut_and_map(second);
+                    self.rounds.store(round + 1, Relaxed);
+                }
             }
         }
     }

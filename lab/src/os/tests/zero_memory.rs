@@ -20,3 +20,13 @@ fn what_is_only_read_is_faulted_in_and_not_resident() {
     assert!(minor_faults() - faults >= (4 * HUGE / PAGE) as u64);
     assert!(resident_bytes().unwrap() < resident + 4 * HUGE as u64 && table_bytes().unwrap() > 0);
 }
+
+/// A length that wraps round would have pages shown over whatever else the process has.
+#[test]
+fn more_bytes_than_there_are_addresses_are_refused() {
+    for pages in [ZeroPages::Huge, ZeroPages::Small, ZeroPages::Shown] {
+        for len_bytes in [usize::MAX, usize::MAX - HUGE + 1, usize::MAX - HUGE] {
+            assert!(ZeroMemory::new(len_bytes, pages).is_err(), "{len_bytes:#x} {pages:?}");
+        }
+    }
+}

@@ -54,6 +54,26 @@ pub struct PinnedFrame<'m, M: Machine> {
     frame: FrameRef<'m, M>,
 }
 
+/// A frame of user memory, as long as somebody has a reference or a mapping: its bytes may be copied, and are
+/// no Rust object's.
+#[derive(Debug)]
+pub(crate) struct UserFrame<'a, M: Machine> {
+    memory: &'a Memory<'a, M>,
+    pfn: Pfn,
+}
+
+impl<M: Machine> UserFrame<'_, M> {
+    /// The number of the frame.
+    ///
+    /// # Panics
+    /// Where it is one of another memory.
+    #[track_caller]
+    pub(super) fn pfn_in(&self, memory: &Memory<'_, M>) -> Pfn {
+        assert!(memory.is(self.memory), "a frame of another memory");
+        self.pfn
+    }
+}
+
 impl<'m, M: Machine> FrameRef<'m, M> {
     /// The reference of the caller, which gives it up.
     pub(in crate::frame) fn new(memory: &'m Memory<'m, M>, pfn: Pfn) -> Self {
@@ -107,6 +127,11 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         unsafe { self.memory.machine().copy_out(from, to) };
     }
 
+    /// The frame, to be copied from.
+    pub(crate) fn user_frame(&self) -> UserFrame<'_, M> {
+        UserFrame { memory: self.memory, pfn: self.pfn }
+    }
+
     /// Asserts that the frame is one of `memory`.
     #[track_caller]
     pub(crate) fn assert_of(&self, memory: &Memory<'_, M>) {
@@ -143,6 +168,11 @@ impl<'m, M: Machine> MappedFrame<'m, M> {
     /// The number of the frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn
+    }
+
+    /// The frame, to be copied from.
+    pub(crate) fn user_frame(&self) -> UserFrame<'_, M> {
+        UserFrame { memory: self.memory, pfn: self.pfn }
     }
 
     /// Hands the mapping to an entry of a table of `memory`, which the frame must be of.

@@ -33,6 +33,7 @@ mod unhooked;
 mod unhooked_lists;
 
 pub use folio::Folio;
+pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
 pub use mapped_folio::{MappedFolio, ZeroedFolio};
 pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};

@@ -1,6 +1,6 @@
 //! A frame owned as a value.
 
-use super::{FrameRef, MappedFrame, TableFrame};
+use super::{FrameRef, MappedFrame, TableFrame, UserFrame};
 use crate::frame::{Birth, Init, Kind, Memory};
 use crate::machine::Machine;
 use crate::units::{NodeId, Order, Pfn};
@@ -40,12 +40,12 @@ impl<'m, M: Machine> Frame<'m, M> {
         self.pfn
     }
 
-    /// Copies the bytes of another frame of the memory. Those that are written meanwhile are copied as they
-    /// were before or after.
-    pub(crate) fn copy_from(&mut self, from: Pfn) {
-        assert!(self.memory.meta(from).is_some(), "{from:?} is no frame of this memory");
-        // SAFETY: this value owns the frame copied to, which nobody borrows from; the other one has a record,
-        // so it is memory.
+    /// Copies the bytes of a frame of user memory, of the same memory. Those that are written meanwhile are
+    /// copied as they were before or after.
+    pub(crate) fn copy_from(&mut self, from: UserFrame<'_, M>) {
+        let from = from.pfn_in(self.memory);
+        // SAFETY: this value owns the frame copied to, which nobody borrows from. The other one is user
+        // memory as long as the call lasts: no code has a Rust object there.
         unsafe { self.memory.machine().copy(from, self.pfn, Order::BASE) };
     }
 

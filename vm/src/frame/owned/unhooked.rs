@@ -9,13 +9,14 @@
 //! *pending*, until the batch is flushed: in tables that were detached the batch finds them, in others the
 //! writer, which has a [`Flushed`] to put them.
 
-use super::DetachedTable;
+use super::{DetachedTable, MappedFrame};
 use crate::frame::free::cached_word;
 use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use crate::sync::Rcu;
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Pfn, VpnRange};
+use core::mem::ManuallyDrop;
 
 /// A translation that was cleared, and the frame or table that it mapped. It can only be added to a gather,
 /// which flushes and then frees.
@@ -117,13 +118,18 @@ impl Unhooked {
     }
 
     /// Calls `flush`, which makes every CPU forget the translation, and then takes the mapping back. `flush`
-    /// gets the frame, which stays until it returns. For one translation whose table stays locked, or that no
-    /// CPU can have used.
-    pub(crate) fn put_after<M: Machine>(self, memory: &Memory<'_, M>, flush: impl FnOnce(Pfn)) {
+    /// gets the mapping, which stays until it returns, and for good where it unwinds. For one translation
+    /// whose table stays locked, or that no CPU can have used.
+    pub(crate) fn put_after<M: Machine>(
+        self,
+        memory: &Memory<'_, M>,
+        flush: impl FnOnce(&MappedFrame<'_, M>),
+    ) {
         let Cleared::Frame(pfn, dirty) = self.cleared else { return };
-        flush(pfn);
+        let mapped = ManuallyDrop::new(MappedFrame::new(memory, pfn));
+        flush(&mapped);
         note_dirty(memory.meta_of(pfn), dirty);
-        memory.put_mapping(pfn);
+        drop(ManuallyDrop::into_inner(mapped));
     }
 
     /// The pages whose translation is gone.

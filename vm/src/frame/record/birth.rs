@@ -9,7 +9,10 @@
 //!
 //! A link is the number of a frame plus one, of at most 41 bits, so it clears the *valid* bit.
 
+use super::FrameMeta;
 use crate::frame::MAX_PHYS_BITS;
+use crate::machine::Cpu;
+use crate::sync::atomic::Ordering::*;
 use crate::units::{PAGE_SHIFT, Vpn};
 use core::num::NonZeroU32;
 
@@ -44,6 +47,31 @@ impl Birth {
         let node = AnonNodeId(NonZeroU32::new(node as u32)?);
         (page & VALID != 0 || mutant!("rmap.link-taken-for-page"))
             .then_some(Self { node, page: Vpn(page & !VALID) })
+    }
+}
+
+impl<C: Cpu> FrameMeta<C> {
+    /// Where user memory was born: the node of a space, and the page. `None` where no page of a space's was
+    /// noted, or the frame waits in a gather. A hint for whoever looks for its entries: stale at once, unless
+    /// the caller has a reference to the frame, or it is mapped and its table locked.
+    ///
+    /// Relaxed: a reference was taken by a read-modify-write that acquires what was stored before the frame
+    /// became user memory.
+    pub fn birth(&self) -> Option<Birth> {
+        Birth::decode([self.link[0].load(Relaxed), self.link[1].load(Relaxed)])
+    }
+
+    /// Notes where user memory is born, which only the caller owns yet.
+    #[inline(always)]
+    pub(super) fn set_birth(&self, birth: Option<Birth>) {
+        match birth {
+            Some(birth) => {
+                let [node, page] = birth.encode();
+                self.link[0].store(node, Relaxed);
+                self.link[1].store(page, Relaxed);
+            }
+            None => self.link[1].store(0, Relaxed),
+        }
     }
 }
 

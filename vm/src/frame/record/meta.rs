@@ -50,7 +50,7 @@ pub struct FrameMeta<C: Cpu> {
     /// Relaxed: guarded by the owner of the frame, which its kind names. Of user memory they are written
     /// before the store that makes it that, which releases them, and the second one again by the gather that
     /// has the frame; read by holders of references (`birth`).
-    link: [AtomicU64<C>; 2],
+    pub(super) link: [AtomicU64<C>; 2],
 }
 
 /// Neighbours of a frame in a list of frames.
@@ -327,29 +327,6 @@ impl<C: Cpu> FrameMeta<C> {
     pub(crate) fn table_lock(&self) -> &RawSpinLock<C> {
         debug_assert_eq!(self.state().kind(), Kind::Table, "only tables have a lock");
         RawSpinLock::from_word(&self.word)
-    }
-
-    /// Where user memory was born: the node of a space, and the page. `None` where no page of a space's was
-    /// noted, or the frame waits in a gather. A hint for whoever looks for its entries: stale at once, unless
-    /// the caller has a reference to the frame, or it is mapped and its table locked.
-    ///
-    /// Relaxed: a reference was taken by a read-modify-write that acquires what was stored before the frame
-    /// became user memory.
-    pub fn birth(&self) -> Option<Birth> {
-        Birth::decode([self.link[0].load(Relaxed), self.link[1].load(Relaxed)])
-    }
-
-    /// Notes where user memory is born, which only the caller owns yet.
-    #[inline(always)]
-    pub(super) fn set_birth(&self, birth: Option<Birth>) {
-        match birth {
-            Some(birth) => {
-                let [node, page] = birth.encode();
-                self.link[0].store(node, Relaxed);
-                self.link[1].store(page, Relaxed);
-            }
-            None => self.link[1].store(0, Relaxed),
-        }
     }
 
     /// The owner of memory of a file, as numbers that the owner understands: an object and an offset in it.

@@ -6,7 +6,7 @@ use crate::frame::percpu::{BATCH, Count, LEN, Stack};
 use crate::frame::{AllocRequest, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
-use crate::sync::atomic::Ordering::*;
+use crate::sync::atomic::{AtomicUsize, Ordering::*};
 use crate::sync::{
     CacheAligned, CpuGuard, GarbageLimits, PerCpu, Rcu, RcuHead, SpinLock, UniqueId, carve_value, lockdep,
 };
@@ -39,7 +39,8 @@ struct PoolCore<'m, C: Cpu> {
     drain: CacheAligned<SpinLock<(), C, { lockdep::DRAIN.0 }>>,
     caches: PerCpu<'m, ObjectCache<C>, C>,
     /// The [tag](BoundPool::tag) of the pool that was made for the memory before this one; 0 for none.
-    before: usize,
+    /// Relaxed: written before the pool is listed.
+    before: AtomicUsize<C>,
 }
 
 /// A CPU's free objects.
@@ -94,18 +95,19 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         }
         let slabs = CacheAligned(SpinLock::new(SlabLists::new()));
         let drain = CacheAligned(SpinLock::new(()));
-        let core = PoolCore { layout, memory: memory.id(), slabs, drain, caches, before: 0 };
+        let core =
+            PoolCore { layout, memory: memory.id(), slabs, drain, caches, before: AtomicUsize::new(0) };
         let core = carve_value(&mut allocator, core)?;
         Self::list(memory, core);
         Some(Self { core, _objects: PhantomData })
     }
 
     /// Puts the pool at the head of the memory's list of pools, from which none is taken.
-    fn list(memory: &Memory<'m, M>, core: &mut PoolCore<'m, M::Cpu>) {
-        let tag = (&raw mut *core).expose_provenance();
+    fn list(memory: &Memory<'m, M>, core: &'m PoolCore<'m, M::Cpu>) {
+        let tag = (&raw const *core).expose_provenance();
         let mut last = memory.pools.load(Relaxed);
         loop {
-            core.before = last;
+            core.before.store(last, Relaxed);
             // Release: the pool, for `shrink_all`, which acquires.
             match memory.pools.compare_exchange(last, tag, Release, Relaxed) {
                 Ok(_) => return,
@@ -341,7 +343,7 @@ impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
             if !is_last || !mutant!("slab.last-pool-kept") {
                 BoundPool::<(), M> { core, memory, _objects: PhantomData }.shrink();
             }
-            tag = core.before;
+            tag = core.before.load(Relaxed);
         }
     }
 

@@ -131,3 +131,21 @@ fn a_value_whose_end_panics_is_not_reached_again() {
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(hold))).is_err());
     assert!(registry.hold(number(1), &rcu.read()).is_none());
 }
+
+/// A number that is used twice is a mistake of whoever gives numbers: what is found by it may be the wrong
+/// value, but each hold keeps its own.
+#[test]
+fn a_hold_keeps_its_value_though_another_had_the_same_number() {
+    let machine = TestMachine::new(2000);
+    let memory = memory(&machine);
+    let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
+    let registry = TestRegistry::new(&memory, &rcu).unwrap();
+    let ((first, first_ends), (second, second_ends)) = (insert(&registry, 7), insert(&registry, 7));
+    drop(first);
+    assert_eq!((first_ends.load(SeqCst), second_ends.load(SeqCst)), (1, 0));
+    let found = registry.hold(number(7), &rcu.read()).expect("it has a hold, and is in its registry");
+    assert_eq!((second.holds_racy(), found.0.load(SeqCst)), (2, 0));
+    drop((second, found));
+    assert_eq!(second_ends.load(SeqCst), 1);
+    assert!(registry.hold(number(7), &rcu.read()).is_none());
+}

@@ -102,7 +102,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         }
         let vma = self.confirm()?;
         // The mapping that is valid now may be another one, which says the same of the one page.
-        if self.order_to_try(vma) != order {
+        if self.order_to_try(vma) != order && !mutant!("thp.region-not-rechecked") {
             return Err(Fallback::VmaChanged);
         }
         Ok((table, vma))

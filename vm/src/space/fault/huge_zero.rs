@@ -111,7 +111,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     ) -> Result<AtHugeZero<'s, M>, Fallback> {
         let Self { space, vma, page, .. } = self;
         let order = self.order_to_try(vma);
-        if huge == HugeUse::Split || order != Order::HUGE {
+        let is_unwanted = order != Order::HUGE && !mutant!("zero.replaced-though-refused");
+        if huge == HugeUse::Split || is_unwanted {
             return self.lock_to_split(entry, prepared).map(AtHugeZero::Split);
         }
         prepared.set_placement(vma, page);

@@ -207,11 +207,11 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     fn copy(&mut self, prepared: &mut Prepared<'v, M>) {
         let Some(mut copy) = prepared.take_copy() else { return };
         let Some(old) = self.table.replace_by_busy(self.slot, self.page) else { return };
-        old.put_after(self.space.vm.memory(), |frame| {
+        old.put_after(self.space.vm.memory(), |mapped| {
             if !mutant!("cow.flush-skipped") {
                 self.space.flush_page(&self.table, self.page);
             }
-            copy.copy_from(frame);
+            copy.copy_from(mapped.user_frame());
         });
         let page = if mutant!("rmap.copy-born-elsewhere") { self.page.add(1) } else { self.page };
         let birth = self.space.node.birth(page);
@@ -231,6 +231,6 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
         }
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         let now = |leaf| LeafBits { rights, ..LeafBits::of(leaf).used(kept(leaf) || store) };
-        self.table.adjust(self.slot, |leaf| Some(now(leaf)));
+        self.table.adjust_as_given(self.slot, |leaf| Some(now(leaf)));
     }
 }

@@ -66,7 +66,9 @@ impl<M: Machine> AddressSpace<'_, M> {
             let pages = VpnRange::new(Vpn(chunk.start), Vpn(chunk.end));
             full.part(|part| {
                 sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| {
-                    self.count_huge_of(&run);
+                    if !mutant!("exit.huge-uncounted") {
+                        self.count_huge_of(&run);
+                    }
                     run.unhook_each(part, |_| false, FullPart::add);
                 });
             });

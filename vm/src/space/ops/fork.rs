@@ -123,6 +123,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Links a table of leaves of a space that only the caller knows, and the tables above it.
     fn link_leaves(&self, page: Vpn, leaves: UnlinkedTable<'v, M>) -> Result<(), Error> {
+        self.fill_above(page, |above, slot| above.link_filled(slot, leaves).map_err(|_| Error::NoMemory))
+    }
+
+    /// Links the tables on the way to the tables of leaves, in a space that only the caller knows, and calls
+    /// `fill` with the last of them, locked, and the slot of the page.
+    pub(super) fn fill_above(
+        &self,
+        page: Vpn,
+        fill: impl FnOnce(&mut LockedTable<'_, M>, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         loop {
             let upper = self.table_above(page)?;
             let reading = self.vm.rcu.read();
@@ -131,17 +141,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let locked = found.table.lock();
             drop(reading);
             let mut above = locked.ok_or(Error::NoMemory)?;
-            let linked = match upper {
-                Some(upper) => above.link(slot, upper).is_ok(),
-                None => return above.link_filled(slot, leaves).map_err(|_| Error::NoMemory),
-            };
+            let Some(upper) = upper else { return fill(&mut above, slot) };
+            let linked = above.link(slot, upper).is_ok();
             debug_assert!(linked, "only the caller links tables into the space");
             self.vm.count(Counter::TableAlloc);
         }
     }
 
     /// An empty table to be linked next on the way to the tables of leaves; `None` where the way is there.
-    pub(super) fn table_above(&self, page: Vpn) -> Result<Option<TableFrame<'v, M>>, Error> {
+    fn table_above(&self, page: Vpn) -> Result<Option<TableFrame<'v, M>>, Error> {
         let level = walk(&self.table, page, Level::Pmd, &self.vm.rcu.read()).table.level();
         match level {
             Level::Pmd => Ok(None),

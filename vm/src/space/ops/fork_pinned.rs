@@ -49,7 +49,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let alloc = || vm.memory.alloc_frame_from(placement, AllocRequest::DIRTY);
         let copy: Option<Frame<'v, M>> = vm.or_reclaim(alloc);
         let mut copy = copy.ok_or(Error::NoMemory)?;
-        copy.copy_from(frame.pfn());
+        copy.copy_from(frame.user_frame());
         let reading = vm.rcu.read();
         let found = walk(&child.table, page, Level::Pte, &reading);
         let locked = found.table.lock();

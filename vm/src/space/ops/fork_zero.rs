@@ -12,9 +12,9 @@
 
 use crate::machine::{Leaf, Machine};
 use crate::space::fork_cursor::ForkUnderWay;
-use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LeafBits, walk};
-use crate::units::{Level, Order, Vpn, VpnRange};
+use crate::space::{AddressSpace, Error};
+use crate::table::LeafBits;
+use crate::units::{Order, Vpn, VpnRange};
 use crate::vma::pages_of;
 
 impl<M: Machine> AddressSpace<'_, M> {
@@ -57,21 +57,9 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// the space.
     fn map_huge_zero_of(&self, page: Vpn, leaf: Leaf) -> Result<(), Error> {
         self.table.share_huge_zero(leaf.pfn).map_err(|_| Error::NoMemory)?;
-        loop {
-            let upper = self.table_above(page)?;
-            let reading = self.vm.rcu.read();
-            let found = walk(&self.table, page, Level::Pmd, &reading);
-            let slot = found.slot;
-            let locked = found.table.lock();
-            drop(reading);
-            let mut above = locked.ok_or(Error::NoMemory)?;
-            let Some(upper) = upper else {
-                above.install_huge_zero(slot, leaf.pfn, LeafBits::of(leaf));
-                return Ok(());
-            };
-            let linked = above.link(slot, upper).is_ok();
-            debug_assert!(linked, "only the caller links tables into the space");
-            self.vm.count(Counter::TableAlloc);
-        }
+        self.fill_above(page, |above, slot| {
+            above.install_huge_zero(slot, leaf.pfn, LeafBits::of(leaf));
+            Ok(())
+        })
     }
 }

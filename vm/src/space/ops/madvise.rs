@@ -127,7 +127,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
         self.edit_entries(held, range, |table, slot, page, gather| {
             let pages = VpnRange::new(page, page.add(table.level().entry_pages()));
-            if !table.is_exclusive(slot) || !range.covers(pages) {
+            let is_whole = range.covers(pages) || mutant!("madvise.freed-beyond-range");
+            if !table.is_exclusive(slot) || !is_whole {
                 return;
             }
             if let Some((_, true)) = table.adjust(slot, cleaned) {

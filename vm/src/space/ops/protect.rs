@@ -83,7 +83,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// have to do more than set a bit.
     fn set_rights(&self, guard: &PublishedGuard<'_, M>, range: VpnRange, rights: Rights) {
         self.edit_pending_entries(guard, range, |table, slot, page, gather| {
-            if let Some((old, true)) = table.adjust(slot, |leaf| with_rights(leaf, rights))
+            if let Some((old, true)) = table.adjust_as_given(slot, |leaf| with_rights(leaf, rights))
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")
             {

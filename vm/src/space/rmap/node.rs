@@ -150,7 +150,7 @@ impl<'m, M: Machine> AnonNodes<'m, M> {
         loop {
             let number = self.numbers.last.fetch_add(1, Relaxed).wrapping_add(1);
             let Some(id) = NonZeroU32::new(number).map(AnonNodeId) else { continue };
-            if self.get(id, &rcu.read()).is_none() {
+            if self.get(id, &rcu.read()).is_none() || mutant!("rmap.number-given-twice") {
                 return id;
             }
         }
@@ -198,3 +198,7 @@ impl<M: Machine> fmt::Debug for AnonNodes<'_, M> {
         write!(f, "{} nodes of spaces, {:?}", self.len_racy(), self.registry)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/rmap_node.rs"]
+mod tests;

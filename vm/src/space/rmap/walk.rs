@@ -86,7 +86,8 @@ where
             let Ok(few) = self.vm.anon.next_few(self.vm, place, birth) else { break };
             for &id in &few.spaces[..few.len] {
                 // Whoever drops a space may have to end it: here, where no lock is held.
-                last = (self.hold)(id).filter(|space| space.id() == id && space.is_of(self.vm));
+                let is_it = |space: &S| space.id() == id && space.is_of(self.vm);
+                last = (self.hold)(id).filter(|space| is_it(space) || mutant!("rmap.other-space-believed"));
                 let Some(space) = &last else {
                     is_space_missing = true;
                     continue;

@@ -13,6 +13,7 @@ mod pin_fast;
 mod pin_random;
 mod refusal;
 mod rmap;
+mod rmap_spaces;
 mod spaces;
 mod start;
 mod unmap_shared;

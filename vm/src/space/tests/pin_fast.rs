@@ -1,7 +1,7 @@
 //! Pins without a lock: what they refuse and why, and that they count as other pins do.
 
 use super::fork::{TestSpace, TestVm, copied_and_reused, counts, frame, leaf, map, page, store, with_space};
-use super::pin::{Limit, Pins, assert_pinned, pfns, slots};
+use super::pin::{Limit, Pins, assert_pinned, pfns, pin, slots};
 use super::world::PAGE;
 use crate::space::{Advice, Fault, MapRequest, Place, Sharing};
 use crate::table::testing::given_nowhere;
@@ -119,5 +119,22 @@ fn a_fast_pin_leaves_in_the_entry_what_the_access_would() {
             let leaf = leaf(&space, page(0)).unwrap();
             assert_eq!((leaf.accessed, leaf.dirty), expected, "{access:?}");
         }
+    });
+}
+
+/// What a device writes is not to be discarded any more.
+#[test]
+fn a_pin_to_write_takes_back_that_the_contents_may_go() {
+    with_space(|vm, space| {
+        let limit = Limit::new(10);
+        map(&space, 0, 1);
+        store(&space, page(0), 1);
+        space.advise(page(0), PAGE, Advice::Free).unwrap();
+        let is_lazyfree = || vm.memory().meta(frame(&space, page(0))).unwrap().state().is_lazyfree();
+        drop(pin(&space, page(0), 1, Access::Read, &limit).unwrap());
+        assert!(is_lazyfree(), "a load leaves the contents as they are");
+        let pins = pin(&space, page(0), 1, Access::Write, &limit).unwrap();
+        assert!(!is_lazyfree());
+        drop(pins);
     });
 }

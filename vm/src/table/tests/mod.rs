@@ -11,6 +11,8 @@ mod loom_entries;
 #[cfg(not(loom))]
 mod mapper;
 #[cfg(not(loom))]
+mod not_owned;
+#[cfg(not(loom))]
 mod platform;
 #[cfg(not(loom))]
 mod sweep;

@@ -6,6 +6,7 @@ use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
 use crate::units::{CpuId, NodeId, VirtAddr, Vpn};
+use crate::vma::HugePolicy;
 use crate::work::WorkerPool;
 use std::collections::HashSet;
 use std::thread;
@@ -18,6 +19,11 @@ type TestSpace<'a> = AddressSpace<'a, TestMachine>;
 /// Runs `f` with a space on a machine of `frames` frames and three CPUs, two of which help; afterwards as
 /// many frames are handed out as before.
 pub(super) fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
+    with_helpers_and(HugePolicy::Never, frames, f);
+}
+
+/// As [`with_helpers`], with a policy for huge pages, of which none is counted afterwards.
+pub(super) fn with_helpers_and(policy: HugePolicy, frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
     let machine = &TestMachine::with_cpus(frames, 3);
     machine.run_as(0);
     let usable = machine.frames();
@@ -39,7 +45,7 @@ pub(super) fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
         while !(1..machine.nr_cpus()).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             thread::yield_now();
         }
-        let vm = Vm::start(memory, RecordInit::Eager).unwrap().with_workers(&workers);
+        let vm = Vm::start(memory, RecordInit::Eager).unwrap().with_workers(&workers).with_huge_pages(policy);
         let in_use = || {
             vm.trim();
             vm.memory().check().unwrap().allocated
@@ -48,7 +54,7 @@ pub(super) fn with_helpers(frames: u64, f: impl FnOnce(&TestSpace<'_>)) {
         let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>(), Path::Speculative).unwrap();
         f(&space);
         drop(space);
-        assert_eq!(in_use(), before);
+        assert_eq!((in_use(), vm.totals().get(Counter::NrAnonTransparentHugepages)), (before, 0));
     });
 }
 

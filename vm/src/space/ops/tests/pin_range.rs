@@ -114,3 +114,16 @@ fn a_range_beyond_the_space_is_not_pinned() {
         assert!(none.is_empty());
     });
 }
+
+/// Two pages, each the business of another block.
+#[test]
+fn a_range_across_the_end_of_a_table_is_pinned_to_its_last_page() {
+    with_helpers(256, |space| {
+        let first = 9 * TABLE_PAGES - 1;
+        let place = Place::Fixed(at(first));
+        space.map(&MapRequest { place, ..MapRequest::anonymous(2 * PAGE) }).unwrap();
+        let limit = MemlockLimit::new(2);
+        let pins = space.pin_range(at(first), Access::Write, &limit, [None, None]).unwrap();
+        assert_eq!((pins.len(), pins.frames().count(), limit.locked_pages()), (2, 2, 2));
+    });
+}

@@ -1,6 +1,6 @@
 //! Large ranges cleared with helpers: as one CPU clears them, with one flush, and every frame given back.
 
-use super::parallel::with_helpers;
+use super::parallel::{with_helpers, with_helpers_and};
 use crate::frame::Kind;
 use crate::machine::Entry;
 use crate::machine::testing::TestMachine;
@@ -9,6 +9,7 @@ use crate::space::*;
 use crate::table::testing::given_nowhere;
 use crate::table::walk;
 use crate::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
+use crate::vma::HugePolicy;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;
 
@@ -236,5 +237,19 @@ fn a_space_of_huge_leaves_ends_with_helpers() {
     with_helpers(1 << 12, |space| {
         map_given(space);
         assert_eq!(nr_given(space), 6 * 512);
+    });
+}
+
+/// Huge pages that helpers have cleared are counted as gone.
+#[test]
+fn the_end_of_a_space_with_huge_pages_leaves_none_counted() {
+    with_helpers_and(HugePolicy::Always, 8 * 512, |space| {
+        let request =
+            MapRequest { place: Place::Fixed(at(8 * GIANT)), ..MapRequest::anonymous(3 * GIANT * PAGE) };
+        space.map(&request).unwrap();
+        for page in [8 * GIANT + 3, 10 * GIANT] {
+            space.fault(Fault { addr: at(page), access: Access::Write }).unwrap();
+        }
+        assert_eq!(space.vm().totals().get(Counter::NrAnonTransparentHugepages), 2);
     });
 }

@@ -5,7 +5,7 @@ use crate::frame::PinnedFrame;
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Error};
 use crate::table::FastPinRefusal;
-use crate::units::{Pfn, Rights};
+use crate::units::{Order, Pfn, Rights};
 use crate::vma::{FlagAdvice, VmaFlags};
 
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
@@ -263,5 +263,71 @@ fn no_mapping_is_beside_its_huge_page() {
         space.unmap(at(0), 2 * HUGE * PAGE).unwrap();
         assert!(!space.is_any_mapped(at(0), 2 * HUGE * PAGE));
         assert_eq!(pages(0, 2 * HUGE).len(), 2 * HUGE);
+    });
+}
+
+/// A huge page that the space did not know of when the call began: it is not split, and stays as it is.
+#[test]
+fn advice_for_a_part_says_nothing_of_a_huge_page_that_came_later() {
+    with_frames(8 * HUGE, HugePolicy::Never, |vm, space| {
+        map(&space, 0, HUGE);
+        let memory = vm.memory();
+        let folio = memory.alloc_zeroed_folio(crate::frame::FramePlacement::Local, Order::HUGE).unwrap();
+        let first = folio.pfn();
+        // The table above the page, without one below.
+        fault(&space, 0, Access::Read);
+        space.unmap(at(0), HUGE * PAGE).unwrap();
+        map(&space, HUGE, HUGE);
+        fault(&space, HUGE, Access::Read);
+        map(&space, 0, HUGE);
+        let reading = vm.read();
+        let found = walk(space.page_table(), Vpn(BASE), Level::Pmd, &reading);
+        assert_eq!((found.table.level(), found.entry()), (Level::Pmd, Entry::Absent));
+        let bits = crate::table::LeafBits::new(Rights::READ | Rights::WRITE | Rights::USER).used(true);
+        found.table.lock().unwrap().install_huge(found.slot, folio.into_mapped(), bits);
+        drop(reading);
+        space.advise(at(3), 5 * PAGE, Advice::Free).unwrap();
+        let (leaf, covers) = leaf(&space, 0).unwrap();
+        let state = memory.meta(first).unwrap().state();
+        assert_eq!((leaf.pfn, covers, leaf.dirty, state.is_lazyfree()), (first, HUGE, true, false));
+        space.advise(at(0), HUGE * PAGE, Advice::Free).unwrap();
+        assert!(memory.meta(first).unwrap().state().is_lazyfree(), "all of it was meant");
+        space.advise(at(0), HUGE * PAGE, Advice::DontNeed).unwrap();
+        // What was put there by hand was not counted.
+        vm.count_many(Counter::NrAnonTransparentHugepages, 1);
+    });
+}
+
+/// A handler reads the frame of the page, inside of the block.
+#[test]
+fn a_handler_reads_a_word_of_each_page_of_a_huge_page() {
+    with_space(|vm, space| {
+        filled(&space);
+        let running = space.activate(None);
+        for page in [0, 1, 77, HUGE - 1, HUGE, 2 * HUGE - 1] {
+            let word = space.read_word_in_handler(at(page), &vm.read_in_handler());
+            assert_eq!(word.map(|word| word as u8), Ok(byte_of(page)), "page {page}");
+        }
+        drop(running);
+    });
+}
+
+/// Frames that a child has too wait in their slots for the last flush; the huge page behind them has one of
+/// its own, before its table is unlocked.
+#[test]
+fn frames_that_wait_in_their_slots_go_though_a_huge_page_is_flushed_before() {
+    with_space(|vm, space| {
+        // The first region is cut, so it gets base pages.
+        map(&space, 1, 2 * HUGE - 1);
+        (1..6).for_each(|page| store(&space, page, byte_of(page)));
+        let child = space.fork().unwrap();
+        store(&space, HUGE + 3, 7);
+        assert!(is_huge(&space, HUGE) && !is_huge(&space, 1));
+        let running = space.activate(None);
+        space.advise(at(1), (2 * HUGE - 1) * PAGE, Advice::DontNeed).unwrap();
+        assert!((1..2 * HUGE).all(|page| leaf(&space, page).is_none()));
+        drop(running);
+        assert!((1..6).all(|page| peek(&child, page) == Some(byte_of(page))));
+        assert_eq!(vm.memory().check().unwrap().pinned, 0);
     });
 }

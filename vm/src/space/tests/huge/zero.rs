@@ -343,3 +343,16 @@ fn an_allocation_refused_anywhere_changes_nothing_but_the_kind_of_page() {
         });
     }
 }
+
+/// As of untouched memory: what was refused since is not brought by a store.
+#[test]
+fn a_store_brings_no_huge_page_where_those_were_refused_meanwhile() {
+    with_zero(|vm, space| {
+        map(&space, 0, HUGE);
+        load(&space, 3);
+        space.refuse_huge_pages(crate::vma::HugeRefusal::All);
+        store(&space, 5, 7);
+        assert!(is_small_zero(&space, 3) && !is_huge(&space, 5));
+        assert_eq!((peek(&space, 5), counted(vm, ZERO)), (Some(7), [1, 0, 1, 0]));
+    });
+}
