@@ -8,6 +8,7 @@
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
+//! | `collapse` | MADV_COLLAPSE, khugepaged | as `fork`, region by region |
 //! | `mbind` | mbind | its range, to write |
 //! | `brk` | brk | its range, to write |
 //! | `mincore` | mincore | its range, to read |
@@ -19,6 +20,7 @@
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
 mod brk;
+mod collapse;
 mod exit;
 mod fork;
 mod fork_pinned;
@@ -36,6 +38,7 @@ mod protect;
 mod tests;
 mod unmap;
 
+pub use collapse::Collapsed;
 pub use madvise::Advice;
 pub(in crate::space) use map::Destination;
 pub use map::{MapRequest, Place, Sharing};
