@@ -14,7 +14,7 @@ use crate::check::setting::Setting;
 use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
+use interleaf::space::{AddressSpace, Error, MemlockLimit, Path, Vm};
 use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf::vma::HugePolicy;
 use std::ops::Range;
@@ -44,10 +44,16 @@ pub enum HugeOperation {
     Pin,
     /// A fork, whose child reads the own page.
     Fork,
+    /// A pin of the own page, which splits the first huge page, and a collapse of it.
+    Collapse,
+    /// The same of the second, of which a page is stored to.
+    CollapseSecond,
+    /// Several stores to the own page, each read back.
+    StoreOften,
 }
 
 impl HugeOperation {
-    /// All of them.
+    /// All but the collapses.
     pub const ALL: [Self; 11] = [
         Self::Install,
         Self::UnmapBorder,
@@ -67,6 +73,13 @@ impl HugeOperation {
 pub fn all_huge() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
     let every = HugeOperation::ALL;
     (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+}
+
+/// A collapse with each other operation, and two of them.
+pub fn all_collapses() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
+    use HugeOperation::{Collapse, CollapseSecond, StoreOften};
+    let others = [StoreOften, Collapse, CollapseSecond].into_iter().chain(HugeOperation::ALL);
+    others.flat_map(|other| [(Collapse, other), (other, CollapseSecond)])
 }
 
 /// The arena, in the main window of the setting.
@@ -177,6 +190,13 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
         }
     }
 
+    /// MADV_COLLAPSE of a region.
+    fn collapse(&self, addr: u64) {
+        let result = self.driver.space.collapse(VirtAddr(addr), HUGE_BYTES);
+        let is_known = matches!(result, Ok(()) | Err(Error::Again | Error::Invalid | Error::NoMemory));
+        assert!(is_known, "{result:?}");
+    }
+
     fn carry_out(&self, operation: HugeOperation) {
         let second = BASE + HUGE_BYTES;
         let (addr, len) = BORDER;
@@ -216,6 +236,26 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
             HugeOperation::Pin => {
                 let addr = VirtAddr(self.own_page());
                 drop(self.driver.space.pin_pages(addr, Access::Read, self.limit, [None]));
+            }
+            HugeOperation::Collapse => {
+                let addr = VirtAddr(self.own_page());
+                drop(self.driver.space.pin_pages(addr, Access::Read, self.limit, [None]));
+                self.collapse(BASE);
+            }
+            HugeOperation::CollapseSecond => {
+                let addr = second + (50 + self.cpu) * PAGE;
+                if self.call(Call::Write { addr, value: 6 }) == CallResult::Written {
+                    drop(self.driver.space.pin_pages(VirtAddr(addr), Access::Read, self.limit, [None]));
+                }
+                self.collapse(second);
+            }
+            HugeOperation::StoreOften => {
+                for value in 100..106 {
+                    self.store(value);
+                    let read = self.load();
+                    assert_eq!(read, CallResult::Byte(value), "a store is lost");
+                }
+                self.store(20 + self.cpu as u8);
             }
             HugeOperation::Fork => {
                 let child = self.driver.space.fork().expect("there is memory");

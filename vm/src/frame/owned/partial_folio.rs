@@ -85,18 +85,35 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
 
     /// Zeroes the parts of which nothing is known.
     pub fn zero_rest(&mut self) {
-        for part in 0..PartSet::PARTS {
-            if self.known.contains(part) {
-                continue;
+        let mut part = 0;
+        while part < PartSet::PARTS {
+            let order = self.unknown_from(part);
+            let parts = order.map_or(1, |order| order.frames() as usize);
+            if let Some(order) = order
+                && !mutant!("collapse.rest-not-zeroed")
+            {
+                (part..part + parts).for_each(|part| self.known.insert(part));
+                let pfn = self.folio.pfn().add(part as u64);
+                // SAFETY: the parts are some of the block, which has as many (`new`; `insert` panics
+                // otherwise), and which this value owns.
+                unsafe { self.folio.memory().machine().zero(pfn, order) };
             }
-            self.known.insert(part);
-            if mutant!("collapse.rest-not-zeroed") {
-                continue;
-            }
-            let pfn = self.folio.pfn().add(part as u64);
-            // SAFETY: the part is one of the block, which has as many (`new`), and which this value owns.
-            unsafe { self.folio.memory().machine().zero(pfn, Order::BASE) };
+            part += parts;
         }
+    }
+
+    /// The size of the largest aligned run of parts from `part` on of which nothing is known; `None` for
+    /// none.
+    fn unknown_from(&self, part: usize) -> Option<Order> {
+        let is_unknown = |from: usize, parts| (from..from + parts).all(|part| !self.known.contains(part));
+        let mut parts = 1;
+        if !is_unknown(part, 1) {
+            return None;
+        }
+        while part.is_multiple_of(2 * parts) && parts < PartSet::PARTS && is_unknown(part + parts, parts) {
+            parts *= 2;
+        }
+        Some(Order(parts.trailing_zeros() as u8))
     }
 
     /// The block as exclusive user memory, for one entry of a space that is going to map all of it: that of

@@ -24,7 +24,7 @@ use crate::vma::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, VmaAt
 use crate::vma::{may_collapse, pages_of, refuse_counts};
 
 /// Pages that are copied under one lock of their table.
-const COPIED_AT_ONCE: usize = 8;
+const COPIED_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 8 };
 
 /// How a region has become a huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
