@@ -106,13 +106,25 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> Result<Collapsed, CollapseRefusal> {
         let region = pages_of(Order::HUGE, page);
         let vma = self.first_in_racy(region).ok_or(CollapseRefusal::Mapping)?;
-        self.check_mapping(&vma, region, requester)?;
+        self.collapse_region_of(&vma, page, requester, limits)
+    }
+
+    /// As [`collapse_region`](Self::collapse_region), of a mapping that was there a moment ago.
+    pub(super) fn collapse_region_of(
+        &self,
+        vma: &VmaAttributes,
+        page: Vpn,
+        requester: Requester,
+        limits: &CollapseLimits,
+    ) -> Result<Collapsed, CollapseRefusal> {
+        let region = pages_of(Order::HUGE, page);
+        self.check_mapping(vma, region, requester)?;
         match self.region_entry(region) {
             RegionEntry::Huge => return Ok(Collapsed::Already),
             RegionEntry::Nothing => return Err(CollapseRefusal::Empty),
             RegionEntry::Table(leaves) => check_counts(leaves, limits)?,
         }
-        let folio = self.alloc_to_collapse(&vma, region)?;
+        let folio = self.alloc_to_collapse(vma, region)?;
         self.collapse_into(folio, region, requester, limits).map(|()| Collapsed::Copied)
     }
 

@@ -9,6 +9,7 @@
 //! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
 //! | `collapse` | MADV_COLLAPSE, khugepaged | as `fork`, region by region |
+//! | `scan` | a step of a scan for regions to collapse | nothing, to look |
 //! | `mbind` | mbind | its range, to write |
 //! | `brk` | brk | its range, to write |
 //! | `mincore` | mincore | its range, to read |
@@ -34,6 +35,7 @@ mod mincore;
 mod parallel;
 mod populate;
 mod protect;
+mod scan;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod unmap;
@@ -43,3 +45,4 @@ pub use madvise::Advice;
 pub(in crate::space) use map::Destination;
 pub use map::{MapRequest, Place, Sharing};
 pub use mbind::Misplaced;
+pub use scan::ScanStep;

@@ -4,6 +4,7 @@ use super::*;
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Collapsed, Error};
 use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, HugeRefusal, Requester, VmaFlags};
+use std::vec::Vec;
 
 const COUNTERS: [Counter; 4] = [
     Counter::ThpCollapseAlloc,
@@ -219,5 +220,47 @@ fn a_huge_page_that_was_split_is_collapsed_again() {
         assert_eq!(collapse(&space, 0), Ok(Collapsed::Copied));
         assert!((0..HUGE).all(|page| peek(&space, page) == Some(byte_of(page))));
         assert_eq!(counted(vm, COUNTERS), [1, 0, 1, 1]);
+    });
+}
+
+#[test]
+fn a_scan_collapses_one_region_after_the_other_and_ends() {
+    with_frames(12 * HUGE, HugePolicy::Madvise, |vm, space| {
+        map(&space, 0, 4 * HUGE);
+        fill(&space, [3, HUGE, HUGE + 1, 3 * HUGE + 9]);
+        map(&space, 5 * HUGE + 1, HUGE);
+        fill(&space, [5 * HUGE + 1]);
+        let limits = CollapseLimits::LINUX;
+        let step = space.scan_to_collapse(Vpn(0), 100, &limits);
+        assert_eq!((step.next, step.collapsed), (Vpn(0), None), "nobody has asked for huge pages");
+        assert_eq!(step.refused, Some(CollapseRefusal::Mapping));
+        for (page, pages) in [(0, 4 * HUGE), (5 * HUGE + 1, HUGE)] {
+            space.advise(at(page), pages * PAGE, Advice::Flag(FlagAdvice::HugePage)).unwrap();
+        }
+        let (mut next, mut found) = (Vpn(0), Vec::new());
+        loop {
+            let step = space.scan_to_collapse(next, 2, &limits);
+            assert!(step.looked_at <= 2);
+            found.extend(step.collapsed);
+            next = step.next;
+            if next == Vpn(0) {
+                break;
+            }
+        }
+        assert_eq!(found, [0, HUGE, 3 * HUGE].map(|page| Vpn(BASE + page)));
+        assert!(!is_huge(&space, 2 * HUGE) && !is_huge(&space, 5 * HUGE + 1));
+        assert_eq!(peek(&space, HUGE + 1), Some(byte_of(HUGE + 1)));
+        assert_eq!(counted(vm, COUNTERS), [3, 0, 0, 3]);
+        // Without a block a step ends, and goes on behind the region.
+        space.advise(at(0), 4 * HUGE * PAGE, Advice::DontNeed).unwrap();
+        space.refuse_huge_pages(HugeRefusal::All);
+        fill(&space, [1, HUGE]);
+        assert_eq!(space.scan_to_collapse(Vpn(0), 9, &limits).refused, Some(CollapseRefusal::Mapping));
+        space.refuse_huge_pages(HugeRefusal::None);
+        vm.memory().plan_mishap(1);
+        let step = space.scan_to_collapse(Vpn(BASE + HUGE), 9, &limits);
+        vm.memory().plan_mishap(0);
+        assert_eq!((step.collapsed, step.refused), (None, Some(CollapseRefusal::NoMemory)));
+        assert_eq!(step.next, Vpn(BASE + 2 * HUGE));
     });
 }
