@@ -1,6 +1,6 @@
 //! Which base pages may be collapsed into a huge one: policy, as plain functions.
 
-use super::{HugePolicy, HugeRefusal, VmaAttributes, VmaFlags, order_to_try, pages_of};
+use super::{HugePolicy, HugeRefusal, VmaAttributes, order_to_try};
 use crate::units::{Order, Rights, Vpn};
 use core::fmt;
 
@@ -105,10 +105,8 @@ pub fn refuse_counts(counts: &RegionCounts, limits: &CollapseLimits) -> Option<C
 impl VmaAttributes {
     /// Whether the mapping may have huge pages that a program asks for, and room for one.
     pub fn may_be_collapsed(&self, refusal: HugeRefusal) -> bool {
-        let first = Vpn(self.range.start.0.next_multiple_of(Order::HUGE.frames()));
-        let last = pages_of(Order::HUGE, Vpn(self.range.end.0 - 1)).start.max(first);
-        let fits = |page| may_collapse(Requester::Program, (HugePolicy::Never, refusal), self, page);
-        !self.flags.contains(VmaFlags::NO_HUGE_PAGE) && (fits(first) || fits(last))
+        let first = Vpn(self.range.start.0.saturating_add(Order::HUGE.frames() - 1));
+        may_collapse(Requester::Program, (HugePolicy::Never, refusal), self, first)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Collapse: base pages become a huge page, with their contents, or stay what they were.
 
 use super::*;
+use crate::frame::{FramePlacement, PartialFolio};
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Collapsed, Error};
 use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, HugeRefusal, Requester, VmaFlags};
@@ -262,5 +263,61 @@ fn a_scan_collapses_one_region_after_the_other_and_ends() {
         vm.memory().plan_mishap(0);
         assert_eq!((step.collapsed, step.refused), (None, Some(CollapseRefusal::NoMemory)));
         assert_eq!(step.next, Vpn(BASE + 2 * HUGE));
+    });
+}
+
+/// Calls `edit` with the table of the arena's first region, locked.
+fn with_table<R>(
+    space: &TestSpace<'_>,
+    edit: impl FnOnce(&mut crate::table::LockedTable<'_, TestMachine>) -> R,
+) -> R {
+    let reading = space.vm().read();
+    let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
+    edit(&mut found.table.lock().unwrap())
+}
+
+#[test]
+fn pages_stored_to_since_the_copy_are_few_or_the_collapse_gives_up() {
+    with_base_pages(|vm, space| {
+        fill(&space, 0..HUGE);
+        let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
+        let mut folio = PartialFolio::new(folio);
+        let mut is_weakened = false;
+        with_table(&space, |table| {
+            table.freeze(&mut is_weakened).unwrap();
+            table.copy_shared(0..HUGE as usize, &mut folio);
+        });
+        assert!(is_weakened && folio.copies().count() as u64 == HUGE);
+        let is_given_up = || with_table(&space, |table| table.stale_pages(&folio).is_err());
+        assert!(!is_given_up());
+        // A debug build copies four again.
+        for page in 0..4 {
+            store(&space, 100 * page, 7);
+            assert!(!is_given_up());
+        }
+        store(&space, 499, 7);
+        assert!(is_given_up());
+        assert_eq!(vm.totals().get(Counter::PgReuse), 5, "a store to a frozen page copies nothing");
+        // Nothing is lost, and another collapse has all of it.
+        assert_eq!(collapse(&space, 0), Ok(Collapsed::Copied));
+        for page in 0..HUGE {
+            let is_stored_to = page == 499 || page < 400 && page.is_multiple_of(100);
+            assert_eq!(peek(&space, page), Some(if is_stored_to { 7 } else { byte_of(page) }));
+        }
+    });
+}
+
+#[test]
+fn a_copy_of_a_page_that_is_gone_is_given_up() {
+    with_base_pages(|vm, space| {
+        fill(&space, [3, 4]);
+        let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
+        let mut folio = PartialFolio::new(folio);
+        with_table(&space, |table| {
+            table.freeze(&mut false).unwrap();
+            table.copy_shared(0..HUGE as usize, &mut folio);
+        });
+        space.advise(at(3), PAGE, Advice::DontNeed).unwrap();
+        assert!(with_table(&space, |table| table.stale_pages(&folio).is_err()));
     });
 }
