@@ -1,16 +1,16 @@
 //! The points of collapse: a huge page in the place of base pages.
 
 use super::Mutation;
-use super::Test::{Lab, Model, Unit};
+use super::Test::{Model, Unit};
 
-const PAIRS: super::Test = Lab("huge", "a_collapse_beside_each_operation_loses_nothing_on_x86");
+const UNIT: super::Test = Unit("huge::collapse");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "collapse.rest-not-zeroed",
         wrong: "pages that held nothing show what the block held",
-        test: Unit("huge::collapse"),
+        test: UNIT,
     },
     Mutation {
         point: "collapse.pin-ignored",
@@ -20,22 +20,22 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "collapse.written-not-copied-again",
         wrong: "what was stored while the region was copied is lost",
-        test: PAIRS,
+        test: UNIT,
     },
     Mutation {
         point: "collapse.left-writable",
         wrong: "programs store to pages that are copied, and no fault says so",
-        test: PAIRS,
+        test: UNIT,
     },
     Mutation {
         point: "collapse.weakened-not-flushed",
         wrong: "a TLB still allows stores to pages that are copied",
-        test: PAIRS,
+        test: UNIT,
     },
     Mutation {
         point: "collapse.flush-skipped",
         wrong: "a TLB holds base pages, and the huge page in their place",
-        test: PAIRS,
+        test: UNIT,
     },
     Mutation {
         point: "collapse.discards-not-held",

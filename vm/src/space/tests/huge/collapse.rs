@@ -43,7 +43,11 @@ fn a_full_region_becomes_a_huge_page_with_its_contents() {
     with_base_pages(|vm, space| {
         fill(&space, 0..HUGE);
         let before = vm.memory().stats().allocated();
+        let flushes = || vm.totals().get(Counter::TlbFlush);
+        let flushed = flushes();
         assert_eq!(collapse(&space, 7), Ok(Collapsed::Copied));
+        // Of the rights to write, and of the base pages.
+        assert_eq!(flushes() - flushed, 2);
         assert!(is_huge(&space, 0) && leaf(&space, HUGE).is_none());
         assert!((0..HUGE).all(|page| peek(&space, page) == Some(byte_of(page))));
         vm.trim();
