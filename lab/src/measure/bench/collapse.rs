@@ -1,8 +1,8 @@
 //! How fast is memory copied by a collapse?
 //!
-//! `thp.collapse` makes huge pages of regions full of base pages, in more memory than the caches hold: looking
-//! at them, allocating, freezing, copying, replacing and freeing. The yardstick copies as many bytes of the
-//! host's memory, a page after the other.
+//! `thp.collapse` makes huge pages of regions full of base pages, in more memory than the caches hold: the
+//! look at them, the block, the freeze, the copy, the replacement, and what is freed. The yardstick copies as
+//! many bytes of the host's memory, a page after the other.
 
 use super::{Arena, Bar, Benchmark, Figure, Options, paired};
 use crate::error::Failure;

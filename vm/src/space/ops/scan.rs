@@ -1,4 +1,4 @@
-//! The scanner that looks for regions to collapse (khugepaged): one step of it, for a thread of the embedder's.
+//! One step of the scanner that looks for regions to collapse (khugepaged), for a thread of the embedder's.
 //!
 //! ```text
 //!   step: from a page on, at most so many regions ─► mapping and entries, read without a lock ─► worth it?
