@@ -4,7 +4,9 @@ use interleaf::machine::Format;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
-use interleaf_lab::check::huge::{SequenceCounts, all_huge, run_huge_cuts, run_huge_pair, run_sequence};
+use interleaf_lab::check::huge::{
+    SequenceCounts, all_collapses, all_huge, run_huge_cuts, run_huge_pair, run_sequence,
+};
 use std::ops::Range;
 
 fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
@@ -47,4 +49,20 @@ fn pairs_of_operations_on_huge_pages_lose_nothing_on_aarch64() {
 #[test]
 fn no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping() {
     run_huge_cuts::<X86_64>(0..300).unwrap_or_else(|report| panic!("{report}"));
+}
+
+fn collapses<F: Format>(seeds: Range<u64>) {
+    for pair in all_collapses() {
+        run_huge_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
+    }
+}
+
+#[test]
+fn a_collapse_beside_each_operation_loses_nothing_on_x86() {
+    collapses::<X86_64>(0..30);
+}
+
+#[test]
+fn a_collapse_beside_each_operation_loses_nothing_on_aarch64() {
+    collapses::<Aarch64>(200..220);
 }

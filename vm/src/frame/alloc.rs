@@ -92,13 +92,23 @@ impl<M: Machine> Memory<'_, M> {
     /// drained for it, as what is in the caches is seldom a block's last part. Called outside of read
     /// sections: zeroing lasts. (Linux: `alloc_hugepage` without direct compaction.)
     pub fn alloc_zeroed_folio(&self, placement: FramePlacement, order: Order) -> Option<ZeroedFolio<'_, M>> {
+        let pfn = self.take_block(placement, order, Init::Zeroed)?;
+        Some(ZeroedFolio::new(self, pfn, order))
+    }
+
+    /// As [`alloc_zeroed_folio`](Self::alloc_zeroed_folio), with any contents.
+    pub(crate) fn alloc_folio(&self, placement: FramePlacement, order: Order) -> Option<Folio<'_, M>> {
+        Some(Folio::new(self, self.take_block(placement, order, Init::Dirty)?, order))
+    }
+
+    fn take_block(&self, placement: FramePlacement, order: Order, init: Init) -> Option<Pfn> {
         if order == Order::BASE || order > Order::MAX || self.mishap.strikes() {
             return None;
         }
         let mut from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, order, Priority::Normal);
         let block = self.search_once(placement, order, Priority::Normal, &mut from)?;
         // SAFETY: a zone has just given the block.
-        Some(ZeroedFolio::new(self, unsafe { self.prepare_block(block, order, Init::Zeroed) }, order))
+        Some(unsafe { self.prepare_block(block, order, init) })
     }
 
     /// Whether a zone that the placement allows had a free block of [`Order::HUGE`] a moment ago. Takes no

@@ -93,7 +93,7 @@ pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
 pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFolio, MappedFrame, PinnedFrame};
-pub(crate) use owned::{Flushed, GatherBatch, PageSlot, RootSlot, SlotContent, TakenSlot};
+pub(crate) use owned::{Flushed, GatherBatch, PageSlot, PartialFolio, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
 pub(crate) use owned::{UnhookedFrames, UnhookedLists, note_dirty};
 pub use percpu::{BATCH, CAPACITY};

@@ -73,6 +73,10 @@ counters! {
     ThpSplitPmd = "thp_split_pmd",
     /// Huge pages of private memory: a number that rises and falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
+    /// Huge pages allocated for a collapse.
+    ThpCollapseAlloc = "thp_collapse_alloc",
+    /// Collapses for which no block was free.
+    ThpCollapseAllocFailed = "thp_collapse_alloc_failed",
     /// Huge zero pages allocated.
     ThpZeroPageAlloc = "thp_zero_page_alloc",
     /// Faults for which no huge zero page could be allocated: they got a small one.

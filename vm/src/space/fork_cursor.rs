@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | the space was forked, or is a fork: its writes may have to copy frames |
 //! | 1..64 | the first page that the fork under way has not swept; 0: none is under way |
+//! | | 1 also while a collapse is under way: no page is behind it, and discards wait |
 //!
 //! The cursor is stored under the lock of each table that the fork sweeps, and read under the lock of the
 //! table that a fault installs into, so relaxed: a fault that takes the lock of a table after the fork has
@@ -23,6 +24,13 @@ pub(super) struct ForkCursor<C: Cpu>(AtomicU64<C>);
 /// A fork that is under way, until this is dropped.
 #[must_use = "the fork has ended once this is dropped"]
 pub(super) struct ForkUnderWay<'a, C: Cpu>(&'a ForkCursor<C>);
+
+/// Discards wait until this is dropped: an operation beside which no contents may be dropped is under way.
+#[must_use = "discards go on once this is dropped"]
+pub(super) struct DiscardsHeld<'a, C: Cpu> {
+    cursor: &'a ForkCursor<C>,
+    before: u64,
+}
 
 impl<C: Cpu> ForkCursor<C> {
     /// Of a space that was never forked.
@@ -47,9 +55,20 @@ impl<C: Cpu> ForkCursor<C> {
         page.0 < self.0.load(Relaxed) >> CURSOR_SHIFT && !mutant!("fault.fork-cursor-ignored")
     }
 
-    /// Whether a fork is under way. Asked under the space's lock.
+    /// Whether a fork is under way, or discards are held back. Asked under the space's lock.
     pub fn is_under_way(&self) -> bool {
         self.0.load(Relaxed) >> CURSOR_SHIFT != 0
+    }
+
+    /// Holds discards back: calls that lock the space to read and drop contents wait as for a fork. No fault
+    /// does. The caller is alone in the space, and keeps other writers out until the result is dropped.
+    pub fn hold_discards(&self) -> DiscardsHeld<'_, C> {
+        let before = self.0.load(Relaxed);
+        debug_assert!(!self.is_under_way(), "a fork is under way");
+        if !mutant!("collapse.discards-not-held") {
+            self.0.store(before | 1 << CURSOR_SHIFT, Relaxed);
+        }
+        DiscardsHeld { cursor: self, before }
     }
 
     /// Begins a fork. The caller is alone in the space.
@@ -72,6 +91,12 @@ impl<C: Cpu> ForkUnderWay<'_, C> {
 impl<C: Cpu> Drop for ForkUnderWay<'_, C> {
     fn drop(&mut self) {
         self.0.0.store(WAS_FORKED, Relaxed);
+    }
+}
+
+impl<C: Cpu> Drop for DiscardsHeld<'_, C> {
+    fn drop(&mut self) {
+        self.cursor.0.store(self.before, Relaxed);
     }
 }
 

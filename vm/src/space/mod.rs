@@ -48,7 +48,7 @@ pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 use fork_cursor::ForkCursor;
 pub use layout::Layout;
 use ops::Destination;
-pub use ops::{Advice, MapRequest, Misplaced, Place, Sharing};
+pub use ops::{Advice, Collapsed, MapRequest, Misplaced, Place, ScanStep, Sharing};
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;
 pub use rmap::{RmapEntry, RmapError, RmapFound};

@@ -10,6 +10,7 @@
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `huge_leaf` | huge leaves that own a block of frames |
 //! | `huge_zero` | leaves of the huge zero page |
+//! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
@@ -33,6 +34,7 @@
 //! data, in [`format`](mod@format).
 
 mod accessed;
+mod collapse;
 mod entries;
 mod find_frame;
 pub mod format;
@@ -59,6 +61,7 @@ mod walk;
 
 pub(crate) use accessed::scan_some;
 pub use accessed::{AccessedScan, scan_accessed};
+pub(crate) use collapse::LeafCounts;
 pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;

@@ -128,6 +128,11 @@ impl<'t, M: Machine> Table<'_, 't, M> {
         None
     }
 
+    /// The parts of the table that may be in use, as its record says at this moment.
+    pub(super) fn used_parts_racy(&self) -> u32 {
+        self.tree.memory.meta_of_table(self.words).used_parts()
+    }
+
     /// Clears the slot of a leaf, whose word was `seen` under the table's lock, which is still held: since
     /// then the hardware may have set bits. As [`LockedTable::replace`], for a caller that needs no bits.
     #[inline(always)]

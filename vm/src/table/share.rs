@@ -67,7 +67,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     ///
     /// The hardware writes an entry only to set a bit that is clear, so one whose bits are all set changes by
     /// a plain store, as in `replace`. Relaxed: as [`adjust`](Self::adjust).
-    fn write_protect(&self, slot: usize) -> Leaf {
+    pub(super) fn write_protect(&self, slot: usize) -> Leaf {
         let (cell, level) = (self.table.word(slot), self.level());
         let leaf_of = |word| match M::Format::decode(word, level) {
             Entry::Leaf(leaf) => leaf,

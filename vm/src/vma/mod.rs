@@ -34,6 +34,7 @@
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
+//! | [`may_collapse`], [`refuse_counts`], [`CollapseLimits`] | which base pages may become a huge one |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | parts of a mapping; a change to a part of one |
 //! | [`protect()`], [`Protection`], [`Charge`] | mprotect, with its commit charge |
@@ -47,6 +48,7 @@
 
 mod attributes;
 mod check;
+mod collapse;
 mod decide;
 mod flags;
 mod huge;
@@ -60,6 +62,7 @@ mod zero;
 
 pub use attributes::{VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
+pub use collapse::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, may_collapse, refuse_counts};
 pub(crate) use decide::inherit;
 pub use decide::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place};
 pub use decide::{Change, change, change_policy, cut, split};

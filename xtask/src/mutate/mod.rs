@@ -22,6 +22,7 @@
 //! | `program` | building the test programs, and running one with a time limit |
 
 mod list;
+mod list_collapse;
 mod list_edit;
 mod list_fork;
 mod list_huge;
@@ -75,6 +76,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .iter()
         .chain(list_fork::ALL)
         .chain(list_huge::ALL)
+        .chain(list_collapse::ALL)
         .chain(list_thp::ALL)
         .chain(list_zero::ALL)
         .chain(list_walk::ALL)

@@ -15,7 +15,8 @@ use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::table::{LeafBits, walk};
 use interleaf::units::{Access, Level, NodeMask, PageSize, Pfn, Rights, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, VmaFlags, ZeroPagePolicy,
+    CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, Requester, VmaFlags,
+    ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
@@ -172,6 +173,10 @@ fn arguments(space: &Space<'_>) {
             map(space, addr, len, NUMBERS[(nth + 5) % NUMBERS.len()] as u32);
             let access = VmaFlags::from_bits_retain(len as u32 ^ addr.0 as u32);
             let _ = call!(AddressSpace::protect, space, addr, len, access);
+            let _ = call!(AddressSpace::collapse, space, addr, len);
+            let requester = if len % 2 == 0 { Requester::Program } else { Requester::Scanner };
+            let _ = call!(AddressSpace::collapse_region, space, addr.vpn(), requester, &CollapseLimits::NONE);
+            let _ = call!(AddressSpace::scan_to_collapse, space, addr.vpn(), 3, &CollapseLimits::LINUX);
             for advice in [
                 Advice::DontNeed,
                 Advice::Free,

@@ -5,7 +5,7 @@ use crate::{call, called};
 use core::num::NonZeroU64;
 use interleaf::machine::CacheType;
 use interleaf::units::{NodeMask, Order, PageSize, Vpn, VpnRange};
-use interleaf::vma::{self, HugePolicy, HugeRefusal, Vma, VmaState};
+use interleaf::vma::{self, CollapseLimits, HugePolicy, HugeRefusal, RegionCounts, Requester, Vma, VmaState};
 use interleaf::vma::{
     AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
 };
@@ -126,12 +126,21 @@ fn huge_pages() {
                     let order = call!(vma::order_to_try, policy, refusal, &one, page).expect("an order");
                     let pages = call!(vma::pages_of, order, page).expect("pages");
                     assert!(order == Order::BASE || one.range.covers(pages));
+                    for requester in [Requester::Program, Requester::Scanner] {
+                        let may = call!(vma::may_collapse, requester, (policy, refusal), &one, page);
+                        assert!(may == Some(false) || one.range.covers(vma::pages_of(Order::HUGE, page)));
+                    }
                 }
+                call!(VmaAttributes::may_be_collapsed, &one, refusal);
             }
         }
     }
     for order in odd::orders() {
         call!(vma::pages_of, order, Vpn(u64::MAX));
+    }
+    let counts = RegionCounts { present: u32::MAX, none: u32::MAX, ..RegionCounts::default() };
+    for limits in [CollapseLimits::NONE, CollapseLimits::LINUX] {
+        call!(vma::refuse_counts, &counts, &limits);
     }
 }
 

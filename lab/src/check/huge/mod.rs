@@ -11,7 +11,7 @@ mod pairs;
 mod residency;
 mod sequence;
 
-pub use pairs::{HugeOperation, all_huge, run_huge_cuts, run_huge_pair};
+pub use pairs::{HugeOperation, all_collapses, all_huge, run_huge_cuts, run_huge_pair};
 pub use sequence::{SequenceCounts, run_sequence};
 
 use super::calls::PAGE;

@@ -14,7 +14,7 @@ use crate::check::setting::Setting;
 use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
+use interleaf::space::{AddressSpace, Error, MemlockLimit, Path, Vm};
 use interleaf::sync::wait_until;
 use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf::vma::HugePolicy;
@@ -51,6 +51,12 @@ pub enum HugeOperation {
     InstallAgain,
     /// munmap of the first pages of the second, and a fresh mapping of all of it, again and again.
     CutAgain,
+    /// A pin of the own page, which splits the first huge page, and a collapse of it.
+    Collapse,
+    /// The same of the second, of which a page is stored to.
+    CollapseSecond,
+    /// Several stores to the own page, each read back.
+    StoreOften,
 }
 
 impl HugeOperation {
@@ -74,6 +80,13 @@ impl HugeOperation {
 pub fn all_huge() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
     let every = HugeOperation::ALL;
     (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+}
+
+/// A collapse with each other operation, and two of them.
+pub fn all_collapses() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
+    use HugeOperation::{Collapse, CollapseSecond, StoreOften};
+    let others = [StoreOften, Collapse, CollapseSecond].into_iter().chain(HugeOperation::ALL);
+    others.flat_map(|other| [(Collapse, other), (other, CollapseSecond)])
 }
 
 /// The arena, in the main window of the setting.
@@ -211,6 +224,13 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
         self.call(Call::Mmap { hint: start, len: HUGE_BYTES, prot: BOTH, flags });
     }
 
+    /// MADV_COLLAPSE of a region.
+    fn collapse(&self, addr: u64) {
+        let result = self.driver.space.collapse(VirtAddr(addr), HUGE_BYTES);
+        let is_known = matches!(result, Ok(()) | Err(Error::Again | Error::Invalid | Error::NoMemory));
+        assert!(is_known, "{result:?}");
+    }
+
     fn carry_out(&self, operation: HugeOperation) {
         let second = BASE + HUGE_BYTES;
         let (addr, len) = BORDER;
@@ -250,6 +270,26 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
             HugeOperation::Pin => {
                 let addr = VirtAddr(self.own_page());
                 drop(self.driver.space.pin_pages(addr, Access::Read, self.limit, [None]));
+            }
+            HugeOperation::Collapse => {
+                let addr = VirtAddr(self.own_page());
+                drop(self.driver.space.pin_pages(addr, Access::Read, self.limit, [None]));
+                self.collapse(BASE);
+            }
+            HugeOperation::CollapseSecond => {
+                let addr = second + (50 + self.cpu) * PAGE;
+                if self.call(Call::Write { addr, value: 6 }) == CallResult::Written {
+                    drop(self.driver.space.pin_pages(VirtAddr(addr), Access::Read, self.limit, [None]));
+                }
+                self.collapse(second);
+            }
+            HugeOperation::StoreOften => {
+                for value in 100..106 {
+                    self.store(value);
+                    let read = self.load();
+                    assert_eq!(read, CallResult::Byte(value), "a store is lost");
+                }
+                self.store(20 + self.cpu as u8);
             }
             HugeOperation::Fork => {
                 let child = self.driver.space.fork().expect("there is memory");

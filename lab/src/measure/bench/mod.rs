@@ -19,6 +19,7 @@ pub mod pinned_threads;
 pub mod report;
 pub mod yardstick;
 
+mod collapse;
 mod fair;
 mod fault;
 mod fork;
@@ -70,6 +71,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     teardown::BENCHMARK,
     teardown_beside::BENCHMARK,
     thp::BENCHMARK,
+    collapse::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

@@ -23,6 +23,10 @@ impl<'m, M: Machine> Folio<'m, M> {
         Self { memory, pfn, order }
     }
 
+    pub(super) fn memory(&self) -> &'m Memory<'m, M> {
+        self.memory
+    }
+
     /// First frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn

@@ -87,12 +87,17 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
 
     fn become_mapped(self, birth: Option<Birth>) -> MappedFolio<'m, M> {
         let folio = ManuallyDrop::new(self);
-        folio.memory.meta_of(folio.pfn).become_mapped_block(birth);
-        MappedFolio { memory: folio.memory, pfn: folio.pfn, order: folio.order }
+        MappedFolio::new(folio.memory, folio.pfn, folio.order, birth)
     }
 }
 
 impl<'m, M: Machine> MappedFolio<'m, M> {
+    /// A block that the caller owned, and gives up, put to use.
+    pub(super) fn new(memory: &'m Memory<'m, M>, pfn: Pfn, order: Order, birth: Option<Birth>) -> Self {
+        memory.meta_of(pfn).become_mapped_block(birth);
+        Self { memory, pfn, order }
+    }
+
     /// log2 of the number of frames.
     pub fn order(&self) -> Order {
         self.order

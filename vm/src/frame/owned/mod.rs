@@ -5,6 +5,7 @@
 //! | `single` | [`Frame`], [`ZeroedFrame`]: one frame, put to no use yet |
 //! | `folio` | [`Folio`]: a block of frames |
 //! | `mapped_folio` | [`ZeroedFolio`], [`MappedFolio`]: a block for a huge entry, and what the entry holds |
+//! | `partial_folio` | [`PartialFolio`]: a block that is being filled |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
@@ -27,6 +28,7 @@ mod folio;
 mod frame_ref;
 mod mapped_folio;
 mod page_node;
+mod partial_folio;
 mod single;
 mod table_frame;
 mod unhooked;
@@ -37,6 +39,7 @@ pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
 pub use mapped_folio::{MappedFolio, ZeroedFolio};
 pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
+pub(crate) use partial_folio::PartialFolio;
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};
 pub use unhooked::Unhooked;

@@ -159,7 +159,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Locks a range to read, for a caller that drops contents: no fork is under way, whose child would have
-    /// pages from before that and others from after it.
+    /// pages from before that and others from after it, and no collapse, which may have copied them.
     pub(in crate::space) fn share_after_fork(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
         let guard = self.share(range);
         if !self.fork.is_under_way() || mutant!("madvise.beside-fork") {

@@ -8,6 +8,8 @@
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
+//! | `collapse` | MADV_COLLAPSE, khugepaged | as `fork`, region by region |
+//! | `scan` | a step of a scan for regions to collapse | nothing, to look |
 //! | `mbind` | mbind | its range, to write |
 //! | `brk` | brk | its range, to write |
 //! | `mincore` | mincore | its range, to read |
@@ -19,6 +21,7 @@
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
 mod brk;
+mod collapse;
 mod exit;
 mod fork;
 mod fork_pinned;
@@ -32,11 +35,14 @@ mod mincore;
 mod parallel;
 mod populate;
 mod protect;
+mod scan;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod unmap;
 
+pub use collapse::Collapsed;
 pub use madvise::Advice;
 pub(in crate::space) use map::Destination;
 pub use map::{MapRequest, Place, Sharing};
 pub use mbind::Misplaced;
+pub use scan::ScanStep;

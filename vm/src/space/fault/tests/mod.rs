@@ -13,6 +13,8 @@ mod install;
 #[cfg(not(loom))]
 mod kinds;
 #[cfg(loom)]
+mod loom_collapse;
+#[cfg(loom)]
 mod loom_fault;
 #[cfg(loom)]
 mod loom_fork;

@@ -1,5 +1,6 @@
 //! Transparent huge pages: who gets one, what splits it, and that contents are what they were.
 
+mod collapse;
 mod edits;
 mod faults;
 mod fragmented;

@@ -1,0 +1,132 @@
+//! A block that is filled part by part, before it becomes user memory: the copy that a collapse makes.
+//!
+//! ```text
+//!   Folio ── new ──► PartialFolio ── copy_part, zero_rest ──► into_mapped_at ──► MappedFolio
+//!                     each part: unknown ─► copied, or zero      what is unknown still is zeroed
+//! ```
+//!
+//! So what the block held before is never seen, whoever fills it. Dropped instead, the block is free again.
+
+use super::{Folio, MappedFolio};
+use crate::frame::{Birth, Memory};
+use crate::machine::Machine;
+use crate::units::{Order, Pfn};
+use core::fmt;
+
+/// A block that its holder owns alone, some of whose parts, frames, have been filled.
+pub(crate) struct PartialFolio<'m, M: Machine> {
+    folio: Folio<'m, M>,
+    /// Parts that hold a copy.
+    copied: PartSet,
+    /// Parts that hold a copy or are zero.
+    known: PartSet,
+}
+
+/// Parts of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct PartSet([u64; PartSet::PARTS / 64]);
+
+impl PartSet {
+    /// Parts of the largest block that is filled in parts.
+    const PARTS: usize = Order::HUGE.frames() as usize;
+
+    fn contains(&self, part: usize) -> bool {
+        self.0[part / 64] >> (part % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, part: usize) {
+        self.0[part / 64] |= 1 << (part % 64);
+    }
+}
+
+impl<'m, M: Machine> PartialFolio<'m, M> {
+    /// The block, with contents that are not known.
+    ///
+    /// # Panics
+    /// Where it is not a block of [`Order::HUGE`].
+    pub fn new(folio: Folio<'m, M>) -> Self {
+        assert!(folio.order() == Order::HUGE, "a block of {:?} to be filled in parts", folio.order());
+        Self { folio, copied: PartSet::default(), known: PartSet::default() }
+    }
+
+    /// Whether the block is of this memory.
+    pub fn is_of(&self, memory: &Memory<'_, M>) -> bool {
+        memory.is(self.folio.memory())
+    }
+
+    /// Copies the bytes of a frame of the memory to a part. Those that are written meanwhile are copied as
+    /// they were before or after.
+    ///
+    /// # Panics
+    /// Where there is no such part.
+    ///
+    /// # Safety
+    /// `from` is user memory of the block's memory until this returns.
+    pub unsafe fn copy_part(&mut self, part: usize, from: Pfn) {
+        self.copied.insert(part);
+        self.known.insert(part);
+        let (memory, to) = (self.folio.memory(), self.folio.pfn().add(part as u64));
+        // SAFETY: the part was just found to be one of the block (`insert` panics otherwise), which this
+        // value owns and nobody borrows from; the frame copied from is user memory, as the caller says, in
+        // which the library has no Rust object.
+        unsafe { memory.machine().copy(from, to, Order::BASE) };
+    }
+
+    /// Whether the part holds a copy.
+    pub fn has_copy(&self, part: usize) -> bool {
+        self.copied.contains(part)
+    }
+
+    /// The parts that hold a copy.
+    pub fn copies(&self) -> impl Iterator<Item = usize> {
+        let copied = self.copied;
+        (0..PartSet::PARTS).filter(move |&part| copied.contains(part))
+    }
+
+    /// Zeroes the parts of which nothing is known.
+    pub fn zero_rest(&mut self) {
+        let mut part = 0;
+        while part < PartSet::PARTS {
+            let order = self.unknown_from(part);
+            let parts = order.map_or(1, |order| order.frames() as usize);
+            if let Some(order) = order
+                && !mutant!("collapse.rest-not-zeroed")
+            {
+                (part..part + parts).for_each(|part| self.known.insert(part));
+                let pfn = self.folio.pfn().add(part as u64);
+                // SAFETY: the parts are some of the block, which has as many (`new`; `insert` panics
+                // otherwise), and which this value owns.
+                unsafe { self.folio.memory().machine().zero(pfn, order) };
+            }
+            part += parts;
+        }
+    }
+
+    /// The size of the largest aligned run of parts from `part` on of which nothing is known; `None` for
+    /// none.
+    fn unknown_from(&self, part: usize) -> Option<Order> {
+        let is_unknown = |from: usize, parts| (from..from + parts).all(|part| !self.known.contains(part));
+        let mut parts = 1;
+        if !is_unknown(part, 1) {
+            return None;
+        }
+        while part.is_multiple_of(2 * parts) && parts < PartSet::PARTS && is_unknown(part + parts, parts) {
+            parts *= 2;
+        }
+        Some(Order(parts.trailing_zeros() as u8))
+    }
+
+    /// The block as exclusive user memory, for one entry of a space that is going to map all of it: that of
+    /// the pages from the one of its birth on. Parts of which nothing is known are zeroed.
+    pub fn into_mapped_at(mut self, birth: Birth) -> MappedFolio<'m, M> {
+        self.zero_rest();
+        let (memory, order) = (self.folio.memory(), self.folio.order());
+        MappedFolio::new(memory, self.folio.into_pfn(), order, Some(birth))
+    }
+}
+
+impl<M: Machine> fmt::Debug for PartialFolio<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {} parts copied", self.folio, self.copies().count())
+    }
+}

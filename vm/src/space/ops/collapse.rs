@@ -1,0 +1,283 @@
+//! Collapse: base pages become a huge page (MADV_COLLAPSE, khugepaged).
+//!
+//! ```text
+//!   look      mapping, entries: worth it?                        no lock
+//!   allocate  a block                                            no lock
+//!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it; table
+//!   copy      a few pages at a time                              the same; readers of memory go on
+//!   replace   written pages again, huge leaf                     the same; both tables
+//!   free      512 frames and a table                             the space's lock
+//! ```
+//!
+//! The space's lock is held as by a fork: to write for a moment, then to read. So other writers wait, and
+//! MADV_DONTNEED and MADV_FREE; faults go on, with and without the lock. A fault in the region that finds a
+//! page frozen gives the right back, and its page is copied again; one that meets the tables locked waits for
+//! a flush and a few copies. docs/design/huge-pages.md says why nothing is lost.
+
+use crate::frame::PartialFolio;
+use crate::machine::{Entry, Machine};
+use crate::space::edit::PublishedGuard;
+use crate::space::{AddressSpace, Counter, Error};
+use crate::table::{LeafBits, LeafCounts, LockedTable, walk};
+use crate::units::{Level, Order, VirtAddr, Vpn, VpnRange};
+use crate::vma::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, VmaAttributes};
+use crate::vma::{may_collapse, pages_of, refuse_counts};
+
+/// Pages that are copied under one lock of their table.
+const COPIED_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 8 };
+
+/// How a region has become a huge page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collapsed {
+    /// Its pages were copied.
+    Copied,
+    /// It was one.
+    Already,
+}
+
+/// What a region is mapped by.
+enum RegionEntry {
+    /// A huge page.
+    Huge,
+    /// A table of base pages.
+    Table(LeafCounts),
+    /// Anything else.
+    Nothing,
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Makes huge pages of all aligned regions of 2 MiB that lie in the range, mapping by mapping, whatever
+    /// the policy (MADV_COLLAPSE). A region that cannot be collapsed now does not keep the others from it.
+    /// Locks one region at a time.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unaligned start or a range that wraps, for a mapping that is not private
+    /// memory, refuses huge pages or holds no region, and where a region holds no memory;
+    /// [`Error::NoMemory`] where no block is free, or, at the end, where there were holes;
+    /// [`Error::Again`] where pages are pinned or busy. (Errors as of `madvise_collapse_errno` in Linux.)
+    pub fn collapse(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
+        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
+        if range.is_empty() {
+            return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
+        }
+        let (mut rest, mut is_hole) = (range, false);
+        while !rest.is_empty() {
+            let Some(vma) = self.first_in_racy(rest) else { return Err(Error::NoMemory) };
+            let part = rest.intersect(vma.range);
+            is_hole |= part.start > rest.start;
+            self.collapse_part(&vma, part)?;
+            rest.start = part.end;
+        }
+        if is_hole { Err(Error::NoMemory) } else { Ok(()) }
+    }
+
+    /// Collapses the regions of a part of a mapping.
+    fn collapse_part(&self, vma: &VmaAttributes, part: VpnRange) -> Result<(), Error> {
+        if !vma.may_be_collapsed(self.huge_refusal()) {
+            return Err(Error::Invalid);
+        }
+        let size = Order::HUGE.frames();
+        let mut page = Vpn(part.start.0.next_multiple_of(size));
+        let end = Vpn(part.end.0 & !(size - 1));
+        // As Linux: nothing to do where the part touches the border of a region, an error inside of one.
+        let mut result = if page > end { Err(Error::Invalid) } else { Ok(()) };
+        while page < end {
+            match self.collapse_region(page, Requester::Program, &CollapseLimits::NONE) {
+                Ok(_) => {}
+                Err(CollapseRefusal::NoMemory) => return Err(Error::NoMemory),
+                Err(CollapseRefusal::Mapping) => return Err(Error::Invalid),
+                Err(CollapseRefusal::Referenced | CollapseRefusal::Busy) => result = Err(Error::Again),
+                Err(_) => result = Err(Error::Invalid),
+            }
+            page = page.add(size);
+        }
+        result
+    }
+
+    /// Makes a huge page of the region that holds `page`.
+    ///
+    /// # Errors
+    /// Why not. No contents have changed; stores to pages of the region may fault once more.
+    pub fn collapse_region(
+        &self,
+        page: Vpn,
+        requester: Requester,
+        limits: &CollapseLimits,
+    ) -> Result<Collapsed, CollapseRefusal> {
+        let region = pages_of(Order::HUGE, page);
+        let vma = self.first_in_racy(region).ok_or(CollapseRefusal::Mapping)?;
+        self.collapse_region_of(&vma, page, requester, limits)
+    }
+
+    /// As [`collapse_region`](Self::collapse_region), of a mapping that was there a moment ago.
+    pub(super) fn collapse_region_of(
+        &self,
+        vma: &VmaAttributes,
+        page: Vpn,
+        requester: Requester,
+        limits: &CollapseLimits,
+    ) -> Result<Collapsed, CollapseRefusal> {
+        let region = pages_of(Order::HUGE, page);
+        self.check_mapping(vma, region, requester)?;
+        match self.region_entry(region) {
+            RegionEntry::Huge => return Ok(Collapsed::Already),
+            RegionEntry::Nothing => return Err(CollapseRefusal::Empty),
+            RegionEntry::Table(leaves) => check_counts(leaves, limits)?,
+        }
+        let folio = self.alloc_to_collapse(vma, region)?;
+        self.collapse_into(folio, region, requester, limits).map(|()| Collapsed::Copied)
+    }
+
+    fn check_mapping(
+        &self,
+        vma: &VmaAttributes,
+        region: VpnRange,
+        requester: Requester,
+    ) -> Result<(), CollapseRefusal> {
+        let policy = (self.vm.huge_policy, self.huge_refusal());
+        let may = vma.range.covers(region) && may_collapse(requester, policy, vma, region.start);
+        if may { Ok(()) } else { Err(CollapseRefusal::Mapping) }
+    }
+
+    /// What maps the region. Takes no lock; stale at once.
+    fn region_entry(&self, region: VpnRange) -> RegionEntry {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, region.start, Level::Pmd, &reading);
+        match found.entry() {
+            _ if found.table.level() != Level::Pmd => RegionEntry::Nothing,
+            Entry::Leaf(leaf) if leaf.owned => RegionEntry::Huge,
+            Entry::Table(_) => match found.table.child(found.slot, &reading) {
+                Some(child) => RegionEntry::Table(child.count_leaves()),
+                None => RegionEntry::Nothing,
+            },
+            _ => RegionEntry::Nothing,
+        }
+    }
+
+    fn alloc_to_collapse(
+        &self,
+        vma: &VmaAttributes,
+        region: VpnRange,
+    ) -> Result<PartialFolio<'v, M>, CollapseRefusal> {
+        let vm = self.vm;
+        let placement = vma.policy.placement(vma.offset_at(region.start), vm.populated_nodes());
+        let folio = vm.memory.alloc_folio(placement, Order::HUGE);
+        let counter =
+            if folio.is_some() { Counter::ThpCollapseAlloc } else { Counter::ThpCollapseAllocFailed };
+        vm.count(counter);
+        folio.map(PartialFolio::new).ok_or(CollapseRefusal::NoMemory)
+    }
+
+    /// Locks the region, copies its pages into the block, and maps that.
+    fn collapse_into(
+        &self,
+        mut folio: PartialFolio<'v, M>,
+        region: VpnRange,
+        requester: Requester,
+        limits: &CollapseLimits,
+    ) -> Result<(), CollapseRefusal> {
+        let guard = self.write(region);
+        let vma = self.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
+        self.check_mapping(&vma, region, requester)?;
+        self.note_huge_leaves();
+        let discards = self.fork.hold_discards();
+        let guard = self.published(guard, region);
+        let copied = self.freeze_region(&guard, region, limits);
+        let result = copied.and_then(|()| {
+            self.copy_region(region, &mut folio)?;
+            self.replace_region(&vma, region, folio)
+        });
+        drop(discards);
+        drop(guard);
+        result
+    }
+
+    /// Makes the frames of the region shared, and flushes the rights to write.
+    fn freeze_region(
+        &self,
+        guard: &PublishedGuard<'_, M>,
+        region: VpnRange,
+        limits: &CollapseLimits,
+    ) -> Result<(), CollapseRefusal> {
+        let mut result = Err(CollapseRefusal::Busy);
+        self.gather_pending(guard.held(), guard.pending(), region, |gather| {
+            let mut is_weakened = false;
+            let frozen = self.with_leaves(region, |table| {
+                check_counts(table.leaf_counts(), limits)?;
+                table.freeze(&mut is_weakened).map_err(|_| CollapseRefusal::Referenced)
+            });
+            if is_weakened && !mutant!("collapse.weakened-not-flushed") {
+                gather.weakened(region);
+            }
+            result = frozen.unwrap_or(Err(CollapseRefusal::Busy));
+        });
+        result
+    }
+
+    /// Copies what is shared, and zeroes the rest of the block.
+    fn copy_region(&self, region: VpnRange, folio: &mut PartialFolio<'v, M>) -> Result<(), CollapseRefusal> {
+        for first in (0..Level::ENTRIES).step_by(COPIED_AT_ONCE) {
+            let slots = first..first + COPIED_AT_ONCE;
+            self.with_leaves(region, |table| table.copy_shared(slots, folio)).ok_or(CollapseRefusal::Busy)?;
+        }
+        folio.zero_rest();
+        Ok(())
+    }
+
+    /// Maps the block in the place of the region's table, unless pages are pinned or too many were written.
+    fn replace_region(
+        &self,
+        vma: &VmaAttributes,
+        region: VpnRange,
+        folio: PartialFolio<'v, M>,
+    ) -> Result<(), CollapseRefusal> {
+        let (mut parent, slot, mut child) = self.lock_region(region).ok_or(CollapseRefusal::Busy)?;
+        let stale = child.stale_pages(&folio).map_err(|_| CollapseRefusal::Busy)?;
+        let mut is_weakened = false;
+        if child.freeze(&mut is_weakened).is_err() {
+            if is_weakened {
+                self.flush_pages(&child, region);
+            }
+            return Err(CollapseRefusal::Referenced);
+        }
+        let (vm, bits) = (self.vm, LeafBits::new(vma.rights()).used(true));
+        let leaf = (self.node.birth(region.start), bits);
+        let flush = || {
+            vm.count(Counter::TlbFlush);
+            vm.shootdown.flush(vm.machine, &self.tlb, region);
+        };
+        let old = parent.replace_by_block(slot, child, (&stale, folio), leaf, flush);
+        drop(parent);
+        let old = old.ok_or(CollapseRefusal::Busy)?;
+        vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);
+        old.free(&vm.memory, &vm.rcu, region);
+        Ok(())
+    }
+
+    /// Calls `edit` with the region's table of base pages, locked. `None` where it has none.
+    fn with_leaves<R>(&self, region: VpnRange, edit: impl FnOnce(&mut LockedTable<'_, M>) -> R) -> Option<R> {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, region.start, Level::Pte, &reading);
+        let locked = if found.table.level() == Level::Pte { found.table.lock() } else { None };
+        drop(reading);
+        locked.map(|mut table| edit(&mut table))
+    }
+
+    /// Locks the region's table of base pages, and the one above it, with its slot there.
+    fn lock_region(&self, region: VpnRange) -> Option<(LockedTable<'_, M>, usize, LockedTable<'_, M>)> {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, region.start, Level::Pmd, &reading);
+        let (slot, parent) = (found.slot, found.table.lock()?);
+        drop(reading);
+        let child = parent.child(slot)?.lock_below(&parent)?;
+        Some((parent, slot, child))
+    }
+}
+
+/// Whether pages with these entries may be collapsed.
+fn check_counts(leaves: LeafCounts, limits: &CollapseLimits) -> Result<(), CollapseRefusal> {
+    let LeafCounts { own, shared, referenced, others } = leaves;
+    let present = own + shared + referenced;
+    let counts = RegionCounts { present, shared, referenced, none: leaves.nr_none(), swapped: 0, others };
+    refuse_counts(&counts, limits).map_or(Ok(()), Err)
+}

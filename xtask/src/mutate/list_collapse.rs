@@ -1,0 +1,45 @@
+//! The points of collapse: a huge page in the place of base pages.
+
+use super::Mutation;
+use super::Test::{Model, Unit};
+
+const UNIT: super::Test = Unit("huge::collapse");
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "collapse.rest-not-zeroed",
+        wrong: "pages that held nothing show what the block held",
+        test: UNIT,
+    },
+    Mutation {
+        point: "collapse.pin-ignored",
+        wrong: "the page of a frame that is being pinned gets another one",
+        test: Model("loom_a_collapse_against_a_fast_pin_of_a_page_of_it"),
+    },
+    Mutation {
+        point: "collapse.written-not-copied-again",
+        wrong: "what was stored while the region was copied is lost",
+        test: UNIT,
+    },
+    Mutation {
+        point: "collapse.left-writable",
+        wrong: "programs store to pages that are copied, and no fault says so",
+        test: UNIT,
+    },
+    Mutation {
+        point: "collapse.weakened-not-flushed",
+        wrong: "a TLB still allows stores to pages that are copied",
+        test: UNIT,
+    },
+    Mutation {
+        point: "collapse.flush-skipped",
+        wrong: "a TLB holds base pages, and the huge page in their place",
+        test: UNIT,
+    },
+    Mutation {
+        point: "collapse.discards-not-held",
+        wrong: "what MADV_DONTNEED has dropped comes back with the copy",
+        test: Model("loom_a_collapse_against_dontneed_of_a_page_of_it"),
+    },
+];
