@@ -33,6 +33,8 @@ mod loom_pin;
 #[cfg(loom)]
 mod loom_pin_fast;
 #[cfg(loom)]
+mod loom_pin_range;
+#[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
 mod loom_rmap;

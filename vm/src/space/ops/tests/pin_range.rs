@@ -127,3 +127,41 @@ fn a_range_across_the_end_of_a_table_is_pinned_to_its_last_page() {
         assert_eq!((pins.len(), pins.frames().count(), limit.locked_pages()), (2, 2, 2));
     });
 }
+
+/// Fails the allocations of a pin of two pages, which two tables map, as `plan` says for each number.
+/// Returns how many of these pins were made all the same, and how many were refused.
+fn fail_each_allocation(plan: fn(&TestSpace<'_>, u64)) -> [u64; 2] {
+    let first = 21 * TABLE_PAGES - 1;
+    let mut seen = [0, 0];
+    for nth in 1..100 {
+        let mut has_struck = false;
+        with_helpers(1 << 12, |space| {
+            map(space, first, 2);
+            let (limit, mut buffer) = (Limit::new(2), [None, None]);
+            let mut pin = || space.pin_range(at(first), Access::Write, &limit, &mut buffer).map(drop);
+            plan(space, nth);
+            let result = pin();
+            has_struck = !space.vm().memory().is_mishap_planned();
+            space.vm().memory().plan_mishap(0);
+            assert!(has_struck || result.is_ok(), "allocation {nth}: {result:?}");
+            assert!(matches!(result, Ok(()) | Err(Error::NoMemory)), "allocation {nth}: {result:?}");
+            let left = (limit.locked_pages(), pinned(space));
+            assert_eq!(left, (0, 0), "charged and pinned after allocation {nth}");
+            assert_eq!(pin(), Ok(()), "once more after allocation {nth}");
+            seen[usize::from(result.is_err())] += u64::from(has_struck);
+            assert!(buffer.iter().all(Option::is_none));
+        });
+        if !has_struck {
+            return seen;
+        }
+    }
+    panic!("two pages take a hundred allocations");
+}
+
+#[test]
+fn each_allocation_of_a_pinned_range_fails_in_turn_and_leaves_no_pin() {
+    let once = fail_each_allocation(|space, nth| space.vm().memory().plan_mishap(nth));
+    assert!(once[0] + once[1] >= 4, "two frames and two tables: {once:?}");
+    let [_, refused] = fail_each_allocation(|space, nth| space.vm().memory().plan_mishaps_from(nth));
+    assert!(refused >= 2, "{refused} pins were refused");
+}
