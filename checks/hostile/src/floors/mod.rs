@@ -2,6 +2,7 @@
 
 pub mod decide;
 pub mod frame;
+pub mod given;
 pub mod index;
 pub mod locks;
 pub mod machine;

@@ -5,15 +5,13 @@ use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
 use interleaf::frame::RecordInit;
-use interleaf::machine::{CacheType, Entry};
 use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Layout, LazyTlb,
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use interleaf::table::{LeafBits, walk};
-use interleaf::units::{Access, Level, NodeMask, PageSize, Pfn, Rights, VirtAddr, Vpn, VpnRange};
+use interleaf::units::{Access, NodeMask, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
     CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, Requester, VmaFlags,
     ZeroPagePolicy,
@@ -40,7 +38,7 @@ pub fn run() {
         with_space(machine, vm, |space| super::walk::run(vm, space));
         with_space(machine, vm, |space| super::pin::copies(vm, space));
         with_space(machine, vm, |space| shared(vm, space));
-        with_space(machine, vm, |space| given(machine, space));
+        with_space(machine, vm, |space| super::given::run(machine, space));
     });
     with_vm(orders);
     on_lost_cpu(forgotten);
@@ -316,48 +314,6 @@ fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
     });
     current::resume(kept);
     drop(other);
-    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
-}
-
-/// Tries to give a leaf of given frames rights that they were not given with, behind the space's back.
-fn raise(space: &Space<'_>, base: VirtAddr) {
-    let reading = space.vm().read();
-    for page in [base.vpn(), base.vpn().add(3 * 512 + 4)] {
-        let found = walk(space.page_table(), page, Level::Pte, &reading);
-        let mut locked = found.table.lock().expect("it is attached");
-        let mut all = LeafBits::new(Rights::all());
-        all.cache = CacheType::Device;
-        called!(LockedTable::adjust => locked.adjust(found.slot, |_| Some(all)));
-        let Entry::Leaf(leaf) = locked.entry(found.slot) else { panic!("a leaf of given frames") };
-        let is_as_given = !leaf.rights.contains(Rights::EXECUTE) && leaf.cache == CacheType::WriteBack;
-        assert!(is_as_given, "a leaf of given frames was raised to {leaf:?}");
-    }
-}
-
-/// Frames that were given, at odd pages, of odd sizes, and more than there are.
-fn given(machine: &Lab, space: &Space<'_>) {
-    let pages = 3 * 512 + 5;
-    let given = machine.frames_of_no_memory(pages).expect("frame numbers");
-    let first = given.frames().start;
-    let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(pages * 4096) };
-    let base = space.map_given(&request, &given, first, PageSize::Huge).expect("room");
-    raise(space, base);
-    for frame in [first, first.add(7), given.frames().end, Pfn(0), Pfn(u64::MAX)] {
-        for len_bytes in [0, 4096, pages * 4096, u64::MAX] {
-            for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 5 * 4096)]) {
-                for place in
-                    [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
-                {
-                    let request = MapRequest { len_bytes, place, ..request };
-                    for largest in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
-                        let _ = call!(AddressSpace::map_given, space, &request, &given, frame, largest);
-                    }
-                }
-            }
-        }
-    }
-    let _ = space.unmap(VirtAddr(base.0 + 4096), 600 * 4096);
-    let _ = space.protect(VirtAddr(base.0 + 601 * 4096), 4096, VmaFlags::READ);
     space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
 }
 

@@ -1,0 +1,51 @@
+//! Mappings of frames that were given: at odd places, of odd sizes, and with rights that they were not given.
+
+use crate::world::Lab;
+use crate::{call, called, odd};
+use interleaf::machine::{CacheType, Entry};
+use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
+use interleaf::table::{LeafBits, walk};
+use interleaf::units::{Level, PageSize, Pfn, Rights, VirtAddr};
+use interleaf::vma::VmaFlags;
+
+/// Frames that were given, at odd pages, of odd sizes, and more than there are.
+pub fn run(machine: &Lab, space: &AddressSpace<'_, Lab>) {
+    let pages = 3 * 512 + 5;
+    let given = machine.frames_of_no_memory(pages).expect("frame numbers");
+    let first = given.frames().start;
+    let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(pages * 4096) };
+    let base = space.map_given(&request, &given, first, PageSize::Huge).expect("room");
+    raise(space, base);
+    for frame in [first, first.add(7), given.frames().end, Pfn(0), Pfn(u64::MAX)] {
+        for len_bytes in [0, 4096, pages * 4096, u64::MAX] {
+            for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 5 * 4096)]) {
+                for place in
+                    [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
+                {
+                    let request = MapRequest { len_bytes, place, ..request };
+                    for largest in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+                        let _ = call!(AddressSpace::map_given, space, &request, &given, frame, largest);
+                    }
+                }
+            }
+        }
+    }
+    let _ = space.unmap(VirtAddr(base.0 + 4096), 600 * 4096);
+    let _ = space.protect(VirtAddr(base.0 + 601 * 4096), 4096, VmaFlags::READ);
+    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+}
+
+/// Tries to give a leaf of given frames rights that they were not given with, behind the space's back.
+fn raise(space: &AddressSpace<'_, Lab>, base: VirtAddr) {
+    let reading = space.vm().read();
+    for page in [base.vpn(), base.vpn().add(3 * 512 + 4)] {
+        let found = walk(space.page_table(), page, Level::Pte, &reading);
+        let mut locked = found.table.lock().expect("it is attached");
+        let mut all = LeafBits::new(Rights::all());
+        all.cache = CacheType::Device;
+        called!(LockedTable::adjust => locked.adjust(found.slot, |_| Some(all)));
+        let Entry::Leaf(leaf) = locked.entry(found.slot) else { panic!("a leaf of given frames") };
+        let is_as_given = !leaf.rights.contains(Rights::EXECUTE) && leaf.cache == CacheType::WriteBack;
+        assert!(is_as_given, "a leaf of given frames was raised to {leaf:?}");
+    }
+}
