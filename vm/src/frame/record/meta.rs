@@ -216,9 +216,10 @@ impl<C: Cpu> FrameMeta<C> {
     /// # Errors
     /// The mapcount would overflow, or the frame is exclusive and somebody else has a reference to it.
     pub(in crate::frame) fn map_again(&self) -> Result<(), NotMappedAgain> {
-        let share = |word| FrameState(word).shared().map(|new| new.0);
+        let kept = |shared: FrameState, word| if mutant!("fork.exclusive-kept") { word } else { shared.0 };
+        let share = |word| FrameState(word).shared().map(|shared| kept(shared, word));
         match self.state.update(AcqRel, Relaxed, share) {
-            Ok(_) if !mutant!("fork.exclusive-kept") => {
+            Ok(_) => {
                 debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
                 self.mapcount.store(2, Relaxed);
                 Ok(())

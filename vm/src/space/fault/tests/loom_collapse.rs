@@ -6,8 +6,8 @@
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on};
 use super::loom_pin::limit;
 use super::world::*;
-use crate::machine::Leaf;
 use crate::machine::testing::TestCpu;
+use crate::machine::{Cpu, Leaf};
 use crate::space::{Advice, Collapsed, Counter, Fault};
 use crate::table::{FastPinRefusal, translate};
 use crate::units::{Access, Pfn, Vpn};
@@ -111,8 +111,13 @@ fn loom_a_collapse_against_a_fast_pin_of_a_page_of_it() {
             Ok(pins) => {
                 drop(reading);
                 let pinned = pins.frames().next().unwrap().pfn();
-                // A device stores through the pin, and the program reads it.
+                // A device stores through the pin, and the program reads it. Flushes of a collapse that
+                // went on are answered meanwhile.
                 machine.write(pinned, 0, &[5]);
+                for _ in 0..2 {
+                    TestCpu::take_interrupt();
+                    TestCpu::relax();
+                }
                 assert_eq!(frame_of(space, START), Some(pinned), "the page of a pinned frame has another");
                 true
             }
