@@ -74,7 +74,7 @@ pub enum CollapseRefusal {
 /// system's and the process's.
 ///
 /// A program that asks for it overrules the system's policy, and a process's refusal that excepts advised
-/// memory (madvise(2) of Linux 6.18's manual, `vma_thp_disabled`).
+/// memory. (Linux: MADV_COLLAPSE; `PR_THP_DISABLE_EXCEPT_ADVISED` of 6.18.)
 pub fn may_collapse(
     requester: Requester,
     (policy, refusal): (HugePolicy, HugeRefusal),
