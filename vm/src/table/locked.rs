@@ -33,9 +33,7 @@
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
 use super::{LeafBits, PageTable, Table};
-use crate::frame::{
-    DetachedTable, FrameMeta, FrameState, Init, Kind, MappedFrame, SLOTS_PER_PART, TableFrame,
-};
+use crate::frame::{DetachedTable, FrameMeta, FrameState, Init, MappedFrame, SLOTS_PER_PART, TableFrame};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::RawGuard;
 use crate::sync::atomic::Ordering::*;
@@ -250,73 +248,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             old = cell.swap(word, Relaxed);
         }
         M::Format::decode(old, self.level())
-    }
-
-    /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
-    /// it is, perhaps several times; `None` leaves it. Returns the leaf before, and whether it was changed;
-    /// `None` where the slot holds no leaf, or is the platform's. A leaf never becomes writable of the zero
-    /// page, or of user memory that is not *exclusive*: a write to it copies.
-    ///
-    /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its
-    /// cache type: what it may allow at most is known to whoever has mapped it.
-    pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
-        self.adjust_as_given(slot, |leaf| {
-            let bits = change(leaf)?;
-            let as_it_was = LeafBits { rights: bits.rights & leaf.rights, cache: leaf.cache, ..bits };
-            let is_bounded = !leaf.owned && !mutant!("table.given-leaf-raised");
-            Some(if is_bounded { as_it_was } else { bits })
-        })
-    }
-
-    /// As [`adjust`](Self::adjust), of a leaf whose frames, where they were given, were so with the rights
-    /// and the cache type that `change` returns.
-    ///
-    /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
-    /// continues that release; other changes of the entry are ordered by the lock.
-    pub(crate) fn adjust_as_given(
-        &mut self,
-        slot: usize,
-        change: impl Fn(Leaf) -> Option<LeafBits>,
-    ) -> Option<(Leaf, bool)> {
-        if self.table.is_platforms(slot) {
-            return None;
-        }
-        let level = self.level();
-        let next = |word| {
-            let Entry::Leaf(leaf) = M::Format::decode(word, level) else { return None };
-            let mut bits = change(leaf)?;
-            if (bits.rights - leaf.rights).contains(Rights::WRITE) && !self.may_be_writable(leaf) {
-                bits.rights -= Rights::WRITE;
-            }
-            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.owned)), level))
-        };
-        let (old, changed) = if mutant!("table.adjusted-by-store") {
-            let old = self.read(slot);
-            let new = next(old);
-            new.into_iter().for_each(|new| self.table.word(slot).store(new, Relaxed));
-            (old, new.is_some())
-        } else {
-            self.table
-                .word(slot)
-                .update(Relaxed, Relaxed, next)
-                .map_or_else(|old| (old, false), |old| (old, true))
-        };
-        match M::Format::decode(old, level) {
-            Entry::Leaf(leaf) => Some((leaf, changed)),
-            _ => None,
-        }
-    }
-
-    /// Whether a leaf of the frame may be writable, or become so: not of the zero page, nor of user memory
-    /// that others may map too. The lock of the table is held, under which an exclusive frame stays so.
-    fn may_be_writable(&self, leaf: Leaf) -> bool {
-        let memory = self.table.tree.memory;
-        if !leaf.owned {
-            return !memory.is_zero_page(leaf.pfn);
-        }
-        let state = memory.meta_of(leaf.pfn).state();
-        let is_shared = state.kind() == Kind::User && !state.is_exclusive();
-        !is_shared || mutant!("table.shared-frame-made-writable")
     }
 
     /// The record of the frame that a leaf in `slot` maps and owns a mapping of: it stays that as long as the

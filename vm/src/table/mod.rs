@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `node` | a table page: its entries, lock, and *attached* |
 //! | `locked` | a table page whose lock is held: the edits of entries |
+//! | `adjust` | leaves whose bits change in place |
 //! | `pin` | pins of what entries map, under the table's lock and without |
 //! | `share` | edits for fork and copies on write |
 //! | `unhook` | clearing leaves, at once or in two passes |
@@ -34,6 +35,7 @@
 //! data, in [`format`](mod@format).
 
 mod accessed;
+mod adjust;
 mod collapse;
 mod entries;
 mod find_frame;
