@@ -13,18 +13,25 @@ pub struct Options {
     pub seed: u64,
     /// The host CPUs that may be used, at least one.
     pub cpus: Vec<usize>,
+    /// The figures that are asked for, where it is not all of them. A benchmark may leave out the others.
+    pub only: Option<Vec<&'static str>>,
 }
 
 impl Options {
     /// The size whose figures count: 31 pairs.
     pub fn full() -> Options {
         let cpus = affinity::allowed().ok().filter(|cpus| !cpus.is_empty());
-        Options { small: false, pairs: 31, seed: 1, cpus: cpus.unwrap_or_else(|| vec![0]) }
+        Options { small: false, pairs: 31, seed: 1, cpus: cpus.unwrap_or_else(|| vec![0]), only: None }
     }
 
     /// The size that shows that a benchmark works: 5 pairs.
     pub fn small() -> Options {
         Options { small: true, pairs: 5, ..Options::full() }
+    }
+
+    /// Whether the figure is asked for.
+    pub fn wants(&self, figure: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&figure))
     }
 
     /// One of two sizes.

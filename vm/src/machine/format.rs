@@ -123,6 +123,7 @@ impl Marker {
 /// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can
 ///    hold.
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
+/// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without `Rights::WRITE`.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;
@@ -147,4 +148,17 @@ pub trait Format: Sized + 'static {
     /// The word after the hardware's walker has used it for a load or, where `store`, for a store: accessed
     /// and dirty bits set. Used by software walkers.
     fn used(word: u64, store: bool) -> u64;
+
+    /// The word of a leaf of `level`, without the right to write. Of a word that is no leaf's, any. Fork asks
+    /// for one with each page: a format may find it without decoding.
+    #[inline(always)]
+    fn write_protected(word: u64, level: Level) -> u64 {
+        match Self::decode(word, level) {
+            Entry::Leaf(leaf) => {
+                let rights = leaf.rights - Rights::WRITE;
+                Self::encode(Entry::Leaf(Leaf { rights, ..leaf }), level)
+            }
+            _ => word,
+        }
+    }
 }

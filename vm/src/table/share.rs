@@ -13,7 +13,8 @@ pub(crate) struct TooManyMappings;
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps what `slot` maps in the same slot of `child` too. Afterwards the frame is not *exclusive*, and
     /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
-    /// before. Nothing where the slot holds no leaf, or one of frames that were given.
+    /// before. Nothing where the slot holds no leaf, or one of frames that were given, or a huge one: those are
+    /// split before.
     ///
     /// An exclusive frame that somebody else has a reference to is not shared, because it may be pinned: the
     /// slot of `child` is marked busy, for a copy to be put there after the flush. The entry of this table
@@ -21,12 +22,17 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     ///
     /// # Errors
     /// Nothing has changed but that the frame may not be *exclusive* any more.
+    #[inline(always)]
     pub(crate) fn share_with(
         &mut self,
         slot: usize,
         child: &mut UnlinkedTable<'_, M>,
     ) -> Result<Shared, TooManyMappings> {
-        let Entry::Leaf(leaf) = self.entry(slot) else { return Ok(Shared::Nothing) };
+        if self.level() != Level::Pte {
+            return Ok(Shared::Nothing);
+        }
+        let seen = self.table.word(slot).load(Relaxed);
+        let Entry::Leaf(leaf) = M::Format::decode(seen, Level::Pte) else { return Ok(Shared::Nothing) };
         let memory = self.table.tree.memory;
         if !leaf.owned {
             if leaf.pfn == memory.zero_frame() {
@@ -46,14 +52,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         };
         let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.parent-left-writable");
         // The bits as they were when the right to write went: the hardware sets no *dirty* after that.
-        let last = if was_writable { self.write_protect(slot) } else { leaf };
-        let bits = LeafBits { rights: last.rights - Rights::WRITE, ..LeafBits::of(last) };
-        child.install(slot, frame, bits);
+        let last = if was_writable { self.write_protect(slot) } else { seen };
+        child.install_as(slot, frame, M::Format::write_protected(last, Level::Pte));
         Ok(Shared::Frame { was_writable })
     }
 
     /// Leaves a frame that may be pinned *exclusive*; see [`share_with`](Self::share_with).
     #[cold]
+    #[inline(never)]
     fn keep_pinned(&self, slot: usize, leaf: Leaf, child: &mut UnlinkedTable<'_, M>) -> Shared {
         let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("fork.pinned-left-writable");
         if was_writable {
@@ -63,27 +69,22 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Shared::Pinned { was_writable }
     }
 
-    /// Takes the right to write from the leaf in `slot`. Returns the leaf before.
+    /// Takes the right to write from the leaf in `slot`, which the holder of the lock has seen there. Returns
+    /// its word before.
     ///
     /// The hardware writes an entry only to set a bit that is clear, so one whose bits are all set changes by
     /// a plain store, as in `replace`. Relaxed: as [`adjust`](Self::adjust).
-    pub(super) fn write_protect(&self, slot: usize) -> Leaf {
+    #[inline(always)]
+    pub(super) fn write_protect(&self, slot: usize) -> u64 {
         let (cell, level) = (self.table.word(slot), self.level());
-        let leaf_of = |word| match M::Format::decode(word, level) {
-            Entry::Leaf(leaf) => leaf,
-            _ => unreachable!("the holder of the lock has seen a leaf"),
-        };
-        let protected = |leaf: Leaf| {
-            let rights = leaf.rights - Rights::WRITE;
-            M::Format::encode(Entry::Leaf(Leaf { rights, ..leaf }), level)
-        };
         let old = cell.load(Relaxed);
+        debug_assert!(matches!(M::Format::decode(old, level), Entry::Leaf(_)), "a leaf was there");
         if M::Format::used(old, true) == old {
-            cell.store(protected(leaf_of(old)), Relaxed);
-            return leaf_of(old);
+            cell.store(M::Format::write_protected(old, level), Relaxed);
+            return old;
         }
-        let old = cell.update(Relaxed, Relaxed, |word| Some(protected(leaf_of(word))));
-        leaf_of(old.unwrap_or_else(|old| old))
+        let old = cell.update(Relaxed, Relaxed, |word| Some(M::Format::write_protected(word, level)));
+        old.unwrap_or_else(|old| old)
     }
 
     /// Makes the user memory that `slot` maps shared: a write needs a copy from now on. `false` where it is

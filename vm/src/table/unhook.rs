@@ -21,19 +21,21 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together; so are
     /// the pages of those that stay pending. Only values are used for that: none of them has an address that
     /// a call for another slot could know, so they stay in registers.
+    ///
+    /// Returns the number of exclusive frames among them, or of blocks above the last level.
     #[inline(always)]
     pub fn unhook_each<G>(
         self,
         gather: &mut G,
         defers: impl Fn(&mut G) -> bool,
         add: impl Fn(&mut G, Unhooked),
-    ) {
+    ) -> u64 {
         let (table, used) = (self.table.table, self.table.used_parts());
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
         let (mut first_cleared, mut end_cleared) = (Level::ENTRIES, 0);
         let (mut first_left, mut end_left) = (Level::ENTRIES, 0);
-        let mut is_any_left = false;
+        let (mut nr_frames, mut is_any_left) = (0, false);
         let mut slots = self.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
@@ -67,6 +69,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                 && !mutant!("sweep.frame-lost")
             {
                 frames.add(meta, pfn);
+                nr_frames += 1;
             }
         }
         if first_cleared < end_cleared {
@@ -82,6 +85,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         if !is_any_left {
             self.table.note_absent(self.slots);
         }
+        nr_frames
     }
 
     /// Clears the slots that [`unhook_each`](Self::unhook_each) left pending, and puts their frames.

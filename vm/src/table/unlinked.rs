@@ -57,6 +57,20 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
     }
 
+    /// Maps the frame in an absent slot by the word of an entry that maps it already.
+    ///
+    /// # Panics
+    /// Where the table is not of base pages, or the word maps another frame or owns none.
+    #[inline(always)]
+    pub fn install_as(&mut self, slot: usize, frame: MappedFrame<'_, M>, word: u64) {
+        assert!(self.level == Level::Pte, "a leaf of a base page in a table of {:?}", self.level);
+        let maps = |leaf: Leaf| leaf.owned && leaf.pfn == frame.pfn();
+        let is_its = matches!(M::Format::decode(word, Level::Pte), Entry::Leaf(leaf) if maps(leaf));
+        assert!(is_its, "{word:#x} does not map {:?}", frame.pfn());
+        let _pfn = frame.into_entry(self.memory);
+        self.put_word(slot, word);
+    }
+
     /// Maps the zero page, never to write, in an absent slot.
     pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
         let bits = LeafBits { rights: bits.rights - Rights::WRITE, ..bits };
@@ -78,11 +92,16 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     }
 
     /// Relaxed: the store that links the table releases what it holds.
-    fn put(&mut self, slot: usize, entry: Entry) {
+    #[inline(always)]
+    fn put_word(&mut self, slot: usize, word: u64) {
         let Some(words) = self.words() else { return };
         debug_assert_eq!(words.at(slot).load(Relaxed), 0, "a slot is filled twice");
-        words.at(slot).store(M::Format::encode(entry, self.level), Relaxed);
+        words.at(slot).store(word, Relaxed);
         self.used |= 1 << (slot / PART);
+    }
+
+    fn put(&mut self, slot: usize, entry: Entry) {
+        self.put_word(slot, M::Format::encode(entry, self.level));
     }
 
     /// Gives the table to who links it, with the parts in use.

@@ -322,7 +322,7 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         // SAFETY: the frames lie in the arena and are the caller's, so no other code reads or writes them
         // meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len_bytes) };
-        stream::zero(bytes, stream::Width::Sse);
+        stream::zero(bytes, stream::Width::fastest());
     }
 
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {

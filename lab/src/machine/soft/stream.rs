@@ -5,6 +5,13 @@
 //! write whole lines and read nothing. They are not ordered with other stores, so each function ends with a
 //! fence.
 
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Bytes that are written to compare widths: longer than what a CPU gathers before it writes to memory.
+const MEASURED_BYTES: usize = 1 << 20;
+
 /// How many bytes one streaming store writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
@@ -21,6 +28,21 @@ impl Width {
     pub fn on_this_host() -> Vec<Width> {
         let all = [Width::Sse, Width::Avx, Width::Avx512];
         all.into_iter().filter(|width| width.is_here()).collect()
+    }
+
+    /// The fastest of this host's, measured once: which one it is differs between CPUs.
+    pub fn fastest() -> Width {
+        static FASTEST: OnceLock<Width> = OnceLock::new();
+        *FASTEST.get_or_init(|| {
+            let mut bytes = vec![1u8; MEASURED_BYTES];
+            let mut once = |width| {
+                let start = Instant::now();
+                zero(black_box(&mut bytes), width);
+                start.elapsed()
+            };
+            let best = |width: &Width| (0..5).map(|_| once(*width)).min();
+            Width::on_this_host().into_iter().min_by_key(best).unwrap_or(Width::Sse)
+        })
     }
 
     #[cfg(target_arch = "x86_64")]

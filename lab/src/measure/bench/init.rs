@@ -40,23 +40,63 @@ const GIB: u64 = 1 << 30;
 const STORE: &str = "best streaming store, same bytes";
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
-    let bench = Bench::new(options)?;
     let _pinned = options.pin();
-    let mut figures =
-        vec![bench.written("init.written", 1)?, bench.written("init.written_two_cpus", bench.cpus())?];
-    figures.push(bench.speedup()?);
-    figures.push(bench.cpu("init.cpu_all_written", InitMode::Job(1))?.with_bar(Bar::AtMost(2.0)));
-    figures.push(bench.cpu("init.cpu_at_start", InitMode::Needed)?.with_bar(Bar::AtMost(0.2)));
-    figures.push(first(options)?);
-    figures.push(all_written(options)?);
-    figures.push(first_use(options)?);
-    figures.push(record_size(options));
-    let boot = bench.boot_machine.boot(InitMode::Job(1))?;
-    let per_gib = |bytes: u64| bytes as f64 / bench.gib();
-    figures.push(Figure::count("init.bytes_at_start", per_gib(boot.first_bytes), "bytes/GiB"));
-    let all = per_gib(boot.first_bytes + boot.rest_bytes);
-    figures.push(Figure::count("init.bytes_all_written", all, "bytes/GiB"));
+    let mut figures = written_and_cpu(options)?;
+    let alone: [(&str, fn(&Options) -> Result<Figure, Failure>); 4] = [
+        ("init.first", first),
+        ("init.all_written", all_written),
+        ("init.first_use", first_use),
+        ("init.record_size", |options| Ok(record_size(options))),
+    ];
+    for (_, measure) in alone.iter().filter(|(name, _)| options.wants(name)) {
+        figures.push(measure(options)?);
+    }
+    if COUNTED.iter().any(|name| options.wants(name)) {
+        figures.extend(counted(options)?);
+    }
     Ok(figures)
+}
+
+const COUNTED: [&str; 2] = ["init.bytes_at_start", "init.bytes_all_written"];
+
+/// Bytes of records for each GiB of memory.
+fn counted(options: &Options) -> Result<[Figure; 2], Failure> {
+    let bytes = full_bytes(options);
+    let boot = BootMachine::new(&map(bytes), &options.cpus[..1])?.boot(InitMode::Job(1))?;
+    let (start, all) = (boot.first_bytes, boot.first_bytes + boot.rest_bytes);
+    let per_gib = |bytes_written: u64| bytes_written as f64 / (bytes as f64 / GIB as f64);
+    let figure = |name, bytes| Figure::count(name, per_gib(bytes), "bytes/GiB");
+    Ok([figure(COUNTED[0], start), figure(COUNTED[1], all)])
+}
+
+/// The figures that are measured on the large machine.
+fn written_and_cpu(options: &Options) -> Result<Vec<Figure>, Failure> {
+    type Measure<'b> = fn(&Bench<'b>, &'static str) -> Result<Figure, Failure>;
+    let large: [(&str, Measure); 5] = [
+        ("init.written", |bench, name| bench.written(name, 1)),
+        ("init.written_two_cpus", |bench, name| bench.written(name, bench.cpus())),
+        ("init.speedup", Bench::speedup),
+        ("init.cpu_all_written", |bench, name| {
+            Ok(bench.cpu(name, InitMode::Job(1))?.with_bar(Bar::AtMost(2.0)))
+        }),
+        ("init.cpu_at_start", |bench, name| {
+            Ok(bench.cpu(name, InitMode::Needed)?.with_bar(Bar::AtMost(0.2)))
+        }),
+    ];
+    if !large.iter().any(|(name, _)| options.wants(name)) {
+        return Ok(Vec::new());
+    }
+    let bench = Bench::new(options)?;
+    large
+        .iter()
+        .filter(|(name, _)| options.wants(name))
+        .map(|(name, measure)| measure(&bench, name))
+        .collect()
+}
+
+/// Of the machine whose records are far larger than the caches.
+fn full_bytes(options: &Options) -> u64 {
+    options.size(16 * GIB, GIB / 8)
 }
 
 fn map(bytes: u64) -> MemoryMap {
@@ -75,7 +115,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(options: &'a Options) -> Result<Self, Failure> {
-        let bytes = options.size(16 * GIB, GIB / 8);
+        let bytes = full_bytes(options);
         let boot_machine = BootMachine::new(&map(bytes), &options.cpus[..options.cpus.len().min(2)])?;
         let records = boot_machine.boot(InitMode::Job(1))?.rest_bytes as usize;
         let halves = [0, 1].map(|_| present(records / 2));
@@ -118,14 +158,14 @@ impl<'a> Bench<'a> {
     }
 
     /// With one CPU there is nothing to ask and no bar.
-    fn speedup(&self) -> Result<Figure, Failure> {
+    fn speedup(&self, name: &'static str) -> Result<Figure, Failure> {
         let (mut failed, cpus) = (Ok(()), self.cpus());
         let ours = || {
             let both = self.ours(1).and_then(|one| Ok(one / self.ours(cpus)?));
             or_note(both, &mut failed)
         };
         let theirs = || self.theirs(1) / self.theirs(cpus);
-        let figure = paired(self.options, "init.speedup", "times", ours, "the store's own", theirs);
+        let figure = paired(self.options, name, "times", ours, "the store's own", theirs);
         failed.map(|()| if cpus < 2 { figure } else { figure.with_bar(Bar::AtLeast(0.95)) })
     }
 

@@ -58,7 +58,7 @@ impl Report {
         };
         for benchmark in BENCHMARKS.iter().filter(|b| asked(b) || b.area() == CONTEXT) {
             progress(benchmark);
-            let asked = |figure: &Figure| filter.is_none_or(|f| benchmark.wants(f, figure.name));
+            let asked = |figure: &str| filter.is_none_or(|f| benchmark.wants(f, figure));
             let (figures, garbage) = measured(benchmark, options, asked)?;
             report.add(benchmark, filter, figures);
             report.garbage.extend(garbage.map(|peak| GroupGarbage { group: benchmark.name, peak }));
@@ -148,24 +148,29 @@ impl Report {
 /// How often a benchmark is measured again, each time with twice the pairs.
 const AGAIN_MOST: u32 = 2;
 
-/// Measures, and measures again where a bar that is `asked` for gets no verdict. Of each figure the last
-/// measurement counts, all of those that had a verdict being kept; of the garbage, the highest peak.
+/// Measures, and measures the figures again that are `asked` for and whose bars get no verdict. Of each figure
+/// the last measurement counts, all of those that had a verdict being kept; of the garbage, the highest peak.
 fn measured(
     benchmark: &Benchmark,
     options: &Options,
-    asked: impl Fn(&Figure) -> bool,
+    asked: impl Fn(&str) -> bool,
 ) -> Result<(Vec<Figure>, Option<PeakGarbage>), Failure> {
-    let (mut figures, mut garbage) = benchmark.measure(options)?;
+    let only = benchmark.figures.iter().copied().filter(|name| asked(name)).collect();
+    let (mut figures, mut garbage) = benchmark.measure(&Options { only: Some(only), ..options.clone() })?;
     for round in 1..=AGAIN_MOST {
-        let open = |figure: &Figure| figure.verdict == Some(Verdict::CannotTell) && asked(figure);
-        if !figures.iter().any(open) {
+        let is_open = |figure: &&Figure| figure.verdict == Some(Verdict::CannotTell) && asked(figure.name);
+        let open: Vec<&str> = figures.iter().filter(is_open).map(|figure| figure.name).collect();
+        if open.is_empty() {
             break;
         }
-        let more = Options { pairs: options.pairs << round, ..options.clone() };
+        let more = Options { pairs: options.pairs << round, only: Some(open.clone()), ..options.clone() };
         let (again, garbage_again) = benchmark.measure(&more)?;
         garbage = garbage.zip(garbage_again).map(|(one, other)| one.or(other));
-        for (figure, again) in figures.iter_mut().zip(again).filter(|(figure, _)| open(figure)) {
-            *figure = again;
+        for figure in again.into_iter().filter(|figure| open.contains(&figure.name)) {
+            figures
+                .iter_mut()
+                .filter(|known| known.name == figure.name)
+                .for_each(|known| *known = figure.clone());
         }
     }
     Ok((figures, garbage))

@@ -23,8 +23,8 @@ use crate::frame::{Priority, TableFrame};
 use crate::machine::Machine;
 use crate::space::fault::Prepared;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LockedTable, SlotRun, level_to_split, split_at, tables_to_split};
-use crate::units::{Level, Vpn, VpnRange};
+use crate::table::{LockedTable, level_to_split, split_at, tables_to_split};
+use crate::units::{Vpn, VpnRange};
 use crate::vma::pages_of;
 
 /// Tables for the leaves that a range cuts at its ends.
@@ -190,15 +190,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// Counts the huge pages of a run as gone. Nothing where it is one of base pages.
-    pub(in crate::space) fn count_huge_of(&self, run: &SlotRun<'_, '_, M>) {
-        if run.table.level() != Level::Pte {
-            let is_owned = |slot: &usize| run.table.owned_huge_leaf(*slot).is_some();
-            self.count_huge_gone(run.slots.clone().filter(is_owned).count() as u64);
-        }
-    }
-
-    fn count_huge_gone(&self, nr: u64) {
+    /// Counts huge pages as gone.
+    pub(in crate::space) fn count_huge_gone(&self, nr: u64) {
         if nr > 0 {
             self.vm.count_many(Counter::NrAnonTransparentHugepages, nr.wrapping_neg());
         }

@@ -174,7 +174,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let each = |table: &mut LockedTable<'_, M>, rest| {
             if table.level() == Level::Pte {
                 sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
-                    run.unhook_each(gather, Gather::defers, Gather::add);
+                    let _nr_frames = run.unhook_each(gather, Gather::defers, Gather::add);
                 })
             } else {
                 self.unhook_huge(table, (rest, range), gather, flush)
@@ -194,18 +194,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         gather: &mut Gather<'_, 'v, M>,
         flush: HugeFlush,
     ) -> Vpn {
-        let mut is_any_cleared = false;
+        let (mut is_any_cleared, mut nr_huge) = (false, 0);
         let end = sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
+            // A run of more than one slot is whole.
             let slot = run.slots.start;
-            let is_owned = run.table.owned_huge_leaf(slot).is_some();
-            if (is_owned || run.table.huge_zero_leaf(slot).is_some()) && !run.is_whole(range) {
+            let is_cut = !run.is_whole(range);
+            if is_cut
+                && (run.table.owned_huge_leaf(slot).is_some() || run.table.huge_zero_leaf(slot).is_some())
+            {
                 debug_assert!(flush == HugeFlush::Now, "a writer has split at the ends of its range");
                 return;
             }
-            self.count_huge_of(&run);
             is_any_cleared = true;
-            run.unhook_each(gather, Gather::defers, Gather::add);
+            nr_huge += run.unhook_each(gather, Gather::defers, Gather::add);
         });
+        self.count_huge_gone(nr_huge);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {
             gather.flush_now();
         }

@@ -10,7 +10,7 @@ use crate::space::edit::{VmaEdit, part_pages};
 use crate::space::{AddressSpace, RangeGuard};
 use crate::table::{SlotRun, sweep};
 use crate::tlb::{FullGather, FullPart};
-use crate::units::{Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
 
@@ -66,10 +66,11 @@ impl<M: Machine> AddressSpace<'_, M> {
             let pages = VpnRange::new(Vpn(chunk.start), Vpn(chunk.end));
             full.part(|part| {
                 sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| {
-                    if !mutant!("exit.huge-uncounted") {
-                        self.count_huge_of(&run);
+                    let is_huge = run.table.level() != Level::Pte;
+                    let nr_frames = run.unhook_each(part, |_| false, FullPart::add);
+                    if is_huge && !mutant!("exit.huge-uncounted") {
+                        self.count_huge_gone(nr_frames);
                     }
-                    run.unhook_each(part, |_| false, FullPart::add);
                 });
             });
             Ok::<(), Infallible>(())

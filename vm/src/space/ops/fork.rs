@@ -292,6 +292,7 @@ fn region_of(page: Vpn) -> Vpn {
 
 /// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the hull
 /// `pinned`. Returns the number of frames that the child has then or gets.
+#[inline(never)]
 fn share_leaves<M: Machine>(
     table: &mut LockedTable<'_, M>,
     part: VpnRange,
@@ -301,25 +302,33 @@ fn share_leaves<M: Machine>(
 ) -> Result<u64, TooManyMappings> {
     let first = Level::Pte.index(part.start);
     let mut slots = first..first + part.len() as usize;
-    let mut frames = 0;
+    let page = |slot: usize| part.start.add((slot - first) as u64);
+    let (mut frames, mut first_weak, mut end_weak) = (0, Level::ENTRIES, 0);
+    let mut result = Ok(());
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
-        let (was_writable, is_pinned) = match table.share_with(slot, leaves)? {
-            Shared::Nothing | Shared::ZeroPage => continue,
-            Shared::Frame { was_writable } => (was_writable, false),
-            Shared::Pinned { was_writable } => (was_writable, true),
+        let (was_writable, is_pinned) = match table.share_with(slot, leaves) {
+            Ok(Shared::Nothing | Shared::ZeroPage) => continue,
+            Ok(Shared::Frame { was_writable }) => (was_writable, false),
+            Ok(Shared::Pinned { was_writable }) => (was_writable, true),
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
         };
         frames += 1;
-        let page = part.start.add((slot - first) as u64);
         if was_writable && !mutant!("fork.flush-skipped") {
-            gather.weakened(VpnRange::new(page, page.add(1)));
+            (first_weak, end_weak) = (first_weak.min(slot), slot + 1);
         }
         if is_pinned {
-            let start = if pinned.is_empty() { page } else { pinned.start };
-            *pinned = VpnRange::new(start, page.add(1));
+            let start = if pinned.is_empty() { page(slot) } else { pinned.start };
+            *pinned = VpnRange::new(start, page(slot + 1));
         }
     }
-    Ok(frames)
+    if first_weak < end_weak {
+        gather.weakened(VpnRange::new(page(first_weak), page(end_weak)));
+    }
+    result.map(|()| frames)
 }
 
 impl<M: Machine> AddressSpace<'_, M> {

@@ -198,8 +198,8 @@ impl<C: Cpu, const RANK: u8> Drop for RwReadGuard<'_, C, RANK> {
     #[inline]
     fn drop(&mut self) {
         lockdep::release::<C>(Rank(RANK));
-        let before = self.lock.word.fetch_sub(1, Release);
-        if before & WRITER_WAITS != 0 && before & READERS == 1 {
+        let after = self.lock.word.fetch_sub(1, Release) - 1;
+        if after & (WRITER_WAITS | READERS) == WRITER_WAITS {
             self.lock.end_reader_phase();
         }
     }

@@ -75,6 +75,16 @@ impl Format for Aarch64 {
         let word = word | ACCESS_FLAG;
         if store && word & DIRTY_BIT_MODIFIER != 0 { word & !READ_ONLY } else { word }
     }
+
+    #[inline(always)]
+    fn write_protected(word: u64, _level: Level) -> u64 {
+        let is_writable = word & VALID != 0 && (word & DIRTY_BIT_MODIFIER != 0 || word & READ_ONLY == 0);
+        if !is_writable {
+            return word;
+        }
+        let was_dirty = if word & READ_ONLY == 0 { WAS_DIRTY } else { 0 };
+        (word & !DIRTY_BIT_MODIFIER) | READ_ONLY | was_dirty
+    }
 }
 
 fn encode_marker(marker: Marker) -> u64 {

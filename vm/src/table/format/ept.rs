@@ -73,6 +73,11 @@ impl Format for Ept {
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
+
+    #[inline(always)]
+    fn write_protected(word: u64, _level: Level) -> u64 {
+        word & !WRITE
+    }
 }
 
 fn encode_marker(marker: Marker) -> u64 {

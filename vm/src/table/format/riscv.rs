@@ -91,6 +91,11 @@ impl<const LEVELS: u32> Format for Riscv<LEVELS> {
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
+
+    #[inline(always)]
+    fn write_protected(word: u64, _level: Level) -> u64 {
+        word & !WRITE
+    }
 }
 
 fn encode_marker(marker: Marker) -> u64 {

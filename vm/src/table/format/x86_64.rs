@@ -69,6 +69,11 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
+
+    #[inline(always)]
+    fn write_protected(word: u64, _level: Level) -> u64 {
+        word & !WRITABLE
+    }
 }
 
 fn encode_marker(marker: Marker) -> u64 {

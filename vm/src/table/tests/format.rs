@@ -70,6 +70,16 @@ fn a_marker_with_a_bit_too_many_is_unknown<F: Format>() {
     }
 }
 
+fn a_word_loses_the_right_to_write_as_its_leaf_does<F: Format>() {
+    for level in [Level::Pte, Level::Pmd, Level::Pud] {
+        for leaf in leaves::<F>() {
+            let word = F::encode(Entry::Leaf(leaf), level);
+            let protected = Entry::Leaf(Leaf { rights: leaf.rights - Rights::WRITE, ..leaf });
+            assert_eq!(F::write_protected(word, level), F::encode(protected, level), "{} {leaf:?}", F::NAME);
+        }
+    }
+}
+
 fn a_use_sets_accessed_and_dirty_and_nothing_else<F: Format>() {
     for leaf in leaves::<F>().filter(|leaf| leaf.rights.contains(Rights::WRITE)) {
         let word = F::encode(Entry::Leaf(leaf), Level::Pte);
@@ -89,6 +99,17 @@ fn entries_survive_encoding_in_every_format() {
     every_entry_survives_the_bits::<Sv48>();
     every_entry_survives_the_bits::<Sv57>();
     every_entry_survives_the_bits::<Ept>();
+}
+
+#[test]
+fn words_are_write_protected_without_decoding_in_every_format() {
+    a_word_loses_the_right_to_write_as_its_leaf_does::<X86_64>();
+    a_word_loses_the_right_to_write_as_its_leaf_does::<X86_64La57>();
+    a_word_loses_the_right_to_write_as_its_leaf_does::<Aarch64>();
+    a_word_loses_the_right_to_write_as_its_leaf_does::<Sv39>();
+    a_word_loses_the_right_to_write_as_its_leaf_does::<Sv48>();
+    a_word_loses_the_right_to_write_as_its_leaf_does::<Sv57>();
+    a_word_loses_the_right_to_write_as_its_leaf_does::<Ept>();
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn what_cannot_be_told_is_measured_again_with_more_pairs_and_not_for_ever() {
         measured(&BENCHMARK, &options(), |_| true).unwrap().0.iter().filter_map(|f| f.verdict).collect();
     assert_eq!(verdicts, [Verdict::Yes, Verdict::Yes, Verdict::CannotTell]);
     assert_eq!(RUNS.swap(0, SeqCst), 3);
-    measured(&BENCHMARK, &options(), |figure| figure.name == "test.at_once").unwrap();
+    measured(&BENCHMARK, &options(), |name| name == "test.at_once").unwrap();
     assert_eq!(RUNS.load(SeqCst), 1, "only what is asked for is measured again");
 }
 
