@@ -13,7 +13,7 @@ use interleaf::frame::BootMap;
 use interleaf::machine::{Callback, Cpu, Machine, RootTable, TablePage};
 use interleaf::sync::wait_until;
 use interleaf::table::format::X86_64;
-use interleaf::units::{CpuId, CpuMask, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VpnRange};
+use interleaf::units::{CpuId, CpuMask, Order, Pfn, PfnRange, PhysAddr, VpnRange};
 
 /// This machine. There is one.
 #[derive(Debug)]
@@ -109,21 +109,21 @@ impl Metal {
         call.map(|call| Callback { call, data: self.handler_data.load(Relaxed) })
     }
 
-    /// Zeroes so many words.
-    ///
-    /// # Safety
-    /// As for [`Machine::zero`], of the frames that they fill.
-    unsafe fn zero_words(&self, from: Pfn, words: usize) {
-        // SAFETY: the frames are RAM, which the window covers, and the caller's.
-        unsafe {
-            asm!("rep stosq", inout("rcx") words => _, inout("rdi") self.window(from.addr()).as_ptr() => _,
-                 in("rax") 0u64, options(nostack, preserves_flags));
-        }
-    }
-
     fn others(&self) -> impl Iterator<Item = CpuId> {
         let me = Core::id();
         (0..self.online()).map(CpuId).filter(move |&cpu| cpu != me)
+    }
+}
+
+/// Zeroes so many words.
+///
+/// # Safety
+/// They lie in the window, in RAM, and are the caller's.
+unsafe fn zero_words(from: NonNull<u8>, words: usize) {
+    // SAFETY: the window shows RAM, and the words are the caller's.
+    unsafe {
+        asm!("rep stosq", inout("rcx") words => _, inout("rdi") from.as_ptr() => _, in("rax") 0u64,
+             options(nostack, preserves_flags));
     }
 }
 
@@ -132,7 +132,7 @@ impl Metal {
 // all upper levels, loading CR3 drops everything, as no entry is global; both order earlier stores before
 // later walks. 4: interrupts between CPUs, taken as soon as interrupts are on. 5: see `barrier_all`. 6: the
 // lengths are those asked for. 7: see `helpers`. 8: only memory that was offered, by the contract of
-// `offer_memory`, and once. 9: CR3.
+// `offer_memory`, and once. 9: CR3. 10: there is no record window.
 unsafe impl Machine for Metal {
     type Cpu = Core;
     type Format = X86_64;
@@ -167,12 +167,12 @@ unsafe impl Machine for Metal {
 
     unsafe fn zero(&self, pfn: Pfn, order: Order) {
         // SAFETY: the caller's promise is the same.
-        unsafe { self.zero_words(pfn, order.bytes() / 8) };
+        unsafe { zero_words(self.window(pfn.addr()), order.bytes() / 8) };
     }
 
-    unsafe fn zero_nontemporal(&self, frames: PfnRange) {
+    unsafe fn zero_nontemporal(&self, at: NonNull<u8>, len_bytes: usize) {
         // SAFETY: the caller's promise is the same.
-        unsafe { self.zero_words(frames.start, frames.len() as usize * PAGE_SIZE / 8) };
+        unsafe { zero_words(at, len_bytes / 8) };
     }
 
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {

@@ -75,6 +75,28 @@ impl Reservation {
         })
     }
 
+    /// Moves what is behind a part of another reservation to `offset` here: the same memory, with its bytes,
+    /// without a copy. What was here is gone, and the other part reads as zeroes until written again.
+    ///
+    /// # Errors
+    /// What mremap says, or that a part lies outside, or is not of whole pages.
+    ///
+    /// # Safety
+    /// Both parts are open. Nothing borrows from either, or uses its memory meanwhile.
+    pub unsafe fn move_here(&self, offset: usize, from: &Self, part: Range<usize>) -> io::Result<()> {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        let to = offset..offset.saturating_add(part.len());
+        self.advise_with(to, |to, len| {
+            let moved = from.advise_with(part, |at, _| {
+                // SAFETY: both parts lie in reservations, whose mappings stay: the one moved from is kept,
+                // empty. Nothing borrows from them, as the caller promises.
+                let moved = unsafe { libc::mremap(at, len, len, flags, to) };
+                if moved == to { 0 } else { -1 }
+            });
+            if moved.is_ok() { 0 } else { -1 }
+        })
+    }
+
     /// The first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start

@@ -4,7 +4,8 @@ use super::boot::{Deferred, EarlySetup};
 use super::mishap::Mishap;
 use super::percpu::CpuCache;
 use super::zone::{DistanceList, ZoneRange};
-use super::{AllocRequest, BootError, BootMap, BootMemory, FrameMeta, FrameTable, Kind, RecordInit, Zone};
+use super::{AllocRequest, BootError, BootMap, BootMemory, FrameMeta, FrameTable, Kind};
+use super::{RecordExtent, RecordInit, Zone};
 use crate::machine::Machine;
 use crate::sync::atomic::{AtomicU64, AtomicUsize};
 use crate::sync::{GarbageLimits, PerCpu, SpinLock, UniqueId, lockdep};
@@ -130,6 +131,12 @@ impl<'m, M: Machine> Memory<'m, M> {
     /// All frames that have a record, holes included.
     pub fn span(&self) -> PfnRange {
         self.table.span()
+    }
+
+    /// Where the records of all frames lie, by ascending address of the frames. Records of holes that are in
+    /// none of the extents have no memory.
+    pub fn record_extents(&self) -> &[RecordExtent] {
+        self.table.extents()
     }
 
     /// The frame of zeroes that read faults map. Its record says `Zero`; it is never freed, and its counts

@@ -98,7 +98,7 @@ pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
 pub(crate) use owned::{UnhookedFrames, UnhookedLists, note_dirty};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
-pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind};
+pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind, RecordExtent};
 pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};

@@ -2,7 +2,7 @@
 
 use super::{Cpu, Format, RootTable, word_copy};
 use crate::units::{
-    CpuId, CpuMask, Level, NodeId, Order, PAGE_SHIFT, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
+    CpuId, CpuMask, Level, NodeId, Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
 };
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -72,7 +72,7 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    calling the handler itself.
 /// 5. [`barrier_all`](Machine::barrier_all) orders as if every CPU had executed `fence(SeqCst)` between its
 ///    start and its return, of this machine and of all others whose [`Cpu`](Machine::Cpu) is the same type.
-/// 6. `zero`, `zero_nontemporal`, `copy`, `copy_out` and `copy_in` access only the frames named.
+/// 6. `zero`, `zero_nontemporal`, `copy`, `copy_out` and `copy_in` access only the memory named.
 /// 7. Handlers get a reference to the machine that they were set in, wherever it lies then; none runs once
 ///    the machine is dropped. Each helper runs the handler that
 ///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
@@ -82,6 +82,9 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    Whoever has the machine exclusively, `&mut`, may make frames claimable again once no handler is set.
 /// 9. [`loaded_root`](Machine::loaded_root) returns a frame only while this CPU translates through the root
 ///    in it.
+/// 10. A [record window](Machine::reserve_record_window) stays at its place as long as a reference to the
+///     machine lives, and shares no address with other memory. Where frames were mapped it shows them, on
+///     every CPU, readable and writable; elsewhere it reads as zeroes.
 pub unsafe trait Machine: Sync + Sized {
     /// The operations of the CPU that runs the code.
     type Cpu: Cpu;
@@ -123,15 +126,49 @@ pub unsafe trait Machine: Sync + Sized {
         // (rule 1), and the caller's.
         unsafe { self.window(pfn.addr()).write_bytes(0, order.bytes()) };
     }
-    /// Fills frames with zero bytes that are not read soon: by non-temporal stores, which go past the caches,
-    /// if the machine has them. They are ordered before everything that this CPU stores afterwards.
+    /// Fills whole pages with zero bytes that are not read soon: by non-temporal stores, which go past the
+    /// caches, if the machine has them. They are ordered before everything that this CPU stores afterwards.
     ///
     /// # Safety
-    /// As for [`zero`](Machine::zero).
-    unsafe fn zero_nontemporal(&self, frames: PfnRange) {
-        // SAFETY: the caller's promise is the same, for each frame.
-        (frames.start.0..frames.end.0).for_each(|pfn| unsafe { self.zero(Pfn(pfn), Order::BASE) });
+    /// The bytes lie in the [window](Machine::window), or behind mapped frames of a
+    /// [record window](Machine::reserve_record_window). They are aligned to 4096 and a multiple of that, in
+    /// memory given to the library, and the caller's, as for [`zero`](Machine::zero).
+    unsafe fn zero_nontemporal(&self, at: NonNull<u8>, len_bytes: usize) {
+        // SAFETY: the bytes are readable and writable (rules 1 and 10), and the caller's.
+        unsafe { at.write_bytes(0, len_bytes) };
     }
+
+    /// Reserves a *record window*: `len_bytes` addresses, of nothing else, behind which the platform puts
+    /// frames of the library's choice. The frame records lie there, so that they are one array and each page
+    /// of it still lies on the node of the frames that it describes. `len_bytes` is a multiple of
+    /// [`RECORD_WINDOW_ALIGN`](Machine::RECORD_WINDOW_ALIGN), to which the result is aligned. `None` where
+    /// the platform has no such window: then the records lie in one piece of one node's memory. Called at
+    /// most once for each claim of memory, at start, on one CPU.
+    fn reserve_record_window(&self, len_bytes: usize) -> Option<NonNull<u8>> {
+        let _ = len_bytes;
+        None
+    }
+    /// Puts `frames` behind a record window, from `at` on; their bytes stay as they are. Where both are as
+    /// far from a multiple of [`RECORD_WINDOW_ALIGN`](Machine::RECORD_WINDOW_ALIGN), large pages can map
+    /// them. The platform takes frames for its tables from `take_frame`, for good. False where these do not
+    /// suffice.
+    ///
+    /// # Safety
+    /// `at` is a page of a reserved record window, which is as long from there on and shows no frames there
+    /// yet. The frames are memory given to the library, and the caller's; from now on the caller reaches
+    /// them by the record window only, and never gives them up.
+    unsafe fn map_record_window(
+        &self,
+        at: NonNull<u8>,
+        frames: PfnRange,
+        take_frame: &mut dyn FnMut() -> Option<Pfn>,
+    ) -> bool {
+        let _ = (at, frames, take_frame);
+        false
+    }
+    /// Alignment of record windows, in bytes: a power of two from 4096 on, the size of the pages that the
+    /// platform would map them with.
+    const RECORD_WINDOW_ALIGN: usize = PAGE_SIZE * Level::ENTRIES;
     /// Copies a block. Bytes that others write meanwhile are copied as they were before or after; another
     /// CPU's [`copy_in`](Machine::copy_in) is one of those others. The default copies by atomic words; a
     /// platform overrides it by an instruction that the compiler knows nothing of.

@@ -53,6 +53,11 @@ impl<C: Cpu> NodeDeques<C> {
         self.deques.lock().clone()
     }
 
+    /// Number of grains that have not begun; stale at once while others work.
+    pub(super) fn nr_left(&self) -> u32 {
+        self.deques.lock().iter().map(|deque| deque.len() as u32).sum()
+    }
+
     /// The next chunk of a worker whose deque is `own`: `want` of the number of grains there. `None` where
     /// all have begun.
     pub(super) fn next(&self, own: usize, side: Side, want: impl Fn(u32) -> u32, min: u32) -> Option<Grains> {

@@ -17,6 +17,7 @@ pub struct Job<'a, W> {
     pub(super) min_chunk: u64,
     pub(super) max_helpers: u32,
     pub(super) nodes: NodeMask,
+    pub(super) is_for_helpers: bool,
     pub(super) undo: Option<Undo<'a>>,
     pub(super) stop_if: Option<StopIf<'a>>,
 }
@@ -27,8 +28,17 @@ type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
 impl<'a, W> Job<'a, W> {
     /// A job over `range` that may be cut anywhere, with as many helpers as there are, on any node.
     pub fn new(range: Range<u64>, work: W) -> Self {
-        let (max_helpers, nodes) = (u32::MAX, NodeMask::ALL);
-        Self { range, work, align: 1, min_chunk: 1, max_helpers, nodes, undo: None, stop_if: None }
+        Self {
+            range,
+            work,
+            align: 1,
+            min_chunk: 1,
+            max_helpers: u32::MAX,
+            nodes: NodeMask::ALL,
+            is_for_helpers: false,
+            undo: None,
+            stop_if: None,
+        }
     }
 
     /// Cuts only at multiples of `align`; 0 counts as 1.
@@ -49,6 +59,13 @@ impl<'a, W> Job<'a, W> {
     /// Limits the helpers to those of these nodes.
     pub fn on_nodes(self, nodes: NodeMask) -> Self {
         Self { nodes, ..self }
+    }
+
+    /// Leaves the chunks to helpers, where `is_for_helpers`: the caller takes none as long as helpers take
+    /// them, and begins after a hundred times the pool's [`PollLimit`](super::PollLimit) without one taken.
+    /// For work that CPUs of other nodes do better than the caller's.
+    pub(crate) fn for_helpers(self, is_for_helpers: bool) -> Self {
+        Self { is_for_helpers, ..self }
     }
 
     /// Sets the function that undoes the work of a job that fails, is cancelled or panics. The caller calls

@@ -7,6 +7,7 @@ use super::run::JobRun;
 use crate::machine::{Cpu, Machine};
 use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
 use crate::units::{CpuId, CpuMask, NodeId};
+use core::cell::Cell;
 use core::fmt;
 
 /// The helpers of a machine, if there are any; runs jobs and ordered queues.
@@ -95,16 +96,38 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     where
         W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
     {
-        let Some(partition) = Partition::new(job) else { return Ok(Spent::default()) };
+        self.run_beside(job, || ())
+    }
+
+    /// As [`run`](Self::run); the caller calls `first` before it works, when helpers can join already.
+    pub(crate) fn run_beside<E: Send, W>(
+        &self,
+        job: &Job<'_, W>,
+        first: impl FnOnce(),
+    ) -> Result<Spent, Failed<E>>
+    where
+        W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
+    {
+        let Some(partition) = Partition::new(job) else {
+            first();
+            return Ok(Spent::default());
+        };
         let dispatch = self.dispatch();
-        let max_helpers = (partition.max_workers(job) - 1).min(job.max_helpers);
+        let own_part = u32::from(!job.is_for_helpers);
+        let max_helpers = (partition.max_workers(job) - own_part).min(job.max_helpers);
         let max_helpers = max_helpers.min(dispatch.nr_available_racy());
         let cpus = if max_helpers > 0 { self.helper_cpus() } else { CpuMask::new() };
         let max_helpers = max_helpers.min(cpus.count());
         let mut run = JobRun::new(job, partition, max_helpers + 1, dispatch);
         #[cfg(loom)]
         run.touch_words();
-        let work = || run.work_as_caller();
+        let stands_back = job.is_for_helpers && max_helpers > 0 && dispatch.has_helper_on_racy(job.nodes);
+        let patience = if stands_back { dispatch.patience() } else { 0 };
+        let first = Cell::new(Some(first));
+        let work = || {
+            first.take().into_iter().for_each(|first| first());
+            run.work_as_caller(patience);
+        };
         let helpers = Helpers::idle(max_helpers, job.nodes, cpus.as_mask());
         let published = if max_helpers > 0 { dispatch.publish(&run, helpers, work) } else { None };
         let ((), spent) = published.unwrap_or_else(|| (work(), Spent::default()));

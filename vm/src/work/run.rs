@@ -15,6 +15,9 @@ const ERROR: u32 = 1;
 const PANIC: u32 = 2;
 const CANCELLED: u32 = 3;
 
+/// Polls of a caller that stands back between two looks at the deques, whose lock helpers take.
+const POLLS_PER_LOOK: u32 = 16;
+
 /// The state of a job while it runs; undone when dropped, if it is stopped.
 pub(super) struct JobRun<'a, W, E, C: Cpu> {
     job: &'a Job<'a, W>,
@@ -68,12 +71,28 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
         assert!(self.pace.load(Relaxed) > 0);
     }
 
-    /// The caller's part: chunks until all grains have begun.
-    pub(super) fn work_as_caller(&self) {
+    /// The caller's part: chunks until all grains have begun. Helpers come first, as long as they take some
+    /// within `patience` polls.
+    pub(super) fn work_as_caller(&self, patience: u32) {
+        self.stand_back(patience);
         self.work(0, (0, Side::Front), |_| {
             C::relax();
             false
         });
+    }
+
+    /// Waits as long as helpers take grains: until none are left, or none was taken in `patience` polls.
+    fn stand_back(&self, patience: u32) {
+        let (mut left, mut polls) = (u32::MAX, 0);
+        while polls < patience && !self.is_stopped() {
+            let now_left = self.deques.nr_left();
+            if now_left == 0 {
+                return;
+            }
+            polls = if now_left < left { 0 } else { polls.saturating_add(POLLS_PER_LOOK) };
+            left = now_left;
+            (0..POLLS_PER_LOOK).for_each(|_| C::relax());
+        }
     }
 
     /// Does chunks until all grains have begun, or `pause`, given the time after a chunk, returns true.

@@ -6,7 +6,8 @@ use interleaf::frame::{
     AllocRequest, BootError, BootMap, BootMemory, Folio, Frame, FrameMeta, FramePlacement, FrameRef,
     HugeZeroOptions, Init, MappedFolio, ZeroedFolio,
 };
-use interleaf::frame::{Memory, Pool, Priority, RecordInit, Region, RegionKind, Stats, ZeroedFrame, Zone};
+use interleaf::frame::{Memory, Pool, Priority, RecordExtent, RecordInit, Region, RegionKind, Stats};
+use interleaf::frame::{ZeroedFrame, Zone};
 use interleaf::space::Vm;
 use interleaf::sync::{Carve, Rcu};
 use interleaf::units::{NodeId, Order, Pfn, PhysAddr};
@@ -104,6 +105,19 @@ fn deferred(machine: &Lab) {
     }
 }
 
+/// Extents that no memory has: their fields are public.
+fn odd_extents() -> impl Iterator<Item = RecordExtent> {
+    odd::pfns().flat_map(|start| {
+        let extent = move |node| RecordExtent {
+            frames: PfnRange { start, end: Pfn(!start.0) },
+            node,
+            memory: start.addr(),
+            memory_node: NodeId(0),
+        };
+        odd::nodes().map(extent)
+    })
+}
+
 fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
     let memory = vm.memory();
     call!(Memory::machine, memory);
@@ -111,6 +125,11 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
     call!(Memory::id, memory);
     call!(Memory::span, memory);
     call!(Memory::zero_frame, memory);
+    let extents = call!(Memory::record_extents, memory).expect("where records lie").to_vec();
+    for extent in extents.into_iter().chain(odd_extents()) {
+        call!(RecordExtent::len_bytes, &extent);
+        call!(RecordExtent::is_near, &extent);
+    }
     let lazy = HugeZeroOptions::LAZY;
     let persistent = call!(HugeZeroOptions::persistent, lazy).expect("options");
     for options in [persistent, call!(HugeZeroOptions::per_node, persistent).expect("options"), lazy] {

@@ -2,8 +2,9 @@
 //!
 //! One reservation spans from the first frame of the first region to the last frame of the last; holes
 //! between regions are not readable, so that an access to one is stopped by the host. The window is
-//! that reservation: physical address plus a constant.
+//! that reservation: physical address plus a constant. Frames behind a record window are moved out of it.
 
+use super::record_window::RecordWindows;
 use crate::os::memory::Reservation;
 use interleaf::units::{PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 use std::io;
@@ -30,6 +31,7 @@ pub struct Arena {
     memory: Reservation,
     first: PhysAddr,
     regions: Arc<[PfnRange]>,
+    record_windows: Arc<RecordWindows>,
 }
 
 impl Arena {
@@ -44,7 +46,7 @@ impl Arena {
         };
         let frames = usize::try_from(last.end.0 - first.start.0).map_err(io::Error::other)?;
         let memory = Reservation::new(frames << PAGE_SHIFT)?;
-        let arena = Self { memory, first: first.start.addr(), regions: regions.into() };
+        let arena = Self { memory, first: first.start.addr(), regions: regions.into(), record_windows: Arc::default() };
         arena.regions.iter().try_for_each(|&region| arena.prepare(region, fill))?;
         Ok(arena)
     }
@@ -96,6 +98,48 @@ impl Arena {
         let offset = at.addr().get().wrapping_sub(self.memory.start().addr().get());
         assert!(offset < self.memory.len_bytes(), "not an address of the window");
         PhysAddr(self.first.0 + offset as u64)
+    }
+
+    /// Reserves a record window. `None` where the host refuses.
+    pub(super) fn reserve_record_window(&self, len_bytes: usize) -> Option<NonNull<u8>> {
+        self.record_windows.reserve(len_bytes).ok()
+    }
+
+    /// Moves frames behind a record window, from `at` on. False where the host refuses.
+    ///
+    /// # Panics
+    /// Where `at` is no page of a window, or the frames are no memory.
+    ///
+    /// # Safety
+    /// Nothing borrows from the frames, or from that part of the window, or uses them meanwhile.
+    pub(super) unsafe fn map_record_window(&self, at: NonNull<u8>, frames: PfnRange) -> bool {
+        assert!(self.regions.iter().any(|region| region.covers(frames)), "{frames:?} is no memory");
+        // SAFETY: the caller's promise is the same; regions are open.
+        unsafe { self.record_windows.map(at, frames, &self.memory, self.offset_of(frames)) }
+    }
+
+    /// The frame behind an address of a record window.
+    pub fn frame_behind(&self, at: NonNull<u8>) -> Option<Pfn> {
+        self.record_windows.frame_behind(at)
+    }
+
+    /// Moves all frames behind record windows back to their place, and gives the windows up.
+    ///
+    /// # Safety
+    /// Nothing borrows from the windows, or uses them any more.
+    pub(super) unsafe fn dissolve_record_windows(&self) {
+        let back = |window: &Reservation, offset: usize, frames: PfnRange| {
+            let part = offset..offset + frames.len() as usize * PAGE_SIZE;
+            // SAFETY: the caller's promise; the frames were moved away, and nobody has them.
+            let moved = unsafe { self.memory.move_here(self.offset_of(frames), window, part) };
+            moved.expect("what was moved can be moved back");
+        };
+        self.record_windows.dissolve(back);
+    }
+
+    /// Bytes from the start of the reservation to the first of the frames.
+    fn offset_of(&self, frames: PfnRange) -> usize {
+        (frames.start.addr().0 - self.first.0) as usize
     }
 
     fn prepare(&self, region: PfnRange, fill: Fill) -> io::Result<()> {

@@ -27,6 +27,10 @@ impl<C: Flavour, F: Format> Harness<SoftMachine<C, F>> for Threads {
         run_with_helper(self, machine, machine, program);
     }
 
+    fn gives_frames_up(&self) -> bool {
+        true
+    }
+
     fn load(&self, machine: &SoftMachine<C, F>, at: VirtAddr) -> Option<u64> {
         machine.read_u64(at, &refuse).ok()
     }

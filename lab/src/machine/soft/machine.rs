@@ -10,6 +10,7 @@ use super::entered::{Entered, Running};
 use super::flavour::Flavour;
 use super::helpers::Helpers;
 use super::mmu::{Borrow, Mmu};
+use super::record_window;
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use super::walker::{leaf_at, toggle_unknown};
@@ -22,7 +23,7 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A machine with CPUs of flavour `C` whose tables have format `F`.
@@ -44,6 +45,8 @@ pub struct SoftMachine<C: Flavour, F: Format> {
 struct Shared {
     /// Number of nodes; CPUs are assigned to them round robin. Relaxed: set before the machine is used.
     nodes: AtomicU32,
+    /// Whether there are record windows. Relaxed, as `nodes`.
+    has_record_windows: AtomicBool,
     helpers: Helpers,
     /// Frames that were claimed.
     claims: Claims,
@@ -80,6 +83,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         let bus = Arc::new(Bus::new(config.nr_cpus));
         let shared = Arc::new(Shared {
             nodes: AtomicU32::new(1),
+            has_record_windows: AtomicBool::new(true),
             helpers: Helpers::new(),
             claims: Claims::default(),
             violations: Mutex::new(Vec::new()),
@@ -100,6 +104,13 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     #[must_use]
     pub fn with_nodes(self, nodes: u32) -> Self {
         self.shared.nodes.store(nodes.max(1), Relaxed);
+        self
+    }
+
+    /// The same machine without record windows.
+    #[must_use]
+    pub fn without_record_windows(self) -> Self {
+        self.shared.has_record_windows.store(false, Relaxed);
         self
     }
 
@@ -126,6 +137,9 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     pub fn reclaim_memory(&mut self) {
         self.bus.set_interrupt_handler(None);
         self.shared.helpers.set_program::<C>(None);
+        // SAFETY: what the library has made of the memory borrowed the machine, which is had exclusively, and
+        // no handler is set any more.
+        unsafe { self.arena.dissolve_record_windows() };
         self.shared.claims.lock().clear();
     }
 
@@ -273,7 +287,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
 // and is waited for. 8: the arena's regions are for the library; claims are kept under a lock, and dropped
 // only by `reclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins
-// at the root that is told.
+// at the root that is told. 10: a record window is a reservation of its own, to which the frames' memory is moved;
+// it is given up by `reclaim_memory` only, or with the machine.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;
@@ -316,13 +331,32 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         unsafe { block.write_bytes(0, order.bytes()) };
     }
 
-    unsafe fn zero_nontemporal(&self, frames: PfnRange) {
-        let len_bytes = frames.len() as usize * PAGE_SIZE;
-        let block = self.block(frames.start.addr(), len_bytes, AccessKind::Write);
-        // SAFETY: the frames lie in the arena and are the caller's, so no other code reads or writes them
-        // meanwhile.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len_bytes) };
+    unsafe fn zero_nontemporal(&self, at: NonNull<u8>, len_bytes: usize) {
+        if C::OBSERVED {
+            C::access(at.addr().get(), len_bytes, AccessKind::Write);
+        }
+        // SAFETY: the bytes lie in the arena, or in a record window, and are the caller's, so no other code
+        // reads or writes them meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), len_bytes) };
         stream::zero(bytes, stream::Width::fastest());
+    }
+
+    const RECORD_WINDOW_ALIGN: usize = record_window::ALIGN;
+
+    fn reserve_record_window(&self, len_bytes: usize) -> Option<NonNull<u8>> {
+        let has_windows = self.shared.has_record_windows.load(Relaxed);
+        has_windows.then(|| self.arena.reserve_record_window(len_bytes)).flatten()
+    }
+
+    /// The host has tables of its own.
+    unsafe fn map_record_window(
+        &self,
+        at: NonNull<u8>,
+        frames: PfnRange,
+        _take_frame: &mut dyn FnMut() -> Option<Pfn>,
+    ) -> bool {
+        // SAFETY: the frames are the caller's, and it has not used that part of the window.
+        unsafe { self.arena.map_record_window(at, frames) }
     }
 
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {

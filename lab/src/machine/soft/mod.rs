@@ -28,6 +28,7 @@ mod machine;
 mod memory;
 mod mmu;
 mod nowhere;
+mod record_window;
 pub mod run_queue;
 mod set;
 pub mod stream;

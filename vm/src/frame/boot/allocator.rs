@@ -5,7 +5,8 @@
 //! do not know which one serves them.
 
 use super::BootMemory;
-use crate::frame::{AllocRequest, Init, Memory};
+use super::map::BootPiece;
+use crate::frame::{AllocRequest, Memory};
 use crate::machine::Machine;
 use crate::sync::{Carve, MachineMemory};
 use crate::units::{Order, PAGE_SIZE};
@@ -55,15 +56,15 @@ unsafe impl<'m, M: Machine> MachineMemory<'m, M> for EarlyAllocator<'_, 'm, M> {
 }
 
 impl<M: Machine> EarlyAllocator<'_, '_, M> {
-    /// Where the memory lies that [`carve`](Carve::carve) returns, and its initial contents. `None` also
-    /// where a frame is not aligned as much.
-    pub(in crate::frame) fn carve_uninit(&mut self, layout: Layout) -> Option<(NonNull<u8>, Init)> {
+    /// Where the memory lies that [`carve`](Carve::carve) returns, and which it is. `None` also where a frame
+    /// is not aligned as much.
+    pub(in crate::frame) fn carve_uninit(&mut self, layout: Layout) -> Option<(NonNull<u8>, BootPiece)> {
         // Windows are contiguous where memory is, so alignment carries over up to that of a frame.
         if layout.align() > PAGE_SIZE {
             return None;
         }
-        let (start, init) = self.memory.take_from_end(layout.size(), layout.align())?;
-        Some((self.memory.machine().window(start), init))
+        let piece = self.memory.take_from_end(layout.size(), layout.align())?;
+        Some((self.memory.machine().window(piece.start), piece))
     }
 }
 

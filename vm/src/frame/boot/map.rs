@@ -38,6 +38,14 @@ pub struct BootMap {
     len: usize,
 }
 
+/// Memory that has left a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::frame) struct BootPiece {
+    pub start: PhysAddr,
+    pub init: Init,
+    pub node: NodeId,
+}
+
 const EMPTY_REGION: Region =
     Region { start: PhysAddr(0), len_bytes: 0, kind: RegionKind::Reserved, node: NodeId(0) };
 
@@ -115,14 +123,42 @@ impl BootMap {
     }
 
     /// Removes `bytes` bytes from the end of the last usable region that has as many.
-    pub(super) fn take_from_end(&mut self, bytes: usize, align: usize) -> Option<(PhysAddr, Init)> {
+    pub(super) fn take_from_end(&mut self, bytes: usize, align: usize) -> Option<BootPiece> {
         self.regions[..self.len].iter_mut().rev().find_map(|region| {
             let init = region.usable()?;
             let end = region.start.0 + region.len_bytes;
             let start = end.checked_sub(bytes as u64)? & !(align as u64 - 1);
             region.len_bytes = start.checked_sub(region.start.0)?;
-            Some((PhysAddr(start), init))
+            Some(BootPiece { start: PhysAddr(start), init, node: region.node })
         })
+    }
+
+    /// Removes `bytes` bytes, whole frames, from a usable region: of those that have as many and the least
+    /// `rank`, the last. Their start is `remainder` behind a multiple of `align`, a power of two. What is
+    /// left of the region behind them is a region of its own, unless there are too many.
+    pub(super) fn take_piece(
+        &mut self,
+        bytes: u64,
+        (align, remainder): (u64, u64),
+        rank: impl Fn(&Region) -> u32,
+    ) -> Option<BootPiece> {
+        let start_in = |region: &Region| {
+            let start = (region.start.0 + region.len_bytes).checked_sub(bytes)?;
+            let start = start.checked_sub(start.wrapping_sub(remainder) & (align - 1))?;
+            (region.usable().is_some() && start >= region.start.0).then_some(start)
+        };
+        let found = (0..self.len).rev().filter_map(|at| Some((at, start_in(&self.regions[at])?)));
+        let (at, start) = found.min_by_key(|&(at, _)| rank(&self.regions[at]))?;
+        let region = &mut self.regions[at];
+        let (init, node, end) = (region.usable()?, region.node, region.start.0 + region.len_bytes);
+        region.len_bytes = start - region.start.0;
+        let behind = Region { start: PhysAddr(start + bytes), len_bytes: end - (start + bytes), ..*region };
+        if !behind.frames().is_empty() && self.len < Self::MAX_REGIONS {
+            self.regions.copy_within(at + 1..self.len, at + 2);
+            self.regions[at + 1] = behind;
+            self.len += 1;
+        }
+        Some(BootPiece { start: PhysAddr(start), init, node })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Boot memory: a boot map's usable regions, once the machine has given them.
 
-use super::{BootError, BootMap};
-use crate::frame::Init;
+use super::map::BootPiece;
+use super::{BootError, BootMap, Region};
 use crate::machine::{Cpu, Machine};
-use crate::units::{CpuWords, PfnRange, PhysAddr};
+use crate::units::{CpuWords, PfnRange};
 
 /// The usable memory of a boot map, claimed from a machine: the one owner of it.
 ///
@@ -14,6 +14,9 @@ use crate::units::{CpuWords, PfnRange, PhysAddr};
 pub struct BootMemory<'m, M> {
     machine: &'m M,
     map: BootMap,
+    /// Allocations until one fails that is to; no longer counted after it.
+    #[cfg(test)]
+    allocations_to_mishap: Option<u32>,
 }
 
 impl BootMap {
@@ -33,7 +36,13 @@ impl BootMap {
             len += 1;
         }
         let is_ours = machine.claim_memory(&frames[..len]) || mutant!("boot.memory-not-claimed");
-        if is_ours { Ok(BootMemory { machine, map: self }) } else { Err(BootError::NotFree) }
+        let memory = BootMemory {
+            machine,
+            map: self,
+            #[cfg(test)]
+            allocations_to_mishap: None,
+        };
+        if is_ours { Ok(memory) } else { Err(BootError::NotFree) }
     }
 }
 
@@ -49,7 +58,33 @@ impl<'m, M: Machine> BootMemory<'m, M> {
     }
 
     /// As [`BootMap::take_from_end`].
-    pub(super) fn take_from_end(&mut self, bytes: usize, align: usize) -> Option<(PhysAddr, Init)> {
-        self.map.take_from_end(bytes, align)
+    pub(super) fn take_from_end(&mut self, bytes: usize, align: usize) -> Option<BootPiece> {
+        self.may_allocate().then(|| self.map.take_from_end(bytes, align)).flatten()
+    }
+
+    /// As [`BootMap::take_piece`].
+    pub(super) fn take_piece(
+        &mut self,
+        bytes: u64,
+        align: (u64, u64),
+        rank: impl Fn(&Region) -> u32,
+    ) -> Option<BootPiece> {
+        self.may_allocate().then(|| self.map.take_piece(bytes, align, rank)).flatten()
+    }
+
+    /// Makes the `nth` allocation of boot memory from now fail, 1 being the next.
+    #[cfg(test)]
+    pub(in crate::frame) fn plan_mishap(&mut self, nth: u32) {
+        self.allocations_to_mishap = Some(nth);
+    }
+
+    /// False where an injected failure is due.
+    fn may_allocate(&mut self) -> bool {
+        #[cfg(test)]
+        if let Some(left) = &mut self.allocations_to_mishap {
+            *left = left.wrapping_sub(1);
+            return *left != 0;
+        }
+        true
     }
 }

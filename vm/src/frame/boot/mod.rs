@@ -6,6 +6,7 @@
 //! | `memory` | [`BootMemory`]: the map's usable memory, claimed from the machine |
 //! | `error` | [`BootError`]: why a map is refused |
 //! | `allocator` | memory never freed: [`EarlyAllocator`] until start, [`BootAllocator`] afterwards |
+//! | `records` | memory for the frame records, on the nodes of the frames |
 //! | `setup` | [`EarlySetup`]: records, zones and caches in boot memory, first frames to the zones |
 //! | `deferred` | frame records that are initialised later, on demand or by a job |
 
@@ -14,7 +15,12 @@ mod deferred;
 mod error;
 mod map;
 mod memory;
+mod records;
 mod setup;
+
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/record_window.rs"]
+mod record_window_tests;
 
 pub use allocator::{BootAllocator, EarlyAllocator};
 pub(in crate::frame) use deferred::Deferred;

@@ -4,18 +4,18 @@
 //! [`EarlySetup::new`] allocates everything from the boot map, so that the zones manage the rest of the map.
 //! [`EarlySetup::finish`] initialises the records that are not deferred and frees their frames to the zones.
 
-use super::deferred::{ClaimBitmap, Deferred, DeferredRange, SectionState};
-use super::deferred::{gaps, max_deferred_ranges, plan_deferred};
+use super::deferred::{Deferred, DeferredRange, gaps, max_deferred_ranges, plan_deferred};
+use super::records::Records;
 use super::{BootError, BootMap, BootMemory, EarlyAllocator};
 use crate::frame::percpu::CpuCache;
 use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance};
-use crate::frame::{FrameTable, Init, Zone};
+use crate::frame::{FrameTable, Zone};
 use crate::machine::Machine;
 use crate::sync::{PerCpu, carve_slice, fill, fill_some};
 use crate::units::{CpuId, NodeId, PfnRange};
 
 /// The most nodes with memory, and so zones.
-const MAX_ZONES: usize = 64;
+pub(super) const MAX_ZONES: usize = 64;
 
 /// When frame records are initialised and their frames freed to the zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +41,8 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
     /// Allocates records, caches and zones from the boot memory.
     pub fn new(memory: &mut BootMemory<'m, M>, init: RecordInit) -> Result<Self, BootError> {
         let machine = memory.machine();
-        let span = memory.map().span().ok_or(BootError::NoMemory)?;
         let nodes = MemoryNodes::of(memory.map())?;
-        let (table, table_init, claims) =
-            alloc_records(memory.early_allocator(), span, init).ok_or(BootError::TooSmall)?;
+        let Records { table, init: table_init, claims } = Records::alloc(memory, init)?;
         let caches = PerCpu::carve(&mut memory.early_allocator(), machine.nr_cpus(), |_| CpuCache::new());
         let caches = caches.ok_or(BootError::TooSmall)?;
         let distances = nodes.distances(machine, &mut memory.early_allocator());
@@ -68,32 +66,6 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
         }
         for range in self.deferred.ranges().iter().filter(|range| range.usable.is_some()) {
             self.zones[range.zone as usize].expect_deferred(range.frames.len());
-        }
-    }
-}
-
-/// The frame table, the initial contents of its memory, and the state of its blocks.
-type Records<'m, M> = (FrameTable<'m, <M as Machine>::Cpu>, Init, ClaimBitmap<'m, <M as Machine>::Cpu>);
-
-fn alloc_records<'m, M: Machine>(
-    mut allocator: EarlyAllocator<'_, 'm, M>,
-    span: PfnRange,
-    init: RecordInit,
-) -> Option<Records<'m, M>> {
-    match init {
-        RecordInit::Eager => {
-            let table = FrameTable::carve(&mut allocator, span)?;
-            Some((table, Init::Zeroed, ClaimBitmap::new(span, &[])))
-        }
-        RecordInit::Deferred => {
-            // SAFETY: `finish` clears the records that are not deferred before the first allocation, and
-            // whoever claims a deferred block clears its records before it notes that they are written and
-            // frees the frames. `Memory::meta` refuses frames whose record is not noted as written.
-            let (table, init) = unsafe { FrameTable::carve_uninit(&mut allocator, span)? };
-            let sections = carve_slice(&mut allocator, ClaimBitmap::<M::Cpu>::nr_sections(table.span()))?;
-            let sections = fill(sections, |_| SectionState::new());
-            let claims = ClaimBitmap::new(table.span(), sections);
-            Some((table, init, claims))
         }
     }
 }
@@ -185,7 +157,9 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
         let deferred = deferred_slots.map_or(&[][..], |slots| {
             &*fill_some(slots, |push| {
                 plan_deferred(table.span(), usable(), |frames, zone, usable| {
-                    push(DeferredRange::new(frames, zone, usable));
+                    // Records without memory are zero already.
+                    let without = table.without_memory().filter(|_| usable.is_none());
+                    gaps(frames, without).for_each(|part| push(DeferredRange::new(part, zone, usable)));
                 });
             })
         });

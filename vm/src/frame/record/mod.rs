@@ -7,16 +7,20 @@
 //! | `birth` | [`Birth`]: the page that mapped a frame of anonymous memory first |
 //! | `block` | the records of a block that one huge entry maps |
 //! | `table` | [`FrameTable`]: all records, by frame number |
+//! | `extent` | [`RecordExtent`]: records in one piece of memory, and on which node that is |
 //! | `words` | [`Words`]: a table frame as 512 shared words |
 
 mod birth;
 mod block;
+mod extent;
 mod meta;
 mod state;
 mod table;
 mod words;
 
 pub use birth::{AnonNodeId, Birth};
+pub use extent::RecordExtent;
+pub(in crate::frame) use extent::{RECORD_BYTES, RECORDS_IN_PAGE};
 pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
 pub(crate) use meta::{NotMappedAgain, SLOTS_PER_PART};

@@ -2,12 +2,13 @@
 //!
 //! One array covers the span from the first usable frame to the last, holes included; records of holes stay
 //! all-zero, which is [`Kind::Reserved`](crate::frame::Kind::Reserved). 32 bytes for 4 KiB: 0.8 % of memory.
-//! A sparse table, by section, would take the array's place behind [`FrameTable::meta`].
+//! Behind the array's addresses lies memory of the nodes of the frames, where the platform has a record
+//! window (`boot/records`); a lookup does not see which.
 
-use crate::frame::{EarlyAllocator, FrameMeta, Init};
+use super::{RECORD_BYTES, RecordExtent};
+use crate::frame::FrameMeta;
 use crate::machine::{Cpu, Machine};
-use crate::units::{CACHE_LINE, Order, PAGE_SIZE, Pfn, PfnRange};
-use core::alloc::Layout;
+use crate::units::{Order, PAGE_SIZE, Pfn, PfnRange};
 use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
@@ -18,6 +19,8 @@ pub(in crate::frame) struct FrameTable<'m, C: Cpu> {
     records: NonNull<FrameMeta<C>>,
     first: Pfn,
     len: u64,
+    /// Which of them have memory, and where; ascending.
+    pub(super) extents: &'m [RecordExtent],
     _memory: PhantomData<&'m [FrameMeta<C>]>,
 }
 
@@ -28,80 +31,71 @@ unsafe impl<C: Cpu> Send for FrameTable<'_, C> {}
 
 impl<'m, C: Cpu> FrameTable<'m, C> {
     const RECORD: usize = {
-        assert!(size_of::<FrameMeta<C>>() == 32);
-        32
+        assert!(size_of::<FrameMeta<C>>() as u64 == RECORD_BYTES);
+        size_of::<FrameMeta<C>>()
     };
 
-    /// Records for `span`, zeroed. `None` where memory does not suffice.
-    pub(in crate::frame) fn carve<M>(from: &mut EarlyAllocator<'_, 'm, M>, span: PfnRange) -> Option<Self>
-    where
-        M: Machine<Cpu = C>,
-    {
-        // An even start, so that the frames 2n and 2n + 1 share a line, and a batch that starts even starts a
-        // line.
-        let span = PfnRange::new(Pfn(span.start.0 & !1), span.end);
-        let bytes = usize::try_from(span.len()).ok()?.checked_mul(Self::RECORD)?;
-        let (records, init) = from.carve_uninit(Layout::from_size_align(bytes, CACHE_LINE).ok()?)?;
-        if init == Init::Dirty {
-            // SAFETY: as many bytes were just carved.
-            unsafe { records.write_bytes(0, bytes) };
-        }
-        // Zero is a valid record: atomics that hold 0.
-        Some(Self { records: records.cast(), first: span.start, len: span.len(), _memory: PhantomData })
+    /// The first frame that a table for `span` has a record of: an even one, so that the frames 2n and 2n + 1
+    /// share a line, and a batch that starts even starts a line.
+    pub(in crate::frame) fn first_of(span: PfnRange) -> Pfn {
+        Pfn(span.start.0 & !1)
     }
 
-    /// Records for `span` that are not initialised. The records of a block start on a frame of their own.
+    /// The records of `span`, from [`first_of`](FrameTable::first_of) it on, at `records`.
     ///
     /// # Safety
-    /// Unless the memory is zeroed, as the result says, no record is looked up before
-    /// [`clear`](FrameTable::clear) or [`clear_blocks`](FrameTable::clear_blocks) has written it.
-    pub(in crate::frame) unsafe fn carve_uninit<M>(
-        from: &mut EarlyAllocator<'_, 'm, M>,
+    /// 1. The records lie there as long as `'m` lasts, and are the table's alone. `extents` says which have
+    ///    memory: aligned, readable and writable. The others can be read, and are zero.
+    /// 2. Unless the memory is zeroed, no record is looked up before [`clear`](FrameTable::clear) or
+    ///    [`clear_blocks`](FrameTable::clear_blocks) has written it.
+    pub(in crate::frame) unsafe fn new(
+        records: NonNull<FrameMeta<C>>,
         span: PfnRange,
-    ) -> Option<(Self, Init)>
-    where
-        M: Machine<Cpu = C>,
-    {
-        let first = Pfn(span.start.0 & !1);
-        let skip = first.0 as usize * Self::RECORD % PAGE_SIZE;
-        let len = span.end.0 - first.0;
-        let bytes = usize::try_from(len).ok()?.checked_mul(Self::RECORD)?.checked_add(skip)?;
-        let (at, init) = from.carve_uninit(Layout::from_size_align(bytes, PAGE_SIZE).ok()?)?;
-        // SAFETY: less than what was carved.
-        let records = unsafe { at.add(skip) }.cast();
-        Some((Self { records, first, len, _memory: PhantomData }, init))
+        extents: &'m [RecordExtent],
+    ) -> Self {
+        let first = Self::first_of(span);
+        let is_ordered = extents.is_sorted_by(|a, b| a.frames.end <= b.frames.start);
+        debug_assert!(is_ordered && records.is_aligned(), "{extents:?} at {records:?}");
+        Self { records, first, len: span.end.0 - first.0, extents, _memory: PhantomData }
     }
 
-    /// Makes the records of `frames` zero: *reserved*.
+    /// Makes the records of `frames` zero: *reserved*. Those that have no memory are zero.
     ///
     /// # Safety
     /// The frames are in the span. Their records were not looked up yet, and are not meanwhile.
     pub(in crate::frame) unsafe fn clear(&self, frames: PfnRange) {
         debug_assert!(self.span().covers(frames));
-        // SAFETY: within the records carved, as the caller promises.
-        let at = unsafe { self.records.add((frames.start.0 - self.first.0) as usize) };
-        let bytes = frames.len() as usize * Self::RECORD;
-        // SAFETY: as above, and nobody has a reference to them; all bytes zero is a valid record.
-        unsafe { at.cast::<u8>().write_bytes(0, bytes) };
-        Self::forget(at.addr().get(), bytes);
+        for part in self.parts(frames) {
+            let (at, bytes) = self.place_of(part);
+            // SAFETY: records that have memory (`new`, 1), and nobody has a reference to them, as the caller
+            // promises; all bytes zero is a valid record.
+            unsafe { at.write_bytes(0, bytes) };
+            Self::forget(at.addr().get(), bytes);
+        }
     }
 
     /// Makes the records of whole blocks zero, with stores that bypass the CPU's caches.
     ///
     /// # Safety
-    /// As [`clear`](FrameTable::clear); the frames are whole blocks of the largest order, and the table was
-    /// [carved uninitialised](FrameTable::carve_uninit).
+    /// As [`clear`](FrameTable::clear); the frames are whole blocks of the largest order, whose records have
+    /// memory, and the records of a block start on a page of their own.
     pub(in crate::frame) unsafe fn clear_blocks<M: Machine<Cpu = C>>(&self, machine: &M, blocks: PfnRange) {
         debug_assert!(self.span().covers(blocks) && blocks.start.is_aligned(Order::MAX));
-        // SAFETY: within the records carved, as the caller promises.
-        let at = unsafe { self.records.add((blocks.start.0 - self.first.0) as usize) };
-        let bytes = blocks.len() as usize * Self::RECORD;
-        let first = machine.phys_of(at.cast()).pfn();
-        let frames = PfnRange::new(first, first.add((bytes / PAGE_SIZE) as u64));
-        // SAFETY: frames of the records carved, to which the caller says that nobody has a reference; all
-        // bytes zero is a valid record.
-        unsafe { machine.zero_nontemporal(frames) };
+        debug_assert_eq!(self.parts(blocks).map(PfnRange::len).sum::<u64>(), blocks.len());
+        let (at, bytes) = self.place_of(blocks);
+        debug_assert!(at.addr().get().is_multiple_of(PAGE_SIZE));
+        // SAFETY: whole pages of records, to which the caller says that nobody has a reference; all bytes
+        // zero is a valid record.
+        unsafe { machine.zero_nontemporal(at, bytes) };
         Self::forget(at.addr().get(), bytes);
+    }
+
+    /// Where the records of `frames`, which the span covers, lie, and their bytes.
+    fn place_of(&self, frames: PfnRange) -> (NonNull<u8>, usize) {
+        assert!(self.span().covers(frames), "records beyond the table");
+        // SAFETY: within the records of the table, as just checked (`new`, 1).
+        let at = unsafe { self.records.add((frames.start.0 - self.first.0) as usize) };
+        (at.cast(), frames.len() as usize * Self::RECORD)
     }
 
     /// Tells loom's shadows that the memory was written.
@@ -117,7 +111,7 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
     #[inline(always)]
     pub fn meta(&self, pfn: Pfn) -> Option<&FrameMeta<C>> {
         let index = pfn.0.wrapping_sub(self.first.0);
-        // SAFETY: the index is below the number of records carved; any bytes are a valid record, which is
+        // SAFETY: the index is below the number of records (`new`, 1); any bytes are a valid record, which is
         // atomics; and records are shared for good.
         (index < self.len).then(|| unsafe { self.records.add(index as usize).as_ref() })
     }

@@ -12,6 +12,7 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
             self.zero();
             self.copy();
             self.claims();
+            self.zero_nontemporal();
         });
     }
 
@@ -40,6 +41,65 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         // Beyond what an entry of a table can name.
         let nowhere = Pfn(1 << 40);
         self.check(Rule::ClaimedOnce, !self.machine.claim_memory(&[PfnRange::new(nowhere, nowhere.add(1))]));
+    }
+
+    fn zero_nontemporal(&self) {
+        let first = self.frames.start.add(2);
+        (first.0 - 1..=first.0 + 2).for_each(|n| self.paint(Pfn(n), n as u8));
+        self.assert_own(first, Order::BASE);
+        self.assert_own(first.add(1), Order::BASE);
+        // SAFETY: two frames of the suite's, which nothing else uses, in the window.
+        unsafe { self.machine.zero_nontemporal(self.machine.window(first.addr()), 2 * PAGE_SIZE) };
+        self.check(Rule::ZeroPast, (0..2).all(|n| self.frame_is(first.add(n), |_| 0)));
+        for n in [first.0 - 1, first.0 + 2] {
+            self.check(Rule::ZeroPast, self.frame_is(Pfn(n), |at| pattern(n as u8, at)));
+        }
+    }
+
+    pub(super) fn record_windows(&self) {
+        if self.harness.gives_frames_up() {
+            self.on_one_cpu(|| self.record_window());
+        }
+    }
+
+    /// The last frames of the suite go behind the second and third page of a window; the ones before them are
+    /// there for tables.
+    fn record_window(&self) {
+        const PAGES: usize = 2;
+        let align = M::RECORD_WINDOW_ALIGN;
+        let len_bytes = align * (4 * PAGE_SIZE).div_ceil(align);
+        let Some(start) = self.machine.reserve_record_window(len_bytes) else { return };
+        self.check(Rule::RecordWindow, start.addr().get().is_multiple_of(align));
+        let frames = PfnRange::new(Pfn(self.frames.end.0 - PAGES as u64), self.frames.end);
+        (frames.start.0..frames.end.0).for_each(|n| self.paint(Pfn(n), n as u8));
+        let mut tables = (frames.start.0 - 4..frames.start.0).map(Pfn);
+        let byte = |at: usize| {
+            let at = start.as_ptr().wrapping_add(at);
+            // SAFETY: the byte lies in the window, which can be read everywhere (rule 10).
+            unsafe { at.read_volatile() }
+        };
+        self.check(Rule::RecordWindow, (0..len_bytes).step_by(64).all(|at| byte(at) == 0));
+        // SAFETY: the window has four pages or more, and shows no frames. The frames are the suite's, which
+        // reaches them by the window from now on.
+        let is_mapped = unsafe {
+            let at = start.add(PAGE_SIZE);
+            self.machine.map_record_window(at, frames, &mut || tables.next())
+        };
+        let own = PAGE_SIZE..(1 + PAGES) * PAGE_SIZE;
+        let expected = |at: usize| {
+            let (page, offset) = ((at - own.start) / PAGE_SIZE, at % PAGE_SIZE);
+            pattern(frames.start.add(page as u64).0 as u8, offset)
+        };
+        self.check(Rule::RecordWindow, is_mapped);
+        if is_mapped {
+            self.check(Rule::RecordWindow, own.clone().all(|at| byte(at) == expected(at)));
+            for at in own.clone() {
+                // SAFETY: a byte of a frame that is the suite's, behind the window.
+                unsafe { start.add(at).write_volatile(!expected(at)) };
+            }
+            let is_right = |at: usize| byte(at) == if own.contains(&at) { !expected(at) } else { 0 };
+            self.check(Rule::RecordWindow, (0..4 * PAGE_SIZE).all(is_right));
+        }
     }
 
     fn tables_are_memory(&self) {

@@ -11,7 +11,7 @@
 //! | file | rules of |
 //! |---|---|
 //! | `cpu` | ids, clock, context, interrupt state, sleeping |
-//! | `memory` | the window, tables as memory, zeroing and copying |
+//! | `memory` | the window, tables as memory, zeroing and copying, record windows |
 //! | `mmu` | translation, flushes, roots |
 //! | `interrupts` | interrupts between CPUs, the barrier |
 //! | `helpers` | helpers |
@@ -69,6 +69,11 @@ pub trait Harness<M: Machine> {
     /// [`load`](Harness::load) is not called.
     fn has_mmu(&self) -> bool {
         true
+    }
+    /// Whether the suite may put frames behind a record window, where the machine has one. Two of its frames
+    /// stay there, and others are taken for tables: nobody has any of them afterwards.
+    fn gives_frames_up(&self) -> bool {
+        false
     }
     /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` if that is a page fault.
     fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
@@ -128,6 +133,8 @@ rules! {
     ZeroExact: "zero fills the block named and nothing else",
     CopyExact: "copy moves the block named and nothing else",
     ClaimedOnce: "memory is claimed once, and only where there is memory",
+    ZeroPast: "zero_nontemporal fills the bytes named and nothing else",
+    RecordWindow: "a record window shows the frames behind it, and elsewhere zeroes",
     WalksTables: "user code is translated by the loaded tables, and faults where they say nothing",
     FlushRange: "after flush_range no page of the range is translated as before",
     FlushUpper: "after flush_range no table cut out above the range is walked",
@@ -151,7 +158,8 @@ pub enum Verdict {
     Holds,
     /// Found broken.
     Broken,
-    /// Not tested: the machine has one CPU, no MMU, or no helpers, or a test before it did not end.
+    /// Not tested: the machine has one CPU, no MMU, no record windows, or no helpers, or a test before it did
+    /// not end.
     Untested,
 }
 
@@ -200,7 +208,8 @@ impl fmt::Display for Report {
 pub const FRAMES: u64 = 24;
 
 /// Tests every rule. `frames` are at least [`FRAMES`] contiguous frames of the machine's memory that are in
-/// no other use; no handler is set, and none is afterwards.
+/// no other use; no handler is set, and none is afterwards. Where the harness
+/// [gives frames up](Harness::gives_frames_up), some of them stay in use.
 ///
 /// # Panics
 /// If the range holds fewer frames.
@@ -217,6 +226,7 @@ pub unsafe fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, fr
     }
     suite.interrupts(interrupts::HandlerCounts::reserve());
     suite.helpers();
+    suite.record_windows();
     Report { tested: suite.tested.into_inner(), broken: suite.broken.into_inner() }
 }
 

@@ -1,6 +1,7 @@
 //! A machine of ordinary memory for unit tests.
 
 use super::mmu::Mmu;
+use super::record_window::{self, RecordWindows};
 use super::{TestCpu, TestFormat, cpu};
 use crate::machine::{Callback, Cpu, Format, Leaf, Machine, RootTable, TablePage};
 use crate::sync::atomic::{AtomicUsize, Ordering::*};
@@ -10,7 +11,7 @@ use crate::units::{
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};
@@ -40,6 +41,12 @@ pub struct TestMachine<F: Format = TestFormat> {
     /// no other order of steps that it takes to be independent.
     #[cfg(loom)]
     pub(super) contents: AtomicUsize<TestCpu>,
+    /// Its record windows.
+    pub(super) record_windows: RecordWindows,
+    /// Whether it has record windows.
+    pub has_record_windows: AtomicBool,
+    /// Hears the library's events, if set, on the CPU that reports them.
+    pub listener: Mutex<Option<Listener>>,
     /// Calls of `flush_range`.
     pub range_flushes: AtomicU64,
     /// Calls of `flush_all`, `load_root` included.
@@ -54,6 +61,9 @@ unsafe impl<F: Format> Sync for TestMachine<F> {}
 unsafe impl<F: Format> Send for TestMachine<F> {}
 
 type Program = Arc<dyn Fn() + Send + Sync>;
+
+/// Hears an event: the CPU, the event's name and value.
+pub type Listener = Box<dyn Fn(CpuId, &'static str, u64) + Send>;
 
 /// The interrupts of a machine's CPUs.
 pub(super) struct InterruptLines {
@@ -118,6 +128,9 @@ impl<F: Format> TestMachine<F> {
             mmus: (0..nr_cpus).map(|_| Mmu::new()).collect(),
             #[cfg(loom)]
             contents: AtomicUsize::new(0),
+            record_windows: RecordWindows::default(),
+            has_record_windows: AtomicBool::new(true),
+            listener: Mutex::new(None),
             range_flushes: AtomicU64::new(0),
             full_flushes: AtomicU64::new(0),
             _format: PhantomData,
@@ -144,6 +157,7 @@ impl<F: Format> TestMachine<F> {
         // SAFETY: as above.
         unsafe { self.set_helper_handler(None) };
         self.claims.get_mut().unwrap().clear();
+        self.record_windows = RecordWindows::default();
     }
 
     /// Makes this thread CPU `id` of this machine: it handles interrupts in
@@ -190,6 +204,11 @@ impl<F: Format> TestMachine<F> {
         self.mmus[cpu as usize].cached(page)
     }
 
+    /// The frame behind an address of a record window.
+    pub fn frame_behind(&self, at: NonNull<u8>) -> Option<Pfn> {
+        self.record_windows.frame_behind(at)
+    }
+
     /// Bytes of the arena.
     pub(super) fn bytes_in_all(&self) -> usize {
         self.layout.size()
@@ -214,7 +233,8 @@ impl<F: Format> Drop for TestMachine<F> {
 // with acquire. 4: `interrupt` sets a flag that the CPU finds in its next wait loop, asleep too; a CPU that
 // no thread runs finds it when one does. 5: see `barrier`. 6: the bounds are asserted. 7: a helper that runs
 // the handler holds a reference to it, and is waited for. 8: the arena is for the library; claims are kept,
-// and looked at under one lock. 9: the MMU walks from the root that it tells.
+// and looked at under one lock. 9: the MMU walks from the root that it tells. 10: a record window is an
+// allocation of its own, zero where nothing is mapped, freed when the machine is dropped or had exclusively.
 unsafe impl<F: Format> Machine for TestMachine<F> {
     type Cpu = TestCpu;
     type Format = F;
@@ -258,6 +278,33 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         // SAFETY: the block lies in the arena.
         unsafe { at.write_bytes(0, order.bytes()) };
         forget(NonNull::new(at).unwrap(), order.bytes());
+    }
+
+    const RECORD_WINDOW_ALIGN: usize = record_window::ALIGN;
+
+    fn reserve_record_window(&self, len_bytes: usize) -> Option<NonNull<u8>> {
+        self.has_record_windows.load(Relaxed).then(|| self.record_windows.reserve(len_bytes))
+    }
+
+    unsafe fn map_record_window(
+        &self,
+        at: NonNull<u8>,
+        frames: PfnRange,
+        take_frame: &mut dyn FnMut() -> Option<Pfn>,
+    ) -> bool {
+        assert!(self.frames().covers(frames), "{frames:?} is no memory");
+        // A table of the platform's.
+        if take_frame().is_none() {
+            return false;
+        }
+        self.record_windows.map(at, frames, self.window(frames.start.addr()));
+        true
+    }
+
+    fn event(&self, name: &'static str, value: u64) {
+        if let Some(listener) = &*self.listener.lock().unwrap() {
+            listener(TestCpu::id(), name, value);
+        }
     }
 
     /// An interrupt may come before the first byte, where interrupts are on.

@@ -11,6 +11,7 @@ mod format;
 mod leak;
 mod machine;
 mod mmu;
+mod record_window;
 #[cfg(loom)]
 mod sleepers;
 

@@ -190,6 +190,17 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         cpu.0 < self.nr_cpus() && self.workers.of(cpu).has_helper_racy()
     }
 
+    /// Whether a helper waits or works on one of the nodes; may be stale.
+    pub fn has_helper_on_racy(&self, nodes: NodeMask) -> bool {
+        self.workers.iter().any(|(_, worker)| nodes.contains(worker.node) && worker.has_helper_racy())
+    }
+
+    /// Number of polls for which a caller leaves its job to helpers that have not begun: they may have to be
+    /// woken first.
+    pub fn patience(&self) -> u32 {
+        self.poll_limit.load(Relaxed).saturating_mul(100)
+    }
+
     /// Dismisses the helper of `cpu`, and waits until it has left. May sleep.
     pub fn dismiss(&self, cpu: CpuId) {
         if cpu.0 < self.nr_cpus() {

@@ -190,6 +190,25 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
         // SAFETY: the caller's promise is the same; the frame after is the suite's too.
         unsafe { self.inner.zero(pfn, if more { Order(1) } else { order }) };
     }
+    unsafe fn zero_nontemporal(&self, at: NonNull<u8>, len_bytes: usize) {
+        let more = if breaks(Rule::ZeroPast) { PAGE_SIZE } else { 0 };
+        // SAFETY: the caller's promise is the same; the frame after is the suite's too.
+        unsafe { self.inner.zero_nontemporal(at, len_bytes + more) };
+    }
+    const RECORD_WINDOW_ALIGN: usize = SoftMachine::<Bad<C>, Tiny>::RECORD_WINDOW_ALIGN;
+    fn reserve_record_window(&self, len_bytes: usize) -> Option<NonNull<u8>> {
+        self.inner.reserve_record_window(len_bytes)
+    }
+    unsafe fn map_record_window(
+        &self,
+        at: NonNull<u8>,
+        frames: PfnRange,
+        take_frame: &mut dyn FnMut() -> Option<Pfn>,
+    ) -> bool {
+        let start = Pfn(frames.start.0 - Self::shift(Rule::RecordWindow));
+        // SAFETY: the caller's promise is the same; the frame before is the suite's too.
+        unsafe { self.inner.map_record_window(at, PfnRange::new(start, start.add(frames.len())), take_frame) }
+    }
     unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let less = breaks(Rule::CopyExact) && order == Order(1);
         // SAFETY: the caller's promise is the same, for no more frames.
@@ -310,6 +329,9 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
     }
     fn run_with_helper(&self, machine: &Broken<C>, program: &(dyn Fn() + Sync)) {
         run_with_helper(self, machine, &machine.inner, program);
+    }
+    fn gives_frames_up(&self) -> bool {
+        true
     }
     fn load(&self, machine: &Broken<C>, at: VirtAddr) -> Option<u64> {
         Threads.load(&machine.inner, at)

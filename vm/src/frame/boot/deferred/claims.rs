@@ -3,7 +3,9 @@
 //!
 //! A terabyte has 64 KiB of such words. Start makes them zero, which takes about a microsecond.
 
+use crate::frame::RecordInit;
 use crate::machine::Cpu;
+use crate::sync::{Carve, carve_slice, fill};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::units::{Order, Pfn, PfnRange};
 
@@ -56,6 +58,16 @@ impl<'m, C: Cpu> ClaimBitmap<'m, C> {
     /// records are written.
     pub fn new(span: PfnRange, sections: &'m [SectionState<C>]) -> Self {
         Self { first_section: section_of(span.start), sections }
+    }
+
+    /// The blocks of `span`, none of them claimed or written, in boot memory; no words where no block is
+    /// deferred.
+    pub fn alloc(from: &mut impl Carve<'m>, span: PfnRange, init: RecordInit) -> Option<Self> {
+        let nr_sections = match init {
+            RecordInit::Eager => 0,
+            RecordInit::Deferred => Self::nr_sections(span),
+        };
+        Some(Self::new(span, fill(carve_slice(from, nr_sections)?, |_| SectionState::new())))
     }
 
     /// Claims up to `most` blocks of `frames` in a section. `None` where all of them are claimed already.

@@ -3,7 +3,9 @@
 use super::DeferredRange;
 use super::claims::{SECTION_FRAMES, blocks_in, sections_of};
 use crate::frame::Memory;
+use crate::frame::boot::setup::MAX_ZONES;
 use crate::machine::{Cpu, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::units::{CpuId, NodeId, NodeMask, PfnRange};
 use crate::work::{Chunk, Failed, Job, Spent, WorkerPool};
 use core::convert::Infallible;
@@ -11,6 +13,18 @@ use core::ops::Range;
 
 /// Blocks that a helper claims at once: 256 KiB of records, some 25 µs with preemption off.
 const BLOCKS_AT_ONCE: u32 = 8;
+
+/// Jobs that run at the same time: each keeps its state on the caller's stack.
+const JOBS_AT_ONCE: usize = 8;
+
+/// What [`Memory::initialise`] was asked for.
+struct InitRequest<'a, M: Machine> {
+    workers: &'a WorkerPool<'a, M>,
+    /// The most helpers of a node's job.
+    helpers: u32,
+    stop_if: &'a (dyn Fn() -> bool + Sync),
+    done: &'a (dyn Fn(NodeInitReport) + Sync),
+}
 
 /// Cost of the initialisation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +34,19 @@ pub struct NodeInitReport {
     /// Deferred frames of the node at the beginning of the job; allocations may have initialised some of
     /// them meanwhile.
     pub frames: u64,
-    /// From the beginning of the job to its end.
+    /// From the beginning of the job until its last records were written.
     pub took_ns: u64,
     /// Number of helpers, and their time.
     pub spent: Spent,
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Initialises all deferred records and frees their frames to the zones: a job for each node, all at the
-    /// same time, with at most `helpers` helpers each. Calls `done` for each node. Allocations may go on
+    /// Initialises all deferred records and frees their frames to the zones: a job for each node, several at
+    /// the same time, with at most `helpers` helpers each. Calls `done` for each node. Allocations may go on
     /// meanwhile; a block that one of them has claimed may still be on its way to its zone when this returns.
+    ///
+    /// The records of a node are written by the CPUs of that node, as long as these come: the caller works
+    /// first on its own node, and on another one only where no CPU there begins, or none is left.
     ///
     /// # Errors
     /// Where a job was cancelled by `stop_if`, or a helper panicked. The remaining blocks stay deferred.
@@ -40,40 +57,52 @@ impl<M: Machine> Memory<'_, M> {
         stop_if: &(dyn Fn() -> bool + Sync),
         done: &(dyn Fn(NodeInitReport) + Sync),
     ) -> Result<(), Failed<Infallible>> {
-        let node = |chunk: &Chunk<'_>| {
-            let each = |zone| self.initialise_zone(workers, zone, helpers, stop_if).map(done);
-            chunk.range().try_for_each(each)
-        };
-        let job = Job::new(0..self.zones.len() as u64, node).stop_if(stop_if);
-        match workers.run(&job) {
-            Ok(_) => Ok(()),
-            Err(Failed::Error(inner)) => Err(inner),
-            Err(Failed::Panicked) => Err(Failed::Panicked),
-            Err(Failed::Cancelled) => Err(Failed::Cancelled),
-        }
+        let request = InitRequest { workers, helpers, stop_if, done };
+        // The zone of this CPU comes last: the innermost job, on which the caller works first.
+        let (nr_zones, home) = (self.zones.len(), self.local_zone(M::Cpu::id()));
+        let zones: [u8; MAX_ZONES] = core::array::from_fn(|turn| ((home + 1 + turn) % nr_zones.max(1)) as u8);
+        zones[..nr_zones].rchunks(JOBS_AT_ONCE).try_for_each(|zones| self.initialise_zones(&request, zones))
     }
 
+    /// Runs a job for each of the zones, all at the same time: each is published before the ones after it are
+    /// run, and the caller comes back to it when these are done.
+    fn initialise_zones(&self, request: &InitRequest<'_, M>, zones: &[u8]) -> Result<(), Failed<Infallible>> {
+        let Some((&zone, rest)) = zones.split_first() else { return Ok(()) };
+        let mut result = Ok(());
+        let report =
+            self.initialise_zone(request, zone, || result = self.initialise_zones(request, rest))?;
+        (request.done)(report);
+        result
+    }
+
+    /// Runs the job of a zone; calls `first` when helpers can join already.
     fn initialise_zone(
         &self,
-        workers: &WorkerPool<'_, M>,
-        zone_index: u64,
-        helpers: u32,
-        stop_if: &(dyn Fn() -> bool + Sync),
+        request: &InitRequest<'_, M>,
+        zone_index: u8,
+        first: impl FnOnce(),
     ) -> Result<NodeInitReport, Failed<Infallible>> {
         let zone = &self.zones[zone_index as usize];
         let (frames, before) = (zone.deferred(), M::Cpu::now_ns());
+        // Relaxed: read after all chunks have ended.
+        let ended = AtomicU64::<M::Cpu>::new(before);
         let work = |chunk: &Chunk<'_>| {
-            self.initialise_sections(zone_index as u8, chunk.range());
+            self.initialise_sections(zone_index, chunk.range());
+            let now_ns = M::Cpu::now_ns();
+            let _later_already = ended.update(Relaxed, Relaxed, |at| (at < now_ns).then_some(now_ns));
             Ok::<(), Infallible>(())
         };
-        let job = Job::new(self.deferred_span(zone_index as u8), work)
+        let helpers_from = self.helper_nodes(zone.node());
+        let is_far = !helpers_from.contains(self.machine.node_of(M::Cpu::id()));
+        let job = Job::new(self.deferred_span(zone_index), work)
             .align(SECTION_FRAMES)
             .min_chunk(SECTION_FRAMES)
-            .max_helpers(helpers)
-            .on_nodes(self.helper_nodes(zone.node()))
-            .stop_if(stop_if);
-        let spent = workers.run(&job)?;
-        Ok(NodeInitReport { node: zone.node(), frames, took_ns: M::Cpu::now_ns() - before, spent })
+            .max_helpers(request.helpers)
+            .on_nodes(helpers_from)
+            .for_helpers(is_far && !mutant!("deferred.far-cpu-writes"))
+            .stop_if(request.stop_if);
+        let spent = request.workers.run_beside(&job, first)?;
+        Ok(NodeInitReport { node: zone.node(), frames, took_ns: ended.load(Relaxed) - before, spent })
     }
 
     /// The nodes whose CPUs may help: the zone's own where it has CPUs, else all (memory behind a link).

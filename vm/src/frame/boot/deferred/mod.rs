@@ -42,7 +42,7 @@ mod tests;
 mod unwritten_tests;
 
 pub use claims::SECTION_FRAMES;
-pub(super) use claims::{ClaimBitmap, SectionState};
+pub(super) use claims::ClaimBitmap;
 pub use job::NodeInitReport;
 pub(super) use range::gaps;
 use range::whole_blocks;
@@ -53,6 +53,10 @@ use crate::machine::{Cpu, Machine};
 use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn, PfnRange};
 use claims::ClaimedBlocks;
+
+/// The [event](Machine::event) of a block whose records this CPU has written; its value is the block's first
+/// frame that has a record.
+pub const RECORDS_WRITTEN: &str = "records written";
 
 /// All deferred records.
 #[derive(Debug)]
@@ -138,7 +142,7 @@ impl<M: Machine> Memory<'_, M> {
         let before = PfnRange::new(frames.start, whole.start.min(frames.end));
         let after = PfnRange::new(whole.end.max(before.end), frames.end);
         // SAFETY: the three are parts of the table, which was carved uninitialised. The claim says that no
-        // other CPU writes these records. They were not looked up, and are not before they are noted as
+        // other CPU writes these records, and they have memory: a deferred range lies in an extent. They were not looked up, and are not before they are noted as
         // written: `Memory::meta` refuses them, and to zones, caches and values their frames come by
         // `free_claimed` only, after that. The middle part is whole blocks.
         unsafe {
@@ -147,6 +151,9 @@ impl<M: Machine> Memory<'_, M> {
                 self.table.clear_blocks(self.machine, whole);
             }
             self.table.clear(after);
+        }
+        for block in (frames.start.0..frames.end.0).step_by(Order::MAX.frames() as usize) {
+            self.machine.event(RECORDS_WRITTEN, block);
         }
     }
 

@@ -26,7 +26,8 @@ pub(super) type UsableRange = (PfnRange, u8, Init);
 
 /// The most deferred ranges that this number of usable ranges makes.
 pub(in crate::frame) const fn max_deferred_ranges(nr_usable: usize) -> usize {
-    2 * nr_usable + 1
+    // Each may be one, and so may the holes before and after, in two parts between them those between.
+    3 * nr_usable + 1
 }
 
 /// The blocks of the largest order that lie wholly in a range.
