@@ -7,6 +7,7 @@ use crate::machine::testing::{TestCpu, TestMachine};
 use crate::units::{NodeId, PAGE_SIZE};
 use crate::work::WorkerPool;
 use core::convert::Infallible;
+use core::sync::atomic::Ordering::Relaxed;
 use std::vec::Vec;
 
 type TestMemory<'m> = Memory<'m, TestMachine>;
@@ -42,7 +43,7 @@ fn random_map(machine: &TestMachine, dice: &mut Dice) -> Vec<Region> {
 }
 
 /// Fills memory with the contents that its region names, where boot memory will be allocated: at the end of
-/// the last region that has enough.
+/// the last region that has enough, or of any, where records lie on the nodes of their frames.
 fn fill(machine: &TestMachine, regions: &[Region]) {
     let span = BootMap::new(regions).unwrap().span().map_or(0, |span| span.len());
     let most = (span + 4096) * 32;
@@ -52,7 +53,8 @@ fn fill(machine: &TestMachine, regions: &[Region]) {
         let byte = if region.usable() == Some(Init::Zeroed) { 0 } else { 0xA5 };
         // SAFETY: the bytes lie in the machine's arena, and no memory of it is in use now.
         unsafe { at.write_bytes(byte, len as usize) };
-        if region.usable().is_some() && len == most {
+        let is_enough = !machine.has_record_windows.load(Relaxed) && len == most;
+        if region.usable().is_some() && is_enough {
             break;
         }
     }
@@ -149,6 +151,8 @@ fn ten_thousand_random_maps_are_initialised_as_if_at_once() {
     let (mut deferred_frames, mut compared) = (0, 0);
     for seed in 0..10_000 {
         machines.iter_mut().for_each(TestMachine::reclaim_memory);
+        // One in eight on a machine with record windows: filling its memory takes long.
+        machines.iter().for_each(|machine| machine.has_record_windows.store(seed % 8 == 0, Relaxed));
         let mut dice = Dice(seed);
         let regions = random_map(&machines[0], &mut dice);
         let (ours, theirs) = (deferred(&machines[0], &regions), eager(&machines[1], &regions));
@@ -162,7 +166,7 @@ fn ten_thousand_random_maps_are_initialised_as_if_at_once() {
         deferred_frames += ours.deferred_frames();
         compared += 1;
         ours.check().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-        let way = if seed % 16 == 0 { 3 } else { seed % 3 };
+        let way = if seed % 16 < 2 { 3 } else { seed % 3 };
         initialise_all(&ours, &mut dice, way);
         assert_eq!(ours.deferred_frames(), 0);
         assert_equal(&ours, &theirs, seed);
@@ -303,7 +307,7 @@ fn a_cancelled_job_leaves_blocks_that_allocations_find() {
     let stop = || {
         let mut asked = asked.lock().unwrap();
         *asked += 1;
-        *asked > 2
+        *asked > 1
     };
     let workers = WorkerPool::without_helpers(&machine);
     let ended: Result<(), crate::work::Failed<Infallible>> = memory.initialise(&workers, 0, &stop, &|_| ());
@@ -321,13 +325,16 @@ fn each_node_is_reported_when_it_is_initialised() {
     let regions = [(0, 20_000, 0), (20_000, 45_000, 2), (50_000, FRAMES, 1)];
     let regions = regions.map(|(from, to, node)| region(&machine, from, to, usable, node));
     let memory = deferred(&machine, &regions).unwrap();
-    let deferred: Vec<_> = memory.zones().iter().map(|zone| (zone.node(), zone.deferred())).collect();
+    let mut deferred: Vec<_> = memory.zones().iter().map(|zone| (zone.node(), zone.deferred())).collect();
     let told = std::sync::Mutex::new(Vec::new());
     let workers = WorkerPool::without_helpers(&machine);
     memory
         .initialise(&workers, 0, &|| false, &|done| told.lock().unwrap().push((done.node, done.frames)))
         .unwrap();
-    assert_eq!(told.into_inner().unwrap(), deferred);
+    let mut told = told.into_inner().unwrap();
+    told.sort();
+    deferred.sort();
+    assert_eq!(told, deferred);
     assert_eq!(memory.deferred_frames(), 0);
 }
 
