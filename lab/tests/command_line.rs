@@ -143,7 +143,18 @@ fn a_boot_of_a_frame_table_says_what_each_number_of_threads_took() {
             .iter()
             .all(|n| number(1, n) >= 0.0)
     );
-    assert_eq!(rows[1]["by_node"].as_array().unwrap().len(), 2);
+    assert_eq!(records_by_node(&report), [[Some(1 << 20), Some(0)]; 2]);
+    let report = one_object(&[line.as_slice(), &["--no-window"]].concat());
+    assert_eq!(records_by_node(&report), [[Some(0), Some(1 << 20)], [Some(2 << 20), Some(0)]]);
+}
+
+/// Of each node, the bytes of records that lie on it, and of its own that lie elsewhere.
+fn records_by_node(report: &serde_json::Value) -> Vec<[Option<u64>; 2]> {
+    let mut nodes = report["rows"][1]["by_node"].as_array().unwrap().clone();
+    nodes.sort_by_key(|node| node["node"].as_u64());
+    let bytes =
+        |node: &serde_json::Value| ["records_on_node", "records_elsewhere"].map(|name| node[name].as_u64());
+    nodes.iter().map(bytes).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::measure::bench::Options;
-use crate::measure::init::boot::InitMode;
+use crate::measure::init::boot::{InitMode, RecordWindows};
 use crate::measure::init::report::{Report, Row, size};
 use crate::measure::init::{Boot, BootMachine, Holes, MemoryMap};
 use crate::os::host_info::HostInfo;
@@ -28,6 +28,9 @@ pub struct Args {
     /// How often each number of threads is run
     #[arg(long, value_name = "N", default_value_t = 5)]
     runs: usize,
+    /// On a machine without record windows: all records lie on one node
+    #[arg(long)]
+    no_window: bool,
     /// Also write the curve, time by threads, as an SVG file into this directory
     #[arg(long, value_name = "DIRECTORY")]
     svg: Option<PathBuf>,
@@ -52,7 +55,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most = threads.iter().copied().max().unwrap_or(1);
     let setting = HostInfo::of_this_machine();
     let _pinned = crate::os::affinity::pin(host_cpus[0]).ok();
-    let machine = BootMachine::new(&map, &host_cpus[..most])?;
+    let windows = if args.no_window { RecordWindows::Lacking } else { RecordWindows::Offered };
+    let machine = BootMachine::with_windows(&map, &host_cpus[..most], windows)?;
     let progress = Progress::new(args.output, (threads.len() + 1) * args.runs);
     let mut rows = Vec::new();
     for threads in [0].into_iter().chain(threads) {

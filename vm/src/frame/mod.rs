@@ -84,7 +84,7 @@ pub(crate) mod tests;
 pub use boot::{
     BootAllocator, BootError, BootMap, BootMemory, EarlyAllocator, MAX_PHYS_BITS, NodeInitReport,
 };
-pub use boot::{RecordInit, Region, RegionKind, SECTION_FRAMES};
+pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
 pub use huge_zero::HugeZeroOptions;

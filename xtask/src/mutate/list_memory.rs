@@ -145,6 +145,26 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_a_record_is_found_once_it_is_written"),
     },
     Mutation {
+        point: "deferred.far-cpu-writes",
+        wrong: "the caller does not stand back from the records of another node",
+        test: Unit("frame::boot::record_writers_tests"),
+    },
+    Mutation {
+        point: "records.any-node",
+        wrong: "records are placed in the last region that has enough, of any node",
+        test: Unit("frame::boot::record_window_tests"),
+    },
+    Mutation {
+        point: "records.node-may-be-eaten",
+        wrong: "the records of a node may take all of its memory",
+        test: Unit("frame::boot::record_window_tests::a_node_keeps"),
+    },
+    Mutation {
+        point: "records.hole-deferred",
+        wrong: "blocks whose records have no memory are deferred, and cleared",
+        test: Unit("frame::boot::record_window_tests"),
+    },
+    Mutation {
         point: "zone.deferred-not-counted",
         wrong: "the watermark does not count deferred frames",
         test: Unit("frame::boot::deferred"),

@@ -46,7 +46,12 @@ impl Arena {
         };
         let frames = usize::try_from(last.end.0 - first.start.0).map_err(io::Error::other)?;
         let memory = Reservation::new(frames << PAGE_SHIFT)?;
-        let arena = Self { memory, first: first.start.addr(), regions: regions.into(), record_windows: Arc::default() };
+        let arena = Self {
+            memory,
+            first: first.start.addr(),
+            regions: regions.into(),
+            record_windows: Arc::default(),
+        };
         arena.regions.iter().try_for_each(|&region| arena.prepare(region, fill))?;
         Ok(arena)
     }

@@ -11,13 +11,14 @@ use super::flavour::Flavour;
 use super::helpers::Helpers;
 use super::mmu::{Borrow, Mmu};
 use super::record_window;
+use super::shared::{Owner, Shared};
 use super::stream;
 use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
 use super::walker::{leaf_at, toggle_unknown};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Callback, Format, Leaf, Machine, RootTable, TablePage};
 use interleaf::units::{
-    CpuId, CpuMask, CpuWords, Level, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
+    CpuId, CpuMask, CpuWords, Level, NodeId, Order, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
 };
 use std::fmt;
 use std::io;
@@ -39,36 +40,6 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     membarrier: Membarrier,
     shared: Arc<Shared>,
     _types: PhantomData<fn() -> (C, F)>,
-}
-
-/// What the machine and the values that its handlers get share.
-struct Shared {
-    /// Number of nodes; CPUs are assigned to them round robin. Relaxed: set before the machine is used.
-    nodes: AtomicU32,
-    /// Whether there are record windows. Relaxed, as `nodes`.
-    has_record_windows: AtomicBool,
-    helpers: Helpers,
-    /// Frames that were claimed.
-    claims: Claims,
-    violations: Mutex<Vec<Violation>>,
-    /// Hears the library's events, if one was set.
-    listener: OnceLock<Listener>,
-}
-
-/// Hears an event of the library: its name and its value.
-pub type Listener = Box<dyn Fn(&'static str, u64) + Send + Sync>;
-
-/// Held by the machine alone: its end is that of the handlers and the helpers.
-struct Owner {
-    bus: Arc<Bus>,
-    shared: Arc<Shared>,
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.bus.set_interrupt_handler(None);
-        self.shared.helpers.stop();
-    }
 }
 
 impl<C: Flavour, F: Format> SoftMachine<C, F> {

@@ -31,6 +31,7 @@ mod nowhere;
 mod record_window;
 pub mod run_queue;
 mod set;
+mod shared;
 pub mod stream;
 pub(crate) mod switch_notifier;
 #[cfg(test)]
@@ -46,7 +47,8 @@ pub use entered::{Entered, Running};
 pub use flavour::Flavour;
 pub(crate) use harness::run_with_helper;
 pub use harness::{Threads, refuse};
-pub use machine::{Listener, SoftMachine};
+pub use machine::SoftMachine;
+pub use shared::Listener;
 pub use switch_notifier::{SwitchNotifier, with_switch_notifier};
 pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

@@ -7,15 +7,16 @@ use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::measure::timed_machine::TimedMachine;
 use crate::os::{affinity, process};
 use interleaf::frame::{
-    AllocRequest, BootMap, BootMemory, FrameMeta, Memory, NodeInitReport, RecordInit, Region,
+    AllocRequest, BootMap, BootMemory, FrameMeta, Memory, NodeInitReport, RecordExtent, RecordInit, Region,
 };
 use interleaf::units::{CpuId, NodeId, PAGE_SIZE, Pfn, PfnRange};
 use interleaf::work::{PollLimit, WorkerPool};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Bytes of boot memory that the library takes beside the records, and more.
-const BESIDE_RECORDS: u64 = 2 << 20;
+/// Bytes of boot memory that the library takes beside the records, and more: what helpers take before them
+/// moves the records, and large pages of a window move them by up to 2 MiB.
+const BESIDE_RECORDS: u64 = 6 << 20;
 
 /// How often helpers look for work before they sleep: some milliseconds.
 const HELPER_POLL_LIMIT: PollLimit = PollLimit(1_000_000);
@@ -25,7 +26,7 @@ pub struct BootMachine {
     machine: Mutex<TimedMachine>,
     regions: Vec<Region>,
     /// Frames that boot memory is going to be carved from.
-    records: PfnRange,
+    boot_memory: Vec<PfnRange>,
 }
 
 /// When records are written, in one boot.
@@ -37,6 +38,15 @@ pub enum InitMode {
     Job(usize),
     /// On demand; the boot ends with the first allocation.
     Needed,
+}
+
+/// Whether the machine has record windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordWindows {
+    /// The records of each node can lie on it.
+    Offered,
+    /// All records lie in one piece.
+    Lacking,
 }
 
 /// What one boot took. Times in ns, from the start of the boot.
@@ -56,6 +66,8 @@ pub struct Boot {
     pub frames: u64,
     /// Node by node, as they were done.
     pub nodes: Vec<NodeInitReport>,
+    /// Where the records lie.
+    pub records: Vec<RecordExtent>,
 }
 
 impl Boot {
@@ -72,18 +84,47 @@ impl BootMachine {
     /// # Errors
     /// What the host says.
     pub fn new(map: &MemoryMap, host_cpus: &[usize]) -> Result<BootMachine, Failure> {
+        Self::with_windows(map, host_cpus, RecordWindows::Offered)
+    }
+
+    /// As [`new`](Self::new), of a machine with or without record windows.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn with_windows(
+        map: &MemoryMap,
+        host_cpus: &[usize],
+        windows: RecordWindows,
+    ) -> Result<BootMachine, Failure> {
         let regions = map.regions();
         let nr_cpus = host_cpus.len() as u32;
         let memory: Vec<PfnRange> = regions.iter().map(Region::frames).collect();
         let config = MachineConfig { nr_cpus, regions: memory, fill: Fill::Untouched };
         let machine = SoftMachine::new(&config)?.with_nodes(map.nodes);
+        let machine = match windows {
+            RecordWindows::Offered => machine,
+            RecordWindows::Lacking => machine.without_record_windows(),
+        };
         let pinned_to = host_cpus.to_vec();
         machine.start_helpers((1..nr_cpus).map(CpuId), move |cpu| {
             // Unpinned is slower, not wrong.
             std::mem::forget(affinity::pin(pinned_to[cpu.index()]));
         });
-        let records = boot_memory(&regions)?;
-        Ok(BootMachine { machine: Mutex::new(machine), regions, records })
+        let mut machine = BootMachine { machine: Mutex::new(machine), regions, boot_memory: Vec::new() };
+        machine.boot_memory = machine.find_boot_memory()?;
+        Ok(machine)
+    }
+
+    /// The frames around which a boot puts its records, and what lies beside them.
+    fn find_boot_memory(&self) -> Result<Vec<PfnRange>, Failure> {
+        let beside = BESIDE_RECORDS / PAGE_SIZE as u64;
+        let around = |extent: &RecordExtent| {
+            let (first, pages) = (extent.memory.pfn(), extent.len_bytes() / PAGE_SIZE as u64);
+            let region = self.regions.iter().map(Region::frames).find(|frames| frames.contains(first));
+            let wide = PfnRange::new(Pfn(first.0.saturating_sub(beside)), first.add(pages + beside));
+            region.map_or(PfnRange::default(), |region| region.intersect(wide))
+        };
+        self.with_booted(InitMode::Needed, |_, boot| boot.records.iter().map(around).collect())
     }
 
     /// Boots once. The records' memory is dirty and present before the clock starts; where records are only
@@ -142,17 +183,14 @@ impl BootMachine {
             rest_bytes: bytes(raw - memory.unclaimed_frames()),
             frames,
             nodes: nodes.into_inner().unwrap_or_else(PoisonError::into_inner),
+            records: memory.record_extents().to_vec(),
         };
         Ok(look(&memory, boot))
     }
 
     fn make_dirty(&self, machine: &TimedMachine) {
-        machine.bare_memory().fill(self.records, DIRTY_BYTE);
-    }
-
-    /// Where the records are going to lie.
-    pub fn records(&self) -> PfnRange {
-        self.records
+        let mut memory = machine.bare_memory();
+        self.boot_memory.iter().for_each(|&frames| memory.fill(frames, DIRTY_BYTE));
     }
 
     /// The nodes, in the order in which they come.
@@ -183,14 +221,4 @@ fn workers<'m>(
         std::thread::yield_now();
     }
     Ok(workers)
-}
-
-/// The end of the last region that holds records for all.
-fn boot_memory(regions: &[Region]) -> Result<PfnRange, Failure> {
-    let first = regions.first().map_or(0, |region| region.frames().start.0);
-    let end = regions.last().map_or(0, |region| region.frames().end.0);
-    let bytes = (end - first) * size_of::<FrameMeta<crate::machine::host::Host>>() as u64 + BESIDE_RECORDS;
-    let room = regions.iter().rev().find(|region| region.len_bytes >= bytes);
-    let end = room.ok_or_else(|| Failure::check("no region holds the records"))?.frames().end;
-    Ok(PfnRange::new(Pfn(end.0 - bytes / PAGE_SIZE as u64), end))
 }

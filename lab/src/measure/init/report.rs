@@ -4,6 +4,7 @@ use super::boot::Boot;
 use super::{Holes, MemoryMap};
 use crate::os::host_info::HostInfo;
 use crate::show::table::{self, grouped, number};
+use interleaf::frame::RecordExtent;
 use serde::Serialize;
 
 /// What `interleaf init` gives. The field names are the JSON's and stay.
@@ -63,6 +64,10 @@ pub struct Node {
     pub frames: u64,
     /// How long its job took, ms.
     pub ms: f64,
+    /// Bytes of records that lie on it.
+    pub records_on_node: u64,
+    /// Bytes of records of its frames that lie on other nodes.
+    pub records_elsewhere: u64,
 }
 
 const MS: f64 = 1e6;
@@ -74,10 +79,13 @@ impl Row {
         let (first_ms, first_stdev) = mean(boots, |boot| boot.first_ns / MS);
         let (all_ms, all_stdev) = mean(boots, |boot| boot.all_ns() / MS);
         let bytes = |boot: &Boot| (boot.first_bytes + boot.rest_bytes) as f64;
+        let extents = boots.last().map(|boot| boot.records.as_slice()).unwrap_or_default();
         let node = |done: &interleaf::frame::NodeInitReport| Node {
             node: done.node.0,
             frames: done.frames,
             ms: done.took_ns as f64 / MS,
+            records_on_node: sum(extents, |extent| extent.memory_node == done.node),
+            records_elsewhere: sum(extents, |extent| extent.node == done.node && !extent.is_near()),
         };
         Row {
             threads,
@@ -97,6 +105,10 @@ impl Row {
 }
 
 /// Mean and standard deviation.
+fn sum(extents: &[RecordExtent], which: impl Fn(&RecordExtent) -> bool) -> u64 {
+    extents.iter().filter(|extent| which(extent)).map(RecordExtent::len_bytes).sum()
+}
+
 fn mean(boots: &[Boot], value: impl Fn(&Boot) -> f64) -> (f64, f64) {
     let count = boots.len().max(1) as f64;
     let mean = boots.iter().map(&value).sum::<f64>() / count;
@@ -123,11 +135,16 @@ impl Report {
             self.record_bytes,
         );
         for node in self.rows.last().map(|row| row.by_node.as_slice()).unwrap_or_default() {
+            let elsewhere = match node.records_elsewhere {
+                0 => String::new(),
+                bytes => format!(", {} of its own elsewhere", size(bytes)),
+            };
             text += &format!(
-                "node {} initialised, {} frames in {} ms\n",
+                "node {} initialised, {} frames in {} ms; records on node: {}{elsewhere}\n",
                 node.node,
                 grouped(node.frames as i64),
-                number(node.ms)
+                number(node.ms),
+                size(node.records_on_node),
             );
         }
         text + "\n" + &self.table() + "\n" + WORDS

@@ -21,10 +21,13 @@ mod setup;
 #[cfg(all(test, not(loom)))]
 #[path = "../tests/record_window.rs"]
 mod record_window_tests;
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/record_writers.rs"]
+mod record_writers_tests;
 
 pub use allocator::{BootAllocator, EarlyAllocator};
 pub(in crate::frame) use deferred::Deferred;
-pub use deferred::{NodeInitReport, SECTION_FRAMES};
+pub use deferred::{NodeInitReport, RECORDS_WRITTEN, SECTION_FRAMES};
 pub use error::BootError;
 pub use map::{BootMap, MAX_PHYS_BITS, Region, RegionKind};
 pub use memory::BootMemory;

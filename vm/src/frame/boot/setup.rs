@@ -158,7 +158,8 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
             &*fill_some(slots, |push| {
                 plan_deferred(table.span(), usable(), |frames, zone, usable| {
                     // Records without memory are zero already.
-                    let without = table.without_memory().filter(|_| usable.is_none());
+                    let keeps = usable.is_some() || mutant!("records.hole-deferred");
+                    let without = table.without_memory().filter(|_| !keeps);
                     gaps(frames, without).for_each(|part| push(DeferredRange::new(part, zone, usable)));
                 });
             })

@@ -319,26 +319,6 @@ fn a_cancelled_job_leaves_blocks_that_allocations_find() {
 }
 
 #[test]
-fn each_node_is_reported_when_it_is_initialised() {
-    let machine = TestMachine::new(FRAMES);
-    let usable = RegionKind::Usable(Init::Dirty);
-    let regions = [(0, 20_000, 0), (20_000, 45_000, 2), (50_000, FRAMES, 1)];
-    let regions = regions.map(|(from, to, node)| region(&machine, from, to, usable, node));
-    let memory = deferred(&machine, &regions).unwrap();
-    let mut deferred: Vec<_> = memory.zones().iter().map(|zone| (zone.node(), zone.deferred())).collect();
-    let told = std::sync::Mutex::new(Vec::new());
-    let workers = WorkerPool::without_helpers(&machine);
-    memory
-        .initialise(&workers, 0, &|| false, &|done| told.lock().unwrap().push((done.node, done.frames)))
-        .unwrap();
-    let mut told = told.into_inner().unwrap();
-    told.sort();
-    deferred.sort();
-    assert_eq!(told, deferred);
-    assert_eq!(memory.deferred_frames(), 0);
-}
-
-#[test]
 fn a_near_node_is_initialised_before_a_far_one_is_asked_and_a_bound_request_asks_no_other() {
     let machine = TestMachine::new(FRAMES);
     let usable = RegionKind::Usable(Init::Dirty);

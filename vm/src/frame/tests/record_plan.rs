@@ -43,11 +43,10 @@ fn a_page_with_frames_of_two_nodes_lies_on_the_node_of_the_first() {
     let crowded = [(0, 4100, 0), (4100, 4110, 1), (4110, 4120, 2), (4120, 8192, 1)];
     assert_eq!(plan(&crowded, KEPT), [(0, 4224, 0), (4224, 8192, 1)]);
     // The page's first usable frame is behind a hole.
-    assert_eq!(plan(&[(0, 4096, 0), (4100, 4101, 1), (4101, 6000, 0)], KEPT), [
-        (0, 4096, 0),
-        (4096, 4224, 1),
-        (4224, 6016, 0)
-    ]);
+    assert_eq!(
+        plan(&[(0, 4096, 0), (4100, 4101, 1), (4101, 6000, 0)], KEPT),
+        [(0, 4096, 0), (4096, 4224, 1), (4224, 6016, 0)]
+    );
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! Where the records lie: a recount by the machine, which knows the frame behind each page of the window.
 
-use crate::frame::tests::Dice;
 use crate::frame::{AllocRequest, BootError, BootMap, Init, Kind, Memory, Priority, RecordInit, Region};
-use crate::frame::{RegionKind, SECTION_FRAMES};
-use crate::machine::testing::{TestCpu, TestMachine};
+use crate::frame::{RegionKind, tests::Dice};
 use crate::machine::Machine;
-use crate::units::{CpuId, NodeId, Order, PAGE_SIZE, Pfn};
-use crate::work::{PollLimit, WorkerPool};
+use crate::machine::testing::TestMachine;
+use crate::units::{NodeId, Order, PAGE_SIZE, Pfn};
+use crate::work::WorkerPool;
 use core::ptr::NonNull;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 type TestMemory<'m> = Memory<'m, TestMachine>;
@@ -20,7 +18,7 @@ const IN_PAGE: u64 = 128;
 const BOTH: [RecordInit; 2] = [RecordInit::Eager, RecordInit::Deferred];
 
 /// Usable regions of dirty memory: first frame of the machine, frame behind the last, node.
-fn regions(machine: &TestMachine, of: &[(u64, u64, u32)]) -> Vec<Region> {
+pub(super) fn regions(machine: &TestMachine, of: &[(u64, u64, u32)]) -> Vec<Region> {
     let region = |&(from, to, node): &(u64, u64, u32)| Region {
         start: machine.frames().start.add(from).addr(),
         len_bytes: (to - from) * PAGE_SIZE as u64,
@@ -31,7 +29,7 @@ fn regions(machine: &TestMachine, of: &[(u64, u64, u32)]) -> Vec<Region> {
 }
 
 /// Starts on memory of which every byte is 0xA5.
-fn start<'m>(
+pub(super) fn start<'m>(
     machine: &'m TestMachine,
     regions: &[Region],
     init: RecordInit,
@@ -43,7 +41,7 @@ fn start<'m>(
     Memory::start(BootMap::new(regions).unwrap().claim(machine)?, init)
 }
 
-fn initialise(memory: &TestMemory<'_>) {
+pub(super) fn initialise(memory: &TestMemory<'_>) {
     let workers = WorkerPool::without_helpers(memory.machine());
     memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
 }
@@ -51,7 +49,7 @@ fn initialise(memory: &TestMemory<'_>) {
 /// Pages of records, by whether they lie on the node of the first usable frame that they describe; those of
 /// pages without one, and those without memory.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Recount {
+pub(super) struct Recount {
     near: u64,
     far: u64,
     of_holes: u64,
@@ -59,14 +57,15 @@ struct Recount {
 }
 
 /// Asks the machine what lies behind every page of the window.
-fn recount(machine: &TestMachine, memory: &TestMemory<'_>, regions: &[Region]) -> Recount {
+pub(super) fn recount(machine: &TestMachine, memory: &TestMemory<'_>, regions: &[Region]) -> Recount {
     let mut counts = Recount::default();
     let node_of = |pfn: Pfn| regions.iter().find(|region| region.frames().contains(pfn)).map(|r| r.node);
     let span = memory.span();
     let mut behind = BTreeMap::new();
     for page in span.start.0 / IN_PAGE..span.end.0.div_ceil(IN_PAGE) {
         let frames = (page * IN_PAGE..(page + 1) * IN_PAGE).map(Pfn).filter(|&pfn| span.contains(pfn));
-        let record = |pfn: Pfn| NonNull::from(memory.meta(pfn).expect("all records are written")).cast::<u8>();
+        let record =
+            |pfn: Pfn| NonNull::from(memory.meta(pfn).expect("all records are written")).cast::<u8>();
         let backing: Vec<_> = frames.clone().map(|pfn| machine.frame_behind(record(pfn))).collect();
         assert!(backing.iter().all(|frame| *frame == backing[0]), "page {page} is in parts");
         let described = frames.clone().find_map(node_of);
@@ -104,7 +103,7 @@ fn recount(machine: &TestMachine, memory: &TestMemory<'_>, regions: &[Region]) -
 }
 
 /// Allocates everything, single frames and large blocks, and frees it.
-fn use_all(memory: &TestMemory<'_>) {
+pub(super) fn use_all(memory: &TestMemory<'_>) {
     for order in [Order::BASE, Order::MAX] {
         let ask = AllocRequest::DIRTY.with_priority(Priority::Reserve);
         let held: Vec<_> = core::iter::from_fn(|| memory.alloc(order, ask)).collect();
@@ -216,10 +215,10 @@ fn without_windows_all_records_lie_in_one_piece() {
         let memory = start(&machine, &regions, init).unwrap();
         initialise(&memory);
         let extents = memory.record_extents();
-        assert_eq!(extents.iter().map(|it| (it.node.0, it.is_near())).collect::<Vec<_>>(), [
-            (0, false),
-            (1, true)
-        ]);
+        assert_eq!(
+            extents.iter().map(|it| (it.node.0, it.is_near())).collect::<Vec<_>>(),
+            [(0, false), (1, true)]
+        );
         assert_eq!(extents[0].memory.0 + extents[0].len_bytes(), extents[1].memory.0);
         for extent in extents {
             let frames = (extent.frames.start.0..extent.frames.end.0).map(Pfn);
@@ -324,107 +323,4 @@ fn memory_of_any_size_starts_or_is_refused() {
         }
     }
     assert!(started > 40, "{started}");
-}
-
-/// CPUs 0 and 1 on node 0, CPUs 2 and 3 on node 1; the caller is CPU 0, and those from 1 to `last` have
-/// helpers.
-fn with_helpers(machine: &TestMachine, last: u32, run: impl FnOnce(&WorkerPool<'_, TestMachine>)) {
-    machine.cpus_per_node.store(2, Relaxed);
-    machine.run_as(0);
-    std::thread::scope(|scope| {
-        let workers = WorkerPool::spawn(machine, &mut crate::sync::testing::Heap).unwrap();
-        // The caller waits for helpers however long they take to begin.
-        workers.set_poll_limit(PollLimit(u32::MAX));
-        for cpu in 1..=last {
-            scope.spawn(move || {
-                machine.run_as(cpu);
-                machine.run_helper();
-            });
-        }
-        while !(1..=last).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
-            std::thread::yield_now();
-        }
-        run(&workers);
-    });
-}
-
-/// Which CPU wrote the records of each block.
-type Writers = Arc<Mutex<BTreeMap<u64, CpuId>>>;
-
-fn listen(machine: &TestMachine) -> Writers {
-    let writers = Writers::default();
-    let heard = writers.clone();
-    let listener = move |cpu, name, block| {
-        if name == super::deferred::RECORDS_WRITTEN {
-            assert_eq!(heard.lock().unwrap().insert(block, cpu), None, "{block:#x} was written twice");
-        }
-    };
-    *machine.listener.lock().unwrap() = Some(std::boxed::Box::new(listener));
-    writers
-}
-
-#[test]
-fn the_records_of_a_node_are_written_by_its_cpus() {
-    for round in 0..8 {
-        let machine = TestMachine::with_cpus(8 * SECTION_FRAMES / 4, 4);
-        let end = machine.frames().len();
-        // In odd rounds the caller's node has nothing to do.
-        let border = if round % 2 == 0 { end / 2 } else { 2048 };
-        let regions = regions(&machine, &[(0, border, 0), (border, end, 1)]);
-        let writers = listen(&machine);
-        let mut blocks = 0;
-        with_helpers(&machine, 3, |workers| {
-            let memory = start(&machine, &regions, RecordInit::Deferred).unwrap();
-            let deferred = memory.deferred_frames();
-            let told = Mutex::new(Vec::new());
-            let done = |report: crate::frame::NodeInitReport| told.lock().unwrap().push(report.node);
-            memory.initialise(workers, u32::MAX, &|| false, &done).unwrap();
-            let mut told = told.into_inner().unwrap();
-            told.sort();
-            assert_eq!(told, [NodeId(0), NodeId(1)]);
-            assert_eq!(memory.deferred_frames(), 0);
-            blocks = deferred / Order::MAX.frames();
-            use_all(&memory);
-        });
-        let writers = writers.lock().unwrap();
-        assert!(writers.len() as u64 >= blocks && blocks > 10, "{} of {blocks}", writers.len());
-        for (&block, &cpu) in &*writers {
-            let region = regions.iter().find(|region| region.frames().contains(Pfn(block)));
-            // Blocks without usable frames, the last one among them, are written for a neighbour.
-            let Some(region) = region else { continue };
-            assert_eq!(machine.node_of(cpu), region.node, "{block:#x} by {cpu:?}");
-        }
-    }
-    TestCpu::become_cpu(0);
-}
-
-#[test]
-fn growth_on_demand_and_helpers_share_a_window() {
-    for seed in 0..6 {
-        let machine = TestMachine::with_cpus(60_000, 4);
-        let regions = regions(&machine, &[(0, 20_000, 0), (20_000, 31_000, 1), (40_000, 60_000, 0)]);
-        with_helpers(&machine, 2, |workers| {
-            let memory = start(&machine, &regions, RecordInit::Deferred).unwrap();
-            // One block of each node is there from the start: this one is needed on demand.
-            let ask = AllocRequest::DIRTY.with_priority(Priority::Reserve);
-            let mut held: Vec<_> = (0..seed).filter_map(|_| memory.alloc(Order::MAX, ask)).collect();
-            let memory = &memory;
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    machine.run_as(3);
-                    held.extend(core::iter::from_fn(|| memory.alloc(Order::MAX, ask)));
-                });
-                memory.initialise(workers, u32::MAX, &|| false, &|_| ()).unwrap();
-            });
-            let mut heads: Vec<_> = held.iter().map(|block| block.pfn()).collect();
-            heads.sort();
-            heads.dedup();
-            assert_eq!(heads.len(), held.len(), "a block was allocated twice");
-            drop(held);
-            assert_eq!(memory.deferred_frames(), 0);
-            recount(&machine, memory, &regions);
-            use_all(memory);
-        });
-    }
-    TestCpu::become_cpu(0);
 }

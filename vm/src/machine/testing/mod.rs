@@ -1,6 +1,7 @@
 //! A CPU and a machine for the library's own unit tests and loom models: threads, ordinary memory, and MMUs
 //! for tests of stale translations.
 
+mod barrier;
 mod bytes;
 mod cpu;
 #[cfg(all(test, not(loom)))]

@@ -186,7 +186,8 @@ fn the_limit_and_the_nodes_select_the_helpers() {
             };
             let Job { range, align, min_chunk, max_helpers, nodes, undo, stop_if, .. } = job;
             let is_for_helpers = false;
-            let job = Job { range, align, min_chunk, max_helpers, nodes, is_for_helpers, work, undo, stop_if };
+            let job =
+                Job { range, align, min_chunk, max_helpers, nodes, is_for_helpers, work, undo, stop_if };
             let helpers = workers.run(&job).unwrap().helpers;
             (helpers, workers_seen.into_inner().unwrap())
         };

@@ -4,6 +4,7 @@ mod broken;
 mod claim;
 mod conformance;
 mod moved;
+mod record_window;
 
 use super::*;
 use crate::machine::host::{Host, SwitchNotifier, with_switch_notifier, without_cpu};

@@ -5,8 +5,8 @@
 
 use crate::frame::RecordInit;
 use crate::machine::Cpu;
-use crate::sync::{Carve, carve_slice, fill};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
+use crate::sync::{Carve, carve_slice, fill};
 use crate::units::{Order, Pfn, PfnRange};
 
 /// Blocks of the largest order in a section: the bits of a word.

@@ -69,8 +69,7 @@ impl<M: Machine> Memory<'_, M> {
     fn initialise_zones(&self, request: &InitRequest<'_, M>, zones: &[u8]) -> Result<(), Failed<Infallible>> {
         let Some((&zone, rest)) = zones.split_first() else { return Ok(()) };
         let mut result = Ok(());
-        let report =
-            self.initialise_zone(request, zone, || result = self.initialise_zones(request, rest))?;
+        let report = self.initialise_zone(request, zone, || result = self.initialise_zones(request, rest))?;
         (request.done)(report);
         result
     }

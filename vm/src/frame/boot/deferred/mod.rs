@@ -41,8 +41,8 @@ mod tests;
 #[path = "../../tests/unwritten.rs"]
 mod unwritten_tests;
 
-pub use claims::SECTION_FRAMES;
 pub(super) use claims::ClaimBitmap;
+pub use claims::SECTION_FRAMES;
 pub use job::NodeInitReport;
 pub(super) use range::gaps;
 use range::whole_blocks;
@@ -54,7 +54,7 @@ use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn, PfnRange};
 use claims::ClaimedBlocks;
 
-/// The [event](Machine::event) of a block whose records this CPU has written; its value is the block's first
+/// The name of the [event](Machine::event) of a block whose records this CPU has written; its value is the block's first
 /// frame that has a record.
 pub const RECORDS_WRITTEN: &str = "records written";
 

@@ -32,8 +32,8 @@ mod plan;
 
 use super::deferred::ClaimBitmap;
 use super::{BootError, BootMap, BootMemory, RecordInit, Region};
-use crate::frame::record::{FrameTable, RECORD_BYTES, RECORDS_IN_PAGE, RecordExtent};
 use crate::frame::Init;
+use crate::frame::record::{FrameTable, RECORD_BYTES, RECORDS_IN_PAGE, RecordExtent};
 use crate::machine::{Machine, TablePage};
 use crate::sync::{carve_slice, fill_some};
 use crate::units::{CACHE_LINE, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
@@ -85,8 +85,7 @@ fn contiguous<'m, M: Machine>(
     };
     let align = if init == RecordInit::Eager { CACHE_LINE } else { PAGE_SIZE };
     let bytes = bytes_of(span.end.0 - first.0)?.checked_add(skip)?;
-    let (at, piece) =
-        memory.early_allocator().carve_uninit(Layout::from_size_align(bytes, align).ok()?)?;
+    let (at, piece) = memory.early_allocator().carve_uninit(Layout::from_size_align(bytes, align).ok()?)?;
     let planned = |each: &mut dyn FnMut(PlannedExtent)| plan_extents(map, HoleRecords::Kept, each);
     let mut nr_extents = 0;
     planned(&mut |_| nr_extents += 1);
