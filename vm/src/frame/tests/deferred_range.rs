@@ -27,13 +27,13 @@ fn edges_and_the_first_block_of_a_zone_are_not_deferred() {
 
 #[test]
 fn a_block_with_a_hole_in_it_is_not_deferred() {
-    let spans = [(0, 5000, 0), (5001, 5002, 0), (5003, 9000, 1), (20_000, 24_576, 1)];
+    let spans = [(0, 5000, 0), (5001, 5002, 0), (5003, 9000, 1), (20_000, 24_576, 2)];
     let expected = [
         (1024, 4096, 0, true),
         (6144, 8192, 1, true),
         (9216, 19_456, 1, false),
-        (20_480, 24_576, 1, true),
-        (24_576, 31_744, 1, false),
+        (21_504, 24_576, 2, true),
+        (24_576, 31_744, 2, false),
     ];
     assert_eq!(plans(range(0, 30_800), &spans), expected);
 }

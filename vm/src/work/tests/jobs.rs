@@ -7,7 +7,7 @@ use crate::machine::{Cpu, Rank};
 use crate::sync::RawSpinLock;
 use crate::sync::testing::Heap;
 use crate::units::{CpuId, NodeId, NodeMask};
-use crate::work::{Chunk, Failed, Job, WorkerPool};
+use crate::work::{Chunk, Failed, Job, PollLimit, WorkerPool};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
@@ -167,6 +167,36 @@ fn nested_and_concurrent_jobs_share_the_helpers() {
             run(0);
         });
         assert!(counts.is_once(0..3600));
+    });
+}
+
+#[test]
+fn a_job_for_helpers_is_left_to_them_and_done_by_the_caller_where_none_begins() {
+    with_helpers(2, |workers| {
+        let workers_of = |limit| {
+            workers.set_poll_limit(PollLimit(limit));
+            let (seen, counts) = (Mutex::new(Vec::new()), Counts::new(100));
+            let work = |chunk: &Chunk<'_>| {
+                seen.lock().unwrap().push(chunk.worker());
+                counts.add(chunk.range(), 1);
+                Ok::<(), ()>(())
+            };
+            let job = Job::new(0..100, work).on_nodes(NodeMask::of(NodeId(1))).for_helpers(true);
+            workers.run(&job).unwrap();
+            assert!(counts.is_once(0..100));
+            seen.into_inner().unwrap()
+        };
+        // The helper on node 1 is that of CPU 2.
+        assert!(workers_of(u32::MAX).iter().all(|&worker| worker == 3));
+        // It is there, and may not begin.
+        workers.set_max_helpers_on(NodeId(1), 0);
+        assert!(workers_of(2).iter().all(|&worker| worker == 0));
+        workers.set_max_helpers_on(NodeId(1), 1);
+        // One chunk is enough for a helper too.
+        let work = |chunk: &Chunk<'_>| if chunk.worker() == 3 { Ok(()) } else { Err(chunk.worker()) };
+        let job = Job::new(0..1, work).on_nodes(NodeMask::of(NodeId(1))).for_helpers(true);
+        workers.set_poll_limit(PollLimit(u32::MAX));
+        assert_eq!(workers.run(&job).map(|spent| spent.helpers), Ok(1));
     });
 }
 

@@ -41,7 +41,8 @@ pub(in crate::frame) fn whole_blocks(frames: PfnRange) -> PfnRange {
 
 /// Calls `each` for every range of `table` that may be deferred, by ascending address: of each usable range
 /// the whole blocks, less the first of each zone; of the rest the blocks without any usable frame, the
-/// table's first and last ones among them, of which it may hold a part.
+/// table's first and last ones among them, of which it may hold a part. Those belong to the zone before them,
+/// on whose node their records lie.
 pub(in crate::frame) fn plan_deferred(
     table: PfnRange,
     usable: impl Iterator<Item = UsableRange>,
@@ -56,8 +57,8 @@ pub(in crate::frame) fn plan_deferred(
     let size = Order::MAX.frames();
     for (frames, zone, init) in usable {
         // No frame of the table's first block before the table's start is usable.
-        let from = if at == table.start { at.0 / size * size } else { at.0 };
-        defer(whole_blocks(PfnRange::new(Pfn(from), frames.start)), zone, None);
+        let (from, before) = if at == table.start { (at.0 / size * size, zone) } else { (at.0, last) };
+        defer(whole_blocks(PfnRange::new(Pfn(from), frames.start)), before, None);
         let mut whole = whole_blocks(frames);
         if started >> zone & 1 == 0 && !whole.is_empty() {
             started |= 1 << zone;

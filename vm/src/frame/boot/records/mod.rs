@@ -49,8 +49,13 @@ pub(super) struct Records<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> Records<'m, M> {
-    /// Memory for the records of all usable frames of the boot map. Those that are not deferred are not
-    /// written yet, unless `init` says that all are.
+    /// Memory for the records of all usable frames of the boot map.
+    ///
+    /// Unless they are zeroed already, records are written before they are looked up. With
+    /// [`RecordInit::Eager`] that is done here. Else `EarlySetup::finish` clears those that are not deferred
+    /// before the first allocation, and whoever claims a deferred block clears its records before it notes
+    /// that they are written and frees the frames; `Memory::meta` refuses frames whose record is not noted as
+    /// written.
     pub fn alloc(memory: &mut BootMemory<'m, M>, init: RecordInit) -> Result<Self, BootError> {
         let map = memory.map().clone();
         let span = map.span().ok_or(BootError::NoMemory)?;
@@ -98,8 +103,11 @@ fn contiguous<'m, M: Machine>(
             push(RecordExtent { frames, node, memory, memory_node: piece.node });
         });
     });
-    // SAFETY: the bytes were carved for the table, in one piece, from the first record on.
-    let table = unsafe { FrameTable::new(at.add(skip).cast(), span, extents) };
+    // SAFETY: less than what was carved.
+    let records = unsafe { at.add(skip) }.cast();
+    // SAFETY: 1: the bytes were carved for the table, in one piece, from the first record on, and boot memory
+    // does not come back. 2: see `Records::alloc`.
+    let table = unsafe { FrameTable::new(records, span, extents) };
     Some((table, piece.init))
 }
 
@@ -133,7 +141,7 @@ impl Window {
         }
         let start = machine.reserve_record_window(bytes_of(end - first.0)?)?;
         let is_aligned = start.addr().get().is_multiple_of(M::RECORD_WINDOW_ALIGN);
-        assert!(is_aligned, "a record window is not aligned");
+        assert!(is_aligned && large_page.is_power_of_two(), "a record window is not aligned");
         Some(Self { start, first, large_page, nr_extents })
     }
 
@@ -164,7 +172,8 @@ impl Window {
         // SAFETY: the window was reserved for this table and stays (`Machine`, rule 10); the offset of the
         // first record is less than its length.
         let records = unsafe { self.start.add(bytes_of(first.0 - self.first.0)?) };
-        // SAFETY: every extent of the plan was mapped, and between them the window reads as zeroes (rule 10).
+        // SAFETY: 1: every extent of the plan was mapped, and between them the window reads as zeroes (rule
+        // 10). 2: see `Records::alloc`.
         Some((unsafe { FrameTable::new(records.cast(), span, extents) }, contents))
     }
 
