@@ -258,8 +258,8 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
 // and is waited for. 8: the arena's regions are for the library; claims are kept under a lock, and dropped
 // only by `reclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins
-// at the root that is told. 10: a record window is a reservation of its own, to which the frames' memory is moved;
-// it is given up by `reclaim_memory` only, or with the machine.
+// at the root that is told. 10: a record window is a reservation of its own, to which the frames' memory is
+// moved; it is given up by `reclaim_memory` only, or with the machine.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;

@@ -1,8 +1,8 @@
 //! Record windows: reservations of their own, to which frames of the arena are moved.
 //!
-//! Moved, not shared: memory of which the host has one mapping stays private, and keeps its huge pages. So the
-//! arena's own addresses of such a frame lead to other memory, empty, until it is moved back, and a library that
-//! still used them would find nothing there.
+//! Moved, not shared: memory of which the host has one mapping stays private, and keeps its huge pages. So
+//! the arena's own addresses of such a frame lead to other memory, empty, until it is moved back, and a
+//! library that still used them would find nothing there.
 
 use crate::os::memory::Reservation;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange};

@@ -54,8 +54,8 @@ use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn, PfnRange};
 use claims::ClaimedBlocks;
 
-/// The name of the [event](Machine::event) of a block whose records this CPU has written; its value is the block's first
-/// frame that has a record.
+/// The name of the [event](Machine::event) of a block whose records this CPU has written; its value is the
+/// block's first frame that has a record.
 pub const RECORDS_WRITTEN: &str = "records written";
 
 /// All deferred records.
@@ -141,9 +141,10 @@ impl<M: Machine> Memory<'_, M> {
         let whole = whole_blocks(frames);
         let before = PfnRange::new(frames.start, whole.start.min(frames.end));
         let after = PfnRange::new(whole.end.max(before.end), frames.end);
-        // SAFETY: the three are parts of the table, which was carved uninitialised. The claim says that no
-        // other CPU writes these records, and they have memory: a deferred range lies in an extent. They were not looked up, and are not before they are noted as
-        // written: `Memory::meta` refuses them, and to zones, caches and values their frames come by
+        // SAFETY: the three are parts of the table, in which the records of a block start on a page of their
+        // own where any are deferred. They have memory: deferred ranges leave out what has none. The claim
+        // says that no other CPU writes these records. They were not looked up, and are not before they are
+        // noted as written: `Memory::meta` refuses them, and to zones, caches and values their frames come by
         // `free_claimed` only, after that. The middle part is whole blocks.
         unsafe {
             self.table.clear(before);
