@@ -1,5 +1,5 @@
-//! Machines with nodes: the records of each node lie in its memory and are written by its CPUs, as the
-//! machine itself says, which knows the frame behind each page of the record window and the CPU of each event.
+//! Machines with nodes: the records of each node lie in its memory and are written by its CPUs. The machine
+//! itself says so: it knows the frame behind each page of the record window, and the CPU of each event.
 
 use interleaf::frame::{AllocRequest, BootMap, Init, Memory, Priority, RECORDS_WRITTEN, RecordInit};
 use interleaf::frame::{Region, RegionKind};
