@@ -14,9 +14,9 @@
 //! The unit of placement is a page of records, 128 frames. A page with frames of two nodes lies on the node
 //! of the first usable one. Consecutive pages of one node are an extent ([`RecordExtent`]): one piece of
 //! memory, mapped by one call. An extent of at least the size of the platform's large page lies as far from
-//! such a page's start as its addresses do, so that large pages map all of it but the ends; what this skips of
-//! the region stays in the map. Inside of a hole whole large pages of records have no memory: the platform has
-//! them read as zeroes, *reserved*, and nothing writes there.
+//! such a page's start as its addresses do, so that large pages map all of it but the ends; what this skips
+//! of the region stays in the map. Inside of a hole whole large pages of records have no memory: the platform
+//! has them read as zeroes, *reserved*, and nothing writes there.
 //!
 //! A node that lacks memory (an extent would take more than half of each of its regions) has its records on
 //! the nearest node that has enough. Memory of which all records would be one extent needs no window.
