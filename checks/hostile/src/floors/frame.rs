@@ -10,7 +10,7 @@ use interleaf::frame::{Memory, Pool, Priority, RecordExtent, RecordInit, Region,
 use interleaf::frame::{ZeroedFrame, Zone};
 use interleaf::space::Vm;
 use interleaf::sync::{Carve, Rcu};
-use interleaf::units::{NodeId, Order, Pfn, PhysAddr};
+use interleaf::units::{NodeId, Order, Pfn, PfnRange, PhysAddr};
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
