@@ -76,6 +76,7 @@ fn defaults(machine: &Lab) {
     }
     let lazy = Lazy;
     called!(Harness::has_mmu => Harness::<Lab>::has_mmu(&lazy));
+    called!(Harness::gives_frames_up => Harness::<Lab>::gives_frames_up(&lazy));
     called!(Harness::patience => Harness::<Lab>::patience(&lazy));
     called!(Harness::rounds => Harness::<Lab>::rounds(&lazy));
     called!(Harness::rounds_ns => Harness::<Lab>::rounds_ns(&lazy));
@@ -120,6 +121,9 @@ fn reads(machine: &Lab) {
         called!(Machine::interrupt => machine.interrupt(&mask));
         let mut helpers = mask;
         called!(Machine::restrict_helpers => machine.restrict_helpers(helpers.as_mask_mut()));
+    }
+    for len_bytes in [0, 1, 4096, 2 << 20, usize::MAX / 2, usize::MAX - 4096, usize::MAX] {
+        called!(Machine::reserve_record_window => machine.reserve_record_window(len_bytes));
     }
     called!(Machine::flush_all => machine.flush_all());
     called!(Machine::barrier_all => machine.barrier_all());
