@@ -59,7 +59,7 @@ impl<'m, M: Machine> Records<'m, M> {
     pub fn alloc(memory: &mut BootMemory<'m, M>, init: RecordInit) -> Result<Self, BootError> {
         let map = memory.map().clone();
         let span = map.span().ok_or(BootError::NoMemory)?;
-        let (table, contents) = match Window::reserve(memory.machine(), &map, span) {
+        let (table, mut contents) = match Window::reserve(memory.machine(), &map, span) {
             Some(window) => window.fill(memory, &map, span),
             None => contiguous(memory, &map, span, init),
         }
@@ -70,6 +70,7 @@ impl<'m, M: Machine> Records<'m, M> {
         if init == RecordInit::Eager && contents == Init::Dirty {
             // SAFETY: all records of a table that nothing else uses yet.
             unsafe { table.clear(table.span()) };
+            contents = Init::Zeroed;
         }
         Ok(Self { table, init: contents, claims })
     }
