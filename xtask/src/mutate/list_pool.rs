@@ -50,6 +50,11 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_a_fork_that_copies_a_page_against_two_stores"),
     },
     Mutation {
+        point: "pool.kept-taken-for-empty",
+        wrong: "a fault that comes second to its page ends with a bus error",
+        test: Model("loom_two_faults_race_for_one_page_that_is_set_aside"),
+    },
+    Mutation {
         point: "pool.entry-not-rechecked",
         wrong: "a page is installed over the one that another fault has put there",
         test: Model("loom_two_faults_race_for_one_page_that_is_set_aside"),

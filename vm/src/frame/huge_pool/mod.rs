@@ -81,12 +81,16 @@ pub(in crate::frame) struct PoolList<C: Cpu> {
     len: AtomicU64<C>,
 }
 
-/// What an attempt to take a folio found.
-enum TryTake {
-    Taken(Pfn, Init),
-    /// One is promised, and on its way back.
+/// Why no huge page was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// There is none, or none where it is wanted.
+    Empty,
+    /// None is free at this moment, and one is on its way back.
     Away,
-    None,
+    /// None is free or on its way back, though one was promised: the promise has just been kept, to the entry
+    /// or whoever has changed it. The caller looks at the entry again.
+    Kept,
 }
 
 impl<C: Cpu> HugePools<C> {
@@ -183,38 +187,52 @@ impl<M: Machine> Memory<'_, M> {
         true
     }
 
-    /// Takes a huge page where it is wanted; `None` where none may be taken there. Waits for one that is
-    /// promised and on its way back: called with no lock held and outside of any read section.
+    /// Takes a huge page where it is wanted. Waits for one that is on its way back, which its holder may bring
+    /// only once it has got the lock of a space: so this is called with no lock held, and outside of any read
+    /// section.
+    ///
+    /// # Errors
+    /// [`NotTaken::Empty`] and [`NotTaken::Kept`].
     pub(crate) fn take_from_pool(
         &self,
         size: PageSize,
         placement: FramePlacement,
         take: PoolTake,
-    ) -> Option<PoolFolio<'_, M>> {
+    ) -> Result<PoolFolio<'_, M>, NotTaken> {
         loop {
-            match self.try_take(size, placement, take) {
-                TryTake::Taken(pfn, init) => return Some(PoolFolio::new(self, (pfn, size), init, take)),
-                TryTake::Away => M::Cpu::relax(),
-                TryTake::None => return None,
+            match self.try_take_from_pool(size, placement, take) {
+                Err(NotTaken::Away) => M::Cpu::relax(),
+                result => return result,
             }
         }
     }
 
-    fn try_take(&self, size: PageSize, placement: FramePlacement, take: PoolTake) -> TryTake {
-        let Some((mut state, index)) = self.lock_pool(size) else { return TryTake::None };
+    /// As [`take_from_pool`](Self::take_from_pool), and waits for nothing.
+    ///
+    /// # Errors
+    /// Why none was taken.
+    pub(crate) fn try_take_from_pool(
+        &self,
+        size: PageSize,
+        placement: FramePlacement,
+        take: PoolTake,
+    ) -> Result<PoolFolio<'_, M>, NotTaken> {
+        let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
         if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.promise-broken") {
-            return TryTake::None;
+            return Err(NotTaken::Empty);
         }
         if state.free == 0 {
-            return if state.away > 0 { TryTake::Away } else { TryTake::None };
+            let is_kept = take == PoolTake::Promised && !mutant!("pool.kept-taken-for-empty");
+            let otherwise = if is_kept { NotTaken::Kept } else { NotTaken::Empty };
+            return Err(if state.away > 0 { NotTaken::Away } else { otherwise });
         }
         let lists = self.zones_from(placement).map(|zone| zone.huge_pool(index));
-        let Some(pfn) = lists.filter_map(|list| self.pop(list)).next() else { return TryTake::None };
+        let pfn = lists.filter_map(|list| self.pop(list)).next().ok_or(NotTaken::Empty)?;
         state.free -= 1;
         if take == PoolTake::Promised {
             state.away += 1;
         }
-        TryTake::Taken(pfn, self.meta_of(pfn).state().init())
+        Ok(PoolFolio::new(self, (pfn, size), self.meta_of(pfn).state().init(), take))
     }
 
     /// A folio that was taken for a promised entry is installed there: under the lock of the entry's table.

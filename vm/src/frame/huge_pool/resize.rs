@@ -56,7 +56,10 @@ impl<M: Machine> Memory<'_, M> {
     /// Takes `nr` huge pages, as many from each node.
     fn fill_nodes(&self, size: PageSize, nr: u64, workers: Option<&WorkerPool<'_, M>>) {
         let nr_zones = self.zones.len() as u64;
-        let share = |at: u64| nr / nr_zones + u64::from(at < nr % nr_zones);
+        let share = |at: u64| {
+            let most = self.zones[at as usize].managed() / size.pages();
+            most.min(nr / nr_zones + u64::from(at < nr % nr_zones))
+        };
         let fill = |at: u64, workers: Option<&WorkerPool<'_, M>>| {
             let zone = &self.zones[at as usize];
             let part = |chunk: &Chunk<'_>| {

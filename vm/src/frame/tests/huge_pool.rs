@@ -12,7 +12,7 @@ const HUGE: u64 = PageSize::Huge.pages();
 const SIZE: PageSize = PageSize::Huge;
 
 fn take<'m>(memory: &'m Memory<'m, TestMachine>, take: PoolTake) -> Option<PoolFolio<'m, TestMachine>> {
-    memory.take_from_pool(SIZE, FramePlacement::Local, take)
+    memory.take_from_pool(SIZE, FramePlacement::Local, take).ok()
 }
 
 fn counts(memory: &Memory<'_, TestMachine>) -> (u64, u64, u64, u64) {
@@ -40,7 +40,7 @@ fn each_node_gives_as_much() {
         assert!(on(0) > on(1) && on(1) >= 6, "{} and {}", on(0), on(1));
         memory.check().unwrap();
         let bound = FramePlacement::Bind(NodeMask::of(NodeId(1)));
-        let folios = || memory.take_from_pool(SIZE, bound, PoolTake::Available);
+        let folios = || memory.take_from_pool(SIZE, bound, PoolTake::Available).ok();
         let held: Vec<_> = core::iter::from_fn(folios).collect();
         assert!(held.iter().all(|folio| memory.node_of(folio.pfn) == NodeId(1)));
         assert_eq!(on(1), 0);
@@ -63,6 +63,10 @@ fn a_promise_is_kept_whoever_else_takes_pages() {
     assert!(take(&memory, PoolTake::Available).is_none());
     let [first, second] = [(); 2].map(|()| take(&memory, PoolTake::Promised).unwrap());
     assert_eq!(counts(&memory), (3, 0, 2, 0), "promised until they are installed");
+    let nothing = memory.try_take_from_pool(SIZE, FramePlacement::Local, PoolTake::Available);
+    assert_eq!(nothing.map(drop), Err(NotTaken::Empty));
+    let nothing = memory.try_take_from_pool(SIZE, FramePlacement::Local, PoolTake::Promised);
+    assert_eq!(nothing.map(drop), Err(NotTaken::Away));
     drop(first);
     assert_eq!(counts(&memory), (3, 1, 2, 0));
     assert!(take(&memory, PoolTake::Available).is_none());

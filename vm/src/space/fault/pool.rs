@@ -15,8 +15,8 @@ use super::attempt::{FaultContext, Proof};
 use super::install::{Decision, Install};
 use super::prepare::Prepared;
 use super::{Fallback, Fault};
-use crate::frame::PoolTake;
-use crate::machine::{Entry, Machine, Marker};
+use crate::frame::{NotTaken, PoolTake};
+use crate::machine::{Cpu, Entry, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::table::{EntryRef, LeafBits, LockedTable};
 use crate::units::{Access, PageSize};
@@ -112,11 +112,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub(super) fn prepare_pool_page(&self, prepared: &mut Prepared<'v, M>) -> bool {
         let Some((size, take)) = prepared.wants_pool_page() else { return false };
         let vm = self.vm;
-        let mut folio = vm.memory.take_from_pool(size, prepared.placement(), take);
-        if let Some(folio) = &mut folio {
-            folio.zero(vm.workers);
+        match vm.memory.take_from_pool(size, prepared.placement(), take) {
+            Ok(mut folio) => {
+                folio.zero(vm.workers);
+                prepared.note_pool_page(Some(folio));
+            }
+            // The next attempt finds another entry, or wants a page again.
+            Err(NotTaken::Kept | NotTaken::Away) => M::Cpu::relax(),
+            Err(NotTaken::Empty) => prepared.note_pool_page(None),
         }
-        prepared.note_pool_page(folio);
         true
     }
 }

@@ -90,8 +90,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub(super) fn copy_pool_page(&self, child: &Self, page: Vpn, size: PageSize) -> Result<(), Error> {
         let (leaf, from) = self.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = self.vm;
-        let folio = vm.memory.take_from_pool(size, child.placement_of(page), PoolTake::Available);
-        let mut copy = folio.inspect(|_| vm.count(Counter::CowCopied));
+        // A page that is on its way back is not waited for: its holder may wait for the lock that this fork has.
+        let folio = vm.memory.try_take_from_pool(size, child.placement_of(page), PoolTake::Available);
+        let mut copy = folio.ok().inspect(|_| vm.count(Counter::CowCopied));
         if let Some(copy) = &mut copy {
             copy.copy_from(from.user_frame(), vm.workers);
         }

@@ -2,6 +2,7 @@
 //! against a page that is dropped. The pool has as many pages as are set aside, so that each promise counts.
 //! The real code on the smallest tree, all executions with two preemptions.
 
+use super::loom_fork;
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
 use super::loom_pin::limit;
 use super::world::*;
@@ -132,4 +133,41 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
     };
     let seen = explore(touched, [discard, pin]);
     assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
+}
+
+/// Two pages that are copied one after the other: the child never has a store without the one before it.
+#[test]
+fn loom_a_fork_that_copies_a_page_against_two_stores() {
+    const SECOND: Vpn = Vpn(START.0 + TABLE);
+    let before = |space: &TestSpace| {
+        space.vm().resize_huge_pool(SIZE, 4);
+        let request = MapRequest {
+            place: Place::Fixed(START.addr()),
+            flags: crate::vma::VmaFlags::NORESERVE | MapRequest::anonymous(1).flags,
+            ..MapRequest::anonymous(2 * WHOLE * PAGE)
+        };
+        space.map_huge_pool(&request, SIZE).unwrap();
+        for page in [START, SECOND] {
+            loom_fork::write(space.vm().machine(), space, page, loom_fork::OLD);
+        }
+    };
+    let fork: Program = |machine, space| {
+        let child = loom_fork::fork(space);
+        let [first, second] = [START, SECOND].map(|page| loom_fork::byte(machine, &child, page));
+        assert!(first >= second, "the child has the second store, and not the first");
+        true
+    };
+    let stores: Program = |machine, space| {
+        for page in [START, SECOND] {
+            loom_fork::store(machine, space, page, loom_fork::NEW);
+        }
+        true
+    };
+    let after = |space: &TestSpace| {
+        space.unmap(START.addr(), 2 * WHOLE * PAGE).unwrap();
+        let free = PoolCounts { total: 4, free: 4, reserved: 0, surplus: 0 };
+        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    explore_pair_on(Pair { before, cpus: [fork, stores], after }, 7 * TABLE, HugePolicy::Never, 2);
 }

@@ -54,6 +54,25 @@ fn what_a_child_drops_is_not_set_aside_for_it() {
 }
 
 #[test]
+fn a_store_beside_the_copy_waits_for_the_fork() {
+    with_pool(2, |vm, space| {
+        map(&space, 0, 1);
+        store(&space, 0, 1);
+        let running = space.activate(None);
+        let page = at(0).vpn();
+        assert!(vm.machine().translate(page, Access::Write).is_some());
+        let child = space.fork().unwrap();
+        let may_write = |leaf: Leaf| leaf.rights.contains(Rights::WRITE);
+        assert!(!vm.machine().cached(0, page).is_some_and(may_write), "a TLB still allows stores");
+        assert!(!leaf(&space, 0).is_some_and(may_write));
+        fault(&space, 0, Access::Write).unwrap();
+        assert!(leaf(&space, 0).is_some_and(may_write));
+        drop(running);
+        assert_eq!(peek(&child, 0), Some(1));
+    });
+}
+
+#[test]
 fn mappings_that_are_not_copied_cost_the_pool_nothing() {
     with_pool(2, |vm, space| {
         map(&space, 0, 1);
