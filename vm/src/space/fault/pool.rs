@@ -115,11 +115,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         match vm.memory.take_from_pool(size, prepared.placement(), take) {
             Ok(mut folio) => {
                 folio.zero(vm.workers);
-                prepared.note_pool_page(Some(folio));
+                prepared.note_pool_page(Ok(folio));
             }
             // The next attempt finds another entry, or wants a page again.
             Err(NotTaken::Kept | NotTaken::Away) => M::Cpu::relax(),
-            Err(NotTaken::Empty) => prepared.note_pool_page(None),
+            Err(NotTaken::Empty) => prepared.note_pool_page(Err(take)),
         }
         true
     }

@@ -45,8 +45,8 @@ enum Rare<'v, M: Machine> {
     PoolWanted(PageSize, PoolTake),
     /// A page of the reserved pool.
     Pool(PoolFolio<'v, M>),
-    /// The reserved pool had none.
-    PoolLacking,
+    /// The reserved pool had none, by this right.
+    PoolLacking(PoolTake),
 }
 
 /// What is prepared for a huge page.
@@ -248,7 +248,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     pub fn has_pool_page(&mut self, size: PageSize, take: PoolTake) -> Result<bool, Fallback> {
         match &self.rare {
             Rare::Pool(folio) if (folio.size(), folio.take()) == (size, take) => Ok(true),
-            Rare::PoolLacking => Ok(false),
+            Rare::PoolLacking(lacking) if *lacking == take => Ok(false),
             _ => {
                 self.rare = Rare::PoolWanted(size, take);
                 Err(Fallback::HugeUnprepared)
@@ -270,8 +270,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// Notes the page of the reserved pool that was wanted, or that there is none.
-    pub fn note_pool_page(&mut self, folio: Option<PoolFolio<'v, M>>) {
-        self.rare = folio.map_or(Rare::PoolLacking, Rare::Pool);
+    pub fn note_pool_page(&mut self, folio: Result<PoolFolio<'v, M>, PoolTake>) {
+        self.rare = folio.map_or_else(Rare::PoolLacking, Rare::Pool);
     }
 
     /// Takes the page of the reserved pool.
@@ -386,7 +386,7 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
             Rare::Huge(folio) => folio,
             Rare::Nothing | Rare::CopyWanted => &"no other",
             Rare::HugeWanted | Rare::HugeZeroWanted => &"a huge page is wanted",
-            Rare::HugeLacking | Rare::PoolLacking => &"no huge page",
+            Rare::HugeLacking | Rare::PoolLacking(_) => &"no huge page",
             Rare::PoolWanted(..) => &"a page of the pool is wanted",
             Rare::Pool(folio) => folio,
         };
