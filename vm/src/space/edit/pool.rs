@@ -3,9 +3,9 @@
 use super::Held;
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{SlotRun, detach_tables, sweep_table, sweep_tables};
+use crate::table::{LockedTable, SlotRun, detach_tables, sweep_table, sweep_tables};
 use crate::tlb::Gather;
-use crate::units::VpnRange;
+use crate::units::{Vpn, VpnRange};
 use crate::vma::PoolBacking;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -48,12 +48,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if !part.start.0.is_multiple_of(unit) {
             return Err(Error::Invalid);
         }
-        let range = VpnRange::new(part.start, crate::units::Vpn(part.end.0 & !(unit - 1)));
+        let range = VpnRange::new(part.start, Vpn(part.end.0 & !(unit - 1)));
         if range.is_empty() {
             return Ok(());
         }
         self.gather(held, range, |gather| {
-            let each = |table: &mut crate::table::LockedTable<'_, M>, rest| {
+            let each = |table: &mut LockedTable<'_, M>, rest| {
                 let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
                     drop_leaves(&mut run, pool, gather);
                 });

@@ -31,7 +31,7 @@
 //! and the writer sees the entry. A mapping that is found busy under the space's lock is made live when its
 //! publisher has flushed (P3).
 
-use super::huge::HugeUse;
+use super::huge::{HugeOwner, HugeUse};
 use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
 use super::prepare::Prepared;
 use super::{Fallback, Fault};
@@ -215,17 +215,6 @@ enum Walked<'a, 's, M: Machine> {
     Huge(EntryRef<'a, 's, M>, HugeOwner),
     /// At the entry of a page of the reserved pool, of this size.
     Pool(EntryRef<'a, 's, M>, PageSize),
-}
-
-/// What a huge leaf owns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HugeOwner {
-    /// Nothing: its frames were given.
-    Nothing,
-    /// Nothing: it is the huge zero page.
-    Zero,
-    /// A block of user memory.
-    Block,
 }
 
 impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {

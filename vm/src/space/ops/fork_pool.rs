@@ -16,7 +16,7 @@ use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error};
 use crate::table::{LeafBits, walk};
 use crate::tlb::Gather;
-use crate::units::{PageSize, Vpn, VpnRange};
+use crate::units::{Level, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -62,7 +62,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> Option<Marker> {
         loop {
             let reading = self.vm.rcu.read();
-            let found = walk(&self.table, pages.start, crate::units::Level::Pte, &reading);
+            let found = walk(&self.table, pages.start, Level::Pte, &reading);
             let (slot, locked) = (found.slot, found.table.lock());
             drop(reading);
             let Some(table) = locked else { continue };

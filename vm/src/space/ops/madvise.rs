@@ -35,7 +35,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
     /// advice (earlier mappings have taken it); [`Error::NoMemory`] at the end where there were holes, or for
     /// lack of memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right
-    /// with [`Error::Invalid`].
+    /// with [`Error::Invalid`], and with [`Error::Fault`] where the reserved pool has no page.
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {

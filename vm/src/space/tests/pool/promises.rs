@@ -1,7 +1,7 @@
 //! What mmap sets aside, what a fault takes, and what a mapping without a promise gets.
 
 use super::*;
-use crate::space::{Path, Sharing};
+use crate::space::{Advice, Path, Sharing};
 use crate::units::{NodeId, NodeMask};
 use crate::vma::{PolicyMode, PolicyRequest};
 
@@ -76,6 +76,9 @@ fn without_a_promise_a_fault_may_be_a_bus_error() {
                 assert_eq!(fault(&space, 4, access), Err(FaultError::PoolEmpty));
             }
             assert_eq!(space.copy_to(at(4), &[1]), Err(Error::Fault));
+            for advice in [Advice::PopulateRead, Advice::PopulateWrite] {
+                assert_eq!(space.advise(at(4), BYTES, advice), Err(Error::Fault));
+            }
             assert_eq!(counts(vm, &[&space], 8), (2, 2));
             (0..2).for_each(|page| store(&space, page, 1));
             space.unmap(at(0), BYTES).unwrap();
