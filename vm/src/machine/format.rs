@@ -131,7 +131,8 @@ impl Marker {
 /// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can
 ///    hold.
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
-/// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without `Rights::WRITE`.
+/// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without
+///    `Rights::WRITE`.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;

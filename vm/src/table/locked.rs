@@ -179,8 +179,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Puts a marker that owns nothing into a slot that owns nothing: absent, the zero page, or another such
-    /// marker. `false`, and no change, where the slot or the marker owns a frame or a table, or a huge page is
-    /// set aside for it. A translation
+    /// marker. `false`, and no change, where the slot or the marker owns a frame or a table, or a huge page
+    /// is set aside for it. A translation
     /// that the slot had may be cached, and is for the caller to flush.
     ///
     /// # Panics

@@ -104,8 +104,8 @@ impl<M: Machine> EntryRef<'_, '_, M> {
         if is_same { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
     }
 
-    /// As [`try_pin`](Self::try_pin), which refused it as huge: pins the frame of `page` in a huge page of the
-    /// reserved pool.
+    /// As [`try_pin`](Self::try_pin), which refused it as huge: pins the frame of `page` in a huge page of
+    /// the reserved pool.
     ///
     /// # Errors
     /// As of that; [`FastPinRefusal::Huge`] where it is another huge page.

@@ -91,9 +91,16 @@ impl<M: Machine> LockedTable<'_, M> {
 }
 
 impl<M: Machine> SlotRun<'_, '_, M> {
-    /// Number of entries that are marked as reserved.
-    pub fn nr_reserved(&self) -> u64 {
-        let is_reserved = |slot: &usize| self.table.entry(*slot) == Entry::Marker(Marker::Reserved);
-        self.slots.clone().filter(is_reserved).count() as u64
+    /// Number of leaves of the reserved pool, and of entries for which it has set a page aside.
+    pub fn nr_of_pool(&self) -> (u64, u64) {
+        let (mut leaves, mut reserved) = (0, 0);
+        for slot in self.slots.clone() {
+            match self.table.entry(slot) {
+                Entry::Leaf(leaf) if leaf.owned => leaves += u64::from(self.table.is_of_pool(leaf)),
+                Entry::Marker(Marker::Reserved) => reserved += 1,
+                _ => {}
+            }
+        }
+        (leaves, reserved)
     }
 }

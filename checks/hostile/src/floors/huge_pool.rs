@@ -1,5 +1,5 @@
-//! The reserved pool: sizes that there are not, more pages than there is memory, and mappings at odd places of
-//! odd lengths.
+//! The reserved pool: sizes that there are not, more pages than there is memory, and mappings at odd places
+//! of odd lengths.
 
 use crate::world::Lab;
 use crate::{call, called, odd};

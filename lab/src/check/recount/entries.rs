@@ -25,8 +25,9 @@ fn check_promises<C: Flavour, F: Format>(
     for space in system.spaces {
         each_entry(space, |seen| {
             let reserved = Entry::Marker(Marker::Reserved);
-            let is_one = matches!(seen, Seen::Entry { level, entry, .. } if level == size.level() && entry == reserved);
-            entries += u64::from(is_one);
+            if let Seen::Entry { level, entry, .. } = seen {
+                entries += u64::from(level == size.level() && entry == reserved);
+            }
         });
     }
     let counts = system.vm.memory().huge_pool(size);

@@ -84,8 +84,8 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         });
     }
 
-    /// Calls `work` with the first frame of each part, counted from the folio's, once for each; by a job where
-    /// there are several and helpers.
+    /// Calls `work` with the first frame of each part, counted from the folio's, once for each; by a job
+    /// where there are several and helpers.
     fn in_parts(&mut self, workers: Option<&WorkerPool<'_, M>>, work: impl Fn(u64) + Sync) {
         let nr = self.size.pages() / PART.frames();
         let each = |range: core::ops::Range<u64>| range.for_each(|part| work(part * PART.frames()));

@@ -27,8 +27,8 @@
 //!
 //! [`Reserved`]: crate::machine::Marker::Reserved
 //!
-//! The rule is *promised ≤ free + away*; what is beyond is *available* to mappings that set nothing aside, and
-//! for promises. So whoever takes a huge page for a promised entry gets one: where none is free at this
+//! The rule is *promised ≤ free + away*; what is beyond is *available* to mappings that set nothing aside,
+//! and for promises. So whoever takes a huge page for a promised entry gets one: where none is free at this
 //! moment, one is on its way back, and is waited for. A fault that prepares a huge page changes no promise
 //! before it installs it, under the lock of the entry's table; so it does not matter what becomes of the
 //! entry meanwhile.
@@ -187,9 +187,9 @@ impl<M: Machine> Memory<'_, M> {
         true
     }
 
-    /// Takes a huge page where it is wanted. Waits for one that is on its way back, which its holder may bring
-    /// only once it has got the lock of a space: so this is called with no lock held, and outside of any read
-    /// section.
+    /// Takes a huge page where it is wanted. Waits for one that is on its way back, which its holder may
+    /// bring only once it has got the lock of a space: so this is called with no lock held, and outside of
+    /// any read section.
     ///
     /// # Errors
     /// [`NotTaken::Empty`] and [`NotTaken::Kept`].

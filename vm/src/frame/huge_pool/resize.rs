@@ -12,8 +12,8 @@ impl<M: Machine> Memory<'_, M> {
     /// then. (Linux: a write to `nr_hugepages`.)
     ///
     /// A larger pool is taken from all nodes alike, by a job for each node whose helpers are on it, and what
-    /// one node lacks from the others. Pages of 1 GiB need as many free frames in a row, which they find early
-    /// after the start only. A smaller one gives back what is free and not promised; what is in use is
+    /// one node lacks from the others. Pages of 1 GiB need as many free frames in a row, which they find
+    /// early after the start only. A smaller one gives back what is free and not promised; what is in use is
     /// *surplus*, and leaves the pool when it comes back.
     ///
     /// Called with no lock held and outside of any read section. Of several callers at once each takes or

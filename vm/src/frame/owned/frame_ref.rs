@@ -51,8 +51,8 @@ pub struct MappedFrame<'m, M: Machine> {
 /// A reference whose frame is pinned: a fork that comes later does not share it. Dropping it unpins and
 /// lowers the refcount. (Linux: `FOLL_PIN`.)
 pub struct PinnedFrame<'m, M: Machine> {
-    /// Invariant: the frame is one of a block of user memory of `memory`, of this order; one of the references
-    /// and one of the pins of the block are this value's.
+    /// Invariant: the frame is one of a block of user memory of `memory`, of this order; one of the
+    /// references and one of the pins of the block are this value's.
     memory: &'m Memory<'m, M>,
     frame: PinnedPart,
 }
@@ -243,7 +243,8 @@ impl<M: Machine> PinnedFrame<'_, M> {
     /// Where they do not lie in the frame.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) {
         let to = byte_of(self.frame.pfn(), offset, from.len());
-        // SAFETY: as in `FrameRef::read`: the frame is one of a block of user memory, which the reference keeps.
+        // SAFETY: as in `FrameRef::read`: the frame is one of a block of user memory, which the reference
+        // keeps.
         unsafe { self.memory.machine().copy_in(from, to) };
     }
 }

@@ -9,15 +9,22 @@ use crate::units::{Vpn, VpnRange};
 use crate::vma::PoolBacking;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// The entries of a run are about to be cleared, their table locked: what was set aside for them is
-    /// promised no more.
-    pub(super) fn unpromise(&self, run: &SlotRun<'_, '_, M>) {
-        let nr = run.nr_reserved();
-        if nr > 0
-            && let Some(size) = run.table.level().leaf_size()
-        {
-            self.vm.memory.unpromise_huge(size, nr);
+    /// The entries of a run, above the last level, are about to be cleared, their table locked: what was set
+    /// aside for them is promised no more. Returns the number of leaves of the reserved pool among them.
+    #[inline(always)]
+    pub(in crate::space) fn leave_pool(&self, run: &SlotRun<'_, '_, M>) -> u64 {
+        if self.may_have_pool() { self.unpromise(run) } else { 0 }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unpromise(&self, run: &SlotRun<'_, '_, M>) -> u64 {
+        let Some(size) = run.table.level().leaf_size() else { return 0 };
+        let (leaves, reserved) = run.nr_of_pool();
+        if reserved > 0 {
+            self.vm.memory.unpromise_huge(size, reserved);
         }
+        leaves
     }
 
     /// Frees tables that cover only pages of `range`, where nothing is mapped and no writer but the caller

@@ -240,8 +240,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// Whether a page of the reserved pool is prepared, of this size and by this right; `false` where there is
-    /// none.
+    /// Whether a page of the reserved pool is prepared, of this size and by this right; `false` where there
+    /// is none.
     ///
     /// # Errors
     /// [`Fallback::HugeUnprepared`] where one is to be taken before the next attempt.

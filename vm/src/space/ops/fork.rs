@@ -75,7 +75,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 child.note_huge_pages();
             }
             if inherited.pool().is_some() {
-                child.note_huge_leaves();
+                child.note_pool();
             }
             child.adopt(inherited)?;
             // Frames that were given are mapped in the child from the start, as they are here.

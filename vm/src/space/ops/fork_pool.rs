@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Nothing is set aside for a child, as in Linux: its copies are of what is available. Linux shares the page
-//! until one of the two writes; then the parent, for which no page is set aside any more either, takes it from
-//! the child where the pool has none, and the child's next access is a bus error. Here that is decided at the
-//! fork: no write of the parent ever lacks a page, or has to look for its children.
+//! until one of the two writes; then the parent, for which no page is set aside any more either, takes it
+//! from the child where the pool has none, and the child's next access is a bus error. Here that is decided
+//! at the fork: no write of the parent ever lacks a page, or has to look for its children.
 
 use crate::frame::PoolTake;
 use crate::machine::{Entry, Machine, Marker};
@@ -90,7 +90,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub(super) fn copy_pool_page(&self, child: &Self, page: Vpn, size: PageSize) -> Result<(), Error> {
         let (leaf, from) = self.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = self.vm;
-        // A page that is on its way back is not waited for: its holder may wait for the lock that this fork has.
+        // A page that is on its way back is not waited for: its holder may wait for the lock that this fork
+        // has.
         let folio = vm.memory.try_take_from_pool(size, child.placement_of(page), PoolTake::Available);
         let mut copy = folio.ok().inspect(|_| vm.count(Counter::CowCopied));
         if let Some(copy) = &mut copy {

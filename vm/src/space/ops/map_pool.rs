@@ -2,7 +2,7 @@
 //! MAP_HUGETLB, private.)
 //!
 //! ```text
-//!   the range, locked to write: place ─► promise: enough available? ─► mark the entries ─► publish the mapping
+//!   the range, locked to write: place ─► promise: enough available? ─► mark the entries ─► publish
 //! ```
 //!
 //! Each entry of the mapping is marked as one that a huge page is set aside for; the fault that installs one
@@ -34,9 +34,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// As [`map`](Self::map); and [`Error::Invalid`] for base pages, pages that the format does not have,
-    /// shared memory, and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough
-    /// huge pages are available, or no memory for tables. With [`Place::Fixed`] the pages are unmapped first,
-    /// and stay so then.
+    /// shared memory, and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not
+    /// enough huge pages are available, or no memory for tables. With [`Place::Fixed`] the pages are unmapped
+    /// first, and stay so then.
     pub fn map_huge_pool(&self, request: &MapRequest, size: PageSize) -> Result<VirtAddr, Error> {
         let request = rounded::<M::Format>(request, size)?;
         let (guard, range) = self.place_huge_pool(&request, size)?;
@@ -45,7 +45,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if reserves && !self.vm.memory.promise_huge(size, range.len() / size.pages()) {
             return Err(Error::NoMemory);
         }
-        self.note_huge_leaves();
+        self.note_pool();
         // Empty ones, which other calls have left in the hole.
         self.free_tables_in(guard.held(), range);
         let backing = BackingId::of_pool(PoolBacking { size, reserves });

@@ -21,9 +21,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// rights that were taken away.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool (earlier
-    /// mappings have changed, as in Linux); [`Error::NoMemory`] where the range leaves the space, at a
-    /// hole (earlier mappings have changed, as in Linux), or for lack of memory; [`Error::Access`] where a
+    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool
+    /// (earlier mappings have changed, as in Linux); [`Error::NoMemory`] where the range leaves the space, at
+    /// a hole (earlier mappings have changed, as in Linux), or for lack of memory; [`Error::Access`] where a
     /// mapping may not have the rights.
     pub fn protect(&self, addr: VirtAddr, len_bytes: u64, access: VmaFlags) -> Result<(), Error> {
         if !addr.is_page_aligned() {

@@ -19,8 +19,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Unmaps all pages of the range; holes are no error. When it returns, no CPU uses an old translation.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, no length, an end beyond the space, or a range that cuts a page
-    /// of the reserved pool; [`Error::NoMemory`]
+    /// [`Error::Invalid`] for an unaligned start, no length, an end beyond the space, or a range that cuts a
+    /// page of the reserved pool; [`Error::NoMemory`]
     /// where a mapping would have to be split and may not be, or there is no memory for records: then nothing
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {

@@ -130,7 +130,8 @@ pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     on_boundary(gaps, request).or_else(|| find(gaps, request, request.nr_pages))
 }
 
-/// As [`place`], only where pages of `size` begin; the hint is such a place. (Linux: `hugetlb_get_unmapped_area`.)
+/// As [`place`], only where pages of `size` begin; the hint is such a place. (Linux:
+/// `hugetlb_get_unmapped_area`.)
 pub fn place_aligned(gaps: &impl Gaps, request: &Placement, size: PageSize) -> Option<Vpn> {
     if let Some(hint) = request.hint
         && is_free(gaps, request, hint)

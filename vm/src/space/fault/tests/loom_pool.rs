@@ -110,8 +110,9 @@ fn loom_a_page_that_is_dropped_against_a_store() {
     explore(touched, [discard, must_store]);
 }
 
-/// A pin that is there before the page is dropped keeps the only page, and so the entry loses its promise; one
-/// that comes later is refused, and the page comes back. In no execution is a page promised that is pinned.
+/// A pin that is there before the page is dropped keeps the only page, and so the entry loses its promise;
+/// one that comes later is refused, and the page comes back. In no execution is a page promised that is
+/// pinned.
 #[test]
 fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
     let discard: Program = |_, space| {
