@@ -10,7 +10,7 @@
 use super::given_leaves::table_at;
 use super::{LockedTable, MapError, PageTable, SlotRun};
 use crate::frame::{TableFrame, Unhooked};
-use crate::machine::{Entry, Leaf, Machine, Marker};
+use crate::machine::{Entry, Machine, Marker};
 use crate::units::{Level, PageSize, Rights, Vpn, VpnRange};
 
 /// Marks the entries of `pages` as reserved, each of the size of a leaf; all are absent. `marked` is what was
@@ -44,9 +44,9 @@ pub(crate) fn mark_reserved<'f, M: Machine + 'f>(
 }
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Whether the leaf, which a slot of this table owns, is one of the reserved pool.
-    pub(crate) fn is_of_pool(&self, leaf: Leaf) -> bool {
-        self.tree().memory.meta_of(leaf.pfn).state().is_pooled()
+    /// Whether the slot maps a folio of the reserved pool, which it owns.
+    pub(crate) fn is_of_pool(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(|meta| meta.state().is_pooled())
     }
 
     /// Marks a slot that is absent as *busy* or *lost*, in a tree that only the caller knows.
@@ -75,7 +75,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// again, and it is marked so; but not where somebody has a reference to the folio and no other is
     /// available. `None`, and no change, where the slot has no folio.
     pub(crate) fn drop_pool_leaf(&mut self, slot: usize, page: Vpn, is_reserving: bool) -> Option<Unhooked> {
-        let leaf = self.owned_huge_leaf(slot).filter(|leaf| self.is_of_pool(*leaf))?;
+        let leaf = self.owned_huge_leaf(slot).filter(|_| self.is_of_pool(slot))?;
         let size = self.level().leaf_size()?;
         let emptied = if is_reserving { Entry::Marker(Marker::Busy) } else { Entry::Absent };
         let Entry::Leaf(last) = self.replace(slot, emptied) else {
@@ -96,7 +96,7 @@ impl<M: Machine> SlotRun<'_, '_, M> {
         let (mut leaves, mut reserved) = (0, 0);
         for slot in self.slots.clone() {
             match self.table.entry(slot) {
-                Entry::Leaf(leaf) if leaf.owned => leaves += u64::from(self.table.is_of_pool(leaf)),
+                Entry::Leaf(_) => leaves += u64::from(self.table.is_of_pool(slot)),
                 Entry::Marker(Marker::Reserved) => reserved += 1,
                 _ => {}
             }

@@ -29,7 +29,7 @@ impl<M: Machine> LockedTable<'_, M> {
         };
         // Blocks are split into frames: a table of blocks would need records that none has. Those of the
         // reserved pool are never split.
-        let is_whole = leaf.owned && (below != Level::Pte || self.is_of_pool(leaf));
+        let is_whole = leaf.owned && below != Level::Pte || self.is_of_pool(slot);
         if self.table.is_platforms(slot) || is_whole {
             return Err(table);
         }
@@ -137,7 +137,7 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
         };
         match table.entry(slot) {
             // No change is about to cut it: that was refused.
-            Entry::Leaf(leaf) if leaf.owned && table.is_of_pool(leaf) => return true,
+            Entry::Leaf(_) if table.is_of_pool(slot) => return true,
             Entry::Leaf(_) => {}
             // Linked since the walk.
             Entry::Table(_) => continue,
