@@ -57,6 +57,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.entry-not-rechecked",
         wrong: "a page is installed over the one that another fault has put there",
-        test: Model("loom_two_faults_race_for_one_page_that_is_set_aside"),
+        test: Model("loom_two_faults_race_for_one_entry_with_a_page_each"),
     },
 ];

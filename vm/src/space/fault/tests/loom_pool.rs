@@ -77,6 +77,26 @@ fn loom_two_faults_race_for_one_page_that_is_set_aside() {
     explore(mapped, [first, second]);
 }
 
+/// Nothing is set aside, and there is a page for each of the two: one goes back.
+#[test]
+fn loom_two_faults_race_for_one_entry_with_a_page_each() {
+    let before = |space: &TestSpace| {
+        space.vm().resize_huge_pool(SIZE, 2);
+        let one = MapRequest::anonymous(WHOLE * PAGE);
+        let flags = one.flags | crate::vma::VmaFlags::NORESERVE;
+        let request = MapRequest { place: Place::Fixed(START.addr()), flags, ..one };
+        space.map_huge_pool(&request, SIZE).unwrap();
+    };
+    let after = |space: &TestSpace| {
+        space.vm().memory().check().unwrap();
+        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    let cpus = [store_to_start, store_to_last];
+    explore_pair_on(Pair { before, cpus, after }, 4 * TABLE, HugePolicy::Never, 2);
+}
+
 /// What a fault has prepared for the old mapping comes back for the new one.
 #[test]
 fn loom_a_fault_against_munmap_and_mmap_of_the_only_page() {
